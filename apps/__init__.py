@@ -1,0 +1,12 @@
+"""The applications: read, choose features, fit, report. One module each.
+
+=====================================  ==========================================================
+:mod:`visionnmf.apps.segmentation`     image segmentation by symmetric Manhattan NMF
+:mod:`visionnmf.apps.background`       video background model and foreground masks
+:mod:`visionnmf.apps.media`            images and video in and out
+:mod:`visionnmf.apps.cli`              the command line
+=====================================  ==========================================================
+"""
+
+if __name__ != "visionnmf.apps":
+    raise ImportError("import this package as visionnmf.apps, not by the name of its folder")

@@ -1,0 +1,39 @@
+"""Robust non-negative matrix factorisation for images, video and other data full of outliers.
+
+Estimators (scikit-learn contract): :class:`NMF`, :class:`SymmetricNMF`.
+Applications: :mod:`visionnmf.apps`. Made data: :mod:`visionnmf.datasets`.
+
+Importing this package loads no numerical library; each name is loaded when first used.
+"""
+
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ._version import __version__
+
+if TYPE_CHECKING:
+    from .models import NMF as NMF
+    from .models import SymmetricNMF as SymmetricNMF
+
+__all__ = ["NMF", "SymmetricNMF", "__version__"]
+
+_LAZY = {"NMF": ".models", "SymmetricNMF": ".models"}
+
+# In a checkout the sub-packages `apps` and `datasets` lie beside this folder, not in it; with the checkout as working
+# directory it shadows the installed package, so it has to find them too.
+_root = Path(__file__).resolve().parent.parent
+if (_root / "apps" / "__init__.py").is_file() and (_root / "datasets" / "__init__.py").is_file():
+    __path__.append(str(_root))
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        value = getattr(import_module(_LAZY[name], __name__), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
