@@ -1,1 +1,71 @@
-"""(being written)."""
+"""One file an algorithm.
+
+A solver improves both factors by turns (``iterate``) and solves the half-problem "codes for fixed components"
+(``codes``). Both take the codes transposed, ``Wt`` of shape ``(n_components, n_samples)``.
+
+======  ==========  ============================================================  ===========================
+name    loss        algorithm                                                     source
+======  ==========  ============================================================  ===========================
+admm    manhattan   alternating directions with a growing penalty (the default)   ours: docs/derivations/admm.md
+rri     manhattan   coordinate descent by weighted medians                        Guan et al. 2012, Algorithm 1
+hals    frobenius   coordinate descent through Gram matrices                      Cichocki & Phan 2009
+======  ==========  ============================================================  ===========================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from ...exceptions import ParameterError
+from . import admm, hals, rri
+from ._progress import Progress
+
+__all__ = ["SOLVERS", "Progress", "Solver", "choose"]
+
+
+class Solver(NamedTuple):
+    """One solver: its two functions, and the losses that it minimises."""
+
+    iterate: Callable[..., Iterator[Progress]]
+    codes: Callable[..., None]
+    losses: frozenset[str]
+
+
+SOLVERS: dict[str, Solver] = {
+    "admm": Solver(admm.iterate, admm.codes, frozenset({"manhattan"})),
+    "rri": Solver(rri.iterate, rri.codes, frozenset({"manhattan"})),
+    "hals": Solver(hals.iterate, hals.codes, frozenset({"frobenius"})),
+}
+
+# Measured (docs/decisions.md): from a random start coordinate descent reaches ADMM's objective only for one or two
+# components, and is then several times faster.
+RRI_MAX_COMPONENTS = 2
+
+
+def choose(solver: str, loss: str, n_components: int) -> str:
+    """Resolve ``"auto"`` and check that the solver can minimise the loss.
+
+    Parameters
+    ----------
+    solver : str
+        "auto" or a key of :data:`SOLVERS`.
+    loss : str
+    n_components : int
+
+    Returns
+    -------
+    str
+        A key of :data:`SOLVERS`.
+
+    Raises
+    ------
+    ParameterError
+        When there is no such solver, or it cannot minimise the loss; the message lists those that can.
+    """
+    able = sorted(name for name, entry in SOLVERS.items() if loss in entry.losses)
+    if solver == "auto":
+        return "hals" if loss == "frobenius" else "rri" if n_components <= RRI_MAX_COMPONENTS else "admm"
+    if solver not in able:
+        raise ParameterError(f"solver must be 'auto' or one of {able} for loss={loss!r}; got {solver!r}")
+    return solver

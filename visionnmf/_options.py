@@ -1,0 +1,14 @@
+"""Choices and defaults shared by estimators and command line; imports nothing heavy."""
+
+LOSSES = ("manhattan", "frobenius")
+SOLVERS = ("auto", "admm", "rri", "hals")
+STARTS = ("random", "nndsvd")
+
+# visionnmf segment
+SEGMENTS = 5
+SEGMENT_RANK = 5
+
+# visionnmf background
+BACKGROUND_RANK = 2
+
+SEED = 0

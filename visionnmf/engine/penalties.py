@@ -1,0 +1,57 @@
+"""Constraints on a factor. One for now: the box, which contains non-negativity."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from ..exceptions import ParameterError
+
+__all__ = ["NONNEGATIVE", "Box"]
+
+
+class Box(NamedTuple):
+    """``low <= entry <= high`` for every entry of a factor (MahNMF-BC: Guan et al. 2012, section 4.1).
+
+    Attributes
+    ----------
+    low : float, >= 0
+    high : float, > low
+        May be infinite.
+    """
+
+    low: float = 0.0
+    high: float = float("inf")
+
+    @classmethod
+    def parse(cls, value: Any, name: str) -> Box:
+        """Make a box of a user's ``(low, high)``, where ``high`` may be None for no bound.
+
+        Raises
+        ------
+        ParameterError
+            When `value` is not such a pair.
+        """
+        try:
+            low, high = value
+            box = cls(float(low), float("inf") if high is None else float(high))
+        except (TypeError, ValueError):
+            raise ParameterError(f"{name} must be a pair (low, high), high may be None; got {value!r}") from None
+        if not 0 <= box.low < box.high or np.isinf(box.low):
+            raise ParameterError(f"{name} must satisfy 0 <= low < high; got {value!r}")
+        return box
+
+    @property
+    def is_cone(self) -> bool:
+        """Whether a factor may be multiplied by any positive number."""
+        return self.low == 0 and np.isinf(self.high)
+
+    def of(self, dtype: DTypeLike) -> tuple[Any, Any]:
+        """Return the bounds as numbers of a dtype, as the kernels want them."""
+        number = np.dtype(dtype).type
+        return number(self.low), number(self.high)
+
+
+NONNEGATIVE = Box()

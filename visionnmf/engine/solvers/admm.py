@@ -1,0 +1,160 @@
+"""Continuation ADMM for the Manhattan loss: the default solver.
+
+The sparse part ``S = X - W H`` is a variable of its own, tied to the factors by a scaled dual ``U`` and a penalty
+``rho`` that grows geometrically. One iteration is one pass over the data (:func:`._kernels.admm_manhattan_pass`), which
+gives the cleaned data ``V``, and a few sweeps of HALS for each factor on ``||V - W H||^2``. Early on, with a small rho,
+outliers pull like in least squares; as rho grows they are clipped harder and harder. That slow change of the problem
+is what finds good solutions where coordinate descent stalls, so the number of iterations is the length of the path.
+
+The data are taken in blocks of rows that stay in cache: product, pass, codes and the block's share of the components'
+right-hand side. Memory: the data, the dual, and the blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _kernels
+from .._threads import blocks, map_blocks, one_blas_thread
+from ..losses import BLOCK_ELEMENTS, rows_per_block
+from ..penalties import Box
+from ._progress import Progress
+
+__all__ = ["codes", "iterate"]
+
+Array = NDArray[Any]
+
+# Chosen on made low-rank data and the L1 problems of benchmarks/; docs/decisions.md has the table.
+FIRST_PENALTY = 0.7  # rho at the start, in units of 1 / mean of the data: free of the data's scale
+PENALTY_GROWTH = 1e4  # over the whole path
+SWEEPS = 3  # of HALS a factor and iteration; they share the products, so they cost little
+CODES_ITERATIONS = 120
+CODES_POLISH = 30
+MAX_CHUNKS = 16  # of rows, each with a share of the right-hand side: as many threads can work
+
+
+def _first_bound(mean: Any) -> Any:
+    """``1 / rho`` at the start; where the data are all 0 any number will do."""
+    return np.where(mean > 0, mean / FIRST_PENALTY, 1)
+
+
+def iterate(X: Array, Wt: Array, H: Array, *, box_W: Box, box_H: Box, max_iter: int) -> Iterator[Progress]:
+    """Improve both factors in place, yielding after each iteration the objective before it.
+
+    Parameters
+    ----------
+    X : ndarray [shape=(n_samples, n_features), >= 0]
+    Wt : ndarray [shape=(n_components, n_samples)]
+        Codes, transposed; updated.
+    H : ndarray [shape=(n_components, n_features)]
+        Updated.
+    box_W, box_H : Box
+    max_iter : int
+        Length of the path along which rho grows ten-thousandfold.
+
+    Yields
+    ------
+    Progress
+        The objective, and as the change the primal residual ``||X - WH - S||_1 / ||X||_1`` plus the relative change
+        of the objective.
+    """
+    n_samples, n_features = X.shape
+    dtype = X.dtype
+    size = rows_per_block(n_features)
+    # whole blocks a chunk, whatever the number of threads
+    per_chunk = size * max(1, -(-n_samples // (size * MAX_CHUNKS)))
+    chunks = blocks(n_samples, per_chunk)
+    parallel = X.size * H.shape[0] > 4 * BLOCK_ELEMENTS
+    U = np.zeros_like(X)
+    losses, residuals = np.empty(n_samples), np.empty(n_samples)
+    total = float(X.sum(dtype=np.float64)) or 1.0
+    bounds = np.full(n_samples, _first_bound(X.mean(dtype=np.float64)), dtype)
+    growth = PENALTY_GROWTH ** (1 / max_iter)
+    decay = dtype.type(1)
+    low_W, high_W = box_W.of(dtype)
+    low_H, high_H = box_H.of(dtype)
+    zero = dtype.type(0)
+    previous = np.inf
+    for _ in range(max_iter):
+        gram = H @ H.T
+
+        def half_iteration(chunk: tuple[int, int], gram: Array = gram, decay: Any = decay) -> Array:
+            right = np.zeros_like(H)
+            for start, stop in ((a, min(chunk[1], a + size)) for a in range(*chunk, size)):
+                V = np.matmul(Wt[:, start:stop].T, H)
+                _kernels.admm_manhattan_pass(X, V, U, bounds, decay, start, stop, losses, residuals)
+                B = np.matmul(H, V.T)
+                _kernels.hals_columns(Wt, gram, B, start, low_W, high_W, zero, SWEEPS, start, stop)
+                right += np.matmul(Wt[:, start:stop], V)
+            return right
+
+        with one_blas_thread():
+            parts = map_blocks(half_iteration, chunks, parallel=parallel)
+            right = parts[0]
+            for part in parts[1:]:
+                right += part
+            gram = Wt @ Wt.T
+
+            def components(block: tuple[int, int], gram: Array = gram, right: Array = right) -> None:
+                _kernels.hals_columns(H, gram, right, 0, low_H, high_H, zero, SWEEPS, *block)
+
+            map_blocks(components, blocks(n_features, 4 * _kernels.TILE), parallel=parallel)
+        bounds /= growth
+        decay = dtype.type(1 / growth)
+        objective = float(losses.sum())
+        change = (float(residuals.sum()) + abs(previous - objective)) / total
+        previous = objective
+        yield Progress(objective, change)
+
+
+def codes(X: Array, Wt: Array, H: Array, *, box_W: Box) -> None:
+    """Solve for the codes of fixed components, in place: a convex problem, row by row.
+
+    The same iteration on the codes alone, with a penalty of its own for each row, then coordinate descent (which can
+    stall far from the minimum, but is exact near it). A row's codes do not depend on the other rows.
+
+    Parameters
+    ----------
+    X : ndarray [shape=(n_samples, n_features), >= 0]
+    Wt : ndarray [shape=(n_components, n_samples)]
+        Overwritten; its values do not matter.
+    H : ndarray [shape=(n_components, n_features)]
+    box_W : Box
+    """
+    dtype = X.dtype
+    low, high = box_W.of(dtype)
+    zero = dtype.type(0)
+    growth = PENALTY_GROWTH ** (1 / CODES_ITERATIONS)
+    gram = H @ H.T
+    eps = sum_rounding(dtype)
+
+    def solve(block: tuple[int, int]) -> None:
+        start, stop = block
+        rows = X[start:stop]
+        F = np.zeros((H.shape[0], stop - start), dtype)
+        F[:] = low
+        _kernels.hals_columns(F, gram, np.matmul(H, rows.T), 0, low, high, zero, 10 * SWEEPS, 0, stop - start)
+        U = np.zeros_like(rows)
+        losses, residuals = np.empty(stop - start), np.empty(stop - start)
+        bounds = _first_bound(rows.mean(axis=1, dtype=np.float64)).astype(dtype)
+        decay = dtype.type(1)
+        for _ in range(CODES_ITERATIONS):
+            V = np.matmul(F.T, H)
+            _kernels.admm_manhattan_pass(rows, V, U, bounds, decay, 0, stop - start, losses, residuals)
+            _kernels.hals_columns(F, gram, np.matmul(H, V.T), 0, low, high, zero, SWEEPS, 0, stop - start)
+            bounds /= growth
+            decay = dtype.type(1 / growth)
+        _kernels.rri_rows(rows, F, H, low, high, 0.0, 0.0, CODES_POLISH, eps, 0, stop - start, losses)
+        Wt[:, start:stop] = F
+
+    with one_blas_thread():
+        map_blocks(solve, blocks(X.shape[0], rows_per_block(X.shape[1])), parallel=X.size > BLOCK_ELEMENTS)
+
+
+def sum_rounding(dtype: Any) -> float:
+    """Return the relative error to allow for in a long sum of a dtype."""
+    return 8 * float(np.finfo(dtype).eps)

@@ -1,0 +1,299 @@
+"""Non-negative matrix factorisation with a choice of loss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
+
+from .. import _options
+from ..engine.alternate import Callback, fit, warn_not_converged
+from ..engine.losses import loss_value
+from ..engine.penalties import Box
+from ..engine.solvers import SOLVERS, choose
+from ..engine.starts import STARTS
+from ..exceptions import ParameterError
+from ._checks import check_choice, check_count, check_nonnegative
+
+__all__ = ["NMF"]
+
+Array = NDArray[Any]
+
+
+class NMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    r"""Non-negative matrix factorisation, robust by default.
+
+    Finds codes ``W`` and components ``H`` with
+
+    .. math:: \min_{W, H}\; \ell(X, W H) \quad \text{with } W, H \ge 0 \text{ or in a box}
+
+    where the loss is the Manhattan distance ``sum |X - WH|`` (MahNMF, Guan et al. 2012), which outliers move
+    little, or the Frobenius loss ``1/2 sum (X - WH)^2``.
+
+    Rows of `X` are samples. Components have unit Euclidean norm unless a box other than ``(0, None)`` is set, so that
+    the codes of different components can be compared: distances between unscaled codes are meaningless.
+
+    Parameters
+    ----------
+    n_components : int or None, default=None
+        Number of components; None takes the smaller side of the data.
+    loss : {"manhattan", "frobenius"}, default="manhattan"
+        Manhattan for data with outliers (occlusion, dead pixels, moving objects); Frobenius for clean Gaussian noise.
+    solver : {"auto", "admm", "rri", "hals"}, default="auto"
+        "admm" (continuation ADMM) and "rri" (coordinate descent by weighted medians) minimise the Manhattan loss,
+        "hals" the Frobenius loss. "auto" takes "admm", "rri" for one or two components, and "hals".
+    init : {"random", "nndsvd"}, default="random"
+        Starting factors when none are given to `fit_transform`.
+    bounds_W, bounds_H : tuple of (float, float or None), default=(0, None)
+        Box of the codes and of the components, ``0 <= low < high``; None is no upper bound.
+    max_iter : int, default=300
+        Iterations. For "admm" it is also the length of the path along which the penalty grows: more iterations take
+        smaller steps and find better solutions.
+    tol : float, default=1e-4
+        Stop when an iteration changes the solution by less, relative to the size of the problem (the solver's
+        docstring says how it measures); 0 runs all iterations without a warning.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the start. The same seed gives the same result for any number of threads, up to rounding.
+    callback : callable or None, default=None
+        Called as ``callback(iteration, objective)`` after each iteration; a true return value stops the fit.
+
+    Attributes
+    ----------
+    components_ : ndarray [shape=(n_components, n_features), >= 0]
+        ``H``, in the dtype of the training data (float32 or float64).
+    n_components_ : int
+        The number of components.
+    solver_ : str
+        The solver that was used.
+    n_iter_ : int
+        Iterations run.
+    reconstruction_err_ : float
+        The loss at the solution: ``sum |X - WH|`` or ``1/2 sum (X - WH)^2``.
+    objective_history_ : ndarray [shape=(n_iter_ + 1,)]
+        The loss before the first iteration and after each one. Never rises for "rri" and "hals"; may for "admm".
+    n_features_in_ : int
+        Number of features seen in `fit`.
+    feature_names_in_ : ndarray [shape=(n_features_in_,)]
+        Their names, when the training data had names that are all strings.
+
+    See Also
+    --------
+    SymmetricNMF : Factorisation of an affinity matrix.
+    sklearn.decomposition.NMF : Without a robust loss, with sparse data and Kullback-Leibler.
+
+    Notes
+    -----
+    ``fit_transform(X)`` returns ``fit(X).transform(X)``, to the bit: the codes are solved for anew with the final
+    components, which is a convex problem, and each row's codes do not depend on the other rows.
+
+    References
+    ----------
+    N. Guan, D. Tao, Z. Luo, J. Shawe-Taylor, "MahNMF: Manhattan Non-negative Matrix Factorization",
+    arXiv:1207.3438, 2012.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf import NMF
+    >>> rng = np.random.default_rng(0)
+    >>> clean = rng.gamma(0.5, size=(200, 3)) @ rng.gamma(0.5, size=(3, 100))
+    >>> X = np.where(rng.random(clean.shape) < 0.2, clean.max(), clean)  # a fifth of the entries are lost
+    >>> model = NMF(3, random_state=0).fit(X)
+    >>> found = model.inverse_transform(model.transform(X))
+    >>> bool(np.linalg.norm(found - clean) < 0.01 * np.linalg.norm(clean))
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        loss: str = "manhattan",
+        solver: str = "auto",
+        init: str = "random",
+        bounds_W: tuple[float, float | None] = (0, None),
+        bounds_H: tuple[float, float | None] = (0, None),
+        max_iter: int = 300,
+        tol: float = 1e-4,
+        random_state: Any = None,
+        callback: Callback | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.loss = loss
+        self.solver = solver
+        self.init = init
+        self.bounds_W = bounds_W
+        self.bounds_H = bounds_H
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.callback = callback
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def fit(self, X: ArrayLike, y: Any = None) -> NMF:
+        """Find the components of `X`.
+
+        Parameters
+        ----------
+        X : array-like [shape=(n_samples, n_features), >= 0, finite]
+            float32 stays float32; everything else is made float64.
+        y : Ignored
+            For scikit-learn's pipelines.
+
+        Returns
+        -------
+        NMF
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            When `X` holds NaN, infinity or negative numbers, or a parameter is not allowed.
+        """
+        self.fit_transform(X)
+        return self
+
+    def fit_transform(
+        self, X: ArrayLike, y: Any = None, W: ArrayLike | None = None, H: ArrayLike | None = None
+    ) -> Array:
+        """Find the components of `X` and return its codes.
+
+        Parameters
+        ----------
+        X : array-like [shape=(n_samples, n_features), >= 0, finite]
+        y : Ignored
+        W : array-like [shape=(n_samples, n_components), >= 0], optional
+            Codes to start from; the start that `init` names when not given.
+        H : array-like [shape=(n_components, n_features), >= 0], optional
+            Components to start from, likewise.
+
+        Returns
+        -------
+        ndarray [shape=(n_samples, n_components), >= 0]
+            The codes ``W``.
+
+        Raises
+        ------
+        ValueError
+            When `X`, `W` or `H` hold NaN, infinity or negative numbers or do not fit together, or a parameter is not
+            allowed.
+        """
+        X = validate_data(self, X, dtype=[np.float64, np.float32], order="C")
+        check_non_negative(X, "NMF (input X)")
+        box_W, box_H, max_iter, tol = self._check_parameters()
+        n_components = min(X.shape) if self.n_components is None else self.n_components
+        solver = choose(self.solver, self.loss, n_components)
+        Wt, H_ = STARTS[self.init](X, n_components, check_random_state(self.random_state))
+        if W is not None:
+            Wt = _start(W, "W", (X.shape[0], n_components), X.dtype).T.copy()
+        if H is not None:
+            H_ = _start(H, "H", (n_components, X.shape[1]), X.dtype).copy()
+        np.clip(Wt, box_W.low, box_W.high, out=Wt)
+        np.clip(H_, box_H.low, box_H.high, out=H_)
+        result = fit(
+            X,
+            Wt,
+            H_,
+            loss=self.loss,
+            solver=solver,
+            box_W=box_W,
+            box_H=box_H,
+            max_iter=max_iter,
+            tol=tol,
+            callback=self.callback,
+        )
+        if not result.converged and tol > 0:
+            warn_not_converged("NMF", result, tol)
+        if box_W.is_cone and box_H.is_cone:
+            norms = np.linalg.norm(H_, axis=1, keepdims=True)
+            H_ /= np.where(norms > 0, norms, 1)
+        self.components_ = H_
+        self.n_components_ = n_components
+        self.solver_ = solver
+        self.n_iter_ = result.n_iter
+        SOLVERS[solver].codes(X, Wt, H_, box_W=box_W)
+        self.reconstruction_err_ = loss_value(X, Wt, H_, self.loss)
+        self.objective_history_ = np.array([*result.history[:-1], self.reconstruction_err_])
+        return np.ascontiguousarray(Wt.T)
+
+    def transform(self, X: ArrayLike) -> Array:
+        """Find the codes of `X` for the fitted components.
+
+        Parameters
+        ----------
+        X : array-like [shape=(n_samples, n_features), >= 0, finite]
+
+        Returns
+        -------
+        ndarray [shape=(n_samples, n_components), >= 0]
+            The codes ``W``; a row's codes do not depend on the other rows.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before `fit`.
+        ValueError
+            When `X` holds NaN, infinity or negative numbers, or has another number of features.
+        """
+        check_is_fitted(self)
+        H = self.components_
+        X = validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=False)
+        check_non_negative(X, "NMF (input X)")
+        dtype = X.dtype
+        Wt = np.empty((H.shape[0], X.shape[0]), dtype)
+        box_W = self._check_parameters()[0]
+        SOLVERS[self.solver_].codes(X, Wt, H.astype(dtype, copy=False), box_W=box_W)
+        return np.ascontiguousarray(Wt.T)
+
+    def inverse_transform(self, X: ArrayLike) -> Array:
+        """Return the model ``W @ H`` of codes.
+
+        Parameters
+        ----------
+        X : array-like [shape=(n_samples, n_components)]
+            Codes ``W``.
+
+        Returns
+        -------
+        ndarray [shape=(n_samples, n_features), >= 0]
+        """
+        check_is_fitted(self)
+        W = np.asarray(X)
+        if W.ndim != 2 or W.shape[1] != self.n_components_:
+            raise ParameterError(f"X must have shape (n_samples, {self.n_components_}); got {W.shape}")
+        return np.asarray(W @ self.components_)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[0])
+
+    def _check_parameters(self) -> tuple[Box, Box, int, float]:
+        if self.n_components is not None:
+            check_count(self.n_components, "n_components")
+        check_choice(self.loss, "loss", _options.LOSSES)
+        check_choice(self.solver, "solver", _options.SOLVERS)
+        check_choice(self.init, "init", _options.STARTS)
+        return (
+            Box.parse(self.bounds_W, "bounds_W"),
+            Box.parse(self.bounds_H, "bounds_H"),
+            check_count(self.max_iter, "max_iter"),
+            check_nonnegative(self.tol, "tol"),
+        )
+
+
+def _start(value: ArrayLike, name: str, shape: tuple[int, int], dtype: Any) -> Array:
+    array = np.asarray(value, dtype=dtype)
+    if array.shape != shape:
+        raise ParameterError(f"{name} must have shape {shape}; got {array.shape}")
+    if not np.isfinite(array).all() or (array < 0).any():
+        raise ParameterError(f"{name} must be finite and non-negative")
+    return array

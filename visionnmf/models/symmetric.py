@@ -1,0 +1,200 @@
+"""Symmetric non-negative matrix factorisation of an affinity."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_non_negative, validate_data
+
+from ..engine._threads import map_blocks
+from ..engine.alternate import Fit, warn_not_converged
+from ..engine.starts import random_symmetric
+from ..engine.symmetric import fit_symmetric
+from ..exceptions import ParameterError
+from ._checks import check_choice, check_count, check_nonnegative
+
+__all__ = ["SymmetricNMF"]
+
+Array = NDArray[Any]
+
+SYMMETRIC_LOSSES = ("manhattan",)
+
+
+class SymmetricNMF(BaseEstimator):
+    r"""Symmetric non-negative matrix factorisation of an affinity, with the Manhattan loss.
+
+    Finds ``H >= 0`` with
+
+    .. math:: \min_{H \ge 0}\; \sum_{i \ne j} c_i c_j\, |A_{ij} - h_i \cdot h_j|
+
+    (MahNMF-SYM, Guan et al. 2012, section 4.5; node weights are ours). ``h_i``, row i of the codes, says how far node
+    i belongs to each component: a soft clustering. The diagonal is left out, as it says nothing about the clustering.
+    The problem is not convex: several random starts are run, in threads, and the one with the lowest objective kept.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Number of components.
+    loss : {"manhattan"}, default="manhattan"
+        The loss.
+    n_init : int, default=5
+        Number of random starts.
+    init : "random" or array-like [shape=(n_components, n), >= 0], default="random"
+        A given start is used in place of the first random one.
+    max_iter : int, default=200
+        Sweeps a start.
+    tol : float, default=1e-4
+        A start is done when a sweep decreases the objective by less than this share of it.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the starts.
+
+    Attributes
+    ----------
+    components_ : ndarray [shape=(n_components, n), >= 0]
+        ``H``, transposed codes.
+    n_iter_ : int
+        Sweeps of the best start.
+    reconstruction_err_ : float
+        Its objective.
+    objective_history_ : ndarray [shape=(n_iter_ + 1,)]
+        The objective before its first sweep and after each one; never rises.
+    objectives_ : ndarray [shape=(n_init,)]
+        The objective that each start ended with: how far the result depends on the start.
+    n_features_in_ : int
+        Number of nodes seen in `fit`.
+
+    See Also
+    --------
+    NMF : Factorisation of a data matrix.
+    sklearn.cluster.SpectralClustering : Clustering of an affinity by its eigenvectors.
+
+    References
+    ----------
+    N. Guan, D. Tao, Z. Luo, J. Shawe-Taylor, "MahNMF: Manhattan Non-negative Matrix Factorization",
+    arXiv:1207.3438, 2012.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf import SymmetricNMF
+    >>> blocks = np.kron(np.eye(2), np.ones((4, 4)))  # two groups of four
+    >>> SymmetricNMF(2, random_state=0).fit_transform(blocks).argmax(axis=1).reshape(2, 4).std(axis=1)
+    array([0., 0.])
+    """
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        loss: str = "manhattan",
+        n_init: int = 5,
+        init: Any = "random",
+        max_iter: int = 200,
+        tol: float = 1e-4,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.loss = loss
+        self.n_init = n_init
+        self.init = init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = True
+        tags.input_tags.positive_only = True
+        return tags
+
+    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> SymmetricNMF:
+        """Factorise an affinity.
+
+        Parameters
+        ----------
+        X : array-like [shape=(n, n), >= 0, finite], symmetric
+            Affinity of the nodes. float32 stays float32; everything else is made float64.
+        y : Ignored
+        sample_weight : array-like [shape=(n,), > 0], optional
+            Weights of the nodes: entry (i, j) counts ``c_i c_j`` times. 1 when not given.
+
+        Returns
+        -------
+        SymmetricNMF
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            When `X` is not square and symmetric, holds NaN, infinity or negative numbers, or a parameter is not
+            allowed.
+        """
+        S = self._check_affinity(X)
+        n = S.shape[0]
+        c = np.ones(n, S.dtype) if sample_weight is None else np.asarray(sample_weight, dtype=S.dtype)
+        if c.shape != (n,) or not np.isfinite(c).all() or not (c > 0).all():
+            raise ParameterError(f"sample_weight must hold {n} finite numbers > 0")
+        n_components = check_count(self.n_components, "n_components")
+        check_choice(self.loss, "loss", SYMMETRIC_LOSSES)
+        n_init = check_count(self.n_init, "n_init")
+        max_iter, tol = check_count(self.max_iter, "max_iter"), check_nonnegative(self.tol, "tol")
+        rng = check_random_state(self.random_state)
+        starts = [random_symmetric(S, n_components, rng) for _ in range(n_init)]
+        if not (isinstance(self.init, str) and self.init == "random"):
+            starts[0] = self._given_start((n_components, n), S.dtype)
+
+        def run(block: tuple[int, int]) -> Fit:
+            return fit_symmetric(S, starts[block[0]], c, max_iter=max_iter, tol=tol)
+
+        fits = map_blocks(run, [(i, i + 1) for i in range(n_init)], parallel=S.size > 10_000)
+        self.objectives_ = np.array([found.history[-1] for found in fits])
+        best = int(self.objectives_.argmin())
+        if not fits[best].converged and tol > 0:
+            warn_not_converged("SymmetricNMF", fits[best], tol)
+        self.components_ = starts[best]
+        self.n_iter_ = fits[best].n_iter
+        self.objective_history_ = np.array(fits[best].history)
+        self.reconstruction_err_ = float(self.objectives_[best])
+        return self
+
+    def fit_transform(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Array:
+        """Factorise an affinity and return the codes.
+
+        Parameters
+        ----------
+        X : array-like [shape=(n, n), >= 0, finite], symmetric
+        y : Ignored
+        sample_weight : array-like [shape=(n,), > 0], optional
+
+        Returns
+        -------
+        ndarray [shape=(n, n_components), >= 0]
+            How far each node belongs to each component.
+        """
+        return np.ascontiguousarray(self.fit(X, sample_weight=sample_weight).components_.T)
+
+    def _check_affinity(self, X: ArrayLike) -> Array:
+        S = validate_data(self, X, dtype=[np.float64, np.float32], order="C")
+        check_non_negative(S, "SymmetricNMF (input X)")
+        if S.shape[0] != S.shape[1]:
+            raise ParameterError(f"X must be a square affinity matrix; got shape {S.shape}")
+        largest = float(np.abs(S - S.T).max())
+        if largest > 1e-4 * float(S.max(initial=0)):
+            raise ParameterError(
+                f"X must be symmetric; entries differ from their mirror images by up to {largest:.3g}. "
+                "Pass (X + X.T) / 2 if that is meant."
+            )
+        return np.asarray(S)
+
+    def _given_start(self, shape: tuple[int, int], dtype: Any) -> Array:
+        try:
+            start = np.array(self.init, dtype=dtype, order="C")
+        except (TypeError, ValueError):
+            start = np.empty(0)
+        if start.shape != shape or not np.isfinite(start).all() or (start < 0).any():
+            raise ParameterError(f"init must be 'random' or a non-negative array of shape {shape}; got {self.init!r}")
+        return start
