@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._jit import kernel
+from visionnmf._jit import kernel
 
 # --- the one-dimensional problem: minimise sum_i c_i |a_i x - z_i| + s x + b (x - d)^2 over a box --------------------
 
 
 @kernel
-def select_step(steps, weights, count, slope, curvature):  # type: ignore[no-untyped-def]
+def select_step(steps, weights, count, slope, curvature, rounding):  # type: ignore[no-untyped-def]
     """Find the step at which a rising piecewise-linear derivative reaches zero.
 
     The derivative is ``slope + curvature * t + sum of weights[i] over steps[i] < t`` for ``t > 0``, with
@@ -34,11 +34,13 @@ def select_step(steps, weights, count, slope, curvature):  # type: ignore[no-unt
         The derivative just right of 0, negative.
     curvature : float
         ``2 b >= 0``.
+    rounding : float
+        Absolute error of the sums of weights.
 
     Returns
     -------
     float
-        The step ``t >= 0``.
+        The step ``t >= 0``; infinite when the derivative stays negative.
     """
     left = 0
     right = count
@@ -93,7 +95,7 @@ def select_step(steps, weights, count, slope, curvature):  # type: ignore[no-unt
         right = above
     if curvature > 0.0:
         return max(furthest, -reached / curvature)
-    return furthest
+    return furthest if reached >= -rounding else np.inf
 
 
 @kernel(reassociate=True)
@@ -147,7 +149,7 @@ def update_variable(residual, a, weights, x, low, high, slope, curvature, eps, t
             steps[count] = e / a[i]
             jumps[count] = w + w
             count += (e > tiny) & (w > zero)
-        new = number(min(x + select_step(steps, jumps, count, to_right, curvature), np.float64(high)))
+        new = number(min(x + select_step(steps, jumps, count, to_right, curvature, rounding), np.float64(high)))
     elif to_left > rounding and x > low:
         for i in range(a.shape[0]):
             e = residual[i]
@@ -155,8 +157,10 @@ def update_variable(residual, a, weights, x, low, high, slope, curvature, eps, t
             steps[count] = -e / a[i]
             jumps[count] = w + w
             count += (e < -tiny) & (w > zero)
-        new = number(max(x - select_step(steps, jumps, count, -to_left, curvature), np.float64(low)))
+        new = number(max(x - select_step(steps, jumps, count, -to_left, curvature, rounding), np.float64(low)))
     else:
+        return number(x)
+    if not abs(new) < np.inf:  # coefficients so small that the quotient overflows
         return number(x)
     change = new - number(x)
     for i in range(a.shape[0]):
@@ -215,9 +219,7 @@ def rri_rows(X, Ft, A, low, high, l1, l2, sweeps, eps, start, stop, losses):  # 
             moved = False
             for k in range(A.shape[0]):
                 x = Ft[k, j]
-                new = update_variable(
-                    residual, A[k], A[k], x, low, high, l1 + l2 * x, l2, eps, tiny, steps, jumps
-                )
+                new = update_variable(residual, A[k], A[k], x, low, high, l1 + l2 * x, l2, eps, tiny, steps, jumps)
                 moved |= new != x
                 Ft[k, j] = new
             if not moved:
@@ -269,9 +271,7 @@ def rri_symmetric_sweep(S, H, HC, c, eps, scratch):  # type: ignore[no-untyped-d
             changed = False
             for k in range(H.shape[0]):
                 x = H[k, j]
-                new = update_variable(
-                    residual, H[k], HC[k], x, zero, high, 0.0, 0.0, eps, tiny, scratch[1], scratch[2]
-                )
+                new = update_variable(residual, H[k], HC[k], x, zero, high, 0.0, 0.0, eps, tiny, scratch[1], scratch[2])
                 changed |= new != x
                 H[k, j] = new
             if not changed:

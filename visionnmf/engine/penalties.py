@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ..exceptions import ParameterError
+from visionnmf.exceptions import ParameterError
 
 __all__ = ["NONNEGATIVE", "Box"]
 
@@ -50,7 +50,7 @@ class Box(NamedTuple):
 
     def of(self, dtype: DTypeLike) -> tuple[Any, Any]:
         """Return the bounds as numbers of a dtype, as the kernels want them."""
-        number = np.dtype(dtype).type
+        number: Any = np.dtype(dtype).type
         return number(self.low), number(self.high)
 
 

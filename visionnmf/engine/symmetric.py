@@ -16,9 +16,7 @@ __all__ = ["fit_symmetric"]
 Array = NDArray[Any]
 
 
-def fit_symmetric(
-    S: Array, H: Array, c: Array, *, max_iter: int, tol: float, callback: Callback | None = None
-) -> Fit:
+def fit_symmetric(S: Array, H: Array, c: Array, *, max_iter: int, tol: float, callback: Callback | None = None) -> Fit:
     """Minimise ``sum_{i != j} c_i c_j |S_ij - h_i . h_j|`` over ``H >= 0`` in place, by weighted medians.
 
     The diagonal is left out: it says nothing about how nodes group. A sweep costs O(n^2 r).

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
 
-from ..exceptions import ParameterError
+from visionnmf.exceptions import ParameterError
 
 __all__ = ["check_choice", "check_count", "check_nonnegative"]
 
@@ -27,6 +27,6 @@ def check_count(value: Any, name: str) -> int:
 
 def check_nonnegative(value: Any, name: str) -> float:
     """Return `value` when it is a number >= 0, else raise ParameterError."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not value >= 0:
+    if isinstance(value, bool) or not isinstance(value, Real) or not float(value) >= 0:
         raise ParameterError(f"{name} must be a number >= 0; got {value!r}")
     return float(value)

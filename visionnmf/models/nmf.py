@@ -10,13 +10,14 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
-from .. import _options
-from ..engine.alternate import Callback, fit, warn_not_converged
-from ..engine.losses import loss_value
-from ..engine.penalties import Box
-from ..engine.solvers import SOLVERS, choose
-from ..engine.starts import STARTS
-from ..exceptions import ParameterError
+from visionnmf import _options
+from visionnmf.engine.alternate import Callback, fit, warn_not_converged
+from visionnmf.engine.losses import loss_value
+from visionnmf.engine.penalties import Box
+from visionnmf.engine.solvers import SOLVERS, choose
+from visionnmf.engine.starts import STARTS
+from visionnmf.exceptions import ParameterError
+
 from ._checks import check_choice, check_count, check_nonnegative
 
 __all__ = ["NMF"]
@@ -187,20 +188,19 @@ class NMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             When `X`, `W` or `H` hold NaN, infinity or negative numbers or do not fit together, or a parameter is not
             allowed.
         """
-        X = validate_data(self, X, dtype=[np.float64, np.float32], order="C")
-        check_non_negative(X, "NMF (input X)")
+        data = self._check_data(X, reset=True)
         box_W, box_H, max_iter, tol = self._check_parameters()
-        n_components = min(X.shape) if self.n_components is None else self.n_components
+        n_components = min(data.shape) if self.n_components is None else self.n_components
         solver = choose(self.solver, self.loss, n_components)
-        Wt, H_ = STARTS[self.init](X, n_components, check_random_state(self.random_state))
+        Wt, H_ = STARTS[self.init](data, n_components, check_random_state(self.random_state))
         if W is not None:
-            Wt = _start(W, "W", (X.shape[0], n_components), X.dtype).T.copy()
+            Wt = _start(W, "W", (data.shape[0], n_components), data.dtype).T.copy()
         if H is not None:
-            H_ = _start(H, "H", (n_components, X.shape[1]), X.dtype).copy()
+            H_ = _start(H, "H", (n_components, data.shape[1]), data.dtype).copy()
         np.clip(Wt, box_W.low, box_W.high, out=Wt)
         np.clip(H_, box_H.low, box_H.high, out=H_)
         result = fit(
-            X,
+            data,
             Wt,
             H_,
             loss=self.loss,
@@ -220,8 +220,8 @@ class NMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.n_components_ = n_components
         self.solver_ = solver
         self.n_iter_ = result.n_iter
-        SOLVERS[solver].codes(X, Wt, H_, box_W=box_W)
-        self.reconstruction_err_ = loss_value(X, Wt, H_, self.loss)
+        SOLVERS[solver].codes(data, Wt, H_, box_W=box_W)
+        self.reconstruction_err_ = loss_value(data, Wt, H_, self.loss)
         self.objective_history_ = np.array([*result.history[:-1], self.reconstruction_err_])
         return np.ascontiguousarray(Wt.T)
 
@@ -246,12 +246,11 @@ class NMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         H = self.components_
-        X = validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=False)
-        check_non_negative(X, "NMF (input X)")
-        dtype = X.dtype
-        Wt = np.empty((H.shape[0], X.shape[0]), dtype)
+        data = self._check_data(X, reset=False)
+        dtype = data.dtype
+        Wt = np.empty((H.shape[0], data.shape[0]), dtype)
         box_W = self._check_parameters()[0]
-        SOLVERS[self.solver_].codes(X, Wt, H.astype(dtype, copy=False), box_W=box_W)
+        SOLVERS[self.solver_].codes(data, Wt, H.astype(dtype, copy=False), box_W=box_W)
         return np.ascontiguousarray(Wt.T)
 
     def inverse_transform(self, X: ArrayLike) -> Array:
@@ -275,6 +274,11 @@ class NMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     @property
     def _n_features_out(self) -> int:
         return int(self.components_.shape[0])
+
+    def _check_data(self, X: ArrayLike, *, reset: bool) -> Array:
+        data: Array = validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=reset)
+        check_non_negative(data, "NMF (input X)")
+        return data
 
     def _check_parameters(self) -> tuple[Box, Box, int, float]:
         if self.n_components is not None:

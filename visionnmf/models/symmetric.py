@@ -10,11 +10,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_non_negative, validate_data
 
-from ..engine._threads import map_blocks
-from ..engine.alternate import Fit, warn_not_converged
-from ..engine.starts import random_symmetric
-from ..engine.symmetric import fit_symmetric
-from ..exceptions import ParameterError
+from visionnmf.engine._threads import map_blocks
+from visionnmf.engine.alternate import Fit, warn_not_converged
+from visionnmf.engine.starts import random_symmetric
+from visionnmf.engine.symmetric import fit_symmetric
+from visionnmf.exceptions import ParameterError
+
 from ._checks import check_choice, check_count, check_nonnegative
 
 __all__ = ["SymmetricNMF"]
@@ -119,7 +120,7 @@ class SymmetricNMF(BaseEstimator):
         X : array-like [shape=(n, n), >= 0, finite], symmetric
             Affinity of the nodes. float32 stays float32; everything else is made float64.
         y : Ignored
-        sample_weight : array-like [shape=(n,), > 0], optional
+        sample_weight : array-like [shape=(n,), >= 0], optional
             Weights of the nodes: entry (i, j) counts ``c_i c_j`` times. 1 when not given.
 
         Returns
@@ -136,8 +137,10 @@ class SymmetricNMF(BaseEstimator):
         S = self._check_affinity(X)
         n = S.shape[0]
         c = np.ones(n, S.dtype) if sample_weight is None else np.asarray(sample_weight, dtype=S.dtype)
-        if c.shape != (n,) or not np.isfinite(c).all() or not (c > 0).all():
-            raise ParameterError(f"sample_weight must hold {n} finite numbers > 0")
+        if c.shape != (n,) or not np.isfinite(c).all() or (c < 0).any():
+            raise ParameterError(f"sample_weight must hold {n} finite numbers >= 0; got shape {c.shape}")
+        if not c.any():
+            raise ParameterError("sample_weight must not be zero for all samples")
         n_components = check_count(self.n_components, "n_components")
         check_choice(self.loss, "loss", SYMMETRIC_LOSSES)
         n_init = check_count(self.n_init, "n_init")
@@ -168,7 +171,7 @@ class SymmetricNMF(BaseEstimator):
         ----------
         X : array-like [shape=(n, n), >= 0, finite], symmetric
         y : Ignored
-        sample_weight : array-like [shape=(n,), > 0], optional
+        sample_weight : array-like [shape=(n,), >= 0], optional
 
         Returns
         -------
@@ -178,7 +181,7 @@ class SymmetricNMF(BaseEstimator):
         return np.ascontiguousarray(self.fit(X, sample_weight=sample_weight).components_.T)
 
     def _check_affinity(self, X: ArrayLike) -> Array:
-        S = validate_data(self, X, dtype=[np.float64, np.float32], order="C")
+        S: Array = validate_data(self, X, dtype=[np.float64, np.float32], order="C")
         check_non_negative(S, "SymmetricNMF (input X)")
         if S.shape[0] != S.shape[1]:
             raise ParameterError(f"X must be a square affinity matrix; got shape {S.shape}")
@@ -188,7 +191,7 @@ class SymmetricNMF(BaseEstimator):
                 f"X must be symmetric; entries differ from their mirror images by up to {largest:.3g}. "
                 "Pass (X + X.T) / 2 if that is meant."
             )
-        return np.asarray(S)
+        return S
 
     def _given_start(self, shape: tuple[int, int], dtype: Any) -> Array:
         try:

@@ -17,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from ...exceptions import ParameterError
+from visionnmf.exceptions import ParameterError
+
 from . import admm, hals, rri
 from ._progress import Progress
 
@@ -34,7 +35,8 @@ class Solver(NamedTuple):
 
 SOLVERS: dict[str, Solver] = {
     "admm": Solver(admm.iterate, admm.codes, frozenset({"manhattan"})),
-    "rri": Solver(rri.iterate, rri.codes, frozenset({"manhattan"})),
+    # coordinate descent can stall short of the optimum that the codes' convex problem has
+    "rri": Solver(rri.iterate, admm.codes, frozenset({"manhattan"})),
     "hals": Solver(hals.iterate, hals.codes, frozenset({"frobenius"})),
 }
 

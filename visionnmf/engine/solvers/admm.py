@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _kernels
-from .._threads import blocks, map_blocks, one_blas_thread
-from ..losses import BLOCK_ELEMENTS, rows_per_block
-from ..penalties import Box
+from visionnmf.engine import _kernels
+from visionnmf.engine._threads import blocks, map_blocks, one_blas_thread
+from visionnmf.engine.losses import BLOCK_ELEMENTS, rows_per_block
+from visionnmf.engine.penalties import Box
+
 from ._progress import Progress
 
 __all__ = ["codes", "iterate"]
@@ -32,14 +33,12 @@ Array = NDArray[Any]
 FIRST_PENALTY = 0.7  # rho at the start, in units of 1 / mean of the data: free of the data's scale
 PENALTY_GROWTH = 1e4  # over the whole path
 SWEEPS = 3  # of HALS a factor and iteration; they share the products, so they cost little
-CODES_ITERATIONS = 120
-CODES_POLISH = 30
+CODES_ITERATIONS = 100
+CODES_GROWTH = 30.0  # of rho, which starts at 1 / mean residual of the row's least-squares fit
+CODES_TIE = 0.1  # strength of the tie between the codes and their copy in the box, for components of unit norm
+CODES_START_SWEEPS = 30
+CODES_POLISH = 30  # sweeps of coordinate descent at most; most rows need two or three
 MAX_CHUNKS = 16  # of rows, each with a share of the right-hand side: as many threads can work
-
-
-def _first_bound(mean: Any) -> Any:
-    """``1 / rho`` at the start; where the data are all 0 any number will do."""
-    return np.where(mean > 0, mean / FIRST_PENALTY, 1)
 
 
 def iterate(X: Array, Wt: Array, H: Array, *, box_W: Box, box_H: Box, max_iter: int) -> Iterator[Progress]:
@@ -72,7 +71,8 @@ def iterate(X: Array, Wt: Array, H: Array, *, box_W: Box, box_H: Box, max_iter: 
     U = np.zeros_like(X)
     losses, residuals = np.empty(n_samples), np.empty(n_samples)
     total = float(X.sum(dtype=np.float64)) or 1.0
-    bounds = np.full(n_samples, _first_bound(X.mean(dtype=np.float64)), dtype)
+    # 1 / rho; where the data are all 0 any number will do
+    bounds = np.full(n_samples, X.mean(dtype=np.float64) / FIRST_PENALTY or 1, dtype)
     growth = PENALTY_GROWTH ** (1 / max_iter)
     decay = dtype.type(1)
     low_W, high_W = box_W.of(dtype)
@@ -103,7 +103,7 @@ def iterate(X: Array, Wt: Array, H: Array, *, box_W: Box, box_H: Box, max_iter: 
                 _kernels.hals_columns(H, gram, right, 0, low_H, high_H, zero, SWEEPS, *block)
 
             map_blocks(components, blocks(n_features, 4 * _kernels.TILE), parallel=parallel)
-        bounds /= growth
+        np.divide(bounds, dtype.type(growth), out=bounds)
         decay = dtype.type(1 / growth)
         objective = float(losses.sum())
         change = (float(residuals.sum()) + abs(previous - objective)) / total
@@ -114,8 +114,10 @@ def iterate(X: Array, Wt: Array, H: Array, *, box_W: Box, box_H: Box, max_iter: 
 def codes(X: Array, Wt: Array, H: Array, *, box_W: Box) -> None:
     """Solve for the codes of fixed components, in place: a convex problem, row by row.
 
-    The same iteration on the codes alone, with a penalty of its own for each row, then coordinate descent (which can
-    stall far from the minimum, but is exact near it). A row's codes do not depend on the other rows.
+    Here the box has a copy of the codes of its own (consensus form: Boyd et al. 2011, section 5), so that the step for
+    the codes is linear and one inverse serves all rows and iterations; sweeps of HALS in its place are left far from
+    the minimum when components are alike. Coordinate descent then finishes: exact near the minimum, though it can stall
+    far from it. A row's codes do not depend on the other rows.
 
     Parameters
     ----------
@@ -126,30 +128,43 @@ def codes(X: Array, Wt: Array, H: Array, *, box_W: Box) -> None:
     box_W : Box
     """
     dtype = X.dtype
-    low, high = box_W.of(dtype)
-    zero = dtype.type(0)
-    growth = PENALTY_GROWTH ** (1 / CODES_ITERATIONS)
-    gram = H @ H.T
-    eps = sum_rounding(dtype)
+    scale = np.linalg.norm(H, axis=1, keepdims=True)
+    scale[scale == 0] = 1
+    unit = H / scale
+    gram = unit @ unit.T
+    tie = np.linalg.inv(gram.astype(np.float64) + CODES_TIE * np.eye(len(H))).astype(dtype)
+    low, high = (limit * scale for limit in box_W.of(dtype))
+    decay = dtype.type(CODES_GROWTH ** (-1 / CODES_ITERATIONS))
+    zero, infinite = dtype.type(0), dtype.type(np.inf)
 
     def solve(block: tuple[int, int]) -> None:
         start, stop = block
         rows = X[start:stop]
-        F = np.zeros((H.shape[0], stop - start), dtype)
-        F[:] = low
-        _kernels.hals_columns(F, gram, np.matmul(H, rows.T), 0, low, high, zero, 10 * SWEEPS, 0, stop - start)
-        U = np.zeros_like(rows)
-        losses, residuals = np.empty(stop - start), np.empty(stop - start)
-        bounds = _first_bound(rows.mean(axis=1, dtype=np.float64)).astype(dtype)
-        decay = dtype.type(1)
-        for _ in range(CODES_ITERATIONS):
-            V = np.matmul(F.T, H)
-            _kernels.admm_manhattan_pass(rows, V, U, bounds, decay, 0, stop - start, losses, residuals)
-            _kernels.hals_columns(F, gram, np.matmul(H, V.T), 0, low, high, zero, SWEEPS, 0, stop - start)
-            bounds /= growth
-            decay = dtype.type(1 / growth)
-        _kernels.rri_rows(rows, F, H, low, high, 0.0, 0.0, CODES_POLISH, eps, 0, stop - start, losses)
-        Wt[:, start:stop] = F
+        size = stop - start
+        copy = np.zeros((len(H), size), dtype)
+        _kernels.hals_columns(copy, gram, unit @ rows.T, 0, zero, infinite, zero, CODES_START_SWEEPS, 0, size)
+        copy = np.clip(copy, low, high)
+        U, dual = np.zeros_like(rows), np.zeros_like(copy)
+        losses, residuals = np.empty(size), np.empty(size)
+        V = np.matmul(copy.T, unit)
+        bounds = np.abs(rows - V).mean(axis=1)
+        bounds[bounds == 0] = 1  # an exact fit already: any number will do
+        F = copy
+        for iteration in range(CODES_ITERATIONS):
+            np.matmul(F.T, unit, out=V)
+            shrink = decay if iteration else dtype.type(1)
+            _kernels.admm_manhattan_pass(rows, V, U, bounds, shrink, 0, size, losses, residuals)
+            F = tie @ (unit @ V.T + dtype.type(CODES_TIE) * (copy - dual))
+            dual += F
+            copy = np.clip(dual, low, high)
+            dual -= copy
+            dual *= decay
+            bounds *= decay
+        found = np.clip(copy / scale, *box_W.of(dtype))
+        _kernels.rri_rows(
+            rows, found, H, *box_W.of(dtype), 0.0, 0.0, CODES_POLISH, sum_rounding(dtype), 0, size, losses
+        )
+        Wt[:, start:stop] = found
 
     with one_blas_thread():
         map_blocks(solve, blocks(X.shape[0], rows_per_block(X.shape[1])), parallel=X.size > BLOCK_ELEMENTS)

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _kernels
-from .._threads import blocks, map_blocks, one_blas_thread
-from ..losses import BLOCK_ELEMENTS, loss_value
-from ..penalties import Box
+from visionnmf.engine import _kernels
+from visionnmf.engine._threads import blocks, map_blocks, one_blas_thread
+from visionnmf.engine.losses import BLOCK_ELEMENTS, loss_value
+from visionnmf.engine.penalties import Box
+
 from ._progress import Progress
 
 __all__ = ["codes", "half", "iterate"]

@@ -13,18 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _kernels
-from .._threads import blocks, map_blocks
-from ..losses import BLOCK_ELEMENTS, rows_per_block
-from ..penalties import Box
+from visionnmf.engine import _kernels
+from visionnmf.engine._threads import blocks, map_blocks
+from visionnmf.engine.losses import BLOCK_ELEMENTS, rows_per_block
+from visionnmf.engine.penalties import Box
+
 from ._progress import Progress
 from .admm import sum_rounding
 
-__all__ = ["codes", "half", "iterate"]
+__all__ = ["half", "iterate"]
 
 Array = NDArray[Any]
-
-CODES_SWEEPS = 200
 
 
 def half(X: Array, Ft: Array, A: Array, *, box: Box, sweeps: int) -> float:
@@ -75,9 +74,3 @@ def iterate(X: Array, Wt: Array, H: Array, *, box_W: Box, box_H: Box, max_iter: 
         change = max(0.0, (previous - objective) / objective) if objective > 0 else 0.0
         previous = objective
         yield Progress(objective, change)
-
-
-def codes(X: Array, Wt: Array, H: Array, *, box_W: Box) -> None:
-    """Solve for the codes of fixed components from a start at the lower bound; see :func:`.admm.codes`."""
-    Wt[:] = box_W.of(X.dtype)[0]
-    half(X, Wt, H, box=box_W, sweeps=CODES_SWEEPS)

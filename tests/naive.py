@@ -1,0 +1,91 @@
+"""Slow, obvious versions of the formulas: what the kernels are compared with."""
+
+import numpy as np
+from scipy.optimize import linprog
+
+
+def objective_1d(x, a, z, c, s=0.0, b=0.0, d=0.0):
+    """``sum_i c_i |a_i x - z_i| + s x + b (x - d)^2``."""
+    return sum(ci * abs(ai * x - zi) for ai, zi, ci in zip(a, z, c, strict=True)) + s * x + b * (x - d) ** 2
+
+
+def minimise_1d(a, z, c, s=0.0, b=0.0, d=0.0, low=0.0, high=np.inf):
+    """All minimisers of the one-dimensional problem, as (value, lowest x, highest x), by trying every candidate."""
+    points = sorted({zi / ai for ai, zi, ci in zip(a, z, c, strict=True) if ai > 0 and ci > 0})
+    candidates = [p for p in points if low <= p <= high] + [low] + ([high] if np.isfinite(high) else [])
+    if b > 0:  # the stationary point of each linear piece
+        edges = [-np.inf, *points, np.inf]
+        for left, right in zip(edges[:-1], edges[1:], strict=True):
+            slope = s
+            for ai, zi, ci in zip(a, z, c, strict=True):
+                if ai > 0 and ci > 0:
+                    slope += ci * ai * (1 if zi / ai <= left else -1)
+            x = d - slope / (2 * b)
+            if left <= x <= right and low <= x <= high:
+                candidates.append(x)
+    values = [objective_1d(x, a, z, c, s, b, d) for x in candidates]
+    best = min(values)
+    optimal = [x for x, v in zip(candidates, values, strict=True) if v <= best + 1e-12 * (1 + abs(best))]
+    return best, min(optimal), max(optimal)
+
+
+def rri_row(x, f, A, low=0.0, high=np.inf, c=None):
+    """One sweep of coordinate descent over the codes of one row (Guan et al. 2012, Algorithm 1)."""
+    f = f.copy()
+    c = np.ones(len(x)) if c is None else c
+    for k in range(len(f)):
+        z = x - sum(f[m] * A[m] for m in range(len(f)) if m != k)
+        if not (A[k] * c > 0).any():
+            continue
+        _, lowest, highest = minimise_1d(A[k], z, c, low=low, high=high)
+        f[k] = min(max(f[k], lowest), highest)  # the minimiser nearest to the old value
+    return f
+
+
+def symmetric_objective(S, H, c):
+    total = 0.0
+    for i in range(len(S)):
+        for j in range(len(S)):
+            if i != j:
+                total += c[i] * c[j] * abs(S[i, j] - H[:, i] @ H[:, j])
+    return total
+
+
+def symmetric_sweep(S, H, c):
+    """Two passes over each node's codes, nodes in order, diagonal left out."""
+    H = H.copy()
+    for j in range(len(S)):
+        weights = np.array([0.0 if i == j else c[i] for i in range(len(S))])
+        for _ in range(2):
+            H[:, j] = rri_row(S[j], H[:, j], H.copy(), c=weights)
+    return H
+
+
+def hals(F, G, B, low, high, ridge, sweeps):
+    F = F.copy()
+    for _ in range(sweeps):
+        for i in range(F.shape[1]):
+            for k in range(F.shape[0]):
+                if G[k, k] + ridge > 0:
+                    gradient = sum(G[k, m] * F[m, i] for m in range(F.shape[0])) + ridge * F[k, i] - B[k, i]
+                    F[k, i] = min(max(F[k, i] - gradient / (G[k, k] + ridge), low), high)
+    return F
+
+
+def admm_pass(X, P, U, bound, decay):
+    V, new = np.empty_like(X), np.empty_like(X)
+    for j in range(X.shape[0]):
+        for i in range(X.shape[1]):
+            u = U[j, i] * decay
+            new[j, i] = min(max(X[j, i] - P[j, i] + u, -bound), bound)
+            V[j, i] = P[j, i] + 2 * new[j, i] - u
+    return V, new
+
+
+def least_absolute_deviations(x, H, low=0.0, high=None):
+    """``min_w |x - w H|_1`` over a box, by linear programming."""
+    r, n = H.shape
+    cost = np.r_[np.zeros(r), np.ones(2 * n)]
+    equal = np.hstack([H.T, np.eye(n), -np.eye(n)])
+    solution = linprog(cost, A_eq=equal, b_eq=x, bounds=[(low, high)] * r + [(0, None)] * (2 * n), method="highs")
+    return solution.fun

@@ -1,0 +1,302 @@
+"""NMF: certificates, invariances, limits, peers."""
+
+import warnings
+
+import naive
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.decomposition import NMF as SklearnNMF
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+
+from visionnmf import NMF
+from visionnmf.engine import alternate
+from visionnmf.engine.losses import loss_value
+from visionnmf.engine.penalties import NONNEGATIVE, Box
+from visionnmf.engine.solvers import SOLVERS, choose
+from visionnmf.engine.starts import STARTS
+from visionnmf.exceptions import ParameterError
+
+PAIRS = [(name, loss) for name, solver in SOLVERS.items() for loss in sorted(solver.losses)]
+
+
+def quiet(model, X, **start):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit_transform(X, **start)
+
+
+@pytest.fixture
+def X(rng):
+    clean = rng.gamma(0.5, size=(60, 4)) @ rng.gamma(0.5, size=(4, 40))
+    return np.where(rng.random(clean.shape) < 0.1, clean.max(), clean)
+
+
+@pytest.mark.parametrize(("solver", "loss"), PAIRS)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_fit_is_what_its_attributes_say(solver, loss, dtype, X):
+    X = X.astype(dtype)
+    model = NMF(4, solver=solver, loss=loss, random_state=0)
+    W = quiet(model, X)
+    H = model.components_
+    assert W.dtype == H.dtype == dtype and W.shape == (60, 4) and H.shape == (4, 40)
+    assert (W >= 0).all() and (H >= 0).all()
+    residual = X.astype(float) - W.astype(float) @ H
+    value = np.abs(residual).sum() if loss == "manhattan" else (residual**2).sum() / 2
+    assert model.reconstruction_err_ == pytest.approx(value, rel=1e-4)
+    assert model.objective_history_[-1] == model.reconstruction_err_
+    assert len(model.objective_history_) == model.n_iter_ + 1
+    assert model.objective_history_[-1] < 0.8 * model.objective_history_[0]
+    np.testing.assert_allclose(np.linalg.norm(H, axis=1), 1, rtol=1e-5)
+    assert (model.transform(X) == W).all()
+    np.testing.assert_array_equal(model.inverse_transform(W), W @ H)
+
+
+@pytest.mark.parametrize("solver", ["rri", "hals"])
+def test_the_objective_never_rises(solver, X):
+    loss = "frobenius" if solver == "hals" else "manhattan"
+    model = NMF(5, solver=solver, loss=loss, tol=0, max_iter=40, random_state=1)
+    model.fit(X)
+    history = model.objective_history_
+    assert (np.diff(history) <= 1e-10 * history[0]).all()
+    assert history[5] < history[1]
+
+
+def test_admm_ends_where_coordinate_descent_can_do_little_more(X):
+    admm = NMF(4, solver="admm", random_state=0)
+    W = quiet(admm, X)
+    after = NMF(4, solver="rri", max_iter=20, tol=0)
+    after.fit_transform(X, W=W, H=admm.components_)
+    assert after.reconstruction_err_ >= 0.97 * admm.reconstruction_err_
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_exact_recovery_from_a_fifth_of_corrupted_entries(seed):
+    rng = np.random.default_rng(seed)
+    clean = rng.gamma(0.5, size=(300, 5)) @ rng.gamma(0.5, size=(5, 150))
+    clean /= np.quantile(clean, 0.99)
+    X = np.where(rng.random(clean.shape) < 0.2, rng.integers(0, 2, clean.shape), clean).astype(np.float32)
+    model = NMF(5, random_state=seed)
+    W = model.fit_transform(X)
+    error = np.linalg.norm(W @ model.components_ - clean) / np.linalg.norm(clean)
+    assert error <= 1e-3
+    least_squares = NMF(5, loss="frobenius", random_state=seed)
+    W = quiet(least_squares, X)
+    assert np.linalg.norm(W @ least_squares.components_ - clean) / np.linalg.norm(clean) > 0.1
+
+
+@pytest.mark.parametrize("box", [(0, None), (0.1, 0.5)])
+def test_codes_reach_the_optimum_of_the_linear_programme(box, rng):
+    H = rng.random((6, 50))  # components much alike: coordinate descent alone stalls here
+    X = rng.random((12, 6)) @ H + rng.laplace(scale=0.02, size=(12, 50))
+    X = np.abs(np.where(rng.random(X.shape) < 0.1, 3 * rng.random(X.shape), X))
+    low, high = box
+    Wt = np.empty((6, 12))
+    SOLVERS["admm"].codes(X, Wt, H, box_W=Box.parse(box, "box"))
+    assert Wt.min() >= low and Wt.max() <= (high or np.inf)
+    for j in range(12):
+        best = naive.least_absolute_deviations(X[j], H, low, high)
+        assert np.abs(X[j] - Wt[:, j] @ H).sum() <= best * (1 + 2e-3)
+
+
+def test_codes_of_least_squares_are_those_of_scipy(rng):
+    from scipy.optimize import nnls
+
+    H, X = rng.random((4, 30)), rng.random((7, 30))
+    Wt = np.empty((4, 7))
+    SOLVERS["hals"].codes(X, Wt, H, box_W=NONNEGATIVE)
+    np.testing.assert_allclose(Wt.T, [nnls(H.T, x)[0] for x in X], atol=1e-7)
+
+
+def test_hals_is_as_good_as_scikit_learn(rng):
+    X = rng.random((50, 30))
+    start = {"W": rng.random((50, 6)), "H": rng.random((6, 30))}
+    ours = NMF(6, loss="frobenius", max_iter=2000, tol=1e-7)
+    ours.fit_transform(X, **start)
+    theirs = SklearnNMF(6, init="custom", max_iter=5000, tol=1e-7)
+    W = theirs.fit_transform(X, **start)
+    peer = ((X - W @ theirs.components_) ** 2).sum() / 2
+    assert ours.reconstruction_err_ <= 1.01 * peer
+
+
+@pytest.mark.parametrize(("solver", "loss"), PAIRS)
+def test_scaling_the_data_scales_the_model(solver, loss, X):
+    model = NMF(3, solver=solver, loss=loss, random_state=0, max_iter=50)
+    W = quiet(model, X)
+    H = model.components_
+    W_scaled = quiet(model, 1024 * X)
+    np.testing.assert_allclose(model.components_, H, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(W_scaled, 1024 * W, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(("solver", "loss"), PAIRS)
+def test_permuting_samples_permutes_the_codes(solver, loss, X, rng):
+    order = rng.permutation(len(X))
+    W0, H0 = rng.random((60, 3)), rng.random((3, 40))
+    model = NMF(3, solver=solver, loss=loss, max_iter=30)
+    W = quiet(model, X, W=W0, H=H0)
+    H = model.components_
+    W_permuted = quiet(model, X[order], W=W0[order], H=H0)
+    # ADMM sums over samples in another order, which its path may enlarge
+    np.testing.assert_allclose(model.components_, H, atol=1e-5)
+    np.testing.assert_allclose(W_permuted, W[order], atol=1e-4)
+
+
+@pytest.mark.parametrize(("solver", "loss"), PAIRS)
+def test_the_number_of_threads_does_not_matter(solver, loss, monkeypatch, rng):
+    X = rng.random((700, 500)).astype(np.float32)
+    results = []
+    for threads in ("1", "3"):
+        monkeypatch.setenv("VISIONNMF_NUM_THREADS", threads)
+        model = NMF(4, solver=solver, loss=loss, max_iter=5, random_state=0)
+        results.append((quiet(model, X), model.components_))
+    np.testing.assert_allclose(results[0][0], results[1][0], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(results[0][1], results[1][1], rtol=1e-4, atol=1e-5)
+
+
+def test_box(X):
+    model = NMF(3, bounds_W=(0, 1), bounds_H=(0.05, 0.8), random_state=0)
+    W = quiet(model, X)
+    assert W.min() >= 0 and W.max() <= 1
+    assert model.components_.min() >= 0.05 and model.components_.max() <= 0.8
+    wide = NMF(3, bounds_W=(0, 1e9), bounds_H=(0, 1e9), random_state=0)
+    plain = NMF(3, random_state=0)
+    np.testing.assert_allclose(
+        quiet(wide, X) @ wide.components_, quiet(plain, X) @ plain.components_, rtol=1e-5, atol=1e-8
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(1, 8),
+    st.integers(1, 8),
+    st.integers(1, 10),
+    st.sampled_from(["zero", "zero row", "zero column", "constant", "tiny", "random"]),
+    st.sampled_from(PAIRS),
+    st.sampled_from([np.float32, np.float64]),
+)
+def test_odd_shapes_and_values(m, n, r, kind, pair, dtype):
+    X = np.random.default_rng(m * 100 + n).random((m, n)).astype(dtype)
+    if kind == "zero":
+        X[:] = 0
+    elif kind == "zero row":
+        X[0] = 0
+    elif kind == "zero column":
+        X[:, 0] = 0
+    elif kind == "constant":
+        X[:] = 3
+    elif kind == "tiny":
+        X *= dtype(1e-30)
+    model = NMF(r, solver=pair[0], loss=pair[1], random_state=0, max_iter=60)
+    W = quiet(model, X)
+    assert np.isfinite(W).all() and np.isfinite(model.components_).all()
+    assert W.shape == (m, r) and (W >= 0).all()
+    assert model.reconstruction_err_ <= X.astype(float).sum() * (1 + 1e-5) or pair[1] == "frobenius"
+
+
+@pytest.mark.parametrize("init", sorted(STARTS))
+def test_starts_are_seeded_non_negative_and_of_the_size_of_the_data(init, X):
+    for n_components in (3, 70):
+        Wt, H = STARTS[init](X, n_components, np.random.RandomState(0))
+        again = STARTS[init](X, n_components, np.random.RandomState(0))
+        assert (Wt == again[0]).all() and (H == again[1]).all()
+        assert Wt.shape == (n_components, 60) and H.shape == (n_components, 40)
+        assert (Wt >= 0).all() and (H >= 0).all()
+    Wt, H = STARTS[init](X, 4, np.random.RandomState(0))
+    assert 0.2 * X.mean() < (Wt.T @ H).mean() < 3 * X.mean()
+
+
+def test_nndsvd_is_a_better_start_than_random(X):
+    values = {}
+    for name, start in STARTS.items():
+        Wt, H = start(X, 4, np.random.RandomState(0))
+        values[name] = loss_value(X, Wt, H, "frobenius")
+    assert values["nndsvd"] < values["random"]
+
+
+def test_not_converging_is_a_warning_with_iterations_and_change(X):
+    with pytest.warns(ConvergenceWarning, match=r"NMF stopped after 2 iterations with a relative change of .*max_iter"):
+        NMF(3, solver="rri", max_iter=2, random_state=0).fit(X)
+
+
+def test_callback_sees_each_iteration_and_can_stop(X):
+    seen = []
+
+    def callback(iteration, objective):
+        seen.append((iteration, objective))
+        return iteration == 3
+
+    model = NMF(3, callback=callback, random_state=0).fit(X)
+    assert [i for i, _ in seen] == [1, 2, 3] and model.n_iter_ == 3
+    assert [value for _, value in seen] == list(model.objective_history_[:3])
+
+
+def test_auto_takes_a_solver_that_can_minimise_the_loss():
+    for loss in ("manhattan", "frobenius"):
+        for n_components in (1, 2, 50):
+            assert loss in SOLVERS[choose("auto", loss, n_components)].losses
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    [
+        ({"n_components": 0}, "n_components must be a whole number >= 1; got 0"),
+        ({"n_components": 2.5}, "n_components must be a whole number >= 1; got 2.5"),
+        ({"loss": "l1"}, "loss must be one of .'manhattan', 'frobenius'.; got 'l1'"),
+        ({"solver": "mu"}, "solver must be one of"),
+        ({"solver": "hals"}, "solver must be 'auto' or one of .'admm', 'rri'. for loss='manhattan'; got 'hals'"),
+        ({"init": "svd"}, "init must be one of"),
+        ({"bounds_W": (2, 1)}, "bounds_W must satisfy 0 <= low < high; got"),
+        ({"bounds_H": (-1, 1)}, "bounds_H must satisfy 0 <= low < high; got"),
+        ({"bounds_H": 3}, "bounds_H must be a pair"),
+        ({"max_iter": 0}, "max_iter must be a whole number >= 1; got 0"),
+        ({"tol": -1}, "tol must be a number >= 0; got -1"),
+    ],
+)
+def test_parameters_that_are_not_allowed(parameters, sentence, X):
+    with pytest.raises(ParameterError, match=sentence):
+        NMF(**{"n_components": 3, **parameters}).fit(X)
+
+
+def test_input_that_is_not_allowed(X):
+    model = NMF(3, random_state=0)
+    with pytest.raises(NotFittedError):
+        model.transform(X)
+    for value, sentence in ((np.nan, "NaN"), (np.inf, "infinity"), (-1.0, "Negative values in data passed to NMF")):
+        bad = X.copy()
+        bad[2, 3] = value
+        with pytest.raises(ValueError, match=sentence):
+            model.fit(bad)
+    with pytest.raises(ParameterError, match=r"W must have shape \(60, 3\); got \(3, 60\)"):
+        model.fit_transform(X, W=np.ones((3, 60)))
+    with pytest.raises(ParameterError, match="H must be finite and non-negative"):
+        model.fit_transform(X, H=-np.ones((3, 40)))
+    quiet(model, X)
+    with pytest.raises(ParameterError, match=r"X must have shape \(n_samples, 3\); got \(60, 2\)"):
+        model.inverse_transform(np.ones((60, 2)))
+
+
+def test_the_input_is_not_changed(X):
+    before = X.copy()
+    model = NMF(3, random_state=0)
+    quiet(model, X)
+    model.transform(X)
+    assert (X == before).all()
+
+
+def test_fit_reports_a_stop_by_the_caller_as_converged(X):
+    Wt, H = STARTS["random"](X, 3, np.random.RandomState(0))
+    result = alternate.fit(
+        X,
+        Wt,
+        H,
+        loss="manhattan",
+        solver="rri",
+        box_W=NONNEGATIVE,
+        box_H=NONNEGATIVE,
+        max_iter=10,
+        tol=0,
+        callback=lambda *_: True,
+    )
+    assert result.converged and result.n_iter == 1 and len(result.history) == 2
