@@ -7,6 +7,7 @@ STARTS = ("random", "nndsvd")
 # visionnmf segment
 SEGMENTS = 5
 SEGMENT_RANK = 5
+SUPERPIXELS = 500
 
 # visionnmf background
 BACKGROUND_RANK = 2

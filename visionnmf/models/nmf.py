@@ -46,12 +46,12 @@ class NMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         Manhattan for data with outliers (occlusion, dead pixels, moving objects); Frobenius for clean Gaussian noise.
     solver : {"auto", "admm", "rri", "hals"}, default="auto"
         "admm" (continuation ADMM) and "rri" (coordinate descent by weighted medians) minimise the Manhattan loss,
-        "hals" the Frobenius loss. "auto" takes "admm", "rri" for one or two components, and "hals".
+        "hals" the Frobenius loss. "auto" takes "admm" ("rri" for a single component) and "hals".
     init : {"random", "nndsvd"}, default="random"
         Starting factors when none are given to `fit_transform`.
     bounds_W, bounds_H : tuple of (float, float or None), default=(0, None)
         Box of the codes and of the components, ``0 <= low < high``; None is no upper bound.
-    max_iter : int, default=300
+    max_iter : int, default=400
         Iterations. For "admm" it is also the length of the path along which the penalty grows: more iterations take
         smaller steps and find better solutions.
     tol : float, default=1e-4
@@ -118,7 +118,7 @@ class NMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         init: str = "random",
         bounds_W: tuple[float, float | None] = (0, None),
         bounds_H: tuple[float, float | None] = (0, None),
-        max_iter: int = 300,
+        max_iter: int = 400,
         tol: float = 1e-4,
         random_state: Any = None,
         callback: Callback | None = None,

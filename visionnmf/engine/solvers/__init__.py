@@ -40,9 +40,9 @@ SOLVERS: dict[str, Solver] = {
     "hals": Solver(hals.iterate, hals.codes, frozenset({"frobenius"})),
 }
 
-# Measured (docs/decisions.md): from a random start coordinate descent reaches ADMM's objective only for one or two
-# components, and is then several times faster.
-RRI_MAX_COMPONENTS = 2
+# Measured (benchmarks/engine.py solvers): for one component both reach the same objective and coordinate descent is the
+# faster; for two and more ADMM goes lower, and faster.
+RRI_MAX_COMPONENTS = 1
 
 
 def choose(solver: str, loss: str, n_components: int) -> str:

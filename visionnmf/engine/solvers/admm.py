@@ -31,7 +31,7 @@ Array = NDArray[Any]
 
 # Chosen on made low-rank data and the L1 problems of benchmarks/; docs/decisions.md has the table.
 FIRST_PENALTY = 0.7  # rho at the start, in units of 1 / mean of the data: free of the data's scale
-PENALTY_GROWTH = 1e4  # over the whole path
+PENALTY_GROWTH = 3e4  # over the whole path
 SWEEPS = 3  # of HALS a factor and iteration; they share the products, so they cost little
 CODES_ITERATIONS = 100
 CODES_GROWTH = 30.0  # of rho, which starts at 1 / mean residual of the row's least-squares fit
@@ -53,7 +53,7 @@ def iterate(X: Array, Wt: Array, H: Array, *, box_W: Box, box_H: Box, max_iter: 
         Updated.
     box_W, box_H : Box
     max_iter : int
-        Length of the path along which rho grows ten-thousandfold.
+        Length of the path along which rho grows by :data:`PENALTY_GROWTH`.
 
     Yields
     ------

@@ -1,0 +1,44 @@
+"""What every benchmark prints first, and how it measures."""
+
+from __future__ import annotations
+
+import platform
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+PACKAGES = ("numpy", "scipy", "scikit-learn", "scikit-image", "opencv-python-headless", "numba", "av")
+
+
+def machine() -> str:
+    """Describe the machine and the versions in two lines."""
+    from visionnmf import __version__
+    from visionnmf.engine._threads import n_threads
+
+    cpuinfo = Path("/proc/cpuinfo")
+    model = platform.processor() or platform.machine()
+    if cpuinfo.exists():
+        names = [line.split(":", 1)[1].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line]
+        model = f"{len(names)} x {names[0]}" if names else model
+    packages = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
+    return f"{model}; {n_threads()} threads; Python {platform.python_version()}\nvisionnmf {__version__}; {packages}"
+
+
+def timed(function: Callable[[], object], repeats: int = 5) -> tuple[float, float, float]:
+    """Return the least, the median and the greatest of several wall times in seconds; call once before to warm up."""
+    seconds = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        function()
+        seconds.append(time.perf_counter() - start)
+    return min(seconds), statistics.median(seconds), max(seconds)
+
+
+def peak_memory_mb() -> float:
+    """Return the greatest resident size of this process so far, in MB."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)
