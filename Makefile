@@ -1,0 +1,42 @@
+# The same commands as in .ci/run, one word each. `make PYTHON=python3 test` uses another interpreter than setup.sh's.
+PYTHON ?= .venv/bin/python
+KERNEL_TESTS = tests/test_kernels*.py
+# numba's cache does not know about bounds checks: compiled code with them lies apart, and is made anew each time
+BOUNDS_CACHE = $(CURDIR)/.numba_cache/bounds
+
+.PHONY: help setup test test-nojit test-bounds lint format types links bench
+
+help:  ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+setup:  ## .venv with everything for developing
+	sh setup.sh dev
+
+test:  ## the tests
+	$(PYTHON) -m pytest
+
+test-nojit:  ## the kernels' tests as plain Python, with the lines they reach
+	NUMBA_DISABLE_JIT=1 $(PYTHON) -m pytest $(KERNEL_TESTS) --cov=visionnmf.engine --cov-report=term-missing
+
+test-bounds:  ## the kernels' tests with every array index checked
+	rm -rf "$(BOUNDS_CACHE)"
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR="$(BOUNDS_CACHE)" $(PYTHON) -m pytest $(KERNEL_TESTS)
+
+lint:  ## ruff and codespell, changing nothing
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m ruff format --check .
+	git ls-files -z | xargs -0 $(PYTHON) -m codespell_lib
+
+format:  ## ruff, changing files
+	$(PYTHON) -m ruff check --fix .
+	$(PYTHON) -m ruff format .
+
+types: links  ## mypy
+	$(PYTHON) -m mypy
+
+links:  ## visionnmf/apps and visionnmf/datasets, for type checkers and editors; git ignores them
+	ln -sfn ../apps visionnmf/apps
+	ln -sfn ../datasets visionnmf/datasets
+
+bench:  ## every published number; minutes
+	for script in $$(grep -l __main__ benchmarks/*.py); do $(PYTHON) $$script || exit 1; done

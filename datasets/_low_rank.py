@@ -1,0 +1,190 @@
+"""A non-negative matrix of known rank, corrupted in a known way."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from visionnmf.exceptions import ParameterError
+
+from ._arguments import RandomState, check_choice, check_integer, check_real, generator
+
+__all__ = ["CorruptedLowRank", "make_corrupted_low_rank"]
+
+Matrix = NDArray[np.floating]
+Corrupted = tuple[Matrix, "NDArray[np.bool_] | None"]
+
+
+@dataclass(frozen=True)
+class CorruptedLowRank:
+    """What :func:`make_corrupted_low_rank` makes.
+
+    Attributes
+    ----------
+    X : ndarray [shape=(n_samples, n_features), >= 0]
+        The corrupted matrix, to be factorised.
+    clean : ndarray [shape=(n_samples, n_features), >= 0]
+        The matrix before it was corrupted, exactly ``W @ H``. One per cent of its entries lie above 1.
+    W : ndarray [shape=(n_samples, rank), >= 0]
+        The true codes.
+    H : ndarray [shape=(rank, n_features), >= 0]
+        The true components.
+    mask : ndarray of bool [shape=(n_samples, n_features)] or None
+        The entries that were replaced, for "salt_and_pepper" and "occlusion"; None where every entry is changed
+        or none is.
+    """
+
+    X: Matrix
+    clean: Matrix
+    W: Matrix
+    H: Matrix
+    mask: NDArray[np.bool_] | None
+
+
+def make_corrupted_low_rank(
+    n_samples: int = 1024,
+    n_features: int = 476,
+    rank: int = 20,
+    *,
+    corruption: str = "salt_and_pepper",
+    amount: float | None = None,
+    image_shape: tuple[int, int] | None = None,
+    shape: float = 0.5,
+    dtype: DTypeLike = np.float32,
+    random_state: RandomState = None,
+) -> CorruptedLowRank:
+    """Make a low-rank non-negative matrix with gamma-distributed factors, and corrupt it.
+
+    The factors have independent gamma entries; their product is scaled so that its 99 % quantile is 1. The result is
+    clipped at 0, so that it stays non-negative.
+
+    ===================  =================================================  ===========================================
+    corruption           what happens to an entry x of the clean matrix     `amount` (default)
+    ===================  =================================================  ===========================================
+    ``none``             nothing                                            not used
+    ``salt_and_pepper``  with this chance it becomes 0 or 1, evenly; 1 is   share of entries, 0 to 1 (0.2)
+                         the 99 % quantile, not the largest value
+    ``laplace``          a Laplace error is added                           scale of the error, >= 0 (0.1)
+    ``gaussian``         a normal error is added                            standard deviation, >= 0 (0.1)
+    ``occlusion``        0 inside one square block a sample, at a uniform   side of the block, pixels, >= 1
+                         position inside the image                          (0.375 of the root of `n_features`)
+    ``poisson``          becomes Poisson(amount * x) / amount               photons at the value 1, up to 1e6 (100)
+    ===================  =================================================  ===========================================
+
+    Parameters
+    ----------
+    n_samples, n_features, rank : int, >= 1
+        Sizes. `rank` may exceed the other two; the matrix then has full rank.
+    corruption : str, default="salt_and_pepper"
+        One of the table above.
+    amount : float, optional
+        How much, in the unit of the table.
+    image_shape : tuple of two ints, optional
+        Height and width of the image that each sample is, row by row; the product must be `n_features`. Used by
+        "occlusion" only. The default is the squarest pair, the smaller first: 17 by 28 for 476 features; for a prime
+        number of features one row, where a block is a run. A block is cut to the image's height and width.
+    shape : float, 0.1 to 100, default=0.5
+        Shape of the gamma distribution (its scale is 1). Below 1 the factors are nearly sparse.
+    dtype : dtype, default=float32
+        Of all four matrices: float32 or float64.
+    random_state : int, numpy.random.Generator or None
+        Seed. The same seed gives the same clean matrix whatever the corruption.
+
+    Returns
+    -------
+    CorruptedLowRank
+        `X` with its truth.
+
+    Raises
+    ------
+    ParameterError
+        An argument is out of its range.
+
+    Notes
+    -----
+    Sparse gross errors and blocks are what the Manhattan loss is meant to ignore; Guan, Tao, Luo and Shawe-Taylor
+    (MahNMF, arXiv:1207.3438, 2012) test it on such corruptions.
+    """
+    n_samples = check_integer("n_samples", n_samples, 1)
+    n_features = check_integer("n_features", n_features, 1)
+    rank = check_integer("rank", rank, 1)
+    shape = check_real("shape", shape, 0.1, 100)  # float32 overflows far below 0.1
+    check_choice("corruption", corruption, _CORRUPTIONS)
+    kind = np.dtype(dtype)
+    if kind not in (np.float32, np.float64):
+        raise ParameterError(f"dtype must be float32 or float64, got {kind}.")
+
+    factor_rng, corruption_rng = (np.random.default_rng(s) for s in generator(random_state).integers(2**63, size=2))
+    W = factor_rng.gamma(shape, size=(n_samples, rank))
+    H = factor_rng.gamma(shape, size=(rank, n_features))
+    scale = np.sqrt(np.quantile(W @ H, 0.99))
+    W, H = (W / scale).astype(kind), (H / scale).astype(kind)
+    clean = W @ H
+    X, mask = _CORRUPTIONS[corruption](clean, amount, _image_shape(image_shape, n_features), corruption_rng)
+    return CorruptedLowRank(np.maximum(X, 0, dtype=kind), clean, W, H, mask)
+
+
+def _image_shape(given: tuple[int, int] | None, n_features: int) -> tuple[int, int]:
+    if given is None:
+        height = next(h for h in range(math.isqrt(n_features), 0, -1) if n_features % h == 0)
+        return height, n_features // height
+    if len(given) != 2 or given[0] < 1 or given[0] * given[1] != n_features:
+        raise ParameterError(
+            f"image_shape must be a height and a width whose product is n_features ({n_features}), got {given!r}."
+        )
+    return given
+
+
+def _none(clean: Matrix, amount: float | None, image: tuple[int, int], rng: np.random.Generator) -> Corrupted:
+    return clean, None
+
+
+def _salt_and_pepper(
+    clean: Matrix, amount: float | None, image: tuple[int, int], rng: np.random.Generator
+) -> Corrupted:
+    share = check_real("amount", 0.2 if amount is None else amount, 0, 1)
+    draw = rng.random(clean.shape)
+    mask = draw < share
+    return np.where(mask, draw < share / 2, clean), mask
+
+
+def _laplace(clean: Matrix, amount: float | None, image: tuple[int, int], rng: np.random.Generator) -> Corrupted:
+    scale = check_real("amount", 0.1 if amount is None else amount, 0)
+    return clean + rng.laplace(0, scale, clean.shape), None
+
+
+def _gaussian(clean: Matrix, amount: float | None, image: tuple[int, int], rng: np.random.Generator) -> Corrupted:
+    deviation = check_real("amount", 0.1 if amount is None else amount, 0)
+    return clean + rng.normal(0, deviation, clean.shape), None
+
+
+def _occlusion(clean: Matrix, amount: float | None, image: tuple[int, int], rng: np.random.Generator) -> Corrupted:
+    side = check_integer("amount", max(1, round(0.375 * math.sqrt(clean.shape[1]))) if amount is None else amount, 1)
+    inside = []  # one (n_samples, length) array an axis: which rows, which columns of the image the block covers
+    for length in image:
+        extent = min(side, length)
+        start = rng.integers(0, length - extent + 1, size=(len(clean), 1))
+        position = np.arange(length)
+        inside.append((position >= start) & (position < start + extent))
+    mask = (inside[0][:, :, None] & inside[1][:, None, :]).reshape(clean.shape)
+    return np.where(mask, 0, clean), mask
+
+
+def _poisson(clean: Matrix, amount: float | None, image: tuple[int, int], rng: np.random.Generator) -> Corrupted:
+    # numpy refuses rates above about 9e18; a million photons are noise of a thousandth already
+    photons = check_real("amount", 100 if amount is None else amount, 0, 1e6, open_low=True)
+    return rng.poisson(photons * clean.astype(np.float64)) / photons, None
+
+
+_CORRUPTIONS: dict[str, Callable[[Matrix, float | None, tuple[int, int], np.random.Generator], Corrupted]] = {
+    "none": _none,
+    "salt_and_pepper": _salt_and_pepper,
+    "laplace": _laplace,
+    "gaussian": _gaussian,
+    "occlusion": _occlusion,
+    "poisson": _poisson,
+}

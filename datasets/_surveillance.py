@@ -1,0 +1,344 @@
+"""A clip of a fixed camera, with its background and its masks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.ndimage import gaussian_filter
+
+from ._arguments import RandomState, check_integer, check_real, generator
+
+__all__ = ["Surveillance", "iter_surveillance", "make_surveillance"]
+
+Image = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Surveillance:
+    """What :func:`make_surveillance` makes.
+
+    Attributes
+    ----------
+    frames : ndarray of uint8 [shape=(n_frames, height, width, 3)]
+        The clip, RGB.
+    background : ndarray of uint8 [shape=(height, width, 3)]
+        The scene without objects and noise, in mean light.
+    masks : ndarray of bool [shape=(n_frames, height, width)]
+        True where an object hides the background, exactly to the pixel.
+    """
+
+    frames: NDArray[np.uint8]
+    background: NDArray[np.uint8]
+    masks: NDArray[np.bool_]
+
+
+def make_surveillance(
+    n_frames: int = 120,
+    height: int = 120,
+    width: int = 160,
+    *,
+    n_objects: int = 3,
+    noise: float = 0.02,
+    illumination: float = 0.15,
+    random_state: RandomState = None,
+) -> Surveillance:
+    """Make a clip of a street seen by a fixed camera: cars and pedestrians pass, the light drifts.
+
+    The light of frame `t` multiplies the background by ``1 + illumination * sin(...) * pattern``, one slow wave over
+    the clip, strongest on one side of the scene: without objects and noise the frames have rank 2. Every object
+    enters, crosses and leaves, again and again at its own pace; the first one stops on its way for a while.
+
+    Parameters
+    ----------
+    n_frames, height, width : int, >= 1, default=120, 120, 160
+        Sizes in frames and pixels.
+    n_objects : int, >= 0, default=3
+        Cars and pedestrians, in turn.
+    noise : float, 0 to 1, default=0.02
+        Standard deviation of the sensor noise, as a share of full range (0.02 is 5 grey levels).
+    illumination : float, 0 to 0.5, default=0.15
+        Largest relative change of the light; above 0.17 the brightest parts may saturate.
+    random_state : int, numpy.random.Generator or None
+        Seed. Scene, light, objects and noise draw from it separately: with the same seed and sizes, 0 objects give
+        the same frames without the objects, and another `n_frames` the same background.
+
+    Returns
+    -------
+    Surveillance
+        Frames, background and masks. A clip takes ``4 * n_frames * height * width`` bytes;
+        :func:`iter_surveillance` makes it frame by frame.
+
+    Raises
+    ------
+    ParameterError
+        An argument is out of its range.
+    """
+    scene = _Scene(n_frames, height, width, n_objects, noise, illumination, random_state)
+    frames = np.empty((scene.n_frames, scene.height, scene.width, 3), np.uint8)
+    masks = np.empty(frames.shape[:3], bool)
+    for t, (frame, mask) in enumerate(scene):
+        frames[t], masks[t] = frame, mask
+    return Surveillance(frames, _to_uint8(scene.background), masks)
+
+
+def iter_surveillance(
+    n_frames: int = 120,
+    height: int = 120,
+    width: int = 160,
+    *,
+    n_objects: int = 3,
+    noise: float = 0.02,
+    illumination: float = 0.15,
+    random_state: RandomState = None,
+) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.bool_]]]:
+    """Make the clip of :func:`make_surveillance` frame by frame, in the memory of a few frames.
+
+    Parameters
+    ----------
+    n_frames, height, width : int, >= 1, default=120, 120, 160
+        Sizes in frames and pixels.
+    n_objects : int, >= 0, default=3
+        Cars and pedestrians, in turn.
+    noise : float, 0 to 1, default=0.02
+        Standard deviation of the sensor noise, as a share of full range.
+    illumination : float, 0 to 0.5, default=0.15
+        Largest relative change of the light.
+    random_state : int, numpy.random.Generator or None
+        Seed; the same one gives the same clip as :func:`make_surveillance`, whose `background` for the same seed, size
+        and a single frame is the background of this clip.
+
+    Returns
+    -------
+    iterator of (frame, mask)
+        A frame is an ndarray of uint8 [shape=(height, width, 3)], RGB; its mask an ndarray of bool
+        [shape=(height, width)], True where an object hides the background.
+
+    Raises
+    ------
+    ParameterError
+        An argument is out of its range; raised by the call, not by the first frame.
+    """
+    return iter(_Scene(n_frames, height, width, n_objects, noise, illumination, random_state))
+
+
+class _Scene:
+    """The drawn scene; iterating renders it."""
+
+    def __init__(
+        self,
+        n_frames: int,
+        height: int,
+        width: int,
+        n_objects: int,
+        noise: float,
+        illumination: float,
+        random_state: RandomState,
+    ) -> None:
+        self.n_frames = check_integer("n_frames", n_frames, 1)
+        self.height = check_integer("height", height, 1)
+        self.width = check_integer("width", width, 1)
+        n_objects = check_integer("n_objects", n_objects, 0)
+        self.noise = check_real("noise", noise, 0, 1)
+        self.illumination = check_real("illumination", illumination, 0, 0.5)
+        self._seeds = generator(random_state).integers(2**63, size=4)
+
+        scene_rng, light_rng, object_rng, _ = (np.random.default_rng(seed) for seed in self._seeds)
+        self.background = _street(self.height, self.width, scene_rng)
+        self._pattern = _light_pattern(self.height, self.width, light_rng)
+        self._phase = light_rng.uniform(0, 2 * np.pi)
+        self.objects = [_Object(self, index, object_rng) for index in range(n_objects)]
+        self.objects.sort(key=lambda o: o.bottom)  # the nearer hides the farther
+
+    def __iter__(self) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.bool_]]]:
+        noise_rng = np.random.default_rng(self._seeds[-1])
+        for t in range(self.n_frames):
+            frame = self.background.copy()
+            mask = np.zeros((self.height, self.width), bool)
+            for item in self.objects:
+                item.draw(frame, mask, t)
+            swing = np.float32(np.sin(2 * np.pi * t / self.n_frames + self._phase))
+            frame *= (1 + self.illumination * swing * self._pattern)[:, :, None]
+            if self.noise:
+                frame += self.noise * noise_rng.standard_normal(frame.shape, np.float32)
+            yield _to_uint8(frame), mask
+
+
+def _to_uint8(image: Image) -> NDArray[np.uint8]:
+    return np.rint(255 * np.clip(image, 0, 1)).astype(np.uint8)
+
+
+def _grid(height: int, width: int) -> tuple[Image, Image]:
+    """Return the centres of the pixels as shares of the height (a column) and of the width (a row)."""
+    y = ((np.arange(height) + 0.5) / height).astype(np.float32)
+    x = ((np.arange(width) + 0.5) / width).astype(np.float32)
+    return y[:, None], x[None, :]
+
+
+def _grain(height: int, width: int, sigma: float, rng: np.random.Generator) -> Image:
+    """Return smooth noise of deviation 1, cut at 3; `sigma` is its scale in pixels."""
+    field = gaussian_filter(rng.standard_normal((height, width), np.float32), sigma, truncate=3)
+    return np.clip(field / max(float(field.std()), 1e-6), -3, 3)
+
+
+def _light_pattern(height: int, width: int, rng: np.random.Generator) -> Image:
+    """Return how much each pixel feels the drift, 0.2 to 1 along a slope of random direction."""
+    y, x = _grid(height, width)
+    angle = rng.uniform(0, 2 * np.pi)
+    along = (x - 0.5) * np.cos(angle) + (y - 0.5) * np.sin(angle)
+    reach = (abs(np.cos(angle)) + abs(np.sin(angle))) / 2
+    return (0.6 + 0.4 * along / reach).astype(np.float32)
+
+
+def _street(height: int, width: int, rng: np.random.Generator) -> Image:
+    """Return the background (height, width, 3) within [0, 0.85]: sky, houses, a tree, pavements and a road."""
+    y, x = _grid(height, width)
+    low, high = np.array([0.74, 0.76, 0.77], np.float32), np.array([0.45, 0.57, 0.72], np.float32)
+    scene = (high + (low - high) * np.clip(y / 0.4, 0, 1)[..., None]) * np.ones((height, width, 1), np.float32)
+
+    left = -rng.uniform(0, 0.2)
+    while left < 1:
+        right = left + rng.uniform(0.2, 0.4)
+        _house(scene, y, x, left, right, rng)
+        left = right
+
+    paint = np.array([1, 1, 0.96], np.float32)
+    slabs = ((x * 14 + (y - 0.52) * 4) % 1 < 0.06) | ((y > 0.563) & (y < 0.57))
+    _fill(scene, (y >= 0.52) & (y < 0.62) & (x >= 0), 0.56 * paint)
+    _fill(scene, (y >= 0.52) & (y < 0.62) & slabs, 0.47 * paint)
+    _fill(scene, (y >= 0.62) & (x >= 0), 0.30 * paint)
+    _fill(scene, (y >= 0.615) & (y < 0.63) & (x >= 0), 0.66 * paint)
+    _fill(scene, (y >= 0.765) & (y < 0.78) & ((x * 7 + rng.uniform()) % 1 < 0.5), 0.78 * paint)
+    _fill(scene, (y >= 0.935) & (x >= 0), 0.52 * paint)
+    _fill(scene, (y >= 0.93) & (y < 0.945) & (x >= 0), 0.66 * paint)
+    _tree(scene, y, x, rng)
+
+    fine, coarse = _grain(height, width, 0.6, rng), _grain(height, width, max(height, width) / 14, rng)
+    scene *= (1 + 0.035 * fine + 0.035 * coarse)[..., None]
+    return np.clip(scene, 0, 0.85)
+
+
+def _fill(scene: Image, where: NDArray[np.bool_], colour: Image) -> None:
+    scene[np.broadcast_to(where, scene.shape[:2])] = colour
+
+
+def _house(scene: Image, y: Image, x: Image, left: float, right: float, rng: np.random.Generator) -> None:
+    """Paint a house front with rows of windows between two shares of the width."""
+    top, floors = rng.uniform(0.04, 0.24), int(rng.integers(2, 5))
+    wall = np.array([0.60, 0.50, 0.40], np.float32) * rng.uniform(0.75, 1.2) + rng.uniform(-0.06, 0.06, 3).astype(
+        np.float32
+    )
+    front = (x >= left) & (x < right) & (y >= top) & (y < 0.52)
+    _fill(scene, front, wall)
+    _fill(scene, front & (y < top + 0.02), 0.6 * wall)  # the eaves
+    across = (x - left) / (right - left) * rng.integers(2, 5)
+    down = (y - top - 0.03) / (0.49 - top) * floors
+    pane = front & (across % 1 > 0.28) & (across % 1 < 0.72) & (down > 0) & (down % 1 > 0.2) & (down % 1 < 0.75)
+    glass = rng.uniform(0.12, 0.42, (floors + 1, 6)).astype(np.float32)
+    light = glass[np.clip(down, 0, floors).astype(int), np.clip(across, 0, 5).astype(int)]
+    scene[pane] = light[pane][:, None] * np.array([0.85, 0.95, 1.1], np.float32)
+
+
+def _tree(scene: Image, y: Image, x: Image, rng: np.random.Generator) -> None:
+    height, width = scene.shape[:2]
+    centre = rng.uniform(0.1, 0.9)
+    _fill(scene, (np.abs(x - centre) < 0.010) & (y > 0.3) & (y < 0.55), np.array([0.25, 0.19, 0.14], np.float32))
+    ragged = _grain(height, width, max(height, width) / 60, rng)
+    crown = ((x - centre) / 0.10) ** 2 + ((y - 0.27) / 0.17) ** 2 + 0.12 * ragged < 1
+    leaves = 0.30 + 0.06 * ragged[crown]
+    scene[crown] = leaves[:, None] * np.array([0.75, 1.1, 0.6], np.float32)
+
+
+class _Object:
+    """A car or a pedestrian: a picture with a silhouette, and where it is in frame t."""
+
+    def __init__(self, scene: _Scene, index: int, rng: np.random.Generator) -> None:
+        self._scene_width = scene.width
+        car = index % 2 == 0
+        self._to_right = bool(rng.integers(2))
+        if car:
+            self.bottom = (0.91 if self._to_right else 0.75) * scene.height
+            size = rng.uniform(0.15, 0.18) * scene.height
+            self._picture, self._shape = _car(*_pixels(size, 2.3 * size), rng)
+            self._crossing, pause = rng.uniform(35, 60), rng.uniform(20, 80)
+        else:
+            self.bottom = rng.uniform(0.57, 0.61) * scene.height
+            size = rng.uniform(0.17, 0.21) * scene.height
+            self._picture, self._shape = _pedestrian(*_pixels(size, 0.42 * size), rng)
+            self._crossing, pause = rng.uniform(80, 130), rng.uniform(10, 60)
+        self._rest = rng.uniform(20, 30) if index == 0 else 0.0
+        self._rest_at = rng.uniform(0.35, 0.65) * self._crossing
+        self._cycle = self._crossing + self._rest + pause
+        # the one that rests enters soon, so that short clips see it rest
+        self._lead = -rng.uniform(4, 12) if index == 0 else rng.uniform(0, self._cycle)
+
+    def draw(self, frame: Image, mask: NDArray[np.bool_], t: int) -> None:
+        """Paint the object, where it is in frame `t`, into `frame` and `mask`."""
+        moved = (t + self._lead) % self._cycle
+        moved -= min(max(moved - self._rest_at, 0), self._rest)
+        share = moved / self._crossing
+        if share >= 1:
+            return
+        height, width = self._shape.shape
+        left = round((share if self._to_right else 1 - share) * (self._scene_width + width)) - width
+        top = round(self.bottom) - height
+        y0, y1 = max(top, 0), min(top + height, mask.shape[0])
+        x0, x1 = max(left, 0), min(left + width, mask.shape[1])
+        if y0 >= y1 or x0 >= x1:
+            return
+        shape = self._shape[y0 - top : y1 - top, x0 - left : x1 - left]
+        frame[y0:y1, x0:x1][shape] = self._picture[y0 - top : y1 - top, x0 - left : x1 - left][shape]
+        mask[y0:y1, x0:x1] |= shape
+
+
+def _pixels(height: float, width: float) -> tuple[int, int]:
+    return max(1, round(height)), max(1, round(width))
+
+
+_BODY_COLOURS = np.array(
+    [
+        [0.72, 0.12, 0.10],
+        [0.10, 0.22, 0.60],
+        [0.82, 0.80, 0.76],
+        [0.80, 0.62, 0.10],
+        [0.08, 0.40, 0.24],
+        [0.07, 0.07, 0.09],
+    ],
+    np.float32,
+)
+
+
+def _paint(height: int, width: int, rng: np.random.Generator) -> Image:
+    """Return a patch of one colour with texture, darker towards the bottom."""
+    y, _ = _grid(height, width)
+    texture = 1.08 - 0.25 * y + 0.08 * _grain(height, width, max(0.6, height / 12), rng)
+    return np.clip(rng.choice(_BODY_COLOURS) * texture[..., None], 0.02, 0.9)
+
+
+def _car(height: int, width: int, rng: np.random.Generator) -> tuple[Image, NDArray[np.bool_]]:
+    y, x = _grid(height, width)
+    across = np.abs(x - 0.5)
+    body = (y > 0.36) & (y < 0.86) & (across + 0.12 * np.abs(y - 0.6) < 0.48)
+    slope = 0.20 + 0.22 * y  # the cabin widens downwards
+    cabin = (y <= 0.42) & (across < slope)
+    windows = (y > 0.08) & (y < 0.36) & (across < slope - 0.05) & (across > 0.02)
+    aspect = width / height
+    wheels = ((across - 0.28) * aspect) ** 2 + (y - 0.82) ** 2 < 0.17**2
+    picture = _paint(height, width, rng)
+    picture[windows] = (0.16, 0.19, 0.22)
+    picture[wheels] = (0.05, 0.05, 0.05)
+    return picture, body | cabin | wheels
+
+
+def _pedestrian(height: int, width: int, rng: np.random.Generator) -> tuple[Image, NDArray[np.bool_]]:
+    y, x = _grid(height, width)
+    across = np.abs(x - 0.5)
+    head = ((x - 0.5) * width / height) ** 2 + (y - 0.09) ** 2 < 0.085**2
+    trunk = (across / 0.42) ** 2 + ((y - 0.40) / 0.25) ** 2 < 1
+    legs = (y > 0.55) & (across < 0.36) & (across > 0.30 * (y - 0.6))
+    picture = _paint(height, width, rng)
+    picture[legs & ~trunk] = 0.5 * _paint(height, width, rng)[legs & ~trunk]
+    picture[head] = (0.62, 0.46, 0.36)
+    return picture, head | trunk | legs

@@ -1,0 +1,40 @@
+#!/bin/sh
+# Makes .venv beside this file, where it is missing, and installs visionnmf into it.
+#   sh setup.sh         what running visionnmf needs
+#   sh setup.sh test    the tests as well ("lint", "dev": the linters, everything)
+set -eu
+cd "$(dirname "$0")"
+extra=${1:-}
+
+stop() {
+    echo "setup.sh: $1" >&2
+    exit 1
+}
+
+new_venv() {
+    python=
+    for name in python3 python3.14 python3.13 python3.12 python3.11; do
+        if "$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            python=$name
+            break
+        fi
+    done
+    [ -n "$python" ] || stop "no Python of at least 3.11 found; install one (Debian: apt-get install python3 python3-venv)"
+    if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+        # Debian ships these two modules apart
+        package=$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')
+        if [ "$(id -u)" = 0 ]; then root=; else root="sudo -n"; fi
+        export DEBIAN_FRONTEND=noninteractive
+        { $root apt-get -qq update; $root apt-get -qq install -y "$package"; } >/dev/null 2>&1 ||
+            stop "$python cannot make a virtual environment; as root, run: apt-get install $package"
+        echo "setup.sh: installed $package"
+    fi
+    "$python" -m venv .venv || { rm -rf .venv; stop "$python could not make .venv"; }
+}
+
+case $extra in "" | test | lint | dev) ;; *) stop "no extra '$extra'; there are: test, lint, dev" ;; esac
+[ -x .venv/bin/python ] || new_venv
+.venv/bin/python -m pip --version >/dev/null 2>&1 || stop ".venv is damaged (no pip in it); remove it and run this again"
+.venv/bin/python -m pip install --quiet --disable-pip-version-check --editable ".${extra:+[$extra]}" ||
+    stop "pip could not install visionnmf into .venv (its message is above)"
+echo "setup.sh: visionnmf${extra:+ with '$extra'} is in .venv ($(.venv/bin/python --version))"

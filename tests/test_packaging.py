@@ -1,0 +1,67 @@
+"""The package list is complete, the checkout imports as the wheel does, and the version stands in one place."""
+
+import importlib
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import visionnmf
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PLACES = {"visionnmf": "visionnmf", "apps": "visionnmf.apps", "datasets": "visionnmf.datasets"}
+
+
+def folders_with_sources() -> set[str]:
+    found = set()
+    for place, package in PLACES.items():
+        for folder, subfolders, files in os.walk(ROOT / place):
+            # the symlinks that `make links` makes are not walked: os.walk follows none
+            subfolders[:] = [name for name in subfolders if name != "__pycache__"]
+            if any(name.endswith(".py") for name in files):
+                found.add(".".join([package, *Path(folder).relative_to(ROOT / place).parts]))
+    return found
+
+
+def test_every_folder_with_sources_is_a_listed_package_and_the_reverse():
+    assert folders_with_sources() == set(PROJECT["tool"]["setuptools"]["packages"])
+
+
+def test_every_listed_package_has_an_init():
+    for package in PROJECT["tool"]["setuptools"]["packages"]:
+        assert importlib.import_module(package).__file__.endswith("__init__.py"), package
+
+
+@pytest.mark.parametrize("folder", ["apps", "datasets"])
+def test_a_bare_import_says_which_name_to_use(folder):
+    with pytest.raises(ImportError, match=f"import this package as visionnmf.{folder}, not by the name of its folder"):
+        importlib.import_module(folder)
+    assert folder not in sys.modules
+
+
+def test_the_checkout_imports_without_being_installed():
+    code = "import visionnmf.apps, visionnmf.datasets; print(visionnmf.datasets.__file__)"
+    # -S: no site-packages, so neither an installed copy nor any library can help
+    done = subprocess.run([sys.executable, "-S", "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert Path(done.stdout.strip()).resolve() == ROOT / "datasets" / "__init__.py"
+
+
+def test_the_version_stands_in_one_place():
+    assert PROJECT["project"]["dynamic"] == ["version"]
+    assert PROJECT["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "visionnmf._version.__version__"}
+    assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+)?", visionnmf.__version__)
+    assert f"## [{visionnmf.__version__}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"\nversion: {visionnmf.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+
+
+def test_the_papers_of_the_repository_are_there():
+    for name in ("README.md", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "CITATION.cff", "setup.sh", "Makefile"):
+        assert (ROOT / name).stat().st_size > 0, name
+    assert PROJECT["project"]["license"] == "BSD-3-Clause"
+    assert (ROOT / "LICENSE").read_text(encoding="utf-8").startswith("BSD 3-Clause License")
