@@ -1,0 +1,97 @@
+"""Docstrings, examples and the README say what there is."""
+
+import doctest
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+from numpydoc.validate import validate
+
+from visionnmf.apps.cli import app
+
+ROOT = Path(__file__).resolve().parent.parent
+GUIDES = {"segment": "segmentation.md"}
+
+PUBLIC_MODULES = [
+    "visionnmf",
+    "visionnmf.apps.background",
+    "visionnmf.apps.media",
+    "visionnmf.apps.segmentation",
+    "visionnmf.datasets",
+    "visionnmf.engine.alternate",
+    "visionnmf.engine.losses",
+    "visionnmf.engine.penalties",
+    "visionnmf.engine.solvers",
+    "visionnmf.engine.starts",
+    "visionnmf.engine.symmetric",
+    "visionnmf.features",
+    "visionnmf.models",
+]
+
+IGNORED = {
+    "GL01",  # the summary starts on the line of the quotes
+    "GL08",  # no docstring: ruff reports that, and knows about properties and overrides
+    "ES01",  # not every summary needs more words
+    "EX01",  # nor an example
+    "SA01",  # nor a "See Also"
+    "SA04",  # descriptions in "See Also" are there where they help
+    "RT03",  # returns whose type says it all need no description
+    "PR01",  # parameters of a dataclass are under Attributes
+    "PR02",
+    "PR07",  # `y : Ignored`
+    "PR08",  # a description may start with a lower-case name
+    "PR09",  # and end without a full stop when it is a formula
+    "GL03",  # blank lines
+    "YD01",
+}
+
+
+def public_objects():
+    for name in PUBLIC_MODULES:
+        module = importlib.import_module(name)
+        for attribute in getattr(module, "__all__", []):
+            value = getattr(module, attribute)
+            if inspect.isfunction(value) or inspect.isclass(value):
+                yield f"{value.__module__}.{value.__qualname__}"
+                if inspect.isclass(value):
+                    for method, function in vars(value).items():
+                        if inspect.isfunction(function) and not method.startswith("_"):
+                            yield f"{value.__module__}.{value.__qualname__}.{method}"
+
+
+@pytest.mark.parametrize("name", sorted(set(public_objects())))
+def test_docstring(name):
+    errors = [(code, text) for code, text in validate(name)["errors"] if code not in IGNORED]
+    assert not errors
+
+
+@pytest.mark.parametrize("name", [*PUBLIC_MODULES, "visionnmf.models.nmf", "visionnmf.models.symmetric"])
+def test_examples_run(name):
+    result = doctest.testmod(importlib.import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert result.failed == 0
+
+
+def test_every_command_is_in_the_readme_and_has_help():
+    readme = (ROOT / "README.md").read_text()
+    for command in app.registered_commands:
+        name = command.name or command.callback.__name__
+        assert f"visionnmf {name}" in readme
+        assert (ROOT / "docs" / GUIDES.get(name, f"{name}.md")).is_file()
+        assert inspect.getdoc(command.callback)
+
+
+def test_links_in_the_documents_lead_somewhere():
+    for document in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)", document.read_text()):
+            assert (document.parent / target).exists(), f"{document.name}: {target}"
+
+
+def test_no_registry_address_and_no_absolute_path_is_recorded():
+    for path in ROOT.rglob("*"):
+        relative = path.relative_to(ROOT)
+        if path.suffix in {".py", ".toml", ".md", ".cfg", ".yaml", ".sh"} and relative.parts[0] not in {".venv", "build"}:
+            text = path.read_text(errors="replace")
+            for word in ("files.python" + "hosted", "pypi.org/" + "simple", "/home" + "/", "/ro" + "ot/"):
+                assert word not in text, f"{relative}: {word}"
