@@ -1,5 +1,7 @@
 """Slow, obvious versions of the formulas: what the kernels are compared with."""
 
+from itertools import pairwise
+
 import numpy as np
 from scipy.optimize import linprog
 
@@ -15,7 +17,7 @@ def minimise_1d(a, z, c, s=0.0, b=0.0, d=0.0, low=0.0, high=np.inf):
     candidates = [p for p in points if low <= p <= high] + [low] + ([high] if np.isfinite(high) else [])
     if b > 0:  # the stationary point of each linear piece
         edges = [-np.inf, *points, np.inf]
-        for left, right in zip(edges[:-1], edges[1:], strict=True):
+        for left, right in pairwise(edges):
             slope = s
             for ai, zi, ci in zip(a, z, c, strict=True):
                 if ai > 0 and ci > 0:
@@ -89,3 +91,18 @@ def least_absolute_deviations(x, H, low=0.0, high=None):
     equal = np.hstack([H.T, np.eye(n), -np.eye(n)])
     solution = linprog(cost, A_eq=equal, b_eq=x, bounds=[(low, high)] * r + [(0, None)] * (2 * n), method="highs")
     return solution.fun
+
+
+def kullback_leibler(X, P):
+    """``sum x log(x / p) - x + p`` with 0 log 0 = 0."""
+    total = 0.0
+    for x, p in zip(np.ravel(X), np.ravel(P), strict=True):
+        total += p - x + (x * np.log(x / max(p, 1e-300)) if x > 0 else 0.0)
+    return total
+
+
+LOSSES = {
+    "manhattan": lambda X, P: np.abs(X - P).sum(),
+    "frobenius": lambda X, P: ((X - P) ** 2).sum() / 2,
+    "kullback-leibler": kullback_leibler,
+}

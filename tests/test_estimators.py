@@ -18,6 +18,7 @@ ESTIMATORS = [
     NMF(2),
     NMF(solver="rri"),
     NMF(loss="frobenius"),
+    NMF(loss="kullback-leibler"),
     SymmetricNMF(),
 ]
 

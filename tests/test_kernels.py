@@ -189,3 +189,30 @@ def test_losses(dtype, rng):
     assert out[1] == pytest.approx(np.abs(X[1] - P[0]).sum(), rel=1e-5) and out[0] == out[2] == 0
     _kernels.frobenius_rows(X, P, 1, 2, out)
     assert out[1] == pytest.approx(((X[1] - P[0]) ** 2).sum() / 2, rel=1e-5)
+    _kernels.kullback_leibler_rows(X, P, 1, 2, out)
+    assert out[1] == pytest.approx(naive.kullback_leibler(X[1], P[0]), rel=1e-4)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_kullback_leibler_rows(dtype, rng):
+    X = rng.poisson(3, (4, 9)).astype(dtype)
+    A, F = rng.random((2, 9)).astype(dtype), rng.random((2, 4)).astype(dtype) + dtype(0.5)
+    X[2] = 0
+    before, losses, sums = F.copy(), np.full(4, -1.0), A.sum(axis=1)
+    limits = dtype(0), dtype(np.inf)
+    _kernels.kl_rows(X, F, A, sums, *limits, 1, dtype(0), 1e-7, 0, 3, losses)
+    for j in range(3):
+        assert losses[j] == pytest.approx(naive.kullback_leibler(X[j], before[:, j] @ A), rel=1e-4)
+        assert naive.kullback_leibler(X[j], F[:, j] @ A + 1e-9) < losses[j]
+    assert (F[:, 2] == 0).all() and losses[3] == -1 and (F[:, 3] == before[:, 3]).all()
+    _kernels.kl_rows(X, F, A, sums, *limits, 400, dtype(0), 1e-7, 0, 3, losses)
+    for j in range(2):  # stationary: a KKT point of a convex problem
+        gradient = sums - A @ (X[j] / (F[:, j] @ A))
+        assert (gradient > -1e-4).all() and np.abs(gradient * F[:, j]).max() < 1e-3
+
+
+def test_one_component_takes_one_step_when_the_quotient_is_constant():
+    A = np.array([[1.0, 2.0, 3.0]])
+    F, losses = np.array([[0.1]]), np.empty(1)
+    _kernels.kl_rows(4 * A, F, A, A.sum(axis=1), 0.0, np.inf, 1, 0.0, 1e-7, 0, 1, losses)
+    assert F[0, 0] == pytest.approx(4, rel=1e-5)

@@ -1,7 +1,7 @@
 """Choices and defaults shared by estimators and command line; imports nothing heavy."""
 
-LOSSES = ("manhattan", "frobenius")
-SOLVERS = ("auto", "admm", "rri", "hals")
+LOSSES = ("manhattan", "frobenius", "kullback-leibler")
+SOLVERS = ("auto", "admm", "rri", "hals", "ccd")
 STARTS = ("random", "nndsvd")
 
 # visionnmf segment

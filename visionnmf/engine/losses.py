@@ -1,11 +1,12 @@
 """The losses: how the distance of the data `X` from the model `P = WH` is measured.
 
-============  ============================  ==========================================================
-name          value                         noise it is right for
-============  ============================  ==========================================================
-manhattan     ``sum |X - P|``               Laplace noise; outliers: occlusion, dead pixels, moving objects
-frobenius     ``1/2 sum (X - P)^2``         Gaussian noise of equal variance, no outliers
-============  ============================  ==========================================================
+================  ==============================  ==============================================================
+name              value                           noise it is right for
+================  ==============================  ==============================================================
+manhattan         ``sum |X - P|``                 Laplace noise; outliers: occlusion, dead pixels, moving objects
+frobenius         ``1/2 sum (X - P)^2``           Gaussian noise of equal variance, no outliers
+kullback-leibler  ``sum X log(X / P) - X + P``    Poisson noise: counts of photons, words, commands
+================  ==============================  ==============================================================
 
 A new loss is one entry of :data:`LOSSES`; a solver lists the losses that it can minimise.
 """
@@ -41,6 +42,7 @@ class Loss(NamedTuple):
 LOSSES: dict[str, Loss] = {
     "manhattan": Loss(_kernels.manhattan_rows),
     "frobenius": Loss(_kernels.frobenius_rows),
+    "kullback-leibler": Loss(_kernels.kullback_leibler_rows),
 }
 
 BLOCK_ELEMENTS = 1 << 16  # a block of X, U and P in single precision (3 * 256 KiB) stays in a second-level cache
@@ -60,7 +62,8 @@ def loss_value(X: Array, Wt: Array, H: Array, loss: str) -> float:
     Wt : ndarray [shape=(n_components, n_samples)]
         Codes, transposed.
     H : ndarray [shape=(n_components, n_features)]
-    loss : {"manhattan", "frobenius"}
+    loss : str
+        A key of :data:`LOSSES`.
 
     Returns
     -------

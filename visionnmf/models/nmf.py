@@ -33,7 +33,8 @@ class NMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     .. math:: \min_{W, H}\; \ell(X, W H) \quad \text{with } W, H \ge 0 \text{ or in a box}
 
     where the loss is the Manhattan distance ``sum |X - WH|`` (MahNMF, Guan et al. 2012), which outliers move
-    little, or the Frobenius loss ``1/2 sum (X - WH)^2``.
+    little, the Frobenius loss ``1/2 sum (X - WH)^2``, or the Kullback-Leibler divergence
+    ``sum X log(X / WH) - X + WH``.
 
     Rows of `X` are samples. Components have unit Euclidean norm unless a box other than ``(0, None)`` is set, so that
     the codes of different components can be compared: distances between unscaled codes are meaningless.
@@ -42,11 +43,13 @@ class NMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     ----------
     n_components : int or None, default=None
         Number of components; None takes the smaller side of the data.
-    loss : {"manhattan", "frobenius"}, default="manhattan"
-        Manhattan for data with outliers (occlusion, dead pixels, moving objects); Frobenius for clean Gaussian noise.
-    solver : {"auto", "admm", "rri", "hals"}, default="auto"
+    loss : {"manhattan", "frobenius", "kullback-leibler"}, default="manhattan"
+        Manhattan for data with outliers (occlusion, dead pixels, moving objects); Frobenius for clean Gaussian noise;
+        Kullback-Leibler for counts.
+    solver : {"auto", "admm", "rri", "hals", "ccd"}, default="auto"
         "admm" (continuation ADMM) and "rri" (coordinate descent by weighted medians) minimise the Manhattan loss,
-        "hals" the Frobenius loss. "auto" takes "admm" ("rri" for a single component) and "hals".
+        "hals" the Frobenius loss, "ccd" (cyclic coordinate descent) the Kullback-Leibler divergence. "auto" takes
+        "admm" ("rri" for a single component), "hals" or "ccd".
     init : {"random", "nndsvd"}, default="random"
         Starting factors when none are given to `fit_transform`.
     bounds_W, bounds_H : tuple of (float, float or None), default=(0, None)
@@ -73,9 +76,10 @@ class NMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     n_iter_ : int
         Iterations run.
     reconstruction_err_ : float
-        The loss at the solution: ``sum |X - WH|`` or ``1/2 sum (X - WH)^2``.
+        The loss at the solution.
     objective_history_ : ndarray [shape=(n_iter_ + 1,)]
-        The loss before the first iteration and after each one. Never rises for "rri" and "hals"; may for "admm".
+        The loss before the first iteration and after each one. Never rises for "rri" and "hals"; may for "admm"
+        and, by little, for "ccd".
     n_features_in_ : int
         Number of features seen in `fit`.
     feature_names_in_ : ndarray [shape=(n_features_in_,)]

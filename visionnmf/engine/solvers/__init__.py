@@ -3,13 +3,14 @@
 A solver improves both factors by turns (``iterate``) and solves the half-problem "codes for fixed components"
 (``codes``). Both take the codes transposed, ``Wt`` of shape ``(n_components, n_samples)``.
 
-======  ==========  ============================================================  ===========================
-name    loss        algorithm                                                     source
-======  ==========  ============================================================  ===========================
-admm    manhattan   alternating directions with a growing penalty (the default)   ours: docs/derivations/admm.md
-rri     manhattan   coordinate descent by weighted medians                        Guan et al. 2012, Algorithm 1
-hals    frobenius   coordinate descent through Gram matrices                      Cichocki & Phan 2009
-======  ==========  ============================================================  ===========================
+======  ================  ===========================================================  ==============================
+name    loss              algorithm                                                    source
+======  ================  ===========================================================  ==============================
+admm    manhattan         alternating directions with a growing penalty (the default)  ours: docs/derivations/admm.md
+rri     manhattan         coordinate descent by weighted medians                       Guan et al. 2012, Algorithm 1
+hals    frobenius         coordinate descent through Gram matrices                     Cichocki & Phan 2009
+ccd     kullback-leibler  cyclic coordinate descent, with a step of our own            Hsieh & Dhillon 2011
+======  ================  ===========================================================  ==============================
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import NamedTuple
 
 from visionnmf.exceptions import ParameterError
 
-from . import admm, hals, rri
+from . import admm, ccd, hals, rri
 from ._progress import Progress
 
 __all__ = ["SOLVERS", "Progress", "Solver", "choose"]
@@ -38,6 +39,7 @@ SOLVERS: dict[str, Solver] = {
     # coordinate descent can stall short of the optimum that the codes' convex problem has
     "rri": Solver(rri.iterate, admm.codes, frozenset({"manhattan"})),
     "hals": Solver(hals.iterate, hals.codes, frozenset({"frobenius"})),
+    "ccd": Solver(ccd.iterate, ccd.codes, frozenset({"kullback-leibler"})),
 }
 
 # Measured (benchmarks/engine.py solvers): for one component both reach the same objective and coordinate descent is the
@@ -67,7 +69,9 @@ def choose(solver: str, loss: str, n_components: int) -> str:
     """
     able = sorted(name for name, entry in SOLVERS.items() if loss in entry.losses)
     if solver == "auto":
-        return "hals" if loss == "frobenius" else "rri" if n_components <= RRI_MAX_COMPONENTS else "admm"
+        if loss == "manhattan":
+            return "rri" if n_components <= RRI_MAX_COMPONENTS else "admm"
+        return able[0]
     if solver not in able:
         raise ParameterError(f"solver must be 'auto' or one of {able} for loss={loss!r}; got {solver!r}")
     return solver
