@@ -25,6 +25,7 @@ Array = NDArray[Any]
 
 SWEEPS = 2  # a half-iteration: the model of a row is built once for all of them
 CODES_SWEEPS = 500
+CODES_TOLERANCE = 1e-6  # of a row's largest code
 FLOOR = 1e-7  # of the model, as a share of the mean of a row of the data
 
 
@@ -70,5 +71,4 @@ def codes(X: Array, Wt: Array, H: Array, *, box_W: Box) -> None:
     Wt[:] = X.sum(axis=1) / (max(1, int(live.sum())) * np.where(live, sums, 1)[:, None])
     np.clip(Wt, *box_W.of(X.dtype), out=Wt)
     Wt[~live] = box_W.of(X.dtype)[0]
-    tol = float(np.sqrt(np.finfo(X.dtype).eps)) * 1e-2
-    half(X, Wt, H, box=box_W, sweeps=CODES_SWEEPS, tol=tol)
+    half(X, Wt, H, box=box_W, sweeps=CODES_SWEEPS, tol=CODES_TOLERANCE)
