@@ -8,7 +8,7 @@ name    loss              algorithm                                             
 ======  ================  ===========================================================  ==============================
 admm    manhattan         alternating directions with a growing penalty (the default)  ours: docs/derivations/admm.md
 rri     manhattan         coordinate descent by weighted medians                       Guan et al. 2012, Algorithm 1
-hals    frobenius         coordinate descent through Gram matrices                     Cichocki & Phan 2009
+hals    frobenius         extrapolated coordinate descent through Gram matrices        Ang & Gillis 2019, Algorithm 3
 ccd     kullback-leibler  cyclic coordinate descent, with a step of our own            Hsieh & Dhillon 2011
 ======  ================  ===========================================================  ==============================
 """

@@ -1,4 +1,9 @@
-"""Hierarchical alternating least squares for the Frobenius loss (Cichocki & Phan 2009, Algorithm 2)."""
+"""Extrapolated hierarchical alternating least squares for the Frobenius loss.
+
+HALS (Cichocki & Phan 2009, Algorithm 2) with several sweeps a product with the data, and extrapolation between
+iterations with restarts (Ang & Gillis 2019, Algorithm 3): a step that raises the objective is taken back, so the
+objective never rises.
+"""
 
 from __future__ import annotations
 
@@ -15,18 +20,17 @@ from visionnmf.engine.penalties import Box
 
 from ._progress import Progress
 
-__all__ = ["codes", "half", "iterate"]
+__all__ = ["codes", "iterate"]
 
 Array = NDArray[Any]
 
 SWEEPS = 4  # share one product with the data
+FIRST_MOMENTUM = 0.5
+MOMENTUM_GROWTH = 1.05  # after an accepted iteration
+CEILING_GROWTH = 1.01  # of the largest momentum, which a restart lowers to the momentum that failed
+MOMENTUM_FLOOR = 0.3  # from which it grows again after a restart
 CODES_TOLERANCE = 1e-6
 CODES_SWEEPS = 2000
-
-
-def half(X: Array, Ft: Array, A: Array, *, box: Box, sweeps: int) -> None:
-    """Sweep over the codes of all rows of ``X ~ Ft.T @ A``, in place."""
-    _sweep(Ft, A @ A.T, A @ X.T, box=box, sweeps=sweeps)
 
 
 def _sweep(F: Array, gram: Array, right: Array, *, box: Box, sweeps: int) -> None:
@@ -47,17 +51,53 @@ def iterate(X: Array, Wt: Array, H: Array, *, box_W: Box, box_H: Box, max_iter: 
     Progress
         The change is the decrease of the objective in the iteration before, relative to the first objective.
     """
-    first = previous = np.inf
+    square = float(np.einsum("ij,ij->", X, X, dtype=np.float64))
+    first = objective = loss_value(X, Wt, H, "frobenius")
+    W_last, H_last = Wt.copy(), H.copy()  # the last accepted factors, before extrapolation
+    W_ahead, H_ahead = Wt.copy(), H.copy()  # after it
+    momentum, ceiling, safe = FIRST_MOMENTUM, 1.0, False
     for _ in range(max_iter):
-        with one_blas_thread():
-            objective = loss_value(X, Wt, H, "frobenius")
-        half(X, Wt, H, box=box_W, sweeps=SWEEPS)
-        _sweep(H, Wt @ Wt.T, Wt @ X, box=box_H, sweeps=SWEEPS)
-        if np.isinf(first):
-            first = objective
-        change = max(0.0, (previous - objective) / first) if first > 0 else 0.0
-        previous = objective
-        yield Progress(objective, change)
+        before = objective
+        W_new = W_ahead.copy()
+        _sweep(W_new, H_ahead @ H_ahead.T, H_ahead @ X.T, box=box_W, sweeps=SWEEPS)
+        W_next = _extrapolated(W_new, W_last, momentum, box_W)
+        gram, right = W_next @ W_next.T, W_next @ X
+        H_new = H_ahead.copy()
+        _sweep(H_new, gram, right, box=box_H, sweeps=SWEEPS)
+        found = _objective(X, W_next, H_new, gram, right, square)
+        if found <= objective or safe:
+            # without momentum a rise can only be rounding
+            objective = min(found, objective)
+            Wt[:], H[:] = W_next, H_new
+            W_ahead, H_ahead = W_next, _extrapolated(H_new, H_last, momentum, box_H)
+            W_last, H_last = W_new, H_new
+            ceiling = min(1.0, CEILING_GROWTH * ceiling)
+            momentum = min(ceiling, MOMENTUM_GROWTH * max(momentum, MOMENTUM_FLOOR))
+            safe = False
+        else:
+            ceiling, momentum = momentum, 0.0
+            W_ahead, H_ahead = Wt.copy(), H.copy()
+            W_last, H_last = Wt.copy(), H.copy()
+            safe = True
+        yield Progress(before, 1.0 if safe else (before - objective) / first if first > 0 else 0.0)
+
+
+def _extrapolated(new: Array, old: Array, momentum: float, box: Box) -> Array:
+    ahead = new - old
+    ahead *= new.dtype.type(momentum)
+    ahead += new
+    return np.clip(ahead, *box.of(new.dtype), out=ahead)
+
+
+def _objective(X: Array, Wt: Array, H: Array, gram: Array, right: Array, square: float) -> float:
+    """Evaluate the loss from the products at hand, unless it is so small that their rounding would show."""
+    inner = float(np.einsum("ij,ij->", right, H, dtype=np.float64))
+    model = float(np.einsum("ij,ij->", gram, H @ H.T, dtype=np.float64))
+    loss = (square - 2 * inner + model) / 2
+    if loss > square * float(np.finfo(X.dtype).eps) ** 0.5:
+        return loss
+    with one_blas_thread():
+        return loss_value(X, Wt, H, "frobenius")
 
 
 def codes(X: Array, Wt: Array, H: Array, *, box_W: Box) -> None:
