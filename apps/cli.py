@@ -1,13 +1,14 @@
 """The command line: parse, import inside, call, print, exit codes.
 
-Exit codes: 0 all is well; 1 some inputs of a batch failed, or the fault is ours; 2 bad usage, or no input could be used;
-130 interrupted. Whatever is imported at the top of this file is paid for by ``visionnmf --help``.
+Exit codes: 0 all is well; 1 some inputs of a batch failed, or the fault is ours; 2 bad usage, or no input could be
+used; 130 interrupted. Whatever is imported at the top of this file is paid for by ``visionnmf --help``.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -276,6 +277,8 @@ def _progress_bar(video: str, json_: bool) -> Iterator[Callable[[str, int, int |
 
 def main() -> NoReturn:
     """Run the command line; the entry point of the ``visionnmf`` command."""
+    # as an exception, so that half-written files are removed
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         app()
     except VisionNMFError as error:  # with --debug the traceback is what was asked for

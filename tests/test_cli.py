@@ -1,0 +1,207 @@
+"""The command line, as a user meets it: results, messages, exit codes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from visionnmf.apps.cli import app
+from visionnmf.apps.media import VideoReader, VideoWriter
+from visionnmf.datasets import make_mosaic, make_surveillance
+
+
+@pytest.fixture
+def picture(tmp_path):
+    path = tmp_path / "photo.png"
+    Image.fromarray(make_mosaic(60, 80, random_state=0).image).save(path)
+    return path
+
+
+@pytest.fixture
+def clip(tmp_path):
+    path = tmp_path / "clip.mp4"
+    frames = make_surveillance(20, 48, 64, random_state=0).frames
+    with VideoWriter(path, width=64, height=48, frame_rate=25, codec="h264") as writer:
+        for frame in frames:
+            writer.write(frame)
+    return path
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def files(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_segment_writes_labels_and_overlay(picture, tmp_path):
+    out = tmp_path / "out"
+    result = run("segment", picture, "--segments", 4, "--superpixels", 60, "--out", out)
+    assert result.exit_code == 0 and "photo" in result.stdout and not result.stderr
+    assert files(out) == ["photo_labels.png", "photo_overlay.png"]
+    labels = np.array(Image.open(out / "photo_labels.png"))
+    assert labels.shape == (60, 80) and set(np.unique(labels)) == {0, 1, 2, 3}
+    assert np.array(Image.open(out / "photo_overlay.png")).shape == (60, 80, 3)
+
+
+def test_segment_json_is_one_document(picture, tmp_path):
+    result = run("segment", picture, "--superpixels", 60, "--json", "--out", tmp_path / "out")
+    document = json.loads(result.stdout)
+    assert result.exit_code == 0 and document["failed"] == 0
+    (report,) = document["images"]
+    assert report["shape"] == [60, 80]
+    assert sum(segment["pixels"] for segment in report["segments"]) == 60 * 80
+    assert {"objective", "seconds", "files"} <= set(report)
+
+
+def test_the_same_seed_gives_the_same_bytes(picture, tmp_path):
+    for name in ("a", "b"):
+        run("segment", picture, "--superpixels", 60, "--seed", 3, "--out", tmp_path / name)
+    first, second = ((tmp_path / name / "photo_labels.png").read_bytes() for name in ("a", "b"))
+    assert first == second
+
+
+def test_background_writes_four_files(clip, tmp_path):
+    out = tmp_path / "out"
+    result = run("background", clip, "--out", out)
+    assert result.exit_code == 0 and "temporal median" in result.stdout
+    assert files(out) == ["clip_background.mp4", "clip_background.png", "clip_foreground.mkv", "clip_preview.mp4"]
+    assert len(list(VideoReader(out / "clip_foreground.mkv"))) == 20
+    preview = next(iter(VideoReader(out / "clip_preview.mp4")))
+    assert preview.shape == (48, 192, 3)
+
+
+def test_background_options_and_json(clip, tmp_path):
+    options = ("--scale", 0.5, "--every", 2, "--max-frames", 6, "--rank", 1, "--json")
+    result = run("background", clip, *options, "--out", tmp_path / "out")
+    (report,) = json.loads(result.stdout)["videos"]
+    assert (report["width"], report["height"], report["frames"]) == (32, 24, 6)
+
+
+@pytest.mark.parametrize("command", ["segment", "background"])
+def test_existing_results_are_kept_without_force(command, picture, clip, tmp_path):
+    source = picture if command == "segment" else clip
+    out = tmp_path / "out"
+    assert run(command, source, "--out", out).exit_code == 0
+    before = {path: path.read_bytes() for path in out.iterdir()}
+    again = run(command, source, "--out", out)
+    assert again.exit_code == 2 and again.stderr.count("\n") == 1 and "--force" in again.stderr
+    assert {path: path.read_bytes() for path in out.iterdir()} == before
+    assert run(command, source, "--out", out, "--force").exit_code == 0
+
+
+def bad(tmp_path, kind):
+    path = tmp_path / f"bad{kind}"
+    if kind == "empty.png":
+        path.write_bytes(b"")
+    elif kind == "text.png":
+        path.write_text("not a picture")
+    elif kind == "nan.tif":
+        import tifffile
+
+        tifffile.imwrite(path, np.full((4, 4), np.nan, np.float32))
+    elif kind == "folder":
+        path.mkdir()
+    return path
+
+
+@pytest.mark.parametrize("command", ["segment", "background"])
+@pytest.mark.parametrize("kind", ["missing.png", "empty.png", "text.png", "nan.tif", "folder"])
+def test_input_that_cannot_be_used_is_one_line_and_exit_code_2(command, kind, tmp_path):
+    out = tmp_path / "out"
+    result = run(command, bad(tmp_path, kind), "--out", out)
+    assert result.exit_code == 2 and not result.stdout
+    assert result.stderr.startswith("visionnmf: ") and result.stderr.count("\n") == 1
+    assert "Traceback" not in result.stderr and f"bad{kind}" in result.stderr
+    assert not out.exists() or not files(out)
+
+
+def test_a_batch_goes_on_and_reports_at_the_end(picture, tmp_path):
+    empty = bad(tmp_path, "empty.png")
+    result = run("segment", empty, picture, tmp_path / "no*.jpg", "--superpixels", 60, "--out", tmp_path / "out")
+    assert result.exit_code == 1
+    assert files(tmp_path / "out") == ["photo_labels.png", "photo_overlay.png"]
+    assert result.stderr.splitlines()[-1] == "visionnmf: 2 of 3 images failed"
+
+
+def test_json_names_what_failed(picture, tmp_path):
+    empty = bad(tmp_path, "empty.png")
+    result = run("segment", empty, picture, "--superpixels", 60, "--out", tmp_path / "out", "--json")
+    document = json.loads(result.stdout)
+    assert document["failed"] == 1 and "error" in document["images"][0] and "error" not in document["images"][1]
+
+
+def test_two_inputs_with_one_name_do_not_overwrite_each_other(picture, tmp_path):
+    other = tmp_path / "other" / picture.name
+    other.parent.mkdir()
+    other.write_bytes(picture.read_bytes())
+    result = run("segment", picture, other, "--superpixels", 60, "--out", tmp_path / "out", "--force")
+    assert result.exit_code == 1 and "would have the names of those of" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["segment", "x.png", "--segments", "0"], "--segments"),
+        (["segment", "x.png", "--seed", "-1"], "--seed"),
+        (["segment"], "IMAGE"),
+        (["background", "x.mp4", "--scale", "2"], "--scale"),
+        (["background", "x.mp4", "--every", "0"], "--every"),
+        (["paint", "x.png"], "paint"),
+    ],
+)
+def test_bad_usage_is_exit_code_2(arguments, word):
+    result = run(*arguments)
+    assert result.exit_code == 2 and word in result.stderr and "Traceback" not in result.stderr
+
+
+def test_a_fault_of_ours_is_one_line_and_exit_code_1(picture, tmp_path, monkeypatch):
+    monkeypatch.setattr("visionnmf.apps.segmentation.process_image", lambda *_, **__: 1 / 0)
+    result = run("segment", picture, "--out", tmp_path)
+    assert result.exit_code == 1 and result.stderr.count("\n") == 1
+    assert "a fault of visionnmf's (ZeroDivisionError: division by zero); --debug shows where" in result.stderr
+
+
+def test_debug_shows_the_traceback(tmp_path):
+    command = [sys.executable, "-m", "visionnmf.apps.cli", "segment", str(tmp_path / "none.png")]
+    plain = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert plain.returncode == 2 and plain.stderr.count("\n") == 1
+    debug = subprocess.run([*command, "--debug"], capture_output=True, text=True, check=False)
+    assert debug.returncode != 0 and "Traceback" in debug.stderr
+
+
+def test_version():
+    assert run("--version").stdout.startswith("visionnmf ")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="POSIX signals")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_run_leaves_no_file_and_the_input_as_it_was(number, code, tmp_path):
+    source = tmp_path / "long.mp4"
+    rng = np.random.default_rng(0)
+    with VideoWriter(source, width=320, height=240, frame_rate=25, codec="h264") as writer:
+        for _ in range(250):  # noise is slow to encode
+            writer.write(rng.integers(0, 255, (240, 320, 3), dtype=np.uint8))
+    before = source.read_bytes()
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "visionnmf.apps.cli", "background", str(source), "--out", str(out)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not (out.exists() and any(out.iterdir())) and time.monotonic() < deadline:  # writing has begun
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.01)
+    process.send_signal(number)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert "Traceback" not in stderr
+    assert files(out) == [] and source.read_bytes() == before
