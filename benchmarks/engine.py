@@ -1,7 +1,7 @@
 """The engine's figures: exact recovery, the RRI sweep against a sort, the solvers against each other.
 
-    python benchmarks/engine.py            everything (about two minutes)
-    python benchmarks/engine.py recovery   one part: recovery, sort or solvers
+``python benchmarks/engine.py`` runs everything (about two minutes), ``python benchmarks/engine.py recovery`` one part:
+recovery, sort or solvers.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def recovery() -> None:
 
 
 def _sort_step(steps, weights, count, slope, curvature, rounding):  # type: ignore[no-untyped-def]
-    """The selection of Guan et al. (2012), Algorithm 1: sort the breakpoints, then walk."""
+    """Select as in Guan et al. (2012), Algorithm 1: sort the breakpoints, then walk."""
     order = np.argsort(steps[:count])
     reached = slope
     step = 0.0
@@ -110,7 +110,7 @@ def sort() -> None:
 
 
 def solvers() -> None:
-    """What "auto" is chosen by: loss reached and seconds, ADMM against RRI from the same random start."""
+    """Show what "auto" is chosen by: loss reached and seconds, ADMM against RRI from the same random start."""
     print('\n## Why "auto" chooses as it does: Manhattan loss reached (relative) and seconds, same start\n')
     print("| data | rank | admm | rri |")
     print("| --- | --- | --- | --- |")
