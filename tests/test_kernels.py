@@ -7,6 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from visionnmf.engine import _kernels
+from visionnmf.engine._threads import map_blocks
+from visionnmf.engine.penalties import NONNEGATIVE
+from visionnmf.engine.solvers import rri
 from visionnmf.engine.solvers.admm import sum_rounding
 
 DTYPES = [np.float64, np.float32]
@@ -130,6 +133,30 @@ def test_rri_rows_with_penalties(rng):
     assert naive.objective_1d(F[0, 0], A[0], X[0], np.ones(7), 0.3, 0.25) == pytest.approx(best)
 
 
+def test_weighted_rows_share_weights_in_groups(rng):
+    X = rng.integers(0, 256, (12, 15), dtype=np.uint8)
+    M = rng.integers(0, 256, (4, 15), dtype=np.uint8)  # a row for three rows of X
+    A, F = rng.random((2, 15)).astype(np.float32), (100 * rng.random((2, 12))).astype(np.float32)
+    before = F.copy()
+    box = np.float32(0), np.float32(np.inf)
+    _kernels.rri_weighted_rows(X, M, 3, F, A, *box, 1, sum_rounding(np.float32), 1, 3)
+    assert (F[:, :3] == before[:, :3]).all() and (F[:, 9:] == before[:, 9:]).all()  # outside the range
+    for j in range(3, 9):
+        x, m = X[j].astype(float), M[j // 3].astype(float)
+        expected = naive.rri_row(x, before[:, j].astype(float), A.astype(float), c=m)
+        got, want = (m * np.abs(x - F[:, j] @ A)).sum(), (m * np.abs(x - expected @ A)).sum()
+        assert got == pytest.approx(want, rel=1e-4)
+        assert got < (m * np.abs(x - before[:, j] @ A)).sum()
+
+
+def test_weighted_half_without_weights_is_half(rng):
+    X, A, F = rng.random((6, 9)), rng.random((3, 9)), rng.random((3, 6))
+    plain, weighted = F.copy(), F.copy()
+    rri.half(X, plain, A, box=NONNEGATIVE, sweeps=4)
+    rri.weighted_half(X, np.full((2, 9), 7), weighted, A, box=NONNEGATIVE, sweeps=4)
+    np.testing.assert_allclose(plain, weighted, rtol=1e-10)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("n", "r"), [(7, 2), (5, 7), (1, 2), (2, 1)])
 def test_symmetric_sweep_and_objective(dtype, n, r, rng):
@@ -216,3 +243,10 @@ def test_one_component_takes_one_step_when_the_quotient_is_constant():
     F, losses = np.array([[0.1]]), np.empty(1)
     _kernels.kl_rows(4 * A, F, A, A.sum(axis=1), 0.0, np.inf, 1, 0.0, 1e-7, 0, 1, losses)
     assert F[0, 0] == pytest.approx(4, rel=1e-5)
+
+
+def test_blocks_within_blocks_do_not_wait_for_each_other(monkeypatch):
+    monkeypatch.setenv("VISIONNMF_NUM_THREADS", "2")
+    work = [(i, i + 1) for i in range(4)]
+    result = map_blocks(lambda outer: map_blocks(lambda inner: outer[0] * inner[0], work), work)
+    assert result == [[i * j for j in range(4)] for i in range(4)]

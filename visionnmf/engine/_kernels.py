@@ -175,7 +175,7 @@ def _set_residual(residual, target, Ft, j, A):  # type: ignore[no-untyped-def]
     largest = number(0)
     for i in range(target.shape[0]):
         residual[i] = target[i]
-        largest = max(largest, abs(target[i]))
+        largest = max(largest, abs(residual[i]))
     for k in range(A.shape[0]):
         f = Ft[k, j]
         a = A[k]
@@ -225,6 +225,53 @@ def rri_rows(X, Ft, A, low, high, l1, l2, sweeps, eps, start, stop, losses):  # 
                 Ft[k, j] = new
             if not moved:
                 break
+
+
+@kernel
+def rri_weighted_rows(X, M, group, Ft, A, low, high, sweeps, eps, start, stop):  # type: ignore[no-untyped-def]
+    """Rank-one residual iteration as :func:`rri_rows`, with weights: minimises ``sum_i m_i |x_i - p_i|`` a row.
+
+    Parameters
+    ----------
+    X : ndarray (n_rows, n)
+        Of any dtype; the arithmetic is that of `A`.
+    M : ndarray (n_rows / group, n), >= 0
+        Weights; `group` successive rows of `X` share a row of them. Their unit does not matter.
+    group : int
+    Ft : ndarray (r, n_rows)
+        Codes; updated in place.
+    A : ndarray (r, n), >= 0
+    low, high : float
+    sweeps : int
+    eps : float
+    start, stop : int
+        Range of rows of `M`.
+    """
+    n = X.shape[1]
+    r = A.shape[0]
+    residual = np.empty(n, A.dtype)
+    steps = np.empty(n, A.dtype)
+    jumps = np.empty(n, A.dtype)
+    weighted = np.empty((r, n), A.dtype)
+    number = A.dtype.type
+    for block in range(start, stop):
+        weights = M[block]
+        for k in range(r):
+            a = A[k]
+            row = weighted[k]
+            for i in range(n):
+                row[i] = a[i] * number(weights[i])
+        for j in range(block * group, (block + 1) * group):
+            tiny = number(4 * eps) * _set_residual(residual, X[j], Ft, j, A)
+            for _ in range(sweeps):
+                moved = False
+                for k in range(r):
+                    x = Ft[k, j]
+                    new = update_variable(residual, A[k], weighted[k], x, low, high, 0.0, 0.0, eps, tiny, steps, jumps)
+                    moved |= new != x
+                    Ft[k, j] = new
+                if not moved:
+                    break
 
 
 @kernel(reassociate=True)

@@ -9,6 +9,7 @@ sums over blocks are taken in their order, so results are the same for any numbe
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -37,7 +38,14 @@ def n_threads() -> int:
 @cache
 def _pool(pid: int, size: int) -> ThreadPoolExecutor:
     # keyed on the process: threads do not survive a fork, as joblib's workers may do one
-    return ThreadPoolExecutor(size, thread_name_prefix="visionnmf")
+    return ThreadPoolExecutor(size, thread_name_prefix="visionnmf", initializer=_mark_worker)
+
+
+_here = threading.local()
+
+
+def _mark_worker() -> None:
+    _here.is_worker = True
 
 
 @cache
@@ -72,7 +80,8 @@ def map_blocks(function: Callable[[Block], T], work: Sequence[Block], *, paralle
     -------
     list
     """
-    threads = min(n_threads(), len(work)) if parallel else 1
+    nested = getattr(_here, "is_worker", False)  # a worker that waited for workers would wait for ever
+    threads = min(n_threads(), len(work)) if parallel and not nested else 1
     if threads == 1:
         return [function(block) for block in work]
     return list(_pool(os.getpid(), threads).map(function, work))

@@ -21,7 +21,7 @@ from visionnmf.engine.penalties import Box
 from ._progress import Progress
 from .admm import sum_rounding
 
-__all__ = ["half", "iterate"]
+__all__ = ["half", "iterate", "weighted_half"]
 
 Array = NDArray[Any]
 
@@ -56,6 +56,30 @@ def half(X: Array, Ft: Array, A: Array, *, box: Box, sweeps: int) -> float:
     size = max(1, rows_per_block(X.shape[1]) // 4)
     map_blocks(sweep, blocks(X.shape[0], size), parallel=X.size > BLOCK_ELEMENTS)
     return float(losses.sum())
+
+
+def weighted_half(X: Array, M: Array, Ft: Array, A: Array, *, box: Box, sweeps: int) -> None:
+    """Sweep over the codes of all rows with weights, in place: ``sum m |X - Ft.T @ A|``.
+
+    In the calling thread alone; a caller with many rows splits them (:func:`.._threads.map_blocks`).
+
+    Parameters
+    ----------
+    X : ndarray [shape=(n_rows, n)]
+        Of any dtype, such as uint8.
+    M : ndarray [shape=(n_rows / group, n), >= 0]
+        Weights, of any dtype; a row of them serves ``group`` successive rows of `X`, such as a pixel's channels.
+    Ft : ndarray [shape=(r, n_rows)]
+        The factor to improve.
+    A : ndarray [shape=(r, n), >= 0]
+        The factor that is fixed, of the dtype of `Ft`.
+    box : Box
+    sweeps : int
+        At most so many a row.
+    """
+    eps = sum_rounding(A.dtype)
+    group = X.shape[0] // M.shape[0] if len(M) else 1
+    _kernels.rri_weighted_rows(X, M, group, Ft, A, *box.of(A.dtype), sweeps, eps, 0, len(M))
 
 
 def iterate(X: Array, Wt: Array, H: Array, *, box_W: Box, box_H: Box, max_iter: int) -> Iterator[Progress]:

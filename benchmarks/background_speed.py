@@ -1,0 +1,78 @@
+"""Speed and memory of `visionnmf background` at 320 by 240 in colour, without encoding.
+
+    python benchmarks/background_speed.py            300 and 3000 frames, each in a process of its own
+    python benchmarks/background_speed.py FRAMES...  other lengths
+
+A made clip is written to a temporary folder (H.264), then each measured process imports, decodes twice, learns and
+separates, as the command does, writing only the background picture. One run before warms the caches of compiled
+kernels and files. Frames a second are given for the whole process, imports included, and for the work alone; the
+median of three runs. Processor time tells what a busy machine hides.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from _machine import machine
+
+from visionnmf.apps.media import VideoWriter
+from visionnmf.datasets import iter_surveillance
+
+WIDTH, HEIGHT = 320, 240
+
+CHILD = """
+import json, resource, sys
+from _machine import peak_memory_mb
+from visionnmf.apps.background import process_video
+report = process_video(sys.argv[1], out=sys.argv[2], force=True, write_video=False)
+usage = resource.getrusage(resource.RUSAGE_SELF)
+cpu = usage.ru_utime + usage.ru_stime
+print(json.dumps({**report.seconds, "frames": report.frames, "peak": peak_memory_mb(), "cpu": cpu}))
+"""
+
+
+def write_clip(path: Path, n_frames: int) -> None:
+    with VideoWriter(path, width=WIDTH, height=HEIGHT, frame_rate=25, codec="h264") as writer:
+        for frame, _ in iter_surveillance(n_frames, HEIGHT, WIDTH, random_state=0):
+            writer.write(frame)
+
+
+def measure(path: Path, out: Path) -> dict[str, float]:
+    start = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, str(path), str(out)],
+        cwd=Path(__file__).parent,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return {**json.loads(done.stdout), "process": time.perf_counter() - start}
+
+
+def main() -> None:
+    lengths = [int(argument) for argument in sys.argv[1:]] or [300, 3000]
+    print(machine())
+    print(
+        "\n| frames | whole process, s | frames/s | learning, s | masking, s | frames/s of the work | processor, s "
+        "| peak memory, MB |\n| --- | --- | --- | --- | --- | --- | --- | --- |"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        for n_frames in lengths:
+            clip = Path(folder) / f"made_{n_frames}.mp4"
+            write_clip(clip, n_frames)
+            runs = [measure(clip, Path(folder)) for _ in range(4)][1:]
+            run = sorted(runs, key=lambda run: run["process"])[1]
+            print(
+                f"| {n_frames} | {run['process']:.2f} | {n_frames / run['process']:.0f} | {run['learning']:.2f} | "
+                f"{run['masking']:.2f} | {n_frames / run['total']:.0f} | {run['cpu']:.2f} | {run['peak']:.0f} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
