@@ -29,6 +29,17 @@ class Box(NamedTuple):
     def parse(cls, value: Any, name: str) -> Box:
         """Make a box of a user's ``(low, high)``, where ``high`` may be None for no bound.
 
+        Parameters
+        ----------
+        value : object
+            What the user gave.
+        name : str
+            The parameter's name, for the message.
+
+        Returns
+        -------
+        Box
+
         Raises
         ------
         ParameterError
@@ -49,7 +60,18 @@ class Box(NamedTuple):
         return self.low == 0 and np.isinf(self.high)
 
     def of(self, dtype: DTypeLike) -> tuple[Any, Any]:
-        """Return the bounds as numbers of a dtype, as the kernels want them."""
+        """Return the bounds as numbers of a dtype, as the kernels want them.
+
+        Parameters
+        ----------
+        dtype : dtype
+            Of the factor.
+
+        Returns
+        -------
+        tuple of two numbers
+            ``(low, high)``.
+        """
         number: Any = np.dtype(dtype).type
         return number(self.low), number(self.high)
 

@@ -54,8 +54,19 @@ def random(X: Array, n_components: int, rng: RandomState) -> tuple[Array, Array]
 def nndsvd(X: Array, n_components: int, rng: RandomState) -> tuple[Array, Array]:
     """Take the positive parts of the leading singular triples (Boutsidis & Gallopoulos 2008, Figure 1).
 
-    Components beyond the rank of the data, if more are asked for, are random. Parameters and returns as
-    :func:`random`.
+    Components beyond the rank of the data, if more are asked for, are random.
+
+    Parameters
+    ----------
+    X : ndarray [shape=(n_samples, n_features), >= 0]
+    n_components : int
+    rng : RandomState
+
+    Returns
+    -------
+    Wt : ndarray [shape=(n_components, n_samples)]
+        Codes, transposed.
+    H : ndarray [shape=(n_components, n_features)]
     """
     Wt, H = random(X, n_components, rng)
     mean = X.dtype.type(X.mean(dtype=np.float64))
