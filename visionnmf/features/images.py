@@ -1,0 +1,116 @@
+"""Any picture array as float RGB, checked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from visionnmf.exceptions import ParameterError
+
+__all__ = ["check_image", "reduce_image"]
+
+
+def check_image(image: ArrayLike) -> NDArray[Any]:
+    """Check a picture and return it as RGB, without alpha, in its own number type where that is possible.
+
+    Parameters
+    ----------
+    image : array-like [shape=(height, width) or (height, width, 1, 3 or 4)]
+        Grey, RGB or RGBA; uint8, uint16, or float in [0, 1].
+
+    Returns
+    -------
+    ndarray [shape=(height, width, 3), uint8, uint16 or float32]
+        RGB; grey becomes three equal channels (a read-only view). An alpha channel that is opaque everywhere is
+        dropped; else the picture is blended onto white, as the file reader does, and is float32.
+
+    Raises
+    ------
+    ParameterError
+        If the shape or the number type is another, the picture is empty, or holds NaN, infinity or floats outside
+        [0, 1].
+    """
+    pixels = np.asarray(image)
+    if pixels.ndim == 2:
+        pixels = pixels[..., np.newaxis]
+    if pixels.ndim != 3 or pixels.shape[2] not in (1, 3, 4):
+        raise ParameterError(
+            f"image must have shape (height, width), (height, width, 3) or (height, width, 4); got {np.shape(image)}"
+        )
+    if pixels.size == 0:
+        raise ParameterError(f"image must have at least one pixel; got shape {np.shape(image)}")
+    if pixels.dtype.kind == "f":
+        pixels = _check_floats(pixels)
+    elif pixels.dtype not in (np.uint8, np.uint16):
+        raise ParameterError(
+            f"image must be uint8, uint16 or float in [0, 1]; got {pixels.dtype}: convert it, for instance by "
+            "image.astype(numpy.uint8) where its values are 0 to 255"
+        )
+    if pixels.shape[2] == 4:
+        return _on_white(pixels)
+    return np.broadcast_to(pixels, (*pixels.shape[:2], 3))
+
+
+def _check_floats(pixels: NDArray[Any]) -> NDArray[np.float32]:
+    bad = int(pixels.size - np.count_nonzero(np.isfinite(pixels)))
+    if bad:
+        raise ParameterError(
+            f"image holds {bad} NaN or infinite values; replace them, for instance by numpy.nan_to_num"
+        )
+    low, high = float(pixels.min()), float(pixels.max())
+    if low < 0 or high > 1:
+        raise ParameterError(
+            f"image has float values from {low:g} to {high:g}; floats must lie in [0, 1]: divide by the largest "
+            "possible value, or pass uint8 or uint16"
+        )
+    return pixels.astype(np.float32, copy=False)
+
+
+def _full_range(dtype: np.dtype[Any]) -> float:
+    return 1.0 if dtype.kind == "f" else float(np.iinfo(dtype).max)
+
+
+def _on_white(pixels: NDArray[Any]) -> NDArray[Any]:
+    white = _full_range(pixels.dtype)
+    colour, alpha = pixels[..., :3], pixels[..., 3:]
+    if (alpha == white).all():
+        return colour
+    blended = np.empty(colour.shape, np.float32)
+    for start in range(0, len(colour), 256):  # in strips: the temporaries of a whole photograph are large
+        rows = slice(start, start + 256)
+        opacity = alpha[rows] / np.float32(white)
+        blended[rows] = colour[rows] / np.float32(white) * opacity + (1 - opacity)
+    return blended
+
+
+def reduce_image(pixels: NDArray[Any], max_pixels: int) -> NDArray[np.float32]:
+    """Average a picture down to at most `max_pixels` and return it as float.
+
+    Parameters
+    ----------
+    pixels : ndarray [shape=(height, width, 3), uint8, uint16 or float in [0, 1]]
+        As :func:`check_image` returns it.
+    max_pixels : int, >= 1
+        Largest height times width of the result. A smaller picture keeps its size.
+
+    Returns
+    -------
+    ndarray of float32 [shape=(new_height, new_width, 3), in [0, 1]]
+        The picture; the ratio of the sides is kept as far as whole pixels allow, each side at least 1.
+    """
+    height, width = pixels.shape[:2]
+    if height * width > max_pixels:
+        shrink = np.sqrt(max_pixels / (height * width))
+        # a side that cannot shrink below 1 leaves more to the other one
+        new_height = int(np.clip(height * shrink, 1, max_pixels))
+        new_width = max(1, min(int(width * shrink), max_pixels // new_height))
+        if new_width == 1:
+            new_height = min(height, max_pixels)
+        elif new_height == 1:
+            new_width = min(width, max_pixels)
+        pixels = cv2.resize(np.ascontiguousarray(pixels), (new_width, new_height), interpolation=cv2.INTER_AREA)
+    white = np.float32(_full_range(pixels.dtype))
+    return np.ascontiguousarray(pixels, dtype=np.float32) / white
