@@ -1,0 +1,301 @@
+"""Masquerade models in files: counts as arrays in ``.npz`` with a JSON header; nothing in them is ever executed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import zipfile
+import zlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
+
+from ._files import output_file, regular_file
+from ._session_scorer import Profile, SessionScorer
+
+__all__ = ["MasqueradeModel", "load", "save"]
+
+FORMAT = "visionnmf-masquerade"
+VERSION = 1
+MODEL_BYTES = 1 << 30  # of all arrays, unpacked
+
+# Array: dtype. Commands and pairs of all users one after the other; the header has each user's numbers of them.
+ARRAYS = {
+    "header": "uint8",
+    "text": "uint8",
+    "text_lengths": "int32",
+    "command_weights": "float64",
+    "pair_first": "int32",
+    "pair_second": "int32",
+    "pair_weights": "float64",
+}
+NUMBERS = ("usual_cost", "deviation", "threshold", "session_length", "previous", "false_alarm_rate")
+
+
+@dataclass
+class MasqueradeModel:
+    """The scorers of all users, and how their sessions are cut.
+
+    Attributes
+    ----------
+    scorers : dict
+        User to fitted :class:`SessionScorer`; with hashed commands, users stay in the clear.
+    size : int
+        Commands a session.
+    idle : float or None
+        Seconds of silence that end a session, instead of `size`.
+    whole_lines : bool
+        Whether a symbol is a whole line of the history.
+    """
+
+    scorers: dict[str, SessionScorer] = field(default_factory=dict)
+    size: int = 100
+    idle: float | None = None
+    whole_lines: bool = False
+
+
+def save(model: MasqueradeModel, path: str | Path, *, force: bool = False) -> None:
+    """Write a model.
+
+    Parameters
+    ----------
+    model : MasqueradeModel
+        The model; commands must be strings.
+    path : str or Path
+        The file to write, as a rule ``*.npz``; written whole or not at all.
+    force : bool, default=False
+        Whether an existing file may be replaced.
+
+    Raises
+    ------
+    ParameterError
+        If a command is not a string.
+    OutputExistsError
+        If `path` exists and `force` is false.
+    MediaError
+        If `path` is a folder, or its folder is missing or cannot be written.
+    """
+    users: list[dict[str, Any]] = []
+    texts: list[bytes] = []
+    weights: list[float] = []
+    first: list[int] = []
+    second: list[int] = []
+    pair_weights: list[float] = []
+    for name, scorer in model.scorers.items():
+        profile = scorer.profile_
+        odd = next((command for command in profile.commands if not isinstance(command, str)), None)
+        if odd is not None:
+            raise ParameterError(f"only models of text commands can be saved; {name} has {odd!r:.60}.")
+        number = {command: i for i, command in enumerate(profile.commands)}
+        texts += [str(command).encode("utf-8", "replace") for command in number]
+        weights += profile.commands.values()
+        first += [number[pair[0]] for pair in profile.pairs]
+        second += [number[pair[1]] for pair in profile.pairs]
+        pair_weights += profile.pairs.values()
+        users.append(_user_header(name, scorer))
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "sessions": {"size": model.size, "idle": model.idle, "whole_lines": model.whole_lines},
+        "users": users,
+    }
+    values = {
+        "header": np.frombuffer(json.dumps(header).encode(), np.uint8),
+        "text": np.frombuffer(b"".join(texts), np.uint8),
+        "text_lengths": [len(text) for text in texts],
+        "command_weights": weights,
+        "pair_first": first,
+        "pair_second": second,
+        "pair_weights": pair_weights,
+    }
+    arrays = {key: np.asarray(values[key], dtype) for key, dtype in ARRAYS.items()}
+    with output_file(path, force=force) as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+
+
+def _user_header(name: str, scorer: SessionScorer) -> dict[str, Any]:
+    return {
+        "name": name,
+        "n_commands": len(scorer.profile_.commands),
+        "n_pairs": len(scorer.profile_.pairs),
+        "n_sessions": int(scorer.n_sessions_),
+        "usual_cost": scorer.usual_cost_,
+        "deviation": scorer.deviation_,
+        "threshold": scorer.threshold_,
+        "session_length": scorer.session_length_,
+        "previous": scorer._previous,
+        "false_alarm_rate": float(scorer.false_alarm_rate),
+        "salt": scorer.salt_.hex(),
+        "key_check": _key_check(scorer.key, scorer.salt_) if scorer.key is not None else "",
+    }
+
+
+def _key_check(key: str, salt: bytes) -> str:
+    return hashlib.blake2b(FORMAT.encode(), digest_size=16, key=key.encode(), salt=salt).hexdigest()
+
+
+def load(path: str | Path, *, key: str | None = None) -> MasqueradeModel:
+    """Read a model.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file that :func:`save` wrote.
+    key : str or None, default=None
+        The key with which the commands were hashed.
+
+    Returns
+    -------
+    MasqueradeModel
+        The model; its scores are those of the model that was saved, up to rounding.
+
+    Raises
+    ------
+    UnreadableError
+        If the file is missing, damaged or no masquerade model.
+    UnsupportedError
+        If a later version of visionnmf wrote it.
+    TooLargeError
+        If it would unpack to more than 1 GiB.
+    ParameterError
+        If the model needs a key and `key` is another or missing.
+    """
+    path = regular_file(path, "input model")
+    try:
+        arrays = _arrays(path)
+        header = json.loads(arrays["header"].tobytes())
+        if header["format"] != FORMAT:
+            raise UnreadableError(f"{path}: not a masquerade model; make one with 'visionnmf masquerade train'")
+        if int(header["version"]) > VERSION:
+            raise UnsupportedError(
+                f"{path}: written by a later version of visionnmf (model version {int(header['version'])}, this one "
+                f"reads up to {VERSION}); upgrade visionnmf"
+            )
+        return _model(path, header, arrays, key)
+    except (
+        zipfile.BadZipFile,
+        EOFError,
+        KeyError,
+        IndexError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+        NotImplementedError,
+        OSError,
+        zlib.error,
+    ) as error:
+        if isinstance(error, ParameterError):
+            raise
+        raise UnreadableError(f"{path}: damaged, or not a masquerade model ({_one_line(error)})") from error
+
+
+def _one_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".replace("\n", " ")[:100]
+
+
+def _arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """Read the arrays without numpy's loader, which allocates what a header asks for before it looks at the file."""
+    found: dict[str, NDArray[Any]] = {}
+    with zipfile.ZipFile(path) as archive:
+        sizes = {key: archive.getinfo(f"{key}.npy").file_size for key in ARRAYS}
+        if sum(sizes.values()) > MODEL_BYTES:
+            raise TooLargeError(f"{path}: unpacks to {sum(sizes.values()) >> 20} MiB; {MODEL_BYTES >> 20} are allowed")
+        for key, dtype in ARRAYS.items():
+            with archive.open(f"{key}.npy") as file:
+                if np.lib.format.read_magic(file) != (1, 0):
+                    raise ValueError(f"{key} has an unknown array version")
+                shape, _, stored = np.lib.format.read_array_header_1_0(file)
+                data = file.read(sizes[key])
+            if stored != np.dtype(dtype) or len(shape) != 1 or shape[0] * stored.itemsize != len(data):
+                raise ValueError(f"{key} is not a list of {dtype} of the size it says")
+            found[key] = np.frombuffer(data, stored)
+    return found
+
+
+def _model(path: Path, header: dict[str, Any], arrays: dict[str, NDArray[Any]], key: str | None) -> MasqueradeModel:
+    cut = header["sessions"]
+    size, idle = cut["size"], cut["idle"]
+    _require(isinstance(size, int) and size >= 1, "size")
+    _require(idle is None or (isinstance(idle, int | float) and 0 < idle < math.inf), "idle")
+    lengths = arrays["text_lengths"]
+    _require(bool((lengths >= 0).all()) and lengths.sum() == len(arrays["text"]), "text lengths")
+    for name in ("command_weights", "pair_weights"):
+        _require(bool(np.isfinite(arrays[name]).all() and (arrays[name] >= 0).all()), name)
+    _require(len(lengths) == len(arrays["command_weights"]), "number of commands")
+    _require(len({len(arrays[f"pair_{name}"]) for name in ("first", "second", "weights")}) == 1, "number of pairs")
+    data = arrays["text"].tobytes()
+    ends = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    commands = [data[ends[i] : ends[i + 1]].decode() for i in range(len(lengths))]
+    model = MasqueradeModel({}, size, idle, bool(cut["whole_lines"]))
+    command, pair = 0, 0
+    for user in header["users"]:
+        n_commands, n_pairs = user["n_commands"], user["n_pairs"]
+        _require(all(isinstance(n, int) and n >= 0 for n in (n_commands, n_pairs)), "counts")
+        own = slice(pair, pair + n_pairs)
+        profile = _profile(
+            commands[command : command + n_commands],
+            arrays["command_weights"][command : command + n_commands],
+            *(arrays[f"pair_{part}"][own] for part in ("first", "second", "weights")),
+        )
+        command, pair = command + n_commands, pair + n_pairs
+        model.scorers[str(user["name"])] = _scorer(path, user, profile, key)
+    _require(command == len(commands) and pair == len(arrays["pair_first"]), "counts")
+    return model
+
+
+def _profile(
+    commands: list[str],
+    weights: NDArray[np.float64],
+    first: NDArray[np.int32],
+    second: NDArray[np.int32],
+    pair_weights: NDArray[np.float64],
+) -> Profile:
+    profile = Profile(dict(zip(commands, weights.tolist(), strict=True)))
+    _require(len(profile.commands) == len(commands), "commands")
+    if len(first):
+        _require(0 <= min(first.min(), second.min()) and max(first.max(), second.max()) < len(commands), "pairs")
+    for a, b, weight in zip(first.tolist(), second.tolist(), pair_weights.tolist(), strict=True):
+        profile.pairs[commands[a], commands[b]] = weight
+        profile.context[commands[a]] = profile.context.get(commands[a], 0.0) + weight
+    profile.total = sum(profile.commands.values())
+    return profile
+
+
+def _scorer(path: Path, user: dict[str, Any], profile: Profile, key: str | None) -> SessionScorer:
+    salt = bytes.fromhex(user["salt"])
+    _require(len(salt) in (0, 16), "salt")
+    needs_key = bool(user["key_check"])
+    if needs_key and (key is None or _key_check(key, salt) != user["key_check"]):
+        which = "another key" if key is not None else "none"
+        raise ParameterError(f"{path}: the commands are hashed with a key, got {which}; give the key of the training")
+    numbers = {name: float(user[name]) for name in NUMBERS}
+    _require(all(math.isfinite(number) for number in numbers.values()), "numbers")
+    _require(numbers["deviation"] >= 0 and numbers["session_length"] > 0, "numbers")
+    _require(isinstance(user["n_sessions"], int) and user["n_sessions"] >= 0, "numbers")
+    scorer = SessionScorer(
+        false_alarm_rate=numbers["false_alarm_rate"], hash_commands=bool(salt), key=key if needs_key else None
+    )
+    scorer._restore(
+        profile,
+        salt,
+        usual_cost=numbers["usual_cost"],
+        deviation=numbers["deviation"],
+        threshold=numbers["threshold"],
+        session_length=numbers["session_length"],
+        previous=numbers["previous"],
+        n_sessions=user["n_sessions"],
+    )
+    return scorer
+
+
+def _require(holds: bool, what: str) -> None:
+    if not holds:
+        raise ValueError(f"its {what} make no sense")
