@@ -3,6 +3,7 @@
 =====================================  ==========================================================
 :mod:`visionnmf.apps.segmentation`     image segmentation by symmetric Manhattan NMF
 :mod:`visionnmf.apps.background`       video background model and foreground masks
+:mod:`visionnmf.apps.masquerade`       anomaly scores of command sessions
 :mod:`visionnmf.apps.media`            images and video in and out
 :mod:`visionnmf.apps.cli`              the command line
 =====================================  ==========================================================

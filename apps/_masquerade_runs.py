@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from visionnmf import _options
 from visionnmf.exceptions import MediaError, ParameterError, UnreadableError
 
 from ._files import check_outputs
@@ -153,12 +154,12 @@ def train(
     histories: Histories,
     model: str | Path | None = None,
     *,
-    size: int = 100,
+    size: int = _options.SESSION_SIZE,
     idle: float | None = None,
     format: str = "auto",
     user: str | None = None,
     whole_lines: bool = False,
-    false_alarm_rate: float = 0.02,
+    false_alarm_rate: float = _options.FALSE_ALARM_RATE,
     hash_commands: bool = False,
     key: str | None = None,
     force: bool = False,
@@ -406,12 +407,12 @@ class Evaluation:
 def evaluate(
     histories: Histories,
     *,
-    size: int = 100,
+    size: int = _options.SESSION_SIZE,
     idle: float | None = None,
     format: str = "auto",
     whole_lines: bool = False,
     training_share: float = 0.5,
-    false_alarm_rate: float = 0.02,
+    false_alarm_rate: float = _options.FALSE_ALARM_RATE,
     seed: int = 0,
 ) -> Evaluation:
     """Find out how well the users of some histories can be told apart, each one's later sessions against the others'.

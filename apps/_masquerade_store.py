@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from visionnmf import _options
 from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
 
 from ._files import output_file, regular_file
@@ -55,7 +56,7 @@ class MasqueradeModel:
     """
 
     scorers: dict[str, SessionScorer] = field(default_factory=dict)
-    size: int = 100
+    size: int = _options.SESSION_SIZE
     idle: float | None = None
     whole_lines: bool = False
 

@@ -17,6 +17,7 @@ from scipy.special import stdtrit
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from visionnmf import _options
 from visionnmf.exceptions import ParameterError
 
 __all__ = ["Profile", "Reason", "SessionScorer"]
@@ -209,7 +210,13 @@ class SessionScorer(OutlierMixin, BaseEstimator):
     'nmap (10 times): never seen before'
     """
 
-    def __init__(self, *, false_alarm_rate: float = 0.02, hash_commands: bool = False, key: str | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        false_alarm_rate: float = _options.FALSE_ALARM_RATE,
+        hash_commands: bool = False,
+        key: str | None = None,
+    ) -> None:
         self.false_alarm_rate = false_alarm_rate
         self.hash_commands = hash_commands
         self.key = key

@@ -29,6 +29,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
+from visionnmf import _options
 from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
 
 from ._files import regular_file
@@ -162,7 +163,7 @@ def read_events(
 def sessions(
     events: Iterable[Event | None],
     *,
-    size: int = 100,
+    size: int = _options.SESSION_SIZE,
     idle: float | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Session]:

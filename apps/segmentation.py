@@ -20,6 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from visionnmf import _options
 from visionnmf.engine._threads import map_blocks
+from visionnmf.engine.starts import spread_symmetric
 from visionnmf.engine.symmetric import fit_symmetric
 from visionnmf.exceptions import ParameterError
 from visionnmf.features import (
@@ -182,7 +183,7 @@ def _factorise(
     """Return the codes (n, rank) of the best start, the objective of each start, and the affinity."""
     affinity = region_affinity(regions, rank)
     weights = regions.sizes / regions.sizes.mean()
-    starts = [_spread_start(affinity, weights, rank, np.random.default_rng([seed, i])) for i in range(N_STARTS)]
+    starts = [spread_symmetric(affinity, weights, rank, np.random.default_rng([seed, i])) for i in range(N_STARTS)]
 
     def run(block: tuple[int, int]) -> float:
         return fit_symmetric(affinity, starts[block[0]], weights, max_iter=MAX_ITER, tol=TOL).history[-1]
@@ -190,27 +191,6 @@ def _factorise(
     objectives = np.array(map_blocks(run, [(i, i + 1) for i in range(N_STARTS)]))
     nothing = weights @ affinity @ weights - weights**2 @ affinity.diagonal()
     return starts[int(objectives.argmin())].T, objectives / nothing, affinity
-
-
-def _spread_start(
-    affinity: NDArray[np.float64], weights: NDArray[np.float64], rank: int, rng: np.random.Generator
-) -> NDArray[np.float64]:
-    """Take columns of the affinity that differ as a start (rank, n); chosen as k-means++ chooses its centres.
-
-    A column says which nodes belong with the chosen one, so it is a component already. From random numbers the
-    weighted medians end far higher: see docs/segmentation.md.
-    """
-    scale = np.sqrt(np.maximum(affinity.diagonal(), np.finfo(np.float64).tiny))
-    start = np.zeros((rank, len(affinity)))
-    uncovered = np.ones(len(affinity))
-    for component in start:
-        chance = weights * uncovered**2
-        if chance.sum() < 1e-12 * weights.sum():
-            break  # every node is explained; a component of zeros stays zero
-        node = rng.choice(len(affinity), p=chance / chance.sum())
-        component[:] = affinity[node] / scale[node]
-        uncovered = np.minimum(uncovered, 1 - np.minimum(component / scale, 1))
-    return start
 
 
 def _cluster(
@@ -333,7 +313,13 @@ class SegmentationReport:
     files: list[str]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain numbers, strings, lists and dicts, for JSON."""
+        """Return the report for JSON.
+
+        Returns
+        -------
+        dict
+            Plain numbers, strings, lists and dicts.
+        """
         return {
             "input": self.input,
             "shape": list(self.shape),
@@ -345,7 +331,13 @@ class SegmentationReport:
         }
 
     def summary(self) -> str:
-        """Return one line for a person."""
+        """Return the report for a person.
+
+        Returns
+        -------
+        str
+            One line.
+        """
         height, width = self.shape
         shares = ", ".join(f"{100 * size / (height * width):.0f}" for size in self.sizes[:10])
         more = ", ..." if len(self.sizes) > 10 else ""
@@ -372,7 +364,7 @@ def process_image(
     ----------
     source : str or Path
         A picture, or ``sample:NAME``.
-    n_segments, rank, n_superpixels, seed
+    n_segments, rank, n_superpixels, seed : int
         As in :func:`segment`.
     out : str or Path, default="."
         Folder for the results; made if missing.

@@ -184,6 +184,59 @@ def test_version():
     assert run("--version").stdout.startswith("visionnmf ")
 
 
+@pytest.fixture
+def histories(tmp_path):
+    rng = np.random.default_rng(0)
+    habits = {"ann": ["ls", "cd", "vi", "make"], "bob": ["ls", "mail", "lpr", "who"], "eve": ["gcc", "nc", "ssh", "su"]}
+    for name, commands in habits.items():
+        (tmp_path / f"{name}.log").write_text("\n".join(rng.choice(commands, 3000)))
+    return {name: tmp_path / f"{name}.log" for name in habits}
+
+
+def test_masquerade_train_and_score(histories, tmp_path):
+    model = tmp_path / "users.npz"
+    trained = run("masquerade", "train", histories["ann"], histories["bob"], "--model", model)
+    assert trained.exit_code == 0 and model.is_file()
+    assert [line.split(":")[0] for line in trained.stdout.splitlines()] == ["ann", "bob"]
+    own = run("masquerade", "score", model, histories["ann"], "--json")
+    verdicts = [json.loads(line)["verdict"] for line in own.stdout.splitlines()]
+    assert own.exit_code == 0 and len(verdicts) == 30 and verdicts.count("alarm") <= 3
+    other = run("masquerade", "score", model, histories["eve"], "--user", "ann", "--no-update")
+    assert other.stdout.count("alarm") == 30 and "never seen before" in other.stdout
+    refused = run("masquerade", "train", histories["ann"], "--model", model)
+    assert refused.exit_code == 2 and "--force" in refused.stderr
+
+
+def test_masquerade_keep_writes_what_was_learnt(histories, tmp_path):
+    model = tmp_path / "m.npz"
+    run("masquerade", "train", histories["ann"], "--model", model)
+    before = model.read_bytes()
+    run("masquerade", "score", model, histories["ann"])
+    assert model.read_bytes() == before
+    assert run("masquerade", "score", model, histories["ann"], "--keep").exit_code == 0
+    assert model.read_bytes() != before
+
+
+def test_masquerade_evaluate(histories):
+    result = run("masquerade", "evaluate", *histories.values(), "--json")
+    assert result.exit_code == 0 and json.loads(result.stdout)
+
+
+def test_masquerade_errors_are_one_line(histories, tmp_path):
+    broken = tmp_path / "broken.npz"
+    broken.write_bytes(b"PK not really")
+    for arguments in (
+        ("score", broken, histories["ann"]),
+        ("score", tmp_path / "none.npz", histories["ann"]),
+        ("train", tmp_path / "none.log", "--model", tmp_path / "m.npz"),
+        ("evaluate", histories["ann"]),
+        ("train", histories["ann"], "--model", tmp_path / "m.npz", "--key-file", tmp_path / "no.key"),
+    ):
+        result = run("masquerade", *arguments)
+        assert result.exit_code == 2 and result.stderr.count("\n") == 1, result.stderr
+        assert result.stderr.startswith("visionnmf: ")
+
+
 @pytest.mark.skipif(os.name != "posix", reason="POSIX signals")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_run_leaves_no_file_and_the_input_as_it_was(number, code, tmp_path):

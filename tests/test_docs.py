@@ -17,6 +17,7 @@ GUIDES = {"segment": "segmentation.md"}
 PUBLIC_MODULES = [
     "visionnmf",
     "visionnmf.apps.background",
+    "visionnmf.apps.masquerade",
     "visionnmf.apps.media",
     "visionnmf.apps.segmentation",
     "visionnmf.datasets",
@@ -73,12 +74,16 @@ def test_examples_run(name):
     assert result.failed == 0
 
 
-def test_every_command_is_in_the_readme_and_has_help():
+def test_every_command_is_in_the_readme_and_has_help_and_a_guide():
     readme = (ROOT / "README.md").read_text()
-    for command in app.registered_commands:
-        name = command.name or command.callback.__name__
+    commands = [(c.callback.__name__, c) for c in app.registered_commands]
+    for group in app.registered_groups:
+        commands += [(f"{group.name} {c.name}", c) for c in group.typer_instance.registered_commands]
+    assert len(commands) >= 5
+    for name, command in commands:
         assert f"visionnmf {name}" in readme
-        assert (ROOT / "docs" / GUIDES.get(name, f"{name}.md")).is_file()
+        group = name.split()[0]
+        assert (ROOT / "docs" / GUIDES.get(group, f"{group}.md")).is_file()
         assert inspect.getdoc(command.callback)
 
 

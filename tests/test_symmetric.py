@@ -29,6 +29,15 @@ def test_groups_are_found_in_spite_of_wrong_entries(rng):
     assert agree(rng.permutation(truth), truth) < 0.9  # what a random labelling gets
 
 
+def test_spread_starts_end_lower_than_random_ones(rng):
+    A, _ = affinity(rng, sizes=(30, 25, 20, 15), wrong=0.05)
+    ends = {
+        init: SymmetricNMF(4, init=init, n_init=6, random_state=0).fit(A).objectives_.mean()
+        for init in ("k-means++", "random")
+    }
+    assert ends["k-means++"] < 0.9 * ends["random"]
+
+
 def test_the_objective_never_rises_and_is_what_is_reported(rng):
     A, _ = affinity(rng)
     c = rng.random(len(A)) + 0.5
@@ -100,8 +109,18 @@ def test_threads_do_not_change_the_result(rng, monkeypatch):
     [
         (np.ones((3, 4)), {}, None, r"X must be a square affinity matrix; got shape \(3, 4\)"),
         (np.triu(np.ones((3, 3))), {}, None, "X must be symmetric; entries differ .* by up to 1"),
-        (np.ones((3, 3)), {"init": "spectral"}, None, "init must be 'random' or a non-negative array of shape"),
-        (np.ones((3, 3)), {"init": -np.ones((2, 3))}, None, "init must be 'random' or a non-negative array of shape"),
+        (
+            np.ones((3, 3)),
+            {"init": "spectral"},
+            None,
+            "init must be 'k-means.*', 'random' or a non-negative array",
+        ),
+        (
+            np.ones((3, 3)),
+            {"init": -np.ones((2, 3))},
+            None,
+            "init must be 'k-means.*', 'random' or a non-negative array",
+        ),
         (np.ones((3, 3)), {"n_init": 0}, None, "n_init must be a whole number >= 1; got 0"),
         (np.ones((3, 3)), {"loss": "frobenius"}, None, "loss must be one of"),
         (np.ones((3, 3)), {}, np.ones(2), "sample_weight must hold 3 finite numbers >= 0"),

@@ -12,4 +12,8 @@ SUPERPIXELS = 500
 # visionnmf background
 BACKGROUND_RANK = 2
 
+# visionnmf masquerade
+SESSION_SIZE = 100
+FALSE_ALARM_RATE = 0.02
+
 SEED = 0

@@ -6,6 +6,8 @@ nndsvd    non-negative double SVD (Boutsidis & Gallopoulos 2008), zeros filled w
           mean of the data over 100: deterministic but for the randomised SVD's seed
 ========  =============================================================================
 
+For symmetric models there are :func:`random_symmetric` and :func:`spread_symmetric`.
+
 Starts have the dtype of the data and are scaled to it, so that a fit of ``c X`` is the fit of ``X`` scaled.
 """
 
@@ -19,7 +21,7 @@ from numpy.random import RandomState
 from numpy.typing import NDArray
 from sklearn.utils.extmath import randomized_svd
 
-__all__ = ["STARTS", "nndsvd", "random", "random_symmetric"]
+__all__ = ["STARTS", "nndsvd", "random", "random_symmetric", "spread_symmetric"]
 
 Array = NDArray[Any]
 
@@ -103,6 +105,43 @@ def random_symmetric(S: Array, n_components: int, rng: RandomState) -> Array:
     """
     scale = float(np.sqrt(S.mean(dtype=np.float64) / n_components * np.pi / 2))
     return _absolute_normal(rng, (n_components, S.shape[0]), scale, S.dtype)
+
+
+def spread_symmetric(S: Array, c: Array, n_components: int, rng: RandomState | np.random.Generator) -> Array:
+    """Start a symmetric model from columns of `S` that differ, chosen as k-means++ chooses its centres.
+
+    A column says which nodes belong with the chosen one, so it is a component already; from random numbers the
+    weighted medians end far higher (``docs/decisions.md``).
+
+    Parameters
+    ----------
+    S : ndarray [shape=(n, n), >= 0], symmetric
+        A node with 0 on the diagonal counts as alike to itself as its most alike neighbour.
+    c : ndarray [shape=(n,), >= 0]
+        Node weights.
+    n_components : int
+    rng : RandomState or Generator
+
+    Returns
+    -------
+    ndarray [shape=(n_components, n), >= 0]
+        Components beyond those that explain every node are 0.
+    """
+    own = S.diagonal().astype(np.float64)
+    own = np.where(own > 0, own, S.max(axis=1))
+    scale = np.sqrt(np.maximum(own, np.finfo(np.float64).tiny))
+    start = np.zeros((n_components, len(S)), S.dtype)
+    uncovered = np.ones(len(S))
+    for component in start:
+        chance = c * uncovered**2
+        if chance.sum() < 1e-12 * c.sum():
+            break
+        node = rng.choice(len(S), p=chance / chance.sum())
+        column = S[node] / scale[node]
+        column[node] = scale[node]
+        component[:] = column
+        uncovered = np.minimum(uncovered, 1 - np.minimum(column / scale, 1))
+    return start
 
 
 STARTS: dict[str, Callable[[Array, int, RandomState], tuple[Array, Array]]] = {"random": random, "nndsvd": nndsvd}

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_non_negative, validate_data
 
 from visionnmf.engine._threads import map_blocks
 from visionnmf.engine.alternate import Fit, warn_not_converged
-from visionnmf.engine.starts import random_symmetric
+from visionnmf.engine.starts import random_symmetric, spread_symmetric
 from visionnmf.engine.symmetric import fit_symmetric
 from visionnmf.exceptions import ParameterError
 
@@ -34,7 +34,7 @@ class SymmetricNMF(BaseEstimator):
 
     (MahNMF-SYM, Guan et al. 2012, section 4.5; node weights are ours). ``h_i``, row i of the codes, says how far node
     i belongs to each component: a soft clustering. The diagonal is left out, as it says nothing about the clustering.
-    The problem is not convex: several random starts are run, in threads, and the one with the lowest objective kept.
+    The problem is not convex: several starts are run, in threads, and the one with the lowest objective kept.
 
     Parameters
     ----------
@@ -43,9 +43,10 @@ class SymmetricNMF(BaseEstimator):
     loss : {"manhattan"}, default="manhattan"
         The loss.
     n_init : int, default=5
-        Number of random starts.
-    init : "random" or array-like [shape=(n_components, n), >= 0], default="random"
-        A given start is used in place of the first random one.
+        Number of starts.
+    init : {"k-means++", "random"} or array-like [shape=(n_components, n), >= 0], default="k-means++"
+        "k-means++" starts from columns of the affinity that differ, which ends far lower than "random" numbers. A
+        given array is used in place of the first start of "k-means++".
     max_iter : int, default=200
         Sweeps a start.
     tol : float, default=1e-4
@@ -93,7 +94,7 @@ class SymmetricNMF(BaseEstimator):
         *,
         loss: str = "manhattan",
         n_init: int = 5,
-        init: Any = "random",
+        init: Any = "k-means++",
         max_iter: int = 200,
         tol: float = 1e-4,
         random_state: Any = None,
@@ -145,10 +146,7 @@ class SymmetricNMF(BaseEstimator):
         check_choice(self.loss, "loss", SYMMETRIC_LOSSES)
         n_init = check_count(self.n_init, "n_init")
         max_iter, tol = check_count(self.max_iter, "max_iter"), check_nonnegative(self.tol, "tol")
-        rng = check_random_state(self.random_state)
-        starts = [random_symmetric(S, n_components, rng) for _ in range(n_init)]
-        if not (isinstance(self.init, str) and self.init == "random"):
-            starts[0] = self._given_start((n_components, n), S.dtype)
+        starts = self._starts(S, c, n_components, n_init)
 
         def run(block: tuple[int, int]) -> Fit:
             return fit_symmetric(S, starts[block[0]], c, max_iter=max_iter, tol=tol)
@@ -193,11 +191,22 @@ class SymmetricNMF(BaseEstimator):
             )
         return S
 
+    def _starts(self, S: Array, c: Array, n_components: int, n_init: int) -> list[Array]:
+        rng = check_random_state(self.random_state)
+        if isinstance(self.init, str) and self.init == "random":
+            return [random_symmetric(S, n_components, rng) for _ in range(n_init)]
+        starts = [spread_symmetric(S, c, n_components, rng) for _ in range(n_init)]
+        if not (isinstance(self.init, str) and self.init == "k-means++"):
+            starts[0] = self._given_start((n_components, len(S)), S.dtype)
+        return starts
+
     def _given_start(self, shape: tuple[int, int], dtype: Any) -> Array:
         try:
             start = np.array(self.init, dtype=dtype, order="C")
         except (TypeError, ValueError):
             start = np.empty(0)
         if start.shape != shape or not np.isfinite(start).all() or (start < 0).any():
-            raise ParameterError(f"init must be 'random' or a non-negative array of shape {shape}; got {self.init!r}")
+            raise ParameterError(
+                f"init must be 'k-means++', 'random' or a non-negative array of shape {shape}; got {self.init!r}"
+            )
         return start
