@@ -209,6 +209,26 @@ def test_admm_pass(dtype, rng):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("size", [2, 5, 100])
+def test_admm_rows_are_products_pass_and_sweeps(dtype, size, rng):
+    X, Wt, H, U = (rng.random(shape).astype(dtype) for shape in ((9, 6), (2, 9), (2, 6), (9, 6)))
+    before, dual = Wt.copy(), U.copy()
+    right, losses, residuals = np.empty((2, 6), dtype), np.zeros(9), np.zeros(9)
+    box = dtype(0), dtype(np.inf)
+    _kernels.admm_manhattan_rows(
+        X, Wt, H, dual, H @ H.T, np.full(9, 0.3, dtype), dtype(0.9), *box, 2, size, 1, 8, right, losses, residuals
+    )
+    V, new = naive.admm_pass(X, before.T @ H, U, 0.3, 0.9)
+    codes = naive.hals(before, H @ H.T, H @ V.T, 0, np.inf, 0, 2)
+    np.testing.assert_allclose(dual[1:8], new[1:8], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(Wt[:, 1:8], codes[:, 1:8], rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(right, Wt[:, 1:8] @ V[1:8], rtol=1e-4)
+    np.testing.assert_allclose(losses[1:8], np.abs(X - before.T @ H).sum(1)[1:8], rtol=1e-4)
+    for j in (0, 8):
+        assert (dual[j] == U[j]).all() and (Wt[:, j] == before[:, j]).all() and losses[j] == 0
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_losses(dtype, rng):
     X, P = rng.random((3, 5)).astype(dtype), rng.random((1, 5)).astype(dtype)
     out = np.zeros(3)

@@ -455,6 +455,50 @@ def admm_manhattan_pass(X, P, U, bounds, decay, start, stop, losses, residuals):
         residuals[j] = primal
 
 
+@kernel
+def admm_manhattan_rows(  # type: ignore[no-untyped-def]
+    X, Wt, H, U, gram, bounds, decay, low, high, sweeps, size, start, stop, right, losses, residuals
+):
+    """One ADMM iteration for rows ``start:stop``: products, pass and codes, a cache-sized block of rows at a time.
+
+    In one kernel, so that a thread needs the interpreter once an iteration. The products go to SciPy's BLAS.
+
+    Parameters
+    ----------
+    X, U : ndarray (n_rows, n)
+        Data; dual, updated in place.
+    Wt : ndarray (r, n_rows)
+        Codes; updated in place.
+    H : ndarray (r, n)
+    gram : ndarray (r, r)
+        ``H @ H.T``.
+    bounds : ndarray (n_rows,)
+    decay, low, high : float
+    sweeps : int
+        Of HALS.
+    size : int
+        Rows of a block.
+    start, stop : int
+    right : ndarray (r, n)
+        Receives ``Wt @ V`` of these rows, with the new codes.
+    losses, residuals : ndarray (n_rows,)
+    """
+    r, n = H.shape
+    zero = X.dtype.type(0)
+    right[:] = zero
+    product = np.empty((size, n), X.dtype)
+    share = np.empty((r, n), X.dtype)
+    for first in range(start, stop, size):
+        last = min(stop, first + size)
+        V = product[: last - first]
+        np.dot(np.ascontiguousarray(Wt[:, first:last].T), H, V)
+        admm_manhattan_pass(X, V, U, bounds, decay, first, last, losses, residuals)
+        B = np.dot(H, V.T)
+        hals_columns(Wt, gram, B, first, low, high, zero, sweeps, first, last)
+        np.dot(np.ascontiguousarray(Wt[:, first:last]), V, share)
+        right += share
+
+
 # --- Kullback-Leibler -------------------------------------------------------------------------------------------------
 
 

@@ -75,32 +75,28 @@ def iterate(X: Array, Wt: Array, H: Array, *, box_W: Box, box_H: Box, max_iter: 
     bounds = np.full(n_samples, X.mean(dtype=np.float64) / FIRST_PENALTY or 1, dtype)
     growth = PENALTY_GROWTH ** (1 / max_iter)
     decay = dtype.type(1)
-    low_W, high_W = box_W.of(dtype)
-    low_H, high_H = box_H.of(dtype)
+    limits_W, limits_H = box_W.of(dtype), box_H.of(dtype)
     zero = dtype.type(0)
     previous = np.inf
     for _ in range(max_iter):
-        gram = H @ H.T
-
-        def half_iteration(chunk: tuple[int, int], gram: Array = gram, decay: Any = decay) -> Array:
-            right = np.zeros_like(H)
-            for start, stop in ((a, min(chunk[1], a + size)) for a in range(*chunk, size)):
-                V = np.matmul(Wt[:, start:stop].T, H)
-                _kernels.admm_manhattan_pass(X, V, U, bounds, decay, start, stop, losses, residuals)
-                B = np.matmul(H, V.T)
-                _kernels.hals_columns(Wt, gram, B, start, low_W, high_W, zero, SWEEPS, start, stop)
-                right += np.matmul(Wt[:, start:stop], V)
-            return right
-
         with one_blas_thread():
-            parts = map_blocks(half_iteration, chunks, parallel=parallel)
+            gram = H @ H.T
+
+            def rows(chunk: tuple[int, int], gram: Array = gram, decay: Any = decay) -> Array:
+                right = np.empty_like(H)
+                _kernels.admm_manhattan_rows(
+                    X, Wt, H, U, gram, bounds, decay, *limits_W, SWEEPS, size, *chunk, right, losses, residuals
+                )
+                return right
+
+            parts = map_blocks(rows, chunks, parallel=parallel)
             right = parts[0]
             for part in parts[1:]:
                 right += part
             gram = Wt @ Wt.T
 
             def components(block: tuple[int, int], gram: Array = gram, right: Array = right) -> None:
-                _kernels.hals_columns(H, gram, right, 0, low_H, high_H, zero, SWEEPS, *block)
+                _kernels.hals_columns(H, gram, right, 0, *limits_H, zero, SWEEPS, *block)
 
             map_blocks(components, blocks(n_features, 4 * _kernels.TILE), parallel=parallel)
         np.divide(bounds, dtype.type(growth), out=bounds)
@@ -131,7 +127,8 @@ def codes(X: Array, Wt: Array, H: Array, *, box_W: Box) -> None:
     scale = np.linalg.norm(H, axis=1, keepdims=True)
     scale[scale == 0] = 1
     unit = H / scale
-    gram = unit @ unit.T
+    with one_blas_thread():
+        gram = unit @ unit.T
     tie = np.linalg.inv(gram.astype(np.float64) + CODES_TIE * np.eye(len(H))).astype(dtype)
     low, high = (limit * scale for limit in box_W.of(dtype))
     decay = dtype.type(CODES_GROWTH ** (-1 / CODES_ITERATIONS))

@@ -52,6 +52,7 @@ def iterate(X: Array, Wt: Array, H: Array, *, box_W: Box, box_H: Box, max_iter: 
         The change is the decrease of the objective in the iteration before, relative to the first objective.
     """
     square = float(np.einsum("ij,ij->", X, X, dtype=np.float64))
+    Xt = X.T
     first = objective = loss_value(X, Wt, H, "frobenius")
     W_last, H_last = Wt.copy(), H.copy()  # the last accepted factors, before extrapolation
     W_ahead, H_ahead = Wt.copy(), H.copy()  # after it
@@ -59,9 +60,9 @@ def iterate(X: Array, Wt: Array, H: Array, *, box_W: Box, box_H: Box, max_iter: 
     for _ in range(max_iter):
         before = objective
         W_new = W_ahead.copy()
-        _sweep(W_new, H_ahead @ H_ahead.T, H_ahead @ X.T, box=box_W, sweeps=SWEEPS)
+        _sweep(W_new, _product(H_ahead, H_ahead.T), _product(H_ahead, Xt), box=box_W, sweeps=SWEEPS)
         W_next = _extrapolated(W_new, W_last, momentum, box_W)
-        gram, right = W_next @ W_next.T, W_next @ X
+        gram, right = _product(W_next, W_next.T), _product(W_next, X)
         H_new = H_ahead.copy()
         _sweep(H_new, gram, right, box=box_H, sweeps=SWEEPS)
         found = _objective(X, W_next, H_new, gram, right, square)
@@ -82,6 +83,19 @@ def iterate(X: Array, Wt: Array, H: Array, *, box_W: Box, box_H: Box, max_iter: 
         yield Progress(before, 1.0 if safe else (before - objective) / first if first > 0 else 0.0)
 
 
+def _product(A: Array, B: Array) -> Array:
+    """Multiply in our threads with one BLAS thread each; OpenBLAS's own stall when another process holds a core."""
+    result = np.empty((A.shape[0], B.shape[1]), A.dtype)
+
+    def columns(block: tuple[int, int]) -> None:
+        start, stop = block
+        np.matmul(A, B[:, start:stop], out=result[:, start:stop])
+
+    with one_blas_thread():
+        map_blocks(columns, blocks(B.shape[1], 256), parallel=A.size * B.shape[1] > 4 * BLOCK_ELEMENTS)
+    return result
+
+
 def _extrapolated(new: Array, old: Array, momentum: float, box: Box) -> Array:
     ahead = new - old
     ahead *= new.dtype.type(momentum)
@@ -92,7 +106,7 @@ def _extrapolated(new: Array, old: Array, momentum: float, box: Box) -> Array:
 def _objective(X: Array, Wt: Array, H: Array, gram: Array, right: Array, square: float) -> float:
     """Evaluate the loss from the products at hand, unless it is so small that their rounding would show."""
     inner = float(np.einsum("ij,ij->", right, H, dtype=np.float64))
-    model = float(np.einsum("ij,ij->", gram, H @ H.T, dtype=np.float64))
+    model = float(np.einsum("ij,ij->", gram, _product(H, H.T), dtype=np.float64))
     loss = (square - 2 * inner + model) / 2
     if loss > square * float(np.finfo(X.dtype).eps) ** 0.5:
         return loss
@@ -105,8 +119,7 @@ def codes(X: Array, Wt: Array, H: Array, *, box_W: Box) -> None:
     dtype = X.dtype
     low, high = box_W.of(dtype)
     zero = dtype.type(0)
-    gram = H @ H.T
-    right = H @ X.T
+    gram, right = _product(H, H.T), _product(H, X.T)
     Wt[:] = low
 
     def solve(block: tuple[int, int]) -> None:
