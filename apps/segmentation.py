@@ -16,12 +16,11 @@ import cv2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.cluster import KMeans
-from threadpoolctl import threadpool_limits
 
 from visionnmf import _options
-from visionnmf.engine._threads import map_blocks
+from visionnmf.engine._threads import one_library_thread
 from visionnmf.engine.starts import spread_symmetric
-from visionnmf.engine.symmetric import fit_symmetric
+from visionnmf.engine.symmetric import fit_starts
 from visionnmf.exceptions import ParameterError
 from visionnmf.features import (
     check_image,
@@ -131,7 +130,7 @@ def segment(
         )
     pixels = check_image(image)
     # one thread for BLAS and OpenMP: sums do not depend on the machine, and the starts are the parallelism
-    with threadpool_limits(1):
+    with one_library_thread():
         regions = find_superpixels(reduce_image(pixels, WORKING_PIXELS), n_superpixels)
         if len(regions.sizes) <= n_segments:
             clusters = np.arange(len(regions.sizes))
@@ -185,10 +184,8 @@ def _factorise(
     weights = regions.sizes / regions.sizes.mean()
     starts = [spread_symmetric(affinity, weights, rank, np.random.default_rng([seed, i])) for i in range(N_STARTS)]
 
-    def run(block: tuple[int, int]) -> float:
-        return fit_symmetric(affinity, starts[block[0]], weights, max_iter=MAX_ITER, tol=TOL).history[-1]
-
-    objectives = np.array(map_blocks(run, [(i, i + 1) for i in range(N_STARTS)]))
+    fits = fit_starts(affinity, starts, weights, max_iter=MAX_ITER, tol=TOL)
+    objectives = np.array([found.history[-1] for found in fits])
     nothing = weights @ affinity @ weights - weights**2 @ affinity.diagonal()
     return starts[int(objectives.argmin())].T, objectives / nothing, affinity
 

@@ -19,7 +19,6 @@ from visionnmf import NMF
 from visionnmf._jit import REASSOCIATE
 from visionnmf.datasets import make_corrupted_low_rank, make_surveillance
 from visionnmf.engine import _kernels
-from visionnmf.engine.solvers.admm import sum_rounding
 
 RECOVERY_SEEDS = 5
 
@@ -84,7 +83,7 @@ def sort() -> None:
         F, A = F.astype(dtype), A.astype(dtype)
         Xt = np.ascontiguousarray(X.T)
         box = dtype(0), dtype(np.inf)
-        eps, losses = sum_rounding(dtype), np.empty(1024)
+        eps, losses = _kernels.sum_rounding(dtype), np.empty(1024)
         done = 0
         for sweeps in (0, 1, 5, 20):
             for _ in range(sweeps - done):

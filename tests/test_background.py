@@ -314,3 +314,14 @@ def test_scores_are_those_of_a_slow_loop(channels, rng):
             total = (residual**2).sum()
         assert score[i] == pytest.approx(np.sqrt(total / channels) / scale[i], rel=2e-2, abs=2e-2)
         np.testing.assert_array_equal(background[i], np.floor(b + 0.5))
+
+
+def test_a_reader_may_use_one_buffer_for_all_frames(street):
+    def reused():
+        buffer = np.empty_like(street.frames[0])
+        for frame in street.frames[:20]:
+            buffer[:] = frame
+            yield buffer
+
+    model = BackgroundModel().fit(street.frames)
+    np.testing.assert_array_equal(masks_of(model, reused()), masks_of(model, street.frames[:20]))

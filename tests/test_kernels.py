@@ -10,7 +10,6 @@ from visionnmf.engine import _kernels
 from visionnmf.engine._threads import map_blocks
 from visionnmf.engine.penalties import NONNEGATIVE
 from visionnmf.engine.solvers import rri
-from visionnmf.engine.solvers.admm import sum_rounding
 
 DTYPES = [np.float64, np.float32]
 
@@ -26,7 +25,7 @@ def one_variable(a, z, c, x, *, low=0.0, high=np.inf, s=0.0, b=0.0, d=0.0, dtype
     a, z, c = (np.asarray(v, dtype) for v in (a, z, c))
     residual = z - dtype(x) * a
     scratch = np.empty((2, len(a)), dtype)
-    eps = sum_rounding(dtype)
+    eps = _kernels.sum_rounding(dtype)
     tiny = dtype(4 * eps * max(1e-30, np.abs(z).max(initial=0)))
     new = _kernels.update_variable(
         residual, a, c * a, dtype(x), dtype(low), dtype(high), s + 2 * b * (x - d), 2 * b, eps, tiny, *scratch
@@ -116,7 +115,9 @@ def test_rri_rows(dtype, box, m, n, r, rng):
     A[0] = 0  # a dead component
     before = F.copy()
     losses = np.full(m, -1.0)
-    _kernels.rri_rows(X, F, A, dtype(box[0]), dtype(box[1]), 0.0, 0.0, 1, sum_rounding(dtype), 0, m - 1, losses)
+    _kernels.rri_rows(
+        X, F, A, dtype(box[0]), dtype(box[1]), 0.0, 0.0, 1, _kernels.sum_rounding(dtype), 0, m - 1, losses
+    )
     for j in range(m - 1):
         expected = naive.rri_row(X[j].astype(float), before[:, j].astype(float), A.astype(float), *box)
         got, want = np.abs(X[j] - F[:, j] @ A).sum(), np.abs(X[j] - expected @ A).sum()
@@ -128,7 +129,7 @@ def test_rri_rows(dtype, box, m, n, r, rng):
 def test_rri_rows_with_penalties(rng):
     X, F, A = rng.random((1, 7)), rng.random((1, 1)), rng.random((1, 7))
     losses = np.empty(1)
-    _kernels.rri_rows(X, F, A, 0.0, np.inf, 0.3, 0.5, 1, sum_rounding(np.float64), 0, 1, losses)
+    _kernels.rri_rows(X, F, A, 0.0, np.inf, 0.3, 0.5, 1, _kernels.sum_rounding(np.float64), 0, 1, losses)
     best, _, _ = naive.minimise_1d(A[0], X[0], np.ones(7), 0.3, 0.25)
     assert naive.objective_1d(F[0, 0], A[0], X[0], np.ones(7), 0.3, 0.25) == pytest.approx(best)
 
@@ -139,7 +140,7 @@ def test_weighted_rows_share_weights_in_groups(rng):
     A, F = rng.random((2, 15)).astype(np.float32), (100 * rng.random((2, 12))).astype(np.float32)
     before = F.copy()
     box = np.float32(0), np.float32(np.inf)
-    _kernels.rri_weighted_rows(X, M, 3, F, A, *box, 1, sum_rounding(np.float32), 1, 3)
+    _kernels.rri_weighted_rows(X, M, 3, F, A, *box, 1, _kernels.sum_rounding(np.float32), 1, 3)
     assert (F[:, :3] == before[:, :3]).all() and (F[:, 9:] == before[:, 9:]).all()  # outside the range
     for j in range(3, 9):
         x, m = X[j].astype(float), M[j // 3].astype(float)
@@ -168,7 +169,7 @@ def test_symmetric_sweep_and_objective(dtype, n, r, rng):
     assert _kernels.symmetric_objective(S, H, c, scratch) == pytest.approx(exact, rel=1e-5, abs=1e-6)
     expected = naive.symmetric_sweep(S.astype(float), H.astype(float), c.astype(float))
     HC = H * c
-    _kernels.rri_symmetric_sweep(S, H, HC, c, sum_rounding(dtype), scratch)
+    _kernels.rri_symmetric_sweep(S, H, HC, c, _kernels.sum_rounding(dtype), scratch)
     want = naive.symmetric_objective(S.astype(float), expected, c.astype(float))
     tolerance = 1e-9 if dtype is np.float64 else 1e-3
     assert _kernels.symmetric_objective(S, H, c, scratch) == pytest.approx(want, rel=tolerance, abs=1e-6)

@@ -9,9 +9,19 @@ as ``H``. A sweep over a factor then runs along contiguous memory for either.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from visionnmf._jit import kernel
+
+CHUNK = 4096  # entries that are summed in the data's dtype; sums of chunks are taken in double precision
+
+
+def sum_rounding(dtype: Any) -> float:
+    """Return the relative error to allow for in a sum by chunks."""
+    return 8 * float(np.finfo(dtype).eps)
+
 
 # --- the one-dimensional problem: minimise sum_i c_i |a_i x - z_i| + s x + b (x - d)^2 over a box --------------------
 
@@ -127,20 +137,29 @@ def update_variable(residual, a, weights, x, low, high, slope, curvature, eps, t
     """
     number = a.dtype.type
     zero = number(0)
-    positive = zero
-    negative = zero
-    total = zero
-    for i in range(a.shape[0]):
-        w = weights[i]
-        e = residual[i]
-        positive += w if e > tiny else zero
-        negative += w if e < -tiny else zero
-        total += w
-    at_zero = max(zero, total - positive - negative)
-    pull = np.float64(slope) + np.float64(negative) - np.float64(positive)
-    to_right = pull + np.float64(at_zero)  # one-sided derivatives at x
-    to_left = pull - np.float64(at_zero)
-    rounding = np.float64(eps) * np.float64(total)  # the error of these sums must not look like a descent
+    above = 0.0
+    below = 0.0
+    total = 0.0
+    for first in range(0, a.shape[0], CHUNK):
+        last = min(first + CHUNK, a.shape[0])
+        ws = weights[first:last]
+        es = residual[first:last]
+        positive = zero
+        negative = zero
+        both = zero
+        for i in range(last - first):
+            w = ws[i]
+            e = es[i]
+            positive += w if e > tiny else zero
+            negative += w if e < -tiny else zero
+            both += w
+        above += positive
+        below += negative
+        total += both
+    at_zero = max(0.0, total - above - below)
+    to_right = slope + below - above + at_zero  # one-sided derivatives at x
+    to_left = slope + below - above - at_zero
+    rounding = eps * total  # the error of these sums must not look like a descent
     count = 0
     if to_right < -rounding and x < high:
         for i in range(a.shape[0]):
@@ -276,18 +295,27 @@ def rri_weighted_rows(X, M, group, Ft, A, low, high, sweeps, eps, start, stop): 
 
 @kernel(reassociate=True)
 def _sum_abs(values):  # type: ignore[no-untyped-def]
-    total = values.dtype.type(0)
-    for i in range(values.shape[0]):
-        total += abs(values[i])
-    return np.float64(total)
+    total = 0.0
+    for first in range(0, values.shape[0], CHUNK):
+        part = values[first : first + CHUNK]
+        partial = values.dtype.type(0)
+        for i in range(part.shape[0]):
+            partial += abs(part[i])
+        total += partial
+    return total
 
 
 @kernel(reassociate=True)
 def _weighted_sum_abs(values, weights):  # type: ignore[no-untyped-def]
-    total = values.dtype.type(0)
-    for i in range(values.shape[0]):
-        total += abs(values[i]) * weights[i]
-    return np.float64(total)
+    total = 0.0
+    for first in range(0, values.shape[0], CHUNK):
+        part = values[first : first + CHUNK]
+        factors = weights[first : first + CHUNK]
+        partial = values.dtype.type(0)
+        for i in range(part.shape[0]):
+            partial += abs(part[i]) * factors[i]
+        total += partial
+    return total
 
 
 @kernel
@@ -603,11 +631,14 @@ def manhattan_rows(X, P, start, stop, losses):  # type: ignore[no-untyped-def]
     """Write the sum of ``|x - p|`` of each row; `P` has rows ``start:stop`` only."""
     number = X.dtype.type
     for j in range(start, stop):
-        total = number(0)
-        x = X[j]
-        p = P[j - start]
-        for i in range(X.shape[1]):
-            total += abs(x[i] - p[i])
+        total = 0.0
+        for first in range(0, X.shape[1], CHUNK):
+            x = X[j, first : first + CHUNK]
+            p = P[j - start, first : first + CHUNK]
+            partial = number(0)
+            for i in range(x.shape[0]):
+                partial += abs(x[i] - p[i])
+            total += partial
         losses[j] = total
 
 
@@ -616,13 +647,16 @@ def frobenius_rows(X, P, start, stop, losses):  # type: ignore[no-untyped-def]
     """Write half the sum of ``(x - p)^2`` of each row; `P` has rows ``start:stop`` only."""
     number = X.dtype.type
     for j in range(start, stop):
-        total = number(0)
-        x = X[j]
-        p = P[j - start]
-        for i in range(X.shape[1]):
-            e = x[i] - p[i]
-            total += e * e
-        losses[j] = total / number(2)
+        total = 0.0
+        for first in range(0, X.shape[1], CHUNK):
+            x = X[j, first : first + CHUNK]
+            p = P[j - start, first : first + CHUNK]
+            partial = number(0)
+            for i in range(x.shape[0]):
+                e = x[i] - p[i]
+                partial += e * e
+            total += partial
+        losses[j] = total / 2.0
 
 
 @kernel

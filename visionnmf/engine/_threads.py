@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TypeVar
 
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import threadpool_limits
 
-__all__ = ["blocks", "map_blocks", "n_threads", "one_blas_thread"]
+__all__ = ["blocks", "map_blocks", "n_threads", "one_library_thread"]
 
 T = TypeVar("T")
 Block = tuple[int, int]
@@ -28,7 +28,7 @@ def n_threads() -> int:
     """Return how many threads may be used: VISIONNMF_NUM_THREADS, else OMP_NUM_THREADS, else the processors we have."""
     for variable in ("VISIONNMF_NUM_THREADS", "OMP_NUM_THREADS"):
         value = os.environ.get(variable, "")
-        if value.isdigit() and int(value) > 0:
+        if value.isdecimal() and int(value) > 0:
             return int(value)
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
@@ -48,16 +48,41 @@ def _mark_worker() -> None:
     _here.is_worker = True
 
 
-@cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
+class _Limit:
+    """How many callers hold the libraries to one thread, and what the first of them found."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.lock = threading.Lock()
+        self.depth = 0
+        self.restore: Callable[[], None] | None = None
+
+
+_limit = _Limit()
 
 
 @contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Hold the BLAS to one thread; the blocks are the parallelism."""
-    with _controller().limit(limits=1, user_api="blas"):
+def one_library_thread() -> Iterator[None]:
+    """Hold BLAS and OpenMP to one thread each; the blocks are the parallelism.
+
+    The limit belongs to the process, so it is set when the first of several callers enters and lifted when the last
+    one leaves.
+    """
+    global _limit
+    if _limit.pid != os.getpid():  # after a fork the lock may be held by a thread that is not here
+        _limit = _Limit()
+    limit = _limit
+    with limit.lock:
+        if limit.depth == 0:
+            limit.restore = threadpool_limits(1).restore_original_limits
+        limit.depth += 1
+    try:
         yield
+    finally:
+        with limit.lock:
+            limit.depth -= 1
+            if limit.depth == 0 and limit.restore is not None:
+                limit.restore()
 
 
 def blocks(n: int, size: int) -> list[Block]:
@@ -81,7 +106,7 @@ def map_blocks(function: Callable[[Block], T], work: Sequence[Block], *, paralle
     list
     """
     nested = getattr(_here, "is_worker", False)  # a worker that waited for workers would wait for ever
-    threads = min(n_threads(), len(work)) if parallel and not nested else 1
-    if threads == 1:
+    threads = n_threads()
+    if threads == 1 or len(work) == 1 or nested or not parallel:
         return [function(block) for block in work]
     return list(_pool(os.getpid(), threads).map(function, work))

@@ -2,8 +2,8 @@
 
 ========  =============================================================================
 random    absolute normal numbers, scaled so that ``W @ H`` has the mean of the data
-nndsvd    non-negative double SVD (Boutsidis & Gallopoulos 2008), zeros filled with the
-          mean of the data over 100: deterministic but for the randomised SVD's seed
+nndsvd    non-negative double SVD (Boutsidis & Gallopoulos 2008), zeros filled with a
+          hundredth of a random start's size: deterministic but for the SVD's seed
 ========  =============================================================================
 
 For symmetric models there are :func:`random_symmetric` and :func:`spread_symmetric`.
@@ -32,6 +32,11 @@ def _absolute_normal(rng: RandomState, shape: tuple[int, int], scale: float, dty
     return values
 
 
+def _scale(X: Array, n_components: int) -> float:
+    """Return the standard deviation for which ``W @ H`` has the mean of `X`: |normal| has the mean sqrt(2/pi)."""
+    return float(np.sqrt(X.mean(dtype=np.float64) / n_components * np.pi / 2))
+
+
 def random(X: Array, n_components: int, rng: RandomState) -> tuple[Array, Array]:
     """Draw both factors.
 
@@ -47,8 +52,7 @@ def random(X: Array, n_components: int, rng: RandomState) -> tuple[Array, Array]
         Codes, transposed.
     H : ndarray [shape=(n_components, n_features)]
     """
-    # the mean of |normal| is sqrt(2/pi); only the size matters
-    scale = float(np.sqrt(X.mean(dtype=np.float64) / n_components))
+    scale = _scale(X, n_components)
     H = _absolute_normal(rng, (n_components, X.shape[1]), scale, X.dtype)
     return _absolute_normal(rng, (n_components, X.shape[0]), scale, X.dtype), H
 
@@ -71,9 +75,9 @@ def nndsvd(X: Array, n_components: int, rng: RandomState) -> tuple[Array, Array]
     H : ndarray [shape=(n_components, n_features)]
     """
     Wt, H = random(X, n_components, rng)
-    mean = X.dtype.type(X.mean(dtype=np.float64))
+    fill = X.dtype.type(_scale(X, n_components) / 100)
     k = min(n_components, *X.shape)
-    if mean == 0 or k == 0:
+    if fill == 0:
         return Wt, H
     left, values, right = randomized_svd(X, k, random_state=rng)
     for i in range(k):
@@ -85,8 +89,8 @@ def nndsvd(X: Array, n_components: int, rng: RandomState) -> tuple[Array, Array]
                 best = (size, u / np.linalg.norm(u), v / np.linalg.norm(v))
         size, u, v = best
         weight = np.sqrt(values[i] * size)
-        Wt[i] = np.where(u > 0, weight * u, mean / 100)
-        H[i] = np.where(v > 0, weight * v, mean / 100)
+        Wt[i] = np.where(u > 0, weight * u, fill)
+        H[i] = np.where(v > 0, weight * v, fill)
     return Wt, H
 
 
@@ -103,7 +107,7 @@ def random_symmetric(S: Array, n_components: int, rng: RandomState) -> Array:
     -------
     ndarray [shape=(n_components, n)]
     """
-    scale = float(np.sqrt(S.mean(dtype=np.float64) / n_components * np.pi / 2))
+    scale = _scale(S, n_components)
     return _absolute_normal(rng, (n_components, S.shape[0]), scale, S.dtype)
 
 

@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
 from visionnmf import _options
+from visionnmf.engine._threads import one_library_thread
 from visionnmf.engine.alternate import Callback, fit, warn_not_converged
 from visionnmf.engine.losses import loss_value
 from visionnmf.engine.penalties import Box
@@ -78,8 +79,8 @@ class NMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     reconstruction_err_ : float
         The loss at the solution.
     objective_history_ : ndarray [shape=(n_iter_ + 1,)]
-        The loss before the first iteration and after each one. Never rises for "rri" and "hals"; may for "admm"
-        and, by little, for "ccd".
+        The loss before the first iteration and after each one; the last entry is of the codes solved for anew. But for
+        that one it never rises for "rri" and "hals"; it may for "admm" and, by little, for "ccd".
     n_features_in_ : int
         Number of features seen in `fit`.
     feature_names_in_ : ndarray [shape=(n_features_in_,)]
@@ -88,7 +89,7 @@ class NMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     See Also
     --------
     SymmetricNMF : Factorisation of an affinity matrix.
-    sklearn.decomposition.NMF : Without a robust loss, with sparse data and Kullback-Leibler.
+    sklearn.decomposition.NMF : Without a robust loss, with sparse data and any beta-divergence.
 
     Notes
     -----
@@ -203,18 +204,19 @@ class NMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             H_ = _start(H, "H", (n_components, data.shape[1]), data.dtype).copy()
         np.clip(Wt, box_W.low, box_W.high, out=Wt)
         np.clip(H_, box_H.low, box_H.high, out=H_)
-        result = fit(
-            data,
-            Wt,
-            H_,
-            loss=self.loss,
-            solver=solver,
-            box_W=box_W,
-            box_H=box_H,
-            max_iter=max_iter,
-            tol=tol,
-            callback=self.callback,
-        )
+        with one_library_thread():
+            result = fit(
+                data,
+                Wt,
+                H_,
+                loss=self.loss,
+                solver=solver,
+                box_W=box_W,
+                box_H=box_H,
+                max_iter=max_iter,
+                tol=tol,
+                callback=self.callback,
+            )
         if not result.converged and tol > 0:
             warn_not_converged("NMF", result, tol)
         if box_W.is_cone and box_H.is_cone:

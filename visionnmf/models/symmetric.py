@@ -10,10 +10,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_non_negative, validate_data
 
-from visionnmf.engine._threads import map_blocks
-from visionnmf.engine.alternate import Fit, warn_not_converged
+from visionnmf.engine.alternate import warn_not_converged
 from visionnmf.engine.starts import random_symmetric, spread_symmetric
-from visionnmf.engine.symmetric import fit_symmetric
+from visionnmf.engine.symmetric import fit_starts
 from visionnmf.exceptions import ParameterError
 
 from ._checks import check_choice, check_count, check_nonnegative
@@ -73,6 +72,11 @@ class SymmetricNMF(BaseEstimator):
     --------
     NMF : Factorisation of a data matrix.
     sklearn.cluster.SpectralClustering : Clustering of an affinity by its eigenvectors.
+
+    Notes
+    -----
+    There is no ``transform``: codes are of the nodes that were factorised. So this is a last step, like a clustering,
+    and no step within a pipeline.
 
     References
     ----------
@@ -148,10 +152,7 @@ class SymmetricNMF(BaseEstimator):
         max_iter, tol = check_count(self.max_iter, "max_iter"), check_nonnegative(self.tol, "tol")
         starts = self._starts(S, c, n_components, n_init)
 
-        def run(block: tuple[int, int]) -> Fit:
-            return fit_symmetric(S, starts[block[0]], c, max_iter=max_iter, tol=tol)
-
-        fits = map_blocks(run, [(i, i + 1) for i in range(n_init)], parallel=S.size > 10_000)
+        fits = fit_starts(S, starts, c, max_iter=max_iter, tol=tol)
         self.objectives_ = np.array([found.history[-1] for found in fits])
         best = int(self.objectives_.argmin())
         if not fits[best].converged and tol > 0:
@@ -189,7 +190,7 @@ class SymmetricNMF(BaseEstimator):
                 f"X must be symmetric; entries differ from their mirror images by up to {largest:.3g}. "
                 "Pass (X + X.T) / 2 if that is meant."
             )
-        return S
+        return (S + S.T) / 2 if largest > 0 else S
 
     def _starts(self, S: Array, c: Array, n_components: int, n_init: int) -> list[Array]:
         rng = check_random_state(self.random_state)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf.engine import _kernels
-from visionnmf.engine._threads import blocks, map_blocks, one_blas_thread
+from visionnmf.engine._threads import blocks, map_blocks, one_library_thread
 from visionnmf.engine.losses import BLOCK_ELEMENTS, rows_per_block
 from visionnmf.engine.penalties import Box
 
@@ -33,9 +33,9 @@ Array = NDArray[Any]
 FIRST_PENALTY = 0.7  # rho at the start, in units of 1 / mean of the data: free of the data's scale
 PENALTY_GROWTH = 3e4  # over the whole path
 SWEEPS = 3  # of HALS a factor and iteration; they share the products, so they cost little
-CODES_ITERATIONS = 100
+CODES_ITERATIONS = 200
 CODES_GROWTH = 30.0  # of rho, which starts at 1 / mean residual of the row's least-squares fit
-CODES_TIE = 0.1  # strength of the tie between the codes and their copy in the box, for components of unit norm
+CODES_TIE = 0.01  # strength of the tie between the codes and their copy in the box, for components of unit norm
 CODES_START_SWEEPS = 30
 CODES_POLISH = 30  # sweeps of coordinate descent at most; most rows need two or three
 MAX_CHUNKS = 16  # of rows, each with a share of the right-hand side: as many threads can work
@@ -79,7 +79,7 @@ def iterate(X: Array, Wt: Array, H: Array, *, box_W: Box, box_H: Box, max_iter: 
     zero = dtype.type(0)
     previous = np.inf
     for _ in range(max_iter):
-        with one_blas_thread():
+        with one_library_thread():
             gram = H @ H.T
 
             def rows(chunk: tuple[int, int], gram: Array = gram, decay: Any = decay) -> Array:
@@ -127,7 +127,7 @@ def codes(X: Array, Wt: Array, H: Array, *, box_W: Box) -> None:
     scale = np.linalg.norm(H, axis=1, keepdims=True)
     scale[scale == 0] = 1
     unit = H / scale
-    with one_blas_thread():
+    with one_library_thread():
         gram = unit @ unit.T
     tie = np.linalg.inv(gram.astype(np.float64) + CODES_TIE * np.eye(len(H))).astype(dtype)
     low, high = (limit * scale for limit in box_W.of(dtype))
@@ -159,14 +159,9 @@ def codes(X: Array, Wt: Array, H: Array, *, box_W: Box) -> None:
             bounds *= decay
         found = np.clip(copy / scale, *box_W.of(dtype))
         _kernels.rri_rows(
-            rows, found, H, *box_W.of(dtype), 0.0, 0.0, CODES_POLISH, sum_rounding(dtype), 0, size, losses
+            rows, found, H, *box_W.of(dtype), 0.0, 0.0, CODES_POLISH, _kernels.sum_rounding(dtype), 0, size, losses
         )
         Wt[:, start:stop] = found
 
-    with one_blas_thread():
+    with one_library_thread():
         map_blocks(solve, blocks(X.shape[0], rows_per_block(X.shape[1])), parallel=X.size > BLOCK_ELEMENTS)
-
-
-def sum_rounding(dtype: Any) -> float:
-    """Return the relative error to allow for in a long sum of a dtype."""
-    return 8 * float(np.finfo(dtype).eps)

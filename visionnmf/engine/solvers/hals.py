@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import lsq_linear
 
 from visionnmf.engine import _kernels
-from visionnmf.engine._threads import blocks, map_blocks, one_blas_thread
-from visionnmf.engine.losses import BLOCK_ELEMENTS, loss_value
+from visionnmf.engine._threads import blocks, map_blocks, one_library_thread
+from visionnmf.engine.losses import BLOCK_ELEMENTS, loss_value, rows_per_block
 from visionnmf.engine.penalties import Box
 
 from ._progress import Progress
@@ -29,8 +30,10 @@ FIRST_MOMENTUM = 0.5
 MOMENTUM_GROWTH = 1.05  # after an accepted iteration
 CEILING_GROWTH = 1.01  # of the largest momentum, which a restart lowers to the momentum that failed
 MOMENTUM_FLOOR = 0.3  # from which it grows again after a restart
-CODES_TOLERANCE = 1e-6
-CODES_SWEEPS = 2000
+CODES_TOLERANCE = 1e-6  # of the largest code in a block of rows
+CODES_SWEEPS = 200
+KKT_TOLERANCE = 1e-8  # of the largest entry of a row's right-hand side
+SOLVE_ELEMENTS = 1 << 20  # of the matrices of the linear solves that are held at once
 
 
 def _sweep(F: Array, gram: Array, right: Array, *, box: Box, sweeps: int) -> None:
@@ -91,7 +94,7 @@ def _product(A: Array, B: Array) -> Array:
         start, stop = block
         np.matmul(A, B[:, start:stop], out=result[:, start:stop])
 
-    with one_blas_thread():
+    with one_library_thread():
         map_blocks(columns, blocks(B.shape[1], 256), parallel=A.size * B.shape[1] > 4 * BLOCK_ELEMENTS)
     return result
 
@@ -110,23 +113,65 @@ def _objective(X: Array, Wt: Array, H: Array, gram: Array, right: Array, square:
     loss = (square - 2 * inner + model) / 2
     if loss > square * float(np.finfo(X.dtype).eps) ** 0.5:
         return loss
-    with one_blas_thread():
+    with one_library_thread():
         return loss_value(X, Wt, H, "frobenius")
 
 
 def codes(X: Array, Wt: Array, H: Array, *, box_W: Box) -> None:
-    """Solve the non-negative least-squares problem of each row by coordinate descent; see :func:`.admm.codes`."""
-    dtype = X.dtype
-    low, high = box_W.of(dtype)
-    zero = dtype.type(0)
-    gram, right = _product(H, H.T), _product(H, X.T)
-    Wt[:] = low
+    """Solve the non-negative least-squares problem of each row; see :func:`.admm.codes`.
+
+    Coordinate descent finds which codes are at a bound, one linear solve a row the others (an active-set step). Rows
+    for which the two do not settle it, as where components are alike, go to SciPy's solvers. In double precision.
+    """
+    A = H.astype(np.float64)
+    gram = _product(A, A.T)
+    low, high = box_W.of(np.float64)
 
     def solve(block: tuple[int, int]) -> None:
         start, stop = block
-        for _ in range(CODES_SWEEPS // 20):
-            change = _kernels.hals_columns(Wt, gram, right, 0, low, high, zero, 20, start, stop)
-            if change <= max(CODES_TOLERANCE**2, float(np.finfo(dtype).eps)) * float(Wt[:, start:stop].max(initial=0)):
+        right = A @ X[start:stop].T.astype(np.float64)
+        F = np.full((len(A), stop - start), low)
+        for _ in range(CODES_SWEEPS // 10):
+            change = _kernels.hals_columns(F, gram, right, 0, low, high, 0.0, 10, 0, stop - start)
+            if change <= CODES_TOLERANCE * float(F.max(initial=0)):
                 break
+        for first, last in blocks(stop - start, max(1, SOLVE_ELEMENTS // len(A) ** 2)):
+            _settle(F[:, first:last], gram, right[:, first:last], low, high)
+        Wt[:, start:stop] = F
 
-    map_blocks(solve, blocks(Wt.shape[1], _kernels.TILE), parallel=Wt.size * H.shape[0] > 4 * BLOCK_ELEMENTS)
+    with one_library_thread():
+        map_blocks(solve, blocks(X.shape[0], rows_per_block(X.shape[1])), parallel=X.size > BLOCK_ELEMENTS)
+
+
+def _settle(F: Array, gram: Array, right: Array, low: float, high: float) -> None:
+    """Make columns of `F` the exact minimisers of ``f G f / 2 - b f`` in the box, in place."""
+    f, b = F.T, right.T
+    free = (f > low) & (f < high)
+    # a bound code keeps its value: its equation becomes the identity
+    system = gram * (free[:, :, None] & free[:, None, :]) + np.eye(len(gram)) * ~free[:, :, None]
+    system += np.eye(len(gram)) * (np.finfo(np.float64).eps * gram.diagonal().max(initial=0))
+    fixed = np.where(free, 0.0, f)
+    exact = np.linalg.solve(system, np.where(free, b - fixed @ gram, f)[..., None])[..., 0]
+    slack = KKT_TOLERANCE * np.abs(b).max(axis=1, keepdims=True)
+
+    def optimal(codes: Array) -> Array:
+        gradient = codes @ gram - b
+        inside = ((codes >= low) & (codes <= high)).all(axis=1)
+        stationary = (gradient >= -slack) | (codes >= high)
+        stationary &= (gradient <= slack) | (codes <= low)
+        return np.asarray(inside & stationary.all(axis=1))
+
+    settled = optimal(exact)
+    F[:, settled] = exact[settled].T
+    for j in np.flatnonzero(~settled & ~optimal(F.T)):
+        F[:, j] = _scipy_codes(gram, b[j], low, high)
+
+
+def _scipy_codes(gram: Array, b: Array, low: float, high: float) -> Array:
+    values, vectors = np.linalg.eigh(gram)
+    kept = values > np.finfo(np.float64).eps * len(gram) * values.max(initial=0)
+    root = np.sqrt(values[kept])[:, None] * vectors[:, kept].T  # root.T @ root = gram
+    target = (vectors[:, kept].T @ b) / np.sqrt(values[kept])
+    if not len(root):
+        return np.full(len(gram), low)
+    return np.asarray(lsq_linear(root, target, (low, high), method="bvls", tol=1e-12).x)

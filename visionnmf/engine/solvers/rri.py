@@ -19,7 +19,6 @@ from visionnmf.engine.losses import BLOCK_ELEMENTS, rows_per_block
 from visionnmf.engine.penalties import Box
 
 from ._progress import Progress
-from .admm import sum_rounding
 
 __all__ = ["half", "iterate", "weighted_half"]
 
@@ -48,7 +47,7 @@ def half(X: Array, Ft: Array, A: Array, *, box: Box, sweeps: int) -> float:
     """
     low, high = box.of(X.dtype)
     losses = np.empty(X.shape[0])
-    eps = sum_rounding(X.dtype)
+    eps = _kernels.sum_rounding(X.dtype)
 
     def sweep(block: tuple[int, int]) -> None:
         _kernels.rri_rows(X, Ft, A, low, high, 0.0, 0.0, sweeps, eps, *block, losses)
@@ -77,7 +76,7 @@ def weighted_half(X: Array, M: Array, Ft: Array, A: Array, *, box: Box, sweeps: 
     sweeps : int
         At most so many a row.
     """
-    eps = sum_rounding(A.dtype)
+    eps = _kernels.sum_rounding(A.dtype)
     group = X.shape[0] // M.shape[0] if len(M) else 1
     _kernels.rri_weighted_rows(X, M, group, Ft, A, *box.of(A.dtype), sweeps, eps, 0, len(M))
 
