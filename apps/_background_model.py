@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf import _options
-from visionnmf.engine._threads import blocks, map_blocks, n_threads, one_library_thread
+from visionnmf.engine._threads import blocks, map_blocks, n_threads, one_blas_thread
 from visionnmf.exceptions import ParameterError
 
 from ._background_fit import BLOCK_PIXELS, Sample, find_codes, learn, to_uint8, with_median
@@ -166,7 +166,7 @@ class BackgroundModel:
         self._shape = sample.frame_shape
         self.n_frames_seen_ = sample.seen
         pictures, moved, self.learnt_frames_ = sample.taken()
-        with one_library_thread():
+        with one_blas_thread():
             learnt = learn(pictures, moved, rank=self.rank, random_state=self.random_state)
             background = _median_background(learnt.H, learnt.Wt)
         self._learnt = learnt

@@ -7,7 +7,6 @@ used; 130 interrupted. Whatever is imported at the top of this file is paid for 
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -333,6 +332,8 @@ def _one_line(debug: bool) -> Iterator[None]:
         _say(str(error).replace("\n", " "))
         raise typer.Exit(EXIT_NOTHING_DONE) from None
     except Exception as error:
+        if _interrupted:
+            raise typer.Exit(EXIT_INTERRUPTED) from None
         if debug:
             raise
         _say(f"a fault of visionnmf's ({type(error).__name__}: {error}); --debug shows where")
@@ -346,7 +347,7 @@ def _batch(kind: str, arguments: list[str], process: Callable[[str], Any], *, js
     results: list[dict[str, Any]] = []
     stems: dict[str, str] = {}
     failed = 0
-    ours = False
+    ours = interrupted = False
     for argument in arguments:
         try:
             inputs = expand_inputs([argument])
@@ -360,28 +361,29 @@ def _batch(kind: str, arguments: list[str], process: Callable[[str], Any], *, js
             try:
                 _check_stem(source, stems)
                 report = process(source)
-            except KeyboardInterrupt:
-                _say(f"interrupted during {source}; nothing was written for it")
-                raise typer.Exit(EXIT_INTERRUPTED) from None
-            except (VisionNMFError, OSError, MemoryError) as error:
-                if debug:
+                results.append(report.as_dict())
+            except (KeyboardInterrupt, Exception) as error:
+                interrupted = _interrupted or isinstance(error, KeyboardInterrupt)
+                if debug and not interrupted:
                     raise
-                results.append(_failure(source, error))
-                failed += 1
-            except Exception as error:  # ours: one line for the user, the traceback on request
-                if debug:
-                    raise
-                ours = True
-                results.append(_failure(source, error, ours=True))
+                if interrupted:
+                    break
+                fault = not isinstance(error, VisionNMFError | OSError | MemoryError)
+                ours |= fault
+                results.append(_failure(source, error, ours=fault))
                 failed += 1
             else:
-                results.append(report.as_dict())
                 if not json_:
                     typer.echo(report.summary())
+        if interrupted:
+            _say(f"interrupted during {source}; nothing was written for it")
+            break
     if json_:
         typer.echo(json.dumps({"visionnmf": __version__, kind: results, "failed": failed}, indent=2))
     elif failed and len(results) > 1:
         _say(f"{failed} of {len(results)} {kind} failed")
+    if interrupted:
+        raise typer.Exit(EXIT_INTERRUPTED)
     if failed:
         raise typer.Exit(EXIT_NOTHING_DONE if failed == len(results) and not ours else EXIT_SOME_FAILED)
 
@@ -456,14 +458,26 @@ def _progress_bar(video: str, json_: bool) -> Iterator[Callable[[str, int, int |
         yield update
 
 
+_interrupted = False  # an interrupt within a compiler's callback comes out as some other error, or not at all
+
+
+def _on_interrupt(number: int, _frame: object) -> None:
+    global _interrupted
+    _interrupted = True
+    # as exceptions, so that half-written files are removed
+    if number == signal.SIGTERM:
+        sys.exit(128 + number)
+    raise KeyboardInterrupt
+
+
 def main() -> NoReturn:
     """Run the command line; the entry point of the ``visionnmf`` command."""
-    # as an exception, so that half-written files are removed
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    signal.signal(signal.SIGTERM, _on_interrupt)
+    signal.signal(signal.SIGINT, _on_interrupt)
     try:
         app()
     except VisionNMFError as error:  # with --debug the traceback is what was asked for
-        if os.environ.get("VISIONNMF_DEBUG") or "--debug" in sys.argv:
+        if "--debug" in sys.argv:
             raise
         _say(str(error))
         raise SystemExit(EXIT_NOTHING_DONE) from None

@@ -16,9 +16,10 @@ import cv2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.cluster import KMeans
+from threadpoolctl import threadpool_limits
 
 from visionnmf import _options
-from visionnmf.engine._threads import one_library_thread
+from visionnmf.engine._threads import one_blas_thread
 from visionnmf.engine.starts import spread_symmetric
 from visionnmf.engine.symmetric import fit_starts
 from visionnmf.exceptions import ParameterError
@@ -130,7 +131,7 @@ def segment(
         )
     pixels = check_image(image)
     # one thread for BLAS and OpenMP: sums do not depend on the machine, and the starts are the parallelism
-    with one_library_thread():
+    with one_blas_thread(), threadpool_limits(1, user_api="openmp"):
         regions = find_superpixels(reduce_image(pixels, WORKING_PIXELS), n_superpixels)
         if len(regions.sizes) <= n_segments:
             clusters = np.arange(len(regions.sizes))

@@ -1,5 +1,11 @@
 """Every kernel against its slow version, on random and degenerate input."""
 
+import os
+import subprocess
+import sys
+import threading
+import time
+
 import naive
 import numpy as np
 import pytest
@@ -269,5 +275,45 @@ def test_one_component_takes_one_step_when_the_quotient_is_constant():
 def test_blocks_within_blocks_do_not_wait_for_each_other(monkeypatch):
     monkeypatch.setenv("VISIONNMF_NUM_THREADS", "2")
     work = [(i, i + 1) for i in range(4)]
+    seen = set(map_blocks(lambda _: (time.sleep(0.01), threading.get_ident())[1], work))
+    assert threading.get_ident() not in seen and len(seen) == 2
     result = map_blocks(lambda outer: map_blocks(lambda inner: outer[0] * inner[0], work), work)
     assert result == [[i * j for j in range(4)] for i in range(4)]
+
+
+CONCURRENT = """
+import threading, time
+import numpy, scipy.linalg.blas
+from threadpoolctl import threadpool_info
+from visionnmf.engine._threads import one_blas_thread
+
+def threads():
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+before, seen = threads(), []
+def enter(seconds):
+    with one_blas_thread(), one_blas_thread():
+        time.sleep(seconds)
+        seen.append(set(threads()))
+
+workers = [threading.Thread(target=enter, args=(seconds,)) for seconds in (0.05, 0.1, 0.2)]
+for worker in workers:
+    worker.start()
+enter(0.02)
+for worker in workers:
+    worker.join()
+assert seen == [{1}] * 4, seen
+assert threads() == before and set(before) == {2}, (before, threads())
+"""
+
+
+def test_concurrent_callers_leave_the_blas_as_it_was():
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}
+    subprocess.run([sys.executable, "-c", CONCURRENT], env=environment, check=True)
+
+
+def test_long_sums_keep_single_precision_exact():
+    X = np.full((1, 3_000_000), 0.1, np.float32)
+    out, exact = np.empty(1), 3_000_000 * float(np.float32(0.1))
+    _kernels.manhattan_rows(X, np.zeros_like(X), 0, 1, out)
+    assert out[0] == pytest.approx(exact, rel=1e-6)

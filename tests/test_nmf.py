@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.decomposition import NMF as SklearnNMF
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
-from visionnmf import NMF
+from visionnmf import NMF, _options
 from visionnmf.engine import alternate
 from visionnmf.engine.losses import loss_value
 from visionnmf.engine.penalties import NONNEGATIVE, Box
@@ -53,13 +53,17 @@ def test_a_fit_is_what_its_attributes_say(solver, loss, dtype, X):
 
 
 @pytest.mark.parametrize("solver", ["rri", "hals"])
-def test_the_objective_never_rises(solver, X):
+@pytest.mark.parametrize("seed", range(10))
+def test_the_objective_never_rises(solver, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.gamma(0.5, size=rng.integers(2, 30, 2))
     loss = "frobenius" if solver == "hals" else "manhattan"
-    model = NMF(5, solver=solver, loss=loss, tol=0, max_iter=40, random_state=1)
+    model = NMF(int(rng.integers(1, 8)), solver=solver, loss=loss, tol=0, max_iter=40, random_state=seed)
     model.fit(X)
-    history = model.objective_history_
+    history = model.objective_history_[:-1]  # the last is of the codes solved for anew
     assert (np.diff(history) <= 1e-10 * history[0]).all()
-    assert history[5] < history[1]
+    assert history[5] < history[0]
+    assert model.objective_history_[-1] <= history[-1] * (1 + 5e-3) + 1e-6 * history[0]
 
 
 def test_admm_ends_where_coordinate_descent_can_do_little_more(X):
@@ -172,8 +176,9 @@ def test_hals_is_as_good_as_scikit_learn(rng):
 
 
 @pytest.mark.parametrize(("solver", "loss"), PAIRS)
-def test_scaling_the_data_scales_the_model(solver, loss, X):
-    model = NMF(3, solver=solver, loss=loss, random_state=0, max_iter=50)
+@pytest.mark.parametrize("init", sorted(STARTS))
+def test_scaling_the_data_scales_the_model(solver, loss, init, X):
+    model = NMF(3, solver=solver, loss=loss, init=init, random_state=0, max_iter=50)
     W = quiet(model, X)
     H = model.components_
     W_scaled = quiet(model, 1024 * X)
@@ -247,7 +252,7 @@ def test_odd_shapes_and_values(m, n, r, kind, pair, dtype):
     elif kind == "constant":
         X[:] = 3
     elif kind == "tiny":
-        X *= dtype(1e-30)
+        X *= dtype(1e-11)
     model = NMF(r, solver=pair[0], loss=pair[1], random_state=0, max_iter=60)
     W = quiet(model, X)
     assert np.isfinite(W).all() and np.isfinite(model.components_).all()
@@ -294,7 +299,7 @@ def test_callback_sees_each_iteration_and_can_stop(X):
 
 
 def test_auto_takes_a_solver_that_can_minimise_the_loss():
-    for loss in ("manhattan", "frobenius"):
+    for loss in _options.LOSSES:
         for n_components in (1, 2, 50):
             assert loss in SOLVERS[choose("auto", loss, n_components)].losses
 
@@ -308,8 +313,8 @@ def test_auto_takes_a_solver_that_can_minimise_the_loss():
         ({"solver": "mu"}, "solver must be one of"),
         ({"solver": "hals"}, "solver must be 'auto' or one of .'admm', 'rri'. for loss='manhattan'; got 'hals'"),
         ({"init": "svd"}, "init must be one of"),
-        ({"bounds_W": (2, 1)}, "bounds_W must satisfy 0 <= low < high; got"),
-        ({"bounds_H": (-1, 1)}, "bounds_H must satisfy 0 <= low < high; got"),
+        ({"bounds_W": (2, 1)}, "bounds_W must satisfy 0 <= low < high, low at most 1e30; got"),
+        ({"bounds_H": (-1, 1)}, "bounds_H must satisfy 0 <= low < high, low at most 1e30; got"),
         ({"bounds_H": 3}, "bounds_H must be a pair"),
         ({"max_iter": 0}, "max_iter must be a whole number >= 1; got 0"),
         ({"tol": -1}, "tol must be a number >= 0; got -1"),
@@ -336,6 +341,24 @@ def test_input_that_is_not_allowed(X):
     quiet(model, X)
     with pytest.raises(ParameterError, match=r"X must have shape \(n_samples, 3\); got \(60, 2\)"):
         model.inverse_transform(np.ones((60, 2)))
+
+
+@pytest.mark.parametrize(("dtype", "scale"), [(np.float32, 1e-30), (np.float32, 1e30), (np.float64, 1e-200)])
+def test_sizes_beyond_the_dtype_are_refused(dtype, scale, X):
+    with pytest.raises(ParameterError, match=r"X has a mean of .*, too (large|small) for products in float.*divide X"):
+        NMF(2).fit((X * scale).astype(dtype))
+
+
+@pytest.mark.parametrize(("solver", "loss"), PAIRS)
+@pytest.mark.parametrize("scale", [1e-11, 1e11])
+def test_sizes_within_the_dtype_change_nothing(solver, loss, scale, X):
+    factor = np.float32(2.0 ** np.round(np.log2(scale)))
+    X = X.astype(np.float32)
+    model = NMF(3, solver=solver, loss=loss, random_state=0, max_iter=50)
+    W, H = quiet(model, X), model.components_
+    W_scaled = quiet(model, X * factor)
+    error = np.abs(W_scaled / factor @ model.components_ - W @ H).sum() / X.sum()
+    assert error < 1e-3
 
 
 def test_the_input_is_not_changed(X):

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf import SymmetricNMF
+from visionnmf.engine.starts import spread_symmetric
 from visionnmf.exceptions import ParameterError
 
 
@@ -52,12 +54,6 @@ def test_the_objective_never_rises_and_is_what_is_reported(rng):
 
 def test_the_diagonal_and_weightless_nodes_say_nothing(rng):
     A, _ = affinity(rng)
-    model = SymmetricNMF(3, random_state=0)
-    plain = model.fit_transform(A)
-    changed = A.copy()
-    np.fill_diagonal(changed, A.diagonal())
-    changed[np.diag_indices(len(A))] += 0  # the start is scaled by the mean, so it must stay
-    np.testing.assert_allclose(model.fit_transform(changed), plain)
     given = np.abs(rng.standard_normal((3, len(A))))
     fixed = SymmetricNMF(3, n_init=1, init=given)
     one = fixed.fit_transform(A)
@@ -83,6 +79,29 @@ def test_a_node_of_weight_two_is_two_nodes(rng):
     big[0, 1] = big[1, 0] = h @ h
     at_optimum = SymmetricNMF(2, n_init=1, init=weighted.components_[:, double], max_iter=50, tol=0).fit(big)
     assert at_optimum.objective_history_[0] == pytest.approx(weighted.reconstruction_err_)
+
+
+def test_a_slightly_asymmetric_affinity_is_made_symmetric(rng):
+    A, _ = affinity(rng)
+    uneven = A.copy()
+    uneven[0, 1] += 1e-5
+    model = SymmetricNMF(3, random_state=0)
+    expected = model.fit_transform((uneven + uneven.T) / 2)
+    np.testing.assert_array_equal(model.fit_transform(uneven), expected)
+
+
+def test_not_converging_is_a_warning(rng):
+    A, _ = affinity(rng)
+    with pytest.warns(ConvergenceWarning, match="SymmetricNMF stopped after 1 iterations"):
+        SymmetricNMF(3, max_iter=1, random_state=0).fit(A)
+
+
+def test_spread_starts_prefer_heavy_nodes_and_cover_all_groups(rng):
+    A, truth = affinity(rng, wrong=0)
+    start = spread_symmetric(A, np.ones(len(A)), 3, rng)
+    assert sorted(truth[start.argmax(axis=1)]) == [0, 1, 2]
+    heavy = np.where(truth == 1, 1.0, 0.0)
+    assert truth[spread_symmetric(A, heavy, 1, rng)[0].argmax()] == 1
 
 
 def test_scale_dtype_and_seed(rng):

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from threadpoolctl import threadpool_limits
 
-__all__ = ["blocks", "map_blocks", "n_threads", "one_library_thread"]
+__all__ = ["blocks", "map_blocks", "n_threads", "one_blas_thread"]
 
 T = TypeVar("T")
 Block = tuple[int, int]
@@ -49,40 +49,48 @@ def _mark_worker() -> None:
 
 
 class _Limit:
-    """How many callers hold the libraries to one thread, and what the first of them found."""
+    """How many callers hold BLAS to one thread, and what the first of them set."""
 
-    def __init__(self) -> None:
-        self.pid = os.getpid()
+    def __init__(self, pid: int) -> None:
         self.lock = threading.Lock()
         self.depth = 0
-        self.restore: Callable[[], None] | None = None
+        self.limits: threadpool_limits | None = None
+        # threadpoolctl lets only the thread that set a limit lift it, and callers may leave in any order
+        self.keeper = ThreadPoolExecutor(1, thread_name_prefix="visionnmf-blas")
 
 
-_limit = _Limit()
+@cache
+def _limit(pid: int) -> _Limit:
+    return _Limit(pid)  # after a fork a new one: the lock may be held by a thread that is not there
 
 
 @contextmanager
-def one_library_thread() -> Iterator[None]:
-    """Hold BLAS and OpenMP to one thread each; the blocks are the parallelism.
+def one_blas_thread() -> Iterator[None]:
+    """Hold the BLAS to one thread; the blocks are the parallelism.
 
     The limit belongs to the process, so it is set when the first of several callers enters and lifted when the last
-    one leaves.
+    one leaves. A limit that the user has set with threadpoolctl stays as it is.
     """
-    global _limit
-    if _limit.pid != os.getpid():  # after a fork the lock may be held by a thread that is not here
-        _limit = _Limit()
-    limit = _limit
+    limit = _limit(os.getpid())
     with limit.lock:
         if limit.depth == 0:
-            limit.restore = threadpool_limits(1).restore_original_limits
+            limit.limits = limit.keeper.submit(_hold_blas).result()
         limit.depth += 1
     try:
         yield
     finally:
         with limit.lock:
             limit.depth -= 1
-            if limit.depth == 0 and limit.restore is not None:
-                limit.restore()
+            if limit.depth == 0 and limit.limits is not None:
+                limit.keeper.submit(limit.limits.__exit__, None, None, None).result()
+
+
+def _hold_blas() -> threadpool_limits:
+    import scipy.linalg.blas  # noqa: F401  # numba's products use SciPy's BLAS: it must be loaded to be held
+
+    limits = threadpool_limits(1, user_api="blas")
+    limits.__enter__()
+    return limits
 
 
 def blocks(n: int, size: int) -> list[Block]:

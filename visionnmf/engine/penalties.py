@@ -50,8 +50,8 @@ class Box(NamedTuple):
             box = cls(float(low), float("inf") if high is None else float(high))
         except (TypeError, ValueError):
             raise ParameterError(f"{name} must be a pair (low, high), high may be None; got {value!r}") from None
-        if not 0 <= box.low < box.high or np.isinf(box.low):
-            raise ParameterError(f"{name} must satisfy 0 <= low < high; got {value!r}")
+        if not 0 <= box.low < box.high or box.low > 1e30:
+            raise ParameterError(f"{name} must satisfy 0 <= low < high, low at most 1e30; got {value!r}")
         return box
 
     @property

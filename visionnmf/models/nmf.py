@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
 from visionnmf import _options
-from visionnmf.engine._threads import one_library_thread
+from visionnmf.engine._threads import one_blas_thread
 from visionnmf.engine.alternate import Callback, fit, warn_not_converged
 from visionnmf.engine.losses import loss_value
 from visionnmf.engine.penalties import Box
@@ -24,6 +24,9 @@ from ._checks import check_choice, check_count, check_nonnegative
 __all__ = ["NMF"]
 
 Array = NDArray[Any]
+
+# Means of X beyond which sums of squares or products of the factors over- or underflow.
+SIZES = {"float32": 1e12, "float64": 1e100}
 
 
 class NMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -163,7 +166,8 @@ class NMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            When `X` holds NaN, infinity or negative numbers, or a parameter is not allowed.
+            When `X` holds NaN, infinity or negative numbers, its mean is beyond 1e12 (float32) or 1e100, or a parameter
+            is not allowed.
         """
         self.fit_transform(X)
         return self
@@ -204,7 +208,7 @@ class NMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             H_ = _start(H, "H", (n_components, data.shape[1]), data.dtype).copy()
         np.clip(Wt, box_W.low, box_W.high, out=Wt)
         np.clip(H_, box_H.low, box_H.high, out=H_)
-        with one_library_thread():
+        with one_blas_thread():
             result = fit(
                 data,
                 Wt,
@@ -284,6 +288,12 @@ class NMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def _check_data(self, X: ArrayLike, *, reset: bool) -> Array:
         data: Array = validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=reset)
         check_non_negative(data, "NMF (input X)")
+        size, limit = float(data.mean(dtype=np.float64)), SIZES[data.dtype.name]
+        if size and not 1 / limit <= size <= limit:
+            word = "large" if size > 1 else "small"
+            raise ParameterError(
+                f"X has a mean of {size:.3g}, too {word} for products in {data.dtype.name}; divide X by its mean"
+            )
         return data
 
     def _check_parameters(self) -> tuple[Box, Box, int, float]:

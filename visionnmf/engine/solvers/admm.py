@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf.engine import _kernels
-from visionnmf.engine._threads import blocks, map_blocks, one_library_thread
+from visionnmf.engine._threads import blocks, map_blocks, one_blas_thread
 from visionnmf.engine.losses import BLOCK_ELEMENTS, rows_per_block
 from visionnmf.engine.penalties import Box
 
@@ -79,7 +79,7 @@ def iterate(X: Array, Wt: Array, H: Array, *, box_W: Box, box_H: Box, max_iter: 
     zero = dtype.type(0)
     previous = np.inf
     for _ in range(max_iter):
-        with one_library_thread():
+        with one_blas_thread():
             gram = H @ H.T
 
             def rows(chunk: tuple[int, int], gram: Array = gram, decay: Any = decay) -> Array:
@@ -127,7 +127,7 @@ def codes(X: Array, Wt: Array, H: Array, *, box_W: Box) -> None:
     scale = np.linalg.norm(H, axis=1, keepdims=True)
     scale[scale == 0] = 1
     unit = H / scale
-    with one_library_thread():
+    with one_blas_thread():
         gram = unit @ unit.T
     tie = np.linalg.inv(gram.astype(np.float64) + CODES_TIE * np.eye(len(H))).astype(dtype)
     low, high = (limit * scale for limit in box_W.of(dtype))
@@ -163,5 +163,5 @@ def codes(X: Array, Wt: Array, H: Array, *, box_W: Box) -> None:
         )
         Wt[:, start:stop] = found
 
-    with one_library_thread():
+    with one_blas_thread():
         map_blocks(solve, blocks(X.shape[0], rows_per_block(X.shape[1])), parallel=X.size > BLOCK_ELEMENTS)

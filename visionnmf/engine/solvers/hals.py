@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.optimize import lsq_linear
 
 from visionnmf.engine import _kernels
-from visionnmf.engine._threads import blocks, map_blocks, one_library_thread
+from visionnmf.engine._threads import blocks, map_blocks, one_blas_thread
 from visionnmf.engine.losses import BLOCK_ELEMENTS, loss_value, rows_per_block
 from visionnmf.engine.penalties import Box
 
@@ -94,7 +94,7 @@ def _product(A: Array, B: Array) -> Array:
         start, stop = block
         np.matmul(A, B[:, start:stop], out=result[:, start:stop])
 
-    with one_library_thread():
+    with one_blas_thread():
         map_blocks(columns, blocks(B.shape[1], 256), parallel=A.size * B.shape[1] > 4 * BLOCK_ELEMENTS)
     return result
 
@@ -113,7 +113,7 @@ def _objective(X: Array, Wt: Array, H: Array, gram: Array, right: Array, square:
     loss = (square - 2 * inner + model) / 2
     if loss > square * float(np.finfo(X.dtype).eps) ** 0.5:
         return loss
-    with one_library_thread():
+    with one_blas_thread():
         return loss_value(X, Wt, H, "frobenius")
 
 
@@ -139,7 +139,7 @@ def codes(X: Array, Wt: Array, H: Array, *, box_W: Box) -> None:
             _settle(F[:, first:last], gram, right[:, first:last], low, high)
         Wt[:, start:stop] = F
 
-    with one_library_thread():
+    with one_blas_thread():
         map_blocks(solve, blocks(X.shape[0], rows_per_block(X.shape[1])), parallel=X.size > BLOCK_ELEMENTS)
 
 
