@@ -29,6 +29,7 @@ __all__ = ["BackgroundReport", "Masks", "process_video"]
 Progress = Callable[[str, int, int | None], Any]
 FrameArray = NDArray[np.uint8]
 
+DOUBTFUL_SHARE = 0.2  # of foreground: clips of a fixed camera seldom have so much
 SAMPLE = "sample:surveillance"
 SLOWEST = Fraction(1, 100)  # frames per second, of results when `every` is large
 QUEUED_FRAMES = 4  # frames that may wait for an encoder
@@ -124,7 +125,24 @@ class BackgroundReport:
         dict
             The attributes by their names; ``masks`` and ``temporal_median`` as dicts.
         """
-        return asdict(self)
+        return asdict(self) | {"notes": self.notes()}
+
+    def notes(self) -> list[str]:
+        """Say what makes the result doubtful.
+
+        Returns
+        -------
+        list of str
+            A sentence for each; empty as a rule.
+        """
+        notes = []
+        if self.frames == 1:
+            notes.append("there is only one frame: nothing can be told apart")
+        elif self.masks.foreground_share > DOUBTFUL_SHARE:
+            notes.append(
+                f"{self.masks.foreground_share:.0%} of all pixels are foreground: does the camera move? (it must not)"
+            )
+        return notes
 
     def summary(self) -> str:
         """Return the report as text for a person.
@@ -139,8 +157,7 @@ class BackgroundReport:
             f"({self.frames_per_second:.0f} frames/s)"
         ]
         if self.truncated:
-            declared = f" of {self.declared_frames} declared" if self.declared_frames else ""
-            lines.append(f"  cut off: read {self.frames_read}{declared} frames ({self.problem})")
+            lines.append(f"  cut off: {self.problem}")
         ours, baseline = self.masks, self.temporal_median
         lines.append(f"  foreground: {ours.foreground_share:.2%} of all pixels")
         lines.append(
@@ -148,6 +165,7 @@ class BackgroundReport:
         )
         if ours.f_measure is not None:
             lines.append(f"  against the truth (F): {ours.f_measure:.3f}; temporal median {baseline.f_measure:.3f}")
+        lines += [f"  {note}" for note in self.notes()]
         lines += [f"  wrote {path}" for path in self.outputs]
         return "\n".join(lines)
 

@@ -302,7 +302,10 @@ def _format_of(texts: list[str]) -> str:
             return name
     if sum(bool(_BASH.match(line)) for line in texts) * 4 >= len(texts):
         return "bash"
-    columns = next(csv.reader([texts[0]], delimiter=_delimiter(texts[0])), [])
+    try:
+        columns = next(csv.reader([texts[0]], delimiter=_delimiter(texts[0])), [])
+    except csv.Error:
+        return "plain"
     return "csv" if len(columns) > 1 and _column(columns, COMMAND_KEYS) is not None else "plain"
 
 

@@ -7,6 +7,7 @@ used; 130 interrupted. Whatever is imported at the top of this file is paid for 
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -75,7 +76,8 @@ def segment(
         _options.SEGMENT_RANK
     ),
     superpixels: Annotated[
-        int, typer.Option("--superpixels", min=2, max=5000, help="Superpixels an image, about.")
+        int,
+        typer.Option("--superpixels", min=2, max=5000, help="Superpixels an image, about; slow above 2000 (cost N^3)."),
     ] = _options.SUPERPIXELS,
     out: Out = Path("."),
     seed: Seed = _options.SEED,
@@ -93,6 +95,7 @@ def segment(
       visionnmf segment *.jpg --segments 8 --out results
       visionnmf segment sample:coffee --json
     """
+    _folder(out)
 
     def process(image: str) -> Any:
         from visionnmf.apps.segmentation import process_image
@@ -135,6 +138,7 @@ def background(
       visionnmf background video.mp4 --scale 0.5 --every 2 --out results
       visionnmf background sample:surveillance --json
     """
+    _folder(out)
 
     def process(video: str) -> Any:
         from visionnmf.apps.background import process_video
@@ -155,8 +159,21 @@ def background(
     _batch("videos", videos, process, json_=json_, debug=debug)
 
 
-masquerade = typer.Typer(no_args_is_help=True, help="Find masqueraders in command logs: train, score, evaluate.")
+masquerade = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(masquerade, name="masquerade")
+
+
+@masquerade.callback()
+def _masquerade() -> None:
+    """Find masqueraders in command logs: train on histories, score logs, evaluate.
+
+    \b
+    Examples:
+      visionnmf masquerade train histories/* --model users.npz
+      visionnmf masquerade score users.npz today.log
+      visionnmf masquerade evaluate histories/*
+    """
+
 
 Size = Annotated[int, typer.Option("--size", metavar="N", min=1, help="Commands a session.")]
 Idle = Annotated[
@@ -214,8 +231,6 @@ def masquerade_train(
         )
         typer.echo(json.dumps({"visionnmf": __version__, **done.as_dict()}, indent=2) if json_ else done.summary())
     if done.skipped:
-        for sentence in done.skipped:
-            _say(sentence)
         raise typer.Exit(EXIT_SOME_FAILED)
 
 
@@ -223,7 +238,9 @@ def masquerade_train(
 def masquerade_score(
     model: Annotated[Path, typer.Argument(metavar="M.npz", help="A model that train has written.")],
     logs: Annotated[list[str], typer.Argument(metavar="LOG...", help="Logs or patterns, oldest first.")],
-    follow: Annotated[bool, typer.Option("--follow", help="Follow one log as it grows; Ctrl-C ends it.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Follow one log from its end as it grows; Ctrl-C ends it.")
+    ] = False,
     update: Annotated[bool, typer.Option("--update/--no-update", help="Learn on from accepted sessions.")] = True,
     keep: Annotated[
         bool, typer.Option("--keep", help="At the end, write what was learnt back into the model file.")
@@ -324,7 +341,7 @@ def _one_line(debug: bool) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         raise typer.Exit(EXIT_INTERRUPTED) from None
-    except typer.Exit:
+    except (typer.Exit, BrokenPipeError):  # typer ends in silence when a reader like `head` has gone
         raise
     except (VisionNMFError, OSError) as error:
         if debug:
@@ -342,9 +359,12 @@ def _one_line(debug: bool) -> Iterator[None]:
 
 def _batch(kind: str, arguments: list[str], process: Callable[[str], Any], *, json_: bool, debug: bool) -> None:
     """Process every input, go on after one that fails, report at the end, and exit."""
+    import warnings
+
     from visionnmf.apps.media import expand_inputs
 
     results: list[dict[str, Any]] = []
+    done: set[str] = set()
     stems: dict[str, str] = {}
     failed = 0
     ours = interrupted = False
@@ -358,10 +378,22 @@ def _batch(kind: str, arguments: list[str], process: Callable[[str], Any], *, js
             failed += 1
             continue
         for source in inputs:
+            file = source if source.startswith("sample:") else os.path.realpath(source)
+            if file in done:
+                continue
+            done.add(file)
             try:
-                _check_stem(source, stems)
-                report = process(source)
-                results.append(report.as_dict())
+                stem = _free_stem(source, stems)
+                with warnings.catch_warnings(record=True) as notes:
+                    warnings.simplefilter("always", UserWarning)
+                    report = process(source)
+                told = list(dict.fromkeys(str(note.message) for note in notes if note.category is UserWarning))
+                for sentence in told:
+                    _say(sentence)
+                results.append(report.as_dict() | {"warnings": told})
+                stems[stem] = source
+            except BrokenPipeError:
+                raise
             except (KeyboardInterrupt, Exception) as error:
                 interrupted = _interrupted or isinstance(error, KeyboardInterrupt)
                 if debug and not interrupted:
@@ -374,7 +406,7 @@ def _batch(kind: str, arguments: list[str], process: Callable[[str], Any], *, js
                 failed += 1
             else:
                 if not json_:
-                    typer.echo(report.summary())
+                    typer.echo(_printable(report.summary()))
         if interrupted:
             _say(f"interrupted during {source}; nothing was written for it")
             break
@@ -388,16 +420,30 @@ def _batch(kind: str, arguments: list[str], process: Callable[[str], Any], *, js
         raise typer.Exit(EXIT_NOTHING_DONE if failed == len(results) and not ours else EXIT_SOME_FAILED)
 
 
-def _check_stem(source: str, stems: dict[str, str]) -> None:
-    """Refuse a second input whose results would have the names of the first one's."""
+def _free_stem(source: str, stems: dict[str, str]) -> str:
+    """Return the name of an input's results; refuse it when they are those of another input."""
     from visionnmf.exceptions import OutputExistsError
 
     stem = source.removeprefix("sample:") if source.startswith("sample:") else Path(source).stem
-    first = stems.setdefault(stem, source)
-    if first != source:
+    if stem in stems:
         raise OutputExistsError(
-            f"{source}: its results would have the names of those of {first}; run it apart, with another --out"
+            f"{source}: its results would have the names of those of {stems[stem]}; run it apart, with another --out"
         )
+    return stem
+
+
+def _folder(out: Path) -> None:
+    """Make the folder for the results, or say before the work why there can be none."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        reason = "" if os.access(out, os.W_OK | os.X_OK) else "cannot be written to"
+    except FileExistsError:
+        reason = "is a file, not a folder"
+    except OSError as error:
+        reason = f"cannot be made ({error.strerror})"
+    if reason:
+        _say(f"--out {out}: {reason}; give another folder")
+        raise typer.Exit(EXIT_NOTHING_DONE)
 
 
 def _failure(source: str, error: BaseException, *, ours: bool = False) -> dict[str, Any]:
@@ -410,8 +456,13 @@ def _failure(source: str, error: BaseException, *, ours: bool = False) -> dict[s
     return {"input": source, "error": message}
 
 
+def _printable(text: str) -> str:
+    """Take out what could steer a terminal: names of files come from strangers."""
+    return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)
+
+
 def _say(message: str) -> None:
-    typer.echo(f"visionnmf: {message}", err=True)
+    typer.echo(f"visionnmf: {_printable(message).replace(chr(10), ' ')}", err=True)
 
 
 def _interactive(json_: bool) -> bool:
@@ -465,15 +516,17 @@ def _on_interrupt(number: int, _frame: object) -> None:
     global _interrupted
     _interrupted = True
     # as exceptions, so that half-written files are removed
-    if number == signal.SIGTERM:
-        sys.exit(128 + number)
-    raise KeyboardInterrupt
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
+    sys.exit(128 + number)
 
 
 def main() -> NoReturn:
     """Run the command line; the entry point of the ``visionnmf`` command."""
-    signal.signal(signal.SIGTERM, _on_interrupt)
-    signal.signal(signal.SIGINT, _on_interrupt)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
+            signal.signal(number, _on_interrupt)
     try:
         app()
     except VisionNMFError as error:  # with --debug the traceback is what was asked for
@@ -481,6 +534,8 @@ def main() -> NoReturn:
             raise
         _say(str(error))
         raise SystemExit(EXIT_NOTHING_DONE) from None
+    except OSError as error:  # standard output on a full disk
+        raise SystemExit(f"visionnmf: {error}") from None
     raise SystemExit(0)
 
 

@@ -184,6 +184,57 @@ def test_version():
     assert run("--version").stdout.startswith("visionnmf ")
 
 
+def test_a_file_named_twice_is_done_once_and_a_failure_reserves_no_name(picture, tmp_path):
+    spelled = picture.parent / "." / ".." / picture.parent.name / picture.name
+    once = run("segment", picture, spelled, "--superpixels", 60, "--out", tmp_path / "a", "--json")
+    assert once.exit_code == 0 and len(json.loads(once.stdout)["images"]) == 1
+    broken = tmp_path / "photo.jpg"
+    broken.write_bytes(b"")
+    after = run("segment", broken, picture, "--superpixels", 60, "--out", tmp_path / "b")
+    assert after.exit_code == 1 and len(files(tmp_path / "b")) == 2
+
+
+def test_a_warning_is_one_line_and_in_the_json(tmp_path):
+    path = tmp_path / "clear.png"
+    pixels = np.full((40, 60, 4), 100, np.uint8)
+    pixels[:20, :, 3] = 0
+    Image.fromarray(pixels).save(path)
+    result = run("segment", path, "--out", tmp_path / "out", "--json")
+    (report,) = json.loads(result.stdout)["images"]
+    assert len(report["warnings"]) == 1 and "transparent" in report["warnings"][0]
+    assert result.stderr == f"visionnmf: {report['warnings'][0]}\n"
+
+
+def test_an_out_that_is_no_folder_is_refused_before_the_work(picture, clip):
+    for command, source in (("segment", clip), ("background", picture)):
+        result = run(command, source, "--out", picture)
+        assert result.exit_code == 2 and result.stderr.count("\n") == 1
+        assert f"--out {picture}: is a file, not a folder" in result.stderr
+
+
+def test_names_cannot_steer_the_terminal(tmp_path):
+    result = run("segment", tmp_path / "a\x1b[31m\nb.png", "--out", tmp_path)
+    assert "\x1b" not in result.stderr and result.stderr.count("\n") == 1
+
+
+def test_a_reader_that_has_gone_ends_the_command_in_silence(histories, tmp_path):
+    model = tmp_path / "m.npz"
+    run("masquerade", "train", histories["ann"], "--model", model)
+    command = f"{sys.executable} -m visionnmf.apps.cli masquerade score {model} {histories['ann']} | head -1"
+    ended = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert ended.stdout.count("\n") == 1 and not ended.stderr
+
+
+def test_a_doubtful_result_is_said(tmp_path):
+    path = tmp_path / "noise.mkv"
+    rng = np.random.default_rng(0)
+    with VideoWriter(path, width=96, height=72, frame_rate=25, codec="ffv1") as writer:
+        for _ in range(20):
+            writer.write(np.kron(rng.integers(0, 256, (9, 12, 3), np.uint8), np.ones((8, 8, 1), np.uint8)))
+    result = run("background", path, "--out", tmp_path / "out")
+    assert result.exit_code == 0 and "does the camera move?" in result.stdout
+
+
 @pytest.fixture
 def histories(tmp_path):
     rng = np.random.default_rng(0)
@@ -238,7 +289,7 @@ def test_masquerade_errors_are_one_line(histories, tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="POSIX signals")
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_an_interrupted_run_leaves_no_file_and_the_input_as_it_was(number, code, tmp_path):
     source = tmp_path / "long.mp4"
     rng = np.random.default_rng(0)

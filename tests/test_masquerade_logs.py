@@ -6,6 +6,7 @@ import random
 import time
 import tracemalloc
 
+import numpy as np
 import pytest
 
 from visionnmf.apps import _log_lines, _sessions
@@ -337,3 +338,16 @@ def test_a_format_is_recognised_as_soon_as_a_followed_log_has_lines():
     stream = iter([None, None, ": 1700000000:0;ls", None, ": 1700000001:0;cd"])
     found = list(read_events(stream))
     assert found == [Event("user", "ls", 1.7e9), Event("user", "cd", 1.7e9 + 1)]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_garbage_is_no_fault_of_ours(seed, tmp_path):
+    path = tmp_path / "garbage"
+    path.write_bytes(np.random.default_rng(seed).bytes(20_000))
+    list(read_events(path))
+
+
+def test_a_csv_with_old_line_ends_is_read_as_something(tmp_path):
+    path = tmp_path / "mac.csv"
+    path.write_bytes(b"user,command\rbob,ls\r")
+    list(read_events(path))

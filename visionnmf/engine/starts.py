@@ -1,7 +1,7 @@
 """Starting factors.
 
 ========  =============================================================================
-random    absolute normal numbers, scaled so that ``W @ H`` has the mean of the data
+random    absolute normal numbers, scaled so that ``W @ H`` has a quarter of the mean of the data
 nndsvd    non-negative double SVD (Boutsidis & Gallopoulos 2008), zeros filled with a
           hundredth of a random start's size: deterministic but for the SVD's seed
 ========  =============================================================================
@@ -33,8 +33,12 @@ def _absolute_normal(rng: RandomState, shape: tuple[int, int], scale: float, dty
 
 
 def _scale(X: Array, n_components: int) -> float:
-    """Return the standard deviation for which ``W @ H`` has the mean of `X`: |normal| has the mean sqrt(2/pi)."""
-    return float(np.sqrt(X.mean(dtype=np.float64) / n_components * np.pi / 2))
+    """Return the standard deviation of a random start.
+
+    ``W @ H`` then has a quarter of the mean of `X`, as |normal| has the mean sqrt(2/pi). Smaller starts change little;
+    with the whole mean ADMM ends in poor solutions when outliers dominate the mean (docs/decisions.md).
+    """
+    return 0.5 * float(np.sqrt(X.mean(dtype=np.float64) / n_components * np.pi / 2))
 
 
 def random(X: Array, n_components: int, rng: RandomState) -> tuple[Array, Array]:

@@ -30,7 +30,7 @@ __all__ = ["codes", "iterate"]
 Array = NDArray[Any]
 
 # Chosen on made low-rank data and the L1 problems of benchmarks/; docs/decisions.md has the table.
-FIRST_PENALTY = 0.7  # rho at the start, in units of 1 / mean of the data: free of the data's scale
+FIRST_PENALTY = 1.5  # rho at the start, in units of 1 / mean of the data: free of the data's scale
 PENALTY_GROWTH = 3e4  # over the whole path
 SWEEPS = 3  # of HALS a factor and iteration; they share the products, so they cost little
 CODES_ITERATIONS = 200
