@@ -43,7 +43,7 @@ SOLVERS: dict[str, Solver] = {
 }
 
 # Measured (benchmarks/engine.py solvers): for one component both reach the same objective and coordinate descent is the
-# faster; for two and more ADMM goes lower, and faster.
+# faster; for more ADMM goes lower as a rule.
 RRI_MAX_COMPONENTS = 1
 
 
