@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _kernels
+from . import _kernels, _kl_kernels
 from ._threads import blocks, map_blocks
 
 __all__ = ["LOSSES", "Loss", "loss_value"]
@@ -42,7 +42,7 @@ class Loss(NamedTuple):
 LOSSES: dict[str, Loss] = {
     "manhattan": Loss(_kernels.manhattan_rows),
     "frobenius": Loss(_kernels.frobenius_rows),
-    "kullback-leibler": Loss(_kernels.kullback_leibler_rows),
+    "kullback-leibler": Loss(_kl_kernels.kullback_leibler_rows),
 }
 
 BLOCK_ELEMENTS = 1 << 16  # a block of X, U and P in single precision (3 * 256 KiB) stays in a second-level cache

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf.engine import _kernels
+from visionnmf.engine import _kl_kernels
 from visionnmf.engine._threads import blocks, map_blocks
 from visionnmf.engine.losses import BLOCK_ELEMENTS, rows_per_block
 from visionnmf.engine.penalties import Box
@@ -36,7 +36,7 @@ def half(X: Array, Ft: Array, A: Array, *, box: Box, sweeps: int, tol: float) ->
     sums = A.sum(axis=1)
 
     def sweep(block: tuple[int, int]) -> None:
-        _kernels.kl_rows(X, Ft, A, sums, *box.of(dtype), sweeps, dtype.type(tol), FLOOR, *block, losses)
+        _kl_kernels.kl_rows(X, Ft, A, sums, *box.of(dtype), sweeps, dtype.type(tol), FLOOR, *block, losses)
 
     size = max(1, rows_per_block(X.shape[1]) // 4)
     map_blocks(sweep, blocks(X.shape[0], size), parallel=X.size > BLOCK_ELEMENTS)
