@@ -47,7 +47,8 @@ def geodesic_distances(colours: NDArray[Any], edges: NDArray[Any]) -> Array:
     steps = np.linalg.norm(colours[edges[:, 0]] - colours[edges[:, 1]], axis=1)
     # a stored zero would mean "no edge"
     steps = np.maximum(steps, np.finfo(np.float64).tiny)
-    graph = coo_array((steps, (edges[:, 0], edges[:, 1])), shape=(len(colours),) * 2)
+    ends = edges.astype(np.int32)  # older SciPy's shortest paths take no wider index
+    graph = coo_array((steps, (ends[:, 0], ends[:, 1])), shape=(len(colours),) * 2)
     distances = dijkstra(graph.tocsr(), directed=False)
     return np.minimum(distances, distances.T)  # sums in two orders differ by rounding
 
