@@ -236,7 +236,7 @@ def _finish(
     for start in range(0, len(colour), 256):  # in strips: the products take four times the picture's memory
         rows = slice(start, start + 256)
         opacity = alpha[rows, :, np.newaxis].astype(np.uint32)  # 65535 squared and half of it still fit
-        light = colour[rows] * (np.uint32(white) if premultiplied else opacity)
+        light = colour[rows].astype(np.uint32) * (white if premultiplied else opacity)
         blended[rows] = (np.minimum(light, white * opacity) + white * (white - opacity) + white // 2) // white
     return blended
 
