@@ -153,7 +153,7 @@ class BackgroundReport:
             A few lines.
         """
         lines = [
-            f"{self.input}: {self.frames} frames of {self.width}x{self.height} in {self.seconds['total']:.1f} s "
+            f"{self.input}: {self.frames} frame{'s' * (self.frames != 1)} of {self.width}x{self.height} in {self.seconds['total']:.1f} s "
             f"({self.frames_per_second:.0f} frames/s)"
         ]
         if self.truncated:
@@ -310,13 +310,20 @@ def _counted(
 
 
 def _publish(unfinished: dict[str, Path], paths: dict[str, Path], force: bool, source: str | Path) -> None:
-    """Give the finished files their names; look again whether we may."""
+    """Give the finished files their names, all or none; look again whether we may."""
     check_outputs(paths.values(), force, inputs=[source])
-    for kind, path in paths.items():
-        try:
-            os.replace(unfinished[kind], path)
-        except OSError as error:
-            raise MediaError(f"{path}: cannot be written ({error.strerror})") from error
+    named: list[Path] = []
+    try:
+        for kind, path in paths.items():
+            try:
+                os.replace(unfinished[kind], path)
+            except OSError as error:
+                raise MediaError(f"{path}: cannot be written ({error.strerror})") from error
+            named.append(path)
+    except BaseException:
+        for path in named:
+            path.unlink(missing_ok=True)
+        raise
 
 
 class _SampleClip:

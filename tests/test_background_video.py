@@ -1,6 +1,7 @@
 """The work of ``visionnmf background``: files in, files out, and nothing half-written."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -220,3 +221,17 @@ def test_a_folder_that_cannot_be_made(clip, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(MediaError, match=r"file/out: cannot be written"):
         process_video(clip, out=tmp_path / "file" / "out")
+
+
+def test_an_interrupt_between_the_names_leaves_none(clip, tmp_path, monkeypatch):
+    replace = os.replace
+
+    def interrupted(source, target):
+        if str(target).endswith("_preview.mp4"):
+            raise KeyboardInterrupt
+        replace(source, target)
+
+    monkeypatch.setattr(_background_video.os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        process_video(clip, out=tmp_path / "out")
+    assert [path for path in (tmp_path / "out").iterdir() if not path.name.startswith(".")] == []
