@@ -153,7 +153,8 @@ class BackgroundReport:
             A few lines.
         """
         lines = [
-            f"{self.input}: {self.frames} frame{'s' * (self.frames != 1)} of {self.width}x{self.height} in {self.seconds['total']:.1f} s "
+            f"{self.input}: {self.frames} {'frame' if self.frames == 1 else 'frames'} of {self.width}x{self.height} "
+            f"in {self.seconds['total']:.1f} s "
             f"({self.frames_per_second:.0f} frames/s)"
         ]
         if self.truncated:
