@@ -6,6 +6,7 @@ import inspect
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from numpydoc.validate import validate
 
@@ -85,6 +86,15 @@ def test_every_command_is_in_the_readme_and_has_help_and_a_guide():
         group = name.split()[0]
         assert (ROOT / "docs" / GUIDES.get(group, f"{group}.md")).is_file()
         assert inspect.getdoc(command.callback)
+
+
+def test_the_library_example_of_the_readme_runs_and_keeps_its_promise():
+    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    names: dict = {}
+    exec(example, names)
+    clean = names["data"].clean
+    assert np.linalg.norm(names["clean"] - clean) <= 2e-4 * np.linalg.norm(clean)
+    assert names["labels"].shape == (321, 481) and len(names["masks"]) == len(names["frames"])
 
 
 def test_links_in_the_documents_lead_somewhere():
