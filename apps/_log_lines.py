@@ -38,7 +38,7 @@ def follow(
     poll : float > 0, default=0.5
         Seconds between two looks.
     from_start : bool, default=False
-        Whether lines that are there already are yielded too.
+        Whether lines that are there already are yielded too; if not, neither is the rest of one that is being written.
     stop : callable or None, default=None
         Asked at each look that finds nothing new; true ends the iteration.
 
@@ -52,15 +52,16 @@ def follow(
     ParameterError
         If `poll` is not above 0.
     UnreadableError
-        If the file may not be read, or is a folder.
+        If the file may not be read at first, or is a folder. One that may not be read for a while after a rotation is
+        waited for.
     """
     if not poll > 0:
         raise ParameterError(f"poll must be a number of seconds above 0, got {poll!r}.")
     path = Path(path)
     file: BinaryIO | None = _open(path)
-    if file is not None and not from_start:
-        file.seek(0, os.SEEK_END)
     splitter = _Splitter()
+    if file is not None and not from_start:
+        splitter.skipping = _seek_end(file)
     try:
         while True:
             data = file.read(CHUNK_BYTES) if file is not None else b""
@@ -76,7 +77,7 @@ def follow(
                         continue
                     yield from splitter.finish()
                     file.close()
-                file = _open(path)
+                file = _open(path, again=True)
                 if file is not None:
                     continue
             yield None
@@ -88,13 +89,23 @@ def follow(
             file.close()
 
 
-def _open(path: Path) -> BinaryIO | None:
+def _open(path: Path, again: bool = False) -> BinaryIO | None:
     try:
         return path.open("rb")
     except FileNotFoundError:
         return None
     except OSError as error:
+        if again and isinstance(error, PermissionError):  # rotated: made first, given to its readers a moment later
+            return None
         raise UnreadableError(f"{path}: cannot be read ({error.strerror})") from error
+
+
+def _seek_end(file: BinaryIO) -> bool:
+    """Go to the end; return whether that is within a line."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - 2))
+    last = file.read(min(2, size)).rstrip(b"\0")  # in UTF-16 a NUL follows the end of the line
+    return bool(last) and not last.endswith(b"\n")
 
 
 def _replaced(path: Path, file: BinaryIO | None) -> str:
@@ -116,8 +127,12 @@ class _Splitter:
 
     def __init__(self) -> None:
         self.rest = b""
+        self.skipping = False  # the first line, of which the beginning has not been seen
 
     def feed(self, data: bytes) -> Iterator[str]:
+        if self.skipping:
+            _, end, data = data.partition(b"\n")
+            self.skipping = not end
         *whole, rest = data.split(b"\n")
         for part in whole:
             yield _text(self.rest + part[:LINE_BYTES])
@@ -128,6 +143,7 @@ class _Splitter:
         if self.rest:
             yield _text(self.rest)
         self.rest = b""
+        self.skipping = False
 
 
 def _text(line: bytes) -> str:

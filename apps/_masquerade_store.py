@@ -18,13 +18,16 @@ from visionnmf import _options
 from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
 
 from ._files import output_file, regular_file
-from ._session_scorer import Profile, SessionScorer
+from ._session_scorer import PAIRS_KEPT, Profile, SessionScorer, as_bytes
 
 __all__ = ["MasqueradeModel", "load", "save"]
 
 FORMAT = "visionnmf-masquerade"
 VERSION = 1
 MODEL_BYTES = 1 << 30  # of all arrays, unpacked
+HEADER_BYTES = 32 << 20  # of the JSON alone, which takes up to 25 times the memory when decoded
+MOST_WEIGHT = 1e12  # beyond any number of sessions, and far from where scores overflow ...
+MOST_NUMBER = 1e6  # ... as for costs, deviations and thresholds
 
 # Array: dtype. Commands and pairs of all users one after the other; the header has each user's numbers of them.
 ARRAYS = {
@@ -36,6 +39,7 @@ ARRAYS = {
     "pair_second": "int32",
     "pair_weights": "float64",
 }
+NPY_HEADER = 128  # bytes before the data of each
 NUMBERS = ("usual_cost", "deviation", "threshold", "session_length", "previous", "false_alarm_rate")
 
 
@@ -76,7 +80,9 @@ def save(model: MasqueradeModel, path: str | Path, *, force: bool = False) -> No
     Raises
     ------
     ParameterError
-        If a command is not a string.
+        If a command is not a string, or the model has a number that makes no sense, such as an infinite threshold.
+    TooLargeError
+        If the model has too many users for one file.
     OutputExistsError
         If `path` exists and `force` is false.
     MediaError
@@ -94,12 +100,18 @@ def save(model: MasqueradeModel, path: str | Path, *, force: bool = False) -> No
         if odd is not None:
             raise ParameterError(f"only models of text commands can be saved; {name} has {odd!r:.60}.")
         number = {command: i for i, command in enumerate(profile.commands)}
-        texts += [str(command).encode("utf-8", "replace") for command in number]
+        texts += [as_bytes(str(command)) for command in number]
         weights += profile.commands.values()
         first += [number[pair[0]] for pair in profile.pairs]
         second += [number[pair[1]] for pair in profile.pairs]
         pair_weights += profile.pairs.values()
         users.append(_user_header(name, scorer))
+        try:
+            _check_user(users[-1])
+        except ValueError as error:
+            raise ParameterError(f"the model of {name!r:.60} cannot be saved: {error}.") from error
+    if model.idle is not None and not 0 < model.idle < math.inf:
+        raise ParameterError(f"idle must be None or a finite number of seconds above 0, got {model.idle!r}.")
     header = {
         "format": FORMAT,
         "version": VERSION,
@@ -116,8 +128,21 @@ def save(model: MasqueradeModel, path: str | Path, *, force: bool = False) -> No
         "pair_weights": pair_weights,
     }
     arrays = {key: np.asarray(values[key], dtype) for key, dtype in ARRAYS.items()}
+    _check_sizes(path, {key: array.nbytes + NPY_HEADER for key, array in arrays.items()})
     with output_file(path, force=force) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+
+
+def _check_sizes(path: str | Path, sizes: dict[str, int]) -> None:
+    """Refuse what would unpack to too much; the same when written and when read."""
+    for what, size, allowed in (
+        ("it", sum(sizes.values()), MODEL_BYTES),
+        ("its header", sizes["header"], HEADER_BYTES),
+    ):
+        if size > allowed:
+            raise TooLargeError(
+                f"{path}: {what} unpacks to {size >> 20} MiB, {allowed >> 20} are allowed; train fewer users a model"
+            )
 
 
 def _user_header(name: str, scorer: SessionScorer) -> dict[str, Any]:
@@ -138,7 +163,7 @@ def _user_header(name: str, scorer: SessionScorer) -> dict[str, Any]:
 
 
 def _key_check(key: str, salt: bytes) -> str:
-    return hashlib.blake2b(FORMAT.encode(), digest_size=16, key=key.encode(), salt=salt).hexdigest()
+    return hashlib.blake2b(FORMAT.encode(), digest_size=16, key=as_bytes(key), salt=salt).hexdigest()
 
 
 def load(path: str | Path, *, key: str | None = None) -> MasqueradeModel:
@@ -163,7 +188,7 @@ def load(path: str | Path, *, key: str | None = None) -> MasqueradeModel:
     UnsupportedError
         If a later version of visionnmf wrote it.
     TooLargeError
-        If it would unpack to more than 1 GiB.
+        If it would unpack to more than 1 GiB, or its header to more than 32 MiB.
     ParameterError
         If the model needs a key and `key` is another or missing.
     """
@@ -207,8 +232,7 @@ def _arrays(path: Path) -> dict[str, NDArray[Any]]:
     found: dict[str, NDArray[Any]] = {}
     with zipfile.ZipFile(path) as archive:
         sizes = {key: archive.getinfo(f"{key}.npy").file_size for key in ARRAYS}
-        if sum(sizes.values()) > MODEL_BYTES:
-            raise TooLargeError(f"{path}: unpacks to {sum(sizes.values()) >> 20} MiB; {MODEL_BYTES >> 20} are allowed")
+        _check_sizes(path, sizes)
         for key, dtype in ARRAYS.items():
             with archive.open(f"{key}.npy") as file:
                 if np.lib.format.read_magic(file) != (1, 0):
@@ -226,20 +250,22 @@ def _model(path: Path, header: dict[str, Any], arrays: dict[str, NDArray[Any]], 
     size, idle = cut["size"], cut["idle"]
     _require(isinstance(size, int) and size >= 1, "size")
     _require(idle is None or (isinstance(idle, int | float) and 0 < idle < math.inf), "idle")
-    lengths = arrays["text_lengths"]
+    users, lengths = header["users"], arrays["text_lengths"]
+    _require(isinstance(users, list), "users")
+    _require(max(len(lengths), len(arrays["pair_first"])) <= PAIRS_KEPT * len(users), "counts")
     _require(bool((lengths >= 0).all()) and lengths.sum() == len(arrays["text"]), "text lengths")
     for name in ("command_weights", "pair_weights"):
-        _require(bool(np.isfinite(arrays[name]).all() and (arrays[name] >= 0).all()), name)
+        _require(bool(((arrays[name] >= 0) & (arrays[name] <= MOST_WEIGHT)).all()), name)
     _require(len(lengths) == len(arrays["command_weights"]), "number of commands")
     _require(len({len(arrays[f"pair_{name}"]) for name in ("first", "second", "weights")}) == 1, "number of pairs")
     data = arrays["text"].tobytes()
     ends = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-    commands = [data[ends[i] : ends[i + 1]].decode() for i in range(len(lengths))]
+    commands = [data[ends[i] : ends[i + 1]].decode("utf-8", "surrogatepass") for i in range(len(lengths))]
     model = MasqueradeModel({}, size, idle, bool(cut["whole_lines"]))
     command, pair = 0, 0
-    for user in header["users"]:
+    for user in users:
         n_commands, n_pairs = user["n_commands"], user["n_pairs"]
-        _require(all(isinstance(n, int) and n >= 0 for n in (n_commands, n_pairs)), "counts")
+        _require(all(isinstance(n, int) and 0 <= n <= PAIRS_KEPT for n in (n_commands, n_pairs)), "counts")
         own = slice(pair, pair + n_pairs)
         profile = _profile(
             commands[command : command + n_commands],
@@ -247,7 +273,8 @@ def _model(path: Path, header: dict[str, Any], arrays: dict[str, NDArray[Any]], 
             *(arrays[f"pair_{part}"][own] for part in ("first", "second", "weights")),
         )
         command, pair = command + n_commands, pair + n_pairs
-        model.scorers[str(user["name"])] = _scorer(path, user, profile, key)
+        _require(isinstance(user["name"], str) and user["name"] not in model.scorers, "users")
+        model.scorers[user["name"]] = _scorer(path, user, profile, key)
     _require(command == len(commands) and pair == len(arrays["pair_first"]), "counts")
     return model
 
@@ -277,10 +304,7 @@ def _scorer(path: Path, user: dict[str, Any], profile: Profile, key: str | None)
     if needs_key and (key is None or _key_check(key, salt) != user["key_check"]):
         which = "another key" if key is not None else "none"
         raise ParameterError(f"{path}: the commands are hashed with a key, got {which}; give the key of the training")
-    numbers = {name: float(user[name]) for name in NUMBERS}
-    _require(all(math.isfinite(number) for number in numbers.values()), "numbers")
-    _require(numbers["deviation"] >= 0 and numbers["session_length"] > 0, "numbers")
-    _require(isinstance(user["n_sessions"], int) and user["n_sessions"] >= 0, "numbers")
+    numbers = _check_user(user)
     scorer = SessionScorer(
         false_alarm_rate=numbers["false_alarm_rate"], hash_commands=bool(salt), key=key if needs_key else None
     )
@@ -297,6 +321,17 @@ def _scorer(path: Path, user: dict[str, Any], profile: Profile, key: str | None)
     return scorer
 
 
+def _check_user(user: dict[str, Any]) -> dict[str, float]:
+    """Return the numbers of a user's header, or raise ValueError where scores could not be computed from them."""
+    numbers = {name: float(user[name]) for name in NUMBERS}
+    for name, number in numbers.items():
+        _require(abs(number) <= MOST_NUMBER, name)  # nor nan
+    _require(numbers["deviation"] >= 0, "deviation")
+    _require(numbers["session_length"] >= 1, "session_length")
+    _require(isinstance(user["n_sessions"], int) and 0 <= user["n_sessions"] < 1 << 53, "n_sessions")
+    return numbers
+
+
 def _require(holds: bool, what: str) -> None:
     if not holds:
-        raise ValueError(f"its {what} make no sense")
+        raise ValueError(f"its {what} cannot be")

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
-from sklearn.base import BaseEstimator, OutlierMixin
+from sklearn.base import BaseEstimator, OutlierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import _options
@@ -42,7 +42,7 @@ DOUBTFUL_SHARE = 0.1  # of the training sessions, at most
 DOUBTFUL_WEIGHT = 0.25
 
 LEARNING_SESSIONS = 10  # with fewer, a user is still being learnt and raises no alarm
-PAIRS_KEPT = 200_000  # bounds the memory of a profile; the commonest pairs stay
+PAIRS_KEPT = 200_000  # also commands: bounds the memory of a profile; the commonest stay
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Profile:
     context: dict[Hashable, float] = field(default_factory=dict)
     total: float = 0.0
 
-    def add(self, session: _Counted, weight: float = 1.0) -> None:
+    def add(self, session: _Counted, weight: float = 1.0, *, bounded: bool = True) -> None:
         """Count a session.
 
         Parameters
@@ -97,6 +97,8 @@ class Profile:
             What the scorer makes of a session.
         weight : float, default=1.0
             With which it counts; negative to take it out again.
+        bounded : bool, default=True
+            Whether the rarest may be forgotten. What has been forgotten cannot be taken out again.
         """
         for command in session.commands:
             self.commands[command] = self.commands.get(command, 0.0) + weight
@@ -104,19 +106,21 @@ class Profile:
         for pair in session.pairs:
             self.pairs[pair] = self.pairs.get(pair, 0.0) + weight
             self.context[pair[0]] = self.context.get(pair[0], 0.0) + weight
-        if len(self.pairs) > PAIRS_KEPT:
+        if bounded and max(len(self.pairs), len(self.commands)) > PAIRS_KEPT:
             self._forget()
 
     def _forget(self) -> None:
-        """Keep the commoner half of the pairs and the commands in them."""
-        kept = sorted(self.pairs.items(), key=lambda item: -item[1])[: PAIRS_KEPT // 2]
-        self.pairs = dict(kept)
+        """Keep the commoner half of what has become too much; no pair outlives its commands."""
+        if len(self.commands) > PAIRS_KEPT:
+            self.commands = _heaviest(self.commands, PAIRS_KEPT // 2)
+            self.total = sum(self.commands.values())
+            known = self.commands
+            self.pairs = {pair: w for pair, w in self.pairs.items() if pair[0] in known and pair[1] in known}
+        if len(self.pairs) > PAIRS_KEPT:
+            self.pairs = _heaviest(self.pairs, PAIRS_KEPT // 2)
         self.context = {}
-        for (first, _), weight in kept:
+        for (first, _), weight in self.pairs.items():
             self.context[first] = self.context.get(first, 0.0) + weight
-        ends = {second for _, second in self.pairs} | set(self.context)
-        self.commands = {command: weight for command, weight in self.commands.items() if command in ends}
-        self.total = sum(self.commands.values())
 
     def cost(self, session: _Counted, own: float = 0.0) -> tuple[float, dict[Hashable, float]]:
         """Return what a session costs.
@@ -158,12 +162,23 @@ class Profile:
         return sum(parts.values()), parts
 
 
+def _heaviest(weights: dict[Any, float], n: int) -> dict[Any, float]:
+    """Keep `n` entries in their order; of entries with one weight those that were first seen last."""
+    kept = set(sorted(reversed(weights), key=weights.__getitem__, reverse=True)[:n])
+    return {entry: weight for entry, weight in weights.items() if entry in kept}
+
+
 class _Counted(NamedTuple):
     """A session as counts."""
 
     commands: Counter[Hashable]
     pairs: Counter[tuple[Hashable, Hashable]]
     length: int
+
+
+def as_bytes(text: str) -> bytes:
+    """Encode a text that may hold lone surrogates, Python's stand-ins for bytes that are no UTF-8."""
+    return text.encode("utf-8", "surrogatepass")
 
 
 class SessionScorer(OutlierMixin, BaseEstimator):
@@ -176,12 +191,14 @@ class SessionScorer(OutlierMixin, BaseEstimator):
     Parameters
     ----------
     false_alarm_rate : float in (0, 0.5], default=0.02
-        The share of the user's own sessions that may be flagged. Sets the threshold from the training sessions alone.
+        The share of the user's own sessions that may be flagged. Sets the threshold from the training sessions alone;
+        habits drift, so expect more: on the SEA data 6.0 % at 2 %, with :meth:`update` 3.5 %.
     hash_commands : bool, default=False
         Keep no command in the clear, only salted hashes (BLAKE2b, 128 bits; the salt is part of the model). Scores stay
         the same. Whoever has the model can still test guesses, unless there is a `key`.
     key : str or None, default=None
-        A secret for the hashes, at most 64 bytes. It is not stored: a loaded model needs it again.
+        A secret for the hashes, at most 64 bytes. It is not in model files: a loaded model needs it again. It is in a
+        pickle of the scorer.
 
     Attributes
     ----------
@@ -220,6 +237,21 @@ class SessionScorer(OutlierMixin, BaseEstimator):
         self.false_alarm_rate = false_alarm_rate
         self.hash_commands = hash_commands
         self.key = key
+
+    # What is printed ends in logs and notebooks, where the key has no place; the HTML of scikit-learn would show it.
+    _repr_html_ = None
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        shown = self if self.key is None else clone(self).set_params(key="***")
+        return str(BaseEstimator.__repr__(shown, N_CHAR_MAX))
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/plain": repr(self)}
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        # the commands in the clear, kept only for speed
+        return state | {"_hashes": {}} if "_hashes" in state else state
 
     def fit(self, X: Sequence[Symbols], y: Any = None) -> SessionScorer:
         """Learn a user's habits.
@@ -263,7 +295,7 @@ class SessionScorer(OutlierMixin, BaseEstimator):
         rate = self.false_alarm_rate
         if not isinstance(rate, int | float | np.number) or isinstance(rate, bool) or not 0 < rate <= 0.5:
             raise ParameterError(f"false_alarm_rate must be a number above 0 and at most 0.5, got {rate!r}.")
-        if self.key is not None and (not isinstance(self.key, str) or not 0 < len(self.key.encode()) <= 64):
+        if self.key is not None and (not isinstance(self.key, str) or not 0 < len(as_bytes(self.key)) <= 64):
             raise ParameterError("key must be None or a text of 1 to 64 bytes.")
         if self.key is not None and not self.hash_commands:
             raise ParameterError("key is for hashed commands; set hash_commands=True as well.")
@@ -285,13 +317,13 @@ class SessionScorer(OutlierMixin, BaseEstimator):
         deviation = math.sqrt(np.average((np.array(costs) - mean) ** 2, weights=weights)) if costs else 0.0
         self.usual_cost_ = own * mean + (1 - own) * USUAL_COST
         self.deviation_ = own * deviation + (1 - own) * USUAL_DEVIATION
-        self.threshold_ = float(stdtrit(seen + PRIOR_SESSIONS - 1, 1 - self.false_alarm_rate))
+        self.threshold_ = -float(stdtrit(seen + PRIOR_SESSIONS - 1, self.false_alarm_rate))
 
     def _find_doubtful(self, counted: list[_Counted]) -> NDArray[np.intp]:
         """Find sessions that all the other sessions together do not explain, the worst first and then without it."""
         profile = Profile()
         for session in counted:
-            profile.add(session)
+            profile.add(session, bounded=False)
         kept = list(range(len(counted)))
         found: list[int] = []
         most = int(DOUBTFUL_SHARE * len(counted))
@@ -307,7 +339,7 @@ class SessionScorer(OutlierMixin, BaseEstimator):
                 break
             for place in sorted(worst, reverse=True):
                 found.append(kept.pop(place))
-                profile.add(counted[found[-1]], -1.0)
+                profile.add(counted[found[-1]], -1.0, bounded=False)
         return np.array(sorted(found), np.intp)
 
     def _restore(
@@ -426,7 +458,9 @@ class SessionScorer(OutlierMixin, BaseEstimator):
         accept : bool or None, default=None
             Whether the session is the user's. None: if its score is not above the threshold, or the user is still
             being learnt. What is accepted joins the profile with weight 1, what is rejected by its score with .03,
-            what is rejected by the caller not at all.
+            what is rejected by the caller not at all. A session whose verdict the caller already knows is given once,
+            with `accept`, instead of the plain call, not after it. What the caller accepts makes the next session no
+            more suspicious.
 
         Returns
         -------
@@ -451,6 +485,8 @@ class SessionScorer(OutlierMixin, BaseEstimator):
             weight = 1.0 if accept else REJECTED_WEIGHT
         else:
             weight = float(accept)
+            if accept:
+                self._previous = min(self._previous, 0.0)
         if weight:
             self.profile_.add(counted, weight)
             # A mean and a variance that forget exponentially (West 1979).
@@ -529,8 +565,8 @@ class SessionScorer(OutlierMixin, BaseEstimator):
             if len(self._hashes) >= PAIRS_KEPT:
                 self._hashes.clear()
             text = command if isinstance(command, str) else repr(command)
-            key = (self.key or "").encode()
-            digest = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16, key=key, salt=self.salt_)
+            key = as_bytes(self.key or "")
+            digest = hashlib.blake2b(as_bytes(text), digest_size=16, key=key, salt=self.salt_)
             self._hashes[command] = digest.hexdigest()
         return self._hashes[command]
 

@@ -229,7 +229,7 @@ def masquerade_train(
             key=_key(key_file),
             force=force,
         )
-        typer.echo(json.dumps({"visionnmf": __version__, **done.as_dict()}, indent=2) if json_ else done.summary())
+        _tell(done, json_)
     if done.skipped:
         raise typer.Exit(EXIT_SOME_FAILED)
 
@@ -269,7 +269,7 @@ def masquerade_score(
         )
         try:
             for result in results:
-                print(json.dumps(result.as_dict()) if json_ else result.summary(), flush=True)
+                print(json.dumps(result.as_dict()) if json_ else _printable(result.summary()), flush=True)
         except KeyboardInterrupt:
             if not follow:
                 raise
@@ -311,7 +311,9 @@ def masquerade_evaluate(
             false_alarm_rate=false_alarms,
             seed=seed,
         )
-        typer.echo(json.dumps({"visionnmf": __version__, **found.as_dict()}, indent=2) if json_ else found.summary())
+        _tell(found, json_)
+    if found.skipped:
+        raise typer.Exit(EXIT_SOME_FAILED)
 
 
 # --- what the commands share ------------------------------------------------------------------------------------------
@@ -321,6 +323,12 @@ def _expanded(arguments: list[str]) -> list[str]:
     from visionnmf.apps.media import expand_inputs
 
     return expand_inputs(arguments)
+
+
+def _tell(report: Any, json_: bool) -> None:
+    """Print a report: one JSON document, or text for a person."""
+    document = {"visionnmf": __version__, **report.as_dict()}
+    typer.echo(json.dumps(document, indent=2) if json_ else _printable(report.summary()))
 
 
 def _key(path: Path | None) -> str | None:

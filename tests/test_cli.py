@@ -271,6 +271,8 @@ def test_masquerade_keep_writes_what_was_learnt(histories, tmp_path):
 def test_masquerade_evaluate(histories):
     result = run("masquerade", "evaluate", *histories.values(), "--json")
     assert result.exit_code == 0 and json.loads(result.stdout)
+    partly = run("masquerade", "evaluate", *histories.values(), histories["ann"].with_name("none.log"))
+    assert partly.exit_code == 1 and "none.log" in partly.stdout
 
 
 def test_masquerade_errors_are_one_line(histories, tmp_path):

@@ -1,6 +1,7 @@
 """The scorer against made users with known masqueraders, with floors that trivial scores miss; and the baselines."""
 
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -321,6 +322,96 @@ def test_a_profile_stays_bounded(monkeypatch):
     assert sum(scorer.profile_.context.values()) == pytest.approx(sum(scorer.profile_.pairs.values()))
 
 
+def test_diverse_sessions_above_the_bound_can_be_learnt(monkeypatch):
+    from visionnmf.apps import _session_scorer
+
+    sessions = [[f"{i}-{j}" for j in range(40)] + ["a", "b"] * 5 for i in range(30)]
+    expected = SessionScorer().fit(sessions).doubtful_
+    monkeypatch.setattr(_session_scorer, "PAIRS_KEPT", 200)
+    scorer = SessionScorer().fit(sessions)  # what is known while sessions are taken out again is not forgotten
+    np.testing.assert_array_equal(scorer.doubtful_, expected)
+    assert np.isfinite(scorer.anomaly_score(sessions)).all()
+    assert len(scorer.profile_.pairs) <= 200 and len(scorer.profile_.commands) <= 200
+
+
+def test_a_profile_of_lone_commands_stays_bounded_and_keeps_the_frequent_and_the_latest(monkeypatch):
+    from visionnmf.apps import _session_scorer
+
+    monkeypatch.setattr(_session_scorer, "PAIRS_KEPT", 100)
+    scorer = SessionScorer().fit([["often"]] * 20)
+    for i in range(1000):
+        scorer.update([f"c{i}"], accept=True)
+    commands = scorer.profile_.commands
+    assert len(commands) <= 100
+    assert {"often", "c999", "c980"} <= set(commands) and "c0" not in commands
+    assert scorer.profile_.total == pytest.approx(sum(commands.values()))
+
+
+def test_a_frequent_command_outlives_its_pairs(monkeypatch):
+    from visionnmf.apps import _session_scorer
+
+    monkeypatch.setattr(_session_scorer, "PAIRS_KEPT", 100)
+    profile, count = masquerade.Profile(), SessionScorer()._count
+    few = [f"k{i}" for i in range(8)]
+    for first in few:  # "often" is next to each of them once, they are next to each other often
+        profile.add(count([first, "often"]))
+        profile.add(count(["often", first]))
+    for _ in range(3):
+        for first in few:
+            for second in few:
+                profile.add(count([first, second]))
+    profile.pairs |= {("k0", f"k{i}"): 0.01 for i in range(200)}
+    profile._forget()
+    assert not any("often" in pair for pair in profile.pairs)
+    assert profile.commands["often"] == 16
+
+
+def test_of_pairs_seen_once_the_latest_are_kept(monkeypatch):
+    from visionnmf.apps import _session_scorer
+
+    monkeypatch.setattr(_session_scorer, "PAIRS_KEPT", 100)
+    profile, count = masquerade.Profile(), SessionScorer()._count
+    alphabet = [f"k{i}" for i in range(11)]  # few commands, 110 pairs of them
+    pairs = [(a, b) for a in alphabet for b in alphabet if a != b]
+    for pair in pairs[:101]:
+        profile.add(count(list(pair)))
+    assert list(profile.pairs) == pairs[51:101]
+    assert set(profile.commands) == set(alphabet)
+
+
+def test_the_lowest_false_alarm_rate_has_a_finite_threshold(users):
+    assert 8 < SessionScorer(false_alarm_rate=1e-17).fit(users[0][0]).threshold_ < 20
+
+
+def test_what_the_caller_accepts_is_not_carried_to_the_next_session(users):
+    training, own, others = users[0]
+    accepted, plain = (SessionScorer().fit(training) for _ in range(2))
+    accepted.update(others[0], accept=True)
+    plain.update(others[0], accept=False)
+    assert accepted.update(own[0], accept=False) == accepted.anomaly_score(own[:1])[0]
+    assert plain.update(own[0]) > plain.anomaly_score(own[:1])[0] + 0.5
+
+
+def test_neither_pickles_nor_what_is_printed_give_secrets_away(users):
+    training, own, _ = users[0]
+    scorer = SessionScorer(hash_commands=True, key="hunter2").fit(training)
+    scorer.anomaly_score([["topsecretcommand"] * 9])
+    assert b"topsecretcommand" not in pickle.dumps(scorer)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(scorer)).anomaly_score(own), scorer.anomaly_score(own))
+    assert repr(scorer) == "SessionScorer(hash_commands=True, key='***')"
+    assert "hunter2" not in str(scorer._repr_mimebundle_(include=None, exclude=None))
+    html = getattr(scorer, "_repr_html_", None)
+    assert html is None or "hunter2" not in html()
+    assert repr(SessionScorer(false_alarm_rate=0.1)) == "SessionScorer(false_alarm_rate=0.1)"
+    pickle.loads(pickle.dumps(SessionScorer()))
+
+
+def test_texts_that_are_no_utf8_stay_apart_when_hashed():
+    session = ["\udc80", "\udc81", "?"]
+    scorer = SessionScorer(hash_commands=True, key="\udcff").fit([session] * 3)
+    assert len(scorer.profile_.commands) == 3
+
+
 @pytest.mark.parametrize(
     ("parameters", "sentence"),
     [
@@ -434,3 +525,12 @@ def test_roc_summary_against_counting():
     assert cost == pytest.approx(min(m + 6 * f for f, m in points))
     with pytest.raises(ParameterError, match="both kinds of sessions"):
         roc_summary([1, 2], [True, True])
+
+
+@pytest.mark.parametrize("n", [20, 100])
+def test_roc_summary_allows_just_so_many_false_alarms(n):
+    own = np.arange(n, dtype=float)
+    for rate in (1, 5, 10):
+        allowed = rate * n // 100
+        just_above = own[n - 1 - allowed] + 0.5  # missed by every threshold with fewer false alarms
+        assert roc_summary([*own, just_above], [False] * n + [True])[1][rate] == 0

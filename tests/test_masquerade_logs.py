@@ -9,7 +9,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from visionnmf.apps import _log_lines, _sessions
+from visionnmf.apps import _log_formats, _log_lines, _sessions
 from visionnmf.apps.masquerade import Event, follow, read_events, sessions
 from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
 
@@ -80,6 +80,59 @@ def test_whole_lines_are_symbols_when_asked():
     assert [e.command for e in read_events(["git push", " a | b "], whole_lines=True)] == ["git push", "a | b"]
 
 
+def test_whole_lines_of_tables_are_symbols_when_asked(tmp_path):
+    rows = ["user,command", "bob,git push"]
+    path = tmp_path / "log.csv"
+    path.write_text("\n".join(rows))
+    for source in (rows, path):
+        for format in ("csv", "auto"):
+            found = list(read_events(source, format=format, whole_lines=True))
+            assert found == [Event("bob", "git push", None)]
+
+
+def test_interleaved_audit_records_find_their_users(monkeypatch):
+    first, second = (f'type=SYSCALL msg=audit(1.0:{n}): AUID="{user}"' for n, user in enumerate(["alice", "bob"]))
+    third, fourth = (f'type=EXECVE msg=audit(1.0:{n}): a0="ls"' for n in range(2))
+    for lines in ([first, second, third, fourth], [first, second, fourth, third], [second, first, third, fourth]):
+        assert {e.user for e in read_events(lines, format="audit")} == {"alice", "bob"}
+    assert [e.user for e in read_events([first, second, third], format="audit")] == ["alice"]
+    monkeypatch.setattr(_log_formats, "SERIALS_KEPT", 1)  # memory is bounded
+    assert [e.user for e in read_events([first, second, third, fourth], format="audit")] == ["user", "bob"]
+
+
+def test_keys_of_objects_are_read_as_those_of_tables():
+    table = ["User, Command ,TIME", "bob,ls,5", ",cd,6", " eve ,make,"]
+    rows = [
+        '{"User": "bob", " Command ": "ls", "TIME": 5}',
+        '{"User": "", "command": "cd", "time": 6}',
+        '{"user": " eve ", "COMMAND": "make", "time": ""}',
+    ]
+    expected = [Event("bob", "ls", 5.0), Event("user", "cd", 6.0), Event("eve", "make", None)]
+    assert list(read_events(table, format="csv")) == list(read_events(rows, format="jsonl")) == expected
+
+
+@pytest.mark.parametrize("header", ["command,user,time", "host,time,user,command", "Login,Ts,Cmd"])
+def test_a_table_may_change_its_columns_at_a_rotation(header):
+    values = {"command": "ls", "cmd": "ls", "user": "bob", "login": "bob", "time": "7", "ts": "7", "host": "h"}
+    row = ",".join(values[name.lower()] for name in header.split(","))
+    found = list(read_events(["time,user,command", "5,alice,cd", header, row], format="csv"))
+    assert found == [Event("alice", "cd", 5.0), Event("bob", "ls", 7.0)]
+
+
+def test_a_command_is_no_header():
+    rows = ["time,user,command,a,b", "5,eve,command,user,time", "6,eve,ls,,"]
+    assert [e.command for e in read_events(rows, format="csv")] == ["command", "ls"]
+    rows = ["user,command,a", "eve,command,user", "eve,ls,"]
+    assert [e.command for e in read_events(rows, format="csv")] == ["command", "ls"]
+
+
+@pytest.mark.parametrize("time", ["9999-01-01T00:00:00", "0001-01-01T00:00:00", "1969-12-31", "-1", "1e12", "nan"])
+def test_times_out_of_range_are_none(time):
+    assert list(read_events([json.dumps({"command": "ls", "time": time})], format="jsonl")) == [
+        Event("user", "ls", None)
+    ]
+
+
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-16-le", "utf-8-sig"])
 def test_other_encodings_are_read_as_far_as_they_go(encoding, tmp_path):
     path = tmp_path / "log"
@@ -95,6 +148,10 @@ def test_nothing_that_steers_a_terminal_gets_through(tmp_path):
     for event in [*read_events(path), *read_events(path2), *read_events(path2, whole_lines=True)]:
         assert event.command.isprintable() and event.user.isprintable()
         (event.command + event.user).encode()
+    path3 = tmp_path / "\x1b[2Jlog.txt"
+    path3.write_text("ls\n")
+    assert next(read_events(path3)).user == "\ufffd[2Jlog"
+    assert next(read_events(["ls"], user="\x9b31m\udc80")).user == "\ufffd31m\ufffd"
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -123,10 +180,12 @@ HOSTILE = {
     "long number": '{"command": "a", "time": ' + "9" * 5000 + "}",
     "infinite time": '{"command": "a", "time": 1e999, "user": NaN}',
     "audit": "type=EXECVE msg=audit(" + "1" * 50_000 + "." + "1" * 5000 + ":1): a0=" + "F" * 999,
+    "audit without a colon": "type=EXECVE msg=audit(" + "1" * 60_000 + "x",
+    "audit without an end": "type=EXECVE msg=audit(1:" + "1" * 60_000 + "x",
 }
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", [*FORMATS, "auto"])
 @pytest.mark.parametrize("line", HOSTILE.values(), ids=HOSTILE.keys())
 def test_hostile_lines_are_read_in_linear_time(name, line):
     header = ["time,user,command"] if name == "csv" else []
@@ -194,6 +253,40 @@ def test_sessions_by_idle_time():
     assert [(s.user, s.start, s.end) for s in backwards] == [("A", 190, 200), ("A", 100, 100), ("B", 95, 95)]
     long = sessions((Event("A", "a", float(i)) for i in range(2500)), idle=50.0)
     assert [len(s.commands) for s in long] == [1000, 1000, 500]
+
+
+def test_commands_without_a_time_do_not_end_sessions_by_idle_time():
+    mixed = [("b", None), ("a", 1.0), ("b", None), ("a", None), ("a", 2.0), ("a", 99.0)]
+    found = list(sessions((Event(u, u, t) for u, t in mixed), idle=50.0))
+    assert [(s.user, len(s.commands), s.start, s.end, s.complete) for s in found] == [
+        ("a", 3, 1.0, 2.0, True),
+        ("a", 1, 99.0, 99.0, False),
+    ]
+
+
+def test_made_up_users_do_not_end_a_follower(monkeypatch):
+    monkeypatch.setattr(_sessions, "MAX_USERS", 3)
+    for idle in (None, 50.0):
+        found = list(sessions(events("abcadea", [0] * 7), size=3, idle=idle, evict=True))
+        cut = [(s.user, s.index, "".join(s.commands), s.complete) for s in found]
+        assert cut[:2] == [("B", 0, "b", False), ("C", 0, "c", False)]  # the longest silent
+        assert ("A", 0, "aaa", idle is None) in cut and len(cut) == 5
+    again = list(sessions(events("abcdab"), size=1, evict=True))
+    assert [(s.user, s.index) for s in again] == [("A", 0), ("B", 0), ("C", 0), ("D", 0), ("A", 0), ("B", 0)]
+    tracemalloc.start()
+    n = sum(1 for _ in sessions((Event(f"u{i}", "ls", None) for i in range(20_000)), evict=True))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert n == 20_000
+    assert peak < 1 << 18
+
+
+def test_a_command_is_kept_once_however_often_it_is_run(monkeypatch):
+    lines = ["make", "git push", "sed s/a/b/"] * 50
+    kept = [command for s in sessions(read_events(lines), size=10) for command in s.commands]
+    assert len(kept) == 150 and len({id(command) for command in kept}) == 3
+    monkeypatch.setattr(_sessions, "SHARED_NAMES", 2)  # and the table is bounded
+    assert [c for s in sessions(read_events(lines), size=10) for c in s.commands] == kept
 
 
 def test_silence_ends_a_session_while_a_log_is_followed():
@@ -274,6 +367,60 @@ def test_follow_waits_for_the_end_of_a_line(log):
     assert until_silence(lines) == ["one"]
     append(log, "o\n")
     assert until_silence(lines) == ["two"]
+    lines.close()
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le"])
+def test_follow_skips_the_rest_of_a_line_that_is_being_written(log, encoding):
+    log.write_bytes("old\nsudo su".encode(encoding))
+    lines = follow(log, poll=1e-4)
+    assert until_silence(lines) == []
+    with log.open("ab", 0) as file:
+        file.write("do rm".encode(encoding))
+        assert until_silence(lines) == []
+        file.write("\nls\n".encode(encoding))
+        assert until_silence(lines) == ["ls"]
+    lines.close()
+    lines = follow(log, poll=1e-4)
+    assert until_silence(lines) == []
+    with log.open("ab", 0) as file:
+        file.write("whole\n".encode(encoding))
+    assert until_silence(lines) == ["whole"]
+    lines.close()
+
+
+def test_nothing_of_a_new_log_is_skipped(log):
+    log.write_text("half a line")
+    lines = follow(log, poll=1e-4)
+    assert until_silence(lines) == []
+    os.rename(log, log.with_suffix(".1"))
+    log.write_text("new\n")
+    assert until_silence(lines) == ["new"]
+    lines.close()
+    log.write_text("")
+    lines = follow(log, poll=1e-4)
+    assert until_silence(lines) == []
+    append(log, "first\n")
+    assert until_silence(lines) == ["first"]
+    lines.close()
+
+
+def test_follow_waits_for_a_new_log_that_may_not_be_read_yet(log, monkeypatch):
+    lines = follow(log, poll=1e-4)
+    assert until_silence(lines) == []
+    os.rename(log, log.with_suffix(".1"))
+    log.write_text("new\n")
+    really = type(log).open
+
+    def refuse(*args, **kwargs):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(type(log), "open", refuse)
+    assert until_silence(lines) == []
+    with pytest.raises(UnreadableError, match=r"cannot be read \(Permission denied\)"):
+        next(follow(log))
+    monkeypatch.setattr(type(log), "open", really)
+    assert until_silence(lines) == ["new"]
     lines.close()
 
 

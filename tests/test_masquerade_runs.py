@@ -6,11 +6,13 @@ import math
 import numpy as np
 import pytest
 
+from visionnmf.apps import _masquerade_runs, _sessions
 from visionnmf.apps.masquerade import evaluate, load, save, score, train
 from visionnmf.exceptions import (
     MediaError,
     OutputExistsError,
     ParameterError,
+    TooLargeError,
     UnreadableError,
     UnsupportedError,
 )
@@ -128,6 +130,8 @@ def test_sessions_by_idle_time_and_short_rests(tmp_path):
     assert train([log], size=20).users[0]["sessions"] == 1
     with pytest.raises(UnsupportedError, match="idle needs the time of each command"):
         train([log], idle=5.0)
+    with pytest.raises(ParameterError, match="idle must be None or a finite number of seconds above 0, got inf"):
+        train([log], idle=math.inf)
 
 
 def test_followed_logs_are_scored_as_they_grow(logs, tmp_path):
@@ -176,6 +180,39 @@ def test_a_log_that_is_followed_from_its_end_keeps_its_header_and_is_rotated(log
     assert [r.start for r in results] == [1.8e9, 1.8e9 + 20, 1.8e9 + 40]
 
 
+def test_made_up_users_end_no_scoring(logs, tmp_path, monkeypatch):
+    training, test = logs
+    model = train([training], size=SIZE).model
+    monkeypatch.setattr(_sessions, "MAX_USERS", 5)
+    header, *lines = test.read_text().splitlines(keepends=True)
+    log = tmp_path / "log.csv"
+    log.write_text(header + "".join(line + f"{1.8e9:.0f},made-up-{i},ls\n" for i, line in enumerate(lines)))
+    verdicts = [r.verdict for r in score(model, [log]) if r.user == "alice"]
+    assert verdicts == ["own"] * 2 + ["alarm"] * 2 + ["own"] * 5
+    with pytest.raises(TooLargeError, match="more than 5 users"):
+        train([log], size=SIZE)
+
+
+def test_names_of_files_cannot_steer_a_terminal(tmp_path):
+    log = tmp_path / "al\x1b[2Jice\u202e"
+    log.write_text("\n".join(habits(0, 15)) + "\n")
+    trained = train([log], size=SIZE)
+    assert trained.users[0]["user"] == "al\ufffd[2Jice\ufffd"
+    assert {r.verdict for r in score(trained.model, [log])} <= {"own", "alarm"}
+    text = log.read_text()
+    parts = iter([text])
+
+    def stop():
+        part = next(parts, "")
+        with log.open("a") as file:
+            file.write(part)
+        return not part
+
+    followed = list(score(trained.model, [log], following=True, poll=1e-4, stop=stop))
+    assert {r.user for r in followed} == {"al\ufffd[2Jice\ufffd"} and len(followed) == 15
+    assert "\x1b" not in followed[0].summary() + trained.summary()
+
+
 def test_bad_histories_are_skipped_and_reported(logs, tmp_path):
     training, _ = logs
     trained = train([tmp_path / "missing", training], size=SIZE)
@@ -220,6 +257,38 @@ def test_evaluation_tells_users_apart_and_chance_where_there_is_nothing(logs, tm
         (tmp_path / name).write_text("\n".join(habits(0, 40)) + "\n")
         twins.append(tmp_path / name)
     assert math.isclose(evaluate(twins, size=SIZE).auc, 0.5, abs_tol=0.1)
+
+
+def test_evaluation_reports_skipped_files(logs, tmp_path):
+    training, _ = logs
+    found = evaluate([training, tmp_path / "missing"], size=SIZE)
+    assert len(found.skipped) == 1
+    assert found.as_dict()["skipped"] == found.skipped
+    assert found.summary().split("\n")[1].startswith("skipped: ") and "no such file" in found.summary()
+    assert evaluate([training], size=SIZE).skipped == []
+
+
+def test_evaluation_never_takes_a_user_for_an_intruder(tmp_path, monkeypatch):
+    # Sessions of one command that only its user has, and as many intruders as there are.
+    log = tmp_path / "log.csv"
+    log.write_text("user,command\n" + "".join(f"u{u},c{u}\n" for u in range(5) for _ in range(4 * SIZE)))
+    seen = []
+
+    class Watched(_masquerade_runs.SessionScorer):
+        def fit(self, X, y=None):
+            self.own = X[0][0]
+            return super().fit(X, y)
+
+        def anomaly_score(self, X):
+            seen.append((self.own, [session[0] for session in X]))
+            return super().anomaly_score(X)
+
+    monkeypatch.setattr(_masquerade_runs, "SessionScorer", Watched)
+    evaluate([log], size=SIZE)
+    assert [own for own, _ in seen] == [f"c{u}" for u in range(5)]
+    for own, scored in seen:
+        assert sorted(scored) == sorted(2 * [f"c{u}" for u in range(5)])
+        assert scored[:2] == [own, own]
 
 
 def test_evaluation_says_what_it_needs(logs, tmp_path):

@@ -132,6 +132,15 @@ DAMAGES = {
     "size": lambda h, a: h["sessions"].update(size=0),
     "idle": lambda h, a: h["sessions"].update(idle=-1),
     "same command twice": lambda h, a: a.update(text=np.full_like(a["text"], 97), text_lengths=_even(a)),
+    "weights that overflow": lambda h, a: a.update(command_weights=a["command_weights"] + 1e308),
+    "pair weights that overflow": lambda h, a: a.update(pair_weights=a["pair_weights"] + 1e308),
+    "deviation that overflows": lambda h, a: h["users"][0].update(deviation=1e200),
+    "cost that overflows": lambda h, a: h["users"][0].update(usual_cost=1e300),
+    "infinite threshold": lambda h, a: h["users"][0].update(threshold=float("inf")),
+    "sessions of no length": lambda h, a: h["users"][0].update(session_length=1e-300),
+    "too many sessions": lambda h, a: h["users"][0].update(n_sessions=10**400),
+    "same user twice": lambda h, a: h["users"][1].update(name="alice"),
+    "name no text": lambda h, a: h["users"][1].update(name=["alice"]),
     "another format": lambda h, a: h.update(format="other"),
 }
 
@@ -194,6 +203,73 @@ def test_a_small_file_that_asks_for_much_is_refused(path, monkeypatch):
     monkeypatch.setattr(_masquerade_store, "MODEL_BYTES", 100)
     with pytest.raises(TooLargeError, match="unpacks to"):
         load(path)
+
+
+def test_a_header_that_would_fill_the_memory_is_refused_before_it_is_decoded(path, monkeypatch):
+    save(made(), path)
+    changed(path, lambda header, arrays: header.update(bomb=[[]] * (12 << 20)))
+    monkeypatch.setattr(json, "loads", lambda data: pytest.fail("decoded"))
+    with pytest.raises(TooLargeError, match="its header unpacks to 48 MiB, 32 are allowed"):
+        load(path)
+
+
+def test_more_commands_or_pairs_than_a_profile_keeps_are_refused_before_they_are_decoded(path, monkeypatch):
+    save(made(), path)
+    arrays = arrays_of(path)
+    monkeypatch.setattr(_masquerade_store, "PAIRS_KEPT", max(len(arrays["text_lengths"]), len(arrays["pair_first"])))
+    load(path)
+    monkeypatch.setattr(_masquerade_store, "PAIRS_KEPT", 5)
+    changed(path, lambda header, arrays: arrays.update(text=arrays["text"] | np.uint8(0x80)))  # cannot be decoded
+    with pytest.raises(UnreadableError, match="its counts cannot be"):
+        load(path)
+
+
+def test_more_pairs_than_one_profile_keeps_are_refused(path, monkeypatch):
+    save(made(), path)
+    most, few = (len(scorer.profile_.pairs) for scorer in made().scorers.values())
+    assert few < most - 1
+    monkeypatch.setattr(_masquerade_store, "PAIRS_KEPT", most - 1)
+    with pytest.raises(UnreadableError, match="its counts cannot be"):
+        load(path)
+
+
+def test_what_could_not_be_loaded_is_not_saved(path, monkeypatch):
+    infinite = made()
+    infinite.scorers["alice"].threshold_ = float("inf")
+    with pytest.raises(ParameterError, match="the model of 'alice' cannot be saved: its threshold cannot be"):
+        save(infinite, path)
+    endless = made()
+    endless.idle = float("inf")
+    with pytest.raises(ParameterError, match="idle must be None or a finite number of seconds above 0, got inf"):
+        save(endless, path)
+    for name in ("HEADER_BYTES", "MODEL_BYTES"):
+        with monkeypatch.context() as patch:
+            patch.setattr(_masquerade_store, name, 100)
+            with pytest.raises(TooLargeError, match="train fewer users a model"):
+                save(made(), path)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("name", ["HEADER_BYTES", "MODEL_BYTES"])
+def test_what_is_just_small_enough_to_save_can_be_loaded(name, path, monkeypatch):
+    save(made(), path)
+    with zipfile.ZipFile(path) as archive:
+        sizes = {info.filename: info.file_size for info in archive.infolist()}
+    size = sizes["header.npy"] if name == "HEADER_BYTES" else sum(sizes.values())
+    monkeypatch.setattr(_masquerade_store, name, size)
+    load(path)
+    monkeypatch.setattr(_masquerade_store, name, size - 1)
+    with pytest.raises(TooLargeError):
+        load(path)
+
+
+def test_texts_that_are_no_utf8_are_kept_apart(path):
+    session = ["\udc80", "\udc81", "?", "\ufffd"] * 5
+    scorer = SessionScorer(false_alarm_rate=1e-17).fit([session] * 5)
+    save(MasqueradeModel({"u\udcff": scorer}), path)
+    again = load(path).scorers["u\udcff"]
+    assert again.profile_.commands == scorer.profile_.commands
+    assert again.profile_.pairs == scorer.profile_.pairs
 
 
 @pytest.mark.parametrize("content", [b"", b"PK", b"no model", b"PK\x05\x06" + bytes(18), b"\x93NUMPY" * 9])
