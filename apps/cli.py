@@ -543,6 +543,8 @@ def main() -> NoReturn:
         _say(str(error))
         raise SystemExit(EXIT_NOTHING_DONE) from None
     except OSError as error:  # standard output on a full disk
+        if "--debug" in sys.argv:
+            raise
         raise SystemExit(f"visionnmf: {error}") from None
     raise SystemExit(0)
 

@@ -4,7 +4,6 @@
 
     VisionNMFError
     ├── ParameterError (also ValueError)      an argument has a value that is not allowed
-    ├── OptionalDependencyError (also ImportError)
     └── MediaError                            a file cannot be used
         ├── UnreadableError                   missing, empty, damaged, or not an image or a video
         ├── UnsupportedError                  readable, but of a kind that we refuse (NaN, float video, ...)
@@ -14,7 +13,6 @@
 
 __all__ = [
     "MediaError",
-    "OptionalDependencyError",
     "OutputExistsError",
     "ParameterError",
     "TooLargeError",
@@ -30,10 +28,6 @@ class VisionNMFError(Exception):
 
 class ParameterError(VisionNMFError, ValueError):
     """An argument has a value that is not allowed."""
-
-
-class OptionalDependencyError(VisionNMFError, ImportError):
-    """A feature needs a package that is not installed; the message says which."""
 
 
 class MediaError(VisionNMFError):

@@ -51,7 +51,7 @@ def _mark_worker() -> None:
 class _Limit:
     """How many callers hold BLAS to one thread, and what the first of them set."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self) -> None:
         self.lock = threading.Lock()
         self.depth = 0
         self.limits: threadpool_limits | None = None
@@ -61,7 +61,7 @@ class _Limit:
 
 @cache
 def _limit(pid: int) -> _Limit:
-    return _Limit(pid)  # after a fork a new one: the lock may be held by a thread that is not there
+    return _Limit()  # after a fork a new one: the lock may be held by a thread that is not there
 
 
 @contextmanager

@@ -221,17 +221,17 @@ class NMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 tol=tol,
                 callback=self.callback,
             )
+            if box_W.is_cone and box_H.is_cone:
+                norms = np.linalg.norm(H_, axis=1, keepdims=True)
+                H_ /= np.where(norms > 0, norms, 1)
+            SOLVERS[solver].codes(data, Wt, H_, box_W=box_W)
+            self.reconstruction_err_ = loss_value(data, Wt, H_, self.loss)
         if not result.converged and tol > 0:
             warn_not_converged("NMF", result, tol)
-        if box_W.is_cone and box_H.is_cone:
-            norms = np.linalg.norm(H_, axis=1, keepdims=True)
-            H_ /= np.where(norms > 0, norms, 1)
         self.components_ = H_
         self.n_components_ = n_components
         self.solver_ = solver
         self.n_iter_ = result.n_iter
-        SOLVERS[solver].codes(data, Wt, H_, box_W=box_W)
-        self.reconstruction_err_ = loss_value(data, Wt, H_, self.loss)
         self.objective_history_ = np.array([*result.history[:-1], self.reconstruction_err_])
         return np.ascontiguousarray(Wt.T)
 
