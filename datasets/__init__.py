@@ -1,13 +1,18 @@
-"""Data with known truth, and readers for research data that lies on this machine.
+"""Data with known truth, faces, and readers for research data that lies on this machine.
 
-``make_*`` make data from a seed. ``load_*`` in :mod:`visionnmf.datasets.local` read research data sets that the user
-has; nothing is downloaded.
+``make_*`` make data from a seed. ``fetch_*`` download a research data set once, on the user's call, and keep it in
+:func:`cache_folder`. ``load_*`` in :mod:`visionnmf.datasets.local` read research data sets that the user has.
 
 ========================================  ====================================================================
 :func:`make_corrupted_low_rank`           a non-negative low-rank matrix, clean and with one of five corruptions
 :func:`make_surveillance`                 a clip of a fixed camera, its background and its masks
 :func:`iter_surveillance`                 the same clip frame by frame, for clips longer than memory
 :func:`make_mosaic`                       an image of textured regions and its segmentation
+:func:`corrupt`                           images with blocks, noise or dead lines; `CORRUPTIONS` lists the kinds
+:func:`load_faces`                        faces out of a folder a person, a .npz or a .mat file, as :class:`Faces`
+:func:`fetch_orl`                         the ORL faces
+:func:`fetch_yale`                        the Yale faces
+:func:`fetch_yaleb`                       the Extended Yale B faces
 ========================================  ====================================================================
 
 Importing this package loads no numerical library; each name is loaded when first used.
@@ -20,6 +25,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ._corruptions import CORRUPTIONS as CORRUPTIONS
+    from ._corruptions import corrupt as corrupt
+    from ._faces import Faces as Faces
+    from ._faces import load_faces as load_faces
+    from ._fetch import cache_folder as cache_folder
+    from ._fetch import fetch_orl as fetch_orl
+    from ._fetch import fetch_yale as fetch_yale
+    from ._fetch import fetch_yaleb as fetch_yaleb
     from ._low_rank import CorruptedLowRank as CorruptedLowRank
     from ._low_rank import make_corrupted_low_rank as make_corrupted_low_rank
     from ._mosaic import Mosaic as Mosaic
@@ -29,20 +42,36 @@ if TYPE_CHECKING:
     from ._surveillance import make_surveillance as make_surveillance
 
 __all__ = [
+    "CORRUPTIONS",
     "CorruptedLowRank",
+    "Faces",
     "Mosaic",
     "Surveillance",
+    "cache_folder",
+    "corrupt",
+    "fetch_orl",
+    "fetch_yale",
+    "fetch_yaleb",
     "iter_surveillance",
+    "load_faces",
     "make_corrupted_low_rank",
     "make_mosaic",
     "make_surveillance",
 ]
 
 _LAZY = {
+    "CORRUPTIONS": "._corruptions",
     "CorruptedLowRank": "._low_rank",
+    "Faces": "._faces",
     "Mosaic": "._mosaic",
     "Surveillance": "._surveillance",
+    "cache_folder": "._fetch",
+    "corrupt": "._corruptions",
+    "fetch_orl": "._fetch",
+    "fetch_yale": "._fetch",
+    "fetch_yaleb": "._fetch",
     "iter_surveillance": "._surveillance",
+    "load_faces": "._faces",
     "make_corrupted_low_rank": "._low_rank",
     "make_mosaic": "._mosaic",
     "make_surveillance": "._surveillance",

@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 from visionnmf.exceptions import ParameterError
 
 from ._arguments import RandomState, check_choice, check_integer, check_real, generator
+from ._corruptions import add_gaussian, add_laplace, block_mask, count_photons, salt_and_pepper
 
 __all__ = ["CorruptedLowRank", "make_corrupted_low_rank"]
 
@@ -146,38 +147,27 @@ def _none(clean: Matrix, amount: float | None, image: tuple[int, int], rng: np.r
 def _salt_and_pepper(
     clean: Matrix, amount: float | None, image: tuple[int, int], rng: np.random.Generator
 ) -> Corrupted:
-    share = check_real("amount", 0.2 if amount is None else amount, 0, 1)
-    draw = rng.random(clean.shape)
-    mask = draw < share
-    return np.where(mask, draw < share / 2, clean), mask
+    return salt_and_pepper(clean, check_real("amount", 0.2 if amount is None else amount, 0, 1), 0, 1, rng)
 
 
 def _laplace(clean: Matrix, amount: float | None, image: tuple[int, int], rng: np.random.Generator) -> Corrupted:
-    scale = check_real("amount", 0.1 if amount is None else amount, 0)
-    return clean + rng.laplace(0, scale, clean.shape), None
+    return add_laplace(clean, check_real("amount", 0.1 if amount is None else amount, 0), rng), None
 
 
 def _gaussian(clean: Matrix, amount: float | None, image: tuple[int, int], rng: np.random.Generator) -> Corrupted:
-    deviation = check_real("amount", 0.1 if amount is None else amount, 0)
-    return clean + rng.normal(0, deviation, clean.shape), None
+    return add_gaussian(clean, check_real("amount", 0.1 if amount is None else amount, 0), rng), None
 
 
 def _occlusion(clean: Matrix, amount: float | None, image: tuple[int, int], rng: np.random.Generator) -> Corrupted:
     side = check_integer("amount", max(1, round(0.375 * math.sqrt(clean.shape[1]))) if amount is None else amount, 1)
-    inside = []  # one (n_samples, length) array an axis: which rows, which columns of the image the block covers
-    for length in image:
-        extent = min(side, length)
-        start = rng.integers(0, length - extent + 1, size=(len(clean), 1))
-        position = np.arange(length)
-        inside.append((position >= start) & (position < start + extent))
-    mask = (inside[0][:, :, None] & inside[1][:, None, :]).reshape(clean.shape)
+    mask = block_mask((len(clean), *image), side, rng).reshape(clean.shape)
     return np.where(mask, 0, clean), mask
 
 
 def _poisson(clean: Matrix, amount: float | None, image: tuple[int, int], rng: np.random.Generator) -> Corrupted:
     # numpy refuses rates above about 9e18; a million photons are noise of a thousandth already
     photons = check_real("amount", 100 if amount is None else amount, 0, 1e6, open_low=True)
-    return rng.poisson(photons * clean.astype(np.float64)) / photons, None
+    return count_photons(clean, photons, rng), None
 
 
 _CORRUPTIONS: dict[str, Callable[[Matrix, float | None, tuple[int, int], np.random.Generator], Corrupted]] = {

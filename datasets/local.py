@@ -1,37 +1,51 @@
 """Readers for research data that the user has; for tests and benchmarks.
 
 The files lie in the folder that the environment variable VISIONNMF_DATA names, else in ``../shared/data`` beside the
-checkout. Nothing is downloaded. Most of the sets are for research only, so none is part of this project;
+checkout. Nothing here is downloaded. Most of the sets are for research only, so none is part of this project;
 ``datasets/README.md`` lists them with their terms.
 """
 
 from __future__ import annotations
 
 import io
-import math
 import os
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
-from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError
+from visionnmf.exceptions import MediaError, UnreadableError
+
+from . import _files
+from ._arguments import check_choice
+from ._faces import Faces, load_faces
 
 __all__ = [
+    "FACE_SETS",
     "MASKED_VIDEOS",
-    "Faces",
     "MaskedVideo",
     "SegmentedImage",
     "data_folder",
     "load_bsds",
+    "load_face_set",
     "load_video_with_masks",
-    "load_yaleb",
 ]
+
+FACE_SETS: tuple[str, ...] = (
+    "orl_32x32",
+    "orl_112x92",
+    "yale_32x32",
+    "yale_64x64",
+    "yaleb_32x32",
+    "yaleb27_96x84",
+    "umist_28x23",
+    "lfw20_120x120",
+    "cbcl_19x19",
+)
+"""Names for :func:`load_face_set`: the set, and height and width of its images."""
 
 MASKED_VIDEOS: tuple[str, ...] = (
     "cdnet_highway",
@@ -49,10 +63,6 @@ MASKED_VIDEOS: tuple[str, ...] = (
     "wallflower_wavingtrees",
 )
 """Names for :func:`load_video_with_masks`."""
-
-# No file of these sets comes near; a damaged or foreign one is refused before it is decoded.
-_MAX_PIXELS = 4_000_000
-_MAX_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -99,22 +109,6 @@ class MaskedVideo:
     background: NDArray[np.uint8] | None
 
 
-@dataclass(frozen=True)
-class Faces:
-    """Photographs of faces, aligned.
-
-    Attributes
-    ----------
-    images : ndarray of uint8 [shape=(n_images, height, width)]
-        Grey.
-    labels : ndarray of int [shape=(n_images,)]
-        The person, from 1.
-    """
-
-    images: NDArray[np.uint8]
-    labels: NDArray[np.integer]
-
-
 def data_folder() -> Path | None:
     """Return the folder of research data, or None where there is none.
 
@@ -151,8 +145,9 @@ def load_bsds() -> Iterator[SegmentedImage]:
     if not photographs:
         raise UnreadableError(f"{_existing('bsds')} holds no photographs (*.jpg).")
     for path in photographs:
-        image = _decode(path, path, "RGB")
-        yield SegmentedImage(path.stem, image, _read_npz(path.with_suffix(".npz"), "segmentations")["segmentations"])
+        image = _files.decode(path, path, "RGB")
+        segmentations = _files.read_npz(path.with_suffix(".npz"), ["segmentations"])
+        yield SegmentedImage(path.stem, image, segmentations["segmentations"])
 
 
 def load_video_with_masks(name: str) -> MaskedVideo:
@@ -184,17 +179,22 @@ def load_video_with_masks(name: str) -> MaskedVideo:
     K. Toyama, J. Krumm, B. Brumitt, B. Meyers, "Wallflower: principles and practice of background maintenance",
     ICCV 1999.
     """
-    if name not in MASKED_VIDEOS:
-        raise ParameterError(f"name must be one of {', '.join(map(repr, MASKED_VIDEOS))}, got {name!r}.")
+    check_choice("name", name, MASKED_VIDEOS)
     archive = _existing(".") / f"video_{name}.zip"
     if archive.is_file():
         return _read_frames_zip(name, archive)
-    arrays = _read_npz(_existing(f"video_{name}.npz"), "frames", "gt_index", "gt_masks")
+    arrays = _files.read_npz(_existing(f"video_{name}.npz"), ["frames", "gt_index", "gt_masks"])
     return MaskedVideo(name, arrays["frames"], arrays["gt_index"], arrays["gt_masks"], None)
 
 
-def load_yaleb() -> Faces:
-    """Read the Extended Yale B faces, 2414 images of 38 people under 64 lights, 32 by 32 pixels.
+def load_face_set(name: str) -> Faces:
+    """Read a set of faces: ORL, Yale, Extended Yale B, UMIST, LFW or CBCL.
+
+    Parameters
+    ----------
+    name : str
+        One of `FACE_SETS`. "yaleb27_96x84" holds 27 of the 38 people at a larger size, the angles of the light in
+        `files`; "lfw20_120x120" 20 people with 10 images each; "cbcl_19x19" names nobody, all its labels are 0.
 
     Returns
     -------
@@ -203,16 +203,26 @@ def load_yaleb() -> Faces:
 
     Raises
     ------
+    ParameterError
+        There is no set of that name.
     UnreadableError
         The data is not on this machine, or the file is damaged.
+    TooLargeError
+        The file holds more than the limits that protect the process allow.
 
     References
     ----------
+    F. Samaria, A. Harter, "Parameterisation of a stochastic model for human face identification", WACV 1994 (ORL).
+    P. Belhumeur, J. Hespanha, D. Kriegman, "Eigenfaces vs. Fisherfaces", IEEE Transactions on Pattern Analysis and
+    Machine Intelligence 19(7), 1997 (Yale).
     A. Georghiades, P. Belhumeur, D. Kriegman, "From few to many: illumination cone models for face recognition under
-    variable lighting and pose", IEEE Transactions on Pattern Analysis and Machine Intelligence 23(6), 2001.
+    variable lighting and pose", IEEE Transactions on Pattern Analysis and Machine Intelligence 23(6), 2001 (Yale B).
+    D. Graham, N. Allinson, in "Face Recognition: From Theory to Applications", NATO ASI F-163, 1998 (UMIST).
+    G. Huang, M. Ramesh, T. Berg, E. Learned-Miller, "Labeled Faces in the Wild", UMass TR 07-49, 2007 (LFW).
+    MIT Center for Biological and Computational Learning, "CBCL Face Database #1", 2000 (CBCL).
     """
-    arrays = _read_npz(_existing("yaleb_32x32.npz"), "images", "labels")
-    return Faces(arrays["images"], arrays["labels"])
+    check_choice("name", name, FACE_SETS)
+    return load_faces(_existing(f"{name}.npz"))
 
 
 def _existing(name: str) -> Path:
@@ -227,57 +237,23 @@ def _existing(name: str) -> Path:
     return path
 
 
-def _decode(source: Path | io.BytesIO, name: Path | str, mode: str) -> NDArray[np.uint8]:
-    """Decode an image in `mode` ("L" or "RGB")."""
-    try:
-        with Image.open(source, formats=("JPEG", "PNG")) as image:
-            if image.width * image.height > _MAX_PIXELS:
-                raise TooLargeError(f"{name} has {image.width}x{image.height} pixels, more than {_MAX_PIXELS}.")
-            return np.array(image.convert(mode))
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise UnreadableError(f"{name} cannot be read as an image: {error}.") from error
-
-
-def _read_npz(path: Path, *names: str) -> dict[str, NDArray[Any]]:
-    """Read arrays of a .npz file, after a look at the sizes that it claims."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            for name in names:
-                _check_claim(archive, f"{name}.npy", path)
-        with np.load(path, allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in names}
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, NotImplementedError) as error:
-        raise UnreadableError(f"{path} cannot be read: {error}.") from error
-
-
-def _check_claim(archive: zipfile.ZipFile, member: str, path: Path) -> None:
-    # numpy allocates what the header claims before it reads: a few bytes could ask for all the memory
-    size = archive.getinfo(member).file_size
-    with archive.open(member) as file:
-        version = np.lib.format.read_magic(file)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, _, dtype = read(file)
-    claimed = math.prod(shape) * dtype.itemsize
-    if size > _MAX_BYTES or claimed > _MAX_BYTES:
-        raise TooLargeError(f"{path}: {member} has {max(size, claimed)} bytes, more than {_MAX_BYTES}.")
-
-
 def _read_frames_zip(name: str, path: Path) -> MaskedVideo:
     """Read ``input/inNNNNNN.jpg`` and ``groundtruth/gtNNNNNN.png`` of an archive."""
     try:
         with zipfile.ZipFile(path) as archive:
 
             def image(member: str, mode: str) -> NDArray[np.uint8]:
-                if archive.getinfo(member).file_size > 4 * _MAX_PIXELS:
-                    raise TooLargeError(f"{path}: {member} has more than {4 * _MAX_PIXELS} bytes.")
-                return _decode(io.BytesIO(archive.read(member)), f"{path}: {member}", mode)
+                _files.check_bytes(f"{path}: {member}", archive.getinfo(member).file_size)
+                return _files.decode(io.BytesIO(archive.read(member)), f"{path}: {member}", mode)
 
             members = set(archive.namelist())
             numbers = sorted(m[len("input/in") : -len(".jpg")] for m in members if m.startswith("input/in"))
             frames = _stack((image(f"input/in{n}.jpg", "RGB") for n in numbers), len(numbers), path)
             masks = _stack((image(f"groundtruth/gt{n}.png", "L") for n in numbers), len(numbers), path)
             background = image("background_gt.png", "RGB") if "background_gt.png" in members else None
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, NotImplementedError) as error:
+    except MediaError:
+        raise
+    except Exception as error:  # zipfile has many ways to say that a file is damaged
         raise UnreadableError(f"{path} cannot be read: {error}.") from error
     return MaskedVideo(name, frames, np.arange(len(frames)), masks, background)
 
@@ -286,8 +262,7 @@ def _stack(images: Iterator[NDArray[np.uint8]], count: int, path: Path) -> NDArr
     first = next(images, None)
     if first is None:
         raise UnreadableError(f"{path} holds no frames.")
-    if first.nbytes * count > _MAX_BYTES:
-        raise TooLargeError(f"{path} holds {count} images of {first.nbytes} bytes, more than {_MAX_BYTES} bytes.")
+    _files.check_bytes(f"{path} ({count} images of {first.nbytes} bytes)", first.nbytes * count)
     stack = np.empty((count, *first.shape), np.uint8)
     stack[0] = first
     for i, other in enumerate(images, start=1):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from visionnmf.datasets import local
+from visionnmf.datasets import _files, local
 from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError
 
 real = pytest.mark.skipif(local.data_folder() is None, reason="no research data (VISIONNMF_DATA, ../shared/data)")
@@ -43,7 +43,12 @@ def test_the_folder_is_the_named_one_or_none(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "read", [lambda: next(local.load_bsds()), lambda: local.load_video_with_masks("sbi_board"), local.load_yaleb]
+    "read",
+    [
+        lambda: next(local.load_bsds()),
+        lambda: local.load_video_with_masks("sbi_board"),
+        lambda: local.load_face_set("yaleb_32x32"),
+    ],
 )
 def test_without_the_data_the_message_says_what_to_set(read, tmp_path, monkeypatch):
     monkeypatch.setenv("VISIONNMF_DATA", str(tmp_path / "absent"))
@@ -54,9 +59,11 @@ def test_without_the_data_the_message_says_what_to_set(read, tmp_path, monkeypat
         read()
 
 
-def test_an_unknown_video_is_refused():
+def test_an_unknown_name_is_refused():
     with pytest.raises(ParameterError, match=r"name must be one of 'cdnet_highway', .*, got 'highway'"):
         local.load_video_with_masks("highway")
+    with pytest.raises(ParameterError, match=r"name must be one of 'cbcl_19x19', .*, got 'yaleb'"):
+        local.load_face_set("yaleb")
 
 
 def test_a_zipped_video_is_read_in_order_with_its_background(folder, rng):
@@ -141,10 +148,14 @@ def test_a_bad_zip_is_one_line(folder, monkeypatch):
     path.write_bytes(whole.replace(picture(mask), picture(mask)[:-20] + bytes(20)))  # a member with a wrong checksum
     check(UnreadableError, "cannot be read")
     write_zip(path, [frame], [mask])
-    monkeypatch.setattr(local, "_MAX_BYTES", 100)
-    check(TooLargeError, "holds 1 images of 216 bytes, more than 100")
-    monkeypatch.setattr(local, "_MAX_PIXELS", 71)
-    check(TooLargeError, "9x8 pixels, more than 71|has more than 284 bytes")
+    monkeypatch.setattr(_files, "MAX_PIXELS", 71)
+    check(TooLargeError, "9x8 pixels, more than 71")
+    monkeypatch.setattr(_files, "MAX_PIXELS", 72)
+    monkeypatch.setattr(_files, "MAX_BYTES", 100)
+    check(TooLargeError, r"input/in000000.jpg has \d+ bytes, more than 100")
+    monkeypatch.setattr(_files, "MAX_BYTES", 1000)
+    write_zip(path, [frame] * 5, [mask] * 5)
+    check(TooLargeError, r"traffic.zip \(5 images of 216 bytes\) has 1080 bytes, more than 1000")
 
 
 def test_photographs_come_by_number_with_their_segmentations(folder):
@@ -176,8 +187,35 @@ def test_real_videos(name):
     assert (video.background is not None) == (name == "sbi_hallandmonitor")
 
 
+REAL_FACES = {
+    "orl_32x32": (400, 40),
+    "orl_112x92": (400, 40),
+    "yale_32x32": (165, 15),
+    "yale_64x64": (165, 15),
+    "yaleb_32x32": (2414, 38),
+    "yaleb27_96x84": (1714, 27),
+    "umist_28x23": (575, 20),
+    "lfw20_120x120": (200, 20),
+    "cbcl_19x19": (2429, 0),
+}
+
+
 @real
-def test_real_faces():
-    faces = local.load_yaleb()
-    assert faces.images.shape == (2414, 32, 32)
-    assert len(np.unique(faces.labels)) == 38
+@pytest.mark.parametrize("name", local.FACE_SETS)
+def test_real_faces(name):
+    faces = local.load_face_set(name)
+    n_images, n_people = REAL_FACES[name]
+    assert faces.images.shape == (n_images, *map(int, name.split("_")[1].split("x")))
+    assert faces.images.dtype == np.uint8
+    assert np.unique(faces.labels).tolist() == (list(range(1, n_people + 1)) or [0])
+    assert len(faces.names) == n_people
+
+
+@real
+def test_names_of_real_faces_say_who_and_which_light():
+    assert local.load_face_set("lfw20_120x120").names[0] == "Alejandro_Toledo"
+    lights = local.load_face_set("yaleb27_96x84")
+    assert lights.names[:2] == ("12", "13")
+    people = {(label, file.split("_")[0]) for label, file in zip(lights.labels, lights.files, strict=True)}
+    assert len(people) == 27, "each label stands for one person"
+    assert len(set(lights.files)) == len(lights.files)

@@ -108,6 +108,6 @@ def test_no_registry_address_and_no_absolute_path_is_recorded():
         relative = path.relative_to(ROOT)
         ours = path.suffix in {".py", ".toml", ".md", ".yaml", ".sh"} and relative.parts[0] not in {".venv", "build"}
         if ours:
-            text = path.read_text(errors="replace")
+            text = path.read_text(errors="replace").replace("cad.zju.edu.cn/home" + "/", "")  # a page of data sets
             for word in ("files.python" + "hosted", "pypi.org/" + "simple", "/home" + "/", "/ro" + "ot/"):
                 assert word not in text, f"{relative}: {word}"

@@ -1,0 +1,314 @@
+"""Faces of people, out of a folder or a file."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf.exceptions import MediaError, ParameterError, UnreadableError, UnsupportedError
+
+from ._files import check_bytes, decode, read_npz, resize, to_grey8
+from ._mat import read_mat
+
+__all__ = ["PICTURE_SUFFIXES", "Faces", "load_faces"]
+
+PICTURE_SUFFIXES: tuple[str, ...] = (
+    ".bmp",
+    ".gif",
+    ".jpeg",
+    ".jpg",
+    ".pgm",
+    ".png",
+    ".pnm",
+    ".ppm",
+    ".tif",
+    ".tiff",
+    ".webp",
+)
+"""Endings of the files that :func:`load_faces` takes for pictures, in any case."""
+
+_MAX_SIDE = 4096
+
+
+@dataclass(frozen=True)
+class Faces:
+    """Photographs of faces, all of one size.
+
+    Attributes
+    ----------
+    images : ndarray of uint8 [shape=(n_images, height, width)]
+        Grey.
+    labels : ndarray of int [shape=(n_images,)]
+        The person, from 1 to ``len(names)``; 0 everywhere where nobody is known.
+    names : tuple of str
+        The people: ``names[label - 1]``. A set that numbers its people has their numbers here; empty where nobody is
+        known.
+    files : tuple of str
+        Where each image comes from, relative to the folder; empty where that is not known.
+    """
+
+    images: NDArray[np.uint8]
+    labels: NDArray[np.integer]
+    names: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
+
+def load_faces(
+    path: str | Path,
+    *,
+    size: tuple[int, int] | None = None,
+    image_shape: tuple[int, int] | None = None,
+    read: Callable[[Path], NDArray[Any]] | None = None,
+) -> Faces:
+    """Read faces: a folder with one sub-folder a person, a .npz file, or a .mat file in Deng Cai's format.
+
+    ==================  ==============================================================================================
+    `path`              what is read
+    ==================  ==============================================================================================
+    a folder            each sub-folder is a person, its name the person's; the files in it that end as
+                        `PICTURE_SUFFIXES` say are the images. Numbers in names are sorted as numbers. Hidden files and
+                        deeper folders are left alone. A folder that holds pictures and no sub-folder with pictures is
+                        a set of unknown people (labels 0)
+    a .npz file         ``images`` (n_images, height, width) and ``labels``, numbers or strings (n_images,); without
+                        ``labels`` the people are unknown. ``names``, where present, has one entry a person in the
+                        order of the sorted labels, or one an image (then it is `files`)
+    a .mat file         ``fea`` (n_images, height * width), each row an image **column by column**, and ``gnd``, the
+                        numbers of the people
+    ==================  ==============================================================================================
+
+    Pictures are turned upright by their Exif data and become grey. A picture that cannot be read is left out with a
+    warning that names it.
+
+    Parameters
+    ----------
+    path : str or Path
+        The folder or the file.
+    size : tuple of two ints, optional
+        Height and width that every image is scaled to, whatever its proportions. Without it all images must have one
+        size.
+    image_shape : tuple of two ints, optional
+        Height and width of the images in a .mat file. The default is a square.
+    read : callable, optional
+        Reads one picture of a folder: takes its path, returns an array (height, width) or (height, width, 3) of uint8
+        or uint16, and raises a :class:`~visionnmf.exceptions.MediaError` for a picture to leave out. For readers that
+        find and cut out the face.
+
+    Returns
+    -------
+    Faces
+        Images, people and files. Values of .npz and .mat files that are not uint8 are rounded; floats that do not
+        exceed 1 are multiplied by 255.
+
+    Raises
+    ------
+    ParameterError
+        `size` or `image_shape` is not a height and a width.
+    UnreadableError
+        Nothing is there, no image can be used, or the file is damaged.
+    UnsupportedError
+        The images differ in size and `size` is not given, or a file holds what cannot be images.
+    TooLargeError
+        There is more than the limits that protect the process allow: 1 GiB in all, 50 million pixels a picture.
+
+    Warns
+    -----
+    UserWarning
+        A picture was left out.
+
+    References
+    ----------
+    D. Cai, "Four face databases in Matlab format", http://www.cad.zju.edu.cn/home/dengcai/Data/FaceData.html
+    """
+    path = Path(path)
+    for name, shape in (("size", size), ("image_shape", image_shape)):
+        _check_shape(name, shape)
+    if path.is_dir():
+        return _read_folder(path, size, read)
+    if not path.is_file():
+        raise UnreadableError(f"{path}: no such folder or file.")
+    suffix = path.suffix.lower()
+    if suffix == ".npz":
+        return _read_faces_npz(path, size)
+    if suffix == ".mat":
+        return _read_faces_mat(path, size, image_shape)
+    raise UnreadableError(
+        f"{path} is neither a folder with one sub-folder a person, nor a .npz file, nor a .mat file; "
+        "put pictures into such a folder."
+    )
+
+
+def _check_shape(name: str, shape: object) -> None:
+    if shape is None:
+        return
+    if not (
+        isinstance(shape, tuple | list)
+        and len(shape) == 2
+        and all(isinstance(n, int | np.integer) and not isinstance(n, bool) and 1 <= n <= _MAX_SIDE for n in shape)
+    ):
+        raise ParameterError(f"{name} must be a height and a width from 1 to {_MAX_SIDE}, got {shape!r}.")
+
+
+def _read_folder(folder: Path, size: tuple[int, int] | None, read: Callable[[Path], NDArray[Any]] | None) -> Faces:
+    people = [(person.name, _pictures(person)) for person in _sorted(folder) if person.is_dir()]
+    people = [(name, pictures) for name, pictures in people if pictures]
+    entries = [(label, picture) for label, (_, pictures) in enumerate(people, 1) for picture in pictures]
+    loose = _pictures(folder)
+    if not entries:
+        entries = [(0, picture) for picture in loose]
+    elif loose:
+        warnings.warn(f"{folder}: {len(loose)} pictures beside the sub-folders left out", UserWarning, stacklevel=3)
+    if not entries:
+        raise UnreadableError(
+            f"{folder} holds no pictures; it must have one sub-folder a person with "
+            f"{', '.join(PICTURE_SUFFIXES)} files in it."
+        )
+    used: list[tuple[int, Path]] = []
+    images = _stack(_read_pictures(entries, size, read, used), len(entries), used, folder)
+    present = sorted({label for label, _ in used} - {0})
+    labels = np.array([present.index(label) + 1 if label else 0 for label, _ in used])
+    names = tuple(people[label - 1][0] for label in present)
+    return Faces(images, labels, names, tuple(picture.relative_to(folder).as_posix() for _, picture in used))
+
+
+def _sorted(folder: Path) -> list[Path]:
+    def key(path: Path) -> tuple[list[str | int], str]:
+        parts = re.split(r"([0-9]+)", path.name.casefold())  # text, number, text, ...
+        return [int(part) if i % 2 else part for i, part in enumerate(parts)], path.name
+
+    return sorted((path for path in folder.iterdir() if not path.name.startswith(".")), key=key)
+
+
+def _pictures(folder: Path) -> list[Path]:
+    return [path for path in _sorted(folder) if path.suffix.lower() in PICTURE_SUFFIXES and path.is_file()]
+
+
+def _read_pictures(
+    entries: list[tuple[int, Path]],
+    size: tuple[int, int] | None,
+    read: Callable[[Path], NDArray[Any]] | None,
+    used: list[tuple[int, Path]],
+) -> Iterator[NDArray[np.uint8]]:
+    """Yield the pictures that can be read, having noted each in `used`."""
+    for label, picture in entries:
+        try:
+            image = _read_grey(picture) if read is None else _checked(read(picture))
+        except MediaError as error:
+            warnings.warn(f"left out: {error}", UserWarning, stacklevel=5)
+            continue
+        used.append((label, picture))
+        yield resize(image, size) if size else image
+
+
+def _read_grey(picture: Path) -> NDArray[np.uint8]:
+    try:
+        check_bytes(picture, picture.stat().st_size)
+    except OSError as error:
+        raise UnreadableError(f"{picture} cannot be read: {error.strerror}.") from error
+    return decode(picture, picture, "L")
+
+
+def _checked(values: Any) -> NDArray[np.uint8]:
+    shape, dtype = np.shape(values), getattr(values, "dtype", None)
+    if dtype not in (np.uint8, np.uint16) or 0 in shape or (len(shape) != 2 and (len(shape) != 3 or shape[2] != 3)):
+        raise ParameterError(
+            f"read must return (height, width) or (height, width, 3), uint8 or uint16, not empty, got {shape}, {dtype}."
+        )
+    return to_grey8(values)
+
+
+def _stack(
+    images: Iterator[NDArray[np.uint8]], most: int, used: list[tuple[int, Path]], folder: Path
+) -> NDArray[np.uint8]:
+    """Stack images of one size; `used` ends with the picture that was read last."""
+    first = next(images, None)
+    if first is None:
+        raise UnreadableError(f"{folder}: none of its {most} pictures can be read.")
+    check_bytes(f"{folder} ({most} images of {first.shape[0]}x{first.shape[1]} pixels)", first.nbytes * most)
+    stack = np.empty((most, *first.shape), np.uint8)
+    stack[0] = first
+    count = 1
+    for image in images:
+        if image.shape != first.shape:
+            raise UnsupportedError(
+                f"{used[-1][1]} has {image.shape[0]}x{image.shape[1]} pixels (height x width), but {used[0][1]} has "
+                f"{first.shape[0]}x{first.shape[1]}; give size=(height, width) to scale all to one size."
+            )
+        stack[count] = image
+        count += 1
+    return stack[:count]
+
+
+def _read_faces_npz(path: Path, size: tuple[int, int] | None) -> Faces:
+    arrays = read_npz(path, ["images"], ["labels", "names"])
+    images = arrays["images"]
+    if images.ndim != 3 or images.size == 0:
+        raise UnsupportedError(f"{path}: images must have the shape (n_images, height, width), got {images.shape}.")
+    return _faces(path, _to_uint8(path, images), arrays.get("labels"), arrays.get("names"), size)
+
+
+def _read_faces_mat(path: Path, size: tuple[int, int] | None, image_shape: tuple[int, int] | None) -> Faces:
+    arrays = read_mat(path, ["fea", "gnd"])
+    rows = arrays["fea"]
+    if rows.ndim != 2 or rows.size == 0:
+        raise UnsupportedError(f"{path}: fea must have the shape (n_images, height * width), got {rows.shape}.")
+    side = round(rows.shape[1] ** 0.5)
+    height, width = image_shape or (side, side)
+    if height * width != rows.shape[1]:
+        raise UnsupportedError(
+            f"{path}: fea has {rows.shape[1]} columns, which are no images of {height}x{width} pixels; "
+            "give image_shape=(height, width)."
+        )
+    images = np.ascontiguousarray(_to_uint8(path, rows).reshape(-1, width, height).swapaxes(1, 2))
+    return _faces(path, images, arrays["gnd"].ravel(), None, size)
+
+
+def _to_uint8(path: Path, values: NDArray[Any]) -> NDArray[np.uint8]:
+    if values.dtype == np.uint8:
+        return values
+    if values.dtype.kind not in "iuf":
+        raise UnsupportedError(f"{path}: images must be numbers, got {values.dtype}.")
+    low, high = float(values.min()), float(values.max())
+    if not (low >= 0 and high <= 255):  # true for NaN as well
+        raise UnsupportedError(f"{path}: grey values must lie in [0, 255], got values from {low:g} to {high:g}.")
+    if values.dtype.kind == "f":
+        return np.rint(values * 255 if high <= 1 else values).astype(np.uint8)
+    return values.astype(np.uint8)
+
+
+def _faces(
+    path: Path,
+    images: NDArray[np.uint8],
+    labels: NDArray[Any] | None,
+    names: NDArray[Any] | None,
+    size: tuple[int, int] | None,
+) -> Faces:
+    """Make faces whose people are numbered from 1, whatever their labels are."""
+    if size:
+        check_bytes(f"{path}, scaled,", len(images) * size[0] * size[1])
+        images = np.stack([resize(image, size) for image in images])
+    count = len(images)
+    if labels is None:
+        return Faces(images, np.zeros(count, int))
+    if labels.dtype.kind == "f" and (labels == np.rint(labels)).all():  # MATLAB's numbers are floats
+        labels = labels.astype(np.int64)
+    if labels.shape != (count,) or labels.dtype.kind not in "iuU":
+        raise UnsupportedError(
+            f"{path}: there must be one whole number or string an image to say who it is, "
+            f"got {labels.dtype} of shape {labels.shape} for {count} images."
+        )
+    unique, positions = np.unique(labels, return_inverse=True)
+    people = tuple(map(str, unique))
+    files: tuple[str, ...] = ()
+    if names is not None and names.dtype.kind == "U":
+        if names.shape == unique.shape:
+            people = tuple(map(str, names))
+        elif names.shape == (count,):
+            files = tuple(map(str, names))
+    return Faces(images, positions.reshape(-1) + 1, people, files)
