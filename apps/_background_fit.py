@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf.engine._threads import blocks, map_blocks
+from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import NONNEGATIVE
+from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import rri
 
 __all__ = ["Learnt", "Sample", "find_codes", "learn", "to_uint8", "with_median"]
@@ -199,7 +201,7 @@ def find_codes(X: Floats, H: Floats, near: Floats, candidates: Floats) -> Floats
     votes = [np.count_nonzero(np.abs(x - shown) < near[few], axis=1) for x in X[:, few]]
     start = np.ascontiguousarray(candidates[:, np.argmax(votes, axis=1)])
     Wt = start.copy()
-    rri.half(X, Wt, H, box=NONNEGATIVE, sweeps=CODE_SWEEPS)
+    rri.half(Problem(X, Loss("manhattan")), Wt, H, sweeps=CODE_SWEEPS)
     worse = _explained(X, Wt, H, near) < _explained(X, start, H, near)
     Wt[:, worse] = start[:, worse]
     return Wt
@@ -379,7 +381,8 @@ def _improved(rows: FrameArray, weights: FrameArray, H: Floats, Wt: Floats, swee
     """Improve components (r, n_pixels, channels) of `rows` (n_pixels, channels, n) with weights (n_pixels, n)."""
     found = np.array(H, np.float32, order="C")
     n = rows.shape[2]
-    rri.weighted_half(rows.reshape(-1, n), weights, found.reshape(len(found), -1), Wt, box=NONNEGATIVE, sweeps=sweeps)
+    factor = found.reshape(len(found), -1)
+    rri.weighted_half(rows.reshape(-1, n), weights, factor, Wt, penalty=NONNEGATIVE, sweeps=sweeps)
     return found
 
 

@@ -6,7 +6,6 @@ import hashlib
 import json
 import math
 import zipfile
-import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf import _options
+from visionnmf._archive import DAMAGE, one_line, read_raw
 from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
 
 from ._files import output_file, regular_file
@@ -204,41 +204,20 @@ def load(path: str | Path, *, key: str | None = None) -> MasqueradeModel:
                 f"reads up to {VERSION}); upgrade visionnmf"
             )
         return _model(path, header, arrays, key)
-    except (
-        zipfile.BadZipFile,
-        EOFError,
-        KeyError,
-        IndexError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        OverflowError,
-        RecursionError,
-        NotImplementedError,
-        OSError,
-        zlib.error,
-    ) as error:
+    except DAMAGE as error:
         if isinstance(error, ParameterError):
             raise
-        raise UnreadableError(f"{path}: damaged, or not a masquerade model ({_one_line(error)})") from error
-
-
-def _one_line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}".replace("\n", " ")[:100]
+        raise UnreadableError(f"{path}: damaged, or not a masquerade model ({one_line(error)})") from error
 
 
 def _arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """Read the arrays without numpy's loader, which allocates what a header asks for before it looks at the file."""
+    """Read the arrays, and make sure that each is a list of its dtype."""
     found: dict[str, NDArray[Any]] = {}
     with zipfile.ZipFile(path) as archive:
         sizes = {key: archive.getinfo(f"{key}.npy").file_size for key in ARRAYS}
         _check_sizes(path, sizes)
         for key, dtype in ARRAYS.items():
-            with archive.open(f"{key}.npy") as file:
-                if np.lib.format.read_magic(file) != (1, 0):
-                    raise ValueError(f"{key} has an unknown array version")
-                shape, _, stored = np.lib.format.read_array_header_1_0(file)
-                data = file.read(sizes[key])
+            shape, _, stored, data = read_raw(archive, key)
             if stored != np.dtype(dtype) or len(shape) != 1 or shape[0] * stored.itemsize != len(data):
                 raise ValueError(f"{key} is not a list of {dtype} of the size it says")
             found[key] = np.frombuffer(data, stored)

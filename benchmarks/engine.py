@@ -1,7 +1,7 @@
-"""The engine's figures: exact recovery, the RRI sweep against a sort, the solvers against each other.
+"""The engine's figures: exact recovery, and the RRI sweep against a sort.
 
 ``python benchmarks/engine.py`` runs everything (about two minutes), ``python benchmarks/engine.py recovery`` one part:
-recovery, sort or solvers.
+recovery or sort.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf import NMF
 from visionnmf._jit import REASSOCIATE
-from visionnmf.datasets import CorruptedLowRank, make_corrupted_low_rank, make_surveillance
+from visionnmf.datasets import make_corrupted_low_rank
 from visionnmf.engine import _kernels
 
 RECOVERY_SEEDS = 5
@@ -28,28 +28,36 @@ def recovery() -> None:
     print("\n## Recovery: 1024 x 476, true rank 20 (gamma(0.5) factors), default settings, float32\n")
     print("| corruption | error, median (max) of 5 seeds | seconds, median (max) | loss / truth's | least squares |")
     print("| --- | --- | --- | --- | --- |")
-    for corruption in ("none", "salt_and_pepper", "laplace", "gaussian", "occlusion", "poisson"):
+    cases = [(name, None, 0.0) for name in ("none", "salt_and_pepper", "laplace", "gaussian", "occlusion", "poisson")]
+    cases += [("salt_and_pepper", 0.4, 0.0), ("none", None, 0.3), ("salt_and_pepper", 0.4, 0.3)]
+    for corruption, amount, missing in cases:
         errors, seconds, ratios, squares = [], [], [], []
         for seed in range(RECOVERY_SEEDS):
-            data = make_corrupted_low_rank(corruption=corruption, random_state=seed)
-            model = NMF(20, random_state=seed)
-            _, median, _ = timed(lambda model=model, data=data: model.fit(data.X), repeats=1 if seed else 2)
-            errors.append(_error(model, data))
+            data = make_corrupted_low_rank(corruption=corruption, amount=amount, random_state=seed)
+            X = data.X.copy()
+            X[np.random.default_rng(seed).random(X.shape) < missing] = np.nan
+            model = NMF(20, missing_values=np.nan, random_state=seed)
+            _, median, _ = timed(lambda model=model, X=X: model.fit(X), repeats=1 if seed else 2)
+            errors.append(_error(model, X, data.clean))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                squares.append(_error(NMF(20, loss="frobenius", random_state=seed).fit(data.X), data))
+                peer = NMF(20, loss="frobenius", missing_values=np.nan, random_state=seed).fit(X)
+            squares.append(_error(peer, X, data.clean))
             seconds.append(median)
-            truth = np.abs(data.X.astype(float) - data.clean).sum()
+            truth = np.nansum(np.abs(X.astype(float) - data.clean))
             ratios.append(model.reconstruction_err_ / truth if truth else float("nan"))
+        name = (
+            f"{corruption}{'' if amount is None else f' {amount:.0%}'}{f', {missing:.0%} missing' if missing else ''}"
+        )
         print(
-            f"| {corruption} | {np.median(errors):.5f} ({max(errors):.5f}) | {np.median(seconds):.2f} "
+            f"| {name} | {np.median(errors):.5f} ({max(errors):.5f}) | {np.median(seconds):.2f} "
             f"({max(seconds):.2f}) | {np.median(ratios):.4f} | {np.median(squares):.4f} |"
         )
 
 
-def _error(model: NMF, data: CorruptedLowRank) -> float:
-    found = model.inverse_transform(model.transform(data.X))
-    return float(np.linalg.norm(found - data.clean) / np.linalg.norm(data.clean))
+def _error(model: NMF, X: np.ndarray, clean: np.ndarray) -> float:
+    found = model.inverse_transform(model.transform(X))
+    return float(np.linalg.norm(found - clean) / np.linalg.norm(clean))
 
 
 def _sort_step(steps, weights, count, slope, curvature, rounding):  # type: ignore[no-untyped-def]
@@ -90,21 +98,21 @@ def sort() -> None:
         F, A = F.astype(dtype), A.astype(dtype)
         Xt = np.ascontiguousarray(X.T)
         box = dtype(0), dtype(np.inf)
-        eps, losses = _kernels.sum_rounding(dtype), np.empty(1024)
+        eps, losses, zeros = _kernels.sum_rounding(dtype), np.empty(1024), np.zeros(50, dtype)
         done = 0
         for sweeps in (0, 1, 5, 20):
             for _ in range(sweeps - done):
-                _kernels.rri_rows(X, F, A, *box, 0.0, 0.0, 1, eps, 0, 1024, losses)
-                _kernels.rri_rows(Xt, A, F, *box, 0.0, 0.0, 1, eps, 0, 476, losses)
+                _kernels.rri_rows(X, None, F, A, *box, zeros, zeros, 0.0, None, 1, eps, 0, 1024, losses)
+                _kernels.rri_rows(Xt, None, A, F, *box, zeros, zeros, 0.0, None, 1, eps, 0, 476, losses)
             done = sweeps
             figures, objectives = [], []
             for kernel in (_kernels.rri_rows, sorting):
                 after = F.copy()
-                kernel(X, after, A, *box, 0.0, 0.0, 1, eps, 0, 1024, losses)
+                kernel(X, None, after, A, *box, zeros, zeros, 0.0, None, 1, eps, 0, 1024, losses)
                 objectives.append(np.abs(X - after.T @ A).sum())
 
-                def sweep(kernel=kernel, F=F, A=A, X=X, box=box, eps=eps, losses=losses) -> None:  # type: ignore[no-untyped-def]
-                    kernel(X, F.copy(), A, *box, 0.0, 0.0, 1, eps, 0, 1024, losses)
+                def sweep(kernel=kernel, F=F, A=A, X=X, box=box, eps=eps, losses=losses, zeros=zeros) -> None:  # type: ignore[no-untyped-def]
+                    kernel(X, None, F.copy(), A, *box, zeros, zeros, 0.0, None, 1, eps, 0, 1024, losses)
 
                 figures.append([1e3 * value for value in timed(sweep)])
             (low, ours, high), (low_s, peer, high_s) = figures
@@ -115,29 +123,8 @@ def sort() -> None:
             )
 
 
-def solvers() -> None:
-    """Show what "auto" is chosen by: loss reached and seconds, ADMM against RRI from the same random start."""
-    print('\n## Why "auto" chooses as it does: Manhattan loss reached (relative) and seconds, same start\n')
-    print("| data | rank | admm | rri |")
-    print("| --- | --- | --- | --- |")
-    clip = make_surveillance(n_frames=60, height=60, width=80, random_state=0).frames
-    video = clip.reshape(60, -1).astype(np.float32) / 255
-    matrix = make_corrupted_low_rank(random_state=0).X
-    for name, X in (("video 60 x 14400", video), ("salt and pepper 1024 x 476", matrix)):
-        for rank in (1, 2, 3, 5, 20):
-            cells = []
-            for solver in ("admm", "rri"):
-                model = NMF(rank, solver=solver, random_state=0)
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", ConvergenceWarning)
-                    model.fit(X[:4])
-                    _, seconds, _ = timed(lambda model=model, X=X: model.fit(X), repeats=1)
-                cells.append(f"{model.reconstruction_err_ / X.sum():.5f}, {seconds:.2f} s, {model.n_iter_} iterations")
-            print(f"| {name} | {rank} | {' | '.join(cells)} |")
-
-
 if __name__ == "__main__":
     print(machine())
-    parts = {"recovery": recovery, "sort": sort, "solvers": solvers}
+    parts = {"recovery": recovery, "sort": sort}
     for part in sys.argv[1:] or parts:
         parts[part]()

@@ -76,10 +76,11 @@ def hals(F, G, B, low, high, ridge, sweeps):
 
 def admm_pass(X, P, U, bound, decay):
     V, new = np.empty_like(X), np.empty_like(X)
+    bound = np.broadcast_to(bound, X.shape)
     for j in range(X.shape[0]):
         for i in range(X.shape[1]):
             u = U[j, i] * decay
-            new[j, i] = min(max(X[j, i] - P[j, i] + u, -bound), bound)
+            new[j, i] = min(max(X[j, i] - P[j, i] + u, -bound[j, i]), bound[j, i])
             V[j, i] = P[j, i] + 2 * new[j, i] - u
     return V, new
 
@@ -101,8 +102,23 @@ def kullback_leibler(X, P):
     return total
 
 
+def huber(X, P, delta):
+    e = np.abs(X - P)
+    return np.where(e <= delta, e**2 / 2, delta * (e - delta / 2)).sum()
+
+
+def beta_divergence(X, P, beta):
+    return ((X**beta + (beta - 1) * P**beta - beta * X * P ** (beta - 1)) / (beta * (beta - 1))).sum()
+
+
+# value(X, P, parameter)
 LOSSES = {
-    "manhattan": lambda X, P: np.abs(X - P).sum(),
-    "frobenius": lambda X, P: ((X - P) ** 2).sum() / 2,
-    "kullback-leibler": kullback_leibler,
+    "manhattan": lambda X, P, _: np.abs(X - P).sum(),
+    "frobenius": lambda X, P, _: ((X - P) ** 2).sum() / 2,
+    "kullback-leibler": lambda X, P, _: kullback_leibler(X, P),
+    "itakura-saito": lambda X, P, _: (X / P - np.log(X / P) - 1).sum(),
+    "beta": beta_divergence,
+    "elastic-net": lambda X, P, alpha: (np.abs(X - P) + alpha / 2 * (X - P) ** 2).sum(),
+    "l21": lambda X, P, _: np.sqrt(((X - P) ** 2).sum(axis=1)).sum(),
+    "huber": huber,
 }

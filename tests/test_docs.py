@@ -18,13 +18,18 @@ GUIDES = {"segment": "segmentation.md"}
 PUBLIC_MODULES = [
     "visionnmf",
     "visionnmf.apps.background",
+    "visionnmf.apps.faces",
     "visionnmf.apps.masquerade",
     "visionnmf.apps.media",
     "visionnmf.apps.segmentation",
     "visionnmf.datasets",
     "visionnmf.engine.alternate",
+    "visionnmf.engine.codes",
     "visionnmf.engine.losses",
+    "visionnmf.engine.optimality",
     "visionnmf.engine.penalties",
+    "visionnmf.engine.problem",
+    "visionnmf.engine.projections",
     "visionnmf.engine.solvers",
     "visionnmf.engine.starts",
     "visionnmf.engine.symmetric",
@@ -69,7 +74,17 @@ def test_docstring(name):
     assert not errors
 
 
-@pytest.mark.parametrize("name", [*PUBLIC_MODULES, "visionnmf.models.nmf", "visionnmf.models.symmetric"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *PUBLIC_MODULES,
+        "visionnmf.models.nmf",
+        "visionnmf.models.penalty",
+        "visionnmf.models.projective",
+        "visionnmf.models.rank",
+        "visionnmf.models.symmetric",
+    ],
+)
 def test_examples_run(name):
     result = doctest.testmod(importlib.import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE)
     assert result.failed == 0

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-HEAVY = {"numpy", "scipy", "sklearn", "skimage", "cv2", "numba", "av", "PIL", "tifffile", "rich"}
+HEAVY = {"numpy", "scipy", "sklearn", "skimage", "cv2", "numba", "av", "PIL", "tifffile", "rich", "matplotlib"}
 
 
 def loaded_by(code: str) -> set[str]:
@@ -19,11 +19,14 @@ def test_importing_loads_no_heavy_library(module):
     assert loaded_by(f"import {module}") == set()
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["segment", "--help"], ["background", "--help"], ["--version"]])
+@pytest.mark.parametrize(
+    "arguments",
+    ["--help", "--version", "segment --help", "background --help", "masquerade --help", "faces train --help"],
+)
 def test_help_loads_no_heavy_library(arguments):
     code = (
         "import visionnmf.apps.cli as cli\n"
-        f"sys.argv = ['visionnmf', *{arguments!r}]\n"
+        f"sys.argv = ['visionnmf', *{arguments.split()!r}]\n"
         "try:\n    cli.main()\nexcept SystemExit as stop:\n    assert not stop.code, stop.code"
     )
     assert loaded_by(code) == set()

@@ -12,10 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from visionnmf.engine import _kernels, _kl_kernels
+from visionnmf.engine import _admm_kernels, _kernels, _ogm_kernels
 from visionnmf.engine._threads import map_blocks
+from visionnmf.engine.losses import Loss, loss_value
 from visionnmf.engine.penalties import NONNEGATIVE
-from visionnmf.engine.solvers import rri
+from visionnmf.engine.problem import Problem
+from visionnmf.engine.solvers import admm, rri
 
 DTYPES = [np.float64, np.float32]
 
@@ -112,32 +114,67 @@ def test_selection_agrees_with_a_sort(kind, curvature, rng):
             assert got == pytest.approx(expected, rel=1e-12)
 
 
+def rri_rows(X, F, A, *, M=None, box=(0.0, np.inf), l1=0.0, l2=0.0, alpha=0.0, graph=None, sweeps=1, stop=None):
+    dtype = A.dtype.type
+    losses = np.full(len(X), -1.0)
+    weights = [np.full(len(A), value, dtype) for value in (l1, l2)]
+    box = [dtype(limit) for limit in box]
+    stop = len(X) if stop is None else stop
+    eps = _kernels.sum_rounding(dtype)
+    _kernels.rri_rows(X, M, F, A, *box, *weights, alpha, graph, sweeps, eps, 0, stop, losses)
+    return losses
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("box", [(0.0, np.inf), (0.0, 0.5)])
 @pytest.mark.parametrize(("m", "n", "r"), [(4, 9, 3), (1, 5, 2), (6, 1, 1), (3, 4, 6)])
-def test_rri_rows(dtype, box, m, n, r, rng):
+def test_rri_rows(dtype, weighted, box, m, n, r, rng):
     X, F, A = (rng.random(shape).astype(dtype) for shape in ((m, n), (r, m), (r, n)))
+    M = rng.integers(0, 3, (m, n)).astype(dtype) if weighted else None
     F = np.minimum(F, dtype(box[1]))
     A[0] = 0  # a dead component
     before = F.copy()
-    losses = np.full(m, -1.0)
-    _kernels.rri_rows(
-        X, F, A, dtype(box[0]), dtype(box[1]), 0.0, 0.0, 1, _kernels.sum_rounding(dtype), 0, m - 1, losses
-    )
+    losses = rri_rows(X, F, A, M=M, box=box, stop=m - 1)
     for j in range(m - 1):
-        expected = naive.rri_row(X[j].astype(float), before[:, j].astype(float), A.astype(float), *box)
-        got, want = np.abs(X[j] - F[:, j] @ A).sum(), np.abs(X[j] - expected @ A).sum()
+        c = np.ones(n) if M is None else M[j].astype(float)
+        expected = naive.rri_row(X[j].astype(float), before[:, j].astype(float), A.astype(float), *box, c=c)
+        got, want = (c * np.abs(X[j] - F[:, j] @ A)).sum(), (c * np.abs(X[j] - expected @ A)).sum()
         assert got == pytest.approx(want, rel=1e-12 if dtype is np.float64 else 1e-4, abs=1e-6)
-        assert losses[j] == pytest.approx(np.abs(X[j] - before[:, j] @ A).sum(), rel=1e-5)
+        assert losses[j] == pytest.approx((c * np.abs(X[j] - before[:, j] @ A)).sum(), rel=1e-5, abs=1e-6)
     assert losses[m - 1] == -1 and (F[:, m - 1] == before[:, m - 1]).all()  # outside the range
 
 
-def test_rri_rows_with_penalties(rng):
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("alpha", [0.0, 0.8])
+def test_rri_rows_with_penalties(weighted, alpha, rng):
     X, F, A = rng.random((1, 7)), rng.random((1, 1)), rng.random((1, 7))
-    losses = np.empty(1)
-    _kernels.rri_rows(X, F, A, 0.0, np.inf, 0.3, 0.5, 1, _kernels.sum_rounding(np.float64), 0, 1, losses)
-    best, _, _ = naive.minimise_1d(A[0], X[0], np.ones(7), 0.3, 0.25)
-    assert naive.objective_1d(F[0, 0], A[0], X[0], np.ones(7), 0.3, 0.25) == pytest.approx(best)
+    M = rng.random((1, 7)) if weighted else None
+    c = np.ones(7) if M is None else M[0]
+    start = F[0, 0]
+
+    def value(x):
+        net = alpha / 2 * sum(c[i] * (X[0, i] - x * A[0, i]) ** 2 for i in range(7))
+        return naive.objective_1d(x, A[0], X[0], c, 0.3, 0.25) + net
+
+    losses = rri_rows(X, F, A, M=M, l1=0.3, l2=0.5, alpha=alpha)
+    assert losses[0] == pytest.approx(value(start) - 0.3 * start - 0.25 * start**2)
+    grid = np.linspace(0, 3, 3001)
+    assert value(F[0, 0]) <= min(value(x) for x in grid) + 1e-12
+
+
+def test_rri_rows_with_a_graph(rng):
+    X, F, A = rng.random((3, 5)), rng.random((1, 3)), rng.random((1, 5))
+    S = np.array([[0, 2.0, 0], [2, 0, 0.5], [0, 0.5, 0]])
+    graph = (np.array([0, 1, 3, 4]), np.array([1, 0, 2, 1]), np.array([2, 2, 0.5, 0.5]), S.sum(axis=1))
+    expected = F[0].copy()
+    for j in range(3):  # each row sees the new codes of the rows before
+        b, d = S[j].sum() / 2, S[j] @ expected / S[j].sum()
+        _, lowest, highest = naive.minimise_1d(A[0], X[j], np.ones(5), 0, b, d)
+        assert lowest == highest
+        expected[j] = lowest
+    rri_rows(X, F, A, graph=graph)
+    np.testing.assert_allclose(F[0], expected, rtol=1e-9)
 
 
 def test_weighted_rows_share_weights_in_groups(rng):
@@ -159,8 +196,8 @@ def test_weighted_rows_share_weights_in_groups(rng):
 def test_weighted_half_without_weights_is_half(rng):
     X, A, F = rng.random((6, 9)), rng.random((3, 9)), rng.random((3, 6))
     plain, weighted = F.copy(), F.copy()
-    rri.half(X, plain, A, box=NONNEGATIVE, sweeps=4)
-    rri.weighted_half(X, np.full((2, 9), 7), weighted, A, box=NONNEGATIVE, sweeps=4)
+    rri.half(Problem(X, Loss("manhattan")), plain, A, sweeps=4)
+    rri.weighted_half(X, np.full((2, 9), 7), weighted, A, penalty=NONNEGATIVE, sweeps=4)
     np.testing.assert_allclose(plain, weighted, rtol=1e-10)
 
 
@@ -183,93 +220,137 @@ def test_symmetric_sweep_and_objective(dtype, n, r, rng):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("columns", [3, _kernels.TILE + 5])
-def test_hals_columns(dtype, columns, rng):
-    A, V = rng.random((3, 8)), rng.random((8, columns))
+@pytest.mark.parametrize("columns", [3, _admm_kernels.TILE + 5])
+@pytest.mark.parametrize("r", [3, 5])
+def test_hals_columns(dtype, columns, r, rng):
+    A, V = rng.random((r, 8)), rng.random((8, columns))
     A[1] = 0
-    F = rng.random((3, columns)).astype(dtype)
+    F = rng.random((r, columns)).astype(dtype)
     G, B = (A @ A.T).astype(dtype), (A @ V).astype(dtype)
-    for box, ridge in (((0.0, np.inf), 0.0), ((0.1, 0.4), 0.5)):
-        expected = naive.hals(F[:, 1:], G, B[:, 1:], *box, ridge, 2)
+    for box, l1, l2 in (((0.0, np.inf), 0.0, 0.0), ((0.1, 0.4), 0.2, 0.5)):
+        lean, ridge = l1 * np.arange(r), l2 * np.arange(r)
+        limits = dtype(box[0]), dtype(box[1]), lean.astype(dtype), ridge.astype(dtype)
+        expected = naive.hals(F[:, 1:], G + np.diag(ridge), B[:, 1:] - lean[:, None], *box, 0.0, 2)
         got = F.copy()
-        _kernels.hals_columns(got, G, B, 0, dtype(box[0]), dtype(box[1]), dtype(ridge), 2, 1, columns)
-        np.testing.assert_allclose(got[:, 1:], expected, rtol=2e-4 if dtype is np.float32 else 1e-10, atol=1e-6)
+        change = _admm_kernels.hals_columns(got, G, B, 0, *limits, 2, 1, columns)
+        np.testing.assert_allclose(got[:, 1:], expected, rtol=1e-3 if dtype is np.float32 else 1e-10, atol=1e-6)
         assert (got[:, 0] == F[:, 0]).all()
+        once = F.copy()
+        _admm_kernels.hals_columns(once, G, B, 0, *limits, 1, 1, columns)
+        assert change == pytest.approx(np.abs(got - once)[:, 1:].max(), abs=1e-6)
         shifted = F.copy()
         B_part = np.ascontiguousarray(B[:, 1:])
-        _kernels.hals_columns(shifted, G, B_part, 1, dtype(box[0]), dtype(box[1]), dtype(ridge), 2, 1, columns)
+        _admm_kernels.hals_columns(shifted, G, B_part, 1, *limits, 2, 1, columns)
         assert (shifted == got).all()
 
 
+def prox(name, a, m, bound, parameter, x):
+    """``argmin_s m loss(s) + (s - a)^2 / (2 bound)`` of one entry, by golden sections."""
+    if m == 0:
+        return a
+
+    def value(s):
+        if name == "kullback-leibler":
+            q = x - s
+            loss = np.inf if q < 0 else q - x + (x * np.log(x / max(q, 1e-300)) if x > 0 else 0.0)
+        else:
+            loss = {
+                "manhattan": abs(s),
+                "elastic-net": abs(s) + parameter / 2 * s * s,
+                "huber": s * s / 2 if abs(s) <= parameter else parameter * (abs(s) - parameter / 2),
+            }[name]
+        return m * loss + (s - a) ** 2 / (2 * bound)
+
+    low, high = -20.0, x if name == "kullback-leibler" else 20.0
+    for _ in range(150):
+        left, right = low + 0.382 * (high - low), high - 0.382 * (high - low)
+        if value(left) < value(right):
+            high = right
+        else:
+            low = left
+    return (low + high) / 2
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_admm_pass(dtype, rng):
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", ["manhattan", "elastic-net", "huber", "kullback-leibler"])
+def test_admm_pass_is_the_prox_of_the_loss(name, weighted, dtype, rng):
     X, P, U = (rng.random((4, 6)).astype(dtype) for _ in range(3))
-    V, new = naive.admm_pass(X, P, U, 0.3, 0.9)
+    U -= dtype(0.5)
+    X[1, 2] = 0
+    M = rng.integers(0, 3, (4, 6)).astype(dtype) if weighted else None
+    if weighted:
+        X[M == 0], U[M == 0] = 0, 0
+    bounds, decay, parameter = np.array([9, 0.3, 0.2, 9], dtype), 0.9, 0.4
     losses, residuals = np.zeros(4), np.zeros(4)
-    block, dual = P[1:3].copy(), U.copy()
-    _kernels.admm_manhattan_pass(X, block, dual, np.full(4, 0.3, dtype), dtype(0.9), 1, 3, losses, residuals)
-    np.testing.assert_allclose(block, V[1:3], rtol=1e-5)
-    np.testing.assert_allclose(dual[1:3], new[1:3], rtol=1e-5)
-    np.testing.assert_allclose(losses[1:3], np.abs(X - P).sum(1)[1:3], rtol=1e-5)
-    np.testing.assert_allclose(residuals[1:3], np.abs(new - U * 0.9).sum(1)[1:3], rtol=1e-5)
-    assert (dual[0] == U[0]).all() and losses[0] == 0
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("size", [2, 5, 100])
-def test_admm_rows_are_products_pass_and_sweeps(dtype, size, rng):
-    X, Wt, H, U = (rng.random(shape).astype(dtype) for shape in ((9, 6), (2, 9), (2, 6), (9, 6)))
-    before, dual = Wt.copy(), U.copy()
-    right, losses, residuals = np.empty((2, 6), dtype), np.zeros(9), np.zeros(9)
-    box = dtype(0), dtype(np.inf)
-    _kernels.admm_manhattan_rows(
-        X, Wt, H, dual, H @ H.T, np.full(9, 0.3, dtype), dtype(0.9), *box, 2, size, 1, 8, right, losses, residuals
+    V, dual = P[1:3].copy(), U.copy()
+    _admm_kernels.admm_pass(
+        X, V, dual, M, admm.LOSSES[name], dtype(parameter), bounds, dtype(decay), 1, 3, losses, residuals
     )
-    V, new = naive.admm_pass(X, before.T @ H, U, 0.3, 0.9)
-    codes = naive.hals(before, H @ H.T, H @ V.T, 0, np.inf, 0, 2)
-    np.testing.assert_allclose(dual[1:8], new[1:8], rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(Wt[:, 1:8], codes[:, 1:8], rtol=1e-3, atol=1e-5)
-    np.testing.assert_allclose(right, Wt[:, 1:8] @ V[1:8], rtol=1e-4)
-    np.testing.assert_allclose(losses[1:8], np.abs(X - before.T @ H).sum(1)[1:8], rtol=1e-4)
-    for j in (0, 8):
-        assert (dual[j] == U[j]).all() and (Wt[:, j] == before[:, j]).all() and losses[j] == 0
+    weights = np.ones_like(X) if M is None else M
+    for j in (1, 2):
+        for i in range(6):
+            old, x, p = float(U[j, i]) * decay, float(X[j, i]), float(P[j, i])
+            a = x - p + old
+            s = prox(name, a, float(weights[j, i]), float(bounds[j]), parameter, x)
+            assert dual[j, i] == pytest.approx(a - s, abs=2e-6)
+            assert V[j - 1, i] == pytest.approx(x - s + (a - s), abs=4e-6)
+        np.testing.assert_allclose(residuals[j], np.abs(dual[j] - U[j] * decay).sum(), rtol=1e-4)
+    if name != "kullback-leibler":
+        want = loss_value(X, np.eye(4, dtype=dtype), P, Loss(name, parameter), weights=M)
+        rows = [
+            Problem(X[j : j + 1], Loss(name, parameter), weights=None if M is None else M[j : j + 1]) for j in (1, 2)
+        ]
+        each = [row.loss_value(np.ones((1, 1), dtype), P[j : j + 1]) for row, j in zip(rows, (1, 2), strict=True)]
+        np.testing.assert_allclose(losses[1:3], each, rtol=1e-4)
+        assert sum(each) < want
+    assert (dual[[0, 3]] == U[[0, 3]]).all() and losses[0] == 0
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_losses(dtype, rng):
-    X, P = rng.random((3, 5)).astype(dtype), rng.random((1, 5)).astype(dtype)
-    out = np.zeros(3)
-    _kernels.manhattan_rows(X, P, 1, 2, out)
-    assert out[1] == pytest.approx(np.abs(X[1] - P[0]).sum(), rel=1e-5) and out[0] == out[2] == 0
-    _kernels.frobenius_rows(X, P, 1, 2, out)
-    assert out[1] == pytest.approx(((X[1] - P[0]) ** 2).sum() / 2, rel=1e-5)
-    _kl_kernels.kullback_leibler_rows(X, P, 1, 2, out)
-    assert out[1] == pytest.approx(naive.kullback_leibler(X[1], P[0]), rel=1e-4)
+@pytest.mark.parametrize("weights", [None, "sample", "entry"])
+@pytest.mark.parametrize("bound", [0.1, 50.0])
+def test_admm_pass_shrinks_rows_for_l21(weights, bound, dtype, rng):
+    X, P, U = (rng.random((2, 6)).astype(dtype) for _ in range(3))
+    M = None if weights is None else np.full((2, 6), 2, dtype)
+    if weights == "entry":
+        M[:] = rng.integers(0, 3, (2, 6))
+        U[M == 0] = 0
+    losses, residuals, dual, V = np.zeros(2), np.zeros(2), U.copy(), P.copy()
+    code, none = admm.LOSSES["l21"], dtype(0)
+    _admm_kernels.admm_pass(X, V, dual, M, code, none, np.full(2, bound, dtype), dtype(1), 0, 2, losses, residuals)
+    m = np.ones((2, 6)) if M is None else M.astype(float)
+    a = X.astype(float) - P + U
+    S = a - dual
+    np.testing.assert_allclose(losses, np.sqrt((m * (X - P) ** 2).sum(axis=1)), rtol=1e-5)
+    for j in range(2):
+        norm = np.sqrt((m[j] * S[j] ** 2).sum())
+        if norm > 1e-6:  # stationary: the gradient of a convex function
+            np.testing.assert_allclose(m[j] * S[j] / norm + (S[j] - a[j]) / bound, 0, atol=1e-4)
+        else:  # the subgradient is in the unit ball of the dual norm
+            seen = m[j] > 0
+            assert ((a[j] / bound)[seen] ** 2 / m[j][seen]).sum() <= 1 + 1e-4
+            assert bound == 50.0
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_kullback_leibler_rows(dtype, rng):
-    X = rng.poisson(3, (4, 9)).astype(dtype)
-    A, F = rng.random((2, 9)).astype(dtype), rng.random((2, 4)).astype(dtype) + dtype(0.5)
-    X[2] = 0
-    before, losses, sums = F.copy(), np.full(4, -1.0), A.sum(axis=1)
-    limits = dtype(0), dtype(np.inf)
-    _kl_kernels.kl_rows(X, F, A, sums, *limits, 1, dtype(0), 1e-7, 0, 3, losses)
-    for j in range(3):
-        assert losses[j] == pytest.approx(naive.kullback_leibler(X[j], before[:, j] @ A), rel=1e-4)
-        assert naive.kullback_leibler(X[j], F[:, j] @ A + 1e-9) < losses[j]
-    assert (F[:, 2] == 0).all() and losses[3] == -1 and (F[:, 3] == before[:, 3]).all()
-    _kl_kernels.kl_rows(X, F, A, sums, *limits, 400, dtype(0), 1e-7, 0, 3, losses)
-    for j in range(2):  # stationary: a KKT point of a convex problem
-        gradient = sums - A @ (X[j] / (F[:, j] @ A))
-        assert (gradient > -1e-4).all() and np.abs(gradient * F[:, j]).max() < 1e-3
-
-
-def test_one_component_takes_one_step_when_the_quotient_is_constant():
-    A = np.array([[1.0, 2.0, 3.0]])
-    F, losses = np.array([[0.1]]), np.empty(1)
-    _kl_kernels.kl_rows(4 * A, F, A, A.sum(axis=1), 0.0, np.inf, 1, 0.0, 1e-7, 0, 1, losses)
-    assert F[0, 0] == pytest.approx(4, rel=1e-5)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("alpha", [0.0, 0.7])
+def test_ogm_pass_is_the_gradient_of_the_smoothed_loss(alpha, weighted, dtype, rng):
+    X, P = rng.random((3, 8)).astype(dtype), rng.random((3, 8)).astype(dtype)
+    M = rng.random((3, 8)).astype(dtype) if weighted else None
+    widths = (0.5 * rng.random(8)).astype(dtype)
+    widths[2] = 0
+    losses, inner, slope = np.zeros(3), np.zeros(3), P[1:2].copy()
+    _ogm_kernels.ogm_pass(X, slope, M, widths, dtype(alpha), 1, 2, losses, inner)
+    for i in range(8):
+        m, e = 1.0 if M is None else float(M[1, i]), float(P[1, i]) - float(X[1, i])
+        u = 0.0 if widths[i] == 0 else m * min(max(e / float(widths[i]), -1), 1)
+        assert slope[0, i] == pytest.approx(u + alpha * m * e, abs=1e-5)
+        inner[1] -= X[1, i] * u
+        losses[1] -= m * (abs(e) + alpha / 2 * e * e)
+    assert losses[1] == pytest.approx(0, abs=1e-5) and inner[1] == pytest.approx(0, abs=1e-5)
+    assert losses[0] == losses[2] == 0
 
 
 def test_blocks_within_blocks_do_not_wait_for_each_other(monkeypatch):
@@ -314,6 +395,10 @@ def test_concurrent_callers_leave_the_blas_as_it_was():
 
 def test_long_sums_keep_single_precision_exact():
     X = np.full((1, 1_000_000), 0.1, np.float32)
-    out, exact = np.empty(1), 1_000_000 * float(np.float32(0.1))
-    _kernels.manhattan_rows(X, np.zeros_like(X), 0, 1, out)
-    assert out[0] == pytest.approx(exact, rel=1e-4)
+    exact = 1_000_000 * float(np.float32(0.1))
+    losses, residuals, one = np.empty(1), np.empty(1), np.ones(1, np.float32)
+    code = _admm_kernels.MANHATTAN
+    _admm_kernels.admm_pass(
+        X, np.zeros_like(X), np.zeros_like(X), None, code, one[0], one, one[0], 0, 1, losses, residuals
+    )
+    assert losses[0] == pytest.approx(exact, rel=1e-4)

@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from visionnmf import SymmetricNMF
+from visionnmf.engine import symmetric
 from visionnmf.engine.starts import spread_symmetric
 from visionnmf.exceptions import ParameterError
 
@@ -141,7 +144,7 @@ def test_threads_do_not_change_the_result(rng, monkeypatch):
             "init must be 'k-means.*', 'random' or a non-negative array",
         ),
         (np.ones((3, 3)), {"n_init": 0}, None, "n_init must be a whole number >= 1; got 0"),
-        (np.ones((3, 3)), {"loss": "frobenius"}, None, "loss must be one of"),
+        (np.ones((3, 3)), {"loss": "huber"}, None, "loss must be one of .*'manhattan', 'frobenius'.*; got 'huber'"),
         (np.ones((3, 3)), {}, np.ones(2), "sample_weight must hold 3 finite numbers >= 0"),
         (np.ones((3, 3)), {}, np.zeros(3), "sample_weight must not be zero for all"),
     ],
@@ -153,6 +156,110 @@ def test_input_that_is_not_allowed(matrix, parameters, weights, sentence):
 
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_tiny_and_zero(n):
-    for A in (np.zeros((n, n)), np.ones((n, n))):
-        codes = SymmetricNMF(4, random_state=0).fit_transform(A)
-        assert codes.shape == (n, 4) and np.isfinite(codes).all()
+    for loss in ("manhattan", "frobenius"):
+        for A in (np.zeros((n, n)), np.ones((n, n)), np.full((n, n), 1e-30), np.full((n, n), 1e-30, np.float32)):
+            codes = SymmetricNMF(4, loss=loss, random_state=0).fit_transform(A)
+            assert codes.shape == (n, 4) and np.isfinite(codes).all()
+
+
+# --- the Frobenius loss -----------------------------------------------------------------------------------------------
+
+
+def naive_frobenius(A, H, c):
+    weights = np.outer(c, c) * (1 - np.eye(len(A)))
+    return (weights * (A - H.T @ H) ** 2).sum() / 2
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_frobenius_never_rises_and_ends_at_a_stationary_point(weighted, rng):
+    A, truth = affinity(rng, wrong=0.05)
+    c = rng.random(len(A)) + 0.5 if weighted else np.ones(len(A))
+    model = SymmetricNMF(3, loss="frobenius", n_init=3, tol=1e-12, max_iter=2000, random_state=0)
+    model.fit(A, sample_weight=c)
+    history = model.objective_history_
+    assert (np.diff(history) <= 1e-9 * history[0]).all() and history[-1] < history[0]
+    assert model.reconstruction_err_ == pytest.approx(naive_frobenius(A, model.components_, c))
+    assert model.optimality_ < 1e-4
+    assert agree(model.components_.argmax(axis=0), truth) == 1
+    shape = model.components_.shape
+    D = np.outer(c, c) * (1 - np.eye(len(A)))
+
+    def value(h):
+        E = h.reshape(shape).T @ h.reshape(shape) - A
+        return (D * E**2).sum() / 2, (2 * h.reshape(shape) @ (D * E)).ravel()
+
+    found = minimize(
+        value, model.components_.ravel(), jac=True, method="L-BFGS-B", bounds=[(0, None)] * shape[0] * shape[1]
+    )
+    assert found.fun > (1 - 1e-6) * model.reconstruction_err_
+
+
+def test_an_exact_factorisation_is_found(rng):
+    H = rng.gamma(0.5, size=(4, 60))
+    model = SymmetricNMF(4, loss="frobenius", tol=0, max_iter=500, random_state=0).fit(H.T @ H)
+    assert model.reconstruction_err_ < 1e-6 * ((H.T @ H) ** 2).sum()
+
+
+def test_starts_that_are_far_too_large_are_scaled(rng):
+    W = rng.gamma(0.3, size=(6, 90))
+    A = W.T @ W + 0.02 * rng.random((90, 90))
+    A = A + A.T
+    c = rng.random(90) + 0.5
+    start = spread_symmetric(A, c, 6, rng)
+    scaled = start.copy()
+    symmetric.scale_to_fit(A, scaled, c)
+    factor = scaled.max() / start.max()
+    np.testing.assert_allclose(scaled, factor * start)
+    least = naive_frobenius(A, scaled, c)
+    assert all(naive_frobenius(A, scale * scaled, c) > least for scale in (0.99, 1.01))
+    fit = symmetric.fit_symmetric(A, scaled, c, max_iter=1, tol=0, loss="frobenius")
+    assert fit.history[0] == pytest.approx(least)
+    model = SymmetricNMF(6, loss="frobenius", n_init=1, max_iter=1, tol=0, random_state=0).fit(A)
+    assert model.objective_history_[0] < (np.triu(A, 1) ** 2).sum()  # below that of the model 0
+
+
+def test_optimality_tells_a_converged_fit_from_a_stopped_one(rng):
+    A, _ = affinity(rng, wrong=0.05)
+    for loss in ("manhattan", "frobenius"):
+        first = symmetric.symmetric_optimality(A, rng.random((3, len(A))), np.ones(len(A)), loss=loss)
+        model = SymmetricNMF(3, loss=loss, tol=1e-9, max_iter=1000, random_state=0).fit(A)
+        assert model.optimality_ < 0.1 * first
+        assert SymmetricNMF(3, loss=loss, tol=1e-9, max_iter=1000, random_state=0).fit(
+            64 * A
+        ).optimality_ == pytest.approx(model.optimality_, rel=1e-6, abs=1e-7)
+
+
+def test_frobenius_scale_dtype_seed_and_threads(rng, monkeypatch):
+    A = rng.random((120, 120))
+    A += A.T
+    model = SymmetricNMF(5, loss="frobenius", max_iter=30, tol=0, random_state=3)
+    codes = model.fit_transform(A)
+    np.testing.assert_array_equal(model.fit_transform(A), codes)
+    np.testing.assert_allclose(model.fit_transform(4 * A), 2 * codes, rtol=1e-9)
+    single = model.fit_transform(A.astype(np.float32))
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, codes, atol=0.02 * codes.max())
+    monkeypatch.setenv("VISIONNMF_NUM_THREADS", "4")
+    np.testing.assert_array_equal(model.fit_transform(A), codes)
+
+
+def test_frobenius_leaves_out_the_diagonal_and_weightless_nodes(rng):
+    A, _ = affinity(rng)
+    given = np.abs(rng.standard_normal((3, len(A))))
+    fixed = SymmetricNMF(3, loss="frobenius", n_init=1, init=given, max_iter=1000)
+    one = fixed.fit_transform(A)
+    other = A.copy()
+    np.fill_diagonal(other, 7.0)
+    np.testing.assert_allclose(fixed.fit_transform(other), one, atol=1e-9)
+    c = np.ones(len(A))
+    c[-1] = 0
+    smaller = SymmetricNMF(3, loss="frobenius", n_init=1, init=given[:, :-1], max_iter=1000)
+    expected = smaller.fit_transform(A[:-1, :-1])
+    np.testing.assert_allclose(fixed.fit_transform(A, sample_weight=c)[:-1], expected, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # a few checks set max_iter to 1 or 2
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")  # optional array libraries, pandas
+@parametrize_with_checks([SymmetricNMF(loss="frobenius")])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)

@@ -1,6 +1,7 @@
 """Robust non-negative matrix factorisation for images, video and other data full of outliers.
 
-Estimators (scikit-learn contract): :class:`NMF`, :class:`SymmetricNMF`.
+Estimators (scikit-learn contract): :class:`NMF`, :class:`ProjectiveNMF`, :class:`SymmetricNMF`; :func:`load_model`
+reads what their ``save`` has written, :func:`select_rank` proposes the number of components.
 Applications: :mod:`visionnmf.apps`. Made data: :mod:`visionnmf.datasets`.
 
 Importing this package loads no numerical library; each name is loaded when first used.
@@ -14,11 +15,16 @@ from ._version import __version__
 
 if TYPE_CHECKING:
     from .models import NMF as NMF
+    from .models import Penalty as Penalty
+    from .models import ProjectiveNMF as ProjectiveNMF
     from .models import SymmetricNMF as SymmetricNMF
+    from .models import load_model as load_model
+    from .models import select_rank as select_rank
 
-__all__ = ["NMF", "SymmetricNMF", "__version__"]
+__all__ = ["NMF", "Penalty", "ProjectiveNMF", "SymmetricNMF", "__version__", "load_model", "select_rank"]
 
-_LAZY = {"NMF": ".models", "SymmetricNMF": ".models"}
+_LAZY = dict.fromkeys(__all__, ".models")
+del _LAZY["__version__"]
 
 # In a checkout the sub-packages `apps` and `datasets` lie beside this folder, not in it; with the checkout as working
 # directory it shadows the installed package, so it has to find them too.

@@ -1,8 +1,7 @@
 """Choices and defaults shared by estimators and command line; imports nothing heavy."""
 
-LOSSES = ("manhattan", "frobenius", "kullback-leibler")
-SOLVERS = ("auto", "admm", "rri", "hals", "ccd")
-STARTS = ("random", "nndsvd")
+LOSSES = ("manhattan", "frobenius", "kullback-leibler", "itakura-saito", "elastic-net", "l21", "huber")
+STARTS = ("random", "nndsvd", "nndsvda", "nndsvdar")
 
 # visionnmf segment
 SEGMENTS = 5
@@ -17,3 +16,9 @@ SESSION_SIZE = 100
 FALSE_ALARM_RATE = 0.02
 
 SEED = 0
+
+# visionnmf faces
+FACE_RULES = ("residual", "whitened", "codes", "pseudo-inverse")
+FACE_MISSING = ("none", "saturated", "blocks")
+FACE_RANK = 100
+FACE_SIZE = 64  # pixels a side, of faces that were cut out

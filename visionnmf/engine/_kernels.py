@@ -15,6 +15,9 @@ import numpy as np
 
 from visionnmf._jit import kernel
 
+from ._admm_kernels import TILE as TILE
+from ._admm_kernels import hals_columns as hals_columns
+
 CHUNK = 4096  # entries that are summed in the data's dtype; sums of chunks are taken in double precision
 
 
@@ -205,42 +208,188 @@ def _set_residual(residual, target, Ft, j, A):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def rri_rows(X, Ft, A, low, high, l1, l2, sweeps, eps, start, stop, losses):  # type: ignore[no-untyped-def]
-    """Rank-one residual iteration of the codes of rows ``start:stop``; rows are independent.
+def rri_rows(  # type: ignore[no-untyped-def]
+    X, M, Ft, A, low, high, l1, l2, alpha, graph, sweeps, eps, start, stop, losses
+):
+    """Rank-one residual iteration of the codes of rows ``start:stop``.
 
-    Guan et al. (2012), Algorithm 1, one row at a time: minimises ``||X[j] - Ft[:, j] @ A||_1 + l1 sum(f) + l2/2 |f|^2``
-    over ``low <= f <= high`` by cyclic coordinate descent. The residual is computed anew from the factors, so that
-    rounding does not build up.
+    Guan et al. (2012), Algorithm 1, one row at a time: minimises ``sum m (|e| + alpha/2 e^2) + l1 . f + l2 . f^2 / 2``,
+    ``e = X[j] - Ft[:, j] @ A``, over ``low <= f <= high`` by cyclic coordinate descent. The residual is computed anew
+    from the factors, so that rounding does not build up. Rows are independent, but for a graph: then each row sees the
+    new codes of the rows before.
 
     Parameters
     ----------
     X : ndarray (n_rows, n)
+    M : ndarray (n_rows, n), >= 0, or None
+        Weights of the entries.
     Ft : ndarray (r, n_rows)
         Codes, one column a row of `X`; updated in place.
     A : ndarray (r, n), >= 0
-    low, high, l1, l2 : float
+    low, high : float
+    l1, l2 : ndarray (r,), >= 0
+    alpha : float, >= 0
+        Of the elastic net.
+    graph : tuple of ndarray (indptr, indices, affinities, degrees), or None
+        Adds ``tr(F L F^T) / 2``; nothing on the diagonal.
     sweeps : int
         At most so many sweeps a row; a row stops early when a sweep changes nothing.
     eps : float
         Relative rounding to allow for.
     start, stop : int
     losses : ndarray (n_rows,)
-        Receives each row's l1 residual at the start of the call.
+        Receives each row's loss at the start of the call.
     """
-    n = X.shape[1]
+    r, n = A.shape
     residual = np.empty(n, X.dtype)
     steps = np.empty(n, X.dtype)
     jumps = np.empty(n, X.dtype)
+    weighted = A if M is None else np.empty(A.shape, A.dtype)  # empty_like of a read-only array is read-only
     number = A.dtype.type
     for j in range(start, stop):
         tiny = number(4 * eps) * _set_residual(residual, X[j], Ft, j, A)
-        losses[j] = _sum_abs(residual)
+        if M is None:
+            losses[j] = _sum_abs(residual)
+            if alpha > 0.0:
+                losses[j] += alpha / 2 * _dot(residual, residual)
+        else:
+            losses[j] = _weighted_sum_abs(residual, M[j])
+            if alpha > 0.0:
+                losses[j] += alpha / 2 * _weighted_dot(residual, residual, M[j])
+            for k in range(r):
+                _multiply(A[k], M[j], weighted[k])
         for _ in range(sweeps):
             moved = False
-            for k in range(A.shape[0]):
+            for k in range(r):
                 x = Ft[k, j]
-                new = update_variable(residual, A[k], A[k], x, low, high, l1 + l2 * x, l2, eps, tiny, steps, jumps)
+                slope = np.float64(l1[k] + l2[k] * x)
+                curvature = np.float64(l2[k])
+                if alpha > 0.0:
+                    slope -= alpha * _dot(weighted[k], residual)
+                    curvature += alpha * _dot(weighted[k], A[k])
+                if graph is not None:
+                    pull, degree = _pull_of_neighbours(graph, Ft, k, j)
+                    slope += degree * np.float64(x) - pull
+                    curvature += degree
+                new = update_variable(
+                    residual, A[k], weighted[k], x, low, high, slope, curvature, eps, tiny, steps, jumps
+                )
                 moved |= new != x
+                Ft[k, j] = new
+            if not moved:
+                break
+
+
+@kernel
+def _pull_of_neighbours(graph, Ft, k, j):  # type: ignore[no-untyped-def]
+    """Return ``sum_i S_ij F_ki`` and the degree of point `j`."""
+    indptr, indices, affinities, degrees = graph
+    total = 0.0
+    for position in range(indptr[j], indptr[j + 1]):
+        total += np.float64(affinities[position]) * np.float64(Ft[k, indices[position]])
+    return total, np.float64(degrees[j])
+
+
+@kernel(reassociate=True)
+def _multiply(a, b, out):  # type: ignore[no-untyped-def]
+    for i in range(a.shape[0]):
+        out[i] = a[i] * b[i]
+
+
+@kernel(reassociate=True)
+def _dot(a, b):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for first in range(0, a.shape[0], CHUNK):
+        part = a[first : first + CHUNK]
+        other = b[first : first + CHUNK]
+        partial = a.dtype.type(0)
+        for i in range(part.shape[0]):
+            partial += part[i] * other[i]
+        total += partial
+    return total
+
+
+@kernel(reassociate=True)
+def _weighted_dot(a, b, weights):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for first in range(0, a.shape[0], CHUNK):
+        part = a[first : first + CHUNK]
+        other = b[first : first + CHUNK]
+        factors = weights[first : first + CHUNK]
+        partial = a.dtype.type(0)
+        for i in range(part.shape[0]):
+            partial += part[i] * other[i] * factors[i]
+        total += partial
+    return total
+
+
+@kernel(reassociate=True)
+def _gather(points, support, A, totals):  # type: ignore[no-untyped-def]
+    """Copy the rows `support` of `points` into `A`, component-major, and their sums into `totals`."""
+    totals[:] = 0.0
+    for e in range(support.shape[0]):
+        a = points[support[e]]
+        for k in range(a.shape[0]):
+            A[k, e] = a[k]
+            totals[k] += a[k]
+
+
+@kernel
+def rri_sparse_rows(  # type: ignore[no-untyped-def]
+    data, indices, indptr, Ft, points, sums, zero_weight, low, high, l1, l2, sweeps, eps, start, stop, losses
+):
+    """Rank-one residual iteration as :func:`rri_rows`, of sparse rows, in O(nnz r) a sweep.
+
+    Where nothing is stored the loss is the model itself, so all these entries of a row add one slope: that of one more
+    breakpoint at 0 in the weighted median (Seraghiti et al. 2026).
+
+    Parameters
+    ----------
+    data, indices, indptr : ndarray
+        Of a CSR array with sorted rows.
+    Ft : ndarray (r, n_rows)
+        Codes; updated in place.
+    points : ndarray (n, r), >= 0
+        The factor that is fixed, transposed.
+    sums : ndarray of float64 (r,)
+        Its column sums.
+    zero_weight : float
+        Weight of the entries that are not stored.
+    low, high : float
+    l1, l2 : ndarray (r,), >= 0
+    sweeps : int
+    eps : float
+    start, stop : int
+    losses : ndarray (n_rows,)
+        Receives each row's l1 loss at the start of the call.
+    """
+    number = points.dtype.type
+    r = Ft.shape[0]
+    longest = 0
+    for j in range(start, stop):
+        longest = max(longest, indptr[j + 1] - indptr[j])
+    gathered = np.empty((r, longest), points.dtype)
+    scratch = np.empty((3, longest), points.dtype)
+    rest = np.empty(r, np.float64)
+    for j in range(start, stop):
+        x = data[indptr[j] : indptr[j + 1]]
+        count = x.shape[0]
+        _gather(points, indices[indptr[j] : indptr[j + 1]], gathered, rest)
+        A = gathered[:, :count]
+        residual, steps, jumps = scratch[0, :count], scratch[1], scratch[2]
+        tiny = number(4 * eps) * _set_residual(residual, x, Ft, j, A)
+        losses[j] = _sum_abs(residual)
+        for k in range(r):
+            rest[k] = zero_weight * max(0.0, sums[k] - rest[k])
+            losses[j] += Ft[k, j] * rest[k]
+        for _ in range(sweeps):
+            moved = False
+            for k in range(r):
+                f = Ft[k, j]
+                slope = rest[k] + np.float64(l1[k] + l2[k] * f)
+                curvature = np.float64(l2[k])
+                new = update_variable(residual, A[k], A[k], f, low, high, slope, curvature, eps, tiny, steps, jumps)
+                moved |= new != f
                 Ft[k, j] = new
             if not moved:
                 break
@@ -366,198 +515,3 @@ def symmetric_objective(S, H, c, scratch):  # type: ignore[no-untyped-def]
         residual[j] = 0
         total += np.float64(c[j]) * _weighted_sum_abs(residual, c)
     return total
-
-
-# --- least squares through Gram matrices ----------------------------------------------------------------------------
-
-TILE = 128  # columns at a time: a tile of both factors stays in the first-level cache
-
-
-@kernel(reassociate=True)
-def hals_columns(F, G, B, offset, low, high, ridge, sweeps, start, stop):  # type: ignore[no-untyped-def]
-    """Coordinate descent (HALS) on ``|V - A.T F|^2 + ridge |F|^2`` for columns ``start:stop`` of `F`, in place.
-
-    Cichocki & Phan (2009), Algorithm 2, in Gram form. Columns are independent; the inner loops run along them.
-
-    Parameters
-    ----------
-    F : ndarray (r, n)
-    G : ndarray (r, r)
-        ``A A.T``.
-    B : ndarray (r, >= stop - offset)
-        ``A V``; its first column belongs to column `offset` of `F`.
-    low, high, ridge : float
-    sweeps : int
-    start, stop : int
-
-    Returns
-    -------
-    float
-        The largest change of an entry in the last sweep.
-    """
-    number = F.dtype.type
-    zero = number(0)
-    r = F.shape[0]
-    # whole tiles of a scratch copy: loops of a fixed length over row views become SIMD code without checks (6 x faster)
-    tile = np.zeros((r, TILE), F.dtype)
-    work = np.zeros(TILE, F.dtype)
-    largest = zero
-    for first in range(start, stop, TILE):
-        size = min(TILE, stop - first)
-        for k in range(r):
-            tile[k, :size] = F[k, first : first + size]
-        for sweep in range(sweeps):
-            last = sweep == sweeps - 1
-            for k in range(r):
-                denominator = G[k, k] + ridge
-                if not denominator > zero:
-                    continue  # a component that is zero everywhere: its codes do not matter
-                row = tile[k]
-                work[:size] = B[k, first - offset : first - offset + size]
-                for i in range(TILE):
-                    work[i] -= ridge * row[i]
-                for m in range(r):
-                    g = G[k, m]
-                    other = tile[m]
-                    for i in range(TILE):
-                        work[i] -= g * other[i]
-                inverse = number(1) / denominator
-                for i in range(TILE):
-                    old = row[i]
-                    new = old + work[i] * inverse
-                    new = low if new < low else new
-                    new = high if new > high else new
-                    row[i] = new
-                    work[i] = abs(new - old)
-                if last:
-                    for i in range(size):
-                        largest = max(largest, work[i])
-        for k in range(r):
-            F[k, first : first + size] = tile[k, :size]
-    return np.float64(largest)
-
-
-# --- ADMM -----------------------------------------------------------------------------------------------------------
-
-
-@kernel(reassociate=True)
-def admm_manhattan_pass(X, P, U, bounds, decay, start, stop, losses, residuals):  # type: ignore[no-untyped-def]
-    """Everything elementwise of one ADMM iteration in one pass over rows ``start:stop`` of the data.
-
-    With ``S = X - W H`` as a variable and the scaled dual ``U``:
-    ``U+ = clip(X - P + U, -1/rho, 1/rho)``, target ``V = P + 2 U+ - U``; S itself is never stored.
-
-    Parameters
-    ----------
-    X, U : ndarray (n_rows, n)
-        Data; dual, updated in place.
-    P : ndarray (stop - start, n)
-        ``W H`` for these rows; receives the target V.
-    bounds : ndarray (n_rows,)
-        ``1 / rho`` of each row.
-    decay : float
-        The dual is first multiplied by this: ``1 / gamma`` after rho has grown by gamma.
-    start, stop : int
-    losses, residuals : ndarray (n_rows,)
-        Receive each row's l1 norms of ``X - P`` and of the primal residual ``X - P - S = U+ - U``.
-    """
-    number = X.dtype.type
-    for j in range(start, stop):
-        x = X[j]
-        p = P[j - start]
-        u = U[j]
-        bound = bounds[j]
-        loss = number(0)
-        primal = number(0)
-        for i in range(x.shape[0]):
-            old = u[i] * decay
-            difference = x[i] - p[i]
-            new = difference + old
-            new = bound if new > bound else new
-            new = -bound if new < -bound else new
-            loss += abs(difference)
-            primal += abs(new - old)
-            u[i] = new
-            p[i] = p[i] + new + new - old
-        losses[j] = loss
-        residuals[j] = primal
-
-
-@kernel
-def admm_manhattan_rows(  # type: ignore[no-untyped-def]
-    X, Wt, H, U, gram, bounds, decay, low, high, sweeps, size, start, stop, right, losses, residuals
-):
-    """One ADMM iteration for rows ``start:stop``: products, pass and codes, a cache-sized block of rows at a time.
-
-    In one kernel, so that a thread needs the interpreter once an iteration. The products go to SciPy's BLAS.
-
-    Parameters
-    ----------
-    X, U : ndarray (n_rows, n)
-        Data; dual, updated in place.
-    Wt : ndarray (r, n_rows)
-        Codes; updated in place.
-    H : ndarray (r, n)
-    gram : ndarray (r, r)
-        ``H @ H.T``.
-    bounds : ndarray (n_rows,)
-    decay, low, high : float
-    sweeps : int
-        Of HALS.
-    size : int
-        Rows of a block.
-    start, stop : int
-    right : ndarray (r, n)
-        Receives ``Wt @ V`` of these rows, with the new codes.
-    losses, residuals : ndarray (n_rows,)
-    """
-    r, n = H.shape
-    zero = X.dtype.type(0)
-    right[:] = zero
-    product = np.empty((size, n), X.dtype)
-    share = np.empty((r, n), X.dtype)
-    for first in range(start, stop, size):
-        last = min(stop, first + size)
-        V = product[: last - first]
-        np.dot(np.ascontiguousarray(Wt[:, first:last].T), H, V)
-        admm_manhattan_pass(X, V, U, bounds, decay, first, last, losses, residuals)
-        B = np.dot(H, V.T)
-        hals_columns(Wt, gram, B, first, low, high, zero, sweeps, first, last)
-        np.dot(np.ascontiguousarray(Wt[:, first:last]), V, share)
-        right += share
-
-
-# --- losses ----------------------------------------------------------------------------------------------------------
-
-
-@kernel(reassociate=True)
-def manhattan_rows(X, P, start, stop, losses):  # type: ignore[no-untyped-def]
-    """Write the sum of ``|x - p|`` of each row; `P` has rows ``start:stop`` only."""
-    number = X.dtype.type
-    for j in range(start, stop):
-        total = 0.0
-        for first in range(0, X.shape[1], CHUNK):
-            x = X[j, first : first + CHUNK]
-            p = P[j - start, first : first + CHUNK]
-            partial = number(0)
-            for i in range(x.shape[0]):
-                partial += abs(x[i] - p[i])
-            total += partial
-        losses[j] = total
-
-
-@kernel(reassociate=True)
-def frobenius_rows(X, P, start, stop, losses):  # type: ignore[no-untyped-def]
-    """Write half the sum of ``(x - p)^2`` of each row; `P` has rows ``start:stop`` only."""
-    number = X.dtype.type
-    for j in range(start, stop):
-        total = 0.0
-        for first in range(0, X.shape[1], CHUNK):
-            x = X[j, first : first + CHUNK]
-            p = P[j - start, first : first + CHUNK]
-            partial = number(0)
-            for i in range(x.shape[0]):
-                e = x[i] - p[i]
-                partial += e * e
-            total += partial
-        losses[j] = total / 2.0

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from .losses import loss_value
-from .penalties import Box
+from .problem import Problem
 from .solvers import SOLVERS
 
 __all__ = ["Callback", "Fit", "fit", "warn_not_converged"]
@@ -39,28 +38,24 @@ class Fit(NamedTuple):
 
 
 def fit(
-    X: Array,
+    problem: Problem,
     Wt: Array,
     H: Array,
     *,
-    loss: str,
     solver: str,
-    box_W: Box,
-    box_H: Box,
     max_iter: int,
     tol: float,
     callback: Callback | None = None,
 ) -> Fit:
-    """Minimise a loss over both factors, in place.
+    """Minimise a problem over both factors, in place.
 
     Parameters
     ----------
-    X : ndarray [shape=(n_samples, n_features), >= 0]
+    problem : Problem
     Wt : ndarray [shape=(n_components, n_samples)]
     H : ndarray [shape=(n_components, n_features)]
-    loss, solver : str
-        Keys of :data:`.losses.LOSSES` and :data:`.solvers.SOLVERS`.
-    box_W, box_H : Box
+    solver : str
+        A key of :data:`.solvers.SOLVERS`.
     max_iter : int
     tol : float, >= 0
         The fit has converged when the solver's measure of change is below; 0 runs all iterations.
@@ -75,7 +70,7 @@ def fit(
     history: list[float] = []
     converged = False
     change = float("inf")
-    for step in SOLVERS[solver].iterate(X, Wt, H, box_W=box_W, box_H=box_H, max_iter=max_iter):
+    for step in SOLVERS[solver].iterate(problem, Wt, H, max_iter=max_iter):
         history.append(step.objective)
         change = step.change
         if callback is not None and callback(len(history), step.objective):
@@ -85,7 +80,7 @@ def fit(
             converged = True
             break
     n_iter = len(history)
-    history.append(loss_value(X, Wt, H, loss))
+    history.append(problem.objective(Wt, H))
     return Fit(n_iter, history, converged, change)
 
 

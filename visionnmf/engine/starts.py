@@ -1,10 +1,12 @@
 """Starting factors.
 
-========  =============================================================================
+========  ===========================================================================================
 random    absolute normal numbers, scaled so that ``W @ H`` has a quarter of the mean of the data
-nndsvd    non-negative double SVD (Boutsidis & Gallopoulos 2008), zeros filled with a
-          hundredth of a random start's size: deterministic but for the SVD's seed
-========  =============================================================================
+nndsvd    non-negative double SVD (Boutsidis & Gallopoulos 2008): deterministic but for the SVD's seed; its zeros
+          stay zero under multiplicative updates
+nndsvda   the same, zeros replaced by the size of a random start's entries
+nndsvdar  the same, zeros replaced by random numbers of a hundredth of that size
+========  ===========================================================================================
 
 For symmetric models there are :func:`random_symmetric` and :func:`spread_symmetric`.
 
@@ -21,7 +23,7 @@ from numpy.random import RandomState
 from numpy.typing import NDArray
 from sklearn.utils.extmath import randomized_svd
 
-__all__ = ["STARTS", "nndsvd", "random", "random_symmetric", "spread_symmetric"]
+__all__ = ["STARTS", "nndsvd", "nndsvda", "nndsvdar", "random", "random_symmetric", "spread_symmetric"]
 
 Array = NDArray[Any]
 
@@ -32,7 +34,7 @@ def _absolute_normal(rng: RandomState, shape: tuple[int, int], scale: float, dty
     return values
 
 
-def _scale(X: Array, n_components: int) -> float:
+def _scale(X: Any, n_components: int) -> float:
     """Return the standard deviation of a random start.
 
     ``W @ H`` then has a quarter of the mean of `X`, as |normal| has the mean sqrt(2/pi). Smaller starts change little;
@@ -41,12 +43,12 @@ def _scale(X: Array, n_components: int) -> float:
     return 0.5 * float(np.sqrt(X.mean(dtype=np.float64) / n_components * np.pi / 2))
 
 
-def random(X: Array, n_components: int, rng: RandomState) -> tuple[Array, Array]:
+def random(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]:
     """Draw both factors.
 
     Parameters
     ----------
-    X : ndarray [shape=(n_samples, n_features), >= 0]
+    X : ndarray or scipy.sparse.csr_array [shape=(n_samples, n_features), >= 0]
     n_components : int
     rng : RandomState
 
@@ -61,14 +63,14 @@ def random(X: Array, n_components: int, rng: RandomState) -> tuple[Array, Array]
     return _absolute_normal(rng, (n_components, X.shape[0]), scale, X.dtype), H
 
 
-def nndsvd(X: Array, n_components: int, rng: RandomState) -> tuple[Array, Array]:
+def nndsvd(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]:
     """Take the positive parts of the leading singular triples (Boutsidis & Gallopoulos 2008, Figure 1).
 
     Components beyond the rank of the data, if more are asked for, are random.
 
     Parameters
     ----------
-    X : ndarray [shape=(n_samples, n_features), >= 0]
+    X : ndarray or scipy.sparse.csr_array [shape=(n_samples, n_features), >= 0]
     n_components : int
     rng : RandomState
 
@@ -79,9 +81,8 @@ def nndsvd(X: Array, n_components: int, rng: RandomState) -> tuple[Array, Array]
     H : ndarray [shape=(n_components, n_features)]
     """
     Wt, H = random(X, n_components, rng)
-    fill = X.dtype.type(_scale(X, n_components) / 100)
     k = min(n_components, *X.shape)
-    if fill == 0:
+    if not Wt.any():
         return Wt, H
     left, values, right = randomized_svd(X, k, random_state=rng)
     for i in range(k):
@@ -93,8 +94,53 @@ def nndsvd(X: Array, n_components: int, rng: RandomState) -> tuple[Array, Array]
                 best = (size, u / np.linalg.norm(u), v / np.linalg.norm(v))
         size, u, v = best
         weight = np.sqrt(values[i] * size)
-        Wt[i] = np.where(u > 0, weight * u, fill)
-        H[i] = np.where(v > 0, weight * v, fill)
+        Wt[i], H[i] = weight * u, weight * v
+        for F in (Wt[i], H[i]):
+            F[F < np.sqrt(np.finfo(F.dtype).eps) * F.max()] = 0  # rounding of the decomposition
+    return Wt, H
+
+
+def nndsvda(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]:
+    """Start as :func:`nndsvd`, with the size of a random start's entries for zeros.
+
+    Parameters
+    ----------
+    X : ndarray or scipy.sparse.csr_array [shape=(n_samples, n_features), >= 0]
+    n_components : int
+    rng : RandomState
+
+    Returns
+    -------
+    Wt : ndarray [shape=(n_components, n_samples)]
+        Codes, transposed.
+    H : ndarray [shape=(n_components, n_features)]
+    """
+    Wt, H = nndsvd(X, n_components, rng)
+    fill = X.dtype.type(_scale(X, n_components))
+    for F in (Wt, H):
+        F[F == 0] = fill
+    return Wt, H
+
+
+def nndsvdar(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]:
+    """Start as :func:`nndsvd`, with random numbers of a hundredth of a random start's size for zeros.
+
+    Parameters
+    ----------
+    X : ndarray or scipy.sparse.csr_array [shape=(n_samples, n_features), >= 0]
+    n_components : int
+    rng : RandomState
+
+    Returns
+    -------
+    Wt : ndarray [shape=(n_components, n_samples)]
+        Codes, transposed.
+    H : ndarray [shape=(n_components, n_features)]
+    """
+    Wt, H = nndsvd(X, n_components, rng)
+    scale = _scale(X, n_components) / 100
+    for F in (Wt, H):
+        F += (F == 0) * _absolute_normal(rng, F.shape, scale, F.dtype)
     return Wt, H
 
 
@@ -152,4 +198,9 @@ def spread_symmetric(S: Array, c: Array, n_components: int, rng: RandomState | n
     return start
 
 
-STARTS: dict[str, Callable[[Array, int, RandomState], tuple[Array, Array]]] = {"random": random, "nndsvd": nndsvd}
+STARTS: dict[str, Callable[[Any, int, RandomState], tuple[Array, Array]]] = {
+    "random": random,
+    "nndsvd": nndsvd,
+    "nndsvda": nndsvda,
+    "nndsvdar": nndsvdar,
+}

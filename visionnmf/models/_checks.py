@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
@@ -26,7 +27,9 @@ def check_count(value: Any, name: str) -> int:
 
 
 def check_nonnegative(value: Any, name: str) -> float:
-    """Return `value` when it is a number >= 0, else raise ParameterError."""
+    """Return `value` when it is a finite number >= 0, else raise ParameterError."""
     if isinstance(value, bool) or not isinstance(value, Real) or not float(value) >= 0:
         raise ParameterError(f"{name} must be a number >= 0; got {value!r}")
+    if math.isinf(value):
+        raise ParameterError(f"{name} must be finite; got {value!r}")
     return float(value)

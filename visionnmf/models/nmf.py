@@ -1,63 +1,92 @@
-"""Non-negative matrix factorisation with a choice of loss."""
+"""Non-negative matrix factorisation with a choice of loss, penalties and solver."""
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import _options
 from visionnmf.engine._threads import one_blas_thread
-from visionnmf.engine.alternate import Callback, fit, warn_not_converged
-from visionnmf.engine.losses import loss_value
-from visionnmf.engine.penalties import Box
-from visionnmf.engine.solvers import SOLVERS, choose
+from visionnmf.engine.alternate import Callback, Fit, fit, warn_not_converged
+from visionnmf.engine.codes import check_codes, solve_codes
+from visionnmf.engine.losses import LOSSES, Loss
+from visionnmf.engine.optimality import optimality
+from visionnmf.engine.problem import Problem
+from visionnmf.engine.solvers import SOLVERS, choose, svd
 from visionnmf.engine.starts import STARTS
 from visionnmf.exceptions import ParameterError
 
 from ._checks import check_choice, check_count, check_nonnegative
+from ._data import check_data, check_factor, check_loss, check_positive, check_weights
+from ._store import Saveable
+from .penalty import Penalty
 
 __all__ = ["NMF"]
 
 Array = NDArray[Any]
 
-# Means of X beyond which sums of squares or products of the factors over- or underflow.
-SIZES = {"float32": 1e12, "float64": 1e100}
+NUCLEAR_LOSSES = ("manhattan", "elastic-net")  # whose RPCA parameter is sqrt(max(shape)), whatever the data's scale
+SPARSE_LOSSES = ("manhattan", "frobenius", "kullback-leibler")
+COUPLING = frozenset({"graph", "groups"})  # penalties of the codes that tie samples together
 
 
-class NMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class NMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""Non-negative matrix factorisation, robust by default.
 
     Finds codes ``W`` and components ``H`` with
 
-    .. math:: \min_{W, H}\; \ell(X, W H) \quad \text{with } W, H \ge 0 \text{ or in a box}
+    .. math:: \min_{W, H \ge 0}\; \sum_{ij} m_{ij}\, \ell(X_{ij}, (W H)_{ij}) + p_W(W) + p_H(H)
 
-    where the loss is the Manhattan distance ``sum |X - WH|`` (MahNMF, Guan et al. 2012), which outliers move
-    little, the Frobenius loss ``1/2 sum (X - WH)^2``, or the Kullback-Leibler divergence
-    ``sum X log(X / WH) - X + WH``.
+    where the loss is the Manhattan distance ``|X - WH|`` (MahNMF, Guan et al. 2012), which outliers move little, or
+    another of the table in the notes, the weights are 1 unless given, and the penalties and constraints none.
 
-    Rows of `X` are samples. Components have unit Euclidean norm unless a box other than ``(0, None)`` is set, so that
-    the codes of different components can be compared: distances between unscaled codes are meaningless.
+    Rows of `X` are samples. Components have unit Euclidean norm unless a constraint (box, simplex, graph, groups)
+    forbids it, so that the codes of different components can be compared: distances between unscaled codes are
+    meaningless.
 
     Parameters
     ----------
     n_components : int or None, default=None
         Number of components; None takes the smaller side of the data.
-    loss : {"manhattan", "frobenius", "kullback-leibler"}, default="manhattan"
-        Manhattan for data with outliers (occlusion, dead pixels, moving objects); Frobenius for clean Gaussian noise;
-        Kullback-Leibler for counts.
-    solver : {"auto", "admm", "rri", "hals", "ccd"}, default="auto"
-        "admm" (continuation ADMM) and "rri" (coordinate descent by weighted medians) minimise the Manhattan loss,
-        "hals" the Frobenius loss, "ccd" (cyclic coordinate descent) the Kullback-Leibler divergence. "auto" takes
-        "admm" ("rri" for a single component), "hals" or "ccd".
-    init : {"random", "nndsvd"}, default="random"
-        Starting factors when none are given to `fit_transform`.
-    bounds_W, bounds_H : tuple of (float, float or None), default=(0, None)
-        Box of the codes and of the components, ``0 <= low < high``; None is no upper bound.
+    loss : str or float, default="manhattan"
+        "manhattan", "frobenius", "kullback-leibler", "itakura-saito", "elastic-net", "l21" or "huber", or ``beta`` of
+        the beta-divergence as in scikit-learn's ``beta_loss`` (2 is "frobenius", 1 "kullback-leibler").
+    loss_parameter : float or None, default=None
+        ``alpha`` of "elastic-net" (None: one over the mean of `X`) or ``delta`` of "huber", the residual beyond which
+        an entry counts as an outlier (None: a tenth of the mean of `X`).
+    solver : str, default="auto"
+        See :mod:`visionnmf.engine.solvers` for the table; "auto" takes the fastest that can work on the problem.
+        "svd" is a baseline whose factors have both signs.
+    init : {"random", "nndsvd", "nndsvda", "nndsvdar"}, default="random"
+        Starting factors when none are given.
+    components_init : array-like [shape=(n_components, n_features), >= 0] or None, default=None
+        Components to start from.
+    update_components : bool, default=True
+        False keeps `components_init` as they are and finds only the codes.
+    penalty_W, penalty_H : Penalty or None, default=None
+        Constraints and penalties of the codes and of the components beside non-negativity: see :class:`Penalty`.
+    nuclear : float, default=0
+        Strength of a ridge on both factors, ``nuclear * sqrt(max(X.shape)) / 2 * (|W|^2 + |H|^2)``: a factored nuclear
+        norm. 1 is the parameter of robust PCA; superfluous components then do not pay for fitting outliers, so
+        `n_components` can be generous. For "manhattan" and "elastic-net".
+    missing_values : None or numpy.nan, default=None
+        ``numpy.nan``: NaN in `X` are missing entries, which do not count. None: NaN are refused.
+    zero_weight : float, default=1
+        Weight, from 0 to 1, of the entries that a sparse `X` does not store. For "manhattan", whose minimum for very
+        sparse counts is otherwise 0 (Seraghiti et al. 2026).
+    n_init : int, default=1
+        Number of starts; the result with the lowest objective is kept.
+    warm_start : bool, default=False
+        Start from the components of the fit before, where their shape is right.
     max_iter : int, default=400
         Iterations. For "admm" it is also the length of the path along which the penalty grows: more iterations take
         smaller steps and find better solutions.
@@ -73,17 +102,24 @@ class NMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     ----------
     components_ : ndarray [shape=(n_components, n_features), >= 0]
         ``H``, in the dtype of the training data (float32 or float64).
+    component_norms_ : ndarray [shape=(n_components,)]
+        What the components were divided by; penalties apply to the factors before that.
     n_components_ : int
         The number of components.
     solver_ : str
         The solver that was used.
+    loss_parameter_ : float
+        The loss's parameter in use; 0 where it has none.
     n_iter_ : int
         Iterations run.
     reconstruction_err_ : float
-        The loss at the solution.
+        The loss at the solution, without penalties.
     objective_history_ : ndarray [shape=(n_iter_ + 1,)]
-        The loss before the first iteration and after each one; the last entry is of the codes solved for anew. But for
-        that one it never rises for "rri" and "hals"; it may for "admm" and, by little, for "ccd".
+        Loss and penalties before the first iteration and after each one; the last entry is of the codes solved for
+        anew. But for that one it never rises for coordinate descent and "hals"; it may for "admm".
+    optimality_ : float
+        How far the solution is from satisfying the first-order conditions, from 0 (it does) to about 1: tells converged
+        from stopped. See :func:`visionnmf.engine.optimality.optimality`.
     n_features_in_ : int
         Number of features seen in `fit`.
     feature_names_in_ : ndarray [shape=(n_features_in_,)]
@@ -91,13 +127,29 @@ class NMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     See Also
     --------
+    Penalty : Constraints and penalties of a factor.
     SymmetricNMF : Factorisation of an affinity matrix.
-    sklearn.decomposition.NMF : Without a robust loss, with sparse data and any beta-divergence.
+    ProjectiveNMF : Components alone; the codes are a projection.
+    select_rank : The number of components by cross-validation.
+    sklearn.decomposition.NMF : Without a robust loss, weights or constraints.
 
     Notes
     -----
+    ================  ==============================================================================
+    loss              when to use it
+    ================  ==============================================================================
+    manhattan         outlying entries: occlusion, dead pixels, moving objects; Laplace noise
+    l21               outlying samples: whole rows that do not belong
+    huber             Gaussian noise and outlying entries
+    elastic-net       Laplace and Gaussian noise at once
+    frobenius         Gaussian noise of equal variance, no outliers
+    kullback-leibler  counts (Poisson noise)
+    itakura-saito     multiplicative noise, such as power spectra; `X` must be positive
+    ================  ==============================================================================
+
     ``fit_transform(X)`` returns ``fit(X).transform(X)``, to the bit: the codes are solved for anew with the final
-    components, which is a convex problem, and each row's codes do not depend on the other rows.
+    components, and each row's codes do not depend on the other rows. Where a penalty of the codes ties samples together
+    (graph, groups) `fit_transform` returns the codes of the fit, and `transform` leaves that penalty out.
 
     References
     ----------
@@ -121,11 +173,19 @@ class NMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self,
         n_components: int | None = None,
         *,
-        loss: str = "manhattan",
+        loss: str | float = "manhattan",
+        loss_parameter: float | None = None,
         solver: str = "auto",
         init: str = "random",
-        bounds_W: tuple[float, float | None] = (0, None),
-        bounds_H: tuple[float, float | None] = (0, None),
+        components_init: ArrayLike | None = None,
+        update_components: bool = True,
+        penalty_W: Penalty | None = None,
+        penalty_H: Penalty | None = None,
+        nuclear: float = 0.0,
+        missing_values: float | None = None,
+        zero_weight: float = 1.0,
+        n_init: int = 1,
+        warm_start: bool = False,
         max_iter: int = 400,
         tol: float = 1e-4,
         random_state: Any = None,
@@ -133,10 +193,18 @@ class NMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     ) -> None:
         self.n_components = n_components
         self.loss = loss
+        self.loss_parameter = loss_parameter
         self.solver = solver
         self.init = init
-        self.bounds_W = bounds_W
-        self.bounds_H = bounds_H
+        self.components_init = components_init
+        self.update_components = update_components
+        self.penalty_W = penalty_W
+        self.penalty_H = penalty_H
+        self.nuclear = nuclear
+        self.missing_values = missing_values
+        self.zero_weight = zero_weight
+        self.n_init = n_init
+        self.warm_start = warm_start
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
@@ -145,18 +213,28 @@ class NMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = True
+        tags.input_tags.sparse = self.loss in (*SPARSE_LOSSES, 2, 1)
+        tags.input_tags.allow_nan = self._missing_allowed()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def fit(self, X: ArrayLike, y: Any = None) -> NMF:
+    def fit(
+        self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None, weights: ArrayLike | None = None
+    ) -> NMF:
         """Find the components of `X`.
 
         Parameters
         ----------
-        X : array-like [shape=(n_samples, n_features), >= 0, finite]
-            float32 stays float32; everything else is made float64.
+        X : array-like or sparse matrix [shape=(n_samples, n_features), >= 0, finite]
+            float32 stays float32; everything else is made float64. Sparse data for "manhattan", "frobenius" and
+            "kullback-leibler".
         y : Ignored
             For scikit-learn's pipelines.
+        sample_weight : array-like [shape=(n_samples,), >= 0], optional
+            How often the loss of each sample counts; what its codes pay (`penalty_W`, `nuclear`) counts once.
+        weights : array-like [shape=(n_samples, n_features), >= 0], optional
+            How much each entry counts; 0 for missing ones, whatever `X` holds there. Anything that broadcasts to the
+            shape of `X`.
 
         Returns
         -------
@@ -166,25 +244,35 @@ class NMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            When `X` holds NaN, infinity or negative numbers, its mean is beyond 1e12 (float32) or 1e100, or a parameter
-            is not allowed.
+            When `X` holds NaN (but see `missing_values`), infinity or negative numbers, its mean is beyond 1e12
+            (float32) or 1e100, a parameter is not allowed, or no solver can work on the combination of loss, penalties
+            and data.
         """
-        self.fit_transform(X)
+        self.fit_transform(X, sample_weight=sample_weight, weights=weights)
         return self
 
     def fit_transform(
-        self, X: ArrayLike, y: Any = None, W: ArrayLike | None = None, H: ArrayLike | None = None
+        self,
+        X: ArrayLike,
+        y: Any = None,
+        W: ArrayLike | None = None,
+        H: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
     ) -> Array:
         """Find the components of `X` and return its codes.
 
         Parameters
         ----------
-        X : array-like [shape=(n_samples, n_features), >= 0, finite]
+        X : array-like or sparse matrix [shape=(n_samples, n_features), >= 0, finite]
         y : Ignored
         W : array-like [shape=(n_samples, n_components), >= 0], optional
             Codes to start from; the start that `init` names when not given.
         H : array-like [shape=(n_components, n_features), >= 0], optional
-            Components to start from, likewise.
+            Components to start from, in place of `components_init`.
+        sample_weight : array-like [shape=(n_samples,), >= 0], optional
+        weights : array-like [shape=(n_samples, n_features), >= 0], optional
+            See :meth:`fit`.
 
         Returns
         -------
@@ -194,53 +282,49 @@ class NMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            When `X`, `W` or `H` hold NaN, infinity or negative numbers or do not fit together, or a parameter is not
-            allowed.
+            As :meth:`fit`; also when `W` or `H` do not fit the data.
         """
-        data = self._check_data(X, reset=True)
-        box_W, box_H, max_iter, tol = self._check_parameters()
-        n_components = min(data.shape) if self.n_components is None else self.n_components
-        solver = choose(self.solver, self.loss, n_components)
-        Wt, H_ = STARTS[self.init](data, n_components, check_random_state(self.random_state))
-        if W is not None:
-            Wt = _start(W, "W", (data.shape[0], n_components), data.dtype).T.copy()
-        if H is not None:
-            H_ = _start(H, "H", (n_components, data.shape[1]), data.dtype).copy()
-        np.clip(Wt, box_W.low, box_W.high, out=Wt)
-        np.clip(H_, box_H.low, box_H.high, out=H_)
+        problem = self._problem(X, weights)
+        n_init, max_iter = check_count(self.n_init, "n_init"), check_count(self.max_iter, "max_iter")
+        tol = check_nonnegative(self.tol, "tol")
+        if self.callback is not None and not callable(self.callback):
+            raise ParameterError(f"callback must be callable or None; got {self.callback!r}")
+        given = H if H is not None else self.components_init
+        last: Array | None = getattr(self, "components_", None)
+        n_components = self._count_components(problem.X.shape, given)
+        if given is None and self.warm_start and last is not None and last.shape == (n_components, problem.X.shape[1]):
+            given = last
+        self.loss_parameter_ = problem.loss.parameter
+        if not self.update_components:
+            return self._fit_codes(problem, given, n_components, sample_weight)
+        weighted, row_scale = _with_sample_weight(problem, sample_weight)
+        solver = self.solver_ = choose(self.solver, weighted, n_components)
+        check_codes(replace(problem, penalty_W=self._transform_penalty(problem.X.dtype)))
+        rng = check_random_state(self.random_state)
+        best: tuple[Fit, Array, Array] | None = None
         with one_blas_thread():
-            result = fit(
-                data,
-                Wt,
-                H_,
-                loss=self.loss,
-                solver=solver,
-                box_W=box_W,
-                box_H=box_H,
-                max_iter=max_iter,
-                tol=tol,
-                callback=self.callback,
-            )
-            if box_W.is_cone and box_H.is_cone:
-                norms = np.linalg.norm(H_, axis=1, keepdims=True)
-                H_ /= np.where(norms > 0, norms, 1)
-            SOLVERS[solver].codes(data, Wt, H_, box_W=box_W)
-            self.reconstruction_err_ = loss_value(data, Wt, H_, self.loss)
+            for _ in range(n_init):
+                Wt, H_ = self._start(weighted, n_components, rng, W, given, row_scale)
+                result = fit(weighted, Wt, H_, solver=solver, max_iter=max_iter, tol=tol, callback=self.callback)
+                if best is None or result.history[-1] < best[0].history[-1] or math.isnan(best[0].history[-1]):
+                    best = result, Wt, H_
+        assert best is not None
+        result, Wt, H_ = best
+        if not math.isfinite(result.history[-1]):
+            raise ParameterError(f"solver={solver!r} diverged on these data; solver='auto' takes one that does not")
         if not result.converged and tol > 0:
             warn_not_converged("NMF", result, tol)
-        self.components_ = H_
-        self.n_components_ = n_components
-        self.solver_ = solver
         self.n_iter_ = result.n_iter
-        self.objective_history_ = np.array([*result.history[:-1], self.reconstruction_err_])
-        return np.ascontiguousarray(Wt.T)
+        return self._finish(problem, Wt, H_, weighted, row_scale, result.history[:-1])
 
-    def transform(self, X: ArrayLike) -> Array:
+    def transform(self, X: ArrayLike, weights: ArrayLike | None = None) -> Array:
         """Find the codes of `X` for the fitted components.
 
         Parameters
         ----------
-        X : array-like [shape=(n_samples, n_features), >= 0, finite]
+        X : array-like or sparse matrix [shape=(n_samples, n_features), >= 0, finite]
+        weights : array-like [shape=(n_samples, n_features), >= 0], optional
+            See :meth:`fit`.
 
         Returns
         -------
@@ -252,16 +336,19 @@ class NMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         sklearn.exceptions.NotFittedError
             Before `fit`.
         ValueError
-            When `X` holds NaN, infinity or negative numbers, or has another number of features.
+            When `X` holds NaN (but see `missing_values`), infinity or negative numbers, or has another number of
+            features.
         """
         check_is_fitted(self)
-        H = self.components_
-        data = self._check_data(X, reset=False)
-        dtype = data.dtype
-        Wt = np.empty((H.shape[0], data.shape[0]), dtype)
-        box_W = self._check_parameters()[0]
-        SOLVERS[self.solver_].codes(data, Wt, H.astype(dtype, copy=False), box_W=box_W)
-        return np.ascontiguousarray(Wt.T)
+        data, observed = self._check_data(X, reset=False)
+        if self.zero_weight != 1 and not sp.issparse(data):
+            data = sp.csr_array(data)
+        data, entries = check_weights(weights, observed, data, fitting=False)
+        loss = self._fitted_loss(data)
+        check_positive(data, entries, loss)
+        problem = Problem(data, loss, weights=entries, zero_weight=self.zero_weight)
+        H = np.array(self.components_, data.dtype)  # a copy: a model loaded into a read-only memory map has others
+        return np.ascontiguousarray(self._codes(problem, H).T)
 
     def inverse_transform(self, X: ArrayLike) -> Array:
         """Return the model ``W @ H`` of codes.
@@ -285,35 +372,187 @@ class NMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def _n_features_out(self) -> int:
         return int(self.components_.shape[0])
 
-    def _check_data(self, X: ArrayLike, *, reset: bool) -> Array:
-        data: Array = validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=reset)
-        check_non_negative(data, "NMF (input X)")
-        size, limit = float(data.mean(dtype=np.float64)), SIZES[data.dtype.name]
-        if size and not 1 / limit <= size <= limit:
-            word = "large" if size > 1 else "small"
-            raise ParameterError(
-                f"X has a mean of {size:.3g}, too {word} for products in {data.dtype.name}; divide X by its mean"
-            )
-        return data
+    def _missing_allowed(self) -> bool:
+        return self.missing_values is not None
 
-    def _check_parameters(self) -> tuple[Box, Box, int, float]:
+    def _check_data(self, X: ArrayLike, *, reset: bool) -> tuple[Any, Array | None]:
+        if self.missing_values is not None and not (
+            isinstance(self.missing_values, Real) and math.isnan(self.missing_values)
+        ):
+            raise ParameterError(f"missing_values must be None or numpy.nan; got {self.missing_values!r}")
+        return check_data(self, X, reset=reset, missing=self._missing_allowed(), sparse=True)
+
+    def _problem(self, X: ArrayLike, weights: ArrayLike | None) -> Problem:
+        """Check the parameters and the data, and say what is to be minimised."""
         if self.n_components is not None:
             check_count(self.n_components, "n_components")
-        check_choice(self.loss, "loss", _options.LOSSES)
-        check_choice(self.solver, "solver", _options.SOLVERS)
         check_choice(self.init, "init", _options.STARTS)
-        return (
-            Box.parse(self.bounds_W, "bounds_W"),
-            Box.parse(self.bounds_H, "bounds_H"),
-            check_count(self.max_iter, "max_iter"),
-            check_nonnegative(self.tol, "tol"),
+        zero_weight = check_nonnegative(self.zero_weight, "zero_weight")
+        if zero_weight > 1:
+            raise ParameterError(f"zero_weight must be a number from 0 to 1; got {self.zero_weight!r}")
+        data, observed = self._check_data(X, reset=True)
+        data, entries = check_weights(weights, observed, data)
+        loss = check_loss(self.loss, self.loss_parameter, data, entries)
+        if zero_weight != 1 and loss.name != "manhattan":
+            raise ParameterError(
+                f"zero_weight is for loss='manhattan'; got {self.zero_weight!r} with loss={self.loss!r}"
+            )
+        check_positive(data, entries, loss)
+        ridge = check_nonnegative(self.nuclear, "nuclear")
+        if ridge and loss.name not in NUCLEAR_LOSSES:
+            raise ParameterError(
+                f"nuclear is for the losses {list(NUCLEAR_LOSSES)}; for loss={self.loss!r} set penalty_W and penalty_H "
+                "to Penalty(l2=...)"
+            )
+        if zero_weight != 1 and not sp.issparse(data):
+            raise ParameterError(f"zero_weight needs a sparse X; got {self.zero_weight!r} with a dense one")
+        self.ridge_ = ridge * math.sqrt(max(data.shape))
+        sides = {}
+        for side, penalty in (("W", self.penalty_W), ("H", self.penalty_H)):
+            resolved = _penalty(penalty, side).resolve(side, data, data.dtype)
+            sides[side] = replace(resolved, l2=resolved.l2 + self.ridge_)
+        return Problem(data, loss, sides["W"], sides["H"], weights=entries, zero_weight=zero_weight)
+
+    def _count_components(self, shape: tuple[int, int], given: ArrayLike | None) -> int:
+        if self.n_components is not None:
+            return int(self.n_components)
+        return int(np.shape(given)[0]) if given is not None and np.ndim(given) == 2 else min(shape)
+
+    def _start(
+        self,
+        problem: Problem,
+        n_components: int,
+        rng: np.random.RandomState,
+        W: ArrayLike | None,
+        H: ArrayLike | None,
+        row_scale: Array | None,
+    ) -> tuple[Array, Array]:
+        X = problem.X
+        if problem.weights is not None:  # for the scale and the SVD of a start, a missing entry is an average one
+            X = np.where(problem.weights > 0, X, X.sum(dtype=np.float64) / (problem.weights > 0).sum()).astype(X.dtype)
+        Wt, components = STARTS[self.init](X, n_components, rng)
+        if W is not None:
+            Wt = check_factor(W, "W", (X.shape[0], n_components), X.dtype).T.copy()
+            if row_scale is not None:
+                Wt *= row_scale
+        if H is not None:
+            name = "components_init" if H is self.components_init else "H"
+            components = check_factor(H, name, (n_components, X.shape[1]), X.dtype)
+        if (W is None) != (H is None):  # the one that was drawn shall suit the one that was given: as `starts.random`
+            drawn = Wt if W is None else components
+            size = float(Wt.mean(axis=1, dtype=np.float64) @ components.mean(axis=1, dtype=np.float64))
+            drawn *= X.dtype.type(X.mean(dtype=np.float64) / (4 * size) if size > 0 else 1)
+        problem.penalty_W.feasible(Wt)
+        problem.penalty_H.feasible(components)
+        return Wt, components
+
+    def _fit_codes(
+        self, problem: Problem, given: ArrayLike | None, n_components: int, sample_weight: ArrayLike | None
+    ) -> Array:
+        """Fit with fixed components."""
+        if given is None:
+            raise ParameterError("update_components=False needs components: give components_init")
+        coupling = problem.penalty_W.kinds & COUPLING
+        if coupling:
+            raise ParameterError(f"update_components=False cannot honour {' and '.join(sorted(coupling))} of penalty_W")
+        H = check_factor(given, "components_init", (n_components, problem.X.shape[1]), problem.X.dtype)
+        self.solver_ = self.solver
+        self.n_iter_ = 0
+        self.components_, self.component_norms_ = H, np.ones(n_components, H.dtype)
+        self.n_components_ = n_components
+        with one_blas_thread():
+            Wt = self._codes(problem, H)
+        return self._report(Wt, *_with_sample_weight(problem, sample_weight), [])
+
+    def _finish(
+        self,
+        problem: Problem,
+        Wt: Array,
+        H: Array,
+        weighted: Problem,
+        row_scale: Array | None,
+        history: list[float],
+    ) -> Array:
+        """Scale the components, solve for the codes anew, and set the attributes of a fit."""
+        norms = np.ones(len(H), H.dtype)
+        if problem.penalty_W.is_cone and problem.penalty_H.is_cone:
+            norms = np.linalg.norm(H, axis=1)
+            norms[norms == 0] = 1
+            H /= norms[:, None]
+            Wt *= norms[:, None]
+        self.components_, self.component_norms_ = H, norms
+        self.n_components_ = len(H)
+        if not problem.penalty_W.kinds & COUPLING:
+            with one_blas_thread():
+                Wt = self._codes(problem, H)
+        return self._report(Wt, weighted, row_scale, history)
+
+    def _report(self, Wt: Array, problem: Problem, row_scale: Array | None, history: list[float]) -> Array:
+        """Evaluate codes that are found for the given data, on the problem with weighted samples."""
+        W = np.ascontiguousarray(Wt.T)
+        if row_scale is not None:
+            Wt = Wt * row_scale
+        norms = self.component_norms_.astype(np.float64)
+        scaled = replace(
+            problem, penalty_W=problem.penalty_W.rescaled(norms), penalty_H=problem.penalty_H.rescaled(1 / norms)
         )
+        with one_blas_thread():
+            self.reconstruction_err_ = scaled.loss_value(Wt, self.components_)
+            objective = self.reconstruction_err_ + scaled.penalty_value(Wt, self.components_)
+            self.optimality_ = optimality(scaled, Wt, self.components_)
+        self.objective_history_ = np.array([*history, objective])
+        return W
+
+    def _codes(self, problem: Problem, H: Array) -> Array:
+        """Solve for codes with the penalty that `transform` knows, whatever the training data were."""
+        penalty = self._transform_penalty(H.dtype).rescaled(self.component_norms_.astype(np.float64))
+        if SOLVERS.get(self.solver_, SOLVERS["hals"]).signed:
+            Wt = np.empty((len(H), problem.X.shape[0]), H.dtype)
+            svd.codes(problem, Wt, H)
+            return Wt
+        with one_blas_thread():
+            return solve_codes(replace(problem, penalty_W=penalty), H)
+
+    def _transform_penalty(self, dtype: Any) -> Any:
+        """Return the penalty of codes of new data: without what ties samples together."""
+        penalty = _penalty(self.penalty_W, "W").resolve("W", None, dtype)
+        return replace(penalty, l2=penalty.l2 + self.ridge_)
+
+    def _fitted_loss(self, X: Any) -> Loss:
+        return check_loss(self.loss, self.loss_parameter, X)._replace(parameter=self.loss_parameter_)
 
 
-def _start(value: ArrayLike, name: str, shape: tuple[int, int], dtype: Any) -> Array:
-    array = np.asarray(value, dtype=dtype)
-    if array.shape != shape:
-        raise ParameterError(f"{name} must have shape {shape}; got {array.shape}")
-    if not np.isfinite(array).all() or (array < 0).any():
-        raise ParameterError(f"{name} must be finite and non-negative")
-    return array
+def _penalty(penalty: Penalty | None, side: str) -> Penalty:
+    if penalty is None:
+        return Penalty()
+    if not isinstance(penalty, Penalty):
+        raise ParameterError(f"penalty_{side} must be a visionnmf.Penalty or None; got {penalty!r}")
+    return penalty
+
+
+def _with_sample_weight(problem: Problem, sample_weight: ArrayLike | None) -> tuple[Problem, Array | None]:
+    """Return the problem with weighted samples, and what its rows were multiplied by, if they were.
+
+    Where the loss is homogeneous and the codes free to be scaled, weighting a row is scaling it; else the weights go to
+    the entries.
+    """
+    if sample_weight is None:
+        return problem, None
+    X = problem.X
+    s = np.asarray(sample_weight, dtype=np.float64)
+    if s.shape != (X.shape[0],) or not np.isfinite(s).all() or (s < 0).any():
+        raise ParameterError(f"sample_weight must hold {X.shape[0]} finite numbers >= 0; got shape {s.shape}")
+    if not s.any():
+        raise ParameterError("sample_weight must not be zero for all samples")
+    degree = LOSSES[problem.loss.name].degree
+    if degree and not problem.penalty_W.kinds:
+        scale = (s ** (1 / degree)).astype(X.dtype)
+        scaled = sp.csr_array(sp.diags_array(scale) @ X) if problem.is_sparse else X * scale[:, None]
+        return replace(problem, X=scaled), scale
+    if problem.is_sparse:
+        raise ParameterError("sample_weight with sparse X cannot be combined with penalty_W or nuclear")
+    if problem.loss.name == "l21":  # weights are under the root
+        s = s**2
+    rows = np.broadcast_to(s.astype(X.dtype)[:, None], X.shape)
+    weights = np.array(rows if problem.weights is None else problem.weights * rows)
+    return replace(problem, X=np.where(weights > 0, X, X.dtype.type(0)), weights=weights), None

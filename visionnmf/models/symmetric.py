@@ -12,35 +12,36 @@ from sklearn.utils.validation import check_non_negative, validate_data
 
 from visionnmf.engine.alternate import warn_not_converged
 from visionnmf.engine.starts import random_symmetric, spread_symmetric
-from visionnmf.engine.symmetric import fit_starts
+from visionnmf.engine.symmetric import LOSSES, fit_starts, scale_to_fit, symmetric_optimality
 from visionnmf.exceptions import ParameterError
 
 from ._checks import check_choice, check_count, check_nonnegative
+from ._store import Saveable
 
 __all__ = ["SymmetricNMF"]
 
 Array = NDArray[Any]
 
-SYMMETRIC_LOSSES = ("manhattan",)
 
-
-class SymmetricNMF(BaseEstimator):
-    r"""Symmetric non-negative matrix factorisation of an affinity, with the Manhattan loss.
+class SymmetricNMF(Saveable, BaseEstimator):
+    r"""Symmetric non-negative matrix factorisation of an affinity, robust by default.
 
     Finds ``H >= 0`` with
 
-    .. math:: \min_{H \ge 0}\; \sum_{i \ne j} c_i c_j\, |A_{ij} - h_i \cdot h_j|
+    .. math:: \min_{H \ge 0}\; \sum_{i \ne j} c_i c_j\, |A_{ij} - h_i \cdot h_j| \quad \text{or} \quad
+              \tfrac12 \sum_{i \ne j} c_i c_j\, (A_{ij} - h_i \cdot h_j)^2
 
-    (MahNMF-SYM, Guan et al. 2012, section 4.5; node weights are ours). ``h_i``, row i of the codes, says how far node
-    i belongs to each component: a soft clustering. The diagonal is left out, as it says nothing about the clustering.
-    The problem is not convex: several starts are run, in threads, and the one with the lowest objective kept.
+    (MahNMF-SYM, Guan et al. 2012, section 4.5, and Vandaele et al. 2016; node weights are ours). ``h_i``, row i of the
+    codes, says how far node i belongs to each component: a soft clustering. The diagonal is left out, as it says
+    nothing about the clustering. The problem is not convex: several starts are run, in threads, and the one with the
+    lowest objective kept.
 
     Parameters
     ----------
     n_components : int, default=2
         Number of components.
-    loss : {"manhattan"}, default="manhattan"
-        The loss.
+    loss : {"manhattan", "frobenius"}, default="manhattan"
+        Manhattan for affinities with wrong entries; Frobenius for small errors everywhere, and where speed counts.
     n_init : int, default=5
         Number of starts.
     init : {"k-means++", "random"} or array-like [shape=(n_components, n), >= 0], default="k-means++"
@@ -65,6 +66,9 @@ class SymmetricNMF(BaseEstimator):
         The objective before its first sweep and after each one; never rises.
     objectives_ : ndarray [shape=(n_init,)]
         The objective that each start ended with: how far the result depends on the start.
+    optimality_ : float
+        How far the solution is from one in which no node's codes can be improved, free of the affinity's scale: 0 is
+        converged. See :mod:`visionnmf.engine.optimality`.
     n_features_in_ : int
         Number of nodes seen in `fit`.
 
@@ -82,6 +86,8 @@ class SymmetricNMF(BaseEstimator):
     ----------
     N. Guan, D. Tao, Z. Luo, J. Shawe-Taylor, "MahNMF: Manhattan Non-negative Matrix Factorization",
     arXiv:1207.3438, 2012.
+    A. Vandaele, N. Gillis, Q. Lei, K. Zhong, I. Dhillon, "Efficient and non-convex coordinate descent for symmetric
+    nonnegative matrix factorization", IEEE Transactions on Signal Processing 64(21), 2016.
 
     Examples
     --------
@@ -147,12 +153,12 @@ class SymmetricNMF(BaseEstimator):
         if not c.any():
             raise ParameterError("sample_weight must not be zero for all samples")
         n_components = check_count(self.n_components, "n_components")
-        check_choice(self.loss, "loss", SYMMETRIC_LOSSES)
+        loss = check_choice(self.loss, "loss", list(LOSSES))
         n_init = check_count(self.n_init, "n_init")
         max_iter, tol = check_count(self.max_iter, "max_iter"), check_nonnegative(self.tol, "tol")
         starts = self._starts(S, c, n_components, n_init)
 
-        fits = fit_starts(S, starts, c, max_iter=max_iter, tol=tol)
+        fits = fit_starts(S, starts, c, max_iter=max_iter, tol=tol, loss=loss)
         self.objectives_ = np.array([found.history[-1] for found in fits])
         best = int(self.objectives_.argmin())
         if not fits[best].converged and tol > 0:
@@ -161,6 +167,7 @@ class SymmetricNMF(BaseEstimator):
         self.n_iter_ = fits[best].n_iter
         self.objective_history_ = np.array(fits[best].history)
         self.reconstruction_err_ = float(self.objectives_[best])
+        self.optimality_ = symmetric_optimality(S, self.components_, c, loss=loss)
         return self
 
     def fit_transform(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Array:
@@ -197,6 +204,9 @@ class SymmetricNMF(BaseEstimator):
         if isinstance(self.init, str) and self.init == "random":
             return [random_symmetric(S, n_components, rng) for _ in range(n_init)]
         starts = [spread_symmetric(S, c, n_components, rng) for _ in range(n_init)]
+        if self.loss == "frobenius":
+            for start in starts:
+                scale_to_fit(S, start, c)
         if not (isinstance(self.init, str) and self.init == "k-means++"):
             starts[0] = self._given_start((n_components, len(S)), S.dtype)
         return starts

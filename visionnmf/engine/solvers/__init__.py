@@ -1,16 +1,31 @@
 """One file an algorithm.
 
-A solver improves both factors by turns (``iterate``) and solves the half-problem "codes for fixed components"
-(``codes``). Both take the codes transposed, ``Wt`` of shape ``(n_components, n_samples)``.
+A solver improves both factors by turns, in place: ``iterate(problem, Wt, H, *, max_iter)``, with the codes transposed,
+``Wt`` of shape ``(n_components, n_samples)``. It yields a :class:`Progress` an iteration.
 
-======  ================  ===========================================================  ==============================
-name    loss              algorithm                                                    source
-======  ================  ===========================================================  ==============================
-admm    manhattan         alternating directions with a growing penalty (the default)  ours: docs/derivations/admm.md
-rri     manhattan         coordinate descent by weighted medians                       Guan et al. 2012, Algorithm 1
-hals    frobenius         extrapolated coordinate descent through Gram matrices        Ang & Gillis 2019, Algorithm 3
-ccd     kullback-leibler  cyclic coordinate descent, with a step of our own            Hsieh & Dhillon 2011
-======  ================  ===========================================================  ==============================
+Finding the codes of fixed components is a problem of its own, whatever solver found the components:
+:mod:`..codes` has one function a loss for it.
+
+==========  ================  ==========================================================  ==============================
+name        loss              algorithm                                                   source
+==========  ================  ==========================================================  ==============================
+admm        robust [1]_       alternating directions with a growing penalty, the default  ours: docs/derivations/admm.md
+rri         manhattan [2]_    coordinate descent by weighted medians                      Guan et al. 2012, Algorithm 1
+ogm         manhattan [2]_    Nesterov's smoothing, from the factor at hand               ours: docs/derivations/ogm.md
+ogm-paper   manhattan [2]_    Nesterov's smoothing as published                           Guan et al. 2012, Algorithm 3
+hals        frobenius         extrapolated coordinate descent through Gram matrices       Ang & Gillis 2019, Algorithm 3
+nenmf       frobenius         accelerated proximal gradient for each factor by turns      Guan et al. 2012 (NeNMF)
+bpp         frobenius         exact halves by block principal pivoting                    Kim & Park 2008
+pg          frobenius         projected gradient, a baseline                              Lin 2007
+svd         frobenius         truncated SVD: the trivial baseline, with both signs        Eckart & Young 1936
+sbcd        all divergences   weighted least squares by coordinate descent, guarded       ours: docs/derivations/sbcd.md
+ccd         kullback-leibler  cyclic coordinate descent, with a step of our own           Hsieh & Dhillon 2011
+mu          all divergences   multiplicative updates, the baseline                        Fevotte & Idier 2011
+sbcd-plain  all divergences   sBCD as published; al-a, al-b: its other weights            Li, Lebanon & Park 2012
+==========  ================  ==========================================================  ==============================
+
+.. [1] Manhattan, elastic net, Huber, L2,1; Kullback-Leibler with penalties that the others do not take.
+.. [2] And the elastic net.
 """
 
 from __future__ import annotations
@@ -18,43 +33,115 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from visionnmf.engine.penalties import KINDS
+from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError
 
-from . import admm, ccd, hals, rri
+from . import admm, bpp, ccd, hals, mu, nenmf, ogm, pg, rri, sbcd, sbcd_paper, svd
 from ._progress import Progress
 
 __all__ = ["SOLVERS", "Progress", "Solver", "choose"]
 
 
 class Solver(NamedTuple):
-    """One solver: its two functions, and the losses that it minimises."""
+    """One solver, and what it can do.
+
+    Attributes
+    ----------
+    iterate : callable
+        ``iterate(problem, Wt, H, *, max_iter)`` improves the factors in place and yields :class:`Progress`.
+    losses : frozenset of str
+        The losses that it minimises.
+    penalties : frozenset of str
+        The kinds of :data:`..penalties.KINDS` that it honours, on either factor, beside non-negativity.
+    weights : bool
+        Whether entries may have weights, or be missing.
+    sparse : frozenset of str
+        The losses for which `X` may be sparse.
+    signed : bool
+        Whether the factors come out with both signs: a baseline, no factorisation into parts. Codes are then the
+        projection on the components.
+    """
 
     iterate: Callable[..., Iterator[Progress]]
-    codes: Callable[..., None]
     losses: frozenset[str]
+    penalties: frozenset[str] = frozenset()
+    weights: bool = False
+    sparse: frozenset[str] = frozenset()
+    signed: bool = False
+
+    def obstacle(self, problem: Problem) -> str | None:
+        """Say in a clause what keeps this solver from a problem.
+
+        Parameters
+        ----------
+        problem : Problem
+
+        Returns
+        -------
+        str or None
+            None when nothing does.
+        """
+        name = problem.loss.name
+        if name not in self.losses:
+            return f"does not minimise {problem.loss.label}"
+        for side in ("W", "H"):
+            kinds = (problem.penalty_W if side == "W" else problem.penalty_H).kinds - self.penalties
+            if kinds:
+                return f"does not take {' and '.join(sorted(kinds))} in penalty_{side}"
+        if problem.weights is not None and not self.weights:
+            return "does not take weights or missing entries"
+        if problem.is_sparse and name not in self.sparse:
+            return f"does not take sparse X with {problem.loss.label}"
+        return None
 
 
+SEPARABLE = frozenset({"box", "l1", "l2"})
+DIVERGENCES = frozenset({"frobenius", "kullback-leibler", "itakura-saito", "beta"})
+
+# In the order in which "auto" tries them.
 SOLVERS: dict[str, Solver] = {
-    "admm": Solver(admm.iterate, admm.codes, frozenset({"manhattan"})),
-    # coordinate descent can stall short of the optimum that the codes' convex problem has
-    "rri": Solver(rri.iterate, admm.codes, frozenset({"manhattan"})),
-    "hals": Solver(hals.iterate, hals.codes, frozenset({"frobenius"})),
-    "ccd": Solver(ccd.iterate, ccd.codes, frozenset({"kullback-leibler"})),
+    "hals": Solver(
+        hals.iterate, frozenset({"frobenius"}), frozenset(KINDS), weights=True, sparse=frozenset({"frobenius"})
+    ),
+    "nenmf": Solver(nenmf.iterate, frozenset({"frobenius"}), frozenset(KINDS), sparse=frozenset({"frobenius"})),
+    "bpp": Solver(bpp.iterate, frozenset({"frobenius"}), SEPARABLE, sparse=frozenset({"frobenius"})),
+    "pg": Solver(pg.iterate, frozenset({"frobenius"}), SEPARABLE, sparse=frozenset({"frobenius"})),
+    "svd": Solver(svd.iterate, frozenset({"frobenius"}), sparse=frozenset({"frobenius"}), signed=True),
+    "sbcd": Solver(sbcd.iterate, DIVERGENCES, SEPARABLE, weights=True),
+    "ccd": Solver(
+        ccd.iterate, frozenset({"kullback-leibler"}), SEPARABLE, weights=True, sparse=frozenset({"kullback-leibler"})
+    ),
+    # after the divergences' own solvers: it minimises Kullback-Leibler with penalties that they do not take
+    "admm": Solver(admm.iterate, frozenset(admm.LOSSES), frozenset(KINDS), weights=True),
+    "rri": Solver(
+        rri.iterate,
+        frozenset({"manhattan", "elastic-net"}),
+        SEPARABLE | {"graph"},
+        weights=True,
+        sparse=frozenset({"manhattan"}),
+    ),
+    "mu": Solver(mu.iterate, DIVERGENCES, frozenset({"l1", "l2", "graph"}), weights=True),
+    "sbcd-plain": Solver(sbcd_paper.iterate_model, DIVERGENCES, SEPARABLE, weights=True),
+    "al-a": Solver(sbcd_paper.iterate_data, DIVERGENCES, SEPARABLE, weights=True),
+    "al-b": Solver(sbcd_paper.iterate_unit, DIVERGENCES, SEPARABLE, weights=True),
+    "ogm": Solver(ogm.iterate, frozenset({"manhattan", "elastic-net"}), frozenset(KINDS), weights=True),
+    "ogm-paper": Solver(ogm.iterate_paper, frozenset({"manhattan", "elastic-net"}), frozenset(KINDS), weights=True),
 }
 
-# Measured (benchmarks/engine.py solvers): for one component both reach the same objective and coordinate descent is the
+# Measured (benchmarks/solvers.py): for one component both reach the same objective and coordinate descent is the
 # faster; for more ADMM goes lower as a rule.
 RRI_MAX_COMPONENTS = 1
 
 
-def choose(solver: str, loss: str, n_components: int) -> str:
-    """Resolve ``"auto"`` and check that the solver can minimise the loss.
+def choose(solver: str, problem: Problem, n_components: int) -> str:
+    """Resolve ``"auto"`` and check that the solver can work on the problem.
 
     Parameters
     ----------
     solver : str
         "auto" or a key of :data:`SOLVERS`.
-    loss : str
+    problem : Problem
     n_components : int
 
     Returns
@@ -65,13 +152,29 @@ def choose(solver: str, loss: str, n_components: int) -> str:
     Raises
     ------
     ParameterError
-        When there is no such solver, or it cannot minimise the loss; the message lists those that can.
+        When there is no such solver, or it cannot work on the problem; the message says why, and names those that can.
     """
-    able = sorted(name for name, entry in SOLVERS.items() if loss in entry.losses)
+    able = [name for name, entry in SOLVERS.items() if entry.obstacle(problem) is None]
     if solver == "auto":
-        if loss == "manhattan":
-            return "rri" if n_components <= RRI_MAX_COMPONENTS else "admm"
+        if not able:
+            raise ParameterError(_no_solver(problem))
+        if n_components <= RRI_MAX_COMPONENTS and "rri" in able:
+            return "rri"
         return able[0]
-    if solver not in able:
-        raise ParameterError(f"solver must be 'auto' or one of {able} for loss={loss!r}; got {solver!r}")
+    if not isinstance(solver, str) or solver not in SOLVERS:
+        raise ParameterError(f"solver must be 'auto' or one of {sorted(SOLVERS)}; got {solver!r}")
+    obstacle = SOLVERS[solver].obstacle(problem)
+    if obstacle:
+        others = f"; these do: {sorted(able)}" if able else ""
+        raise ParameterError(f"solver={solver!r} {obstacle}{others}")
     return solver
+
+
+def _no_solver(problem: Problem) -> str:
+    """Say in one sentence why no solver can work on a problem."""
+    reasons: dict[str, list[str]] = {}
+    for name, entry in SOLVERS.items():
+        if problem.loss.name in entry.losses:
+            reasons.setdefault(str(entry.obstacle(problem)), []).append(name)
+    listed = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
+    return f"no solver can combine this with {problem.loss.label} ({listed})"

@@ -1,10 +1,11 @@
-"""Continuation ADMM for the Manhattan loss: the default solver.
+"""Continuation ADMM for the losses that outliers move little: the default solver for them.
 
-The sparse part ``S = X - W H`` is a variable of its own, tied to the factors by a scaled dual ``U`` and a penalty
-``rho`` that grows geometrically. One iteration is one pass over the data (:func:`._kernels.admm_manhattan_pass`), which
-gives the cleaned data ``V``, and a few sweeps of HALS for each factor on ``||V - W H||^2``. Early on, with a small rho,
-outliers pull like in least squares; as rho grows they are clipped harder and harder. That slow change of the problem
-is what finds good solutions where coordinate descent stalls, so the number of iterations is the length of the path.
+The residual ``S = X - W H`` is a variable of its own, tied to the factors by a scaled dual ``U`` and a penalty ``rho``
+that grows geometrically. One iteration is one pass over the data (:func:`.._admm_kernels.admm_pass`), which gives the
+cleaned data ``V``, and a few sweeps of HALS for each factor on ``||V - W H||^2``. The loss enters by its prox alone.
+Early on, with a small rho, outliers pull like in least squares; as rho grows they are clipped harder and harder. That
+slow change of the problem is what finds good solutions where coordinate descent stalls, so the number of iterations is
+the length of the path. Missing entries are filled in by the model.
 
 The data are taken in blocks of rows that stay in cache: product, pass, codes and the block's share of the components'
 right-hand side. Memory: the data, the dual, and the blocks.
@@ -12,156 +13,366 @@ right-hand side. Memory: the data, the dual, and the blocks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigh
 
-from visionnmf.engine import _kernels
+from visionnmf.engine import _admm_kernels, projections
+from visionnmf.engine._admm_kernels import TILE
 from visionnmf.engine._threads import blocks, map_blocks, one_blas_thread
-from visionnmf.engine.losses import BLOCK_ELEMENTS, rows_per_block
-from visionnmf.engine.penalties import Box
+from visionnmf.engine.losses import BLOCK_ELEMENTS, Loss, rows_per_block
+from visionnmf.engine.problem import Problem
+from visionnmf.engine.quadratic import SEPARABLE, improve
 
+from . import hals, rri, sparse_descent
 from ._progress import Progress
 
-__all__ = ["codes", "iterate"]
+__all__ = ["LOSSES", "codes", "iterate"]
 
 Array = NDArray[Any]
 
+LOSSES = {
+    "manhattan": _admm_kernels.MANHATTAN,
+    "elastic-net": _admm_kernels.ELASTIC_NET,
+    "huber": _admm_kernels.HUBER,
+    "l21": _admm_kernels.L21,
+    "kullback-leibler": _admm_kernels.KULLBACK_LEIBLER,
+}
+
 # Chosen on made low-rank data and the L1 problems of benchmarks/; docs/decisions.md has the table.
-FIRST_PENALTY = 1.5  # rho at the start, in units of 1 / mean of the data: free of the data's scale
-PENALTY_GROWTH = 3e4  # over the whole path
-SWEEPS = 3  # of HALS a factor and iteration; they share the products, so they cost little
+FIRST_PENALTY = 1.5  # rho at the start, in units of the loss's slope at the mean of the data over that mean
+PENALTY_GROWTH = 3e4  # over the whole path, of which
+SLOW_GROWTH = 100.0  # are spread over the first
+SLOW_SHARE = 0.8  # of the iterations: there noisy data settle; exact ones need the rest
+SWEEPS = 5  # of HALS a factor and iteration; they share the products, and paths with fewer end higher
+BLOCKS = 2  # cache-sized blocks that are taken together: products of more rows gain more than the passes lose
+MAX_CHUNKS = 16  # of rows, each with a share of the right-hand side: as many threads can work
 CODES_ITERATIONS = 200
 CODES_GROWTH = 30.0  # of rho, which starts at 1 / mean residual of the row's least-squares fit
 CODES_TIE = 0.01  # strength of the tie between the codes and their copy in the box, for components of unit norm
+SIMPLEX_TIE = 0.1  # and their copy on the simplex; no coordinate descent follows there
 CODES_START_SWEEPS = 30
+POLISHED = ("manhattan", "elastic-net")  # codes by coordinate descent at last:
 CODES_POLISH = 30  # sweeps of coordinate descent at most; most rows need two or three
-MAX_CHUNKS = 16  # of rows, each with a share of the right-hand side: as many threads can work
+ROWS = 8  # in a product: with more, some BLAS kernels round a row by its position
 
 
-def iterate(X: Array, Wt: Array, H: Array, *, box_W: Box, box_H: Box, max_iter: int) -> Iterator[Progress]:
+def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
     """Improve both factors in place, yielding after each iteration the objective before it.
 
     Parameters
     ----------
-    X : ndarray [shape=(n_samples, n_features), >= 0]
+    problem : Problem
+        Its loss is one of :data:`LOSSES`.
     Wt : ndarray [shape=(n_components, n_samples)]
         Codes, transposed; updated.
     H : ndarray [shape=(n_components, n_features)]
         Updated.
-    box_W, box_H : Box
     max_iter : int
         Length of the path along which rho grows by :data:`PENALTY_GROWTH`.
 
     Yields
     ------
     Progress
-        The objective, and as the change the primal residual ``||X - WH - S||_1 / ||X||_1`` plus the relative change
-        of the objective.
+        The objective, and as the change the primal residual ``||X - WH - S||_1 / ||X||_1`` plus the change of the
+        objective relative to the loss of a model that is 0.
     """
-    n_samples, n_features = X.shape
-    dtype = X.dtype
-    size = rows_per_block(n_features)
-    # whole blocks a chunk, whatever the number of threads
-    per_chunk = size * max(1, -(-n_samples // (size * MAX_CHUNKS)))
-    chunks = blocks(n_samples, per_chunk)
-    parallel = X.size * H.shape[0] > 4 * BLOCK_ELEMENTS
-    U = np.zeros_like(X)
-    losses, residuals = np.empty(n_samples), np.empty(n_samples)
-    total = float(X.sum(dtype=np.float64)) or 1.0
-    # 1 / rho; where the data are all 0 any number will do
-    bounds = np.full(n_samples, X.mean(dtype=np.float64) / FIRST_PENALTY or 1, dtype)
-    growth = PENALTY_GROWTH ** (1 / max_iter)
-    decay = dtype.type(1)
-    limits_W, limits_H = box_W.of(dtype), box_H.of(dtype)
-    zero = dtype.type(0)
+    X = problem.X
+    size, largest = _natural_scale(problem)
+    bound = size / FIRST_PENALTY  # 1 / rho
+    decay = 1.0
+    half = _Half(problem, len(H))
     previous = np.inf
-    for _ in range(max_iter):
+    total = float(X.sum(dtype=np.float64)) or 1.0
+    for iteration in range(max_iter):
+        objective = problem.penalty_value(Wt, H)
+        if problem.loss.name == "kullback-leibler":
+            objective += problem.loss_value(Wt, H)  # a logarithm an entry: not in the pass
         with one_blas_thread():
-            gram = H @ H.T
-
-            def rows(chunk: tuple[int, int], gram: Array = gram, decay: Any = decay) -> Array:
-                right = np.empty_like(H)
-                _kernels.admm_manhattan_rows(
-                    X, Wt, H, U, gram, bounds, decay, *limits_W, SWEEPS, size, *chunk, right, losses, residuals
-                )
-                return right
-
-            parts = map_blocks(rows, chunks, parallel=parallel)
-            right = parts[0]
-            for part in parts[1:]:
-                right += part
-            gram = Wt @ Wt.T
-
-            def components(block: tuple[int, int], gram: Array = gram, right: Array = right) -> None:
-                _kernels.hals_columns(H, gram, right, 0, *limits_H, zero, SWEEPS, *block)
-
-            map_blocks(components, blocks(n_features, 4 * _kernels.TILE), parallel=parallel)
-        np.divide(bounds, dtype.type(growth), out=bounds)
-        decay = dtype.type(1 / growth)
-        objective = float(losses.sum())
-        change = (float(residuals.sum()) + abs(previous - objective)) / total
+            right = half(Wt, H, bound, decay)
+            improve(H, Wt @ Wt.T, right, problem.penalty_H, sweeps=SWEEPS, scale=bound)
+        objective += float(half.losses.sum())
+        change = float(half.residuals.sum()) / total + abs(previous - objective) / largest
         previous = objective
+        decay = 1 / _growth(iteration, max_iter)
+        bound *= decay
         yield Progress(objective, change)
 
 
-def codes(X: Array, Wt: Array, H: Array, *, box_W: Box) -> None:
+def _growth(iteration: int, max_iter: int) -> float:
+    """Return the factor by which rho grows after an iteration."""
+    slow = SLOW_SHARE * max_iter
+    if iteration + 1 <= slow:
+        return float(SLOW_GROWTH ** (1 / slow))
+    return float((PENALTY_GROWTH / SLOW_GROWTH) ** (1 / (max_iter - slow)))
+
+
+def _slope(loss: Loss, size: Any, n_features: int) -> Any:
+    """Return the loss's derivative where every entry of a row of residuals has this size (> 0)."""
+    if loss.name == "elastic-net":
+        return 1 + loss.parameter * size
+    if loss.name == "huber":
+        return np.minimum(size, loss.parameter)
+    if loss.name == "l21":
+        return 1 / n_features**0.5
+    return 1.0
+
+
+def _natural_scale(problem: Problem) -> tuple[float, float]:
+    """Return the natural ``1 / rho`` of the data, and the loss of a model that is 0; both positive.
+
+    Free of the scale of the data and of the weights.
+    """
+    X, M, loss = problem.X, problem.weights, problem.loss
+    mean, weight = float(X.mean(dtype=np.float64)), 1.0
+    if M is not None:
+        n_observed = float(np.count_nonzero(M)) or 1.0
+        weight = float(M.sum(dtype=np.float64)) / n_observed or 1.0
+        mean *= X.size / n_observed  # missing entries are 0
+    mean = mean or 1.0  # where the data are all 0 any number will do
+    weight = weight**0.5 if loss.name == "l21" else weight
+    if loss.name == "kullback-leibler":
+        largest = mean * weight * X.size
+    else:
+        largest = problem.loss_value(np.zeros((1, X.shape[0]), X.dtype), np.zeros((1, X.shape[1]), X.dtype))
+    return mean / (weight * float(_slope(loss, mean, X.shape[1]))), largest or 1.0
+
+
+class _Half:
+    """One pass over the data, which improves the codes and gathers the components' right-hand side.
+
+    Attributes
+    ----------
+    losses, residuals : ndarray [shape=(n_samples,)]
+        Of each row, before the pass.
+    """
+
+    def __init__(self, problem: Problem, n_components: int) -> None:
+        X = problem.X
+        n_samples, n_features = X.shape
+        self.problem = problem
+        size = BLOCKS * rows_per_block(n_features)
+        self.size = size // TILE * TILE or size  # whole tiles of HALS
+        # whole blocks a chunk, whatever the number of threads
+        self.chunks = blocks(n_samples, self.size * max(1, -(-n_samples // (self.size * MAX_CHUNKS))))
+        self.parallel = X.size * n_components > 4 * BLOCK_ELEMENTS
+        self.U = np.zeros_like(X)
+        self.losses, self.residuals = np.empty(n_samples), np.empty(n_samples)
+        # a penalty that ties the codes of samples together wants all targets at once
+        self.V = None if problem.penalty_W.kinds <= SEPARABLE else np.empty_like(X)
+
+    def __call__(self, Wt: Array, H: Array, bound: float, decay: float) -> Array:
+        """Improve `Wt` in place, with ``1 / rho = bound``; return ``Wt @ V``."""
+        step = _Step(H, H @ H.T, np.full(len(self.losses), bound, H.dtype), H.dtype.type(decay))
+        if self.V is None:
+            return self._sum(lambda chunk: self._separable(chunk, Wt, step))
+        targets, right = self.V, np.empty_like(Wt)
+
+        def gather(chunk: tuple[int, int]) -> None:
+            for start, stop in self._blocks(chunk):
+                right[:, start:stop] = self._target(start, stop, Wt, step, targets[start:stop])
+
+        map_blocks(gather, self.chunks, parallel=self.parallel)
+        improve(Wt, step.gram, right, self.problem.penalty_W, sweeps=SWEEPS, scale=bound)
+        return self._sum(lambda chunk: Wt[:, slice(*chunk)] @ targets[slice(*chunk)])
+
+    def _blocks(self, chunk: tuple[int, int]) -> list[tuple[int, int]]:
+        return [(chunk[0] + start, chunk[0] + stop) for start, stop in blocks(chunk[1] - chunk[0], self.size)]
+
+    def _sum(self, function: Callable[[tuple[int, int]], Array]) -> Array:
+        first, *others = map_blocks(function, self.chunks, parallel=self.parallel)
+        for other in others:
+            first += other
+        return first
+
+    def _target(self, start: int, stop: int, Wt: Array, step: _Step, V: Array) -> Array:
+        """Write the target of rows ``start:stop`` over `V`; return ``H @ V.T``."""
+        problem, dtype = self.problem, V.dtype
+        np.matmul(Wt[:, start:stop].T, step.H, out=V)
+        loss = LOSSES[problem.loss.name], dtype.type(problem.loss.parameter)
+        _admm_kernels.admm_pass(
+            problem.X, V, self.U, problem.weights, *loss, step.bounds, step.decay, start, stop, self.losses,
+            self.residuals,
+        )  # fmt: skip
+        return np.asarray(step.H @ V.T)
+
+    def _separable(self, chunk: tuple[int, int], Wt: Array, step: _Step) -> Array:
+        penalty, dtype = self.problem.penalty_W, Wt.dtype
+        box = penalty.box(dtype)
+        l1, l2 = (step.bounds[0] * weights for weights in penalty.weights(len(Wt), dtype))
+        right: Array | None = None
+        product = np.empty((min(self.size, chunk[1] - chunk[0]), step.H.shape[1]), dtype)
+        for start, stop in self._blocks(chunk):
+            V = product[: stop - start]
+            B = self._target(start, stop, Wt, step, V)
+            _admm_kernels.hals_columns(Wt, step.gram, B, start, *box, l1, l2, SWEEPS, start, stop)
+            share = Wt[:, start:stop] @ V
+            right = share if right is None else np.add(right, share, out=right)
+        assert right is not None
+        return right
+
+
+class _Step(NamedTuple):
+    """What one iteration is given: components, their Gram matrix, 1 / rho of each row, shrinkage of the dual."""
+
+    H: Array
+    gram: Array
+    bounds: Array
+    decay: Any
+
+
+def codes(problem: Problem, Wt: Array, H: Array) -> None:
     """Solve for the codes of fixed components, in place: a convex problem, row by row.
 
-    Here the box has a copy of the codes of its own (consensus form: Boyd et al. 2011, section 5), so that the step for
-    the codes is linear and one inverse serves all rows and iterations; sweeps of HALS in its place are left far from
-    the minimum when components are alike. Coordinate descent then finishes: exact near the minimum, though it can stall
-    far from it. A row's codes do not depend on the other rows.
+    Here the constraint has a copy of the codes of its own (consensus form: Boyd et al. 2011, section 5), so that the
+    step for the codes is linear and one decomposition serves all rows and iterations; sweeps of HALS in its place are
+    left far from the minimum when components are alike. Coordinate descent then finishes for the Manhattan loss and the
+    elastic net: exact near the minimum, though it can stall far from it. A row's codes do not depend on the other rows.
 
     Parameters
     ----------
-    X : ndarray [shape=(n_samples, n_features), >= 0]
+    problem : Problem
+        Of the loss "manhattan", "elastic-net", "huber" or "l21"; its `penalty_H` does not matter.
     Wt : ndarray [shape=(n_components, n_samples)]
         Overwritten; its values do not matter.
     H : ndarray [shape=(n_components, n_features)]
-    box_W : Box
     """
-    dtype = X.dtype
-    scale = np.linalg.norm(H, axis=1, keepdims=True)
-    scale[scale == 0] = 1
-    unit = H / scale
+    if problem.is_sparse:
+        sparse_descent.codes(problem, Wt, H)
+        return
+    kinds = problem.penalty_W.kinds
+    if problem.loss.name == "l21" and not kinds & {"l1", "l2"}:
+        # the root of a sum of squares has the same minimiser, row by row
+        hals.codes(replace(problem, loss=Loss("frobenius")), Wt, H)
+        return
+    solve = _Codes(problem, H)
+    size = max(ROWS, rows_per_block(problem.X.shape[1]) // ROWS * ROWS)
     with one_blas_thread():
-        gram = unit @ unit.T
-    tie = np.linalg.inv(gram.astype(np.float64) + CODES_TIE * np.eye(len(H))).astype(dtype)
-    low, high = (limit * scale for limit in box_W.of(dtype))
-    decay = dtype.type(CODES_GROWTH ** (-1 / CODES_ITERATIONS))
-    zero, infinite = dtype.type(0), dtype.type(np.inf)
+        map_blocks(
+            lambda block: solve(block, Wt), blocks(len(problem.X), size), parallel=problem.X.size > BLOCK_ELEMENTS
+        )
 
-    def solve(block: tuple[int, int]) -> None:
-        start, stop = block
-        rows = X[start:stop]
-        size = stop - start
-        copy = np.zeros((len(H), size), dtype)
-        _kernels.hals_columns(copy, gram, unit @ rows.T, 0, zero, infinite, zero, CODES_START_SWEEPS, 0, size)
-        copy = np.clip(copy, low, high)
-        U, dual = np.zeros_like(rows), np.zeros_like(copy)
-        losses, residuals = np.empty(size), np.empty(size)
-        V = np.matmul(copy.T, unit)
-        bounds = np.abs(rows - V).mean(axis=1)
-        bounds[bounds == 0] = 1  # an exact fit already: any number will do
+
+class _Codes:
+    """The consensus form for the codes of a block of rows.
+
+    A row's codes shall not depend, to the last bit, on the rows beside it. But a BLAS product rounds by its shape, and
+    by the position of a row among many, so all are of :data:`ROWS` rows, the last ones padded. Codes are ``(n_rows,
+    n_components)`` here.
+    """
+
+    def __init__(self, problem: Problem, H: Array) -> None:
+        self.problem, self.H = problem, H
+        norms = np.linalg.norm(H, axis=1)
+        self.tie = CODES_TIE
+        if "simplex" in problem.penalty_W.kinds:
+            norms[:] = norms.mean()  # the sum of scaled codes is then the scale
+            self.tie = SIMPLEX_TIE
+        self.scale = np.where(norms > 0, norms, H.dtype.type(1))
+        self.unit = H / self.scale[:, None]
+        self.gram = self.unit @ self.unit.T
+        l1, l2 = problem.penalty_W.weights(len(H), np.float64)
+        self.lean = (l1 / self.scale).astype(H.dtype)
+        ridge = l2 / self.scale.astype(np.float64) ** 2
+        system = self.gram.astype(np.float64) + self.tie * np.eye(len(H))
+        # with V.T S V = 1 and V.T diag(ridge) V = diag(values) the inverse of S + b ridge is V / (1 + b values) V.T
+        values, vectors = eigh(np.diag(ridge), system)
+        self.values, self.vectors = values.astype(H.dtype), vectors.astype(H.dtype)
+        self.inverse = np.linalg.inv(system).astype(H.dtype) if not ridge.any() else None
+
+    def __call__(self, block: tuple[int, int], Wt: Array) -> None:
+        """Overwrite the codes of rows ``block[0]:block[1]``."""
+        problem, rows = self.problem, slice(*block)
+        X = _padded(problem.X[rows])
+        M = None if problem.weights is None else _padded(problem.weights[rows])
+        found = np.ascontiguousarray((self._iterate(X, M) / self.scale).T)
+        penalty, dtype = problem.penalty_W, X.dtype
+        if "simplex" not in penalty.kinds:
+            np.clip(found, *penalty.box(dtype), out=found)
+            if problem.loss.name in POLISHED:
+                polished = replace(problem, X=X, weights=M)
+                rri.half(polished, found, self.H, sweeps=CODES_POLISH)
+        Wt[:, rows] = found[:, : block[1] - block[0]]
+
+    def _iterate(self, X: Array, M: Array | None) -> Array:
+        dtype = X.dtype
+        number = dtype.type
+        copy = self._start(X)
+        U, dual = np.zeros_like(X), np.zeros_like(copy)
+        V = _product(copy, self.unit)
+        # codes that a penalty shrinks leave residuals as large as the data, and no polish follows that would help
+        shrunk = self.problem.penalty_W.kinds & {"l1", "l2"} and self.problem.loss.name not in POLISHED
+        bounds = _row_scales(self.problem.loss, X, np.zeros_like(V) if shrunk else V, M)
+        decay = number(CODES_GROWTH ** (-1 / CODES_ITERATIONS))
+        loss = LOSSES[self.problem.loss.name], number(self.problem.loss.parameter)
+        unused = np.empty(len(X))
         F = copy
         for iteration in range(CODES_ITERATIONS):
-            np.matmul(F.T, unit, out=V)
-            shrink = decay if iteration else dtype.type(1)
-            _kernels.admm_manhattan_pass(rows, V, U, bounds, shrink, 0, size, losses, residuals)
-            F = tie @ (unit @ V.T + dtype.type(CODES_TIE) * (copy - dual))
+            _product(F, self.unit, out=V)
+            shrink = decay if iteration else number(1)
+            _admm_kernels.admm_pass(X, V, U, M, *loss, bounds, shrink, 0, len(X), unused, unused)
+            right = _product(V, self.unit.T)
+            right += number(self.tie) * (copy - dual)
+            F = self._linear(right, bounds[:, None])
             dual += F
-            copy = np.clip(dual, low, high)
+            copy = self._project(dual)
             dual -= copy
             dual *= decay
             bounds *= decay
-        found = np.clip(copy / scale, *box_W.of(dtype))
-        _kernels.rri_rows(
-            rows, found, H, *box_W.of(dtype), 0.0, 0.0, CODES_POLISH, _kernels.sum_rounding(dtype), 0, size, losses
-        )
-        Wt[:, start:stop] = found
+        return copy
 
-    with one_blas_thread():
-        map_blocks(solve, blocks(X.shape[0], rows_per_block(X.shape[1])), parallel=X.size > BLOCK_ELEMENTS)
+    def _start(self, X: Array) -> Array:
+        """Return the non-negative least-squares codes, nearly."""
+        F = np.zeros((len(self.H), len(X)), X.dtype)
+        none, zero, infinite = np.zeros(len(F), X.dtype), X.dtype.type(0), X.dtype.type(np.inf)
+        right = np.ascontiguousarray(_product(X, self.unit.T).T)
+        _admm_kernels.hals_columns(F, self.gram, right, 0, zero, infinite, none, none, CODES_START_SWEEPS, 0, len(X))
+        return self._project(np.ascontiguousarray(F.T))
+
+    def _linear(self, right: Array, bounds: Array) -> Array:
+        """Solve ``(G + tie + b ridge) f = right - b l1`` for each row's ``b = 1 / rho``."""
+        right -= self.lean * bounds
+        if self.inverse is not None:
+            return _product(right, self.inverse)
+        return _product(_product(right, self.vectors) / (1 + self.values * bounds), self.vectors.T)
+
+    def _project(self, F: Array) -> Array:
+        penalty = self.problem.penalty_W
+        if "simplex" in penalty.kinds:
+            return projections.project_simplex(F, float(self.scale[0]))
+        low, high = penalty.box(F.dtype)
+        return np.clip(F, low * self.scale, high * self.scale)
+
+
+def _product(F: Array, A: Array, out: Array | None = None) -> Array:
+    """Return ``F @ A``, :data:`ROWS` rows at a time."""
+    if out is None:
+        out = np.empty((len(F), A.shape[1]), F.dtype)
+    np.matmul(F.reshape(-1, ROWS, F.shape[1]), A, out=out.reshape(-1, ROWS, A.shape[1]))
+    return out
+
+
+def _padded(rows: Array) -> Array:
+    missing = -len(rows) % ROWS
+    return np.pad(rows, ((0, missing), (0, 0))) if missing else rows
+
+
+def _row_scales(loss: Loss, X: Array, V: Array, M: Array | None) -> Array:
+    """Return the natural ``1 / rho`` of each row; see :func:`_natural_scale`."""
+    sizes = np.abs(X - V)
+    weights = np.ones(len(X))
+    if M is None:
+        means = sizes.mean(axis=1, dtype=np.float64)
+    else:
+        n_observed = np.maximum(np.count_nonzero(M, axis=1), 1)
+        weights = M.sum(axis=1, dtype=np.float64) / n_observed
+        weights[weights == 0] = 1
+        means = (sizes * (M > 0)).sum(axis=1, dtype=np.float64) / n_observed
+    means[means == 0] = 1  # an exact fit already: any number will do
+    if loss.name == "l21":
+        weights **= 0.5
+    return (means / (weights * _slope(loss, means, X.shape[1]))).astype(X.dtype)

@@ -1,8 +1,16 @@
-"""Extrapolated hierarchical alternating least squares for the Frobenius loss.
+r"""Extrapolated hierarchical alternating least squares for the Frobenius loss.
+
+.. math:: \min_{W, H \ge 0}\; \tfrac12 \sum_{ij} m_{ij} (X - W H)_{ij}^2 + p_W(W) + p_H(H)
 
 HALS (Cichocki & Phan 2009, Algorithm 2) with several sweeps a product with the data, and extrapolation between
 iterations with restarts (Ang & Gillis 2019, Algorithm 3): a step that raises the objective is taken back, so the
-objective never rises.
+objective never rises. What a sweep is depends on the data:
+
+- without weights, through Gram matrices (:class:`_Gram`);
+- with weights, the data where a weight is small are filled in by the model,
+  ``V = P + m / max(m) (X - P)``, which majorises the loss, and the sweeps are those of ``V`` (:class:`_Filled`);
+- where the largest weight is many times the mean one, that step would be tiny: coordinate descent on the weighted
+  residuals instead (:class:`_Residual`).
 """
 
 from __future__ import annotations
@@ -12,41 +20,37 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import lsq_linear
 
-from visionnmf.engine import _kernels
+from visionnmf.engine import _least_squares_kernels as kernels
+from visionnmf.engine import quadratic
 from visionnmf.engine._threads import blocks, map_blocks, one_blas_thread
-from visionnmf.engine.losses import BLOCK_ELEMENTS, loss_value, rows_per_block
-from visionnmf.engine.penalties import Box
+from visionnmf.engine.losses import BLOCK_ELEMENTS, rows_per_block
+from visionnmf.engine.penalties import Penalty
+from visionnmf.engine.problem import Problem
+from visionnmf.engine.products import features_of, product, right_sides, row_blocks, squares
 
+from . import sparse_hals
 from ._progress import Progress
 
-__all__ = ["codes", "iterate"]
+__all__ = ["codes", "iterate", "value_from_products"]
 
 Array = NDArray[Any]
 
 SWEEPS = 4  # share one product with the data
+RESIDUAL_SWEEPS = 2  # where a sweep costs as much as the products
+SKEW = 3.0  # largest weight over mean weight: above, descent on residuals was the faster
 FIRST_MOMENTUM = 0.5
-MOMENTUM_GROWTH = 1.05  # after an accepted iteration
-CEILING_GROWTH = 1.01  # of the largest momentum, which a restart lowers to the momentum that failed
-MOMENTUM_FLOOR = 0.3  # from which it grows again after a restart
-CODES_TOLERANCE = 1e-6  # of the largest code in a block of rows
-CODES_SWEEPS = 200
-KKT_TOLERANCE = 1e-8  # of the largest entry of a row's right-hand side
-SOLVE_ELEMENTS = 1 << 20  # of the matrices of the linear solves that are held at once
+MOMENTUM_GROWTH = 1.01  # after an accepted iteration
+MOMENTUM_CUT = 1.5  # what it is divided by after one that raised the objective
+CEILING_GROWTH = 1.005  # of the largest momentum, which a rise lowers to the momentum that failed
+MOMENTUM_FLOOR = 0.1  # below it none is used, once; from it it grows again
+CODES_SWEEPS = 10  # before the active set is settled
+CODES_TOLERANCE = 1e-8  # of the derivative, relative to the largest entry of a row's right-hand side
+CODES_STEPS = 5000  # of accelerated gradient for rows that block pivoting cannot settle
+SEPARABLE = frozenset({"box", "l1", "l2"})
 
 
-def _sweep(F: Array, gram: Array, right: Array, *, box: Box, sweeps: int) -> None:
-    low, high = box.of(F.dtype)
-    zero = F.dtype.type(0)
-
-    def columns(block: tuple[int, int]) -> None:
-        _kernels.hals_columns(F, gram, right, 0, low, high, zero, sweeps, *block)
-
-    map_blocks(columns, blocks(F.shape[1], 4 * _kernels.TILE), parallel=F.size * F.shape[0] > 4 * BLOCK_ELEMENTS)
-
-
-def iterate(X: Array, Wt: Array, H: Array, *, box_W: Box, box_H: Box, max_iter: int) -> Iterator[Progress]:
+def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
     """Improve both factors in place, a few sweeps each; see :func:`.admm.iterate`.
 
     Yields
@@ -54,124 +58,219 @@ def iterate(X: Array, Wt: Array, H: Array, *, box_W: Box, box_H: Box, max_iter: 
     Progress
         The change is the decrease of the objective in the iteration before, relative to the first objective.
     """
-    square = float(np.einsum("ij,ij->", X, X, dtype=np.float64))
-    Xt = X.T
-    first = objective = loss_value(X, Wt, H, "frobenius")
+    if problem.is_sparse and (problem.penalty_W.kinds | problem.penalty_H.kinds) <= SEPARABLE:
+        yield from sparse_hals.iterate(problem, Wt, H, max_iter=max_iter)
+        return
+    halves = _halves(problem)
+    penalty_W, penalty_H = problem.penalty_W, problem.penalty_H
+    first = objective = problem.objective(Wt, H)
     W_last, H_last = Wt.copy(), H.copy()  # the last accepted factors, before extrapolation
     W_ahead, H_ahead = Wt.copy(), H.copy()  # after it
     momentum, ceiling, safe = FIRST_MOMENTUM, 1.0, False
     for _ in range(max_iter):
         before = objective
         W_new = W_ahead.copy()
-        _sweep(W_new, _product(H_ahead, H_ahead.T), _product(H_ahead, Xt), box=box_W, sweeps=SWEEPS)
-        W_next = _extrapolated(W_new, W_last, momentum, box_W)
-        gram, right = _product(W_next, W_next.T), _product(W_next, X)
+        halves.improve_codes(W_new, H_ahead)
+        W_next = _extrapolated(W_new, W_last, momentum, penalty_W)
         H_new = H_ahead.copy()
-        _sweep(H_new, gram, right, box=box_H, sweeps=SWEEPS)
-        found = _objective(X, W_next, H_new, gram, right, square)
-        if found <= objective or safe:
+        halves.improve_components(H_new, W_next)
+        found = halves.objective(W_next, H_new)
+        accepted = found <= objective or safe
+        if accepted:
             # without momentum a rise can only be rounding
             objective = min(found, objective)
             Wt[:], H[:] = W_next, H_new
-            W_ahead, H_ahead = W_next, _extrapolated(H_new, H_last, momentum, box_H)
+            W_ahead, H_ahead = W_next, _extrapolated(H_new, H_last, momentum, penalty_H)
             W_last, H_last = W_new, H_new
             ceiling = min(1.0, CEILING_GROWTH * ceiling)
             momentum = min(ceiling, MOMENTUM_GROWTH * max(momentum, MOMENTUM_FLOOR))
             safe = False
         else:
-            ceiling, momentum = momentum, 0.0
+            ceiling, momentum = momentum, momentum / MOMENTUM_CUT
+            if momentum < MOMENTUM_FLOOR:
+                momentum, safe = 0.0, True
             W_ahead, H_ahead = Wt.copy(), H.copy()
             W_last, H_last = Wt.copy(), H.copy()
-            safe = True
-        yield Progress(before, 1.0 if safe else (before - objective) / first if first > 0 else 0.0)
+        change = (before - objective) / first if first > 0 else 0.0
+        yield Progress(before, change if accepted else 1.0)
 
 
-def _product(A: Array, B: Array) -> Array:
-    """Multiply in our threads with one BLAS thread each; OpenBLAS's own stall when another process holds a core."""
-    result = np.empty((A.shape[0], B.shape[1]), A.dtype)
-
-    def columns(block: tuple[int, int]) -> None:
-        start, stop = block
-        np.matmul(A, B[:, start:stop], out=result[:, start:stop])
-
-    with one_blas_thread():
-        map_blocks(columns, blocks(B.shape[1], 256), parallel=A.size * B.shape[1] > 4 * BLOCK_ELEMENTS)
-    return result
+def _halves(problem: Problem) -> _Gram | _Residual:
+    weights = problem.weights
+    if weights is None or not weights.any():
+        return _Gram(problem)
+    skew = float(weights.max()) / float(weights.mean(dtype=np.float64))
+    separable = (problem.penalty_W.kinds | problem.penalty_H.kinds) <= SEPARABLE
+    return _Residual(problem) if skew > SKEW and separable else _Filled(problem, weights)
 
 
-def _extrapolated(new: Array, old: Array, momentum: float, box: Box) -> Array:
+class _Gram:
+    """Sweeps of each factor through Gram matrices."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.data, self.transposed = problem.X, features_of(problem)
+        self.square = squares(problem.X)
+        self.scale = 1.0  # of the penalties
+        self.products: tuple[Array, Array]
+
+    def improve_codes(self, Wt: Array, H: Array) -> None:
+        gram, right = product(H, H.T), right_sides(self.data, H)
+        quadratic.improve(Wt, gram, right, self.problem.penalty_W, sweeps=SWEEPS, scale=self.scale)
+
+    def improve_components(self, H: Array, Wt: Array) -> None:
+        self.products = product(Wt, Wt.T), right_sides(self.transposed, Wt)
+        quadratic.improve(H, *self.products, self.problem.penalty_H, sweeps=SWEEPS, scale=self.scale)
+
+    def objective(self, Wt: Array, H: Array) -> float:
+        """Evaluate the objective; `Wt` must be the codes of the last products."""
+        return value_from_products(self.problem, Wt, H, *self.products, self.square)
+
+
+class _Filled(_Gram):
+    """Sweeps on data in which the model fills in what has little weight, made anew before each iteration.
+
+    They majorise the loss divided by the largest weight, so the penalties are divided by it, too.
+    """
+
+    def __init__(self, problem: Problem, weights: Array) -> None:
+        super().__init__(problem)
+        self.weights = weights
+        self.data = np.empty_like(problem.X)
+        self.transposed = self.data.T
+        self.scale = 1 / float(weights.max())
+
+    def improve_codes(self, Wt: Array, H: Array) -> None:
+        X = self.problem.X
+        share = X.dtype.type(self.scale)
+
+        def fill(block: tuple[int, int]) -> None:
+            start, stop = block
+            np.matmul(Wt[:, start:stop].T, H, out=self.data[start:stop])
+            kernels.impute_rows(X, self.weights, share, self.data, start, stop)
+
+        with one_blas_thread():
+            map_blocks(fill, blocks(X.shape[0], rows_per_block(X.shape[1])), parallel=X.size > BLOCK_ELEMENTS)
+        super().improve_codes(Wt, H)
+
+    def objective(self, Wt: Array, H: Array) -> float:
+        with one_blas_thread():
+            return self.problem.objective(Wt, H)
+
+
+class _Residual:
+    """Coordinate descent on weighted residuals, row by row; the components on the transposed data."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+
+    def improve_codes(self, Wt: Array, H: Array) -> None:
+        _descend(self.problem, Wt, H)
+
+    def improve_components(self, H: Array, Wt: Array) -> None:
+        _descend(self.problem.transposed, H, Wt)
+
+    def objective(self, Wt: Array, H: Array) -> float:
+        with one_blas_thread():
+            return self.problem.objective(Wt, H)
+
+
+def _descend(problem: Problem, Ft: Array, A: Array) -> None:
+    X, penalty = problem.X, problem.penalty_W
+    low, high = penalty.box(X.dtype)
+    l1, l2 = penalty.weights(len(Ft), X.dtype)
+
+    def rows(block: tuple[int, int]) -> None:
+        kernels.weighted_hals_rows(X, problem.weights, Ft, A, low, high, l1, l2, RESIDUAL_SWEEPS, *block)
+
+    size = max(1, rows_per_block(X.shape[1]) // 4)
+    map_blocks(rows, blocks(X.shape[0], size), parallel=X.size > BLOCK_ELEMENTS)
+
+
+def _extrapolated(new: Array, old: Array, momentum: float, penalty: Penalty) -> Array:
     ahead = new - old
     ahead *= new.dtype.type(momentum)
     ahead += new
-    return np.clip(ahead, *box.of(new.dtype), out=ahead)
+    if penalty.kinds <= SEPARABLE:
+        return np.clip(ahead, *penalty.box(new.dtype), out=ahead)
+    penalty.prox(ahead, 0.0)  # a step of no length is the projection
+    return ahead
 
 
-def _objective(X: Array, Wt: Array, H: Array, gram: Array, right: Array, square: float) -> float:
-    """Evaluate the loss from the products at hand, unless it is so small that their rounding would show."""
-    inner = float(np.einsum("ij,ij->", right, H, dtype=np.float64))
-    model = float(np.einsum("ij,ij->", gram, _product(H, H.T), dtype=np.float64))
-    loss = (square - 2 * inner + model) / 2
-    if loss > square * float(np.finfo(X.dtype).eps) ** 0.5:
-        return loss
-    with one_blas_thread():
-        return loss_value(X, Wt, H, "frobenius")
+def value_from_products(problem: Problem, Wt: Array, H: Array, gram: Array, right: Array, square: float) -> float:
+    """Evaluate the objective from products at hand, unless the loss is so small that their rounding would show.
 
+    Parameters
+    ----------
+    problem : Problem
+        Of the Frobenius loss, without weights.
+    Wt : ndarray [shape=(n_components, n_samples)]
+    H : ndarray [shape=(n_components, n_features)]
+    gram : ndarray [shape=(n_components, n_components)]
+        ``Wt @ Wt.T``.
+    right : ndarray [shape=(n_components, n_features)]
+        ``Wt @ X``.
+    square : float
+        Sum of the squares of the data.
 
-def codes(X: Array, Wt: Array, H: Array, *, box_W: Box) -> None:
-    """Solve the non-negative least-squares problem of each row; see :func:`.admm.codes`.
-
-    Coordinate descent finds which codes are at a bound, one linear solve a row the others (an active-set step). Rows
-    for which the two do not settle it, as where components are alike, go to SciPy's solvers. In double precision.
+    Returns
+    -------
+    float
     """
+    inner = float(np.einsum("ij,ij->", right, H, dtype=np.float64))
+    model = float(np.einsum("ij,ij->", gram, product(H, H.T), dtype=np.float64))
+    loss = (square - 2 * inner + model) / 2
+    if loss > square * float(np.finfo(H.dtype).eps) ** (1 / 3):
+        return loss + problem.penalty_value(Wt, H)
+    with one_blas_thread():
+        return problem.objective(Wt, H)
+
+
+def codes(problem: Problem, Wt: Array, H: Array) -> None:
+    """Solve the least-squares problem of each row exactly, in the box or on the simplex; see :func:`.admm.codes`.
+
+    Coordinate descent finds most of the codes that are at a bound, block principal pivoting the rest (Kim & Park 2008).
+    In double precision; with weights, each row has a Gram matrix of its own.
+    """
+    X, M, penalty = problem.X, problem.weights, problem.penalty_W
     A = H.astype(np.float64)
-    gram = _product(A, A.T)
-    low, high = box_W.of(np.float64)
+    gram = product(A, A.T)
+    weights = penalty.weights(len(A), np.float64)
+    limits = penalty.box(np.float64)
 
     def solve(block: tuple[int, int]) -> None:
         start, stop = block
-        right = A @ X[start:stop].T.astype(np.float64)
-        F = np.full((len(A), stop - start), low)
-        for _ in range(CODES_SWEEPS // 10):
-            change = _kernels.hals_columns(F, gram, right, 0, low, high, 0.0, 10, 0, stop - start)
-            if change <= CODES_TOLERANCE * float(F.max(initial=0)):
-                break
-        for first, last in blocks(stop - start, max(1, SOLVE_ELEMENTS // len(A) ** 2)):
-            _settle(F[:, first:last], gram, right[:, first:last], low, high)
+        rows, parts = X[start:stop], None if M is None else M[start:stop]
+        size = stop - start
+        right = np.empty((len(A), size))
+        if problem.is_sparse:
+            right[:] = right_sides(rows.astype(np.float64), A)
+        else:
+            kernels.right_columns(rows, parts, A, right, 0, size)
+        F = np.full((len(A), size), limits[0])
+        settled = np.empty(size, np.bool_)
+        kernels.exact_columns(
+            F,
+            gram,
+            right,
+            parts,
+            A,
+            *weights,
+            *limits,
+            penalty.simplex is not None,
+            CODES_SWEEPS,
+            CODES_TOLERANCE,
+            0,
+            size,
+            settled,
+        )
+        for j in np.flatnonzero(~settled):
+            own = gram if parts is None else (A * parts[j]) @ A.T
+            column = F[:, j : j + 1].copy()
+            penalty.feasible(column)
+            quadratic.accelerate(column, own, right[:, j : j + 1], penalty, steps=CODES_STEPS)
+            F[:, j] = column[:, 0]
         Wt[:, start:stop] = F
 
     with one_blas_thread():
-        map_blocks(solve, blocks(X.shape[0], rows_per_block(X.shape[1])), parallel=X.size > BLOCK_ELEMENTS)
-
-
-def _settle(F: Array, gram: Array, right: Array, low: float, high: float) -> None:
-    """Make columns of `F` the exact minimisers of ``f G f / 2 - b f`` in the box, in place."""
-    f, b = F.T, right.T
-    free = (f > low) & (f < high)
-    # a bound code keeps its value: its equation becomes the identity
-    system = gram * (free[:, :, None] & free[:, None, :]) + np.eye(len(gram)) * ~free[:, :, None]
-    system += np.eye(len(gram)) * (np.finfo(np.float64).eps * gram.diagonal().max(initial=0))
-    fixed = np.where(free, 0.0, f)
-    exact = np.linalg.solve(system, np.where(free, b - fixed @ gram, f)[..., None])[..., 0]
-    slack = KKT_TOLERANCE * np.abs(b).max(axis=1, keepdims=True)
-
-    def optimal(codes: Array) -> Array:
-        gradient = codes @ gram - b
-        inside = ((codes >= low) & (codes <= high)).all(axis=1)
-        stationary = (gradient >= -slack) | (codes >= high)
-        stationary &= (gradient <= slack) | (codes <= low)
-        return np.asarray(inside & stationary.all(axis=1))
-
-    settled = optimal(exact)
-    F[:, settled] = exact[settled].T
-    for j in np.flatnonzero(~settled & ~optimal(F.T)):
-        F[:, j] = _scipy_codes(gram, b[j], low, high)
-
-
-def _scipy_codes(gram: Array, b: Array, low: float, high: float) -> Array:
-    values, vectors = np.linalg.eigh(gram)
-    kept = values > np.finfo(np.float64).eps * len(gram) * values.max(initial=0)
-    root = np.sqrt(values[kept])[:, None] * vectors[:, kept].T  # root.T @ root = gram
-    target = (vectors[:, kept].T @ b) / np.sqrt(values[kept])
-    if not len(root):
-        return np.full(len(gram), low)
-    return np.asarray(lsq_linear(root, target, (low, high), method="bvls", tol=1e-12).x)
+        map_blocks(solve, row_blocks(X), parallel=X.size > BLOCK_ELEMENTS)

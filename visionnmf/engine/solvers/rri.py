@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 from visionnmf.engine import _kernels
 from visionnmf.engine._threads import blocks, map_blocks
 from visionnmf.engine.losses import BLOCK_ELEMENTS, rows_per_block
-from visionnmf.engine.penalties import Box
+from visionnmf.engine.penalties import Penalty
+from visionnmf.engine.problem import Problem
 
+from . import sparse_descent
 from ._progress import Progress
 
 __all__ = ["half", "iterate", "weighted_half"]
@@ -24,40 +26,50 @@ __all__ = ["half", "iterate", "weighted_half"]
 Array = NDArray[Any]
 
 
-def half(X: Array, Ft: Array, A: Array, *, box: Box, sweeps: int) -> float:
+def half(problem: Problem, Wt: Array, H: Array, *, sweeps: int) -> float:
     """Sweep over the codes of all rows, in place.
 
     Parameters
     ----------
-    X : ndarray [shape=(n_rows, n)]
-        For the components of a model, the transposed data.
-    Ft : ndarray [shape=(r, n_rows)]
+    problem : Problem
+        Of the loss "manhattan" or "elastic-net". For the components of a model, the transposed problem.
+    Wt : ndarray [shape=(r, n_rows)]
         The factor to improve.
-    A : ndarray [shape=(r, n), >= 0]
+    H : ndarray [shape=(r, n), >= 0]
         The factor that is fixed.
-    box : Box
     sweeps : int
         At most so many a row; a row is left when a sweep changes nothing.
 
     Returns
     -------
     float
-        The objective before.
+        The loss before.
     """
-    low, high = box.of(X.dtype)
+    X, penalty = problem.X, problem.penalty_W
+    dtype = X.dtype
     losses = np.empty(X.shape[0])
-    eps = _kernels.sum_rounding(X.dtype)
+    arguments = (*penalty.box(dtype), *penalty.weights(len(Wt), dtype), problem.loss.parameter, _graph(penalty, dtype))
+    eps = _kernels.sum_rounding(dtype)
 
     def sweep(block: tuple[int, int]) -> None:
-        _kernels.rri_rows(X, Ft, A, low, high, 0.0, 0.0, sweeps, eps, *block, losses)
+        _kernels.rri_rows(X, problem.weights, Wt, H, *arguments, sweeps, eps, *block, losses)
 
     size = max(1, rows_per_block(X.shape[1]) // 4)
-    map_blocks(sweep, blocks(X.shape[0], size), parallel=X.size > BLOCK_ELEMENTS)
+    # with a graph the rows are taken in their order
+    work = blocks(X.shape[0], X.shape[0] if "graph" in penalty.kinds else size)
+    map_blocks(sweep, work, parallel=X.size > BLOCK_ELEMENTS)
     return float(losses.sum())
 
 
-def weighted_half(X: Array, M: Array, Ft: Array, A: Array, *, box: Box, sweeps: int) -> None:
-    """Sweep over the codes of all rows with weights, in place: ``sum m |X - Ft.T @ A|``.
+def _graph(penalty: Penalty, dtype: Any) -> tuple[Array, ...] | None:
+    if penalty.graph is None:
+        return None
+    graph = penalty.graph
+    return graph.indptr, graph.indices, graph.data.astype(dtype, copy=False), penalty.degrees.astype(dtype)
+
+
+def weighted_half(X: Array, M: Array, Ft: Array, A: Array, *, penalty: Penalty, sweeps: int) -> None:
+    """Sweep over the codes of all rows with weights that rows share, in place: ``sum m |X - Ft.T @ A|``.
 
     In the calling thread alone; a caller with many rows splits them (:func:`.._threads.map_blocks`).
 
@@ -71,16 +83,16 @@ def weighted_half(X: Array, M: Array, Ft: Array, A: Array, *, box: Box, sweeps: 
         The factor to improve.
     A : ndarray [shape=(r, n), >= 0]
         The factor that is fixed, of the dtype of `Ft`.
-    box : Box
+    penalty : Penalty
     sweeps : int
         At most so many a row.
     """
     eps = _kernels.sum_rounding(A.dtype)
     group = X.shape[0] // M.shape[0] if len(M) else 1
-    _kernels.rri_weighted_rows(X, M, group, Ft, A, *box.of(A.dtype), sweeps, eps, 0, len(M))
+    _kernels.rri_weighted_rows(X, M, group, Ft, A, *penalty.box(A.dtype), sweeps, eps, 0, len(M))
 
 
-def iterate(X: Array, Wt: Array, H: Array, *, box_W: Box, box_H: Box, max_iter: int) -> Iterator[Progress]:
+def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
     """Improve both factors in place, one sweep each; see :func:`.admm.iterate`.
 
     Yields
@@ -88,11 +100,13 @@ def iterate(X: Array, Wt: Array, H: Array, *, box_W: Box, box_H: Box, max_iter: 
     Progress
         The change is the relative decrease of the objective in the iteration before.
     """
-    Xt = np.ascontiguousarray(X.T)
+    if problem.is_sparse:
+        yield from sparse_descent.iterate(problem, Wt, H, max_iter=max_iter)
+        return
     previous = np.inf
     for _ in range(max_iter):
-        objective = half(X, Wt, H, box=box_W, sweeps=1)
-        half(Xt, H, Wt, box=box_H, sweeps=1)
+        objective = problem.penalty_value(Wt, H) + half(problem, Wt, H, sweeps=1)
+        half(problem.transposed, H, Wt, sweeps=1)
         change = max(0.0, (previous - objective) / objective) if objective > 0 else 0.0
         previous = objective
         yield Progress(objective, change)

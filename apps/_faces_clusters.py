@@ -1,0 +1,137 @@
+"""Clusters of faces by their codes, and what shadows hide."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import linear_sum_assignment
+from sklearn.base import clone
+from sklearn.cluster import KMeans
+from sklearn.metrics import normalized_mutual_info_score
+from sklearn.metrics.cluster import contingency_matrix
+
+from visionnmf import NMF
+from visionnmf.exceptions import ParameterError
+
+__all__ = ["cluster_faces", "clustering_accuracy", "clustering_information", "remove_shadows"]
+
+Array = NDArray[Any]
+
+STARTS = 10  # of k-means
+
+
+def cluster_faces(
+    X: ArrayLike,
+    n_clusters: int,
+    *,
+    model: Any = None,
+    by: str = "k-means",
+    mask: ArrayLike | None = None,
+    seed: int = 0,
+) -> NDArray[np.intp]:
+    """Group images by the codes of a model.
+
+    Parameters
+    ----------
+    X : array-like [shape=(n_samples, n_pixels), >= 0]
+        Images as rows.
+    n_clusters : int
+        Number of groups.
+    model : estimator or None, default=None
+        With ``fit_transform`` and ``components_``; None is the Manhattan loss with ``nuclear=1`` and, by "k-means",
+        up to 100 components, else as many as clusters.
+    by : {"k-means", "largest"}, default="k-means"
+        K-means on the codes, scaled to unit norm, or the component with the largest code.
+    mask : array-like of bool [shape=(n_samples, n_pixels)], optional
+        Missing pixels, which do not count; for models that take ``weights``.
+    seed : int, default=0
+        Of the default model and of k-means.
+
+    Returns
+    -------
+    ndarray of int [shape=(n_samples,)]
+        Groups from 0.
+
+    Raises
+    ------
+    ParameterError
+        When there is no such way, or there are more groups than images.
+    """
+    data = np.asarray(X)
+    if by not in ("k-means", "largest"):
+        raise ParameterError(f"by must be 'k-means' or 'largest'; got {by!r}")
+    if not 1 <= n_clusters <= len(data):
+        raise ParameterError(f"n_clusters must be from 1 to the {len(data)} images; got {n_clusters!r}")
+    if model is None:
+        rank = n_clusters if by == "largest" else min(100, *data.shape)
+        model = NMF(rank, nuclear=1.0 if by == "k-means" else 0.0, max_iter=100, tol=0, random_state=seed)
+    fitted = clone(model)
+    known = {} if mask is None or not np.any(mask) else {"weights": ~np.asarray(mask, bool)}
+    codes = fitted.fit_transform(data, **known) * np.linalg.norm(fitted.components_, axis=1)
+    if by == "largest":
+        return np.asarray(codes.argmax(axis=1))
+    norms = np.linalg.norm(codes, axis=1, keepdims=True)
+    means = KMeans(n_clusters, n_init=STARTS, random_state=seed)
+    return np.asarray(means.fit_predict(codes / np.where(norms > 0, norms, 1)))
+
+
+def clustering_accuracy(truth: ArrayLike, found: ArrayLike) -> float:
+    """Share of samples in the group of their person, groups matched to people as well as can be (Hungarian).
+
+    Parameters
+    ----------
+    truth, found : array-like [shape=(n_samples,)]
+
+    Returns
+    -------
+    float
+        From 0 to 1.
+    """
+    table = contingency_matrix(truth, found)
+    rows, columns = linear_sum_assignment(-table)
+    return float(table[rows, columns].sum() / table.sum())
+
+
+def clustering_information(truth: ArrayLike, found: ArrayLike) -> float:
+    """Mutual information over the larger of the two entropies (Xu, Liu, Gong 2003).
+
+    Parameters
+    ----------
+    truth, found : array-like [shape=(n_samples,)]
+
+    Returns
+    -------
+    float
+        From 0 to 1.
+    """
+    return float(normalized_mutual_info_score(truth, found, average_method="max"))
+
+
+def remove_shadows(X: ArrayLike, *, n_components: int = 3, seed: int = 0) -> tuple[Array, Array]:
+    """Split images of one person under different light into the face without shadows, and what remains.
+
+    Images of a matt, convex object under distant lights lie near a subspace of few dimensions (Basri and Jacobs 2003);
+    cast shadows and highlights are the outliers of the Manhattan loss (MahNMF, section 5.4.2).
+
+    Parameters
+    ----------
+    X : array-like [shape=(n_images, n_pixels), >= 0]
+        Images of one person as rows.
+    n_components : int, default=3
+        Dimensions of the subspace.
+    seed : int, default=0
+        Of the start.
+
+    Returns
+    -------
+    faces : ndarray [shape=(n_images, n_pixels), >= 0]
+        ``W H``.
+    shadows : ndarray [shape=(n_images, n_pixels)]
+        ``X - W H``: negative in shadows, positive in highlights.
+    """
+    data = np.asarray(X)
+    model = NMF(min(n_components, *data.shape), max_iter=200, tol=0, random_state=seed)
+    faces = model.inverse_transform(model.fit_transform(data))
+    return faces, data - faces

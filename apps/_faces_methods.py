@@ -1,0 +1,225 @@
+"""The methods that `evaluate` compares: models of the training images, and classifiers that need none.
+
+==========================  ============================================================================================
+"manhattan"                 NMF, Manhattan loss, nuclear penalty of 1: robust PCA's parameter
+"manhattan-light"           the same with .3: nearer to the images, less robust
+"manhattan-plain"           the same without: the paper's model
+"frobenius"                 NMF, least squares
+"kullback-leibler"          NMF, Kullback-Leibler divergence
+"sklearn-frobenius"         scikit-learn's NMF, coordinate descent
+"sklearn-kullback-leibler"  scikit-learn's NMF, multiplicative updates
+"pca"                       eigenfaces (Turk and Pentland 1991)
+"recognizer"                :class:`FaceRecognizer` as it comes
+"recognizer-seeing-all"     the same with ``missing="none"``: no blocks are looked for
+"recognizer-nearest"        the same with ``rule="whitened"`` and 150 components: nearest neighbours of codes
+"raw"                       the nearest training image
+"lda"                       PCA to 200 dimensions, linear discriminants with shrinkage (Ledoit and Wolf)
+"crc"                       collaborative representation of the images as they are (Zhang, Yang, Feng 2011)
+==========================  ============================================================================================
+
+The first eight have a rank, and classify by both rules of the paper; "pca" has one projection and both distances.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.decomposition import NMF as SklearnNMF
+from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import make_pipeline
+
+from visionnmf import NMF
+
+from ._face_classifiers import ClassResidual, Nearest
+from ._faces_recognizer import FaceRecognizer
+
+__all__ = ["MODELS", "RANKLESS", "Task", "fit_model", "score_model", "score_rankless"]
+
+Array = NDArray[Any]
+
+Maker = Callable[[int, int, int], Any]  # of rank, seed and iterations
+
+LDA_DIMENSIONS = 200
+
+
+class Task(NamedTuple):
+    """Training images and test sets of one split.
+
+    Attributes
+    ----------
+    train, clean : ndarray of float32 [shape=(n_train, n_pixels)]
+        Training images in [0, 1], corrupted and not.
+    people : ndarray of int [shape=(n_train,)]
+        From 0 without gaps.
+    tests : dict of str to ndarray of float32 [shape=(n_test, n_pixels)]
+        "clean", and "corrupted" where test images are to be corrupted too.
+    answers : ndarray of int [shape=(n_test,)]
+    image_shape : tuple of (int, int)
+    """
+
+    train: Array
+    clean: Array
+    people: NDArray[np.intp]
+    tests: dict[str, Array]
+    answers: NDArray[np.intp]
+    image_shape: tuple[int, int]
+
+
+def _nmf(loss: str, nuclear: float = 0.0) -> Maker:
+    return lambda rank, seed, iterations: NMF(
+        rank, loss=loss, nuclear=nuclear, max_iter=iterations, tol=0, random_state=seed
+    )
+
+
+def _sklearn(loss: str, solver: str) -> Maker:
+    return lambda rank, seed, iterations: SklearnNMF(
+        rank, init="random", beta_loss=loss, solver=solver, max_iter=2 * iterations, random_state=seed
+    )
+
+
+MODELS: dict[str, Maker] = {
+    "manhattan": _nmf("manhattan", 1.0),
+    "manhattan-light": _nmf("manhattan", 0.3),
+    "manhattan-plain": _nmf("manhattan"),
+    "frobenius": _nmf("frobenius"),
+    "kullback-leibler": _nmf("kullback-leibler"),
+    "sklearn-frobenius": _sklearn("frobenius", "cd"),
+    "sklearn-kullback-leibler": _sklearn("kullback-leibler", "mu"),
+    "pca": lambda rank, seed, iterations: PCA(rank, random_state=seed),
+}
+RECOGNIZERS: dict[str, dict[str, Any]] = {
+    "recognizer": {},
+    "recognizer-seeing-all": {"missing": "none"},
+    "recognizer-nearest": {"rule": "whitened", "n_components": 150},
+}
+RANKLESS = (*RECOGNIZERS, "raw", "lda", "crc")
+
+
+class Fitted(NamedTuple):
+    """A model and its codes of the training images."""
+
+    model: Any
+    codes: Array
+
+
+def fit_model(name: str, task: Task, rank: int, seed: int, iterations: int = 100) -> Fitted:
+    """Fit one of :data:`MODELS` to the training images.
+
+    Parameters
+    ----------
+    name : str
+    task : Task
+    rank : int
+    seed : int
+    iterations : int, default=100
+        Scikit-learn's, which do less each, are given twice as many.
+
+    Returns
+    -------
+    Fitted
+    """
+    model = MODELS[name](rank, seed, iterations)
+    with _unwarned():
+        return Fitted(model, model.fit_transform(task.train))
+
+
+def score_model(name: str, fitted: Fitted, task: Task, rules: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Classify the test sets by the codes of a model.
+
+    Training codes are the model's own; components have unit norm, and codes are scaled to match.
+
+    Parameters
+    ----------
+    name : str
+    fitted : Fitted
+    task : Task
+    rules : tuple of str
+        Of "pseudo-inverse" (Euclidean) and "codes" (cosine): MahNMF, Algorithms 4 and 5.
+
+    Returns
+    -------
+    list of dict
+        A row a rule and test set: ``rule``, ``test``, ``accuracy`` (%), ``train_error`` and ``test_error``, the squared
+        distance of the model's pictures from the clean images over the square of these.
+    """
+    model = fitted.model
+    train_error = _error(model.inverse_transform(fitted.codes), task.clean)
+    rows = []
+    for rule in rules:
+        for test, images in task.tests.items():
+            train_codes, codes = fitted.codes, None
+            if name != "pca":
+                norms = np.linalg.norm(model.components_, axis=1)
+                train_codes = train_codes * norms
+                unit = model.components_ / np.where(norms > 0, norms, 1)[:, None]
+                with _unwarned():
+                    codes = (
+                        images @ np.linalg.pinv(unit) if rule == "pseudo-inverse" else model.transform(images) * norms
+                    )
+                pictures = codes @ unit
+            else:
+                codes = model.transform(images)
+                pictures = model.inverse_transform(codes)
+            classifier = Nearest(cosine=rule == "codes").fit(train_codes, task.people)
+            accuracy = _accuracy(classifier.distances(codes), task)
+            rows.append({
+                "rule": rule, "test": test, "accuracy": accuracy, "train_error": train_error,
+                "test_error": _error(pictures, task.tests["clean"]),
+            })  # fmt: skip
+    return rows
+
+
+def score_rankless(name: str, task: Task, seed: int) -> list[dict[str, Any]]:
+    """Classify the test sets by a method without a rank.
+
+    Parameters
+    ----------
+    name : str
+        One of :data:`RANKLESS`.
+    task : Task
+    seed : int
+
+    Returns
+    -------
+    list of dict
+        A row a test set: ``test`` and ``accuracy`` (%).
+    """
+    decide: Callable[[Array], Array]
+    if name in RECOGNIZERS:
+        recognizer = FaceRecognizer(image_shape=task.image_shape, random_state=seed, **RECOGNIZERS[name])
+        recognizer.fit(task.train, task.people)
+        decide = recognizer.distances
+    elif name == "lda":
+        dimensions = min(LDA_DIMENSIONS, len(task.train) - 1, task.train.shape[1])
+        discriminants = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
+        lda = make_pipeline(PCA(dimensions, random_state=seed), discriminants).fit(task.train, task.people)
+        decide = lambda images: -lda.decision_function(images)  # noqa: E731
+        if task.people.max() == 1:  # one column for two people
+            decide = lambda images: -lda.predict_proba(images)  # noqa: E731
+    else:
+        classifier = ClassResidual() if name == "crc" else Nearest()
+        decide = classifier.fit(task.train, task.people).distances
+    return [{"test": test, "accuracy": _accuracy(decide(images), task)} for test, images in task.tests.items()]
+
+
+@contextmanager
+def _unwarned() -> Iterator[None]:
+    """Keep scikit-learn from saying that it stopped at the number of iterations that it was given."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        yield
+
+
+def _accuracy(distances: Array, task: Task) -> float:
+    return float(100 * (distances.argmin(axis=1) == task.answers).mean())
+
+
+def _error(pictures: Array, images: Array) -> float:
+    return float(np.square(pictures - images).sum(dtype=np.float64) / np.square(images).sum(dtype=np.float64))

@@ -1,0 +1,191 @@
+"""Figures of select_rank, ProjectiveNMF and SymmetricNMF.
+
+``python benchmarks/models.py`` runs everything (about five minutes), ``python benchmarks/models.py rank`` one part:
+rank, projective or symmetric. CPU seconds are those of one thread: run it with OMP_NUM_THREADS=1.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from _machine import machine
+from _problems import load
+from scipy.optimize import minimize
+from sklearn.exceptions import ConvergenceWarning
+
+from visionnmf import select_rank
+from visionnmf.engine import projective, symmetric
+from visionnmf.engine.starts import nndsvdar, spread_symmetric
+
+RANK_SEEDS = range(10, 14)  # the rule was chosen on seeds 0 to 2
+RANKS = range(1, 13)
+
+
+# --- rank -------------------------------------------------------------------------------------------------------------
+
+
+def rank_problems() -> Iterator[tuple[tuple[Any, ...], np.ndarray]]:
+    """Make low-rank data with Laplace noise (in shares of the mean) and gross outliers."""
+    for shape, true, kind, noise, outliers, seed in itertools.product(
+        ((100, 60), (200, 150)), (3, 6), ("uniform", "gamma"), (0.02, 0.1), (0.1, 0.2), RANK_SEEDS
+    ):
+        rng = np.random.default_rng(seed)
+        m, n = shape
+        if kind == "uniform":
+            L = rng.random((m, true)) @ rng.random((true, n))
+        else:
+            L = rng.gamma(0.5, size=(m, true)) @ rng.gamma(0.5, size=(true, n))
+        X = np.maximum(0, L + noise * L.mean() * rng.laplace(size=L.shape))
+        wrong = rng.random(L.shape) < outliers
+        values = rng.random(wrong.sum())
+        X[wrong] = values * L.max() if kind == "uniform" else np.where(values < 0.5, 0, L.max())
+        yield (shape, true, kind, noise, outliers), X
+
+
+def one_standard_error(scores: np.ndarray) -> int:
+    """Return the lowest rank within a standard error of the best one's mean."""
+    means = scores.mean(axis=1)
+    best = means.argmin()
+    limit = means[best] + scores[best].std(ddof=1) / np.sqrt(scores.shape[1])
+    return int(np.flatnonzero(means <= limit)[0])
+
+
+def rank() -> None:
+    """How often the true rank is proposed, by the rule of select_rank and by two others on the same scores."""
+    found: dict[tuple[float, float], list[list[int]]] = {}
+    for (_, true, _, noise, outliers), X in rank_problems():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            selection = select_rank(X, RANKS, random_state=0)
+        scores = selection.scores
+        others = (RANKS[scores.mean(axis=1).argmin()], RANKS[one_standard_error(scores)])
+        found.setdefault((noise, outliers), []).append([choice - true for choice in (selection.rank, *others)])
+    print("\n## Rank: ranks 1 to 12 tried on made data of rank 3 and 6, 3 splits, NMF()\n")
+    print("| noise | outliers | problems | select_rank | minimum | one standard error |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for (noise, outliers), differences in sorted(found.items()):
+        table = np.array(differences)
+        cells = [f"{(column == 0).sum()} ({column.min()} to {column.max():+d})" for column in table.T]
+        print(f"| {noise} | {outliers:.0%} | {len(table)} | {' | '.join(cells)} |")
+
+
+# --- projective ------------------------------------------------------------------------------------------------------
+
+
+def _along(fit: Callable[[Callable[[int, float], bool]], Any], marks: tuple[int, ...]) -> list[str]:
+    """Return the objective and the CPU seconds after some iterations."""
+    cells: list[str] = []
+    start = time.process_time()
+
+    def note(iteration: int, objective: float) -> bool:
+        if iteration in marks:
+            cells.append(f"{objective:.5g} ({time.process_time() - start:.2f} s)")
+        return False
+
+    fit(note)
+    return cells + ["converged before"] * (len(marks) - len(cells))
+
+
+def projective_models() -> None:
+    """Quasi-Newton against the multiplicative update, from the same start."""
+    faces = np.ascontiguousarray(load("face1024x476").X.T)
+    rng = np.random.default_rng(0)
+    made = rng.gamma(0.5, size=(600, 10)) @ rng.gamma(0.3, size=(10, 200)) * rng.uniform(0.7, 1.3, (600, 200))
+    marks = (30, 100, 300)
+    print("\n## Projective: objective (CPU seconds) after iterations, float64\n")
+    print(f"| data | loss | solver | {' | '.join(map(str, marks))} |\n| --- | --- | --- {'| --- ' * len(marks)}|")
+    for (name, X, r), loss in itertools.product(
+        (("faces 476x1024, rank 49", faces, 49), ("made 600x200, rank 10", made, 10)), projective.SLOPES
+    ):
+        H = nndsvdar(X, r, np.random.RandomState(0))[1]
+        for solver in projective.SOLVERS:
+
+            def fit(note: Any, X: Any = X, H: Any = H, loss: str = loss, solver: str = solver) -> None:
+                projective.fit(X, H.copy(), loss=loss, solver=solver, max_iter=marks[-1], tol=0, callback=note)
+
+            print(f"| {name} | {loss} | {solver} | {' | '.join(_along(fit, marks))} |")
+
+
+# --- symmetric -------------------------------------------------------------------------------------------------------
+
+
+def symmetric_models() -> None:
+    """Node by node least squares against L-BFGS-B on the same objective, and one sweep of each loss."""
+    print("\n## Symmetric, Frobenius: CPU seconds to within 1e-3 of the lower end, from the same start, float64\n")
+    print("| affinity | ours: seconds, end | L-BFGS-B: seconds, end | a sweep, frobenius | a sweep, manhattan |")
+    print("| --- | --- | --- | --- | --- |")
+    for name, A, r in _affinities():
+        c = np.ones(len(A))
+        start = spread_symmetric(A, c, r, np.random.default_rng(0))
+        symmetric.scale_to_fit(A, start, c)
+        start = np.maximum(start, 1e-3 * start.max())  # L-BFGS-B cannot leave zero components
+        symmetric.fit_symmetric(A, start.copy(), c, max_iter=1, tol=0, loss="frobenius")
+        runs = [_ours(A, start.copy(), c), _quasi_newton(A, start.copy())]
+        low = min(run[-1][1] for run in runs)
+        cells = []
+        for run in runs:
+            near = next((seconds for seconds, value in run if value <= 1.001 * low), None)
+            cells.append(f"{'never' if near is None else f'{near:.3f}'}, {run[-1][1]:.5g}")
+        for loss in ("frobenius", "manhattan"):
+            H = start.copy()
+            symmetric.fit_symmetric(A, H, c, max_iter=1, tol=0, loss=loss)
+            begin = time.process_time()
+            symmetric.fit_symmetric(A, H, c, max_iter=5, tol=0, loss=loss)
+            cells.append(f"{(time.process_time() - begin) / 5:.4f}")
+        print(f"| {name} | {' | '.join(cells)} |")
+
+
+def _affinities() -> Iterator[tuple[str, np.ndarray, int]]:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 8, 400)
+    A = (labels[:, None] == labels) * 0.8 + 0.1 * rng.random((400, 400))
+    yield "400 nodes, 8 groups", (A + A.T) / 2, 8
+    W = rng.gamma(0.5, size=(800, 20))
+    noise = 0.1 * (W @ W.T).mean() * rng.standard_normal((800, 800))
+    yield "800 nodes, inner products of rank 20", np.maximum(0, W @ W.T + (noise + noise.T) / 2), 20
+
+
+def _ours(A: np.ndarray, H: np.ndarray, c: np.ndarray) -> list[tuple[float, float]]:
+    begin, run = time.process_time(), []
+    for _ in range(300):
+        fit = symmetric.fit_symmetric(A, H, c, max_iter=1, tol=0, loss="frobenius")
+        run.append((time.process_time() - begin, fit.history[-1]))
+        if fit.change < 1e-7:
+            break
+    return run
+
+
+def _quasi_newton(A: np.ndarray, H: np.ndarray) -> list[tuple[float, float]]:
+    off, size = 1 - np.eye(len(A)), float((A**2).sum())
+
+    def value(h: np.ndarray) -> tuple[float, np.ndarray]:
+        E = (h.reshape(H.shape).T @ h.reshape(H.shape) - A) * off
+        return float((E**2).sum()) / 2 / size, (2 * h.reshape(H.shape) @ E).ravel() / size
+
+    begin, run = time.process_time(), []
+    minimize(
+        value,
+        H.ravel(),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(0, None)] * H.size,
+        callback=lambda intermediate_result: run.append(
+            (time.process_time() - begin, float(intermediate_result.fun) * size)
+        ),
+        options={"maxiter": 1000, "ftol": 1e-10, "gtol": 0, "maxfun": 10000},
+    )
+    return run
+
+
+PARTS = {"rank": rank, "projective": projective_models, "symmetric": symmetric_models}
+
+if __name__ == "__main__":
+    print(machine())
+    for part in sys.argv[1:] or PARTS:
+        PARTS[part]()

@@ -1,0 +1,170 @@
+"""Sparse data, 20000 x 10000 with 1.14 M stored entries, rank 20: CPU seconds to the same objective, ours and peers.
+
+``python benchmarks/sparse.py`` runs everything (about ten minutes), ``python benchmarks/sparse.py frobenius`` one part:
+frobenius, kullback-leibler or manhattan. One thread; process CPU seconds; peer and ours by turns in one run. Each
+solver is run from the shared start and from five more of the same making (random factors, seeds 0 to 4).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from _machine import machine
+from _problems import PeerProblem, load
+from sklearn.decomposition import non_negative_factorization
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
+
+from visionnmf.engine import losses
+from visionnmf.engine._threads import one_blas_thread
+from visionnmf.engine.losses import Loss
+from visionnmf.engine.problem import Problem
+from visionnmf.engine.solvers import SOLVERS
+
+NAME = "sparse20000x10000"
+STARTS = 6
+REPEATS = 3
+TOLERANCES = (1e-2, 1e-3)  # the best objective, and where a run may stay for long: two topics in one component
+PASSES = 25
+PEER_ITERATIONS = (4, 6, 8, 10, 11, 12, 15, 20, 40, 80)
+MU_ITERATIONS = 100
+Curve = list[tuple[float, float]]  # CPU seconds so far, objective then
+
+
+def starts(data: PeerProblem) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Return the shared start and further ones of the same distribution."""
+    found = {"shared": (data.W, data.H)}
+    (m, n), r = data.X.shape, data.W.shape[1]
+    size = np.sqrt(data.X.mean() / r)
+    for seed in range(STARTS - 1):
+        rng = np.random.default_rng(seed)
+        W, H = (size * np.abs(rng.standard_normal(shape)) + 1e-6 for shape in ((m, r), (r, n)))
+        found[f"seed {seed}"] = W.astype(data.X.dtype), H.astype(data.X.dtype)
+    return found
+
+
+def ours(X: Any, W: np.ndarray, H: np.ndarray, loss: Loss, solver: str, iterations: int) -> Curve:
+    """Run a solver; the time includes all that it prepares."""
+    Wt, H = np.ascontiguousarray(W.T), H.copy()
+    problem = Problem(X, loss)
+    curve, seconds = [], 0.0
+    with one_blas_thread():
+        begin = time.process_time()
+        for _ in SOLVERS[solver].iterate(problem, Wt, H, max_iter=iterations):
+            seconds += time.process_time() - begin
+            curve.append((seconds, losses.loss_value(X, Wt, H, loss)))
+            begin = time.process_time()
+    return curve
+
+
+def peer(X: Any, W: np.ndarray, H: np.ndarray, loss: Loss, solver: str, iterations: int) -> tuple[float, float]:
+    """Run scikit-learn's solver from the start."""
+    matrix = sp.csr_matrix(X)
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        begin = time.process_time()
+        W, H, _ = non_negative_factorization(
+            matrix, W.copy(), H.copy(), n_components=len(H), init="custom", solver=solver, beta_loss=loss.name, tol=0,
+            max_iter=iterations,
+        )  # fmt: skip
+        seconds = time.process_time() - begin
+    return seconds, losses.loss_value(X, np.ascontiguousarray(W.T), H, loss)
+
+
+def reached(curve: Curve, goal: float) -> float:
+    """Return the seconds to an objective; infinite when it is not reached."""
+    return next((seconds for seconds, value in curve if value <= goal), float("inf"))
+
+
+def frobenius() -> None:
+    """CPU seconds to near the lowest objective that any run of either solver reaches from any start."""
+    print(f"\n## Least squares: CPU seconds to the best objective and a little more, median of {REPEATS}\n")
+    print("| dtype | within | start | ours (hals) | passes | scikit-learn cd | iterations | ratio |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    loss = Loss("frobenius")
+    for dtype in (np.float64, np.float32):
+        data = load(NAME, dtype)
+        ours(data.X, data.W, data.H, loss, "hals", 1)  # compiles
+        runs = []
+        for name, (W, H) in starts(data).items():
+            peers = [(k, *peer(data.X, W, H, loss, "cd", k)) for k in PEER_ITERATIONS]
+            runs.append((name, W, H, peers, ours(data.X, W, H, loss, "hals", PASSES)))
+        best = min(min(min(p[2] for p in peers), min(v for _, v in curve)) for *_, peers, curve in runs)
+        for tolerance in TOLERANCES:
+            goal = best * (1 + tolerance)
+            for name, W, H, peers, curve in runs:
+                passes = next((i + 1 for i, (_, v) in enumerate(curve) if v <= goal), 0)
+                iterations = next((k for k, _, v in peers if v <= goal), 0)
+                mine, theirs = [], []
+                for _ in range(REPEATS):  # by turns
+                    mine.append(ours(data.X, W, H, loss, "hals", passes)[-1][0] if passes else np.inf)
+                    theirs.append(peer(data.X, W, H, loss, "cd", iterations)[0] if iterations else np.inf)
+                one, other = np.median(mine), np.median(theirs)
+                ratio = f"{other / one:.1f}" if np.isfinite(one) and np.isfinite(other) else "-"
+                print(
+                    f"| {np.dtype(dtype).name} | {tolerance} | {name} | {one:.3f} | {passes or 'never'} "
+                    f"| {other:.3f} | {iterations or 'never'} | {ratio} |",
+                    flush=True,
+                )
+    print("\nRcppML (R, MSE) took .70 of the time of scikit-learn's cd on this problem, from the shared start.")
+
+
+def kullback_leibler() -> None:
+    """CPU seconds to the objective of scikit-learn's multiplicative updates after 100 iterations."""
+    print(
+        f"\n## Kullback-Leibler: CPU seconds to the objective of scikit-learn's mu after {MU_ITERATIONS} iterations\n"
+    )
+    print("| dtype | ours (ccd) | iterations | scikit-learn mu | ratio |")
+    print("| --- | --- | --- | --- | --- |")
+    loss = Loss("kullback-leibler")
+    for dtype in (np.float64, np.float32):
+        data = load(NAME, dtype)
+        ours(data.X, data.W, data.H, loss, "ccd", 1)  # compiles
+        theirs, goal = peer(data.X, data.W, data.H, loss, "mu", MU_ITERATIONS)
+        curves = [ours(data.X, data.W, data.H, loss, "ccd", 20) for _ in range(REPEATS)]
+        mine = float(np.median([reached(curve, goal) for curve in curves]))
+        iterations = 1 + sum(value > goal for _, value in curves[0])
+        print(
+            f"| {np.dtype(dtype).name} | {mine:.2f} | {iterations} | {theirs:.1f} | {theirs / mine:.0f} |", flush=True
+        )
+
+
+def manhattan() -> None:
+    """Loss and sparsity of the model for several weights of the zeros; no peer in Python takes sparse data."""
+    print("\n## Manhattan (rri), 20 iterations from 10 of least squares, float32\n")
+    print("| weight of zeros | loss / loss of WH = 0 | entries of W, H above 0 | CPU s |")
+    print("| --- | --- | --- | --- |")
+    data = load(NAME, np.float32)
+    start, H0 = np.ascontiguousarray(data.W.T), data.H.copy()
+    with one_blas_thread():
+        list(SOLVERS["hals"].iterate(Problem(data.X, Loss("frobenius")), start, H0, max_iter=10))
+        list(SOLVERS["rri"].iterate(Problem(data.X, Loss("manhattan")), start.copy(), H0.copy(), max_iter=1))
+        for weight in (1.0, 0.3, 0.1, 0.03):
+            problem = Problem(data.X, Loss("manhattan"), zero_weight=weight)
+            Wt, H = start.copy(), H0.copy()
+            begin = time.process_time()
+            list(SOLVERS["rri"].iterate(problem, Wt, H, max_iter=20))
+            seconds = time.process_time() - begin
+            loss = problem.objective(Wt, H) / float(data.X.sum())
+            print(
+                f"| {weight} | {loss:.4f} | {(Wt > 0).mean():.3f}, {(H > 0).mean():.3f} | {seconds:.2f} |", flush=True
+            )
+
+
+if __name__ == "__main__":
+    os.environ["VISIONNMF_NUM_THREADS"] = "1"
+    print(machine())
+    parts: dict[str, Callable[[], None]] = {
+        "frobenius": frobenius,
+        "kullback-leibler": kullback_leibler,
+        "manhattan": manhattan,
+    }
+    for part in sys.argv[1:] or parts:
+        parts[part]()

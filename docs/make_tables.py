@@ -1,0 +1,55 @@
+"""Write the tables of the guides anew from what the engine's registers say: ``python docs/make_tables.py``."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from visionnmf.engine.codes import CODES
+from visionnmf.engine.losses import LOSSES
+from visionnmf.engine.penalties import KINDS
+from visionnmf.engine.solvers import SOLVERS
+
+GUIDE = Path(__file__).parent / "penalties.md"
+
+
+def markdown(header: list[str], rows: list[list[str]]) -> str:
+    """Return a table in Markdown."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def fitting_table() -> str:
+    """Tell which solvers minimise a loss with a kind of penalty, in the order of preference."""
+    rows = []
+    for loss in LOSSES:
+        able = {
+            kind: [name for name, entry in SOLVERS.items() if loss in entry.losses and kind in entry.penalties]
+            for kind in KINDS
+        }
+        if any(able.values()):
+            rows.append([loss, *(", ".join(able[kind]) or "–" for kind in KINDS)])
+    return markdown(["loss", *KINDS], rows)
+
+
+def codes_table() -> str:
+    """Tell which penalties of the codes `transform` honours."""
+    rows = [[loss, *("yes" if kind in entry.penalties else "–" for kind in KINDS)] for loss, entry in CODES.items()]
+    return markdown(["loss", *KINDS], rows)
+
+
+TABLES = {"fitting": fitting_table, "codes": codes_table}
+
+
+def with_tables(text: str) -> str:
+    """Return a guide with what lies between its marks ``<!-- table: name -->`` and ``<!-- end -->`` written anew."""
+    return re.sub(
+        r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)",
+        lambda found: f"{found[1]}{TABLES[found[2]]()}\n{found[3]}",
+        text,
+        flags=re.DOTALL,
+    )
+
+
+if __name__ == "__main__":
+    GUIDE.write_text(with_tables(GUIDE.read_text("utf-8")), "utf-8")

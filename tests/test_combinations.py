@@ -1,0 +1,330 @@
+"""NMF: every loss with every penalty and kind of data works, or says in one sentence why not, before it fits."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.optimize import minimize
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from visionnmf import NMF, Penalty
+from visionnmf.engine.codes import CODES, solve_codes
+from visionnmf.engine.losses import Loss
+from visionnmf.engine.penalties import Penalty as Resolved
+from visionnmf.engine.problem import Problem
+from visionnmf.engine.solvers import SOLVERS
+from visionnmf.exceptions import ParameterError
+
+LOSSES = ["manhattan", "frobenius", "kullback-leibler", "itakura-saito", 1.5, "elastic-net", "l21", "huber"]
+POSITIVE = ["itakura-saito", -0.5]  # losses that zeros make infinite
+SPARSE = ["manhattan", "frobenius", "kullback-leibler"]
+M, N, R = 14, 11, 3
+UNGUARDED = {"sbcd-plain", "al-a", "al-b", "ogm-paper", "svd"}  # as published, or without non-negativity
+
+
+def penalties(n):
+    """One of each kind, for a factor of n points; with a counterweight where it needs one."""
+    groups = [slice(0, n // 2), slice(n // 2, n)]
+    return {
+        "none": None,
+        "box": Penalty(low=0.05, high=2.0),
+        "l1": Penalty(l1=0.3, l2=0.1),
+        "l2": Penalty(l2=0.4),
+        "graph": Penalty(graph="knn", n_neighbors=2, l2=0.1),
+        "simplex": Penalty(simplex=True),
+        "groups": Penalty(groups=groups, group_l1=0.5, l2=0.1),
+        "bound": Penalty(groups=groups, group_bound=2.0, group_norm="inf", l2=0.1),
+    }
+
+
+KINDS = list(penalties(2))
+
+
+def refused(loss, kind_W, kind_H):
+    """What docs/penalties.md says that no solver does, or no codes."""
+    kinds = {kind_W, kind_H}
+    if loss == "kullback-leibler":
+        return kind_W == "simplex"
+    if loss in (*POSITIVE, 1.5):
+        return bool(kinds & {"simplex", "groups", "bound"}) or {"graph", "box"} <= kinds
+    return False
+
+
+def quiet(model, X, **arguments):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit_transform(X, **arguments)
+
+
+def refuses(model, X, sentence, **arguments):
+    """Whether a fit raises one sentence that matches, before it does any work."""
+    model.set_params(callback=lambda *_: pytest.fail("an iteration was run"))
+    with pytest.raises(ParameterError, match=sentence) as caught:
+        model.fit(X, **arguments)
+    assert "\n" not in str(caught.value)
+
+
+def sound(model, W, dtype=np.float64):
+    """Check what every fit owes."""
+    H = model.components_
+    assert W.dtype == H.dtype == dtype
+    assert np.isfinite(W).all() and np.isfinite(H).all() and (W >= 0).all() and (H >= 0).all()
+    history = model.objective_history_
+    assert np.isfinite(history).all() and history[-1] <= history[0] * (1 + 1e-6)
+    assert 0 <= model.optimality_ < 2
+
+
+@pytest.fixture
+def X(rng):
+    return rng.gamma(2, size=(M, R)) @ rng.gamma(1, size=(R, N)) + 0.1 * rng.random((M, N)) + 0.05
+
+
+@pytest.fixture
+def weights(rng):
+    return (rng.random((M, N)) > 0.2) * rng.uniform(0.5, 2, (M, N))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("kind_W", KINDS)
+def test_penalties_of_both_factors(loss, kind_W, X, weights):
+    for kind_H in KINDS:
+        penalty_W, penalty_H = penalties(M)[kind_W], penalties(N)[kind_H]
+        model = NMF(R, loss=loss, penalty_W=penalty_W, penalty_H=penalty_H, random_state=0, max_iter=60)
+        if refused(loss, kind_W, kind_H):
+            refuses(model, X, "no solver can combine this with loss=|codes of loss='kullback-leibler' cannot")
+            continue
+        if kind_H not in ("none", kind_W, KINDS[KINDS.index(kind_W) - 3]):
+            continue  # three fits of each are enough
+        for arguments in ({}, {"weights": weights}) if kind_H in ("none", kind_W) else ({},):
+            W = quiet(model, X, **arguments)
+            sound(model, W)
+            for kind, F in ((kind_W, W.T), (kind_H, model.components_)):
+                if kind == "box":
+                    assert F.min() >= 0.05 and F.max() <= 2.0
+                elif kind == "simplex":
+                    np.testing.assert_allclose(F.sum(axis=0 if F is not model.components_ else 1), 1, rtol=1e-6)
+                elif kind == "bound":
+                    half = F.shape[1] // 2
+                    assert all(part.max(axis=1).sum() <= 2 + 1e-6 for part in (F[:, :half], F[:, half:]))
+            if kind_W not in ("graph", "groups", "bound"):
+                assert (model.transform(X, **arguments) == W).all()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("kind", ["none", "box", "l1", "graph", "groups"])
+def test_auto_is_as_good_as_the_others(loss, kind, X):
+    settings = {"penalty_W": penalties(M)[kind], "penalty_H": penalties(N)[kind], "loss": loss, "random_state": 0}
+    if refused(loss, kind, kind):
+        return
+    values = {}
+    name = "beta" if loss == 1.5 else loss
+    for solver in ("auto", *(s for s in SOLVERS if name in SOLVERS[s].losses and s not in UNGUARDED)):
+        model = NMF(R, solver=solver, max_iter=200, **settings)
+        try:
+            quiet(model, X)
+        except ParameterError:
+            continue
+        values[solver] = model.objective_history_[-1]
+    assert values["auto"] <= 1.05 * min(values.values()) + 1e-3 * X.sum()
+
+
+def gaps(X, rng):
+    return np.where(rng.random(X.shape) < 0.2, np.nan, X)
+
+
+DATA = {
+    "lists": lambda X, rng: X.tolist(),
+    "integers": lambda X, rng: rng.integers(1, 255, X.shape, dtype=np.uint8),
+    "float32": lambda X, rng: X.astype(np.float32),
+    "column-major": lambda X, rng: np.asfortranarray(X),
+    "every other column": lambda X, rng: np.repeat(X, 2, axis=1)[:, ::2],
+    "one row": lambda X, rng: X[:1],
+    "one column": lambda X, rng: X[:, :1],
+    "one entry": lambda X, rng: X[:1, :1],
+    "zeros": lambda X, rng: np.zeros_like(X),
+    "a row of zeros": lambda X, rng: np.where(np.arange(M)[:, None] == 2, 0, X),
+    "constant": lambda X, rng: np.full_like(X, 3),
+    "one huge entry": lambda X, rng: np.where(np.arange(M * N).reshape(M, N) == 40, 1e8, X),
+    "tiny and large": lambda X, rng: np.where(rng.random(X.shape) < 0.5, 1e-300, X),
+    "missing": lambda X, rng: np.where(np.arange(M)[:, None] == 3, np.nan, gaps(X, rng)),
+    "missing, float32": lambda X, rng: gaps(X, rng).astype(np.float32),
+    "sparse": lambda X, rng: sp.csr_array(np.where(X > np.median(X), X, 0)),
+    "sparse integers": lambda X, rng: sp.csc_matrix(rng.poisson(0.5, X.shape)),
+    "sparse zeros": lambda X, rng: sp.csr_array(X.shape),
+}
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, -0.5])
+@pytest.mark.parametrize("kind", DATA)
+def test_kinds_of_data(kind, loss, X, rng):
+    data = DATA[kind](X, rng)
+    for n_components in (2, 20):  # 20 is beyond both dimensions
+        model = NMF(n_components, loss=loss, random_state=0, max_iter=60)
+        model.set_params(missing_values=np.nan if "missing" in kind else None)
+        if loss in POSITIVE and "zeros" in kind:
+            refuses(model, data, f"loss={loss!r} needs X > 0 and X has zeros")
+        elif "sparse" in kind and loss not in SPARSE:
+            refuses(model, data, f"loss={loss!r}.* sparse X|loss={loss!r} needs X > 0")
+        else:
+            W = quiet(model, data)
+            sound(model, W, np.float32 if "float32" in kind else np.float64)
+            assert (model.transform(data) == W).all()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("missing", [False, True])
+def test_codes_of_a_row_do_not_depend_on_its_company(loss, dtype, missing, rng):
+    for n_components, n_features in ((3, 11), (12, 40)):  # BLAS kernels of single precision differ from 8 on
+        X = (rng.gamma(1, size=(37, 3)) @ rng.gamma(1, size=(3, n_features)) + 0.1).astype(dtype)
+        X = gaps(X, rng) if missing else X
+        model = NMF(n_components, loss=loss, missing_values=np.nan, random_state=0, max_iter=20)
+        W = quiet(model, X)
+        order = rng.permutation(37)
+        np.testing.assert_array_equal(model.transform(X[order]), W[order])
+        for row in (0, 5, 13, 36):
+            np.testing.assert_array_equal(model.transform(X[row : row + 1])[0], W[row])
+
+
+@pytest.mark.parametrize("loss", ["manhattan", "elastic-net", "huber", "l21", "frobenius"])
+@pytest.mark.parametrize("penalty", [{"l2": 0.1}, {"l2": 1.0}, {"l1": 0.3, "l2": 10.0}, {"l1": 1.0}])
+def test_penalised_codes_of_data_that_fit_well(loss, penalty, rng):
+    H = rng.gamma(1, size=(R, N))
+    H /= np.linalg.norm(H, axis=1, keepdims=True)
+    X = 5 * rng.gamma(2, size=(4, R)) @ H  # without the penalty there would be no residual at all
+    kind = Loss(loss, {"elastic-net": 0.3, "huber": 0.5}.get(loss, 0.0))
+    Wt = solve_codes(Problem(X, kind, Resolved(**penalty)), H)
+    for j in range(len(X)):
+        row = Problem(X[j : j + 1], kind, Resolved(**penalty))
+
+        def value(w, row=row):
+            return row.objective(np.ascontiguousarray(w[:, None]), H)
+
+        options = {"maxiter": 2000, "xatol": 1e-8, "fatol": 1e-10}
+        starts = (Wt[:, j], np.full(R, 0.5), np.full(R, 5.0))
+        best = min(minimize(value, w, method="Nelder-Mead", bounds=[(0, None)] * R, options=options).fun for w in starts)
+        assert value(Wt[:, j]) <= 1.01 * best
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("penalty", [None, Penalty(high=50.0), Penalty(l1=1e-9)])
+def test_a_sample_of_weight_two_counts_twice(loss, penalty, X, rng):
+    times = rng.integers(0, 3, M)
+    start = {"W": rng.random((M, R)), "H": rng.random((R, N))}
+    weighted = NMF(R, loss=loss, loss_parameter=0.1 if loss in ("huber", "elastic-net") else None, penalty_W=penalty)
+    quiet(weighted.set_params(max_iter=100), X, sample_weight=times, **start)
+    repeated = clone(weighted)
+    quiet(repeated, np.repeat(X, times, axis=0), W=np.repeat(start["W"], times, axis=0), H=start["H"])
+    np.testing.assert_allclose(
+        weighted.reconstruction_err_, repeated.reconstruction_err_, rtol=0.1, atol=5e-3 * X.sum()
+    )
+    # the start's objective tells exactly, but for the codes' penalty
+    assert weighted.objective_history_[0] == pytest.approx(repeated.objective_history_[0], rel=1e-6)
+
+
+def test_sample_weight_of_sparse_data_and_penalised_codes(X):
+    model = NMF(R, penalty_W=Penalty(l1=1.0))
+    refuses(model, sp.csr_array(X), "sample_weight with sparse X cannot be combined", sample_weight=np.ones(M))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_components_to_start_from_of_another_size(loss, scale, X, rng):
+    H = rng.random((R, N))
+    settings = {"loss": loss, "components_init": H, "random_state": 0, "max_iter": 100}
+    here, there = NMF(R, **settings), NMF(R, **settings)
+    W = quiet(here, X) @ here.components_
+    there.set_params(components_init=scale * H)
+    np.testing.assert_allclose(quiet(there, X) @ there.components_, W, rtol=0.02, atol=0.01 * X.mean())
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_starts_and_fixed_components(loss, X):
+    model = NMF(R, loss=loss, random_state=0, n_init=2, warm_start=True, max_iter=50)
+    W = quiet(model, X)
+    once = model.objective_history_[-1]
+    quiet(model, X)
+    assert model.objective_history_[-1] <= 1.02 * once + 1e-3 * X.sum()
+    for n_components in (2, None):  # another shape than that of the fit before
+        sound(model, quiet(model.set_params(n_components=n_components), X))
+    quiet(model.set_params(n_components=R, warm_start=False), X)
+    fixed = NMF(components_init=model.components_, update_components=False, loss=loss)
+    np.testing.assert_array_equal(quiet(fixed, X), model.transform(X))
+    assert W.shape == fixed.transform(X).shape
+
+
+def test_missing_entries_do_not_count_for_the_size_of_the_data(rng):
+    for loss in ("huber", "elastic-net"):
+        model = NMF(1, loss=loss, missing_values=np.nan, max_iter=2, tol=0)
+        full = model.fit(np.ones((20, 20))).loss_parameter_
+        holes = np.where(rng.random((20, 20)) < 0.8, np.nan, 1.0)
+        assert model.fit(holes).loss_parameter_ == pytest.approx(full)
+
+
+def test_a_model_with_read_only_components_takes_missing_entries(X, rng):
+    for loss in LOSSES:
+        model = NMF(R, loss=loss, missing_values=np.nan, random_state=0, max_iter=20)
+        W = quiet(model, gaps(X, np.random.default_rng(0)))
+        model.components_.setflags(write=False)  # as joblib's memory maps are
+        np.testing.assert_array_equal(model.transform(gaps(X, np.random.default_rng(0))), W)
+
+
+def test_a_solver_that_diverges_is_an_error(monkeypatch, X):
+    def diverge(problem, Wt, H, *, max_iter):
+        Wt[:] = np.inf
+        yield from ()
+
+    monkeypatch.setitem(SOLVERS, "rri", SOLVERS["rri"]._replace(iterate=diverge))
+    with pytest.raises(ParameterError, match="solver='rri' diverged on these data; solver='auto'"):
+        NMF(R, solver="rri").fit(X)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "arguments", "sentence"),
+    [
+        ({"nuclear": np.inf}, {}, "nuclear must be finite; got inf"),
+        ({"tol": np.inf}, {}, "tol must be finite; got inf"),
+        ({"loss": "huber", "loss_parameter": np.inf}, {}, "loss_parameter must be finite; got inf"),
+        ({"penalty_W": Penalty(high=np.nan)}, {}, "high of penalty_W must be a number >= 0; got nan"),
+        ({"zero_weight": 0.5}, {}, "zero_weight needs a sparse X; got 0.5 with a dense one"),
+        ({"solver": ["admm"]}, {}, "solver must be 'auto' or one of .*; got .'admm'."),
+        ({}, {"weights": sp.csr_array((M, N))}, "weights must be dense; got a sparse array"),
+        ({"penalty_W": Penalty(graph="knn"), "update_components": False}, {}, "cannot honour graph of penalty_W"),
+    ],
+)
+def test_settings_that_are_not_allowed(parameters, arguments, sentence, X):
+    refuses(NMF(R, components_init=np.ones((R, N))).set_params(**parameters), X, sentence, **arguments)
+
+
+def test_a_callback_must_be_callable(X):
+    with pytest.raises(ParameterError, match="callback must be callable or None; got 3"):
+        NMF(R, callback=3).fit(X)
+
+
+def test_data_of_missing_entries_alone(X):
+    nothing = np.full((M, N), np.nan)
+    refuses(NMF(R, missing_values=np.nan), nothing, "X must not be missing .* in all entries")
+    for loss in LOSSES:
+        model = NMF(R, loss=loss, missing_values=np.nan, random_state=0, max_iter=20)
+        quiet(model, X)
+        alone, among = model.transform(nothing[:1]), model.transform(np.vstack([X[:3], nothing[:1]]))
+        np.testing.assert_array_equal(alone[0], among[3])
+
+
+def test_penalties_are_cloned_pickled_and_compared_by_their_values(X):
+    model = NMF(R, penalty_W=Penalty(l1=0.2, l2=1.0), penalty_H=Penalty(l2=1.0), random_state=0, max_iter=20)
+    again = clone(model)
+    assert again.penalty_W is not model.penalty_W and again.penalty_W.get_params() == model.penalty_W.get_params()
+    again.set_params(penalty_W__l1=0.7)
+    assert (model.penalty_W.l1, again.penalty_W.l1) == (0.2, 0.7)
+    W = quiet(model, X)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).transform(X), W)
+
+
+def test_every_loss_is_here():
+    names = {"beta" if loss == 1.5 else loss for loss in LOSSES}
+    assert names == set(CODES)

@@ -1,0 +1,400 @@
+"""Faces from end to end: model files, the comparison of methods, pictures and commands."""
+
+import csv
+import json
+import math
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+from PIL import Image
+from test_faces import SHAPE, made_faces, rows
+from typer.testing import CliRunner
+
+from visionnmf.apps import _faces_evaluate
+from visionnmf.apps._faces_methods import MODELS, RANKLESS
+from visionnmf.apps._faces_pictures import montage_picture
+from visionnmf.apps.cli import app
+from visionnmf.apps.faces import (
+    FaceModel,
+    FaceRecognizer,
+    Plan,
+    compare,
+    curves_picture,
+    find_face,
+    load,
+    open_faces,
+    parse_corruption,
+    parse_ranks,
+    read_face,
+    save,
+    shadows_picture,
+)
+from visionnmf.apps.media import read_image
+from visionnmf.datasets import Faces
+from visionnmf.exceptions import OutputExistsError, ParameterError, UnreadableError, UnsupportedError
+
+
+@pytest.fixture
+def faces(rng):
+    images, labels = made_faces(rng, 4, 6)
+    return Faces(images, np.repeat(np.arange(1, 5), 6), tuple(np.unique(labels)))
+
+
+@pytest.fixture
+def folder(faces, tmp_path):
+    place = tmp_path / "people"
+    for label, name in enumerate(faces.names, 1):
+        (place / name).mkdir(parents=True)
+        for number, image in enumerate(faces.images[faces.labels == label]):
+            Image.fromarray(image).save(place / name / f"{number}.png")
+    return place
+
+
+@pytest.fixture
+def model(faces, tmp_path):
+    recognizer = FaceRecognizer(image_shape=SHAPE, random_state=0)
+    recognizer.fit(rows(faces.images), np.array(faces.names)[faces.labels - 1])
+    path = tmp_path / "people.npz"
+    save(FaceModel(recognizer), path)
+    return path, recognizer
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+# --- model files ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", ["residual", "whitened", "codes", "pseudo-inverse"])
+def test_a_saved_model_says_the_same(faces, tmp_path, rule):
+    names = np.array(faces.names)[faces.labels - 1]
+    recognizer = FaceRecognizer(rule=rule, image_shape=SHAPE, random_state=0).fit(rows(faces.images), names)
+    save(FaceModel(recognizer, detect=True), tmp_path / "m.npz")
+    again = load(tmp_path / "m.npz")
+    assert again.detect
+    assert np.allclose(again.recognizer.distances(rows(faces.images)), recognizer.distances(rows(faces.images)), 1e-4)
+    assert again.recognizer.identify(rows(faces.images[:3])) == recognizer.identify(rows(faces.images[:3]))
+
+
+def test_a_model_is_not_overwritten_unasked(model):
+    with pytest.raises(OutputExistsError, match="--force"):
+        save(FaceModel(model[1]), model[0])
+
+
+def test_only_named_people_and_known_shapes_are_saved(faces, tmp_path):
+    recognizer = FaceRecognizer(random_state=0).fit(rows(faces.images), faces.labels)
+    with pytest.raises(ParameterError, match="only recognizers of named people with an image_shape"):
+        save(FaceModel(recognizer), tmp_path / "m.npz")
+
+
+def rewritten(path, **changes):
+    """Change arrays of a model, or its header through a function."""
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    header = json.loads(arrays["header"].tobytes())
+    for name, change in changes.items():
+        if name == "header":
+            change(header)
+        else:
+            arrays[name] = change(arrays[name])
+    arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    np.savez(path, **arrays)
+    return path
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"components": lambda a: a[:, 1:]},
+        {"components": lambda a: -a},
+        {"components": lambda a: a * np.nan},
+        {"people": lambda a: a * 0},
+        {"people": lambda a: a + 1},
+        {"component_norms": lambda a: a * 0},
+        {"cleaned": lambda a: a[:-1]},
+        {"header": lambda h: h.update(names=h["names"][:-1])},
+        {"header": lambda h: h.update(names=h["names"][::-1])},
+        {"header": lambda h: h["numbers"].update(threshold_="infinity")},
+        {"header": lambda h: h["parameters"].update(rule="svm")},
+        {"header": lambda h: h.update(image_shape=[1, 1])},
+        {"header": lambda h: h.pop("model")},
+    ],
+)
+def test_a_damaged_model_is_refused(model, changes):
+    with pytest.raises(UnreadableError, match="damaged, or not a model of faces"):
+        load(rewritten(model[0], **changes))
+
+
+def test_other_files_are_refused(model, tmp_path):
+    (tmp_path / "text.npz").write_text("no archive")
+    with pytest.raises(UnreadableError, match="damaged, or not a model of faces"):
+        load(tmp_path / "text.npz")
+    with pytest.raises(UnsupportedError, match="written by a later version"):
+        load(rewritten(model[0], header=lambda h: h.update(version=2)))
+    with pytest.raises(UnreadableError, match="not a model of faces; make one with"):
+        load(rewritten(model[0], header=lambda h: h.update(format="other")))
+
+
+def test_compressed_models_are_refused(model, tmp_path):
+    packed = tmp_path / "packed.npz"
+    with zipfile.ZipFile(model[0]) as source, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as target:
+        for name in source.namelist():
+            target.writestr(name, source.read(name))
+    with pytest.raises(UnreadableError, match="it is compressed"):
+        load(packed)
+
+
+# --- the comparison of methods ----------------------------------------------------------------------------------------
+
+
+def test_every_method_recognises_made_people(faces):
+    methods = (*MODELS, *RANKLESS)
+    plan = Plan(methods=methods, ranks=(8,), splits=1, per_person=4, iterations=50)
+    means = compare(faces, plan).means()
+    assert {key[2] for key in means} == set(methods)
+    assert min(mean for mean, _ in means.values()) > 60
+    assert means["none", None, "recognizer", None, None, "clean"][0] == 100
+
+
+def test_an_interrupted_comparison_goes_on(faces, tmp_path, monkeypatch):
+    plan = Plan((("none", None), ("laplace", 20)), ("raw", "pca"), (2, 3), splits=2, per_person=3)
+    whole = compare(faces, plan, out=tmp_path / "whole")
+    job, done = _faces_evaluate.run_job, []
+
+    def stops(*arguments):
+        if len(done) == 3:
+            raise KeyboardInterrupt
+        done.append(arguments)
+        return job(*arguments)
+
+    monkeypatch.setattr(_faces_evaluate, "run_job", stops)
+    with pytest.raises(KeyboardInterrupt):
+        compare(faces, plan, out=tmp_path / "parts")
+    done.clear()
+    parts = compare(faces, plan, out=tmp_path / "parts")
+    assert len(done) == 1  # the fourth alone
+    timeless = [[{**row, "seconds": None} for row in found.rows] for found in (whole, parts)]
+    assert timeless[0] == timeless[1]
+    with (tmp_path / "parts" / "results.csv").open(newline="") as file:
+        assert len(list(csv.DictReader(file))) == len(parts.rows) == 2 * 2 * (1 + 2 * 2)
+
+
+def test_another_plan_or_data_set_is_run_anew(faces, tmp_path):
+    plan = Plan(methods=("raw",), splits=1, per_person=3)
+    first = compare(faces, plan, out=tmp_path).rows[0]["accuracy"]
+    other = Faces(faces.images[:, ::-1].copy() // 2, faces.labels[::-1].copy(), faces.names)
+    seen = []
+    with pytest.raises(OutputExistsError, match="of other options or images; give another --out, or --force"):
+        compare(other, plan, out=tmp_path)
+    compare(other, plan, out=tmp_path, force=True, progress=lambda *counts: seen.append(counts))
+    assert seen == [(1, 1)] and first == 100
+
+
+def test_results_of_somebody_else_are_kept(faces, tmp_path):
+    (tmp_path / "results.csv").write_text("mine")
+    plan = Plan(methods=("raw",), splits=1, per_person=3)
+    with pytest.raises(OutputExistsError, match=r"results.csv: exists already"):
+        compare(faces, plan, out=tmp_path)
+    assert (tmp_path / "results.csv").read_text() == "mine"
+
+
+def test_ranks_are_taken_down_to_what_there_is(faces):
+    found = compare(faces, Plan(methods=("pca",), ranks=(2, 500, 900), splits=1, per_person=3))
+    assert {row["rank"] for row in found.rows} == {2, 12}
+
+
+def test_one_person_cannot_be_told_apart(faces):
+    alone = Faces(faces.images[:6], faces.labels[:6], faces.names[:1])
+    with pytest.raises(ParameterError, match="there must be two people at least"):
+        compare(alone, Plan(methods=("raw",), per_person=3))
+
+
+def test_processes_find_the_same(faces):
+    plan = Plan((("salt_and_pepper", 0.2),), ("raw", "pca"), (4,), splits=2, per_person=3)
+    one, two = (compare(faces, plan, jobs=jobs).means() for jobs in (1, 2))
+    assert one == two
+
+
+def test_corrupted_tests_are_corrupted(faces):
+    plan = Plan((("occlusion", 14),), ("raw",), splits=2, per_person=4, tests=("clean", "corrupted"))
+    task = _faces_evaluate.make_task(faces, plan.corruptions[0], 0, plan)
+    assert (task.tests["clean"] < 1).all() and (task.tests["corrupted"] == 1).mean() > 0.5
+    assert (task.train == 1).mean() > 0.5 and (task.clean < 1).all()
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"methods": ("svm",)}, "methods must be some of .* got 'svm'"),
+        ({"corruptions": (("rain", None),)}, "corruption must be some of .* got 'rain'"),
+        ({"per_person": 6}, "has 6 images; 6 to train leave none to test"),
+        ({"corruptions": (("none", None), ("salt_and_pepper", 3)), "per_person": 3}, "at most 1, got 3"),
+        ({"splits": 0}, "splits must be at least 1; got 0"),
+        ({"ranks": ()}, "ranks must be whole numbers from 1"),
+    ],
+)
+def test_plans_that_make_no_sense(faces, values, sentence):
+    with pytest.raises(ParameterError, match=sentence):
+        compare(faces, Plan(**values))
+
+
+def test_ranks_and_corruptions_are_read():
+    assert parse_ranks("5,10-30/10,5") == (5, 10, 20, 30)
+    assert parse_corruption("laplace:20") == ("laplace", 20) and parse_corruption("none") == ("none", None)
+    assert repr(parse_corruption("occlusion:12")) == "('occlusion', 12)"  # an int: the side of a block
+    for text in ("laplace:nan", "laplace:inf"):
+        with pytest.raises(ParameterError, match="--corruption must be KIND or KIND:SEVERITY"):
+            parse_corruption(text)
+    for text in ("", "a", "3-1", "1-9/0", "1-99999"):
+        with pytest.raises(ParameterError, match="--ranks must be"):
+            parse_ranks(text)
+    with pytest.raises(ParameterError, match="--corruption must be KIND or KIND:SEVERITY"):
+        parse_corruption("laplace:many")
+
+
+def test_curves_are_drawn(faces, tmp_path):
+    pytest.importorskip("matplotlib")
+    plan = Plan((("none", None), ("laplace", 20)), ("raw", "pca"), (2, 3), splits=2, per_person=3)
+    found = compare(faces, plan)
+    curves_picture(found, tmp_path / "curves.png")
+    assert np.ptp(np.asarray(Image.open(tmp_path / "curves.png"))) > 200
+
+
+def test_montages_have_a_row_of_images_each(tmp_path):
+    pytest.importorskip("matplotlib")
+    rows = {"one": np.zeros((3, 256)), "two": np.ones((3, 256))}
+    montage_picture(rows, SHAPE, tmp_path / "m.png")
+    drawn = np.asarray(Image.open(tmp_path / "m.png"))[..., 0]
+    half = drawn.shape[0] // 2
+    assert (drawn[:half] == 0).mean() > 0.4 and (drawn[half:] == 0).mean() < 0.05
+
+
+def test_shadows_are_dark_and_highlights_bright():
+    images, shadows = np.full((2, 256), 100.0), np.zeros((2, 256))
+    shadows[0], shadows[1] = -100, 100
+    sheet = shadows_picture(images, images, shadows, SHAPE)
+    assert sheet[0, 0, 0] == 100 and sheet[-1, 0, 0] < 100 < sheet[-1, -1, 0]
+
+
+def test_without_matplotlib_it_is_said(faces, tmp_path, monkeypatch):
+    found = compare(faces, Plan(methods=("raw",), splits=1, per_person=3))
+    monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
+    with pytest.raises(
+        ParameterError, match=r"plots need matplotlib; install it with: pip install 'visionnmf\[plots\]'"
+    ):
+        curves_picture(found, tmp_path / "curves.png")
+
+
+# --- detection --------------------------------------------------------------------------------------------------------
+
+
+def test_a_face_is_found_at_any_size():
+    image = read_image("sample:astronaut")
+    row, column, height, width = find_face(image)
+    assert 40 < row < 110 and 150 < column < 200 and 60 < height < 150 and 60 < width < 150
+    large = image.repeat(3, axis=0).repeat(3, axis=1)
+    found = np.array(find_face(large)) / 3
+    assert np.abs(found - (row, column, height, width)).max() < 25
+
+
+def test_where_there_is_no_face_it_is_said(tmp_path):
+    assert find_face(np.zeros((100, 100, 3), np.uint8)) is None
+    assert find_face(np.zeros((10, 10, 3), np.uint8)) is None
+    Image.new("RGB", (80, 80)).save(tmp_path / "black.png")
+    with pytest.raises(UnreadableError, match="no upright frontal face was found"):
+        read_face(tmp_path / "black.png")
+
+
+def test_detection_is_for_folders_and_fetched_faces_are_scaled(faces, tmp_path, monkeypatch):
+    np.savez(tmp_path / "faces.npz", images=faces.images, labels=faces.labels)
+    for source in (tmp_path / "faces.npz", "orl"):
+        with pytest.raises(ParameterError, match="--detect looks for faces on the photographs of a folder"):
+            open_faces(source, detect=True)
+    monkeypatch.setattr("visionnmf.datasets.fetch_orl", lambda: faces)
+    assert open_faces("orl", size=8)[0].images.shape == (24, 8, 8)
+
+
+# --- commands ---------------------------------------------------------------------------------------------------------
+
+
+def test_train_and_identify(folder, tmp_path):
+    model, out = tmp_path / "m.npz", tmp_path / "pictures"
+    trained = run("faces", "train", folder, "--model", model, "--pictures", out, "--json")
+    report = json.loads(trained.stdout)
+    assert trained.exit_code == 0 and report["people"] == [f"person {i}" for i in range(4)] and report["images"] == 24
+    assert sorted(path.name for path in out.iterdir()) == ["components.png", "corrupted.png"]
+    image = folder / "person 2" / "3.png"
+    found = run("faces", "identify", model, image, tmp_path / "none.png", "--pictures", out, "--json")
+    (first, second) = json.loads(found.stdout)["images"]
+    assert found.exit_code == 1 and first["person"] == "person 2" and "no such file" in second["error"]
+    assert (out / "3_corrupted.png").exists()
+    again = run("faces", "train", folder, "--model", model)
+    assert again.exit_code == 2 and "--force" in again.stderr
+
+
+def test_identify_in_words(model, folder):
+    result = run("faces", "identify", model[0], folder / "person 1" / "0.png", "sample:coins")
+    first, second = result.stdout.splitlines()
+    assert "person 1, distance 0." in first
+    assert "nearest: person" in second or "person" in second
+
+
+def test_a_picture_that_cannot_be_read_is_left_out(folder, tmp_path):
+    (folder / "person 0" / "7.png").write_text("no picture")
+    result = run("faces", "train", folder, "--model", tmp_path / "m.npz")
+    assert result.exit_code == 1 and "7.png" in result.stdout and (tmp_path / "m.npz").exists()
+
+
+@pytest.mark.parametrize("command", ["cluster", "evaluate"])
+def test_what_is_left_out_is_said_once(folder, tmp_path, command):
+    (folder / "person 0" / "7.png").write_text("no picture")
+    options = ("--methods", "raw", "--splits", 1, "--train", 3) if command == "evaluate" else ()
+    result = run("faces", command, folder, *options, "--out", tmp_path / "out")
+    assert result.exit_code == 1 and result.stdout.count("left out: ") == 1 and "7.png" in result.stdout
+
+
+def test_what_cannot_be_calibrated_is_not_claimed(folder, tmp_path):
+    for i in range(4):
+        for path in list((folder / f"person {i}").iterdir())[1:]:
+            path.unlink()
+    few = run("faces", "train", folder, "--model", tmp_path / "a.npz")
+    assert few.exit_code == 0 and "of the known are rejected is not known" in few.stdout
+    assert math.isnan(load(tmp_path / "a.npz").recognizer.false_rejection_rate_)
+    for i in (2, 3):
+        (folder / f"person {i}" / next((folder / f"person {i}").iterdir()).name).unlink()
+    two = run("faces", "train", folder, "--model", tmp_path / "b.npz")
+    assert two.exit_code == 0 and "all pass here" in two.stdout and "of strangers pass" not in two.stdout
+    again = run("faces", "train", folder, "--model", tmp_path / "c.npz", "--json")
+    assert json.loads(again.stdout)["false_rejection_rate"] is None
+
+
+def test_bad_places_for_results_are_refused_by_their_name(folder, model, tmp_path):
+    image = folder / "person 1" / "0.png"
+    refused = run("faces", "identify", model[0], image, "--pictures", image)
+    assert refused.exit_code == 2 and refused.stderr.startswith("visionnmf: --pictures ")
+    refused = run("faces", "train", folder, "--model", tmp_path / "none" / "m.npz", "--pictures", tmp_path / "out")
+    assert refused.exit_code == 2 and "create it first" in refused.stderr and not list((tmp_path / "out").iterdir())
+
+
+def test_cluster(folder, tmp_path):
+    result = run("faces", "cluster", folder, "--out", tmp_path / "out", "--json")
+    report = json.loads(result.stdout)
+    assert result.exit_code == 0 and report["accuracy"] > 0.7 and len(report["clusters"]) == 24
+    with (tmp_path / "out" / "clusters.csv").open(newline="") as file:
+        assert next(csv.DictReader(file))["file"] == "person 0/0.png"
+
+
+def test_evaluate(folder, tmp_path):
+    pytest.importorskip("matplotlib")
+    options = ("--methods", "raw,pca", "--ranks", "2,3", "--splits", 2, "--train", 3, "--plots", "--both")
+    result = run("faces", "evaluate", folder, "--corruption", "occlusion:6", *options, "--out", tmp_path / "out")
+    assert result.exit_code == 0 and "occlusion 6, both" in result.stdout and "pca 3, codes" in result.stdout
+    written = {"results.csv", "accuracy.png", "components-occlusion-6.png", "reconstructions-occlusion-6.png"}
+    assert written | {"jobs"} == {path.name for path in (tmp_path / "out").iterdir()}
+    bad = run("faces", "evaluate", folder, "--corruption", "rain")
+    assert bad.exit_code == 2 and bad.stderr.count("\n") == 1

@@ -1,0 +1,200 @@
+"""NMF: weights, missing entries, sparse data, fixed components, starts."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+
+from visionnmf import NMF, Penalty
+from visionnmf.exceptions import ParameterError
+
+WEIGHTED = ["manhattan", "frobenius", "kullback-leibler", "elastic-net", "l21", "huber"]
+SPARSE = ["manhattan", "frobenius", "kullback-leibler"]
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+@pytest.fixture
+def clean(rng):
+    return rng.gamma(0.5, size=(80, 3)) @ rng.gamma(0.5, size=(3, 50))
+
+
+@pytest.mark.parametrize("loss", WEIGHTED)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_missing_entries_are_found_and_do_not_count(loss, dtype, clean, rng):
+    clean = clean.astype(dtype)
+    holes = rng.random(clean.shape) < 0.3
+    X = np.where(holes, np.nan, clean)
+    model = NMF(3, loss=loss, missing_values=np.nan, random_state=0, max_iter=1000, tol=1e-7, n_init=2)
+    W = model.fit_transform(X)
+    found = W @ model.components_
+    assert W.dtype == model.components_.dtype == dtype
+    assert np.linalg.norm(found - clean) < 0.03 * np.linalg.norm(clean)
+    junk = np.where(holes, 1e3, clean).astype(dtype)  # the same by weights, whatever the data hold there
+    again = NMF(3, loss=loss, loss_parameter=model.loss_parameter_ or None, random_state=0, max_iter=1000, tol=1e-7)
+    again.set_params(n_init=2).fit(junk, weights=~holes)
+    np.testing.assert_array_equal(again.components_, model.components_)
+    np.testing.assert_array_equal(again.transform(junk, weights=~holes), model.transform(X))
+    np.testing.assert_array_equal(model.transform(X), W)
+
+
+@pytest.mark.parametrize("loss", WEIGHTED)
+def test_weights_of_one_change_nothing(loss, clean):
+    start = NMF(3, loss=loss, random_state=0, max_iter=60, tol=0).fit(clean)
+    weighted = NMF(3, loss=loss, random_state=0, max_iter=60, tol=0).fit(clean, weights=np.ones(50))
+    assert weighted.reconstruction_err_ == pytest.approx(start.reconstruction_err_, rel=0.05, abs=1e-3 * clean.sum())
+
+
+def test_weights_weigh(clean, rng):
+    X = clean + 0.3 * rng.random(clean.shape)
+    m = np.where(np.arange(50) < 25, 100.0, 0.01)
+    model = NMF(3, random_state=0).fit(X, weights=m)
+    error = np.abs(X - model.inverse_transform(model.transform(X, weights=m)))
+    plain = NMF(3, random_state=0).fit(X)
+    reference = np.abs(X - plain.inverse_transform(plain.transform(X)))
+    assert error[:, :25].sum() < 0.95 * reference[:, :25].sum() and error[:, 25:].sum() > reference[:, 25:].sum()
+
+
+@pytest.mark.parametrize("loss", ["manhattan", "frobenius", "kullback-leibler", "huber"])
+def test_sample_weight_is_repetition(loss, clean, rng):
+    X = clean[:30] + 0.1 * rng.random((30, 50))
+    times = rng.integers(0, 3, 30)
+    W, H = rng.random((30, 3)), rng.random((3, 50))
+    arguments = {"loss": loss, "max_iter": 400, "tol": 0, "loss_parameter": 0.1 if loss == "huber" else None}
+    weighted = NMF(3, **arguments)
+    codes = weighted.fit_transform(X, W=W, H=H, sample_weight=times)
+    repeated = NMF(3, **arguments)
+    repeated.fit_transform(np.repeat(X, times, axis=0), W=np.repeat(W, times, axis=0), H=H)
+    # the paths differ, the minima hardly
+    assert weighted.reconstruction_err_ == pytest.approx(repeated.reconstruction_err_, rel=0.03)
+    np.testing.assert_array_equal(weighted.transform(X), codes)
+
+
+@pytest.mark.parametrize("loss", SPARSE)
+@pytest.mark.parametrize("kind", [sp.csr_array, sp.csr_matrix, sp.csc_array, sp.coo_array])
+def test_sparse_data_are_the_dense_data(loss, kind, rng):
+    X = rng.poisson(3 * rng.random((40, 3)) @ rng.random((3, 30))).astype(float)
+    assert (X == 0).mean() > 0.1
+    W, H = rng.random((40, 3)), rng.random((3, 30))
+    dense = NMF(3, loss=loss, solver="rri" if loss == "manhattan" else "auto", max_iter=60, tol=0)
+    dense.fit_transform(X, W=W, H=H)
+    sparse = NMF(3, loss=loss, max_iter=60, tol=0)
+    found = sparse.fit_transform(kind(X), W=W, H=H)
+    assert sparse.reconstruction_err_ == pytest.approx(dense.reconstruction_err_, rel=0.03)
+    residual = X - found @ sparse.components_
+    if loss == "frobenius":
+        assert sparse.reconstruction_err_ == pytest.approx((residual**2).sum() / 2, rel=1e-9)
+    np.testing.assert_array_equal(sparse.transform(kind(X)), found)
+
+
+def test_fixed_components(clean, rng):
+    model = NMF(3, random_state=0).fit(clean)
+    fixed = NMF(components_init=model.components_, update_components=False)
+    X = clean[:7] + 0.01 * rng.random((7, 50))
+    np.testing.assert_array_equal(fixed.fit_transform(X), model.transform(X))
+    np.testing.assert_array_equal(fixed.components_, model.components_)
+    assert fixed.n_components_ == 3 and fixed.n_iter_ == 0 and len(fixed.objective_history_) == 1
+
+
+def test_components_init_is_the_start(clean):
+    model = NMF(3, loss="frobenius", random_state=0, max_iter=500, tol=1e-9).fit(clean)
+    started = NMF(3, loss="frobenius", components_init=model.components_, max_iter=2, random_state=1).fit(clean)
+    random = NMF(3, loss="frobenius", max_iter=2, random_state=1).fit(clean)
+    assert started.reconstruction_err_ < 0.1 * random.reconstruction_err_
+
+
+def test_warm_start_goes_on(clean):
+    noisy = clean + 0.05 * clean.mean()
+    model = NMF(3, loss="frobenius", warm_start=True, max_iter=5, tol=0, random_state=0)
+    values = [model.fit(noisy).reconstruction_err_ for _ in range(6)]
+    assert values[-1] < values[0]
+    cold = NMF(3, loss="frobenius", max_iter=5, tol=0, random_state=0)
+    assert values[-1] < cold.fit(noisy).fit(noisy).reconstruction_err_
+
+
+def test_the_best_of_several_starts_is_kept(rng):
+    X = rng.random((25, 20))
+    arguments = {"loss": "frobenius", "max_iter": 30, "tol": 0}
+    model = NMF(6, n_init=6, random_state=3, **arguments).fit(X)
+    state = np.random.RandomState(3)
+    single = [NMF(6, random_state=state, **arguments).fit(X).reconstruction_err_ for _ in range(6)]
+    assert model.reconstruction_err_ == pytest.approx(min(single), rel=1e-6)
+    assert max(single) > 1.001 * min(single)
+
+
+@pytest.mark.parametrize("loss", ["manhattan", "frobenius"])
+def test_penalised_codes_are_those_of_the_fit(loss, clean, rng):
+    X = clean + 0.1 * rng.random(clean.shape)
+    model = NMF(3, loss=loss, penalty_W=Penalty(l1=2.0, l2=1.0), penalty_H=Penalty(l2=1.0), random_state=0)
+    model.set_params(max_iter=3000, tol=1e-6)
+    W = model.fit_transform(X)
+    np.testing.assert_allclose(np.linalg.norm(model.components_, axis=1), 1, rtol=1e-6)
+    # the codes solved for anew, with components of unit norm, are no worse than those the iterations ended with
+    assert model.objective_history_[-1] <= model.objective_history_[-2] * (1 + 1e-3)
+    value = (
+        np.abs(X - W @ model.components_).sum() if loss == "manhattan" else ((X - W @ model.components_) ** 2).sum() / 2
+    )
+    codes, components = W / model.component_norms_, model.components_ * model.component_norms_[:, None]
+    penalty = 2 * codes.sum() + (codes**2).sum() / 2 + (components**2).sum() / 2
+    assert model.objective_history_[-1] == pytest.approx(value + penalty, rel=1e-6)
+
+
+def test_nuclear_keeps_superfluous_components_from_fitting_outliers(clean, rng):
+    X = np.where(rng.random(clean.shape) < 0.1, clean.max(), clean)
+    errors = {}
+    for nuclear in (0.0, 1.0):
+        model = NMF(20, nuclear=nuclear, random_state=0).fit(X)
+        errors[nuclear] = np.linalg.norm(model.inverse_transform(model.transform(X)) - clean)
+    assert errors[1.0] < 0.5 * errors[0.0]
+    values = np.linalg.svd(model.inverse_transform(model.transform(X)), compute_uv=False)
+    assert (values > 0.02 * values[0]).sum() <= 4  # nearly of the true rank 3
+
+
+def test_beta_numbers_are_the_named_losses(rng):
+    X = rng.random((20, 10)) + 0.1
+    for beta, name in ((2, "frobenius"), (1.0, "kullback-leibler"), (0, "itakura-saito")):
+        by_number = NMF(2, loss=beta, random_state=0, max_iter=20).fit(X)
+        by_name = NMF(2, loss=name, random_state=0, max_iter=20).fit(X)
+        np.testing.assert_array_equal(by_number.components_, by_name.components_)
+
+
+@pytest.mark.parametrize(
+    ("fit", "sentence"),
+    [
+        ({"weights": np.ones((3, 3))}, r"weights must have the shape of X, \(80, 50\); got \(3, 3\)"),
+        ({"weights": -1.0}, "weights must be finite and >= 0"),
+        ({"weights": np.nan}, "weights must be finite and >= 0"),
+        ({"weights": 0.0}, "weights must not be 0 for all entries"),
+        ({"sample_weight": np.ones(3)}, "sample_weight must hold 80 finite numbers >= 0"),
+        ({"sample_weight": np.zeros(80)}, "sample_weight must not be zero for all samples"),
+    ],
+)
+def test_weights_that_are_not_allowed(fit, sentence, clean):
+    with pytest.raises(ParameterError, match=sentence):
+        NMF(2).fit(clean, **fit)
+
+
+def test_sparse_data_that_are_not_allowed(clean):
+    X = sp.csr_array(clean)
+    with pytest.raises(ParameterError, match="weights need a dense X"):
+        NMF(2).fit(X, weights=1.0)
+    X.data[3] = np.nan
+    with pytest.raises(ParameterError, match="sparse X must not hold NaN"):
+        NMF(2, missing_values=np.nan).fit(X)
+    with pytest.raises(ValueError, match="NaN"):
+        NMF(2).fit(X)
+    for loss in ("huber", "l21", "elastic-net"):
+        with pytest.raises(ParameterError, match=f"loss='{loss}'.*sparse"):
+            NMF(2, loss=loss).fit(sp.csr_array(clean))
+
+
+def test_float32_sparse_stays_float32(rng):
+    X = sp.random_array((30, 20), density=0.2, rng=rng, dtype=np.float32)
+    for loss in SPARSE:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RuntimeWarning)
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model = NMF(2, loss=loss, random_state=0, max_iter=20)
+            assert model.fit_transform(X).dtype == model.components_.dtype == np.float32

@@ -1,0 +1,263 @@
+"""The KKT residual: 0 at known optima, the definition with numerical gradients elsewhere, and free of scale."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from naive import least_absolute_deviations
+from scipy.optimize import linprog, nnls
+from sklearn.neighbors import kneighbors_graph
+
+from visionnmf.engine import alternate
+from visionnmf.engine.losses import Loss
+from visionnmf.engine.optimality import optimality
+from visionnmf.engine.penalties import Penalty
+from visionnmf.engine.problem import Problem
+
+SMOOTH = [
+    Loss("frobenius"),
+    Loss("kullback-leibler"),
+    Loss("itakura-saito"),
+    Loss("beta", 0.5),
+    Loss("beta", 1.5),
+    Loss("beta", -1.0),
+    Loss("huber", 0.3),
+    Loss("l21"),
+]
+LOSSES = [*SMOOTH, Loss("manhattan"), Loss("elastic-net", 0.5)]
+
+
+def named(loss):
+    return f"{loss.name}-{loss.parameter:g}"
+
+
+def factors(rng, m=12, n=9, r=3):
+    return rng.gamma(1, size=(r, m)), rng.gamma(1, size=(r, n))
+
+
+def data(rng, Wt, H, noise=0.3):
+    return Wt.T @ H * rng.uniform(1 - noise, 1 + noise, (Wt.shape[1], H.shape[1])) + 0.01
+
+
+def derivative_size(problem, Wt, H):
+    """Norm of the derivative of the loss by the model: at the model 0, or its positive part for the divergences."""
+    X, (name, parameter) = problem.X, problem.loss
+    M = np.ones_like(X) if problem.weights is None else problem.weights
+    beta = {"kullback-leibler": 1, "itakura-saito": 0, "beta": parameter}.get(name)
+    if beta is not None:
+        return np.linalg.norm(M * (Wt.T @ H) ** (beta - 1))
+    if name == "l21":
+        return np.linalg.norm(M * X / np.sqrt((M * X**2).sum(axis=1, keepdims=True)))
+    return np.linalg.norm(M * {"frobenius": X, "huber": np.minimum(X, parameter)}[name])
+
+
+def naive_optimality(problem, Wt, H, gradient_W, gradient_H):
+    """The definition, for penalties without a coupling; the l1 norm is in the gradients."""
+    size = np.linalg.norm(problem.X)
+    sigma = derivative_size(problem, Wt, H) / size
+    found = []
+    for F, A, G, penalty in ((Wt, H, gradient_W, problem.penalty_W), (H, Wt, gradient_H, problem.penalty_H)):
+        total = 0.0
+        for k in range(len(F)):
+            square = (A[k] ** 2).sum()
+            for j in range(F.shape[1]):
+                moved = min(max(F[k, j] - G[k, j] / (sigma * square), penalty.low), penalty.high)
+                total += square * (F[k, j] - moved) ** 2
+        found.append(np.sqrt(total) / size)
+    return max(found)
+
+
+def numerical_gradient(function, F):
+    G = np.empty_like(F)
+    for index in np.ndindex(*F.shape):
+        ahead, back = F.copy(), F.copy()
+        step = 1e-5 * F[index] + 1e-7
+        ahead[index] += step
+        back[index] -= step
+        G[index] = (function(ahead) - function(back)) / (2 * step)
+    return G
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("loss", SMOOTH, ids=named)
+def test_it_is_what_it_says_with_numerical_gradients(loss, weighted, rng):
+    Wt, H = factors(rng)
+    X = data(rng, Wt, H, 0.5)
+    M = rng.random(X.shape) if weighted else None
+    graph = sp.csr_array(kneighbors_graph(X, 3, include_self=False))
+    penalty_W = Penalty(l1=0.02, l2=np.array([0.1, 0.0, 0.3]), graph=0.1 * (graph + graph.T))
+    problem = Problem(X, loss, penalty_W, Penalty(low=0.3, high=1.5, l1=0.1), weights=M)
+    H = np.clip(H, 0.3, 1.5)
+    expected = naive_optimality(
+        problem,
+        Wt,
+        H,
+        numerical_gradient(lambda F: problem.objective(F, H), Wt),
+        numerical_gradient(lambda F: problem.objective(Wt, F), H),
+    )
+    assert optimality(problem, Wt, H) == pytest.approx(expected, rel=1e-4)
+    assert expected > 0.05
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("loss", LOSSES, ids=named)
+def test_it_is_zero_at_an_exact_factorisation_and_large_elsewhere(loss, dtype, rng):
+    Wt, H = (F.astype(dtype) for F in factors(rng, 40, 30))
+    problem = Problem(Wt.T @ H, loss)
+    assert optimality(problem, Wt, H) < (1e-5 if dtype == np.float32 else 1e-12)
+    other = [F.astype(dtype) for F in factors(rng, 40, 30)]
+    assert optimality(problem, *other) > 0.1
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=named)
+def test_it_is_free_of_scale_and_balance(loss, rng):
+    Wt, H = factors(rng, 15, 25)
+    H[:, :5] = 0
+    X = data(rng, Wt, H)
+    M = rng.integers(0, 2, X.shape) + 0.5
+    problem = Problem(X, loss, Penalty(l1=0.1), Penalty(l2=0.2), weights=M)
+    expected = optimality(problem, Wt, H)
+    balance = np.array([0.01, 1.0, 300.0])
+    rebalanced = replace(
+        problem,
+        penalty_W=problem.penalty_W.rescaled(balance),
+        penalty_H=problem.penalty_H.rescaled(1 / balance),
+    )
+    moved = optimality(rebalanced, Wt * balance[:, None], H / balance[:, None])
+    assert moved == pytest.approx(expected, rel=1e-8)
+    bare = Problem(X, loss, weights=M)
+    expected = optimality(bare, Wt, H)
+    assert optimality(replace(bare, weights=7 * M), Wt, H) == pytest.approx(expected, rel=1e-8) or loss.name == "l21"
+    if loss.name not in ("huber", "elastic-net"):  # these have a scale of their own
+        c = 2.0**20
+        assert optimality(replace(bare, X=c * X), c * Wt, H) == pytest.approx(expected, rel=1e-8)
+
+
+def test_samples_and_features_change_places(rng):
+    Wt, H = factors(rng, 15, 25)
+    for loss in LOSSES:
+        if loss.name != "l21":
+            problem = Problem(data(rng, Wt, H), loss, Penalty(l1=0.1), weights=rng.random((15, 25)))
+            assert optimality(problem.transposed, H, Wt) == pytest.approx(optimality(problem, Wt, H), rel=1e-8)
+
+
+def test_least_squares_by_turns_ends_at_zero(rng):
+    Wt, H = factors(rng, 20, 15, 2)
+    X = data(rng, Wt, H)
+    X[:, :8] *= rng.random(X[:, :8].shape) < 0.5
+    found = []
+    for _ in range(150):
+        Wt = np.array([nnls(H.T, x)[0] for x in X]).T
+        H = np.array([nnls(Wt.T, x)[0] for x in X.T]).T
+        found.append(optimality(Problem(X, Loss("frobenius")), Wt, H))
+    assert (Wt == 0).any() and (H == 0).any()
+    assert found[0] > 0.01 and found[-1] < 1e-5
+
+
+def alternate_programmes(X, H, rounds):
+    """Solve for both factors by turns by linear programming."""
+    for _ in range(rounds):
+        Wt = np.array([_programme(x, H) for x in X]).T
+        H = np.array([_programme(x, Wt) for x in X.T]).T
+    return Wt, H
+
+
+def _programme(x, H):
+    r, n = H.shape
+    cost = np.r_[np.zeros(r), np.ones(2 * n)]
+    equal = np.hstack([H.T, np.eye(n), -np.eye(n)])
+    found = linprog(cost, A_eq=equal, b_eq=x, method="highs").x[:r]
+    assert np.abs(x - found @ H).sum() == pytest.approx(least_absolute_deviations(x, H))
+    return found
+
+
+def test_manhattan_is_nearly_zero_where_linear_programmes_find_nothing_to_gain(rng):
+    Wt, H = factors(rng, 15, 12, 2)
+    X = data(rng, Wt, H)
+    start = rng.random(H.shape)
+    first = alternate_programmes(X, start, 1)
+    last = alternate_programmes(X, start, 12)
+    problem = Problem(X, Loss("manhattan"))
+    assert optimality(problem, *last) < 2e-3
+    assert optimality(problem, *first) > 0.02
+    for scale in (0.99, 1.01):
+        assert optimality(problem, scale * last[0], last[1]) > 0.02
+
+
+def test_a_manhattan_median_is_optimal():
+    X = np.array([[1.0], [2.0], [3.0], [10.0], [50.0]])
+    ones = np.ones((1, 5))
+    problem = Problem(X, Loss("manhattan"))
+    assert optimality(problem, ones, np.array([[3.0]])) == pytest.approx(codes_part(X, 3.0))
+    assert optimality(problem, ones, np.array([[2.5]])) > codes_part(X, 3.0)
+
+
+def codes_part(X, value):
+    """The codes of all rows but the third would like to follow their row: each has the derivative 1."""
+    sigma = np.sqrt(5) / np.linalg.norm(X)
+    steps = [min(1.0, 1 / (sigma * value)) if x < value else 1 / (sigma * value) for x in X[:, 0] if x != value]
+    return value * np.linalg.norm(steps) / np.linalg.norm(X)
+
+
+@pytest.mark.parametrize(
+    ("name", "zero_weight"), [("frobenius", 1.0), ("kullback-leibler", 1.0), ("manhattan", 1.0), ("manhattan", 0.3)]
+)
+def test_sparse_data_are_dense_data(name, zero_weight, rng):
+    Wt, H = factors(rng, 30, 20)
+    H[rng.random(H.shape) < 0.3] = 0
+    X = np.where(rng.random((30, 20)) < 0.3, np.round(3 * Wt.T @ H), 0)
+    X[4] = 0
+    stored = np.where(X > 0, 1.0, zero_weight)
+    dense = Problem(X, Loss(name), Penalty(l1=0.1), weights=stored if zero_weight < 1 else None)
+    sparse = Problem(sp.csr_array(X), Loss(name), Penalty(l1=0.1), zero_weight=zero_weight)
+    assert optimality(sparse, Wt, H) == pytest.approx(optimality(dense, Wt, H), rel=1e-3)
+    assert optimality(replace(sparse, X=sp.csr_array((30, 20))), Wt, H) > 0
+
+
+@pytest.mark.parametrize(("loss", "solver", "end"), [("frobenius", "hals", 1e-4), ("kullback-leibler", "ccd", 1e-3)])
+def test_it_falls_along_a_fit(loss, solver, end, rng):
+    Wt, H = factors(rng, 60, 40)
+    problem = Problem(data(rng, Wt, H), Loss(loss))
+    W, H = rng.random(Wt.shape), rng.random(H.shape)
+    found = [optimality(problem, W, H)]
+    for _ in range(3):
+        alternate.fit(problem, W, H, solver=solver, max_iter=150, tol=0)
+        found.append(optimality(problem, W, H))
+    assert found[0] > 0.1 and found[1] < 0.1 * found[0] and found[3] < end
+
+
+@pytest.mark.parametrize(
+    "penalty",
+    [
+        Penalty(simplex="columns"),
+        Penalty(simplex="rows"),
+        Penalty(groups=(np.arange(6), np.arange(6, 15)), group_l1=0.5),
+        Penalty(groups=(np.arange(6), np.arange(6, 15)), group_norm=np.inf, group_bounds=(1.0, 2.0)),
+    ],
+    ids=["columns", "rows", "l12", "l1inf"],
+)
+def test_constraints_of_several_entries_count_through_their_prox(penalty, rng):
+    Wt, H = factors(rng, 12, 15)
+    problem = Problem(data(rng, Wt, H), Loss("frobenius"), penalty_H=penalty)
+    penalty.feasible(H)
+    start = optimality(problem, Wt, H)
+    for _ in range(3000):  # proximal gradient by turns
+        for F, A, X, p in ((Wt, H, problem.X.T, problem.penalty_W), (H, Wt, problem.X, penalty)):
+            gram = A @ A.T
+            step = 1 / np.linalg.norm(gram, 2)
+            F -= step * (gram @ F - A @ X)
+            p.prox(F, step)
+    assert optimality(problem, Wt, H) < 1e-3 < 0.03 < start
+
+
+def test_nothing_to_fit_is_optimal():
+    zero = np.zeros((3, 4))
+    problem = Problem(np.zeros((5, 4)), Loss("manhattan"))
+    assert optimality(problem, np.zeros((3, 5)), zero) == 0
+    assert optimality(Problem(np.ones((5, 4)), Loss("frobenius")), np.zeros((3, 5)), zero) == 0  # a saddle
+    assert optimality(problem, np.ones((3, 5)), np.ones((3, 4))) > 0.1
+    unused = np.vstack([np.ones((1, 4)), zero[:1]])
+    X = np.ones((5, 4))
+    for loss in LOSSES:
+        assert optimality(Problem(X, loss), np.ones((2, 5)), unused) == pytest.approx(0, abs=1e-12)

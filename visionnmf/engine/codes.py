@@ -1,0 +1,104 @@
+"""The half-problem: codes for fixed components. One function a loss, whatever solver found the components.
+
+The problem is convex for all losses but some beta-divergences, and a row's codes do not depend on the other rows. So
+codes of a graph or of groups are not solved for here: those couple the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf.exceptions import ParameterError
+
+from .problem import Problem
+from .solvers import admm, ccd, hals, sbcd
+
+__all__ = ["CODES", "CodesSolver", "check_codes", "solve_codes"]
+
+Array = NDArray[Any]
+
+
+class CodesSolver(NamedTuple):
+    """One function for codes, and what it can do.
+
+    Attributes
+    ----------
+    codes : callable
+        ``codes(problem, Wt, H)`` overwrites `Wt` with the minimiser for fixed `H`.
+    penalties : frozenset of str
+        The kinds of :data:`.penalties.KINDS` that it honours.
+    weights, sparse : bool
+        Whether entries may have weights, and whether `X` may be sparse.
+    """
+
+    codes: Callable[[Problem, Array, Array], None]
+    penalties: frozenset[str] = frozenset({"box", "l1", "l2"})
+    weights: bool = False
+    sparse: bool = False
+
+
+SIMPLEX = frozenset({"box", "l1", "l2", "simplex"})
+
+CODES: dict[str, CodesSolver] = {
+    "manhattan": CodesSolver(admm.codes, SIMPLEX, weights=True, sparse=True),
+    "elastic-net": CodesSolver(admm.codes, SIMPLEX, weights=True),
+    "huber": CodesSolver(admm.codes, SIMPLEX, weights=True),
+    "l21": CodesSolver(admm.codes, SIMPLEX, weights=True),
+    "frobenius": CodesSolver(hals.codes, SIMPLEX, weights=True, sparse=True),
+    "kullback-leibler": CodesSolver(ccd.codes, weights=True, sparse=True),
+    "itakura-saito": CodesSolver(sbcd.codes, weights=True),
+    "beta": CodesSolver(sbcd.codes, weights=True),
+}
+
+
+def check_codes(problem: Problem) -> None:
+    """Raise ParameterError when the codes of a problem cannot be solved for: for calls before a long fit.
+
+    Parameters
+    ----------
+    problem : Problem
+        Its `penalty_H` does not matter.
+
+    Raises
+    ------
+    ParameterError
+        When the loss cannot be combined with the penalty, weights or sparse data.
+    """
+    name = problem.loss.name
+    solver = CODES[name]
+    kinds = problem.penalty_W.kinds - solver.penalties
+    if kinds:
+        raise ParameterError(f"codes of {problem.loss.label} cannot be found with {' and '.join(sorted(kinds))} in penalty_W")
+    if problem.weights is not None and not solver.weights:
+        raise ParameterError(f"codes of {problem.loss.label} cannot be found with weights or missing entries")
+    if problem.is_sparse and not solver.sparse:
+        raise ParameterError(f"codes of {problem.loss.label} cannot be found for sparse X; pass X.toarray()")
+
+
+def solve_codes(problem: Problem, H: Array) -> Array:
+    """Find the codes of each row of the data for fixed components.
+
+    Parameters
+    ----------
+    problem : Problem
+        Its `penalty_H` does not matter.
+    H : ndarray [shape=(n_components, n_features), >= 0]
+
+    Returns
+    -------
+    ndarray [shape=(n_components, n_samples)]
+        ``Wt``, in the dtype of the data.
+
+    Raises
+    ------
+    ParameterError
+        When the loss cannot be combined with the penalty, weights or sparse data.
+    """
+    check_codes(problem)
+    Wt = np.empty((H.shape[0], problem.X.shape[0]), problem.X.dtype)
+    CODES[problem.loss.name].codes(problem, Wt, H)
+    return Wt

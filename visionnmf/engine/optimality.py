@@ -1,0 +1,304 @@
+r"""How far factors are from a stationary point, free of the data's scale: 0 tells converged from stopped.
+
+Let ``G`` be the gradient of a factor ``F``, the other factor ``A`` fixed. One step of projected (or proximal) gradient,
+with the step length of component k the inverse of ``sigma |A_k|^2``, would move the factor by
+
+.. math:: \Delta_k = F_k - \mathrm{prox}\bigl(F_k - G_k / (\sigma \|A_k\|^2)\bigr),
+          \qquad \text{residual} = \sqrt{\textstyle\sum_k \|A_k\|^2 \|\Delta_k\|^2} \,/\, \|X\|_F
+
+so the residual is the change that this step would make to the model, component by component, relative to the data. For
+the Frobenius loss ``sigma`` is 1 and the step is Newton's for each variable; for the other losses it turns derivatives
+into units of the data: the norm of the loss's derivative at the model 0 (of its positive part ``P^(beta-1)`` at the
+present model, for the divergences) over the norm of ``X``. The larger figure of the two factors is taken. It does not
+change when `X` (with the penalties' weights), or the entries' weights, are multiplied by a number, nor when a component
+of one factor is multiplied and of the other divided by one.
+
+Where the loss has a kink, at a zero residual of the Manhattan and elastic-net losses, the derivative is any number of
+an interval. The numbers are chosen, for each factor by itself, so that the residual is small; residuals up to
+:data:`ZERO` of the mean of the data count as 0 (for the l21 loss: rows of residuals, beside the rows of the data). So a
+figure of 0 says: for data that differ by at most that in an entry, neither factor alone can be improved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from ._optimality_kernels import balance_signs
+from ._sparse_kernels import model_entries
+from ._threads import blocks, map_blocks, one_blas_thread
+from .losses import BLOCK_ELEMENTS, rows_per_block
+from .penalties import Penalty
+from .problem import Problem
+from .sparse import floors, row_blocks
+
+__all__ = ["ZERO", "optimality"]
+
+Array = NDArray[Any]
+
+ZERO = 1e-3  # of the mean of the data: residuals that count as 0
+ENOUGH = 1e-5  # of the size of a row's derivative: the signs need not be balanced better
+SIGN_SWEEPS = 30
+MAX_CHUNKS = 16  # of rows, each with a share of the components' gradient
+KINKED = frozenset({"manhattan", "elastic-net"})
+SEPARABLE = frozenset({"box", "l1", "l2", "graph"})
+
+
+def optimality(problem: Problem, Wt: Array, H: Array) -> float:
+    """Measure how far factors are from a stationary point of a problem; see the top of :mod:`.optimality`.
+
+    Parameters
+    ----------
+    problem : Problem
+    Wt : ndarray [shape=(n_components, n_samples)]
+        Codes, transposed.
+    H : ndarray [shape=(n_components, n_features)]
+
+    Returns
+    -------
+    float >= 0
+        0 at a stationary point. For a kinked loss with simplex or group constraints it is an upper bound, as the signs
+        are chosen without these.
+    """
+    X = problem.X
+    W64, H64 = Wt.astype(np.float64), H.astype(np.float64)
+    norms_W, norms_H = np.linalg.norm(W64, axis=1), np.linalg.norm(H64, axis=1)
+    size = float(np.sqrt(_sum_squares(X))) or float(norms_W @ norms_H)
+    if size == 0:
+        return 0.0
+    with one_blas_thread():
+        if problem.is_sparse:
+            G_W, G_H, derivative = _sparse_gradients(problem, W64, H64)
+        elif problem.loss.name in KINKED:
+            G_W, G_H, derivative = _kinked_gradients(problem, W64, H64)
+        else:
+            G_W, G_H, derivative = _gradients(problem, W64, H64)
+    sigma = derivative / size or 1.0  # of data that are all 0
+    changes = (
+        _change(W64, G_W + _penalty_gradient(problem.penalty_W, W64), norms_H, problem.penalty_W, sigma),
+        _change(H64, G_H + _penalty_gradient(problem.penalty_H, H64), norms_W, problem.penalty_H, sigma),
+    )
+    return max(changes) / size
+
+
+def _sum_squares(X: Any) -> float:
+    values = X.data if sp.issparse(X) else np.ravel(X)
+    return float(np.einsum("i,i->", values, values, dtype=np.float64))
+
+
+def _penalty_gradient(penalty: Penalty, F: Array) -> Array:
+    """Return the gradient of what is smooth in a penalty on ``F >= 0``; l1 is, where no prox has to handle it."""
+    G = penalty.gradient(F)
+    if penalty.kinds <= SEPARABLE:
+        G += penalty.weights(len(F), np.float64)[0][:, None]
+    return G
+
+
+def _change(F: Array, G: Array, norms: Array, penalty: Penalty, sigma: float) -> float:
+    """Return the norm of the change of the model when a factor takes a step; `norms` are those of the other factor."""
+    used = norms > 0  # what a component does whose other factor is 0 does not show in the model
+    if not used.any():
+        return 0.0
+    steps = 1 / (sigma * np.where(used, norms, np.inf)[:, None] ** 2)
+    if penalty.kinds <= SEPARABLE:
+        moved = np.clip(F - steps * G, penalty.low, penalty.high)
+    else:
+        step = float(steps[used].min())
+        moved = F - step * G
+        penalty.prox(moved, step)
+    return float(np.linalg.norm(norms[:, None] * (F - moved)))
+
+
+# --- smooth losses: functions of a block of rows give the derivative by the model, and its size at the model 0 --------
+
+
+def _frobenius(X: Array, P: Array, M: Any, parameter: float) -> tuple[Array, Array]:
+    return M * (P - X), M * X
+
+
+def _huber(X: Array, P: Array, M: Any, parameter: float) -> tuple[Array, Array]:
+    return M * np.clip(P - X, -parameter, parameter), M * np.minimum(X, parameter)
+
+
+def _l21(X: Array, P: Array, M: Any, parameter: float) -> tuple[Array, Array]:
+    def derivative(E: Array) -> Array:
+        norms = np.sqrt((M * E * E).sum(axis=1, keepdims=True))
+        return np.asarray(
+            M * E / np.where(norms > ZERO * sizes, norms, np.inf)
+        )  # 0: a subgradient at a row that is met
+
+    sizes = np.sqrt((M * X * X).sum(axis=1, keepdims=True))
+    return derivative(P - X), derivative(X)
+
+
+def _beta(X: Array, P: Array, M: Any, beta: float) -> tuple[Array, Array]:
+    # the floor of the loss itself, under which a model counts as 0
+    P = np.maximum(P, np.maximum(1e-7 * X.mean(axis=1, keepdims=True), 1e-30))
+    size = M * P ** (beta - 1)
+    return size * (1 - X / P), size
+
+
+DERIVATIVES: dict[str, Callable[[Array, Array, Any, float], tuple[Array, Array]]] = {
+    "frobenius": _frobenius,
+    "huber": _huber,
+    "l21": _l21,
+    "kullback-leibler": lambda X, P, M, parameter: _beta(X, P, M, 1),
+    "itakura-saito": lambda X, P, M, parameter: _beta(X, P, M, 0),
+    "beta": _beta,
+}
+
+
+def _gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Array, float]:
+    """Return the gradients of a smooth loss by both factors, and the size of its derivative."""
+    X, M = problem.X, problem.weights
+    derivative = DERIVATIVES[problem.loss.name]
+    G_W = np.empty_like(Wt)
+    size = rows_per_block(X.shape[1])
+    per_chunk = size * max(1, -(-len(X) // (size * MAX_CHUNKS)))  # whatever the number of threads
+
+    def rows(chunk: tuple[int, int]) -> tuple[Array, float]:
+        G, squares = np.zeros_like(H), 0.0
+        for first, last in ((a, min(a + size, chunk[1])) for a in range(*chunk, size)):
+            block = slice(first, last)
+            entries = 1.0 if M is None else M[block].astype(np.float64)
+            codes = Wt[:, block]
+            D, at_zero = derivative(X[block].astype(np.float64), codes.T @ H, entries, problem.loss.parameter)
+            G_W[:, block] = H @ D.T
+            G += codes @ D
+            squares += _sum_squares(at_zero)
+        return G, squares
+
+    parts = map_blocks(rows, blocks(len(X), per_chunk), parallel=X.size > BLOCK_ELEMENTS)
+    return G_W, np.sum([part[0] for part in parts], axis=0), float(np.sqrt(sum(part[1] for part in parts)))
+
+
+# --- losses with a kink -----------------------------------------------------------------------------------------------
+
+
+def _kinked_gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Array, float]:
+    """Return the gradients by both factors with the zero residuals' signs balanced, and the size of the derivative."""
+    X, M = problem.X, problem.weights
+    alpha = problem.loss.parameter if problem.loss.name == "elastic-net" else 0.0
+    tiny = ZERO * float(X.mean(dtype=np.float64))
+    squares = 0.0
+    for first, last in blocks(len(X), rows_per_block(X.shape[1])):
+        at_zero = 1 + alpha * X[first:last].astype(np.float64)
+        squares += _sum_squares(at_zero if M is None else at_zero * M[first:last])
+
+    def half(F: Array, A: Array, X: Array, M: Array | None, penalty: Penalty) -> Array:
+        G = np.empty_like(F)
+        balance = _Balance(F, A, penalty, squares / len(X))
+
+        def rows(block: tuple[int, int]) -> None:
+            part = slice(*block)
+            E = F[:, part].T @ A - X[part]
+            zero = np.abs(E) <= tiny
+            D = np.where(zero, 0.0, np.sign(E)) + alpha * E
+            if M is not None:
+                D *= M[part]
+                zero &= M[part] > 0
+            entries, columns = np.nonzero(zero)
+            bounds = np.ones(len(columns)) if M is None else M[part][zero].astype(np.float64)
+            G[:, part] = balance(part, A @ D.T, np.searchsorted(entries, np.arange(len(E) + 1)), columns, bounds)
+
+        map_blocks(rows, blocks(len(X), rows_per_block(X.shape[1])), parallel=X.size > BLOCK_ELEMENTS)
+        return G
+
+    G_W = half(Wt, H, X, M, problem.penalty_W)
+    return G_W, half(H, Wt, X.T, None if M is None else M.T, problem.penalty_H), float(np.sqrt(squares))
+
+
+class _Balance:
+    """Balances the signs of the zero residuals of some rows; in units in which the components of `A` have norm 1."""
+
+    def __init__(self, F: Array, A: Array, penalty: Penalty, row_squares: float) -> None:
+        norms = np.linalg.norm(A, axis=1)
+        self.norms = np.where(norms > 0, norms, 1)[:, None]
+        self.unit = np.ascontiguousarray((A / self.norms).T)
+        self.F = F
+        self.penalty_gradient = _penalty_gradient(penalty, F)
+        self.low, self.high = penalty.box(np.float64)
+        self.enough = ENOUGH * float(np.sqrt(row_squares))
+
+    def __call__(self, part: slice, G: Array, starts: Array, columns: Array, bounds: Array) -> Array:
+        """Return the loss's gradient `G` of these rows with the best signs."""
+        total = np.ascontiguousarray(((G + self.penalty_gradient[:, part]) / self.norms).T)
+        codes = np.ascontiguousarray(self.F[:, part].T)
+        balance_signs(starts, columns, bounds, self.unit, codes, total, self.low, self.high, self.enough, SIGN_SWEEPS)
+        return total.T * self.norms - self.penalty_gradient[:, part]
+
+
+# --- sparse data: through Gram matrices and the stored entries --------------------------------------------------------
+
+
+def _sparse_gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Array, float]:
+    """Return the gradients by both factors for sparse data, and the size of the derivative."""
+    X, name = problem.X, problem.loss.name
+    half = {"frobenius": _sparse_frobenius, "kullback-leibler": _sparse_kl, "manhattan": _sparse_manhattan}[name]
+    entries = float(X.shape[0]) * X.shape[1]
+    squares = {
+        "frobenius": _sum_squares(X),
+        "kullback-leibler": entries,
+        "manhattan": X.nnz + problem.zero_weight**2 * (entries - X.nnz),
+    }[name]
+    return half(problem, Wt, H), half(problem.transposed, H, Wt), float(np.sqrt(squares))
+
+
+def _by_rows(X: Any, gradient: Callable[[Any, slice], Array], G: Array) -> Array:
+    """Fill `G`, whose columns belong to the rows of `X`, with ``gradient(rows in double precision, which)``."""
+
+    def rows(block: tuple[int, int]) -> None:
+        part = slice(*block)
+        G[:, part] = gradient(X[part].astype(np.float64), part)
+
+    map_blocks(rows, row_blocks(X), parallel=X.nnz > BLOCK_ELEMENTS)
+    return G
+
+
+def _sparse_frobenius(problem: Problem, F: Array, A: Array) -> Array:
+    gram = A @ A.T
+    return _by_rows(problem.X, lambda X, part: gram @ F[:, part] - (X @ A.T).T, np.empty_like(F))
+
+
+def _stored_model(X: Any, F: Array, points: Array) -> Array:
+    """Return the model ``F.T @ points.T`` at the stored entries of a sparse array, in their order."""
+    model = np.empty(X.nnz)
+    model_entries(X.indices, X.indptr, np.ascontiguousarray(F.T), points, 0, X.shape[0], model)
+    return model
+
+
+def _sparse_kl(problem: Problem, F: Array, A: Array) -> Array:
+    points, sums, levels = np.ascontiguousarray(A.T), A.sum(axis=1)[:, None], floors(problem.X)
+
+    def gradient(X: Any, part: slice) -> Array:
+        X.data /= np.maximum(_stored_model(X, F[:, part], points), np.repeat(levels[part], np.diff(X.indptr)))
+        return np.asarray(sums - (X @ points).T)
+
+    return _by_rows(problem.X, gradient, np.empty_like(F))
+
+
+def _sparse_manhattan(problem: Problem, F: Array, A: Array) -> Array:
+    """Return the gradient for the Manhattan loss of sparse data.
+
+    Where `X` is 0 the loss is the model itself, so its derivative is `zero_weight`, also where the model is 0: it can
+    only grow. The stored entries deviate from that.
+    """
+    X, weight = problem.X, problem.zero_weight
+    tiny = ZERO * float(X.sum(dtype=np.float64)) / (float(X.shape[0]) * X.shape[1])
+    points, sums = np.ascontiguousarray(A.T), A.sum(axis=1)[:, None]
+    balance = _Balance(F, A, problem.penalty_W, X.nnz / X.shape[0])
+
+    def gradient(X: Any, part: slice) -> Array:
+        residual = _stored_model(X, F[:, part], points) - X.data
+        zero = np.abs(residual) <= tiny
+        X.data = np.where(zero, 0.0, np.sign(residual)) - weight
+        G = weight * sums + (X @ points).T
+        starts = np.concatenate([[0], np.cumsum(zero)])[X.indptr]
+        columns = X.indices[zero].astype(np.int64)
+        return balance(part, G, starts, columns, np.ones(len(columns)))
+
+    return _by_rows(X, gradient, np.empty_like(F))

@@ -1,0 +1,205 @@
+"""Projections and proxes of non-negative blocks: simplex, l1 ball, l1,2 and l1,inf balls, block soft threshold.
+
+All but the l1,2 ones rest on one primitive, the *level* of a vector: the number t at which what stands above it adds up
+to a given sum, ``sum_i max(v_i - t, 0) = radius`` (Duchi et al. 2008). Cutting off at the level or keeping only what is
+above it gives the projections.
+
+A block is ``(n_rows, n)``; the groups of a factor are the columns of a view, and its rows are the components.
+
+References
+----------
+J. Duchi, S. Shalev-Shwartz, Y. Singer, T. Chandra, "Efficient projections onto the l1-ball for learning in high
+dimensions", ICML 2008.
+E. van den Berg, M. Schmidt, M. Friedlander, K. Murphy, "Group sparsity via linear-time projection", UBC TR-2008-09.
+A. Quattoni, X. Carreras, M. Collins, T. Darrell, "An efficient projection for l1,inf regularization", ICML 2009.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _penalty_kernels
+from ._threads import blocks, map_blocks
+from .losses import BLOCK_ELEMENTS
+
+__all__ = [
+    "project_l1_2_ball",
+    "project_l1_ball",
+    "project_l1_inf_ball",
+    "project_simplex",
+    "project_simplex_columns",
+    "shrink_2",
+    "shrink_inf",
+]
+
+Array = NDArray[Any]
+
+NEWTON_STEPS = 100  # of a monotone, finite method that needs some ten
+
+
+def _levels(V: Array, radius: float | Array) -> tuple[Array, Array]:
+    """Find each row's level, as ``(top, depth)`` with level ``top - depth``; one radius, or one a row."""
+    tops, depths = np.empty((2, len(V)), V.dtype)
+    radii = np.array(np.broadcast_to(radius, len(V)), V.dtype)
+    _penalty_kernels.row_levels(np.ascontiguousarray(V), radii, tops, depths)
+    return tops[:, None], depths[:, None]
+
+
+def project_simplex(V: Array, radius: float = 1.0) -> Array:
+    """Project each row onto the simplex ``x >= 0, sum x = radius`` (Duchi et al. 2008, Figure 1).
+
+    Parameters
+    ----------
+    V : ndarray [shape=(n_rows, n), n >= 1]
+        Of any sign.
+    radius : float, > 0
+
+    Returns
+    -------
+    ndarray [shape=(n_rows, n), >= 0]
+        The nearest points, in the dtype of `V`; each row adds up to `radius` within rounding.
+    """
+    top, depth = _levels(V, radius)
+    # from the top, as the level itself would be rounded to the size of V
+    above = np.maximum((V - top) + depth, 0)
+    return np.asarray(above * (V.dtype.type(radius) / above.sum(axis=1, keepdims=True)))
+
+
+def project_simplex_columns(F: Array) -> None:
+    """Project each column onto the simplex ``x >= 0, sum x = 1``, in place and in threads.
+
+    Parameters
+    ----------
+    F : ndarray [shape=(n_components, n_points), n_components >= 1], C-contiguous
+        Of any sign; overwritten.
+    """
+
+    def columns(block: tuple[int, int]) -> None:
+        _penalty_kernels.simplex_columns(F, *block)
+
+    size = 4 * _penalty_kernels.TILE
+    map_blocks(columns, blocks(F.shape[1], size), parallel=F.size > BLOCK_ELEMENTS)
+
+
+def project_l1_ball(V: Array, radius: float) -> Array:
+    """Project each row of a non-negative block onto ``sum x <= radius`` (Duchi et al. 2008).
+
+    Parameters
+    ----------
+    V : ndarray [shape=(n_rows, n), >= 0]
+    radius : float, >= 0
+
+    Returns
+    -------
+    ndarray [shape=(n_rows, n), >= 0]
+    """
+    X = V.copy()
+    if radius <= 0:
+        X[:] = 0
+        return X
+    outside = V.sum(axis=1, dtype=np.float64) > radius
+    X[outside] = project_simplex(V[outside], radius)
+    return X
+
+
+def project_l1_2_ball(V: Array, radius: float) -> Array:
+    """Project a non-negative block onto ``sum_k |x_k|_2 <= radius``, k its rows (van den Berg et al. 2008).
+
+    The rows' norms are projected onto the l1 ball and the rows scaled to them.
+
+    Parameters
+    ----------
+    V : ndarray [shape=(n_rows, n), >= 0]
+    radius : float, >= 0
+
+    Returns
+    -------
+    ndarray [shape=(n_rows, n), >= 0]
+    """
+    norms = _norms(V)
+    shares = project_l1_ball(norms[None, :], radius)[0]
+    return np.asarray(V * (shares / np.where(norms > 0, norms, 1)).astype(V.dtype)[:, None])
+
+
+def project_l1_inf_ball(V: Array, radius: float) -> Array:
+    r"""Project a non-negative block onto ``sum_k max_i x_ki <= radius``, k its rows (Quattoni et al. 2009).
+
+    Each row is cut off at a level :math:`\mu_k`, and all rows that are not zero lose the same sum :math:`\theta` by it.
+    The sum of the levels is convex and piecewise linear in :math:`\theta`; Newton's method from the left finds in
+    finitely many steps where it is `radius`, without sorting the breakpoints of all rows together.
+
+    Parameters
+    ----------
+    V : ndarray [shape=(n_rows, n), >= 0]
+    radius : float, >= 0
+
+    Returns
+    -------
+    ndarray [shape=(n_rows, n), >= 0]
+    """
+    if radius <= 0:
+        return np.zeros_like(V)
+    if V.max(axis=1).sum(dtype=np.float64) <= radius:
+        return V.copy()
+    falling = -np.sort(-V, axis=1).astype(np.float64)
+    counts = np.arange(1, V.shape[1] + 1)
+    sums = np.cumsum(falling, axis=1)
+    # what a row has lost when its level comes down to its next entry
+    lost = sums - counts * np.column_stack([falling[:, 1:], np.zeros(len(V))])
+    rows = np.arange(len(V))
+    theta = 0.0
+    for _ in range(NEWTON_STEPS):
+        piece = (lost <= theta).sum(axis=1)
+        alive = piece < V.shape[1]
+        held = np.minimum(piece, V.shape[1] - 1)
+        levels = np.where(alive, (sums[rows, held] - theta) / counts[held], 0)
+        step = (levels.sum() - radius) / max((alive / counts[held]).sum(), np.finfo(np.float64).tiny)
+        if not step > np.finfo(np.float64).eps * theta:
+            break
+        theta += step
+    return np.minimum(V, levels.astype(V.dtype)[:, None])
+
+
+def shrink_2(V: Array, threshold: float | Array) -> Array:
+    """Shorten each row by its threshold, to zero at most: the prox of ``sum_k threshold_k |x_k|_2``.
+
+    Parameters
+    ----------
+    V : ndarray [shape=(n_rows, n), >= 0]
+    threshold : float or ndarray [shape=(n_rows,)], >= 0
+        One for all rows, or one each.
+
+    Returns
+    -------
+    ndarray [shape=(n_rows, n), >= 0]
+    """
+    norms = _norms(V)
+    scales = np.maximum(1 - threshold / np.where(norms > 0, norms, np.inf), 0)
+    return np.asarray(V * np.where(norms > 0, scales, 0).astype(V.dtype)[:, None])
+
+
+def shrink_inf(V: Array, threshold: float | Array) -> Array:
+    """Cut off each row's peaks, its threshold in sum: the prox of ``sum_k threshold_k max_i x_ki``.
+
+    It is what the projection onto the l1 ball of that radius leaves of the row (Moreau).
+
+    Parameters
+    ----------
+    V : ndarray [shape=(n_rows, n), >= 0]
+    threshold : float or ndarray [shape=(n_rows,)], >= 0
+        One for all rows, or one each.
+
+    Returns
+    -------
+    ndarray [shape=(n_rows, n), >= 0]
+    """
+    top, depth = _levels(V, threshold)
+    return np.minimum(V, np.maximum(top - depth, 0))
+
+
+def _norms(V: Array) -> Array:
+    """Return each row's Euclidean norm in double precision."""
+    return np.sqrt(np.einsum("ij,ij->i", V, V, dtype=np.float64))

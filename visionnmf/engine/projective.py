@@ -1,0 +1,245 @@
+r"""Projective NMF, ``X ~ X H^T H`` (Yuan & Oja 2005): least squares and Kullback-Leibler divergence.
+
+The gradient of either loss is a difference of two non-negative matrices, ``G = G_plus - G_minus``. With
+``A = H X^T X``, ``M = A H^T`` and ``N = H H^T`` it is, for least squares ``1/2 |X - X H^T H|^2``,
+
+.. math:: G_+ = M H + N A, \qquad G_- = 2 A
+
+and for the divergence, with ``Z = X / (X H^T H)`` and the matrix ``1`` of ones,
+
+.. math:: G_+ = H X^T 1 + H 1^T X, \qquad G_- = H X^T Z + H Z^T X
+
+========  ==========================================================================================================
+solver
+========  ==========================================================================================================
+l-bfgs    SciPy's L-BFGS-B (Zhu, Byrd, Lu & Nocedal 1997) on these gradients: never rises, and leaves the saddle near
+          which all components are alike far sooner than the multiplicative update
+mu        the paper's ``H <- H * G_minus / G_plus``. Its equation 16 lacks the factor 2 of ``G_minus``, and its
+          equation 22 stands upside down: either is no fixed point at a stationary one. Least squares then scale H to
+          spectral norm 1; the divergence takes the square root of the quotient, as the full step can swing for ever
+========  ==========================================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import Bounds, minimize
+
+from ._threads import blocks, map_blocks, one_blas_thread
+from .alternate import Callback, Fit
+from .losses import BLOCK_ELEMENTS, Loss, loss_value, rows_per_block
+
+__all__ = ["SOLVERS", "fit", "optimality"]
+
+Array = NDArray[Any]
+
+MEMORY = 10  # pairs of vectors that L-BFGS keeps
+WINDOW = 10  # iterations whose mean decrease is the change: single ones can be short
+MAX_CHUNKS = 16  # of rows, each with a share of the gradient
+ROUNDING = 1e-13  # of the loss at the model 0: an objective below is an exact fit
+
+
+class _Slope(NamedTuple):
+    """The loss at some components, and its gradient in two non-negative parts."""
+
+    objective: float
+    plus: Array
+    minus: Array
+
+
+class _LeastSquares:
+    """Through ``X.T @ X`` where that is the smaller, else through two products with the data."""
+
+    def __init__(self, X: Array) -> None:
+        self.X = X
+        self.square = float(np.einsum("ij,ij->", X, X, dtype=np.float64))
+        self.gram = None
+        if X.shape[1] <= X.shape[0]:
+            chunks = blocks(len(X), max(1, -(-len(X) // MAX_CHUNKS)))
+            parts = map_blocks(self._gram, chunks, parallel=X.size > BLOCK_ELEMENTS)
+            self.gram = np.sum(parts, axis=0)
+        self.size = self.square / 2
+
+    def _gram(self, chunk: tuple[int, int]) -> Array:
+        rows = self.X[slice(*chunk)].astype(np.float64)
+        return np.asarray(rows.T @ rows)
+
+    def __call__(self, H: Array) -> _Slope:
+        if self.gram is not None:
+            A = H @ self.gram
+        else:
+            X = self.X
+            A = ((H.astype(X.dtype) @ X.T) @ X).astype(np.float64)
+        M, N = A @ H.T, H @ H.T
+        objective = (self.square - 2 * float(np.trace(M)) + float((M * N).sum())) / 2
+        return _Slope(max(0.0, objective), M @ H + N @ A, 2 * A)
+
+
+class _Divergence:
+    """Block by block, without holding the model."""
+
+    def __init__(self, X: Array) -> None:
+        self.X = X
+        self.sums = X.sum(axis=0, dtype=np.float64)
+        self.size = float(self.sums.sum())
+
+    def __call__(self, H: Array) -> _Slope:
+        X = self.X
+        components = H.astype(X.dtype)
+        chunks = blocks(len(X), max(rows_per_block(X.shape[1]), -(-len(X) // MAX_CHUNKS)))
+        parts = map_blocks(lambda chunk: self._rows(chunk, components), chunks, parallel=X.size > BLOCK_ELEMENTS)
+        losses, shares, sums = zip(*parts, strict=True)
+        minus, codes = np.sum(shares, axis=0), np.sum(sums, axis=0)
+        return _Slope(float(sum(losses)), codes[:, None] + H.sum(axis=1)[:, None] * self.sums, minus)
+
+    def _rows(self, chunk: tuple[int, int], H: Array) -> tuple[float, Array, Array]:
+        X, objective = self.X, 0.0
+        minus, codes = np.zeros(H.shape), np.zeros(len(H))
+        size = rows_per_block(X.shape[1])
+        for first in range(*chunk, size):
+            x = X[first : min(first + size, chunk[1])]
+            C = x @ H.T
+            # the floor of the loss itself, under which a model counts as 0
+            P = np.maximum(C @ H, np.maximum(1e-7 * x.mean(axis=1, keepdims=True), 1e-30)).astype(X.dtype)
+            Z = x / P
+            logarithm = np.log(np.where(Z > 0, Z, 1))
+            objective += float((x * logarithm - x + P).sum(dtype=np.float64))
+            minus += C.T @ Z + (H @ Z.T) @ x
+            codes += C.sum(axis=0, dtype=np.float64)
+        return objective, minus, codes
+
+
+SLOPES: dict[str, Callable[[Array], Any]] = {"frobenius": _LeastSquares, "kullback-leibler": _Divergence}
+
+
+def fit(
+    X: Array, H: Array, *, loss: str, solver: str, max_iter: int, tol: float, callback: Callback | None = None
+) -> Fit:
+    """Minimise the loss of ``X - X H^T H`` over ``H >= 0``, in place.
+
+    Parameters
+    ----------
+    X : ndarray [shape=(n_samples, n_features), >= 0]
+    H : ndarray [shape=(n_components, n_features), >= 0]
+        The start; updated.
+    loss : {"frobenius", "kullback-leibler"}
+    solver : str
+        A key of :data:`SOLVERS`.
+    max_iter : int
+    tol : float, >= 0
+        The fit has converged when an iteration decreases the objective by less than this share of it, in the mean of
+        :data:`WINDOW` iterations; 0 runs all iterations.
+    callback : callable, optional
+        See :func:`.alternate.fit`; here the objective is that after the iteration.
+
+    Returns
+    -------
+    Fit
+    """
+    with one_blas_thread():
+        slope = SLOPES[loss](X)
+        start = _scaled(H.astype(np.float64))
+        log = _Log(slope, tol, callback)
+        done = log.add(slope(start).objective)
+        H[:] = start if done else SOLVERS[solver](slope, start, log, max_iter)
+        Wt = H @ X.T
+        history = [*log.history[:-1], loss_value(X, Wt, H, Loss(loss))]
+    return Fit(len(history) - 1, history, log.converged, log.change)
+
+
+class _Log:
+    """History and stopping rule."""
+
+    def __init__(self, slope: Any, tol: float, callback: Callback | None) -> None:
+        self.exact = ROUNDING * slope.size
+        self.tol, self.callback = tol, callback
+        self.history: list[float] = []
+        self.converged, self.change = False, float("inf")
+
+    def add(self, objective: float) -> bool:
+        """Take note of the objective after an iteration; return whether to stop."""
+        self.history.append(objective)
+        n_iter = len(self.history) - 1
+        if n_iter >= WINDOW and objective > 0:
+            before = self.history[-1 - WINDOW]
+            self.change = max(0.0, before - objective) / (WINDOW * objective)
+        self.converged = objective <= self.exact or self.change < self.tol or not self.exact  # 0: nothing to fit
+        if n_iter and self.callback is not None and self.callback(n_iter, objective):
+            self.converged = True
+        return self.converged
+
+
+def _scaled(H: Array) -> Array:
+    """Give a start the scale of a projection: its largest singular value becomes 1."""
+    norm = float(np.linalg.norm(H, 2))
+    return H / norm if norm > 0 else H
+
+
+def _l_bfgs(slope: Any, H: Array, log: _Log, max_iter: int) -> Array:
+    """Minimise by L-BFGS-B; the objective never rises."""
+    shape, size = H.shape, slope.size
+
+    def value_and_gradient(h: Array) -> tuple[float, Array]:
+        found = slope(h.reshape(shape))
+        return found.objective / size, ((found.plus - found.minus) / size).ravel()
+
+    def after(intermediate_result: Any) -> None:
+        if log.add(float(intermediate_result.fun) * size):
+            raise StopIteration
+
+    result = minimize(
+        value_and_gradient,
+        H.ravel(),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=Bounds(np.zeros(H.size), np.inf),
+        callback=after,
+        options={"maxiter": max_iter, "maxcor": MEMORY, "ftol": 0, "gtol": 0, "maxfun": 20 * max_iter},
+    )
+    if len(log.history) <= max_iter:  # stopped by itself: no step decreases the objective beyond rounding
+        log.converged = True
+    return np.asarray(result.x).reshape(shape)
+
+
+def _multiplicative(slope: Any, H: Array, log: _Log, max_iter: int) -> Array:
+    """Minimise by multiplicative updates."""
+    least_squares = isinstance(slope, _LeastSquares)
+    found = slope(H)
+    for _ in range(max_iter):
+        quotient = found.minus / np.where(found.plus > 0, found.plus, 1)
+        H = _scaled(H * quotient) if least_squares else H * np.sqrt(quotient)
+        found = slope(H)
+        if log.add(found.objective):
+            break
+    return H
+
+
+SOLVERS: dict[str, Callable[[Any, Array, _Log, int], Array]] = {"l-bfgs": _l_bfgs, "mu": _multiplicative}
+
+
+def optimality(X: Array, H: Array, *, loss: str) -> float:
+    """Measure how far components are from a stationary point; free of the scale of the data.
+
+    Parameters
+    ----------
+    X : ndarray [shape=(n_samples, n_features), >= 0]
+    H : ndarray [shape=(n_components, n_features), >= 0]
+    loss : {"frobenius", "kullback-leibler"}
+
+    Returns
+    -------
+    float >= 0
+        The change that a step of projected gradient would make, relative to `H`; its length is ``|H| / |G_plus|``.
+    """
+    components = H.astype(np.float64)
+    with one_blas_thread():
+        slope = SLOPES[loss](X)(components)
+    size, steepness = float(np.linalg.norm(components)), float(np.linalg.norm(slope.plus))
+    if size == 0 or steepness == 0:
+        return 0.0
+    moved = np.maximum(components - size / steepness * (slope.plus - slope.minus), 0)
+    return float(np.linalg.norm(components - moved)) / size

@@ -1,0 +1,70 @@
+r"""Alternating least squares with exact halves, by block principal pivoting (Kim & Park 2008).
+
+.. math:: \min_{W, H \ge 0}\; \tfrac12 \|X - W H\|_F^2 + p_W(W) + p_H(H)
+
+Each half-problem is solved to its minimum, point by point: variables at a bound and free ones trade places until the
+conditions of optimality hold, from the sets of the iteration before. An exact half costs more than a few sweeps and
+gains less than another iteration: HALS is the faster solver.
+
+References
+----------
+J. Kim, H. Park, "Toward faster nonnegative matrix factorization: A new algorithm and comparisons", ICDM 2008.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf.engine import _least_squares_kernels as kernels
+from visionnmf.engine._threads import blocks, map_blocks
+from visionnmf.engine.losses import BLOCK_ELEMENTS
+from visionnmf.engine.penalties import Penalty
+from visionnmf.engine.problem import Problem
+from visionnmf.engine.products import features_of, product, right_sides, squares
+
+from ._progress import Progress
+from .hals import value_from_products
+
+__all__ = ["iterate"]
+
+Array = NDArray[Any]
+
+COLUMNS = 64  # that one thread takes at a time
+TOLERANCE = 1e-8  # of the derivative, relative to the largest entry of a point's right-hand side; double precision
+
+
+def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
+    """Solve for the codes, then for the components, in place; see :func:`.admm.iterate`.
+
+    Yields
+    ------
+    Progress
+        The change is the decrease of the objective in the iteration before, relative to the first objective.
+    """
+    features, square = features_of(problem), squares(problem.X)
+    first = objective = problem.objective(Wt, H)
+    for _ in range(max_iter):
+        before = objective
+        _solve(Wt, product(H, H.T), right_sides(problem.X, H), problem.penalty_W)
+        gram, right = product(Wt, Wt.T), right_sides(features, Wt)
+        _solve(H, gram, right, problem.penalty_H)
+        objective = value_from_products(problem, Wt, H, gram, right, square)
+        yield Progress(before, abs(before - objective) / first if first > 0 else 0.0)
+
+
+def _solve(F: Array, gram: Array, right: Array, penalty: Penalty) -> None:
+    """Minimise over the factor; a point that pivoting cannot settle, for rounding, keeps its codes."""
+    weights, limits = penalty.weights(len(F), np.float64), penalty.box(np.float64)
+    exact = gram.astype(np.float64)
+    # single-precision products are exact to their rounding only
+    tolerance = max(TOLERANCE, float(np.finfo(F.dtype).eps))
+    settled = np.empty(F.shape[1], np.bool_)
+
+    def columns(block: tuple[int, int]) -> None:
+        kernels.exact_columns(F, exact, right, None, exact, *weights, *limits, False, 0, tolerance, *block, settled)
+
+    map_blocks(columns, blocks(F.shape[1], COLUMNS), parallel=F.size * len(F) > BLOCK_ELEMENTS)

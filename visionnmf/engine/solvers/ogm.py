@@ -1,0 +1,221 @@
+"""Nesterov smoothing of the Manhattan loss and the elastic net (MahNMF, Guan et al. 2012, Algorithms 2 and 3).
+
+The kink of ``|e|`` is replaced by a parabola of half-width ``smoothing * q_i``, ``q_i`` the norm of column i of the
+fixed factor, and Nesterov's optimal gradient method (OGM) runs on the smoothed half-problem for each factor by turns,
+while the smoothing goes to 0. Two sets of options (``docs/derivations/ogm.md``):
+
+=========  ==============================================  ========================================================
+option     ``ogm``                                         ``ogm-paper``
+=========  ==============================================  ========================================================
+centre     the present factor: a warm start                0, as in Algorithm 2
+curvature  largest eigenvalue of ``A diag(1/q) A^T``       its trace
+smoothing  relative to the data, falls geometrically       ``smoothing / (t + 1)`` in the units of the data
+steps      a few                                           grow like the root of t
+=========  ==============================================  ========================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf.engine import _ogm_kernels
+from visionnmf.engine._threads import blocks, map_blocks, one_blas_thread
+from visionnmf.engine.losses import BLOCK_ELEMENTS, rows_per_block
+from visionnmf.engine.penalties import Penalty
+from visionnmf.engine.problem import Problem
+from visionnmf.engine.quadratic import largest_eigenvalue
+
+from ._progress import Progress
+
+__all__ = ["OURS", "PAPER", "Options", "half", "iterate", "iterate_paper"]
+
+Array = NDArray[Any]
+
+FIRST_SMOOTHING = 0.3  # half-width of the parabola at the start, in units of the mean of the data
+SMOOTHING_DECAY = 30.0  # over the whole path
+STEPS = 10  # a factor and iteration
+PAPER_SMOOTHING = 1.0  # lambda_0 of the authors' code
+PAPER_STEPS = 10  # at the first round
+GAP = 1e-4  # relative duality gap at which a half-problem in a finite box is left
+
+
+class Options(NamedTuple):
+    """What the paper leaves open or does otherwise.
+
+    Attributes
+    ----------
+    centred : bool
+        Whether the prox-function is centred at the present factor; at 0 it throws the warm start away.
+    trace : bool
+        Whether the curvature is bounded by a trace instead of the largest eigenvalue.
+    relative : bool
+        Whether the smoothing is in units of the data, whatever the scale of the factors.
+    """
+
+    centred: bool
+    trace: bool
+    relative: bool
+
+
+OURS = Options(centred=True, trace=False, relative=True)
+PAPER = Options(centred=False, trace=True, relative=False)
+
+
+def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
+    """Improve both factors in place, a few steps each; see :func:`.admm.iterate`.
+
+    `max_iter` is the length of the path along which the smoothing falls by :data:`SMOOTHING_DECAY`.
+
+    Yields
+    ------
+    Progress
+        The change is that of the objective in the iteration before, relative to it.
+    """
+    smoothing = FIRST_SMOOTHING * float(problem.X.mean(dtype=np.float64))
+    decay = SMOOTHING_DECAY ** (-1 / max_iter)
+    yield from _iterate(problem, Wt, H, [(smoothing * decay**t, STEPS) for t in range(max_iter)], OURS)
+
+
+def iterate_paper(
+    problem: Problem, Wt: Array, H: Array, *, max_iter: int, smoothing: float = PAPER_SMOOTHING
+) -> Iterator[Progress]:
+    """Run Algorithm 3 as the paper has it; see :func:`iterate`.
+
+    Parameters
+    ----------
+    problem, Wt, H, max_iter
+        See :func:`.admm.iterate`.
+    smoothing : float, default=1
+        ``lambda_0``; the result depends on it, and on the scale of the data.
+
+    Yields
+    ------
+    Progress
+    """
+    path = [(smoothing / (t + 1), int(PAPER_STEPS * (t + 1) ** 0.5)) for t in range(max_iter)]
+    yield from _iterate(problem, Wt, H, path, PAPER)
+
+
+def _iterate(
+    problem: Problem, Wt: Array, H: Array, path: list[tuple[float, int]], options: Options
+) -> Iterator[Progress]:
+    previous = np.inf
+    for smoothing, steps in path:
+        objective = problem.penalty_value(Wt, H)
+        with one_blas_thread():
+            objective += half(problem, Wt, H, smoothing=smoothing, steps=steps, options=options)
+            half(problem.transposed, H, Wt, smoothing=smoothing, steps=steps, options=options)
+        change = abs(previous - objective) / objective if objective > 0 else 0.0
+        previous = objective
+        yield Progress(objective, change)
+
+
+def half(problem: Problem, Wt: Array, H: Array, *, smoothing: float, steps: int, options: Options = OURS) -> float:
+    """Take steps of Nesterov's method on the smoothed problem for the codes, in place (Algorithm 2).
+
+    The caller holds the BLAS to one thread.
+
+    Parameters
+    ----------
+    problem : Problem
+        Of the loss "manhattan" or "elastic-net". For the components of a model, the transposed problem.
+    Wt : ndarray [shape=(r, n_rows)]
+        The factor to improve.
+    H : ndarray [shape=(r, n), >= 0]
+        The factor that is fixed.
+    smoothing : float, > 0
+    steps : int
+        At most so many. In a finite box the duality gap ends the steps earlier (after the paper's eq. 25).
+    options : Options
+
+    Returns
+    -------
+    float
+        The loss before.
+    """
+    penalty, number = problem.penalty_W, Wt.dtype.type
+    smooth = _Smoothed(problem, H, smoothing, options)
+    if not smooth.curvature > 0:
+        return smooth.gradient(Wt)[0]  # the fixed factor is 0: these codes do not matter
+    down = number(1 / smooth.curvature)
+    centre = Wt.copy() if options.centred else np.zeros_like(Wt)
+    total = np.zeros_like(Wt)
+    first, weight = 0.0, 0.0
+    for k in range(steps):
+        value, gradient, gap = smooth.gradient(Wt)
+        first = first if k else value
+        if gap <= GAP * value:
+            break
+        if penalty.kinds & {"l2", "graph"}:
+            gradient += penalty.gradient(Wt)
+        weight += (k + 1) / 2
+        total += number((k + 1) / 2) * gradient
+        Y = Wt - down * gradient
+        penalty.prox(Y, 1 / smooth.curvature)
+        Z = centre - down * total
+        penalty.prox(Z, weight / smooth.curvature)
+        Y *= number((k + 1) / (k + 3))
+        Z *= number(2 / (k + 3))
+        np.add(Y, Z, out=Wt)
+    return first
+
+
+class _Smoothed:
+    """The smoothed loss as a function of the codes.
+
+    Attributes
+    ----------
+    curvature : float
+        A Lipschitz constant of its gradient and that of the penalty's smooth part.
+    """
+
+    def __init__(self, problem: Problem, A: Array, smoothing: float, options: Options) -> None:
+        self.problem, self.A = problem, A
+        q = np.linalg.norm(A, axis=0).astype(np.float64)
+        if options.relative:
+            q /= q.mean() or 1.0
+        self.widths = (smoothing * q).astype(A.dtype)
+        inverse = np.where(self.widths > 0, 1 / np.where(self.widths > 0, self.widths, 1), 0).astype(A.dtype)
+        gram = (A * inverse) @ A.T
+        curvature = float(np.trace(gram, dtype=np.float64)) if options.trace else largest_eigenvalue(gram)
+        if problem.loss.parameter:
+            curvature += problem.loss.parameter * largest_eigenvalue(A @ A.T)
+        if problem.weights is not None:
+            curvature *= float(problem.weights.max(initial=0))
+        self.curvature = curvature + problem.penalty_W.lipschitz() if curvature > 0 else 0.0
+        n_rows = problem.X.shape[0]
+        self.losses, self.inner = np.empty(n_rows), np.empty(n_rows)
+
+    def gradient(self, Wt: Array) -> tuple[float, Array, float]:
+        """Return the loss (not smoothed), the gradient of the smoothed loss, and the duality gap if there is one."""
+        problem = self.problem
+        X, alpha = problem.X, Wt.dtype.type(problem.loss.parameter)
+        result = np.empty_like(Wt)
+        size = rows_per_block(X.shape[1])
+
+        def rows(block: tuple[int, int]) -> None:
+            start, stop = block
+            P = Wt[:, start:stop].T @ self.A
+            _ogm_kernels.ogm_pass(X, P, problem.weights, self.widths, alpha, start, stop, self.losses, self.inner)
+            np.matmul(self.A, P.T, out=result[:, start:stop])
+
+        map_blocks(rows, blocks(X.shape[0], size), parallel=X.size * len(Wt) > 4 * BLOCK_ELEMENTS)
+        value = float(self.losses.sum())
+        return value, result, self._gap(value, result, problem.penalty_W)
+
+    def _gap(self, value: float, gradient: Array, penalty: Penalty) -> float:
+        """Bound the distance from the minimum; infinite where there is no such bound.
+
+        For any u in [-m, m] the minimum is at least ``min_f <f A - x, u>``; in a box that is attained at a corner.
+        """
+        if penalty.kinds != {"box"} or np.isinf(penalty.high) or self.problem.loss.name != "manhattan":
+            return float("inf")
+        if not self.widths.all():
+            return float("inf")  # features that are left out have u = 0, and their loss would count as a gap
+        corners = np.where(gradient > 0, penalty.low, penalty.high)
+        lower = float(np.vdot(corners, gradient.astype(np.float64))) - float(self.inner.sum())
+        return value - lower

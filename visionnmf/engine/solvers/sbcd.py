@@ -1,0 +1,271 @@
+"""Damped scalar block coordinate descent (sBCD) for every beta-divergence (after Li, Lebanon & Park 2012).
+
+The divergence of a row is replaced by a weighted least-squares model, whose weights are computed once, and the codes
+are improved by coordinate descent on it: no division or power in the inner loops. What is ours: the weights, a second
+try where the divergence of a row has risen, extrapolation between iterations (Ang & Gillis 2019, Algorithm 3, as in
+:mod:`.hals`), and a start on a sample of the data. See ``docs/derivations/sbcd.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from visionnmf.engine import _divergence_kernels
+from visionnmf.engine._threads import blocks, map_blocks, one_blas_thread
+from visionnmf.engine.losses import BLOCK_ELEMENTS, Loss, rows_per_block
+from visionnmf.engine.penalties import Penalty
+from visionnmf.engine.problem import Problem
+from visionnmf.exceptions import ParameterError
+
+from ._progress import Progress
+
+__all__ = ["BETAS", "beta_of", "check_positive", "codes", "half", "iterate"]
+
+Array = NDArray[Any]
+
+BETAS = {"kullback-leibler": 1.0, "itakura-saito": 0.0, "frobenius": 2.0}
+SWEEPS = 2  # of coordinate descent a model
+ALIGNMENT = 64  # bytes: a SIMD register, a cache line
+
+FIRST_MOMENTUM = 0.3
+MOMENTUM_GROWTH = 1.02  # after an accepted iteration
+CEILING_GROWTH = 1.01  # of the largest momentum, which a restart lowers to the momentum that failed
+
+SAMPLE_SIZE = 4  # rows of the sample, times the components
+SAMPLE_SHARE = 0.25  # of the rows, at most
+SAMPLE_ITERATIONS = 4
+SAMPLE_SEED = 0
+
+CODES_ROUNDS = 500
+CODES_SWEEPS = 4
+CODES_TOLERANCE = 1e-9  # of a row's largest code
+CODES_ROWS = 256  # at a time in double precision
+
+
+def beta_of(loss: Loss) -> float:
+    """Return the beta of a loss that is a beta-divergence."""
+    return BETAS.get(loss.name, loss.parameter)
+
+
+def check_positive(problem: Problem) -> None:
+    """Refuse zeros in the data where the divergence from them is infinite: for ``beta <= 0``.
+
+    Raises
+    ------
+    ParameterError
+        When an entry that is not missing is 0.
+    """
+    if beta_of(problem.loss) > 0:
+        return
+    zeros = problem.X == 0
+    if problem.weights is not None:
+        zeros &= problem.weights > 0
+    count = int(np.count_nonzero(zeros))
+    if count:
+        raise ParameterError(
+            f"X must be positive with loss={problem.loss.name!r}, but {count} of its entries are 0; add a small "
+            f"constant, or mark them as missing"
+        )
+
+
+def _padded(shape: tuple[int, int], dtype: DTypeLike) -> Array:
+    """Return zeros whose rows all start on a cache line: rows that do not cost a third more."""
+    size = np.dtype(dtype).itemsize
+    columns = -(-shape[1] * size // ALIGNMENT) * ALIGNMENT // size
+    buffer = np.zeros(shape[0] * columns * size + ALIGNMENT, np.uint8)
+    start = -buffer.ctypes.data % ALIGNMENT
+    return buffer[start : start + shape[0] * columns * size].view(dtype).reshape(shape[0], columns)
+
+
+def half(
+    problem: Problem,
+    Ft: Array,
+    A: Array,
+    *,
+    exact: bool = False,
+    rounds: int = 1,
+    sweeps: int = SWEEPS,
+    tol: float = 0.0,
+    alone: bool = False,
+) -> float:
+    """Improve the codes of all rows of a problem, in place.
+
+    Parameters
+    ----------
+    problem : Problem
+        Of which `X`, `loss`, `weights` and `penalty_W` matter.
+    Ft : ndarray [shape=(n_components, n_rows)]
+    A : ndarray [shape=(n_components, n_columns)]
+    exact : bool
+        Take the coordinate steps of :mod:`.ccd`; for the Kullback-Leibler divergence only.
+    rounds, sweeps : int
+        Models a row, and sweeps of coordinate descent on each.
+    tol : float
+        A row is left when a round changes no code by more than this share of its largest one.
+    alone : bool
+        Whether a row's codes must not depend on the other rows, to the last bit, and the steps are found in the dtype
+        of the data instead of in single precision.
+
+    Returns
+    -------
+    float
+        The loss afterwards, without penalties.
+    """
+    X, M, penalty = problem.X, problem.weights, problem.penalty_W
+    dtype, n = X.dtype, X.shape[1]
+    beta = beta_of(problem.loss)
+    scale = A.max(axis=1, initial=0)
+    l1, l2 = penalty.weights(len(A), dtype)
+    Ft[(scale == 0) & (l1 + l2 > 0)] = penalty.low
+    units = _padded(A.shape, dtype)
+    np.divide(A, np.where(scale > 0, scale, 1)[:, None], out=units[:, :n])
+    precision = dtype if alone else np.dtype(np.float32)
+    rough = units
+    if precision != dtype:
+        rough = _padded(A.shape, precision)
+        rough[:, :n] = units[:, :n]
+    losses = np.empty(X.shape[0])
+
+    def improve(block: tuple[int, int]) -> None:
+        start, stop = block
+        work = np.empty((7, n), dtype)
+        bits = work[5].view(f"i{dtype.itemsize}")
+        P = np.empty((0, n), dtype) if alone else np.matmul(Ft[:, start:stop].T, A)
+        _divergence_kernels.sbcd_rows(
+            X, M, P, Ft, units, rough, scale, beta, exact, *penalty.box(dtype), l1, l2, rounds, sweeps, float(tol),
+            start, stop, work, bits, _padded((3, n), precision), losses,
+        )  # fmt: skip
+
+    with one_blas_thread():
+        map_blocks(improve, blocks(X.shape[0], rows_per_block(n)), parallel=X.size > BLOCK_ELEMENTS)
+    return float(losses.sum())
+
+
+def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int, exact: bool = False) -> Iterator[Progress]:
+    """Improve both factors in place, two sweeps each; see :func:`.admm.iterate`.
+
+    Parameters
+    ----------
+    problem, Wt, H, max_iter
+        See :func:`.admm.iterate`.
+    exact : bool
+        See :func:`half`.
+
+    Yields
+    ------
+    Progress
+        The change is the decrease of the objective in the iteration, relative to the first objective.
+
+    Raises
+    ------
+    ParameterError
+        When `X` has zeros and beta is not positive.
+    """
+    check_positive(problem)
+    penalty_W, penalty_H, transposed = problem.penalty_W, problem.penalty_H, problem.transposed
+    first = objective = problem.objective(Wt, H)
+    W_last, H_last = Wt.copy(), H.copy()  # the last accepted factors, before extrapolation
+    W_ahead, H_ahead = Wt.copy(), H.copy()  # after it
+    momentum, ceiling, safe = 0.0, 1.0, True  # none from a start whose scale may be far off
+    for iteration in range(max_iter):
+        before = objective
+        if iteration == 0 and _start_on_sample(problem, W_ahead, H_ahead, objective):
+            W_last[:], H_last[:] = W_ahead, H_ahead
+            momentum, safe = FIRST_MOMENTUM, False
+        W_new, H_new = W_ahead.copy(), H_ahead.copy()
+        half(problem, W_new, H_ahead, exact=exact)
+        W_next = _extrapolated(W_new, W_last, momentum, penalty_W)
+        loss = half(transposed, H_new, W_next, exact=exact)
+        found = loss + problem.penalty_value(W_next, H_new)
+        if found <= objective:
+            objective = found
+            Wt[:], H[:] = W_next, H_new
+            W_ahead, H_ahead = W_next, _extrapolated(H_new, H_last, momentum, penalty_H)
+            W_last, H_last = W_new, H_new
+            ceiling = min(1.0, CEILING_GROWTH * ceiling)
+            momentum = min(ceiling, MOMENTUM_GROWTH * max(momentum, FIRST_MOMENTUM))
+            change = (before - objective) / first if first > 0 else 0.0
+        else:
+            # without momentum a rise can only be rounding: there is nothing left to gain
+            change = 0.0 if safe else 1.0
+            ceiling, momentum = momentum, 0.0
+            W_ahead, H_ahead = Wt.copy(), H.copy()
+            W_last, H_last = Wt.copy(), H.copy()
+        safe = momentum == 0
+        yield Progress(before, change)
+
+
+def _extrapolated(new: Array, old: Array, momentum: float, penalty: Penalty) -> Array:
+    ahead = new - old
+    ahead *= new.dtype.type(momentum)
+    ahead += new
+    return np.clip(ahead, *penalty.box(new.dtype), out=ahead)
+
+
+def _start_on_sample(problem: Problem, Wt: Array, H: Array, objective: float) -> bool:
+    """Make a better start from a sample of the rows or columns, in place; return whether it has become one.
+
+    The factor of the shorter side is learnt from a few rows of the longer side, at a fraction of an iteration's cost.
+    """
+    if problem.X.shape[0] < problem.X.shape[1]:
+        return _start_on_sample(problem.transposed, H, Wt, objective)
+    n, size = problem.X.shape[0], SAMPLE_SIZE * len(H)
+    if size > SAMPLE_SHARE * n:
+        return False
+    chosen = np.zeros(n, bool)
+    chosen[np.random.default_rng(SAMPLE_SEED).permutation(n)[:size]] = True
+    share = size / n
+    few = replace(
+        problem,
+        X=problem.X[chosen],
+        weights=None if problem.weights is None else problem.weights[chosen],
+        penalty_H=replace(problem.penalty_H, l1=problem.penalty_H.l1 * share, l2=problem.penalty_H.l2 * share),
+    )
+    sample, found = np.ascontiguousarray(Wt[:, chosen]), H.copy()
+    for _ in range(SAMPLE_ITERATIONS):
+        half(few, sample, found)
+        half(few.transposed, found, sample)
+    # the others start from the sample's mean codes, in proportion to their sums
+    sums = problem.X.sum(axis=1)
+    total = sums[chosen].sum()
+    codes = np.empty_like(Wt)
+    codes[:] = sample.sum(axis=1, keepdims=True) * (sums / total if total > 0 else share)
+    codes[:, chosen] = sample
+    np.clip(codes, *problem.penalty_W.box(codes.dtype), out=codes)
+    loss = half(problem, codes, found, rounds=2)
+    if not loss + problem.penalty_value(codes, found) < objective:
+        return False
+    Wt[:], H[:] = codes, found
+    return True
+
+
+def codes(problem: Problem, Wt: Array, H: Array) -> None:
+    """Solve for the codes of fixed components row by row, in double precision; see :func:`.admm.codes`.
+
+    The problem is convex for ``1 <= beta <= 2``; for the others the codes are stationary.
+
+    Raises
+    ------
+    ParameterError
+        When `X` has zeros and beta is not positive.
+    """
+    check_positive(problem)
+    A = H.astype(np.float64)
+    sums = A.sum(axis=1)
+    live = sums > 0
+    shares = np.where(live, sums, 1)[:, None] * max(1, int(live.sum()))
+    for start, stop in blocks(problem.X.shape[0], CODES_ROWS):
+        rows = slice(start, stop)
+        X = problem.X[rows].astype(np.float64)
+        weights = None if problem.weights is None else problem.weights[rows].astype(np.float64)
+        # each component explains an equal share of the row's sum
+        F = np.ascontiguousarray(np.clip(X.sum(axis=1) / shares, *problem.penalty_W.box(np.float64)))
+        F[~live] = problem.penalty_W.low
+        part = replace(problem, X=X, weights=weights)
+        half(part, F, A, rounds=CODES_ROUNDS, sweeps=CODES_SWEEPS, tol=CODES_TOLERANCE, alone=True)
+        Wt[:, rows] = F

@@ -1,0 +1,152 @@
+"""Coordinate descent on sparse data, for the solvers "rri" (Manhattan) and "ccd" (Kullback-Leibler).
+
+Row by row as on dense data, but on the stored entries alone: the others enter by the sums of the fixed factor, so a
+sweep costs O(nnz r). Each row's components are first gathered into a small dense matrix, which all sweeps share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf.engine import _kernels, _sparse_kernels
+from visionnmf.engine._threads import map_blocks, one_blas_thread
+from visionnmf.engine.losses import BLOCK_ELEMENTS
+from visionnmf.engine.penalties import NONNEGATIVE
+from visionnmf.engine.problem import Problem
+from visionnmf.engine.quadratic import SEPARABLE
+from visionnmf.engine.sparse import floors, row_blocks
+from visionnmf.exceptions import ParameterError
+
+from ._progress import Progress
+
+__all__ = ["codes", "half", "iterate"]
+
+Array = NDArray[Any]
+
+SWEEPS = 2  # share one gathering of the components
+CODES_SWEEPS = 500
+CODES_TOLERANCE = 1e-6  # of a row's largest code
+CODES_ITERATIONS = 200  # of ADMM, for the Manhattan loss; its other constants as in :mod:`.admm`
+CODES_GROWTH = 30.0
+CODES_TIE = 0.01
+CODES_START_SWEEPS = 30
+CODES_POLISH = 30
+
+
+def _refuse_coupled(problem: Problem) -> None:
+    for name, penalty in (("penalty_W", problem.penalty_W), ("penalty_H", problem.penalty_H)):
+        kinds = penalty.kinds - SEPARABLE
+        if kinds:
+            loss = problem.loss.name
+            raise ParameterError(
+                f"{name} has {' and '.join(sorted(kinds))}, which sparse X with loss={loss!r} does not take; "
+                "pass X.toarray(), or leave it out"
+            )
+
+
+def half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: float = 0) -> float:
+    """Sweep over the codes of all rows, in place; a row's codes do not depend on the other rows.
+
+    Parameters
+    ----------
+    problem : Problem
+        With sparse `X` [shape=(n_rows, n)] and the loss "manhattan" or "kullback-leibler"; for the components of a
+        model, the transposed problem.
+    Ft : ndarray [shape=(r, n_rows)]
+        The factor to improve.
+    A : ndarray [shape=(r, n), >= 0]
+        The factor that is fixed.
+    sweeps : int
+        At most so many a row.
+    tol : float, default=0
+        A row is left when a sweep changes no code by more than this share of its largest code; for the Manhattan loss,
+        whose minimisers are reached exactly, when it changes none.
+
+    Returns
+    -------
+    float
+        The loss before.
+    """
+    X, penalty = problem.X, problem.penalty_W
+    number = X.dtype.type
+    points, sums = np.ascontiguousarray(A.T), A.sum(axis=1, dtype=np.float64)
+    limits = (*penalty.box(X.dtype), *penalty.weights(len(A), X.dtype))
+    losses = np.empty(X.shape[0])
+    if problem.loss.name == "manhattan":
+        eps, weight = _kernels.sum_rounding(X.dtype), float(problem.zero_weight)
+
+        def sweep(block: tuple[int, int]) -> None:
+            _kernels.rri_sparse_rows(
+                X.data, X.indices, X.indptr, Ft, points, sums, weight, *limits, sweeps, eps, *block, losses
+            )
+    else:
+        levels, sums = floors(X), sums.astype(X.dtype)
+
+        def sweep(block: tuple[int, int]) -> None:
+            _sparse_kernels.kl_rows(
+                X.data, X.indices, X.indptr, Ft, points, sums, *limits, sweeps, number(tol), levels, *block, losses
+            )
+
+    work = row_blocks(X)
+    map_blocks(sweep, work, parallel=len(work) > 1)
+    return float(losses.sum())
+
+
+def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
+    """Improve both factors in place, two sweeps each; see :func:`.admm.iterate`.
+
+    Yields
+    ------
+    Progress
+        The change is the decrease of the objective in the iteration before, relative to the first objective.
+    """
+    _refuse_coupled(problem)
+    first = previous = np.inf
+    for _ in range(max_iter):
+        penalties = problem.penalty_value(Wt, H)
+        objective = penalties + half(problem, Wt, H, sweeps=SWEEPS)
+        half(problem.transposed, H, Wt, sweeps=SWEEPS)
+        if np.isinf(first):
+            first = objective
+        change = abs(previous - objective) / first if first > 0 else 0.0
+        previous = objective
+        yield Progress(objective, change)
+
+
+def codes(problem: Problem, Wt: Array, H: Array) -> None:
+    """Solve for the codes of fixed components, a convex problem, row by row; see :func:`.admm.codes`.
+
+    Coordinate descent alone can stall on the Manhattan loss, so ADMM starts it there.
+    """
+    _refuse_coupled(replace(problem, penalty_H=NONNEGATIVE))
+    X, penalty = problem.X, problem.penalty_W
+    low, high = penalty.box(X.dtype)
+    if problem.loss.name != "manhattan":
+        sums = H.sum(axis=1, dtype=np.float64)
+        live = sums > 0
+        # each component explains an equal share of the row's sum
+        totals = X.sum(axis=1, dtype=np.float64)
+        Wt[:] = totals / (max(1, int(live.sum())) * np.where(live, sums, 1)[:, None])
+        np.clip(Wt, low, high, out=Wt)
+        Wt[~live] = low
+        half(problem, Wt, H, sweeps=CODES_SWEEPS, tol=CODES_TOLERANCE)
+        return
+    points, sums = np.ascontiguousarray(H.T), H.sum(axis=1, dtype=np.float64)
+    l1, l2 = penalty.weights(len(H), np.float64)
+    decay = CODES_GROWTH ** (-1 / CODES_ITERATIONS)
+
+    def solve(block: tuple[int, int]) -> None:
+        _sparse_kernels.manhattan_codes_rows(
+            X.data, X.indices, X.indptr, Wt, points, sums, float(problem.zero_weight), low, high, l1, l2,
+            CODES_START_SWEEPS, CODES_TIE, decay, CODES_ITERATIONS, *block,
+        )  # fmt: skip
+
+    work = row_blocks(X, BLOCK_ELEMENTS // 16)
+    with one_blas_thread():
+        map_blocks(solve, work, parallel=len(work) > 1)
+    half(problem, Wt, H, sweeps=CODES_POLISH)

@@ -1,0 +1,160 @@
+"""Sparse data in compressed rows (CSR): losses, blocks of rows, products. Nothing here ever holds a dense copy.
+
+What makes O(nnz r) possible: where the data are 0 the loss of a non-negative model ``P`` is ``P`` itself (Manhattan,
+Kullback-Leibler) or ``P^2 / 2`` (Frobenius), and sums of those over all entries follow from the factors alone.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf.exceptions import ParameterError
+
+from . import _sparse_kernels
+from ._threads import map_blocks, one_blas_thread
+from .losses import BLOCK_ELEMENTS, Loss
+
+__all__ = ["floors", "loss_value", "product", "row_blocks"]
+
+Array = NDArray[Any]
+
+FLOOR = 1e-7  # of the model under a logarithm or in a denominator, as a share of the mean of a row of the data
+
+
+def row_blocks(X: Any, size: int = BLOCK_ELEMENTS) -> list[tuple[int, int]]:
+    """Split the rows into ranges of about `size` stored entries.
+
+    Parameters
+    ----------
+    X : scipy.sparse.csr_array [shape=(n_rows, n)]
+    size : int
+
+    Returns
+    -------
+    list of (int, int)
+        The same for any number of threads; a row is never split.
+    """
+    work = X.indptr + np.arange(X.shape[0] + 1, dtype=np.int64)  # an empty row is work too
+    cuts = np.searchsorted(work, np.arange(size, work[-1], size))
+    return [(start, stop) for start, stop in pairwise([0, *cuts.tolist(), X.shape[0]]) if start < stop]
+
+
+def product(X: Any, A: Array) -> Array:
+    """Multiply ``A @ X.T``: the right-hand sides of the least-squares problems of the rows.
+
+    Parameters
+    ----------
+    X : scipy.sparse.csr_array [shape=(n_rows, n)]
+    A : ndarray [shape=(r, n)]
+        In the dtype of `X`, which is that of the result.
+
+    Returns
+    -------
+    ndarray [shape=(r, n_rows)]
+    """
+    points = np.ascontiguousarray(A.T)
+    out = np.empty((X.shape[0], len(A)), A.dtype)
+
+    def rows(block: tuple[int, int]) -> None:
+        _sparse_kernels.product_rows(X.data, X.indices, X.indptr, points, *block, out)
+
+    work = row_blocks(X)
+    map_blocks(rows, work, parallel=len(work) > 1)
+    return np.ascontiguousarray(out.T)
+
+
+def floors(X: Any) -> Array:
+    """Return for each row a level that is as good as 0 beside its entries, but positive.
+
+    Parameters
+    ----------
+    X : scipy.sparse.csr_array [shape=(n_rows, n)]
+
+    Returns
+    -------
+    ndarray [shape=(n_rows,), > 0]
+        In the dtype of `X`.
+    """
+    levels = X.sum(axis=1, dtype=np.float64) * (FLOOR / X.shape[1])
+    return np.maximum(levels, 1e-30).astype(X.dtype)  # also of a row of zeros
+
+
+def loss_value(X: Any, Wt: Array, H: Array, loss: Loss, *, zero_weight: float = 1.0) -> float:
+    """Evaluate a loss in O(nnz r); see :func:`.losses.loss_value`.
+
+    The share of the entries that are not stored is a difference of two sums, so the rounding of the result is that of
+    the loss at ``P = 0``.
+
+    Parameters
+    ----------
+    X : scipy.sparse.csr_array [shape=(n_samples, n_features), >= 0]
+    Wt : ndarray [shape=(n_components, n_samples)]
+    H : ndarray [shape=(n_components, n_features)]
+    loss : Loss
+        One of "manhattan", "frobenius" and "kullback-leibler".
+    zero_weight : float, default=1
+        Weight of the entries that are not stored, for the Manhattan loss.
+
+    Returns
+    -------
+    float
+        Summed in double precision.
+
+    Raises
+    ------
+    ParameterError
+        For another loss, or a `zero_weight` other than 1 with another loss than "manhattan".
+    """
+    name = loss.name
+    if name not in STORED:
+        raise ParameterError(f"sparse X works with loss={sorted(STORED)}; got {name!r}; pass X.toarray()")
+    if zero_weight != 1 and name != "manhattan":
+        raise ParameterError(f"zero_weight works with loss='manhattan'; got {zero_weight!r} with loss={name!r}")
+    codes, points = np.ascontiguousarray(Wt.T), np.ascontiguousarray(H.T)
+    levels = floors(X)
+
+    def stored(block: tuple[int, int]) -> tuple[float, float]:
+        start, stop = block
+        first, last = X.indptr[start], X.indptr[stop]
+        p = np.empty(last - first)
+        _sparse_kernels.model_entries(X.indices, X.indptr, codes, points, start, stop, p)
+        x = X.data[first:last].astype(np.float64)
+        floor = np.repeat(levels[start:stop], np.diff(X.indptr[start : stop + 1]))
+        return STORED[name](x, p, floor), float(np.dot(p, p) if name == "frobenius" else p.sum())
+
+    work = row_blocks(X)
+    with one_blas_thread():
+        parts = map_blocks(stored, work, parallel=len(work) > 1)
+        everywhere = _model_total(Wt, H, squared=name == "frobenius")
+    elsewhere = max(0.0, everywhere - sum(part[1] for part in parts))
+    weight = 0.5 if name == "frobenius" else float(zero_weight)
+    return float(sum(part[0] for part in parts)) + weight * elsewhere
+
+
+def _model_total(Wt: Array, H: Array, *, squared: bool) -> float:
+    """Sum the model ``W @ H``, or its squares, over all entries."""
+    if not squared:
+        return float(np.dot(Wt.sum(axis=1, dtype=np.float64), H.sum(axis=1, dtype=np.float64)))
+    wide = [F.astype(np.float64) for F in (Wt, H)]
+    return float(np.einsum("ij,ij->", *(F @ F.T for F in wide)))
+
+
+def _manhattan(x: Array, p: Array, floor: Array) -> float:
+    return float(np.abs(x - p).sum())
+
+
+def _frobenius(x: Array, p: Array, floor: Array) -> float:
+    return float(np.square(x - p).sum()) / 2
+
+
+def _kullback_leibler(x: Array, p: Array, floor: Array) -> float:
+    positive = x > 0
+    ratio = x[positive] / np.maximum(p, floor)[positive]
+    return float((p - x).sum() + np.dot(x[positive], np.log(ratio)))
+
+
+STORED = {"manhattan": _manhattan, "frobenius": _frobenius, "kullback-leibler": _kullback_leibler}

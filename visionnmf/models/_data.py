@@ -1,0 +1,229 @@
+"""Checks of data, weights and losses that the estimators share."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_non_negative, validate_data
+
+from visionnmf import _options
+from visionnmf.engine.losses import Loss
+from visionnmf.exceptions import ParameterError
+
+from ._checks import check_nonnegative
+
+__all__ = ["check_data", "check_factor", "check_loss", "check_positive", "check_weights"]
+
+Array = NDArray[Any]
+
+# Means of X beyond which sums of squares or products of the factors over- or underflow.
+SIZES = {"float32": 1e12, "float64": 1e100}
+
+BETA_NAMES = {2.0: "frobenius", 1.0: "kullback-leibler", 0.0: "itakura-saito"}
+BETA_LIMIT = 5.0  # powers beyond overflow float32 for ordinary data
+
+
+def check_data(estimator: Any, X: ArrayLike, *, reset: bool, missing: bool, sparse: bool) -> tuple[Any, Array | None]:
+    """Check the data of an estimator.
+
+    Parameters
+    ----------
+    estimator : estimator
+        For its name and its number of features.
+    X : array-like or sparse matrix [shape=(n_samples, n_features), >= 0]
+    reset : bool
+        Whether this is a fit, which sets the number of features.
+    missing : bool
+        Whether NaN is a missing entry.
+    sparse : bool
+        Whether sparse data are accepted.
+
+    Returns
+    -------
+    X : ndarray, C-contiguous, or csr_array
+        float32 or float64, with 0 for missing entries.
+    observed : ndarray of bool or None
+        False where an entry is missing; None when nothing is.
+
+    Raises
+    ------
+    ValueError
+        For NaN (unless `missing`), infinity, negative numbers, a wrong number of features, or a mean beyond the range
+        in which products of the dtype are safe.
+    """
+    data: Any = validate_data(
+        estimator,
+        X,
+        dtype=[np.float64, np.float32],
+        order="C",
+        accept_sparse="csr" if sparse else False,
+        ensure_all_finite="allow-nan" if missing else True,
+        reset=reset,
+    )
+    observed = None
+    if sp.issparse(data):
+        data = sp.csr_array(data)
+        if not data.has_canonical_format:
+            data = data.copy()
+            data.sum_duplicates()
+        if np.isnan(data.data).any():
+            raise ParameterError("a sparse X must not hold NaN; leave missing entries to a dense X")
+    elif missing:
+        gaps = np.isnan(data)
+        if gaps.any():
+            observed = ~gaps
+            data = np.where(observed, data, data.dtype.type(0))
+    check_non_negative(data, f"{type(estimator).__name__} (input X)")
+    size, limit = float(data.mean(dtype=np.float64)), SIZES[data.dtype.name]
+    if size and not 1 / limit <= size <= limit:
+        word = "large" if size > 1 else "small"
+        raise ParameterError(
+            f"X has a mean of {size:.3g}, too {word} for products in {data.dtype.name}; divide X by its mean"
+        )
+    return data, observed
+
+
+def check_weights(
+    weights: ArrayLike | None, observed: Array | None, X: Any, *, fitting: bool = True
+) -> tuple[Any, Array | None]:
+    """Return the data with 0 for missing entries, and the weights with 0 there.
+
+    Parameters
+    ----------
+    weights : array-like, >= 0, or None
+        Of the shape of `X`, or one that broadcasts to it.
+    observed : ndarray of bool or None
+    X : ndarray or csr_array
+    fitting : bool, default=True
+        Whether at least one entry must count. The codes of new data with none are those of no data at all.
+
+    Returns
+    -------
+    X : ndarray or csr_array
+    weights : ndarray [shape=X.shape, >= 0] or None
+        In the dtype of `X`; None when every entry counts alike.
+
+    Raises
+    ------
+    ParameterError
+        For negative, infinite or all-zero weights, a shape that does not fit, a sparse `X`, or one with no entry.
+    """
+    if fitting and observed is not None and not observed.any():
+        raise ParameterError("X must not be missing (NaN) in all entries: nothing would be left to fit")
+    if weights is None:
+        return X, None if observed is None else observed.astype(X.dtype)
+    if sp.issparse(X):
+        raise ParameterError("weights need a dense X; got a sparse one")
+    if sp.issparse(weights):
+        raise ParameterError("weights must be dense; got a sparse array")
+    with np.errstate(over="ignore"):  # refused below
+        array = np.asarray(weights, dtype=X.dtype)
+    try:
+        full = np.array(np.broadcast_to(array, X.shape), order="C")
+    except ValueError:
+        raise ParameterError(f"weights must have the shape of X, {X.shape}; got {array.shape}") from None
+    if not np.isfinite(full).all() or (full < 0).any():
+        raise ParameterError("weights must be finite and >= 0 (0 for missing entries)")
+    if observed is not None:
+        full *= observed
+    if fitting and not full.any():
+        raise ParameterError("weights must not be 0 for all entries: nothing would be left to fit")
+    if X[full == 0].any():
+        X = np.where(full > 0, X, X.dtype.type(0))
+    return X, full
+
+
+def check_loss(loss: Any, parameter: Any, X: Any, weights: Array | None = None) -> Loss:
+    """Make a loss of what the user gave.
+
+    Parameters
+    ----------
+    loss : str or float
+        A name, or ``beta`` of the beta-divergence as in scikit-learn's ``beta_loss``.
+    parameter : float or None
+        ``alpha`` of "elastic-net", ``delta`` of "huber"; None scales it to the data.
+    X : ndarray or csr_array
+        The data, whose mean sets the scale.
+    weights : ndarray [shape=X.shape, >= 0], optional
+        Entries of weight 0 do not count for the mean.
+
+    Returns
+    -------
+    Loss
+
+    Raises
+    ------
+    ParameterError
+        When there is no such loss, or it has no parameter.
+    """
+    if isinstance(loss, Real) and not isinstance(loss, bool) and abs(float(loss)) <= BETA_LIMIT:
+        beta = float(loss)
+        loss = BETA_NAMES.get(beta)
+        if loss is None:
+            _no_parameter(parameter, "a beta-divergence")
+            return Loss("beta", beta)
+    if not isinstance(loss, str) or loss not in _options.LOSSES:
+        raise ParameterError(
+            f"loss must be one of {list(_options.LOSSES)} or a number from {-BETA_LIMIT:g} to {BETA_LIMIT:g} "
+            f"(beta of the beta-divergence); got {loss!r}"
+        )
+    if loss not in ("elastic-net", "huber"):
+        _no_parameter(parameter, f"loss={loss!r}")
+        return Loss(loss)
+    if parameter is None:
+        size = float(X.mean(dtype=np.float64)) or 1.0
+        if weights is not None:  # missing entries are 0
+            size *= X.size / np.count_nonzero(weights)
+        return Loss(loss, 1 / size if loss == "elastic-net" else size / 10)
+    value = check_nonnegative(parameter, "loss_parameter")
+    if loss == "huber" and value == 0:
+        raise ParameterError("loss_parameter (delta) of loss='huber' must be > 0; got 0")
+    return Loss(loss, value)
+
+
+def _no_parameter(parameter: Any, what: str) -> None:
+    if parameter is not None:
+        raise ParameterError(f"{what} has no loss_parameter; got {parameter!r}")
+
+
+def check_positive(X: Any, weights: Array | None, loss: Loss) -> None:
+    """Raise ParameterError when the loss is infinite at an entry 0 that counts."""
+    if loss.name != "itakura-saito" and not (loss.name == "beta" and loss.parameter <= 0):
+        return
+    zero = sp.issparse(X) or bool(((X <= 0) if weights is None else (X <= 0) & (weights > 0)).any())
+    if zero:
+        raise ParameterError(
+            f"{loss.label} needs X > 0 and X has zeros; add a small constant, or mark them as missing"
+        )
+
+
+def check_factor(value: ArrayLike, name: str, shape: tuple[int, int], dtype: Any) -> Array:
+    """Return a copy of a starting factor in the dtype of the data, checked.
+
+    Parameters
+    ----------
+    value : array-like
+    name : str
+        For the message.
+    shape : tuple of int
+    dtype : dtype
+
+    Returns
+    -------
+    ndarray
+
+    Raises
+    ------
+    ParameterError
+        When the shape is another, or the factor is not finite and non-negative.
+    """
+    array = np.array(value, dtype=dtype)
+    if array.shape != shape:
+        raise ParameterError(f"{name} must have shape {shape}; got {array.shape}")
+    if not np.isfinite(array).all() or (array < 0).any():
+        raise ParameterError(f"{name} must be finite and non-negative")
+    return array

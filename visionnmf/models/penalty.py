@@ -1,0 +1,283 @@
+"""Constraints and penalties as the user writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.neighbors import kneighbors_graph
+
+from visionnmf.engine.penalties import Penalty as Resolved
+from visionnmf.exceptions import ParameterError
+
+from ._checks import check_choice, check_count, check_nonnegative
+
+__all__ = ["Penalty"]
+
+Array = NDArray[Any]
+
+SYMMETRY = 1e-6  # of the largest affinity: rounding that a given graph may have
+POINTS = {"W": "samples", "H": "features"}
+
+
+class Penalty(BaseEstimator):
+    r"""Constraints and penalties of one factor of an :class:`NMF`, beside non-negativity.
+
+    The codes ``W`` (`penalty_W`) or the components ``H`` (`penalty_H`) pay
+
+    .. math:: l_1 \sum_{kj} F_{kj} + \tfrac{l_2}{2} \sum_{kj} F_{kj}^2
+              + \tfrac{\beta}{4} \sum_k \sum_{ij} S_{ij} (F_{ki} - F_{kj})^2 + \eta \sum_g \sum_k \|F_{k,g}\|_p
+
+    where k is a component and j a *point*: a sample for the codes, a feature for the components. Box, graph and groups
+    are those of MahNMF (Guan et al. 2012, sections 4.1 to 4.3), for every loss that a solver can combine them with.
+
+    Parameters
+    ----------
+    low : float, default=0
+        Least value of every entry, >= 0.
+    high : float or None, default=None
+        Largest value of every entry; None is no bound.
+    l1 : float, default=0
+        Weight of the l1 norm, >= 0: larger makes the factor sparser.
+    l2 : float, default=0
+        Weight of half the squared Frobenius norm, >= 0.
+    graph : None, "knn" or array-like or sparse matrix [shape=(n_points, n_points), >= 0], default=None
+        Affinity ``S`` of the points: those with a large entry get similar values. "knn" joins each point and its
+        `n_neighbors` nearest in the training data (an edge where either is a neighbour of the other; missing entries
+        are taken for 0). A given graph must be symmetric; its diagonal does not matter.
+    graph_weight : float, default=1
+        ``beta``, >= 0.
+    n_neighbors : int, default=5
+        Of "knn".
+    simplex : bool, default=False
+        Each sample's codes sum to 1 (`penalty_W`), or each component's entries (`penalty_H`).
+    groups : None, sequence of (array-like of int or slice), or array-like [shape=(n_points,)], default=None
+        Groups of points, such as the views of the features: the indices of each group, or the label of each point. No
+        point may be in two groups; those in none do not pay.
+    group_norm : {2, "inf"}, default=2
+        ``p``. "inf" (or ``numpy.inf``) counts a component's largest entry in a group.
+    group_l1 : float, default=0
+        ``eta``, >= 0: larger makes more whole groups of a component zero (MahNMF's equation 41).
+    group_bound : None, float or sequence of float, default=None
+        Constraint form (equation 40): ``sum_k |F_{k,g}|_p`` of each group is at most this; one for all groups, or one
+        each.
+
+    See Also
+    --------
+    NMF : Takes one for each factor.
+
+    Notes
+    -----
+    Values are checked when a model is fitted. A penalty that grows with its factor (l1, l2, graph, groups; a bound of
+    groups as well) says little on its own: multiplying the other factor makes up for it. Hold the other factor by
+    ``l2``, ``high`` or ``simplex``.
+
+    `NMF.transform` on new data leaves the graph and the groups of the codes out, as they are of the training samples.
+
+    Simplex, groups and bounds other than ``(0, None)`` cannot be combined with each other.
+
+    References
+    ----------
+    N. Guan, D. Tao, Z. Luo, J. Shawe-Taylor, "MahNMF: Manhattan Non-negative Matrix Factorization",
+    arXiv:1207.3438, 2012.
+    D. Cai, X. He, J. Han, T. S. Huang, "Graph regularized nonnegative matrix factorization for data representation",
+    IEEE TPAMI 33(8), 2011.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf import NMF, Penalty
+    >>> X = np.random.default_rng(0).random((30, 12))
+    >>> views = [slice(0, 8), slice(8, 12)]
+    >>> penalty_H = Penalty(groups=views, group_l1=0.5)
+    >>> model = NMF(4, loss="frobenius", penalty_W=Penalty(l2=0.1), penalty_H=penalty_H, random_state=0)
+    >>> model.fit(X).components_.shape
+    (4, 12)
+    >>> model.get_params()["penalty_H__group_l1"]
+    0.5
+    """
+
+    def __init__(
+        self,
+        *,
+        low: float = 0,
+        high: float | None = None,
+        l1: float = 0,
+        l2: float = 0,
+        graph: Any = None,
+        graph_weight: float = 1.0,
+        n_neighbors: int = 5,
+        simplex: bool = False,
+        groups: Any = None,
+        group_norm: Any = 2,
+        group_l1: float = 0.0,
+        group_bound: float | Sequence[float] | None = None,
+    ) -> None:
+        self.low = low
+        self.high = high
+        self.l1 = l1
+        self.l2 = l2
+        self.graph = graph
+        self.graph_weight = graph_weight
+        self.n_neighbors = n_neighbors
+        self.simplex = simplex
+        self.groups = groups
+        self.group_norm = group_norm
+        self.group_l1 = group_l1
+        self.group_bound = group_bound
+
+    def resolve(self, side: str, X: Any, dtype: DTypeLike) -> Resolved:
+        """Check the values and return the engine's form, for the data of a fit.
+
+        Parameters
+        ----------
+        side : {"W", "H"}
+            Whose penalty it is.
+        X : ndarray or scipy.sparse.csr_array [shape=(n_samples, n_features)] or None
+            Training data. None leaves out what is tied to the training points: graph and groups.
+        dtype : dtype
+            Of the graph's affinities.
+
+        Returns
+        -------
+        visionnmf.engine.penalties.Penalty
+
+        Raises
+        ------
+        ParameterError
+            When a value is not allowed, or two of the constraints cannot be combined.
+        """
+        where = f"penalty_{side}"
+        low, high = self._check_box(where)
+        if not isinstance(self.simplex, bool | np.bool_):
+            raise ParameterError(f"simplex of {where} must be True or False; got {self.simplex!r}")
+        options: dict[str, Any] = {
+            "low": low,
+            "high": high,
+            "l1": check_nonnegative(self.l1, f"l1 of {where}"),
+            "l2": check_nonnegative(self.l2, f"l2 of {where}"),
+        }
+        if self.simplex:
+            options["simplex"] = "columns" if side == "W" else "rows"
+        if X is not None:
+            points = X if side == "W" else X.T
+            options["graph"] = self._build_graph(points, side, dtype)
+            options |= self._check_groups(points.shape[0], side)
+        try:
+            return Resolved(**options)
+        except ParameterError as error:
+            raise ParameterError(f"{where}: {error}") from None
+
+    def _check_box(self, where: str) -> tuple[float, float]:
+        low = check_nonnegative(self.low, f"low of {where}")
+        if self.high is None:
+            return low, float("inf")
+        high = float("inf") if self.high == float("inf") else check_nonnegative(self.high, f"high of {where}")
+        if not low < high:
+            raise ParameterError(f"{where} needs low < high; got low={self.low!r} and high={self.high!r}")
+        return low, high
+
+    def _build_graph(self, points: Any, side: str, dtype: DTypeLike) -> sp.csr_array | None:
+        where = f"penalty_{side}"
+        weight = check_nonnegative(self.graph_weight, f"graph_weight of {where}")
+        if self.graph is None:
+            return None
+        n = points.shape[0]
+        if isinstance(self.graph, str):
+            check_choice(self.graph, f"graph of {where}", ["knn"])
+            count = check_count(self.n_neighbors, f"n_neighbors of {where}")
+            if count >= n:
+                raise ParameterError(
+                    f"n_neighbors of {where} must be below the number of {POINTS[side]}, {n}; got {count}"
+                )
+            near = sp.csr_array(kneighbors_graph(points, count, include_self=False))
+            graph = near.maximum(near.T)
+        else:
+            graph = _check_affinity(self.graph, n, side)
+        if not weight:
+            return None
+        graph = sp.csr_array(graph * weight).astype(dtype)
+        graph.setdiag(0)
+        graph.eliminate_zeros()
+        graph.sort_indices()
+        return graph
+
+    def _check_groups(self, n: int, side: str) -> dict[str, Any]:
+        where = f"penalty_{side}"
+        weight = check_nonnegative(self.group_l1, f"group_l1 of {where}")
+        if self.group_norm not in (2, "inf", np.inf):
+            raise ParameterError(f"group_norm of {where} must be 2 or 'inf'; got {self.group_norm!r}")
+        if self.groups is None:
+            if weight or self.group_bound is not None:
+                raise ParameterError(f"group_l1 and group_bound of {where} need groups; got groups=None")
+            return {}
+        groups = _check_index_sets(self.groups, n, side)
+        if not weight and self.group_bound is None:
+            return {}
+        return {
+            "groups": groups,
+            "group_norm": 2 if self.group_norm == 2 else float("inf"),
+            "group_l1": weight,
+            "group_bounds": None if self.group_bound is None else self._check_bounds(len(groups), where),
+        }
+
+    def _check_bounds(self, n_groups: int, where: str) -> tuple[float, ...]:
+        if np.ndim(self.group_bound) == 0:  # type: ignore[arg-type]
+            bounds: list[Any] = [self.group_bound] * n_groups
+        else:
+            bounds = list(self.group_bound)  # type: ignore[arg-type]
+        if len(bounds) != n_groups:
+            raise ParameterError(
+                f"group_bound of {where} must be one number, or one for each of the {n_groups} groups; "
+                f"got {len(bounds)} numbers"
+            )
+        return tuple(check_nonnegative(bound, f"group_bound of {where}") for bound in bounds)
+
+
+def _check_affinity(given: ArrayLike | Any, n: int, side: str) -> sp.csr_array:
+    """Return a given graph as an array of double precision."""
+    name = f"graph of penalty_{side}"
+    try:
+        graph = sp.csr_array(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ParameterError(
+            f"{name} must be None, 'knn', or a matrix of affinities; got {type(given).__name__}"
+        ) from None
+    if graph.shape != (n, n):
+        raise ParameterError(f"{name} must have shape {(n, n)}, the {POINTS[side]}; got {graph.shape}")
+    if not np.isfinite(graph.data).all() or (graph.data < 0).any():
+        raise ParameterError(f"{name} must hold finite numbers >= 0")
+    if abs(graph - graph.T).max() > SYMMETRY * graph.max():
+        raise ParameterError(f"{name} must be symmetric; take the mean or the maximum of it and its transpose")
+    return (graph + graph.T) / 2
+
+
+def _check_index_sets(given: Any, n: int, side: str) -> tuple[Array, ...]:
+    """Return groups, given as labels or as index sets, as arrays of indices."""
+    name = f"groups of penalty_{side}"
+    members = list(given) if isinstance(given, Sequence | np.ndarray) and not isinstance(given, str) else []
+    if not members:
+        raise ParameterError(f"{name} must be index sets, or a label for each point; got {given!r}")
+    if all(np.ndim(member) == 0 and not isinstance(member, slice) for member in members):
+        if len(members) != n:
+            raise ParameterError(f"{name} must hold a label for each of the {n} {POINTS[side]}; got {len(members)}")
+        labels = np.asarray(members)
+        return tuple(np.flatnonzero(labels == label) for label in np.unique(labels))
+    groups = []
+    for member in members:
+        group = np.arange(n)[member] if isinstance(member, slice) else np.unique(np.asarray(member))
+        if group.ndim != 1 or not group.size or not np.issubdtype(group.dtype, np.integer):
+            raise ParameterError(f"{name} must be sets of whole numbers, none empty; got {member!r}")
+        if group[0] < 0 or group[-1] >= n:
+            raise ParameterError(
+                f"{name} must hold indices from 0 to {n - 1}, of the {POINTS[side]}; got {group[0]} to {group[-1]}"
+            )
+        groups.append(group)
+    together = np.concatenate(groups)
+    if len(np.unique(together)) < len(together):
+        raise ParameterError(f"{name} must not share points; a point is in two of them")
+    return tuple(groups)

@@ -1,0 +1,214 @@
+"""Projective non-negative matrix factorisation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from visionnmf.engine import projective
+from visionnmf.engine.alternate import Callback, warn_not_converged
+from visionnmf.engine.starts import STARTS
+from visionnmf.exceptions import ParameterError
+
+from ._checks import check_choice, check_count, check_nonnegative
+from ._data import check_data
+from ._store import Saveable
+
+__all__ = ["ProjectiveNMF"]
+
+Array = NDArray[Any]
+
+
+class ProjectiveNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    r"""Projective non-negative matrix factorisation: the codes are a linear map of the data.
+
+    Finds components ``H >= 0`` with
+
+    .. math:: \min_{H \ge 0}\; \tfrac12 \|X - X H^T H\|_F^2 \quad \text{or} \quad
+              \sum X \log \frac{X}{X H^T H} - X + X H^T H
+
+    (Yuan & Oja 2005; their ``W`` is ``H.T``, as they put samples in columns). The rows of the solution hardly overlap,
+    so that each component is a part of its own and the codes say how much of it a sample has: sparser and more local
+    than the components of :class:`NMF`, and new samples cost one product.
+
+    Rows of `X` are samples.
+
+    Parameters
+    ----------
+    n_components : int or None, default=None
+        Number of components; None takes the smaller side of the data.
+    loss : {"frobenius", "kullback-leibler"}, default="frobenius"
+        Frobenius for Gaussian noise, Kullback-Leibler for counts.
+    solver : {"l-bfgs", "mu"}, default="l-bfgs"
+        "l-bfgs" is a quasi-Newton method, whose objective never rises; "mu" the paper's multiplicative update,
+        corrected, which is slower and ends higher.
+    init : str, default="nndsvdar"
+        Starting components, as in :class:`NMF`. From "random" a fit first lingers where all components are alike.
+    max_iter : int, default=1000
+        Iterations.
+    tol : float, default=1e-4
+        Stop when an iteration decreases the objective by less than this share of it, in the mean of ten; 0 runs all
+        iterations without a warning.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the start.
+    callback : callable or None, default=None
+        Called as ``callback(iteration, objective)`` after each iteration; a true return value stops the fit.
+
+    Attributes
+    ----------
+    components_ : ndarray [shape=(n_components, n_features), >= 0]
+        ``H``, in the dtype of the training data (float32 or float64).
+    n_components_ : int
+        The number of components.
+    n_iter_ : int
+        Iterations run.
+    reconstruction_err_ : float
+        The loss at the solution.
+    objective_history_ : ndarray [shape=(n_iter_ + 1,)]
+        The loss before the first iteration and after each one.
+    optimality_ : float
+        How far the solution is from a stationary point, free of the data's scale: 0 is converged. See
+        :func:`visionnmf.engine.projective.optimality`.
+    n_features_in_ : int
+        Number of features seen in `fit`.
+    feature_names_in_ : ndarray [shape=(n_features_in_,)]
+        Their names, when the training data had names that are all strings.
+
+    See Also
+    --------
+    NMF : With codes of their own for each sample, and a choice of robust losses.
+
+    References
+    ----------
+    Z. Yuan, E. Oja, "Projective Nonnegative Matrix Factorization for Image Compression and Feature Extraction",
+    Scandinavian Conference on Image Analysis, LNCS 3540, 2005.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf import ProjectiveNMF
+    >>> parts = np.kron(np.eye(2), np.ones(3))  # two parts of three pixels
+    >>> X = np.random.default_rng(0).random((50, 2)) @ parts
+    >>> model = ProjectiveNMF(2, random_state=0).fit(X)
+    >>> bool(np.allclose(model.inverse_transform(model.transform(X)), X, atol=1e-3))
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        loss: str = "frobenius",
+        solver: str = "l-bfgs",
+        init: str = "nndsvdar",
+        max_iter: int = 1000,
+        tol: float = 1e-4,
+        random_state: Any = None,
+        callback: Callback | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.loss = loss
+        self.solver = solver
+        self.init = init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.callback = callback
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def fit(self, X: ArrayLike, y: Any = None) -> ProjectiveNMF:
+        """Find the components of `X`.
+
+        Parameters
+        ----------
+        X : array-like [shape=(n_samples, n_features), >= 0, finite]
+            float32 stays float32; everything else is made float64.
+        y : Ignored
+            For scikit-learn's pipelines.
+
+        Returns
+        -------
+        ProjectiveNMF
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            When `X` holds NaN, infinity or negative numbers, its mean is beyond 1e12 (float32) or 1e100, or a parameter
+            is not allowed.
+        """
+        data: Array = check_data(self, X, reset=True, missing=False, sparse=False)[0]
+        if self.n_components is not None:
+            check_count(self.n_components, "n_components")
+        check_choice(self.loss, "loss", list(projective.SLOPES))
+        check_choice(self.solver, "solver", list(projective.SOLVERS))
+        check_choice(self.init, "init", list(STARTS))
+        max_iter, tol = check_count(self.max_iter, "max_iter"), check_nonnegative(self.tol, "tol")
+        n_components = min(data.shape) if self.n_components is None else int(self.n_components)
+        H = STARTS[self.init](data, n_components, check_random_state(self.random_state))[1]
+        result = projective.fit(
+            data, H, loss=self.loss, solver=self.solver, max_iter=max_iter, tol=tol, callback=self.callback
+        )
+        if not result.converged and tol > 0:
+            warn_not_converged("ProjectiveNMF", result, tol)
+        self.components_ = H
+        self.n_components_ = n_components
+        self.n_iter_ = result.n_iter
+        self.objective_history_ = np.array(result.history)
+        self.reconstruction_err_ = result.history[-1]
+        self.optimality_ = projective.optimality(data, H, loss=self.loss)
+        return self
+
+    def transform(self, X: ArrayLike) -> Array:
+        """Return the codes ``X H^T``.
+
+        Parameters
+        ----------
+        X : array-like [shape=(n_samples, n_features), >= 0, finite]
+
+        Returns
+        -------
+        ndarray [shape=(n_samples, n_components), >= 0]
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before `fit`.
+        ValueError
+            When `X` holds NaN, infinity or negative numbers, or has another number of features.
+        """
+        check_is_fitted(self)
+        data: Array = check_data(self, X, reset=False, missing=False, sparse=False)[0]
+        return np.asarray(data @ self.components_.T.astype(data.dtype, copy=False))
+
+    def inverse_transform(self, X: ArrayLike) -> Array:
+        """Return the model ``codes @ H`` of codes.
+
+        Parameters
+        ----------
+        X : array-like [shape=(n_samples, n_components)]
+            Codes.
+
+        Returns
+        -------
+        ndarray [shape=(n_samples, n_features), >= 0]
+        """
+        check_is_fitted(self)
+        codes = np.asarray(X)
+        if codes.ndim != 2 or codes.shape[1] != self.n_components_:
+            raise ParameterError(f"X must have shape (n_samples, {self.n_components_}); got {codes.shape}")
+        return np.asarray(codes @ self.components_)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[0])

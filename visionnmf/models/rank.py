@@ -1,0 +1,219 @@
+"""Choosing the number of components by held-out entries."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from visionnmf.engine.losses import loss_value
+from visionnmf.exceptions import ParameterError
+
+from ._checks import check_count
+from ._data import check_data, check_loss, check_weights
+from .nmf import NMF
+
+__all__ = ["RankSelection", "select_rank"]
+
+Array = NDArray[Any]
+
+NEGLIGIBLE = 0.02  # of the decrease of the error from the worst of the lower ranks to the best
+LARGEST = 20  # rank tried when none are given
+SEEDS = np.iinfo(np.int32).max
+
+
+@dataclass(frozen=True, eq=False)
+class RankSelection:
+    """What :func:`select_rank` found.
+
+    Attributes
+    ----------
+    rank : int
+        The rank proposed.
+    ranks : ndarray of int [shape=(n_ranks,)]
+        The ranks tried, rising.
+    scores : ndarray of float64 [shape=(n_ranks, n_splits)]
+        Mean loss of a held-out entry, in the estimator's own loss; low is good. Loss that no rank avoids, such as that
+        of outliers, is in all of them, so that only differences within a column mean something.
+    """
+
+    rank: int
+    ranks: NDArray[np.int_]
+    scores: NDArray[np.float64]
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the mean score of each rank, those of the splits, and the rank proposed.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; a new figure when not given.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+
+        Raises
+        ------
+        ImportError
+            Without matplotlib, which is in the extra ``plots``.
+        """
+        if ax is None:
+            try:
+                import matplotlib.pyplot as plt
+            except ImportError as error:
+                raise ImportError("plot needs matplotlib: pip install 'visionnmf[plots]'") from error
+            ax = plt.subplots()[1]
+        ax.plot(self.ranks, self.scores, color="0.8", linewidth=1)
+        ax.plot(self.ranks, self.scores.mean(axis=1), marker="o", label="mean of the splits")
+        ax.axvline(self.rank, linestyle="--", color="0.4", label=f"proposed: {self.rank}")
+        ax.set_xlabel("rank (number of components)")
+        ax.set_ylabel("mean loss of a held-out entry")
+        ax.legend()
+        return ax
+
+
+def select_rank(
+    X: ArrayLike,
+    ranks: Sequence[int] | None = None,
+    *,
+    estimator: NMF | None = None,
+    weights: ArrayLike | None = None,
+    n_splits: int = 3,
+    fraction: float = 0.1,
+    random_state: Any = None,
+    callback: Callable[[int, int], Any] | None = None,
+) -> RankSelection:
+    r"""Propose the rank whose model foretells entries that it was not shown.
+
+    For each split a random `fraction` of the entries is hidden (weight 0), the estimator fitted with each rank, and the
+    loss of its model at the hidden entries taken (Wold 1978; for factorisations Owen & Perry 2009). Too low a rank
+    misses structure, too high a one follows noise and outliers of the shown entries, so the loss has a minimum. The
+    rank proposed is the lowest whose mean loss is within 2 % of the minimum, in shares of what the worst of the lower
+    ranks loses more than the best: ranks beyond the true one are often level.
+
+    Parameters
+    ----------
+    X : array-like [shape=(n_samples, n_features), >= 0, finite]
+        Dense. NaN is a missing entry when the estimator's `missing_values` says so.
+    ranks : sequence of int, optional
+        The ranks to try, each >= 1; when not given 1, 2, ... up to a third of the smaller side of `X`, and 20 at most.
+        The lowest should be too low: the rule needs to see what too low a rank costs.
+    estimator : NMF, optional
+        What to fit: its loss, penalties and solver; it is not changed. ``NMF()``, with the Manhattan loss, when not
+        given: outliers in the data, up to a fifth of the entries or so, then do little harm.
+    weights : array-like [shape=(n_samples, n_features), >= 0], optional
+        How much each entry counts, 0 for missing ones.
+    n_splits : int, default=3
+        How often entries are hidden anew.
+    fraction : float, default=0.1
+        Share of the entries that is hidden, above 0 and at most 0.5.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the hidden entries and of the starts; it takes the place of the estimator's.
+    callback : callable, optional
+        Called as ``callback(n_done, n_fits)`` after each fit.
+
+    Returns
+    -------
+    RankSelection
+        The rank proposed, and the scores of all.
+
+    Raises
+    ------
+    ParameterError
+        When a parameter is not allowed, or the estimator is not an :class:`NMF`.
+    ValueError
+        When `X` holds infinity, negative numbers, or NaN that the estimator does not take.
+
+    Warns
+    -----
+    sklearn.exceptions.ConvergenceWarning
+        Once, when fits stopped before they had converged.
+
+    References
+    ----------
+    S. Wold, "Cross-validatory estimation of the number of components in factor and principal components models",
+    Technometrics 20(4), 1978.
+    A. B. Owen, P. O. Perry, "Bi-cross-validation of the SVD and the nonnegative matrix factorization", The Annals of
+    Applied Statistics 3(2), 2009.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf import select_rank
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.random((60, 4)) @ rng.random((4, 40))
+    >>> X[rng.random(X.shape) < 0.1] = 2.0  # outliers
+    >>> select_rank(X, range(1, 8), random_state=0).rank
+    4
+    """
+    estimator = NMF() if estimator is None else estimator
+    if not isinstance(estimator, NMF):
+        raise ParameterError(f"estimator must be a visionnmf.NMF; got {estimator!r:.80}")
+    n_splits = check_count(n_splits, "n_splits")
+    if isinstance(fraction, bool) or not isinstance(fraction, Real) or not 0 < float(fraction) <= 0.5:
+        raise ParameterError(f"fraction must be a number above 0, at most 0.5; got {fraction!r}")
+    missing = estimator.missing_values is not None
+    data, observed = check_data(clone(estimator), X, reset=True, missing=missing, sparse=False)
+    data, counted = check_weights(weights, observed, data)
+    entries = np.ones_like(data) if counted is None else counted
+    tried = _ranks(ranks, data.shape)
+    rng = check_random_state(random_state)
+    scores = np.empty((len(tried), n_splits))
+    unfinished = 0
+    for split in range(n_splits):
+        held = entries * (rng.random_sample(data.shape) < fraction)
+        if not held.any():
+            raise ParameterError(f"fraction={fraction!r} of {data.size} entries hides none; raise it")
+        seed = int(rng.randint(SEEDS))
+        for i, rank in enumerate(tried):
+            model = clone(estimator).set_params(n_components=int(rank), random_state=seed)
+            scores[i, split], converged = _score(model, data, entries - held, held)
+            unfinished += not converged
+            if callback is not None:
+                callback(split * len(tried) + i + 1, scores.size)
+    if unfinished:
+        warnings.warn(
+            f"{unfinished} of {scores.size} fits of select_rank stopped before they had converged; increase max_iter "
+            "of the estimator, or its tol if that is near enough.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return RankSelection(int(tried[_choose(scores)]), tried, scores)
+
+
+def _ranks(ranks: Sequence[int] | None, shape: tuple[int, ...]) -> NDArray[np.int_]:
+    if ranks is None:
+        return np.arange(1, max(1, min(LARGEST, min(shape) // 3)) + 1)
+    given = sorted({check_count(rank, "each of ranks") for rank in ranks})
+    if not given:
+        raise ParameterError("ranks must name at least one rank; got none")
+    return np.array(given)
+
+
+def _score(model: NMF, X: Array, shown: Array, held: Array) -> tuple[float, bool]:
+    """Return the mean loss of the held-out entries, and whether the fit converged."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        W = np.asarray(model.fit_transform(X, weights=shown))
+    others = [warning for warning in caught if not issubclass(warning.category, ConvergenceWarning)]
+    for warning in others:
+        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    loss = check_loss(model.loss, model.loss_parameter, X)._replace(parameter=model.loss_parameter_)
+    total = loss_value(X, np.ascontiguousarray(W.T), model.components_, loss, weights=held)
+    return total / float(held.sum(dtype=np.float64)), len(others) == len(caught)
+
+
+def _choose(scores: Array) -> int:
+    """Return the index of the lowest rank whose mean score is as good as the best; ranks rise along the first axis."""
+    means = scores.mean(axis=1)
+    least = means.min()
+    return int(np.flatnonzero(means - least <= NEGLIGIBLE * (means[: means.argmin() + 1].max() - least))[0])
