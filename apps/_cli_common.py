@@ -66,8 +66,13 @@ def one_line(debug: bool) -> Iterator[None]:
         raise typer.Exit(EXIT_SOME_FAILED) from None
 
 
-def batch(kind: str, arguments: list[str], process: Callable[[str], Any], *, json_: bool, debug: bool) -> None:
-    """Process every input, go on after one that fails, report at the end, and exit."""
+def batch(
+    kind: str, arguments: list[str], process: Callable[[str], Any], *, json_: bool, debug: bool, writes: bool = True
+) -> None:
+    """Process every input, go on after one that fails, report at the end, and exit.
+
+    Inputs of one name are refused where results are named after them (`writes`).
+    """
     import warnings
 
     from visionnmf.apps.media import expand_inputs
@@ -92,7 +97,7 @@ def batch(kind: str, arguments: list[str], process: Callable[[str], Any], *, jso
                 continue
             done.add(file)
             try:
-                stem = _free_stem(source, stems)
+                stem = _free_stem(source, stems) if writes else source
                 with warnings.catch_warnings(record=True) as notes:
                     warnings.simplefilter("always", UserWarning)
                     report = process(source)
@@ -136,7 +141,7 @@ def _free_stem(source: str, stems: dict[str, str]) -> str:
     stem = source.removeprefix("sample:") if source.startswith("sample:") else Path(source).stem
     if stem in stems:
         raise OutputExistsError(
-            f"{source}: its results would have the names of those of {stems[stem]}; run it apart, with another --out"
+            f"{source}: its results would have the names of those of {stems[stem]}; run it apart, into another folder"
         )
     return stem
 

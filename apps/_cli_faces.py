@@ -137,6 +137,7 @@ def faces_identify(
         lambda image: identify(known, image, pictures=pictures, force=force),
         json_=json_,
         debug=debug,
+        writes=pictures is not None,
     )
 
 

@@ -290,14 +290,20 @@ def test_masquerade_errors_are_one_line(histories, tmp_path):
         assert result.stderr.startswith("visionnmf: ")
 
 
+@pytest.fixture(scope="module")
+def long_clip(tmp_path_factory):
+    source = tmp_path_factory.mktemp("long") / "long.mp4"
+    rng = np.random.default_rng(0)
+    with VideoWriter(source, width=240, height=180, frame_rate=25, codec="h264") as writer:
+        for _ in range(200):  # noise is slow to encode
+            writer.write(rng.integers(0, 255, (180, 240, 3), dtype=np.uint8))
+    return source
+
+
 @pytest.mark.skipif(os.name != "posix", reason="POSIX signals")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_an_interrupted_run_leaves_no_file_and_the_input_as_it_was(number, code, tmp_path):
-    source = tmp_path / "long.mp4"
-    rng = np.random.default_rng(0)
-    with VideoWriter(source, width=320, height=240, frame_rate=25, codec="h264") as writer:
-        for _ in range(250):  # noise is slow to encode
-            writer.write(rng.integers(0, 255, (240, 320, 3), dtype=np.uint8))
+def test_an_interrupted_run_leaves_no_file_and_the_input_as_it_was(number, code, long_clip, tmp_path):
+    source = long_clip
     before = source.read_bytes()
     out = tmp_path / "out"
     command = [sys.executable, "-m", "visionnmf.apps.cli", "background", str(source), "--out", str(out)]

@@ -206,7 +206,9 @@ def test_penalised_codes_of_data_that_fit_well(loss, penalty, rng):
 
         options = {"maxiter": 2000, "xatol": 1e-8, "fatol": 1e-10}
         starts = (Wt[:, j], np.full(R, 0.5), np.full(R, 5.0))
-        best = min(minimize(value, w, method="Nelder-Mead", bounds=[(0, None)] * R, options=options).fun for w in starts)
+        best = min(
+            minimize(value, w, method="Nelder-Mead", bounds=[(0, None)] * R, options=options).fun for w in starts
+        )
         assert value(Wt[:, j]) <= 1.01 * best
 
 
@@ -298,6 +300,15 @@ def test_a_solver_that_diverges_is_an_error(monkeypatch, X):
 )
 def test_settings_that_are_not_allowed(parameters, arguments, sentence, X):
     refuses(NMF(R, components_init=np.ones((R, N))).set_params(**parameters), X, sentence, **arguments)
+
+
+def test_the_weight_of_zeros_holds_for_new_data_too(X):
+    stored = np.where(X > np.median(X), X, 0)
+    model = NMF(R, zero_weight=0.3, missing_values=np.nan, random_state=0, max_iter=20)
+    W = quiet(model, sp.csr_array(stored))
+    np.testing.assert_array_equal(model.transform(stored), W)
+    with pytest.raises(ParameterError, match="zero_weight cannot be combined with weights or missing entries"):
+        model.transform(stored, weights=1.0)
 
 
 def test_a_callback_must_be_callable(X):

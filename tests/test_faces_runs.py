@@ -337,6 +337,23 @@ def test_train_and_identify(folder, tmp_path):
     assert again.exit_code == 2 and "--force" in again.stderr
 
 
+def test_images_of_one_name_are_identified_and_their_pictures_kept_apart(model, folder, tmp_path):
+    same = [folder / f"person {i}" / "0.png" for i in (0, 1)]
+    both = run("faces", "identify", model[0], *same)
+    assert both.exit_code == 0 and both.stdout.count("\n") == 2
+    drawn = run("faces", "identify", model[0], *same, "--pictures", tmp_path / "out")
+    assert drawn.exit_code == 1 and "would have the names of those of" in drawn.stderr
+
+
+def test_an_interrupted_evaluation_says_that_it_can_go_on(folder, tmp_path, monkeypatch):
+    def stops(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_faces_evaluate, "run_job", stops)
+    result = run("faces", "evaluate", folder, "--train", 3, "--out", tmp_path / "out")
+    assert result.exit_code == 130 and result.stderr.count("\n") == 1 and "finished splits are kept" in result.stderr
+
+
 def test_identify_in_words(model, folder):
     result = run("faces", "identify", model[0], folder / "person 1" / "0.png", "sample:coins")
     first, second = result.stdout.splitlines()

@@ -147,10 +147,11 @@ def test_clone_pickle_and_nested_parameters():
 
 def test_grid_search_over_a_penalty(rng):
     X = rng.random((20, 8))
-    model = NMF(2, loss="frobenius", penalty_W=Penalty(), random_state=0, max_iter=20, tol=0)
+    held = Penalty(l2=1.0)  # else the components would make up for a ridge on the codes
+    model = NMF(2, loss="frobenius", penalty_W=Penalty(), penalty_H=held, random_state=0, max_iter=50, tol=0)
     search = GridSearchCV(
         model,
-        {"penalty_W__l2": [0.0, 1.0]},
+        {"penalty_W__l2": [0.0, 30.0]},
         scoring=lambda model, X: -np.linalg.norm(X - model.inverse_transform(model.transform(X))),
         cv=2,
     ).fit(X)

@@ -72,7 +72,8 @@ def check_codes(problem: Problem) -> None:
     solver = CODES[name]
     kinds = problem.penalty_W.kinds - solver.penalties
     if kinds:
-        raise ParameterError(f"codes of {problem.loss.label} cannot be found with {' and '.join(sorted(kinds))} in penalty_W")
+        listed = " and ".join(sorted(kinds))
+        raise ParameterError(f"codes of {problem.loss.label} cannot be found with {listed} in penalty_W")
     if problem.weights is not None and not solver.weights:
         raise ParameterError(f"codes of {problem.loss.label} cannot be found with weights or missing entries")
     if problem.is_sparse and not solver.sparse:

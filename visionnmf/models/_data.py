@@ -196,9 +196,7 @@ def check_positive(X: Any, weights: Array | None, loss: Loss) -> None:
         return
     zero = sp.issparse(X) or bool(((X <= 0) if weights is None else (X <= 0) & (weights > 0)).any())
     if zero:
-        raise ParameterError(
-            f"{loss.label} needs X > 0 and X has zeros; add a small constant, or mark them as missing"
-        )
+        raise ParameterError(f"{loss.label} needs X > 0 and X has zeros; add a small constant, or mark them as missing")
 
 
 def check_factor(value: ArrayLike, name: str, shape: tuple[int, int], dtype: Any) -> Array:

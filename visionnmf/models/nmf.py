@@ -81,8 +81,8 @@ class NMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     missing_values : None or numpy.nan, default=None
         ``numpy.nan``: NaN in `X` are missing entries, which do not count. None: NaN are refused.
     zero_weight : float, default=1
-        Weight, from 0 to 1, of the entries that a sparse `X` does not store. For "manhattan", whose minimum for very
-        sparse counts is otherwise 0 (Seraghiti et al. 2026).
+        Weight, from 0 to 1, of the entries that a sparse `X` does not store. For sparse `X` and "manhattan", whose
+        minimum for very sparse counts is otherwise 0 (Seraghiti et al. 2026).
     n_init : int, default=1
         Number of starts; the result with the lowest objective is kept.
     warm_start : bool, default=False
@@ -109,7 +109,7 @@ class NMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     solver_ : str
         The solver that was used.
     loss_parameter_ : float
-        The loss's parameter in use; 0 where it has none.
+        The loss's parameter in use, which is beta of a beta-divergence without a name; 0 where it has none.
     n_iter_ : int
         Iterations run.
     reconstruction_err_ : float
@@ -342,6 +342,8 @@ class NMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         check_is_fitted(self)
         data, observed = self._check_data(X, reset=False)
         if self.zero_weight != 1 and not sp.issparse(data):
+            if observed is not None or weights is not None:
+                raise ParameterError("zero_weight cannot be combined with weights or missing entries")
             data = sp.csr_array(data)
         data, entries = check_weights(weights, observed, data, fitting=False)
         loss = self._fitted_loss(data)
