@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf import _options
+from visionnmf._files import temporary_folder
 from visionnmf.exceptions import MediaError, ParameterError, UnreadableError
 
 from ._background_model import BackgroundModel, Separated, median_mask
@@ -236,13 +236,8 @@ def process_video(
     total = _expected(clip, every, max_frames)
     model.fit(_counted(clip, "learning", total, progress))
     learnt = time.perf_counter()
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        folder = tempfile.TemporaryDirectory(prefix=".visionnmf-", dir=out)
-    except OSError as error:
-        raise MediaError(f"{out}: cannot be written ({error.strerror})") from error
-    with folder as temporary:
-        unfinished = {kind: Path(temporary) / path.name for kind, path in paths.items()}
+    with temporary_folder(out) as temporary:
+        unfinished = {kind: temporary / path.name for kind, path in paths.items()}
         write_image(unfinished["picture"], model.background_)
         rate = max(Fraction(clip.frame_rate) / every, SLOWEST)
         with _Encoders(unfinished, clip.width, clip.height, rate) as encoders:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from visionnmf.exceptions import MediaError, OutputExistsError, UnreadableError
 
-__all__ = ["check_free", "output_file", "regular_file"]
+__all__ = ["check_free", "output_file", "regular_file", "temporary_folder"]
 
 CURE = "use --force to overwrite"  # for the command line
 
@@ -111,3 +112,35 @@ def output_file(path: str | Path, *, force: bool = False, cure: str = CURE) -> I
             raise MediaError(f"{path}: cannot be written ({error.strerror})") from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def temporary_folder(parent: Path) -> Iterator[Path]:
+    """Make a folder for unfinished files, and remove it with what is left in it, after Ctrl-C, too.
+
+    Not tempfile's: a signal right after that has made its folder leaves it behind.
+
+    Parameters
+    ----------
+    parent : Path
+        Made if missing.
+
+    Yields
+    ------
+    Path
+
+    Raises
+    ------
+    MediaError
+        If `parent` cannot be made or written.
+    """
+    folder = parent / f".visionnmf-{secrets.token_hex(6)}"
+    try:
+        try:
+            parent.mkdir(parents=True, exist_ok=True)
+            folder.mkdir()
+        except OSError as error:
+            raise MediaError(f"{parent}: cannot be written ({error.strerror})") from error
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -36,10 +36,10 @@ __all__ = ["codes", "iterate", "value_from_products"]
 
 Array = NDArray[Any]
 
-SWEEPS = 4  # share one product with the data
+SWEEPS = 6  # share one product with the data
 RESIDUAL_SWEEPS = 2  # where a sweep costs as much as the products
 SKEW = 3.0  # largest weight over mean weight: above, descent on residuals was the faster
-FIRST_MOMENTUM = 0.5
+FIRST_MOMENTUM = 0.3
 MOMENTUM_GROWTH = 1.01  # after an accepted iteration
 MOMENTUM_CUT = 1.5  # what it is divided by after one that raised the objective
 CEILING_GROWTH = 1.005  # of the largest momentum, which a rise lowers to the momentum that failed
