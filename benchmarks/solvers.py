@@ -96,7 +96,7 @@ def main() -> None:
             name: min((seconds for seconds, objective in path if objective <= best * (1 + WITHIN)), default=np.inf)
             for name, path in paths.items()
         }
-        auto = choose("auto", problem, len(H))
+        auto = choose("auto", problem)
         cells = [
             f"{name}: {min(objective for _, objective in path):.6g}, "
             + (f"{times[name]:.3f} s" if np.isfinite(times[name]) else "never")

@@ -75,7 +75,7 @@ def test_other_losses_are_refused_by_name(rng):
     ):
         sparse.loss_value(X, *start(rng, X), Loss("huber", 1.0))
     with pytest.raises(ParameterError, match="sparse X"):
-        choose("auto", Problem(X, Loss("huber", 1.0)), 3)
+        choose("auto", Problem(X, Loss("huber", 1.0)))
 
 
 def test_blocks_cover_the_rows_and_share_the_entries(rng):
@@ -320,7 +320,7 @@ def test_penalties_that_couple_rows_are_refused(loss, rng):
     graph = sp.csr_array(sp.random_array((60, 60), density=0.1, rng=rng))
     problem = Problem(X, Loss(loss), penalty_W=Penalty(graph=graph + graph.T))
     with pytest.raises(ParameterError, match=r"penalty_W.*graph|graph.*penalty_W"):
-        name = choose("auto", problem, 3)
+        name = choose("auto", problem)
         fitted(problem, *start(rng, X), 1, solver=name)
 
 

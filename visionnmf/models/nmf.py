@@ -298,7 +298,7 @@ class NMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         if not self.update_components:
             return self._fit_codes(problem, given, n_components, sample_weight)
         weighted, row_scale = _with_sample_weight(problem, sample_weight)
-        solver = self.solver_ = choose(self.solver, weighted, n_components)
+        solver = self.solver_ = choose(self.solver, weighted)
         check_codes(replace(problem, penalty_W=self._transform_penalty(problem.X.dtype)))
         rng = check_random_state(self.random_state)
         best: tuple[Fit, Array, Array] | None = None

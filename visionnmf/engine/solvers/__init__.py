@@ -99,7 +99,7 @@ class Solver(NamedTuple):
 SEPARABLE = frozenset({"box", "l1", "l2"})
 DIVERGENCES = frozenset({"frobenius", "kullback-leibler", "itakura-saito", "beta"})
 
-# In the order in which "auto" tries them.
+# In the order in which "auto" tries them: measured by benchmarks/solvers.py.
 SOLVERS: dict[str, Solver] = {
     "hals": Solver(
         hals.iterate, frozenset({"frobenius"}), frozenset(KINDS), weights=True, sparse=frozenset({"frobenius"})
@@ -129,12 +129,7 @@ SOLVERS: dict[str, Solver] = {
     "ogm-paper": Solver(ogm.iterate_paper, frozenset({"manhattan", "elastic-net"}), frozenset(KINDS), weights=True),
 }
 
-# Measured (benchmarks/solvers.py): for one component both reach the same objective and coordinate descent is the
-# faster; for more ADMM goes lower as a rule.
-RRI_MAX_COMPONENTS = 1
-
-
-def choose(solver: str, problem: Problem, n_components: int) -> str:
+def choose(solver: str, problem: Problem) -> str:
     """Resolve ``"auto"`` and check that the solver can work on the problem.
 
     Parameters
@@ -142,7 +137,6 @@ def choose(solver: str, problem: Problem, n_components: int) -> str:
     solver : str
         "auto" or a key of :data:`SOLVERS`.
     problem : Problem
-    n_components : int
 
     Returns
     -------
@@ -158,8 +152,6 @@ def choose(solver: str, problem: Problem, n_components: int) -> str:
     if solver == "auto":
         if not able:
             raise ParameterError(_no_solver(problem))
-        if n_components <= RRI_MAX_COMPONENTS and "rri" in able:
-            return "rri"
         return able[0]
     if not isinstance(solver, str) or solver not in SOLVERS:
         raise ParameterError(f"solver must be 'auto' or one of {sorted(SOLVERS)}; got {solver!r}")

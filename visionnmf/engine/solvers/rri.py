@@ -1,7 +1,7 @@
 """Rank-one residual iteration: coordinate descent by weighted medians (Guan et al. 2012, Algorithm 1).
 
 Exact in each variable and never increases the objective. Cyclic descent on a non-smooth loss can stall where no single
-variable helps, so on dense data it is a good last solver; for a single component it is the fastest.
+variable helps, so on dense data it is a good last solver. For sparse data it is the one there is.
 """
 
 from __future__ import annotations
