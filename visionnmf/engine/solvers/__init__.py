@@ -129,6 +129,7 @@ SOLVERS: dict[str, Solver] = {
     "ogm-paper": Solver(ogm.iterate_paper, frozenset({"manhattan", "elastic-net"}), frozenset(KINDS), weights=True),
 }
 
+
 def choose(solver: str, problem: Problem) -> str:
     """Resolve ``"auto"`` and check that the solver can work on the problem.
 
