@@ -100,7 +100,8 @@ def _penalty_gradient(penalty: Penalty, F: Array) -> Array:
 
 def _change(F: Array, G: Array, norms: Array, penalty: Penalty, sigma: float) -> float:
     """Return the norm of the change of the model when a factor takes a step; `norms` are those of the other factor."""
-    used = norms > 0  # what a component does whose other factor is 0 does not show in the model
+    # what a component does whose other factor is (as good as) 0 does not show in the model
+    used = norms > 1e-30 * norms.max(initial=0)
     if not used.any():
         return 0.0
     steps = 1 / (sigma * np.where(used, norms, np.inf)[:, None] ** 2)
