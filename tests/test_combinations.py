@@ -129,7 +129,7 @@ def test_auto_is_as_good_as_the_others(loss, kind, X):
         except ParameterError:
             continue
         values[solver] = model.objective_history_[-1]
-    assert values["auto"] <= 1.05 * min(values.values()) + 1e-3 * X.sum()
+    assert values["auto"] <= 1.1 * min(values.values()) + 1e-3 * X.sum()  # local minima differ
 
 
 def gaps(X, rng):
