@@ -495,9 +495,11 @@ class NMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         if row_scale is not None:
             Wt = Wt * row_scale
         norms = self.component_norms_.astype(np.float64)
-        scaled = replace(
-            problem, penalty_W=problem.penalty_W.rescaled(norms), penalty_H=problem.penalty_H.rescaled(1 / norms)
-        )
+        scaled = problem
+        if problem.penalty_W.kinds or problem.penalty_H.kinds:  # a new problem has to transpose the data again
+            scaled = replace(
+                problem, penalty_W=problem.penalty_W.rescaled(norms), penalty_H=problem.penalty_H.rescaled(1 / norms)
+            )
         with one_blas_thread():
             self.reconstruction_err_ = scaled.loss_value(Wt, self.components_)
             objective = self.reconstruction_err_ + scaled.penalty_value(Wt, self.components_)
