@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -26,7 +26,8 @@ from visionnmf.engine.starts import STARTS
 from visionnmf.exceptions import ParameterError
 
 from ._checks import check_choice, check_count, check_nonnegative
-from ._data import check_data, check_factor, check_loss, check_positive, check_weights
+from ._data import BETA_NAMES, check_data, check_factor, check_loss, check_positive, check_weights
+from ._linear import LinearModel
 from ._store import Saveable
 from .penalty import Penalty
 
@@ -35,11 +36,12 @@ __all__ = ["NMF"]
 Array = NDArray[Any]
 
 NUCLEAR_LOSSES = ("manhattan", "elastic-net")  # whose RPCA parameter is sqrt(max(shape)), whatever the data's scale
-SPARSE_LOSSES = ("manhattan", "frobenius", "kullback-leibler")
+SPARSE_LOSSES = sorted(set().union(*(solver.sparse for solver in SOLVERS.values())))
+SPARSE_BETAS = [beta for beta, name in BETA_NAMES.items() if name in SPARSE_LOSSES]
 COUPLING = frozenset({"graph", "groups"})  # penalties of the codes that tie samples together
 
 
-class NMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class NMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
     r"""Non-negative matrix factorisation, robust by default.
 
     Finds codes ``W`` and components ``H`` with
@@ -213,7 +215,7 @@ class NMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = True
-        tags.input_tags.sparse = self.loss in (*SPARSE_LOSSES, 2, 1)
+        tags.input_tags.sparse = self.loss in [*SPARSE_LOSSES, *SPARSE_BETAS]
         tags.input_tags.allow_nan = self._missing_allowed()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
@@ -352,28 +354,6 @@ class NMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         H = np.array(self.components_, data.dtype)  # a copy: a model loaded into a read-only memory map has others
         return np.ascontiguousarray(self._codes(problem, H).T)
 
-    def inverse_transform(self, X: ArrayLike) -> Array:
-        """Return the model ``W @ H`` of codes.
-
-        Parameters
-        ----------
-        X : array-like [shape=(n_samples, n_components)]
-            Codes ``W``.
-
-        Returns
-        -------
-        ndarray [shape=(n_samples, n_features), >= 0]
-        """
-        check_is_fitted(self)
-        W = np.asarray(X)
-        if W.ndim != 2 or W.shape[1] != self.n_components_:
-            raise ParameterError(f"X must have shape (n_samples, {self.n_components_}); got {W.shape}")
-        return np.asarray(W @ self.components_)
-
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.components_.shape[0])
-
     def _missing_allowed(self) -> bool:
         return self.missing_values is not None
 
@@ -458,7 +438,7 @@ class NMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         if coupling:
             raise ParameterError(f"update_components=False cannot honour {' and '.join(sorted(coupling))} of penalty_W")
         H = check_factor(given, "components_init", (n_components, problem.X.shape[1]), problem.X.dtype)
-        self.solver_ = self.solver
+        self.solver_ = choose(self.solver, problem)
         self.n_iter_ = 0
         self.components_, self.component_norms_ = H, np.ones(n_components, H.dtype)
         self.n_components_ = n_components
@@ -510,7 +490,7 @@ class NMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _codes(self, problem: Problem, H: Array) -> Array:
         """Solve for codes with the penalty that `transform` knows, whatever the training data were."""
         penalty = self._transform_penalty(H.dtype).rescaled(self.component_norms_.astype(np.float64))
-        if SOLVERS.get(self.solver_, SOLVERS["hals"]).signed:
+        if SOLVERS[self.solver_].signed:
             Wt = np.empty((len(H), problem.X.shape[0]), H.dtype)
             svd.codes(problem, Wt, H)
             return Wt

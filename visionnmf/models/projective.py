@@ -6,17 +6,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf.engine import projective
 from visionnmf.engine.alternate import Callback, warn_not_converged
 from visionnmf.engine.starts import STARTS
-from visionnmf.exceptions import ParameterError
 
 from ._checks import check_choice, check_count, check_nonnegative
 from ._data import check_data
+from ._linear import LinearModel
 from ._store import Saveable
 
 __all__ = ["ProjectiveNMF"]
@@ -24,7 +24,7 @@ __all__ = ["ProjectiveNMF"]
 Array = NDArray[Any]
 
 
-class ProjectiveNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class ProjectiveNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
     r"""Projective non-negative matrix factorisation: the codes are a linear map of the data.
 
     Finds components ``H >= 0`` with
@@ -190,25 +190,3 @@ class ProjectiveNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         check_is_fitted(self)
         data: Array = check_data(self, X, reset=False, missing=False, sparse=False)[0]
         return np.asarray(data @ self.components_.T.astype(data.dtype, copy=False))
-
-    def inverse_transform(self, X: ArrayLike) -> Array:
-        """Return the model ``codes @ H`` of codes.
-
-        Parameters
-        ----------
-        X : array-like [shape=(n_samples, n_components)]
-            Codes.
-
-        Returns
-        -------
-        ndarray [shape=(n_samples, n_features), >= 0]
-        """
-        check_is_fitted(self)
-        codes = np.asarray(X)
-        if codes.ndim != 2 or codes.shape[1] != self.n_components_:
-            raise ParameterError(f"X must have shape (n_samples, {self.n_components_}); got {codes.shape}")
-        return np.asarray(codes @ self.components_)
-
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.components_.shape[0])
