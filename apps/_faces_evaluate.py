@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from visionnmf.datasets import CORRUPTIONS, Faces, corrupt
 from visionnmf.exceptions import OutputExistsError, ParameterError, UnreadableError
 
-from ._faces_methods import MODELS, RANKLESS, Task, fit_model, score_model, score_rankless
+from ._faces_methods import MODELS, RANKLESS, RULES, Task, fit_model, score_model, score_rankless
 from ._files import check_outputs, output_file
 
 __all__ = [
@@ -41,7 +41,6 @@ COLUMNS = (
     "seconds",
 )  # fmt: skip
 MOST_RANKS = 1000
-RULES = ("pseudo-inverse", "codes")
 TESTS = ("clean", "corrupted")
 
 Corruption = tuple[str, float | None]
@@ -60,7 +59,7 @@ class Plan:
     ranks : tuple of int
         Ranks above the number of training images or pixels are taken down to it.
     rules : tuple of str
-        "pseudo-inverse" and "codes", the rules of the paper for models.
+        "pseudo-inverse" and "codes", the rules of the paper for models; "centred", codes less those' mean.
     tests : tuple of str
         "clean", and "corrupted" for test images with the same corruption.
     splits : int
@@ -78,7 +77,7 @@ class Plan:
     corruptions: tuple[Corruption, ...] = (("none", None),)
     methods: tuple[str, ...] = ("manhattan", "frobenius", "kullback-leibler", "pca", "recognizer", "raw", "lda", "crc")
     ranks: tuple[int, ...] = (100,)
-    rules: tuple[str, ...] = RULES
+    rules: tuple[str, ...] = ("pseudo-inverse", "codes")
     tests: tuple[str, ...] = ("clean",)
     splits: int = 10
     per_person: int = 7

@@ -4,6 +4,7 @@
 "manhattan"                 NMF, Manhattan loss, nuclear penalty of 1: robust PCA's parameter
 "manhattan-light"           the same with .3: nearer to the images, less robust
 "manhattan-plain"           the same without: the paper's model
+"manhattan-blocks"          "manhattan" with opaque blocks missing, as :class:`FaceRecognizer` finds them
 "frobenius"                 NMF, least squares
 "kullback-leibler"          NMF, Kullback-Leibler divergence
 "sklearn-frobenius"         scikit-learn's NMF, coordinate descent
@@ -17,7 +18,7 @@
 "crc"                       collaborative representation of the images as they are (Zhang, Yang, Feng 2011)
 ==========================  ============================================================================================
 
-The first eight have a rank, and classify by both rules of the paper; "pca" has one projection and both distances.
+The first nine have a rank, and classify by the rules of :data:`RULES`; "pca" has one projection and its distances.
 """
 
 from __future__ import annotations
@@ -38,15 +39,18 @@ from sklearn.pipeline import make_pipeline
 from visionnmf import NMF
 
 from ._face_classifiers import ClassResidual, Nearest
+from ._face_pixels import missing_pixels
 from ._faces_recognizer import FaceRecognizer
 
-__all__ = ["MODELS", "RANKLESS", "Task", "fit_model", "score_model", "score_rankless"]
+__all__ = ["MODELS", "RANKLESS", "RULES", "Task", "fit_model", "score_model", "score_rankless"]
 
 Array = NDArray[Any]
 
 Maker = Callable[[int, int, int], Any]  # of rank, seed and iterations
 
 LDA_DIMENSIONS = 200
+# MahNMF, Algorithm 4 (Euclidean), Algorithm 5 (cosine), and this from the mean of the training codes, as in PCA
+RULES = ("pseudo-inverse", "codes", "centred")
 
 
 class Task(NamedTuple):
@@ -72,9 +76,9 @@ class Task(NamedTuple):
     image_shape: tuple[int, int]
 
 
-def _nmf(loss: str, nuclear: float = 0.0) -> Maker:
+def _nmf(loss: str, nuclear: float = 0.0, **more: Any) -> Maker:
     return lambda rank, seed, iterations: NMF(
-        rank, loss=loss, nuclear=nuclear, max_iter=iterations, tol=0, random_state=seed
+        rank, loss=loss, nuclear=nuclear, max_iter=iterations, tol=0, random_state=seed, **more
     )
 
 
@@ -84,10 +88,12 @@ def _sklearn(loss: str, solver: str) -> Maker:
     )
 
 
+BLOCKS = "manhattan-blocks"
 MODELS: dict[str, Maker] = {
     "manhattan": _nmf("manhattan", 1.0),
     "manhattan-light": _nmf("manhattan", 0.3),
     "manhattan-plain": _nmf("manhattan"),
+    BLOCKS: _nmf("manhattan", 1.0, missing_values=np.nan),
     "frobenius": _nmf("frobenius"),
     "kullback-leibler": _nmf("kullback-leibler"),
     "sklearn-frobenius": _sklearn("frobenius", "cd"),
@@ -127,7 +133,7 @@ def fit_model(name: str, task: Task, rank: int, seed: int, iterations: int = 100
     """
     model = MODELS[name](rank, seed, iterations)
     with _unwarned():
-        return Fitted(model, model.fit_transform(task.train))
+        return Fitted(model, model.fit_transform(_seen(name, task.train, task)))
 
 
 def score_model(name: str, fitted: Fitted, task: Task, rules: tuple[str, ...]) -> list[dict[str, Any]]:
@@ -141,7 +147,7 @@ def score_model(name: str, fitted: Fitted, task: Task, rules: tuple[str, ...]) -
     fitted : Fitted
     task : Task
     rules : tuple of str
-        Of "pseudo-inverse" (Euclidean) and "codes" (cosine): MahNMF, Algorithms 4 and 5.
+        Of :data:`RULES`.
 
     Returns
     -------
@@ -151,29 +157,49 @@ def score_model(name: str, fitted: Fitted, task: Task, rules: tuple[str, ...]) -
     """
     model = fitted.model
     train_error = _error(model.inverse_transform(fitted.codes), task.clean)
+    # the principal axes have unit norm
+    norms = np.ones(1, np.float32) if name == "pca" else np.linalg.norm(model.components_, axis=1)
+    train_codes = fitted.codes * norms
     rows = []
-    for rule in rules:
-        for test, images in task.tests.items():
-            train_codes, codes = fitted.codes, None
-            if name != "pca":
-                norms = np.linalg.norm(model.components_, axis=1)
-                train_codes = train_codes * norms
-                unit = model.components_ / np.where(norms > 0, norms, 1)[:, None]
-                with _unwarned():
-                    codes = (
-                        images @ np.linalg.pinv(unit) if rule == "pseudo-inverse" else model.transform(images) * norms
-                    )
-                pictures = codes @ unit
-            else:
-                codes = model.transform(images)
-                pictures = model.inverse_transform(codes)
-            classifier = Nearest(cosine=rule == "codes").fit(train_codes, task.people)
-            accuracy = _accuracy(classifier.distances(codes), task)
+    for test, images in task.tests.items():
+        found: dict[bool, tuple[Array, Array]] = {}  # codes and pictures, by projection or not
+        for rule in rules:
+            projected = rule == "pseudo-inverse" and name != "pca"
+            if projected not in found:
+                found[projected] = (
+                    _project(model, images, norms) if projected else _encode(name, model, images, norms, task)
+                )
+            codes, pictures = found[projected]
+            centre = train_codes.mean(axis=0) if rule == "centred" else 0
+            classifier = Nearest(cosine=rule != "pseudo-inverse").fit(train_codes - centre, task.people)
+            accuracy = _accuracy(classifier.distances(codes - centre), task)
             rows.append({
                 "rule": rule, "test": test, "accuracy": accuracy, "train_error": train_error,
                 "test_error": _error(pictures, task.tests["clean"]),
             })  # fmt: skip
     return rows
+
+
+def _seen(name: str, images: Array, task: Task) -> Array:
+    """Return what a method looks at: some look for blocks first."""
+    if name != BLOCKS:
+        return images
+    mask = missing_pixels(images.reshape(-1, *task.image_shape), "blocks", 1.0)
+    return np.where(mask.reshape(images.shape), np.float32(np.nan), images)
+
+
+def _project(model: Any, images: Array, norms: Array) -> tuple[Array, Array]:
+    """Return codes by the pseudo-inverse, for components of unit norm, and pictures."""
+    unit = model.components_ / np.where(norms > 0, norms, 1)[:, None]
+    codes = images @ np.linalg.pinv(unit)
+    return codes, codes @ unit
+
+
+def _encode(name: str, model: Any, images: Array, norms: Array, task: Task) -> tuple[Array, Array]:
+    """Return codes by the model's own loss, for components of unit norm, and pictures."""
+    with _unwarned():
+        codes = model.transform(_seen(name, images, task))
+    return codes * norms, model.inverse_transform(codes)
 
 
 def score_rankless(name: str, task: Task, seed: int) -> list[dict[str, Any]]:

@@ -9,11 +9,12 @@ import zipfile
 import numpy as np
 import pytest
 from PIL import Image
+from scipy.spatial.distance import cdist
 from test_faces import SHAPE, made_faces, rows
 from typer.testing import CliRunner
 
 from visionnmf.apps import _faces_evaluate
-from visionnmf.apps._faces_methods import MODELS, RANKLESS
+from visionnmf.apps._faces_methods import MODELS, RANKLESS, fit_model, score_model
 from visionnmf.apps._faces_pictures import montage_picture
 from visionnmf.apps.cli import app
 from visionnmf.apps.faces import (
@@ -159,6 +160,36 @@ def test_every_method_recognises_made_people(faces):
     assert {key[2] for key in means} == set(methods)
     assert min(mean for mean, _ in means.values()) > 60
     assert means["none", None, "recognizer", None, None, "clean"][0] == 100
+
+
+def test_rules_of_classification(faces):
+    """By hand: nearest in angle to the codes, as they are and less the mean of the training codes."""
+    plan = Plan((("laplace", 60),), splits=1, per_person=3)
+    task = _faces_evaluate.make_task(faces, plan.corruptions[0], 0, plan)
+    fitted = fit_model("frobenius", task, 5, 0, 20)
+    model = fitted.model
+    norms = np.linalg.norm(model.components_, axis=1)
+    train, test = fitted.codes * norms, model.transform(task.tests["clean"]) * norms
+    expected = []
+    for centre in (0, train.mean(axis=0)):
+        nearest = cdist(test - centre, train - centre, "cosine").argmin(axis=1)
+        expected.append(100 * (task.people[nearest] == task.answers).mean())
+    pseudo = task.tests["clean"] @ np.linalg.pinv(model.components_ / norms[:, None])
+    nearest = cdist(pseudo, train).argmin(axis=1)
+    expected.append(100 * (task.people[nearest] == task.answers).mean())
+    rows = score_model("frobenius", fitted, task, ("codes", "centred", "pseudo-inverse"))
+    assert [row["accuracy"] for row in rows] == pytest.approx(expected)
+    assert rows[0]["test_error"] == rows[1]["test_error"] >= 0.9999 * rows[2]["test_error"]  # the projection is nearest
+
+
+def test_blocks_count_as_missing(faces):
+    plan = Plan((("occlusion", 10),), splits=1, per_person=4)
+    task = _faces_evaluate.make_task(faces, plan.corruptions[0], 0, plan)
+    errors = {}
+    for name in ("manhattan", "manhattan-blocks"):
+        fitted = fit_model(name, task, 3, 0, 50)
+        errors[name] = score_model(name, fitted, task, ("codes",))[0]["train_error"]
+    assert errors["manhattan-blocks"] < 0.6 * errors["manhattan"]
 
 
 def test_an_interrupted_comparison_goes_on(faces, tmp_path, monkeypatch):
