@@ -104,7 +104,7 @@ def table(name: str, splits: int) -> None:
     )  # fmt: skip
     most = 5 if name == "YALEB" else None
     plan = Plan(
-        FIGURE, methods, (10, 50, 100, 150), RULES, ("clean", "corrupted"), splits, most_test=most, seed=FIRST,
+        FIGURE, methods, (50, 100), RULES, ("clean", "corrupted"), splits, most_test=most, seed=FIRST,
         iterations=50,
     )  # fmt: skip
     print(compare(load(name), plan, jobs=JOBS, out=os.environ.get("OUT")).summary())

@@ -1,7 +1,7 @@
 """Figures of select_rank, ProjectiveNMF and SymmetricNMF.
 
-``python benchmarks/models.py`` runs everything (about five minutes), ``python benchmarks/models.py rank`` one part:
-rank, projective or symmetric. CPU seconds are those of one thread: run it with OMP_NUM_THREADS=1.
+``python benchmarks/models.py`` runs everything (some eight minutes), ``python benchmarks/models.py rank`` one part:
+rank (four of them), projective or symmetric. CPU seconds are those of one thread: run it with OMP_NUM_THREADS=1.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Whether "auto" chooses well: every solver on every problem, from the same start.
 
-``python benchmarks/solvers.py`` runs all problems (some ten minutes), ``python benchmarks/solvers.py NAME...``
+``python benchmarks/solvers.py`` runs all problems (some eight minutes), ``python benchmarks/solvers.py NAME...``
 those whose name contains a NAME. One thread; CPU seconds of the iterations, without the evaluation of the objective.
 
 A solver is given a budget. Its time is what it took to come within 1 % of the lowest objective that any solver found.
@@ -26,7 +26,7 @@ from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS, choose
 
-BUDGET = 10.0  # CPU seconds a solver
+BUDGET = 5.0  # CPU seconds a solver
 WITHIN = 0.01
 MAX_ITER = {"admm": 400}  # the length of its path: NMF's default
 BASELINES = {"svd", "al-a", "al-b", "sbcd-plain", "ogm-paper"}  # for comparison in other benchmarks; not run here

@@ -63,11 +63,12 @@ def symmetric_sweep(S, H, c):
     return H
 
 
-def hals(F, G, B, low, high, ridge, sweeps):
+def hals(F, G, B, low, high, ridge, sweeps, alternate=False):
     F = F.copy()
-    for _ in range(sweeps):
+    for sweep in range(sweeps):
+        order = range(F.shape[0])[:: -1 if alternate and sweep % 2 else 1]
         for i in range(F.shape[1]):
-            for k in range(F.shape[0]):
+            for k in order:
                 if G[k, k] + ridge > 0:
                     gradient = sum(G[k, m] * F[m, i] for m in range(F.shape[0])) + ridge * F[k, i] - B[k, i]
                     F[k, i] = min(max(F[k, i] - gradient / (G[k, k] + ridge), low), high)

@@ -170,6 +170,18 @@ def test_codes_are_stationary(loss, penalty, weighted, rng):
     assert kkt(Wt, gradient, penalty) < 1e-7 * size
 
 
+@pytest.mark.parametrize("loss", [KL, IS, Loss("beta", 1.5)])
+def test_codes_of_components_that_are_nearly_dependent(loss, rng):
+    # coordinate descent alone would need thousands of sweeps
+    places = np.linspace(0, 1, 60)
+    H = np.exp(-((places - np.linspace(0, 1, 25)[:, None]) ** 2) / (2 * 0.06**2)) + 1e-3
+    X = rng.gamma(0.3, size=(6, 25)) @ H * rng.gamma(50, 0.02, size=(6, 60))
+    problem = Problem(X, loss)
+    gradient, _ = gradients(problem, Wt := solve_codes(problem, H), H)
+    size = (H @ (Wt.T @ H).T ** (sbcd.beta_of(loss) - 1)).max()
+    assert kkt(Wt, gradient, Penalty()) < 1e-9 * size
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("loss", [KL, IS, Loss("beta", 1.5)])
 def test_codes_of_a_row_do_not_depend_on_the_others(dtype, loss, rng):
@@ -265,6 +277,17 @@ def test_a_start_on_a_sample_is_made_and_helps(rng):
     kept = Wt.copy()
     assert not sbcd._start_on_sample(problem, Wt, H, problem.objective(Wt, H))
     assert (Wt == kept).all()
+
+
+def test_long_steps_on_the_sample_do_not_make_the_model_vanish(monkeypatch):
+    rng = np.random.default_rng(0)
+    clean = rng.gamma(0.2, size=(800, 10)) @ rng.gamma(0.2, size=(10, 60)) + 1e-4
+    problem = Problem((clean * rng.gamma(20, 0.05, size=clean.shape)).astype(np.float32), IS)
+    losses, half = [], sbcd.half
+    monkeypatch.setattr(sbcd, "half", lambda *args, **kwargs: losses.append(half(*args, **kwargs)) or losses[-1])
+    Wt, H = start(problem, 10, rng)
+    sbcd._start_on_sample(problem, Wt, H, np.inf)
+    assert max(losses[1 : 2 * sbcd.SAMPLE_ITERATIONS]) <= losses[0]  # the last one is of all rows
 
 
 def test_graph_penalty_of_mu_makes_neighbours_alike(rng):

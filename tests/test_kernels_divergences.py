@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import lsq_linear
 
+from visionnmf.engine import _divergence_codes_kernels as newton
 from visionnmf.engine import _divergence_kernels as kernels
 from visionnmf.engine import _sbcd_paper_kernels
 from visionnmf.engine.losses import Loss
@@ -130,11 +132,11 @@ def test_least_squares(rng):
     e -= 2 * A[1]  # wants to stay at the bound
     low, high, l1, l2 = np.zeros(r), np.full(r, 0.9), 0.1 * rng.random(r), np.array([0.2, 0, 0.3, 0, 0])
     for sweeps in (1, 2, 3):
-        found, u, curvatures = f.copy(), b * e, np.empty(r)
-        kernels.least_squares(u, b, A, found, low, high, l1, l2, sweeps, curvatures)
+        found, residual, curvatures = f.copy(), e.copy(), np.empty(r)
+        kernels.least_squares(residual, b, A, found, low, high, l1, l2, sweeps, curvatures)
         expected, rest = naive_least_squares(e, b, A, f, low, high, l1, l2, sweeps)
         np.testing.assert_allclose(found, expected, atol=1e-14)
-        np.testing.assert_allclose(u, b * rest, atol=1e-14)
+        np.testing.assert_allclose(residual, rest, atol=1e-14)
 
 
 def improve(X, F, A, beta, *, dtype=np.float64, M=None, penalty=None, **options):
@@ -175,6 +177,51 @@ def test_one_component_takes_one_step_when_the_quotient_is_constant():
     A, F = np.array([[1.0, 2.0, 3.0]]), np.array([[0.1]])
     improve(4 * A, F, A, 1.0, exact=True, sweeps=1)
     assert F[0, 0] == pytest.approx(4, rel=1e-5)
+
+
+@pytest.mark.parametrize("count", [1, 4, 5, 6])
+def test_weighted_gram(count, rng):
+    A, b = rng.random((7, 5)), rng.standard_normal(5)
+    free = rng.permutation(7)
+    G = np.full((11, 11), np.nan)
+    newton._weighted_gram(A, b, free, count, np.zeros((4, 5)), G)
+    chosen = A[free[:count]]
+    np.testing.assert_allclose(G[:count, :count], (chosen * b) @ chosen.T, atol=1e-14)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_quadratic_model_on_a_box(seed):
+    rng = np.random.default_rng(seed)
+    r = 6
+    root, goal = rng.standard_normal((8, r)), 3 * rng.standard_normal(8)
+    below, above = -rng.random(r), np.where(rng.random(r) < 0.5, rng.random(r), np.inf)
+    G, s, d = root.T @ root, -root.T @ goal, np.empty(r)
+    assert newton._minimise_on_box(G, s, below, above, r, d, np.empty(r, int), np.empty(r), np.empty((r, r)))
+    expected = lsq_linear(root, goal, (below, above), tol=1e-14).x
+    np.testing.assert_allclose(d, expected, atol=1e-6)
+    np.testing.assert_allclose(s, G @ d - root.T @ goal, atol=1e-12)
+
+
+def test_a_model_that_is_not_positive_is_refused(rng):
+    G = np.array([[1.0, 2.0], [2.0, 1.0]])
+    wide = np.full(2, np.inf)
+    assert not newton._minimise_on_box(
+        G, np.ones(2), -wide, wide, 2, np.empty(2), np.empty(2, int), np.empty(2), np.empty((2, 2))
+    )
+
+
+@pytest.mark.parametrize("beta", BETAS)
+@pytest.mark.parametrize("bounds", [(0.0, np.inf), (0.1, 0.7)])
+def test_newton_ends_where_the_derivatives_say(beta, bounds, rng):
+    X, A, M = rng.gamma(2, size=(2, 8)) + 0.1, rng.random((3, 8)), rng.random((2, 8))
+    M[1, 2] = 0
+    l1, l2 = 0.1 * rng.random(3), 0.2 * rng.random(3)
+    F = np.full((3, 2), 0.5)
+    scale = A.max(axis=1)
+    newton.newton_rows(X, M, F, A / scale[:, None], scale, beta, kernels.floor_of(beta), *bounds, l1, l2, 100, 0, 2)
+    P = F.T @ A
+    gradient = A @ (M * P ** (beta - 2) * (P - X)).T + l1[:, None] + l2[:, None] * F
+    assert np.abs(F - np.clip(F - gradient, *bounds)).max() < 1e-8
 
 
 def naive_round(X, B, Wt, H, alpha):

@@ -74,6 +74,30 @@ def test_low_rank_is_recovered_from_outliers_and_missing_entries(outliers, missi
         assert error(Wt, H, clean) > 0.1
 
 
+def test_a_default_fit_of_noisy_data_ends_as_low_as_a_longer_one():
+    shares, longer = [], []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        clean = rng.random((200, 12)) @ rng.random((12, 150))
+        X = np.maximum(0, clean + 0.02 * clean.mean() * rng.laplace(size=clean.shape))
+        wrong = rng.random(X.shape) < 0.1
+        X[wrong] = rng.random(wrong.sum()) * clean.max()
+        problem, truth = Problem(X.astype(np.float32), MANHATTAN), np.abs(X - clean).sum()
+        shares.append(solve(problem, 12, seed=seed)[2].history[-1] / truth)
+        longer.append(solve(problem, 12, seed=seed, max_iter=1600, tol=0)[2].history[-1] / truth)
+    assert np.mean(shares) < 0.979  # .977; with sweeps that all go forward .982
+    assert np.mean(shares) < 1.003 * np.mean(longer)
+
+
+def test_a_penalty_that_cannot_be_lowered_does_not_stop_a_fit(rng):
+    """On the simplex the l1 norm is constant, however large its weight."""
+    X = low_rank(rng, outliers=0.2)[1].astype(np.float64)
+    counts = [
+        solve(Problem(X, MANHATTAN, Penalty(simplex="columns", l1=l1)), 4, tol=1e-4)[2].n_iter for l1 in (0.0, 1e4)
+    ]
+    assert counts[1] > 0.8 * counts[0]  # were the penalty part of what is left, a thirtieth
+
+
 def test_l21_ignores_samples_that_do_not_belong(rng):
     clean, X, _ = low_rank(rng)
     X[::10] = 3 * (rng.random((12, 60)) < 0.1)
@@ -154,9 +178,11 @@ def test_penalties_are_honoured(solver, side, kind, rng):
     if solver == "rri":
         return  # it may stall
     # the penalty is paid for: the solution of the plain problem is worse, made feasible
-    Wt, H, _ = solve(Problem(X, MANHATTAN), 3, factors=factors, max_iter=200)
+    mild = kind in ("l1", "l2", "groups")
+    peer = solver if mild else "admm"  # a better solver's plain solution may be as good
+    Wt, H, _ = solve(Problem(X, MANHATTAN), 3, solver=peer, factors=factors, max_iter=200)
     plain = problem.objective(*((feasible(penalty, Wt), H) if side == "W" else (Wt, feasible(penalty, H))))
-    assert result.history[-1] < (1.0 if kind in ("l1", "l2", "groups") else 0.98) * plain
+    assert result.history[-1] < (1.0 if mild else 0.98) * plain
 
 
 @pytest.mark.parametrize("loss", LOSSES[:2], ids=["manhattan", "elastic-net"])

@@ -16,7 +16,8 @@ from visionnmf._jit import kernel
 LOG_2 = 0.6931471805599453
 LOG2_E = 1.4426950408889634
 
-LEAST_SHARE = 0.01  # of Newton's curvature in Fisher's, for the model to be recovered from the gradient
+LEAST_CURVATURE = 1e-6  # in units of Fisher's
+LEAST_SHARE = 0.01  # of Newton's curvature in Fisher's, for the model to be recovered from the residual
 REFITS = 3  # of the model of a row whose divergence rose, at most
 HALVINGS = 12  # of a step, at most
 ROUNDING = 4.0  # of a sum over a row, in units of its mean and the dtype's precision
@@ -177,7 +178,7 @@ def weigh(y, p, m, beta, u, b, values, bits, exponents):  # type: ignore[no-unty
     """
     number = y.dtype.type
     one = number(1)
-    zero = number(0)
+    share = number(LEAST_CURVATURE)
     n = y.shape[0]
     if beta == 2.0:
         for i in range(n):
@@ -200,7 +201,8 @@ def weigh(y, p, m, beta, u, b, values, bits, exponents):  # type: ignore[no-unty
     for i in range(n):
         weight = values[i] if m is None else values[i] * m[i]
         u[i] = weight * (y[i] - p[i])
-        newton = max(first + second * y[i] / p[i], zero) if convex else one  # in units of Fisher's
+        # in units of Fisher's; not 0, where the model would have a gradient but no residual
+        newton = max(first + second * y[i] / p[i], share) if convex else one
         if m is None or m[i] > 0:
             least = min(least, newton)
         b[i] = weight * number(2) * newton / (newton + one)
@@ -281,37 +283,38 @@ def ccd_row(y, p, m, codes, A, low, high, l1, l2, sweeps, floor):  # type: ignor
 
 
 @kernel(reassociate=True)
-def _first_pass(u, b, change, before, a):  # type: ignore[no-untyped-def]
-    """Take the last variable's change out of u; return ``sum u a`` and ``sum b a^2``."""
-    numerator = u.dtype.type(0)
-    denominator = u.dtype.type(0)
-    for i in range(u.shape[0]):
-        v = u[i] - change * b[i] * before[i]
-        u[i] = v
-        numerator += v * a[i]
-        denominator += b[i] * a[i] * a[i]
+def _first_pass(e, b, change, before, a):  # type: ignore[no-untyped-def]
+    """Take the last variable's change out of the residual; return ``sum b e a`` and ``sum b a^2``."""
+    numerator = e.dtype.type(0)
+    denominator = e.dtype.type(0)
+    for i in range(e.shape[0]):
+        v = e[i] - change * before[i]
+        e[i] = v
+        share = b[i] * a[i]
+        numerator += v * share
+        denominator += share * a[i]
     return numerator, denominator
 
 
 @kernel(reassociate=True)
-def _pass(u, b, change, before, a):  # type: ignore[no-untyped-def]
-    """Take the last variable's change out of u; return ``sum u a``."""
-    numerator = u.dtype.type(0)
-    for i in range(u.shape[0]):
-        v = u[i] - change * b[i] * before[i]
-        u[i] = v
-        numerator += v * a[i]
+def _pass(e, b, change, before, a):  # type: ignore[no-untyped-def]
+    """Take the last variable's change out of the residual; return ``sum b e a``."""
+    numerator = e.dtype.type(0)
+    for i in range(e.shape[0]):
+        v = e[i] - change * before[i]
+        e[i] = v
+        numerator += v * (b[i] * a[i])
     return numerator
 
 
 @kernel
-def least_squares(u, b, A, codes, low, high, l1, l2, sweeps, curvatures):  # type: ignore[no-untyped-def]
+def least_squares(e, b, A, codes, low, high, l1, l2, sweeps, curvatures):  # type: ignore[no-untyped-def]
     """Cyclic coordinate descent on ``sum b (e - (f - codes) A)^2 / 2 + l1 . f + l2 . f^2 / 2`` over f.
 
     Parameters
     ----------
-    u : ndarray (n,)
-        ``b e``; brought to the new codes.
+    e : ndarray (n,)
+        Residual; brought to the new codes.
     b : ndarray (n,), >= 0
     A : ndarray (r, n), >= 0
     codes : ndarray (r,)
@@ -322,7 +325,7 @@ def least_squares(u, b, A, codes, low, high, l1, l2, sweeps, curvatures):  # typ
     curvatures : ndarray (r,)
         Receives the second derivatives.
     """
-    number = u.dtype.type
+    number = e.dtype.type
     zero = number(0)
     change = zero
     before = A[0]
@@ -331,14 +334,14 @@ def least_squares(u, b, A, codes, low, high, l1, l2, sweeps, curvatures):  # typ
             a = A[k]
             f = codes[k]
             if sweep == 0:
-                numerator, denominator = _first_pass(u, b, change, before, a)
+                numerator, denominator = _first_pass(e, b, change, before, a)
                 curvature = denominator + l2[k]
                 curvatures[k] = curvature
             else:
                 curvature = curvatures[k]
                 if curvature < zero:
                     continue
-                numerator = _pass(u, b, change, before, a)
+                numerator = _pass(e, b, change, before, a)
             before = a
             change = zero
             if curvature > zero:
@@ -350,8 +353,8 @@ def least_squares(u, b, A, codes, low, high, l1, l2, sweeps, curvatures):  # typ
             elif numerator < l1[k]:  # all it explains is 0, where the model is linear
                 change = low[k] - f
                 codes[k] = low[k]
-    for i in range(u.shape[0]):
-        u[i] -= change * b[i] * before[i]
+    for i in range(e.shape[0]):
+        e[i] -= change * before[i]
 
 
 @kernel
@@ -364,11 +367,18 @@ def penalty_of(codes, l1, l2):  # type: ignore[no-untyped-def]
 
 
 @kernel(reassociate=True)
-def _model_after(p, gradient, u, b, floor, full):  # type: ignore[no-untyped-def]
-    """Write the model after the sweeps have brought u from `gradient`; return the divergence's slope towards it."""
+def _residual(gradient, b, e):  # type: ignore[no-untyped-def]
+    """Write the residual with which the curvatures `b` give the gradient."""
+    for i in range(e.shape[0]):
+        e[i] = gradient[i] / b[i] if b[i] > 0 else e.dtype.type(0)
+
+
+@kernel(reassociate=True)
+def _model_after(p, gradient, e, b, floor, full):  # type: ignore[no-untyped-def]
+    """Write the model after the sweeps have brought the residual to `e`; return the divergence's slope towards it."""
     slope = 0.0
     for i in range(p.shape[0]):
-        full[i] = max(p[i] + (gradient[i] - u[i]) / b[i], floor) if b[i] > 0 else p[i]
+        full[i] = max(p[i] + (gradient[i] / b[i] - e[i]), floor) if b[i] > 0 else p[i]
         slope -= gradient[i] * (full[i] - p[i])
     return slope
 
@@ -429,7 +439,7 @@ def sbcd_row(  # type: ignore[no-untyped-def]
     """
     y, p, full, y_beta, values, exponents = work[0], work[1], work[2], work[4], work[5], work[6]
     n = y.shape[0]
-    u, b, gradient = steps[0], steps[1], steps[2]
+    e, b, gradient = steps[0], steps[1], steps[2]
     change, low, high, short_l1, short_l2, curvatures = rough[0], rough[1], rough[2], rough[3], rough[4], rough[5]
     loss = divergence(y, p, m, beta, y_beta, values, bits, exponents)
     slack = ROUNDING * n * (1e-7 if y.itemsize == 4 else 2e-16)
@@ -451,13 +461,13 @@ def sbcd_row(  # type: ignore[no-untyped-def]
                 ccd_row(y, p, m, new, A, lows, highs, l1, l2, sweeps, floor)
                 loss = divergence(y, p, m, beta, y_beta, values, bits, exponents)
                 break
-            copy_row(gradient, u)
+            _residual(gradient, b, e)
             for k in range(codes.shape[0]):
                 change[k] = rough.dtype.type(0)
-            least_squares(u, b, A_step, change, low, high, short_l1, short_l2, sweeps, curvatures)
+            least_squares(e, b, A_step, change, low, high, short_l1, short_l2, sweeps, curvatures)
             for k in range(codes.shape[0]):
                 new[k] = min(max(codes[k] + change[k], lows[k]), highs[k]) if change[k] > low[k] else lows[k]
-            slope = _model_after(p, gradient, u, b, floor, full)
+            slope = _model_after(p, gradient, e, b, floor, full)
             if least < LEAST_SHARE or rounds > 1:
                 model_of(new, A, floor, full)
             reached = divergence(y, full, m, beta, y_beta, values, bits, exponents)

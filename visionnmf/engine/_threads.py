@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TypeVar
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
 __all__ = ["blocks", "map_blocks", "n_threads", "one_blas_thread"]
 
@@ -86,11 +86,16 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def _hold_blas() -> threadpool_limits:
-    import scipy.linalg.blas  # noqa: F401  # numba's products use SciPy's BLAS: it must be loaded to be held
-
-    limits = threadpool_limits(1, user_api="blas")
+    limits = _controller(os.getpid()).limit(limits=1, user_api="blas")
     limits.__enter__()
     return limits
+
+
+@cache
+def _controller(pid: int) -> ThreadpoolController:
+    import scipy.linalg.blas  # noqa: F401  # numba's products use SciPy's BLAS: it must be loaded to be held
+
+    return ThreadpoolController()  # looks through all loaded libraries, which takes a millisecond
 
 
 def blocks(n: int, size: int) -> list[Block]:

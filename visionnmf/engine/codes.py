@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from visionnmf.exceptions import ParameterError
 
 from .problem import Problem
-from .solvers import admm, ccd, hals, sbcd
+from .solvers import admm, ccd, hals, sbcd, spg
 
 __all__ = ["CODES", "CodesSolver", "check_codes", "solve_codes"]
 
@@ -43,15 +43,25 @@ class CodesSolver(NamedTuple):
 
 SIMPLEX = frozenset({"box", "l1", "l2", "simplex"})
 
+
+def _or_simplex(codes: Callable[[Problem, Array, Array], None]) -> Callable[[Problem, Array, Array], None]:
+    """Extend codes of a divergence to the simplex, which coordinate descent cannot stay on."""
+
+    def either(problem: Problem, Wt: Array, H: Array) -> None:
+        (spg.codes if "simplex" in problem.penalty_W.kinds else codes)(problem, Wt, H)
+
+    return either
+
+
 CODES: dict[str, CodesSolver] = {
     "manhattan": CodesSolver(admm.codes, SIMPLEX, weights=True, sparse=True),
     "elastic-net": CodesSolver(admm.codes, SIMPLEX, weights=True),
     "huber": CodesSolver(admm.codes, SIMPLEX, weights=True),
     "l21": CodesSolver(admm.codes, SIMPLEX, weights=True),
     "frobenius": CodesSolver(hals.codes, SIMPLEX, weights=True, sparse=True),
-    "kullback-leibler": CodesSolver(ccd.codes, weights=True, sparse=True),
-    "itakura-saito": CodesSolver(sbcd.codes, weights=True),
-    "beta": CodesSolver(sbcd.codes, weights=True),
+    "kullback-leibler": CodesSolver(_or_simplex(ccd.codes), SIMPLEX, weights=True, sparse=True),
+    "itakura-saito": CodesSolver(_or_simplex(sbcd.codes), SIMPLEX, weights=True),
+    "beta": CodesSolver(_or_simplex(sbcd.codes), SIMPLEX, weights=True),
 }
 
 

@@ -26,7 +26,16 @@ SEPARABLE = frozenset({"box", "l1", "l2"})
 STEPS_A_SWEEP = 4  # of proximal gradient, which gains less a step than coordinate descent does a sweep
 
 
-def improve(F: Array, gram: Array, right: Array, penalty: Penalty, *, sweeps: int, scale: float = 1.0) -> None:
+def improve(
+    F: Array,
+    gram: Array,
+    right: Array,
+    penalty: Penalty,
+    *,
+    sweeps: int,
+    scale: float = 1.0,
+    alternate: bool = False,
+) -> None:
     """Decrease ``<F, gram F> / 2 - <right, F> + scale * penalty(F)``, in place.
 
     - box, l1, l2: HALS (:func:`._kernels.hals_columns`), in threads over the points;
@@ -47,10 +56,12 @@ def improve(F: Array, gram: Array, right: Array, penalty: Penalty, *, sweeps: in
         Passes over the components; a few times as many steps of proximal gradient.
     scale : float, > 0, default=1
         Of the penalty.
+    alternate : bool, default=False
+        Whether every second sweep of HALS goes backward.
     """
     kinds = penalty.kinds
     if kinds <= SEPARABLE:
-        _improve_points(F, gram, right, penalty, sweeps, scale)
+        _improve_points(F, gram, right, penalty, sweeps, scale, alternate)
     elif kinds <= SEPARABLE | {"graph"}:
         _improve_on_graph(F, gram, right, penalty, sweeps, scale)
     elif not penalty.couples_components:
@@ -59,12 +70,14 @@ def improve(F: Array, gram: Array, right: Array, penalty: Penalty, *, sweeps: in
         accelerate(F, gram, right, penalty, steps=STEPS_A_SWEEP * sweeps, scale=scale)
 
 
-def _improve_points(F: Array, gram: Array, right: Array, penalty: Penalty, sweeps: int, scale: float) -> None:
+def _improve_points(
+    F: Array, gram: Array, right: Array, penalty: Penalty, sweeps: int, scale: float, alternate: bool
+) -> None:
     low, high = penalty.box(F.dtype)
     l1, l2 = (F.dtype.type(scale) * weights for weights in penalty.weights(len(F), F.dtype))
 
     def columns(block: tuple[int, int]) -> None:
-        _kernels.hals_columns(F, gram, right, 0, low, high, l1, l2, sweeps, *block)
+        _kernels.hals_columns(F, gram, right, 0, low, high, l1, l2, sweeps, *block, alternate)
 
     map_blocks(columns, blocks(F.shape[1], 4 * _kernels.TILE), parallel=F.size * len(F) > 4 * BLOCK_ELEMENTS)
 

@@ -16,7 +16,7 @@ from visionnmf.exceptions import ParameterError
 
 from ._checks import check_nonnegative
 
-__all__ = ["check_data", "check_factor", "check_loss", "check_positive", "check_weights"]
+__all__ = ["check_data", "check_factor", "check_loss", "check_numbers", "check_positive", "check_weights"]
 
 Array = NDArray[Any]
 
@@ -121,7 +121,7 @@ def check_weights(
     if sp.issparse(weights):
         raise ParameterError("weights must be dense; got a sparse array")
     with np.errstate(over="ignore"):  # refused below
-        array = np.asarray(weights, dtype=X.dtype)
+        array = check_numbers(weights, "weights", X.dtype)
     try:
         full = np.array(np.broadcast_to(array, X.shape), order="C")
     except ValueError:
@@ -135,6 +135,14 @@ def check_weights(
     if X[full == 0].any():
         X = np.where(full > 0, X, X.dtype.type(0))
     return X, full
+
+
+def check_numbers(value: ArrayLike, name: str, dtype: Any) -> Array:
+    """Return an array of a dtype; ParameterError where it holds no numbers, or is ragged."""
+    try:
+        return np.asarray(value, dtype=dtype)
+    except (TypeError, ValueError):
+        raise ParameterError(f"{name} must be an array of numbers; got {value!r:.60}") from None
 
 
 def check_loss(loss: Any, parameter: Any, X: Any, weights: Array | None = None) -> Loss:
@@ -219,7 +227,7 @@ def check_factor(value: ArrayLike, name: str, shape: tuple[int, int], dtype: Any
     ParameterError
         When the shape is another, or the factor is not finite and non-negative.
     """
-    array = np.array(value, dtype=dtype)
+    array = check_numbers(value, name, dtype).copy()
     if array.shape != shape:
         raise ParameterError(f"{name} must have shape {shape}; got {array.shape}")
     if not np.isfinite(array).all() or (array < 0).any():

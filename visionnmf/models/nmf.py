@@ -26,7 +26,7 @@ from visionnmf.engine.starts import STARTS
 from visionnmf.exceptions import ParameterError
 
 from ._checks import check_choice, check_count, check_nonnegative
-from ._data import BETA_NAMES, check_data, check_factor, check_loss, check_positive, check_weights
+from ._data import BETA_NAMES, check_data, check_factor, check_loss, check_numbers, check_positive, check_weights
 from ._linear import LinearModel
 from ._store import Saveable
 from .penalty import Penalty
@@ -523,7 +523,7 @@ def _with_sample_weight(problem: Problem, sample_weight: ArrayLike | None) -> tu
     if sample_weight is None:
         return problem, None
     X = problem.X
-    s = np.asarray(sample_weight, dtype=np.float64)
+    s = check_numbers(sample_weight, "sample_weight", np.float64)
     if s.shape != (X.shape[0],) or not np.isfinite(s).all() or (s < 0).any():
         raise ParameterError(f"sample_weight must hold {X.shape[0]} finite numbers >= 0; got shape {s.shape}")
     if not s.any():

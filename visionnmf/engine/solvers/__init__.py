@@ -20,11 +20,12 @@ pg          frobenius         projected gradient, a baseline                    
 svd         frobenius         truncated SVD: the trivial baseline, with both signs        Eckart & Young 1936
 sbcd        all divergences   weighted least squares by coordinate descent, guarded       ours: docs/derivations/sbcd.md
 ccd         kullback-leibler  cyclic coordinate descent, with a step of our own           Hsieh & Dhillon 2011
+spg         all divergences   spectral proximal gradient, for any penalty                 Wright et al. 2009
 mu          all divergences   multiplicative updates, the baseline                        Fevotte & Idier 2011
 sbcd-plain  all divergences   sBCD as published; al-a, al-b: its other weights            Li, Lebanon & Park 2012
 ==========  ================  ==========================================================  ==============================
 
-.. [1] Manhattan, elastic net, Huber, L2,1; Kullback-Leibler with penalties that the others do not take.
+.. [1] Manhattan, elastic net, Huber, L2,1, Kullback-Leibler.
 .. [2] And the elastic net.
 """
 
@@ -37,7 +38,7 @@ from visionnmf.engine.penalties import KINDS
 from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError
 
-from . import admm, bpp, ccd, hals, mu, nenmf, ogm, pg, rri, sbcd, sbcd_paper, svd
+from . import admm, bpp, ccd, hals, mu, nenmf, ogm, pg, rri, sbcd, sbcd_paper, spg, svd
 from ._progress import Progress
 
 __all__ = ["SOLVERS", "Progress", "Solver", "choose"]
@@ -112,7 +113,8 @@ SOLVERS: dict[str, Solver] = {
     "ccd": Solver(
         ccd.iterate, frozenset({"kullback-leibler"}), SEPARABLE, weights=True, sparse=frozenset({"kullback-leibler"})
     ),
-    # after the divergences' own solvers: it minimises Kullback-Leibler with penalties that they do not take
+    # least squares has no need of it
+    "spg": Solver(spg.iterate, DIVERGENCES - {"frobenius"}, frozenset(KINDS), weights=True),
     "admm": Solver(admm.iterate, frozenset(admm.LOSSES), frozenset(KINDS), weights=True),
     "rri": Solver(
         rri.iterate,

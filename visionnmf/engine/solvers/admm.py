@@ -46,10 +46,12 @@ LOSSES = {
 # Chosen on made low-rank data and the L1 problems of benchmarks/; docs/decisions.md has the table.
 FIRST_PENALTY = 1.5  # rho at the start, in units of the loss's slope at the mean of the data over that mean
 PENALTY_GROWTH = 3e4  # over the whole path, of which
-SLOW_GROWTH = 100.0  # are spread over the first
-SLOW_SHARE = 0.8  # of the iterations: there noisy data settle; exact ones need the rest
-SWEEPS = 5  # of HALS a factor and iteration; they share the products, and paths with fewer end higher
-BLOCKS = 2  # cache-sized blocks that are taken together: products of more rows gain more than the passes lose
+SLOW_GROWTH = 40.0  # are spread over the first
+SLOW_SHARE = 0.7  # of the iterations: there noisy data settle; exact ones need the rest
+SWEEPS = 5  # of HALS a factor and iteration, to and fro unless ridged; fewer, or an even number, end higher
+SETTLED = 0.05  # share of the loss of a model that is 0; below it the change is no longer relative to the objective
+BLOCKS = 2  # cache-sized blocks that are taken together: products of more rows gain more than the passes lose;
+LEAST_ROWS = 256  # and at least so many rows
 MAX_CHUNKS = 16  # of rows, each with a share of the right-hand side: as many threads can work
 CODES_ITERATIONS = 200
 CODES_GROWTH = 30.0  # of rho, which starts at 1 / mean residual of the row's least-squares fit
@@ -79,7 +81,8 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
     ------
     Progress
         The objective, and as the change the primal residual ``||X - WH - S||_1 / ||X||_1`` plus the change of the
-        objective relative to the loss of a model that is 0.
+        objective relative to the loss of a model that is 0; both over the share of that loss which is left, plus
+        :data:`SETTLED`.
     """
     X = problem.X
     size, largest = _natural_scale(problem)
@@ -89,14 +92,16 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
     previous = np.inf
     total = float(X.sum(dtype=np.float64)) or 1.0
     for iteration in range(max_iter):
-        objective = problem.penalty_value(Wt, H)
+        penalties, loss = problem.penalty_value(Wt, H), 0.0
         if problem.loss.name == "kullback-leibler":
-            objective += problem.loss_value(Wt, H)  # a logarithm an entry: not in the pass
+            loss = problem.loss_value(Wt, H)  # a logarithm an entry: not in the pass
         with one_blas_thread():
             right = half(Wt, H, bound, decay)
-            improve(H, Wt @ Wt.T, right, problem.penalty_H, sweeps=SWEEPS, scale=bound)
-        objective += float(half.losses.sum())
+            improve(H, Wt @ Wt.T, right, problem.penalty_H, sweeps=SWEEPS, scale=bound, alternate=half.to_and_fro)
+        loss += float(half.losses.sum())
+        objective = loss + penalties
         change = float(half.residuals.sum()) / total + abs(previous - objective) / largest
+        change /= SETTLED + loss / largest
         previous = objective
         decay = 1 / _growth(iteration, max_iter)
         bound *= decay
@@ -155,11 +160,13 @@ class _Half:
         X = problem.X
         n_samples, n_features = X.shape
         self.problem = problem
-        size = BLOCKS * rows_per_block(n_features)
-        self.size = size // TILE * TILE or size  # whole tiles of HALS
+        size = max(LEAST_ROWS, BLOCKS * rows_per_block(n_features))
+        self.size = size // TILE * TILE  # whole tiles of HALS
         # whole blocks a chunk, whatever the number of threads
         self.chunks = blocks(n_samples, self.size * max(1, -(-n_samples // (self.size * MAX_CHUNKS))))
         self.parallel = X.size * n_components > 4 * BLOCK_ELEMENTS
+        # with both factors ridged nothing swings, and sweeps that all go forward are the faster ones
+        self.to_and_fro = not ("l2" in problem.penalty_W.kinds and "l2" in problem.penalty_H.kinds)
         self.U = np.zeros_like(X)
         self.losses, self.residuals = np.empty(n_samples), np.empty(n_samples)
         # a penalty that ties the codes of samples together wants all targets at once
@@ -177,7 +184,7 @@ class _Half:
                 right[:, start:stop] = self._target(start, stop, Wt, step, targets[start:stop])
 
         map_blocks(gather, self.chunks, parallel=self.parallel)
-        improve(Wt, step.gram, right, self.problem.penalty_W, sweeps=SWEEPS, scale=bound)
+        improve(Wt, step.gram, right, self.problem.penalty_W, sweeps=SWEEPS, scale=bound, alternate=self.to_and_fro)
         return self._sum(lambda chunk: Wt[:, slice(*chunk)] @ targets[slice(*chunk)])
 
     def _blocks(self, chunk: tuple[int, int]) -> list[tuple[int, int]]:
@@ -209,7 +216,7 @@ class _Half:
         for start, stop in self._blocks(chunk):
             V = product[: stop - start]
             B = self._target(start, stop, Wt, step, V)
-            _admm_kernels.hals_columns(Wt, step.gram, B, start, *box, l1, l2, SWEEPS, start, stop)
+            _admm_kernels.hals_columns(Wt, step.gram, B, start, *box, l1, l2, SWEEPS, start, stop, self.to_and_fro)
             share = Wt[:, start:stop] @ V
             right = share if right is None else np.add(right, share, out=right)
         assert right is not None

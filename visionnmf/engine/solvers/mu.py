@@ -20,7 +20,7 @@ from visionnmf.engine.problem import Problem
 from ._progress import Progress
 from .sbcd import beta_of, check_positive
 
-__all__ = ["exponent", "half", "iterate"]
+__all__ = ["exponent", "half", "iterate", "parts"]
 
 Array = NDArray[Any]
 
@@ -32,44 +32,71 @@ def exponent(beta: float) -> float:
     return 1.0 if beta <= 2 else 1 / (beta - 1)
 
 
-def half(problem: Problem, Ft: Array, A: Array) -> float:
-    """Update the codes of all rows, in place; return the loss before, without penalties."""
-    X, M, penalty = problem.X, problem.weights, problem.penalty_W
+def parts(problem: Problem, Ft: Array, A: Array, vanishing: Array | None = None) -> tuple[Array, Array, Array, Array]:
+    """Evaluate the loss of each row and the gradient with respect to its codes, as a difference.
+
+    Parameters
+    ----------
+    problem : Problem
+        Its penalties do not matter.
+    Ft, A : ndarray
+        Codes, transposed, and components.
+    vanishing : ndarray of int [shape=(n_samples,)], optional
+        Receives how many entries above 0 of each row have a model that is as good as 0.
+
+    Returns
+    -------
+    losses : ndarray [shape=(n_samples,)]
+        Without penalties.
+    negative, positive : ndarray [shape=(n_components, n_samples), >= 0]
+        The gradient is ``(positive - negative) * units**(beta - 1)``.
+    units : ndarray [shape=(n_samples,), > 0]
+        Of each row, so that powers neither overflow nor vanish.
+    """
+    X, M = problem.X, problem.weights
     dtype, beta = X.dtype, beta_of(problem.loss)
     form = LOSSES[problem.loss.name]
-    losses = np.empty(X.shape[0])
-    l1, l2 = (value[:, None] for value in penalty.weights(len(A), dtype))
-    attraction = None if penalty.graph is None else Ft @ penalty.graph
-    degrees = np.zeros(X.shape[0]) if penalty.graph is None else penalty.degrees
-    tiny = np.finfo(dtype).tiny
-    least = tiny / np.finfo(dtype).eps
-    power = dtype.type(exponent(beta))
+    losses, units = np.empty(X.shape[0]), np.empty(X.shape[0])
+    negative, positive = np.empty_like(Ft), np.empty_like(Ft)
+    least = np.finfo(dtype).tiny / np.finfo(dtype).eps
     floor = _divergence_kernels.floor_of(beta)
 
-    def update(block: tuple[int, int]) -> None:
+    def evaluate(block: tuple[int, int]) -> None:
         rows = slice(*block)
-        F = Ft[:, rows]
-        P = np.matmul(F.T, A)
+        P = np.matmul(Ft[:, rows].T, A)
         form.rows(X, P, M, problem.loss.parameter, *block, losses)
         mean = X[rows].mean(axis=1, keepdims=True)
-        unit = np.where(mean > least, mean, 1)  # of each row, so that powers neither overflow nor vanish
+        unit = np.where(mean > least, mean, 1)
+        units[rows] = unit[:, 0]
         P /= unit
+        if vanishing is not None:
+            vanishing[rows] = np.count_nonzero((P < floor) & (X[rows] > 0), axis=1)
         np.maximum(P, dtype.type(floor), out=P)
         weights = P ** dtype.type(beta - 2)
         if M is not None:
             weights *= M[rows]
-        numerator = A @ (X[rows] / unit * weights).T
-        denominator = A @ np.multiply(P, weights, out=weights).T
-        scale = unit.T ** dtype.type(1 - beta)
-        if penalty.kinds:
-            denominator += scale * (l1 + (l2 + degrees[rows]) * F)
-        if attraction is not None:
-            numerator += scale * attraction[:, rows]
-        ratio = numerator / np.maximum(denominator, tiny)
-        F *= ratio if power == 1 else ratio**power
+        negative[:, rows] = A @ (X[rows] / unit * weights).T
+        positive[:, rows] = A @ np.multiply(P, weights, out=weights).T
 
     with one_blas_thread():
-        map_blocks(update, blocks(X.shape[0], rows_per_block(X.shape[1])), parallel=X.size > BLOCK_ELEMENTS)
+        map_blocks(evaluate, blocks(X.shape[0], rows_per_block(X.shape[1])), parallel=X.size > BLOCK_ELEMENTS)
+    return losses, negative, positive, units
+
+
+def half(problem: Problem, Ft: Array, A: Array) -> float:
+    """Update the codes of all rows, in place; return the loss before, without penalties."""
+    penalty, dtype, beta = problem.penalty_W, Ft.dtype, beta_of(problem.loss)
+    losses, numerator, denominator, units = parts(problem, Ft, A)
+    scale = units.astype(dtype) ** dtype.type(1 - beta)
+    if penalty.kinds:
+        l1, l2 = (value[:, None] for value in penalty.weights(len(A), dtype))
+        degrees = 0.0 if penalty.graph is None else penalty.degrees
+        denominator += scale * (l1 + (l2 + degrees) * Ft)
+    if penalty.graph is not None:
+        numerator += scale * (Ft @ penalty.graph)
+    ratio = numerator / np.maximum(denominator, np.finfo(dtype).tiny)
+    power = dtype.type(exponent(beta))
+    Ft *= ratio if power == 1 else ratio**power
     return float(losses.sum())
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from visionnmf.engine import _divergence_kernels
+from visionnmf.engine import _divergence_codes_kernels, _divergence_kernels
 from visionnmf.engine._threads import blocks, map_blocks, one_blas_thread
 from visionnmf.engine.losses import BLOCK_ELEMENTS, Loss, rows_per_block
 from visionnmf.engine.penalties import Penalty
@@ -38,12 +38,14 @@ CEILING_GROWTH = 1.01  # of the largest momentum, which a restart lowers to the 
 
 SAMPLE_SIZE = 4  # rows of the sample, times the components
 SAMPLE_SHARE = 0.25  # of the rows, at most
-SAMPLE_ITERATIONS = 4
+SAMPLE_ITERATIONS = 5
+SAMPLE_MOMENTUM = 0.6
+SAMPLE_SWEEPS = 4  # over the codes of all rows, which start far away
 SAMPLE_SEED = 0
 
-CODES_ROUNDS = 500
-CODES_SWEEPS = 4
-CODES_TOLERANCE = 1e-9  # of a row's largest code
+START_ROUNDS, START_SWEEPS = 10, 4  # of the codes, before Newton's method
+START_TOLERANCE = 1e-3  # of a row's largest code
+NEWTON_STEPS = 100
 CODES_ROWS = 256  # at a time in double precision
 
 
@@ -207,6 +209,12 @@ def _extrapolated(new: Array, old: Array, momentum: float, penalty: Penalty) -> 
     return np.clip(ahead, *penalty.box(new.dtype), out=ahead)
 
 
+def _lengthened(new: Array, old: Array, penalty: Penalty) -> Array:
+    """Extrapolate without a guard: no entry is more than halved, so no entry of the model vanishes."""
+    ahead = _extrapolated(new, old, SAMPLE_MOMENTUM, penalty)
+    return np.maximum(ahead, new / 2, out=ahead)
+
+
 def _start_on_sample(problem: Problem, Wt: Array, H: Array, objective: float) -> bool:
     """Make a better start from a sample of the rows or columns, in place; return whether it has become one.
 
@@ -227,9 +235,15 @@ def _start_on_sample(problem: Problem, Wt: Array, H: Array, objective: float) ->
         penalty_H=replace(problem.penalty_H, l1=problem.penalty_H.l1 * share, l2=problem.penalty_H.l2 * share),
     )
     sample, found = np.ascontiguousarray(Wt[:, chosen]), H.copy()
-    for _ in range(SAMPLE_ITERATIONS):
+    for turn in range(SAMPLE_ITERATIONS):
+        before = sample.copy()
         half(few, sample, found)
+        if turn > 0:  # the first step is long enough: it brings the scale
+            sample = _lengthened(sample, before, few.penalty_W)
+        before = found.copy()
         half(few.transposed, found, sample)
+        if 0 < turn < SAMPLE_ITERATIONS - 1:
+            found = _lengthened(found, before, few.penalty_H)
     # the others start from the sample's mean codes, in proportion to their sums
     sums = problem.X.sum(axis=1)
     total = sums[chosen].sum()
@@ -237,7 +251,7 @@ def _start_on_sample(problem: Problem, Wt: Array, H: Array, objective: float) ->
     codes[:] = sample.sum(axis=1, keepdims=True) * (sums / total if total > 0 else share)
     codes[:, chosen] = sample
     np.clip(codes, *problem.penalty_W.box(codes.dtype), out=codes)
-    loss = half(problem, codes, found, rounds=2)
+    loss = half(problem, codes, found, sweeps=SAMPLE_SWEEPS)
     if not loss + problem.penalty_value(codes, found) < objective:
         return False
     Wt[:], H[:] = codes, found
@@ -247,7 +261,8 @@ def _start_on_sample(problem: Problem, Wt: Array, H: Array, objective: float) ->
 def codes(problem: Problem, Wt: Array, H: Array) -> None:
     """Solve for the codes of fixed components row by row, in double precision; see :func:`.admm.codes`.
 
-    The problem is convex for ``1 <= beta <= 2``; for the others the codes are stationary.
+    Newton's method, from a start by a few rounds of sBCD. The problem is convex for ``1 <= beta <= 2``; for the others
+    the codes are stationary.
 
     Raises
     ------
@@ -255,17 +270,36 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
         When `X` has zeros and beta is not positive.
     """
     check_positive(problem)
-    A = H.astype(np.float64)
-    sums = A.sum(axis=1)
+    sums = H.sum(axis=1, dtype=np.float64)
     live = sums > 0
     shares = np.where(live, sums, 1)[:, None] * max(1, int(live.sum()))
     for start, stop in blocks(problem.X.shape[0], CODES_ROWS):
         rows = slice(start, stop)
-        X = problem.X[rows].astype(np.float64)
-        weights = None if problem.weights is None else problem.weights[rows].astype(np.float64)
+        weights = None if problem.weights is None else problem.weights[rows]
+        part = replace(problem, X=problem.X[rows], weights=weights)
         # each component explains an equal share of the row's sum
-        F = np.ascontiguousarray(np.clip(X.sum(axis=1) / shares, *problem.penalty_W.box(np.float64)))
+        F = np.clip(part.X.sum(axis=1, dtype=np.float64) / shares, *problem.penalty_W.box(np.float64))
         F[~live] = problem.penalty_W.low
-        part = replace(problem, X=X, weights=weights)
-        half(part, F, A, rounds=CODES_ROUNDS, sweeps=CODES_SWEEPS, tol=CODES_TOLERANCE, alone=True)
-        Wt[:, rows] = F
+        F = F.astype(problem.X.dtype, order="C")
+        half(part, F, H, rounds=START_ROUNDS, sweeps=START_SWEEPS, tol=START_TOLERANCE, alone=True)
+        Wt[:, rows] = _newton(part, F, H)
+
+
+def _newton(problem: Problem, Ft: Array, A: Array) -> Array:
+    """Return the codes of all rows by Newton's method, in double precision."""
+    X, codes = problem.X.astype(np.float64), Ft.astype(np.float64)
+    M = np.ones_like(X) if problem.weights is None else problem.weights.astype(np.float64)
+    scale = A.max(axis=1, initial=0).astype(np.float64)
+    units = A / np.where(scale > 0, scale, 1)[:, None]
+    low, high = (float(bound) for bound in problem.penalty_W.box(np.float64))
+    l1, l2 = problem.penalty_W.weights(len(A), np.float64)
+    beta = beta_of(problem.loss)
+    floor = _divergence_kernels.floor_of(beta)
+
+    def improve(block: tuple[int, int]) -> None:
+        _divergence_codes_kernels.newton_rows(
+            X, M, codes, units, scale, beta, floor, low, high, l1, l2, NEWTON_STEPS, *block
+        )
+
+    map_blocks(improve, blocks(len(X), rows_per_block(X.shape[1])), parallel=X.size > BLOCK_ELEMENTS)
+    return codes

@@ -1,10 +1,16 @@
-"""Hierarchical alternating least squares on sparse data, the components improved several times a pass.
+"""Hierarchical alternating least squares on sparse data: a start from a sample, then part by part.
 
-With the data given, the problem of the components depends on the codes through ``W.T @ W`` and ``W.T @ X`` only, and
-both are sums over the samples. So the samples are taken in parts; after the codes of each part its share of the
-sums is exchanged and the components are improved. That is block coordinate descent on the full objective in the order
-codes of part 1, components, codes of part 2, components, ..., as in incremental EM (Neal & Hinton 1998): a pass costs
-little more, and fewer are needed. Extrapolation with restarts (Ang & Gillis 2019) as in :mod:`.hals`, in smaller steps.
+The start. From a random start two topics often end in one component, and stay there. So the first iteration begins on
+an even sample of the samples, where a pass costs little, with twice the components; then those two whose sum is
+nearest to rank one are merged, again and again, until as many are left as there should be
+(``docs/derivations/merging.md``). If that ends above the given start, as after a warm start, it is taken back.
+
+The passes. With the data given, the problem of the components depends on the codes through ``W.T @ W`` and
+``W.T @ X`` only, and both are sums over the samples. So the samples are taken in parts; after the codes of each part
+its share of the sums is exchanged and the components are improved. That is block coordinate descent on the full
+objective in the order codes of part 1, components, codes of part 2, components, ..., as in incremental EM (Neal &
+Hinton 1998): a pass costs little more, and fewer are needed. Extrapolation with restarts (Ang & Gillis 2019) as in
+:mod:`.hals`, in smaller steps.
 """
 
 from __future__ import annotations
@@ -29,20 +35,28 @@ __all__ = ["iterate"]
 Array = NDArray[Any]
 
 # Chosen on made topics and counts of other seeds than the benchmark's; docs/decisions.md.
-MAX_PARTS = 16
+MAX_PARTS = 8
 PART_ENTRIES = 0.3  # stored entries of a part, at least, in units of the components' size: what their sweep costs
 CODES_SWEEPS = 2  # share one product with the data
+FIRST_SWEEPS = 3  # of codes that are far off
 FIRST_MOMENTUM, MOMENTUM_GROWTH, CEILING_GROWTH, MOMENTUM_FLOOR = 0.5, 1.05, 1.01, 0.3  # see :mod:`.hals`
 CODES_SHARE, COMPONENTS_SHARE = 0.5, 0.25  # of the momentum; the components move several times a pass
+SAMPLE = 16  # one row of so many, at first, and
+SAMPLE_ROWS = 50  # rows a component, at least
+SAMPLE_PASSES, MERGED_PASSES = 6, 1  # before and after merging
+SAMPLE_GROWTH = 4  # of the sample, after merging
+TINY = 1e-300  # for quotients of zeros
 
 
 class _Factor:
     """A factor, or a range of one, point-major: the last descent's result, and the extrapolated values."""
 
-    def __init__(self, F: Array, penalty: Penalty) -> None:
+    def __init__(self, F: Array, penalty: Penalty, share: float = 1.0) -> None:
         self.last = np.array(F.T, order="C")
         self.ahead = self.last.copy()
-        self.limits = (*penalty.box(F.dtype), *penalty.weights(len(F), F.dtype))
+        l1, l2 = penalty.weights(len(F), F.dtype)
+        share = F.dtype.type(share)
+        self.limits = (*penalty.box(F.dtype), share * l1, share * l2)
 
     def reset(self, F: Array) -> None:
         """Go back to an earlier value, and forget the change."""
@@ -64,39 +78,52 @@ class _Part:
 
 
 class _Model:
-    """Both factors, and the sums over the samples, which are in double precision."""
+    """Both factors, and the sums over the samples, which are in double precision.
 
-    def __init__(self, problem: Problem, Wt: Array, H: Array) -> None:
-        X = problem.X
+    The sums are empty until :meth:`enter` or :meth:`reset`. `share` is that of the samples that are there: the
+    components' penalty counts for so much.
+    """
+
+    def __init__(self, problem: Problem, X: Any, Wt: Array, H: Array, *, parts: int, share: float = 1.0) -> None:
         r, n = H.shape
-        entries = max(PART_ENTRIES * r * n, (X.nnz + X.shape[0]) / MAX_PARTS)
+        entries = max(PART_ENTRIES * r * n, (X.nnz + X.shape[0]) / parts)
         self.X = X
-        self.H = _Factor(H, problem.penalty_H)
+        self.H = _Factor(H, problem.penalty_H, share)
         self.parts = [_Part(X, Wt, problem.penalty_W, *rows) for rows in sparse.row_blocks(X, int(entries) + 1)]
         self.totals, self.gram = np.zeros((n, r)), np.zeros((r, r))
-        self._sum_up()
 
-    def _sum_up(self) -> None:
-        self.totals[:] = self.gram[:] = 0
+    def enter(self) -> None:
+        """Improve all codes, which may be far off, and then the components."""
         for part in self.parts:
+            self._improve_codes(part, 0.0, sweeps=FIRST_SWEEPS)
             self.gram += _gram(part.codes.ahead)
-            self._improve_components(part, part.codes.ahead, 0, sweeps=0)
+            self._improve_components(part, part.codes.ahead, 0.0, sweeps=int(part is self.parts[-1]))
 
-    def improve(self, part: _Part, momentum: float) -> None:
-        """Improve the codes of a part, and with them the components."""
+    def improve_all(self, momentum: float) -> None:
+        """Improve the codes of each part, and with them the components."""
+        for part in self.parts:
+            old = part.codes.ahead.copy()
+            self._improve_codes(part, momentum, sweeps=CODES_SWEEPS)
+            self.gram += _gram(part.codes.ahead) - _gram(old)
+            self._improve_components(part, part.codes.ahead - old, momentum, sweeps=1)
+
+    def run(self, passes: int) -> None:
+        """Take passes without extrapolation from codes that may be far off."""
+        self.enter()
+        for _ in range(passes - 1):
+            self.improve_all(0.0)
+
+    def _improve_codes(self, part: _Part, momentum: float, *, sweeps: int) -> None:
         codes, X, points = part.codes, self.X, self.H.ahead
-        gram, old = points.T @ points, codes.ahead.copy()
-        step = points.dtype.type(momentum * CODES_SHARE)
+        gram, step = points.T @ points, points.dtype.type(momentum * CODES_SHARE)
 
         def rows(block: tuple[int, int]) -> None:
             _sparse_kernels.hals_rows(
                 X.data, X.indices, X.indptr, part.rows.start, points, gram, None, codes.ahead, codes.last,
-                step, *codes.limits, CODES_SWEEPS, *block,
+                step, *codes.limits, sweeps, *block,
             )  # fmt: skip
 
         map_blocks(rows, part.blocks, parallel=len(part.blocks) > 1)
-        self.gram += _gram(codes.ahead) - _gram(old)
-        self._improve_components(part, codes.ahead - old, momentum, sweeps=1)
 
     def _improve_components(self, part: _Part, change: Array, momentum: float, *, sweeps: int) -> None:
         """Add what a change of codes brings to the sums, and improve the components."""
@@ -120,15 +147,37 @@ class _Model:
     def reset(self, Wt: Array, H: Array) -> None:
         """Go back to the caller's arrays."""
         self.H.reset(H)
+        self.totals[:] = self.gram[:] = 0
         for part in self.parts:
             part.codes.reset(Wt[:, part.rows])
-        self._sum_up()
+            self.gram += _gram(part.codes.ahead)
+            self._improve_components(part, part.codes.ahead, 0, sweeps=0)
+
+    def start_objective(self, problem: Problem, square: float) -> float:
+        """Evaluate the objective while the sums are empty."""
+        X, H = self.X, self.H.last
+        inner, gram = 0.0, np.zeros_like(self.gram)
+        right = np.empty((X.shape[0], H.shape[1]), H.dtype)
+        for part in self.parts:
+
+            def rows(block: tuple[int, int], start: int = part.rows.start) -> None:
+                begin, end = (start + i for i in block)
+                _sparse_kernels.product_rows(X.data, X.indices, X.indptr, H, begin, end, right)
+
+            map_blocks(rows, part.blocks, parallel=len(part.blocks) > 1)
+            inner += float(np.einsum("ij,ij->", right[part.rows], part.codes.last, dtype=np.float64))
+            gram += _gram(part.codes.last)
+        return self._value(problem, (square - 2 * inner + float(np.einsum("ij,ij->", gram, _gram(H)))) / 2, square)
 
     def objective(self, problem: Problem, square: float) -> float:
-        """Evaluate the objective from the sums at hand, unless it is so small that their rounding would show."""
+        """Evaluate the objective from the sums at hand."""
         H = self.H.last
         model = float(np.einsum("ij,ij->", self.gram, H.T @ H))
-        loss = (square - 2 * float(np.einsum("ij,ij->", self.totals, H)) + model) / 2
+        return self._value(problem, (square - 2 * float(np.einsum("ij,ij->", self.totals, H)) + model) / 2, square)
+
+    def _value(self, problem: Problem, loss: float, square: float) -> float:
+        """Add the penalties to a loss; evaluate it anew where it is so small that rounding would show."""
+        H = self.H.last
         penalty = problem.penalty_H.value(H.T) + sum(problem.penalty_W.value(part.codes.ahead.T) for part in self.parts)
         if loss > square * float(np.finfo(H.dtype).eps) ** 0.5:
             return loss + penalty
@@ -139,6 +188,66 @@ class _Model:
 
 def _gram(points: Array) -> Array:
     return np.asarray(points.T @ points, dtype=np.float64)
+
+
+def _components_of_samples(problem: Problem, Wt: Array, H: Array) -> Array | None:
+    """Return components found on samples of the rows, or None where that is not worth while."""
+    X, r = problem.X, len(H)
+    step = min(SAMPLE, X.shape[0] // (SAMPLE_ROWS * r))
+    weights = (weight for p in (problem.penalty_W, problem.penalty_H) for weight in (p.l1, p.l2))
+    if step < SAMPLE_GROWTH or r == 1 or any(np.ndim(weight) for weight in weights):
+        return None
+    codes = Wt[:, ::step]
+    rolled = np.roll(H, H.shape[1] // 2, axis=1)  # as many other components, like the given ones
+    model = _Model(problem, X[::step], np.vstack([codes, codes]), np.vstack([H, rolled]), parts=1, share=1 / step)
+    model.run(SAMPLE_PASSES)
+    many = model.H.last
+    sums = _merging(_gram(model.parts[0].codes.last), _gram(many), r)
+    found: Array = np.clip((many @ sums.astype(H.dtype)).T, *problem.penalty_H.box(H.dtype))
+    step //= SAMPLE_GROWTH
+    if step > 1:
+        model = _Model(problem, X[::step], Wt[:, ::step], found, parts=1, share=1 / step)
+        model.run(MERGED_PASSES)
+        found = model.H.last.T
+    return found
+
+
+def _merging(codes: Array, components: Array, rank: int) -> Array:
+    """Return how to add components up so that `rank` are left, and the least is lost (docs/derivations/merging.md).
+
+    Parameters
+    ----------
+    codes, components : ndarray of float64 [shape=(q, q)]
+        Gram matrices of the codes and of the components.
+    rank : int, <= q
+
+    Returns
+    -------
+    ndarray of float64 [shape=(q, rank), >= 0]
+        The weights of the components in each sum.
+    """
+    A, B, sums = codes, components, np.eye(len(codes))
+    while len(A) > rank:
+        a, b = A.diagonal(), B.diagonal()
+        # trace and determinant of [A] [B] of each pair: sum and product of its two squared singular values
+        trace = a * b + (a * b)[:, None] + 2 * A * B
+        determinant = np.maximum(np.outer(a, a) - A**2, 0) * np.maximum(np.outer(b, b) - B**2, 0)
+        root = np.sqrt(np.maximum(trace**2 - 4 * determinant, 0))
+        lost = 2 * determinant / np.maximum(trace + root, TINY)  # the smaller one
+        np.fill_diagonal(lost, np.inf)
+        pair = np.array(np.unravel_index(np.argmin(lost), lost.shape))
+        k, other = pair
+        inner = B[np.ix_(pair, pair)]
+        (p, q), (s, t) = A[np.ix_(pair, pair)] @ inner
+        larger = (trace[k, other] + root[k, other]) / 2
+        weights = np.array([larger - t, s] if p >= t else [q, larger - p])  # its eigenvector
+        weights = weights / weights.max() if weights.max() > 0 else np.array([1.0, 0.0])
+        shares = inner @ weights
+        add, share = np.eye(len(A)), np.eye(len(A))
+        add[pair, k], share[pair, k] = weights, shares / max(float(weights @ shares), TINY)
+        add, share = np.delete(add, other, axis=1), np.delete(share, other, axis=1)
+        A, B, sums = share.T @ A @ share, add.T @ B @ add, sums @ add
+    return sums
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
@@ -153,18 +262,26 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
         problem, Wt, H = problem.transposed, H, Wt  # the longer side is taken in parts
     square = squares(problem.X)
     with one_blas_thread():
-        model = _Model(problem, Wt, H)
-        first = objective = model.objective(problem, square)
+        found = _components_of_samples(problem, Wt, H)
+        model = _Model(problem, problem.X, Wt, H, parts=MAX_PARTS)
+        if found is None:
+            model.reset(Wt, H)
+            first = objective = model.objective(problem, square)
+        else:
+            first = objective = model.start_objective(problem, square)
+            model.H.reset(found)
     momentum, ceiling, safe = FIRST_MOMENTUM, 1.0, False
-    for _ in range(max_iter):
+    for iteration in range(max_iter):
         before = objective
         with one_blas_thread():
-            for part in model.parts:
-                model.improve(part, momentum)
-            found = model.objective(problem, square)
-            if found <= objective or safe:
+            if iteration == 0 and found is not None:
+                model.enter()
+            else:
+                model.improve_all(momentum)
+            value = model.objective(problem, square)
+            if value <= objective or safe:
                 # without momentum a rise can only be rounding
-                objective, safe = min(found, objective), False
+                objective, safe = min(value, objective), False
                 model.keep(Wt, H)
                 ceiling = min(1.0, CEILING_GROWTH * ceiling)
                 momentum = min(ceiling, MOMENTUM_GROWTH * max(momentum, MOMENTUM_FLOOR))

@@ -1,0 +1,135 @@
+"""Divergences with penalties that coordinate descent does not take: spectral proximal gradient."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.optimize import minimize
+
+from visionnmf import NMF, Penalty
+from visionnmf.engine.codes import solve_codes
+from visionnmf.engine.losses import Loss
+from visionnmf.engine.penalties import Penalty as Resolved
+from visionnmf.engine.problem import Problem
+from visionnmf.engine.solvers import SOLVERS
+
+LOSSES = [Loss("kullback-leibler"), Loss("itakura-saito"), Loss("beta", 0.5), Loss("beta", 1.5), Loss("beta", 3.0)]
+M, N, R = 30, 24, 4
+
+
+@pytest.fixture
+def X(rng):
+    return rng.gamma(0.5, 1, (M, R)) @ rng.gamma(0.5, 1, (R, N)) * rng.gamma(10, 0.1, (M, N)) + 0.01
+
+
+def label(loss):
+    return loss.parameter if loss.name == "beta" else loss.name
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=label)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("weights_of_codes", [(0.0, 0.0), (np.array([0.0, 3.0, 1.0, 0.0]), 0.5)])
+def test_codes_on_the_simplex_are_optimal(loss, weighted, weights_of_codes, X, rng):
+    H = rng.gamma(0.5, 1, (R, N)) + 1e-3
+    M_ = rng.uniform(0.5, 2, X.shape) * (rng.random(X.shape) < 0.8) if weighted else None
+    data = X if M_ is None else X * (M_ > 0)
+    l1, l2 = weights_of_codes
+    penalty = Resolved(l1=l1, l2=l2, simplex="columns")
+    Wt = solve_codes(Problem(data, loss, penalty, weights=M_), H)
+    np.testing.assert_allclose(Wt.sum(axis=0), 1, rtol=1e-12)
+    for i in range(0, M, 6):
+        row = Problem(data[i : i + 1], loss, Resolved(l1=l1, l2=l2), weights=None if M_ is None else M_[i : i + 1])
+
+        def value(w, row=row):
+            return row.objective(np.ascontiguousarray(np.maximum(w, 0)[:, None]), H)
+
+        best = min(
+            minimize(
+                value, start, method="SLSQP", bounds=[(0, 1)] * R, options={"maxiter": 500, "ftol": 1e-13},
+                constraints={"type": "eq", "fun": lambda w: w.sum() - 1},
+            ).fun
+            for start in (np.full(R, 1 / R), Wt[:, i])
+        )  # fmt: skip
+        assert value(Wt[:, i]) <= best + 1e-6 * abs(best)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=label)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_row_s_codes_do_not_depend_on_its_company(loss, dtype, X, rng):
+    H = rng.gamma(0.5, 1, (R, N)).astype(dtype) + dtype(1e-3)
+    problem = Problem(X.astype(dtype), loss, Resolved(simplex="columns"))
+    Wt = solve_codes(problem, H)
+    assert Wt.dtype == dtype
+    for i in (0, 7, M - 1):
+        alone = Problem(problem.X[i : i + 1], loss, problem.penalty_W)
+        np.testing.assert_array_equal(solve_codes(alone, H)[:, 0], Wt[:, i])
+
+
+def test_codes_of_sparse_counts(rng):
+    X = rng.poisson(0.7, (M, N)).astype(float)
+    H = rng.gamma(1, 1, (R, N))
+    penalty, loss = Resolved(simplex="columns"), Loss("kullback-leibler")
+    dense, stored = (solve_codes(Problem(data, loss, penalty), H) for data in (X, sp.csr_array(X)))
+    np.testing.assert_array_equal(dense, stored)
+
+
+PENALTIES = {
+    "simplex of codes": (Penalty(simplex=True), None),
+    "simplex of components": (None, Penalty(simplex=True)),
+    "groups": (Penalty(l2=0.01), Penalty(groups=[slice(0, 12), slice(12, 24)], group_l1=0.1)),
+    "graph and bounds": (Penalty(graph="knn", graph_weight=0.1, high=3.0), Penalty(l1=0.1, l2=0.1)),
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=label)
+@pytest.mark.parametrize("kind", PENALTIES)
+def test_fits_fall_and_converge(loss, kind, X):
+    penalty_W, penalty_H = PENALTIES[kind]
+    model = NMF(
+        R, loss=label(loss), penalty_W=penalty_W, penalty_H=penalty_H, solver="spg", random_state=0, max_iter=200, tol=0
+    ).fit(X)
+    history = model.objective_history_[:-1]
+    assert (np.diff(history) <= 1e-9 * history[0]).all()
+    if loss.parameter != 3:  # convex in the codes, or nearly: they are not worse when solved for anew
+        assert model.objective_history_[-1] <= history[-1] * (1 + 1e-6)
+    assert model.optimality_ < 0.1
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=label)
+def test_without_penalties_it_ends_where_coordinate_descent_does(loss, X):
+    ends = [
+        NMF(R, loss=label(loss), solver=solver, random_state=0, max_iter=200, tol=0).fit(X).reconstruction_err_
+        for solver in ("spg", "sbcd")
+    ]
+    assert ends[0] <= 1.02 * ends[1]
+
+
+@pytest.mark.parametrize("scale", [1e-10, 1.0, 1e10])
+@pytest.mark.parametrize("loss", LOSSES, ids=label)
+def test_the_unit_of_the_data_does_not_matter(scale, loss, X):
+    """In single precision, where powers of the data overflow first."""
+    beta = {"kullback-leibler": 1.0, "itakura-saito": 0.0}.get(loss.name, loss.parameter)
+    pictures = []
+    for factor in (1.0, scale):
+        penalty = Penalty(groups=[slice(0, 12), slice(12, 24)], group_l1=0.05 * factor ** (beta - 0.5))
+        counterweight = Penalty(l2=0.1 * factor ** (beta - 1))
+        model = NMF(R, loss=label(loss), penalty_W=counterweight, penalty_H=penalty, random_state=0, max_iter=50, tol=0)
+        model.set_params(solver="spg")
+        W = model.fit_transform((X * factor).astype(np.float32))
+        pictures.append(W @ model.components_ / factor)
+    assert np.linalg.norm(pictures[0] - pictures[1]) <= 0.05 * np.linalg.norm(pictures[0])
+
+
+def test_a_start_that_explains_nothing_of_some_entries(X):
+    """Where model and gradient are as good as infinite, it goes on all the same."""
+    H = np.ones((R, N))
+    H[:, :5] = 0
+    H[0, 5:9] = 0
+    for name in ("kullback-leibler", "itakura-saito"):
+        problem = Problem(X, Loss(name), Resolved(simplex="columns"), Resolved(l2=0.01))
+        Wt = np.full((R, M), 1 / R)
+        Wt[0], components = 1 - Wt[1:].sum(axis=0), H.copy()
+        before = problem.objective(Wt, components)
+        for _ in SOLVERS["spg"].iterate(problem, Wt, components, max_iter=30):
+            pass
+        assert problem.objective(Wt, components) < 0.5 * before
+        assert np.isfinite(Wt).all() and np.isfinite(components).all()

@@ -1,0 +1,170 @@
+r"""Spectral proximal gradient for the divergences, with penalties that their own solvers do not take.
+
+.. math:: \min_{W, H \ge 0}\; D_\beta(X \| W H) + p_W(W) + p_H(H)
+
+Steps ``prox(F - t gradient)`` on each factor by turns, ``t`` the inverse of the curvature along the step before
+(Barzilai & Borwein 1988), shortened until the objective falls enough and no further entry of the model vanishes where
+the data do not: most divergences are infinite there, and a gradient says nothing any more. Where a penalty treats each
+point by itself, each point has a ``t`` of its own.
+
+References
+----------
+E. Birgin, J. Martinez, M. Raydan, "Nonmonotone spectral projected gradient methods on convex sets", SIAM J. Optim. 10,
+2000.
+S. Wright, R. Nowak, M. Figueiredo, "Sparse reconstruction by separable approximation", IEEE Trans. Signal Proc. 2009.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf.engine import _divergence_kernels, _simplex_kernels
+from visionnmf.engine._threads import blocks, map_blocks, one_blas_thread
+from visionnmf.engine.losses import BLOCK_ELEMENTS, rows_per_block
+from visionnmf.engine.penalties import Penalty
+from visionnmf.engine.problem import Problem
+
+from . import mu, sbcd
+from ._progress import Progress
+from .sbcd import beta_of, check_positive
+
+__all__ = ["codes", "iterate"]
+
+Array = NDArray[Any]
+
+STEPS = 4  # of each factor an iteration
+START = 10  # iterations of coordinate descent
+DECREASE, SHORTEN, LENGTHEN = (getattr(_simplex_kernels, name) for name in ("DECREASE", "SHORTEN", "LENGTHEN"))
+CODES_STEPS = 1000
+CODES_TOLERANCE = 1e-8
+
+
+class _Side:
+    """One factor of a problem: the codes `Ft` of its rows, their step lengths, and the objective as they see it."""
+
+    def __init__(self, problem: Problem, F: Array) -> None:
+        penalty = problem.penalty_W
+        self.problem, self.F = problem, F
+        self.apart = not penalty.kinds & {"graph", "groups"} and penalty.simplex != "rows"
+        self.l1, self.l2 = penalty.weights(len(F), np.float64)
+        # without the l1 norm, which is linear on F >= 0 and goes with the gradient
+        self.projection = replace(penalty, l1=0.0) if self.apart else penalty
+        # gradients in units of what the data's mean makes them, so that they do not underflow
+        mean = float(problem.X.mean(dtype=np.float64)) or 1.0
+        self.unit = mean ** (beta_of(problem.loss) - 1)
+        self.lengths: Array | None = None
+
+    def improve(self, A: Array) -> float:
+        """Take a few steps for components `A`, in place; return the loss and this factor's penalty."""
+        F, penalty = self.F, self.problem.penalty_W
+        values, vanishing, slope = self._evaluate(F, A)
+        lengths = self.lengths
+        if lengths is None:
+            size = np.sqrt(self._sum(slope.astype(np.float64) ** 2))
+            lengths = np.sqrt(self._sum(F.astype(np.float64) ** 2)) / np.where(size > 0, size, 1)
+        for _ in range(STEPS):
+            new = F - lengths.astype(F.dtype) * slope
+            if self.apart:
+                self.projection.prox(new, 1.0)
+            else:
+                penalty.prox(new, float(lengths[0]) / self.unit)
+            found, lost, slope_new = self._evaluate(new, A)
+            move = (new - F).astype(np.float64)
+            square = self._sum(move**2)
+            enough = found <= values - DECREASE * self.unit * square / np.maximum(lengths, np.finfo(float).tiny)
+            enough &= lost <= vanishing
+            bend = self._sum(move * (slope_new - slope))
+            longest = LENGTHEN * lengths
+            longer = np.where(bend > 0, np.minimum(square / np.where(bend > 0, bend, 1), longest), longest)
+            lengths = np.where(enough, np.where(square > 0, longer, lengths), SHORTEN * lengths)
+            np.copyto(F, new, where=enough)
+            np.copyto(slope, slope_new, where=enough)
+            values, vanishing = np.where(enough, found, values), np.where(enough, lost, vanishing)
+        self.lengths = lengths
+        return float(values.sum())
+
+    def _sum(self, numbers: Array) -> Array:
+        return numbers.sum(axis=0) if self.apart else numbers.sum(keepdims=True).ravel()
+
+    def _evaluate(self, F: Array, A: Array) -> tuple[Array, Array, Array]:
+        """Return the objective and the vanishing entries, of each point or in all, and the smooth part's gradient."""
+        penalty = self.problem.penalty_W
+        vanishing = np.empty(F.shape[1], np.intp)
+        losses, numerator, slope, unit = mu.parts(self.problem, F, A, vanishing)
+        slope -= numerator
+        slope *= (unit ** (beta_of(self.problem.loss) - 1) / self.unit).astype(F.dtype)
+        if penalty.kinds & {"l2", "graph"}:
+            slope += (penalty.gradient(F) / self.unit).astype(F.dtype)
+        if not self.apart:
+            return np.array([losses.sum() + penalty.value(F)]), self._sum(vanishing), slope
+        slope += (self.l1 / self.unit).astype(F.dtype)[:, None]
+        return losses + self.l1 @ F + self.l2 @ F.astype(np.float64) ** 2 / 2, vanishing, slope
+
+
+def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
+    """Improve both factors in place; see :func:`.admm.iterate`.
+
+    Yields
+    ------
+    Progress
+        The change is the decrease of the objective in the iteration, relative to the first objective.
+
+    Raises
+    ------
+    ParameterError
+        When `X` has zeros and beta is not positive.
+    """
+    check_positive(problem)
+    sides = _Side(problem, Wt), _Side(problem.transposed, H)
+    first = objective = problem.objective(Wt, H)
+    for iteration in range(max_iter):
+        before = objective
+        with one_blas_thread():
+            if iteration == 0:
+                _start_without(problem, Wt, H, objective)
+            sides[0].improve(H)
+            objective = sides[1].improve(Wt) + problem.penalty_W.value(Wt)
+        yield Progress(before, max(before - objective, 0.0) / first if first > 0 else 0.0)
+
+
+def _start_without(problem: Problem, Wt: Array, H: Array, objective: float) -> None:
+    """Start from a short fit without the penalties that coordinate descent does not take, in place, if it is lower."""
+    easy = [Penalty(p.low, p.high, p.l1, p.l2) for p in (problem.penalty_W, problem.penalty_H)]
+    W_new, H_new = Wt.copy(), H.copy()
+    for _ in sbcd.iterate(replace(problem, penalty_W=easy[0], penalty_H=easy[1]), W_new, H_new, max_iter=START):
+        pass
+    problem.penalty_W.feasible(W_new)
+    problem.penalty_H.feasible(H_new)
+    if problem.objective(W_new, H_new) < objective:
+        Wt[:], H[:] = W_new, H_new
+
+
+def codes(problem: Problem, Wt: Array, H: Array) -> None:
+    """Solve for the codes on the simplex of fixed components, row by row, in double precision.
+
+    Raises
+    ------
+    ParameterError
+        When `X` has zeros and beta is not positive.
+    """
+    check_positive(problem)
+    beta, A = beta_of(problem.loss), H.astype(np.float64)
+    l1, l2 = problem.penalty_W.weights(len(H), np.float64)
+
+    X, weights = problem.X, problem.weights
+
+    def rows(block: tuple[int, int]) -> None:
+        part = slice(*block)
+        _simplex_kernels.simplex_codes(
+            X[part].toarray() if problem.is_sparse else X[part], None if weights is None else weights[part], A,
+            Wt[:, part], beta, _divergence_kernels.floor_of(beta), l1, l2, CODES_STEPS, CODES_TOLERANCE,
+        )  # fmt: skip
+
+    n_samples, n_features = X.shape
+    work = n_samples * n_features
+    map_blocks(rows, blocks(n_samples, rows_per_block(n_features)), parallel=work > BLOCK_ELEMENTS)
