@@ -10,7 +10,7 @@ from visionnmf.engine.codes import solve_codes
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import Penalty as Resolved
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solvers import SOLVERS
+from visionnmf.engine.solvers import SOLVERS, spg
 
 LOSSES = [Loss("kullback-leibler"), Loss("itakura-saito"), Loss("beta", 0.5), Loss("beta", 1.5), Loss("beta", 3.0)]
 M, N, R = 30, 24, 4
@@ -64,6 +64,26 @@ def test_a_row_s_codes_do_not_depend_on_its_company(loss, dtype, X, rng):
         np.testing.assert_array_equal(solve_codes(alone, H)[:, 0], Wt[:, i])
 
 
+@pytest.mark.parametrize("loss", LOSSES[:1] + LOSSES[3:], ids=label)
+def test_codes_of_components_that_are_nearly_alike(loss, rng):
+    """Overlapping bumps: only what is convex, as the others have several minima."""
+    place = np.arange(N)
+    H = np.exp(-0.5 * ((place - np.linspace(0, N, 8)[:, None]) / 5) ** 2) + 1e-3
+    X = rng.dirichlet(np.full(8, 0.3), 10) @ H * rng.gamma(50, 0.02, (10, N))
+    Wt = solve_codes(Problem(X, loss, Resolved(simplex="columns")), H)
+    for i in range(10):
+        row = Problem(X[i : i + 1], loss)
+
+        def value(w, row=row):
+            return row.objective(np.ascontiguousarray(np.maximum(w, 0)[:, None]), H)
+
+        best = minimize(
+            value, Wt[:, i], method="SLSQP", bounds=[(0, 1)] * 8, options={"maxiter": 1000, "ftol": 1e-13},
+            constraints={"type": "eq", "fun": lambda w: w.sum() - 1},
+        ).fun  # fmt: skip
+        assert value(Wt[:, i]) <= best * (1 + 1e-3) + 1e-9
+
+
 def test_codes_of_sparse_counts(rng):
     X = rng.poisson(0.7, (M, N)).astype(float)
     H = rng.gamma(1, 1, (R, N))
@@ -92,6 +112,63 @@ def test_fits_fall_and_converge(loss, kind, X):
     if loss.parameter != 3:  # convex in the codes, or nearly: they are not worse when solved for anew
         assert model.objective_history_[-1] <= history[-1] * (1 + 1e-6)
     assert model.optimality_ < 0.1
+
+
+@pytest.mark.parametrize("loss", LOSSES[:4], ids=label)
+def test_its_own_steps_do_the_work(loss, X, monkeypatch):
+    """Without the start by coordinate descent; the end is that of multiplicative updates that run long."""
+    monkeypatch.setattr(spg, "_start_without", lambda *_: None)
+    graph = Penalty(graph="knn", graph_weight=0.1, l2=0.1)
+    settings = {"loss": label(loss), "penalty_W": graph, "penalty_H": Penalty(l2=0.1), "random_state": 0, "tol": 0}
+    ends = [
+        NMF(R, solver=solver, max_iter=steps, **settings).fit(X).objective_history_[-2]
+        for solver, steps in (("spg", 400), ("mu", 4000))
+    ]
+    assert ends[0] <= 1.03 * ends[1]
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=label)
+@pytest.mark.parametrize("kind", PENALTIES)
+def test_a_default_fit_has_converged(loss, kind, X):
+    penalty_W, penalty_H = PENALTIES[kind]
+    settings = {"loss": label(loss), "penalty_W": penalty_W, "penalty_H": penalty_H, "random_state": 0}
+    model = NMF(R, solver="spg", max_iter=1000, **settings).fit(X)
+    longer = NMF(R, solver="spg", max_iter=2 * model.n_iter_, tol=0, **settings).fit(X)
+    assert model.objective_history_[-2] <= 1.05 * longer.objective_history_[-2]
+
+
+@pytest.mark.parametrize("size", [1e-2, 1e-6])
+def test_one_dim_sample_does_not_hold_the_others_back(size, X):
+    X[3] *= size
+    penalty = Penalty(graph="knn", graph_weight=0.5)
+    settings = {"loss": "kullback-leibler", "penalty_W": penalty, "penalty_H": Penalty(l2=0.1), "random_state": 0}
+    ends = [
+        NMF(R, solver=solver, max_iter=steps, tol=0, **settings).fit(X).objective_history_[-2]
+        for solver, steps in (("spg", 200), ("mu", 2000))
+    ]
+    assert ends[0] <= 1.02 * ends[1]
+
+
+def test_a_point_that_starts_at_zero_moves(X, monkeypatch):
+    monkeypatch.setattr(spg, "_start_without", lambda *_: None)
+    Wt, H = np.full((R, M), 0.3), np.random.default_rng(0).random((R, N))
+    Wt[:, 5] = 0
+    for _ in SOLVERS["spg"].iterate(Problem(X, Loss("kullback-leibler")), Wt, H, max_iter=20):
+        pass
+    assert Wt[:, 5].any()
+
+
+def test_all_may_vanish_where_the_divergence_allows_it(X):
+    penalty = Penalty(groups=[slice(0, 12), slice(12, 24)], group_l1=1000.0)
+    model = NMF(R, loss=2.5, penalty_W=Penalty(l2=0.1), penalty_H=penalty, random_state=0, max_iter=100, tol=0).fit(X)
+    nothing = Problem(X, Loss("beta", 2.5)).loss_value(np.zeros((R, M)), np.zeros((R, N)))
+    assert model.objective_history_[-2] <= nothing * (1 + 1e-6)
+
+
+def test_low_powers_in_single_precision(X):
+    penalty = Penalty(groups=[slice(0, 12), slice(12, 24)], group_l1=0.1)
+    model = NMF(R, loss=-2.0, penalty_W=Penalty(l2=0.01), penalty_H=penalty, random_state=0, max_iter=20, tol=0)
+    assert np.isfinite(model.fit(X.astype(np.float32)).components_).all()
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=label)

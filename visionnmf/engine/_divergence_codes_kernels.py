@@ -194,7 +194,8 @@ def _step_on_face(G, s, below, above, count, d, face, x, factor):  # type: ignor
             k = face[a]
             goal = d[k] + x[a]
             if below[k] <= goal <= above[k]:
-                face[kept] = k
+                if exchange < EXCHANGES:  # the last step is one on all of the face
+                    face[kept] = k
                 kept += 1
             elif exchange == EXCHANGES:
                 bound = below[k] if goal < below[k] else above[k]

@@ -9,12 +9,16 @@ from visionnmf._jit import kernel
 __all__ = ["simplex_codes"]
 
 DECREASE = 1e-4  # of the objective that is enough, as a share of the first-order decrease
+MEMORY = 10  # values, of which the largest is what the next one must be below: steps are spoilt by the least curvature
 SHORTEN, LENGTHEN = 0.25, 10.0  # a step that did not decrease it enough; the most that a step may grow
 
 
 @kernel
 def _project(f):  # type: ignore[no-untyped-def]
     """Project `f` onto the simplex, in place (Michelot 1986)."""
+    top = f.max()
+    for k in range(f.shape[0]):
+        f[k] -= top  # rounding is then that of numbers within 1 of the largest
     level, count = -np.inf, f.shape[0] + 1
     while True:
         total, above = -1.0, 0
@@ -70,7 +74,8 @@ def _evaluate(y, m, A, f, beta, floor, l1, l2, p, slope):  # type: ignore[no-unt
 def simplex_codes(X, M, A, Ft, beta, floor, l1, l2, most, tol):  # type: ignore[no-untyped-def]
     """Find the codes of rows on the simplex by projected gradient with spectral step lengths.
 
-    Birgin, Martinez & Raydan (2000), monotone, each row by itself: its codes do not depend on the others.
+    Birgin, Martinez & Raydan (2000), each row by itself: its codes do not depend on the others. The objective may
+    rise in between; the best codes are kept.
 
     Parameters
     ----------
@@ -94,7 +99,7 @@ def simplex_codes(X, M, A, Ft, beta, floor, l1, l2, most, tol):  # type: ignore[
     r, n = A.shape
     y, p = np.empty(n), np.empty(n)
     f, slope, new, slope_new = np.empty(r), np.empty(r), np.empty(r), np.empty(r)
-    units = np.empty((r, n))
+    units, best, memory = np.empty((r, n)), np.empty(r), np.empty(MEMORY)
     for i in range(X.shape[0]):
         total, count = 0.0, 0
         for j in range(n):
@@ -112,7 +117,11 @@ def simplex_codes(X, M, A, Ft, beta, floor, l1, l2, most, tol):  # type: ignore[
         m = None if M is None else M[i]
         value, vanishing = _evaluate(y, m, units, f, beta, floor, scale * l1, scale * l2, p, slope)
         length = 1 / max(np.abs(slope).max(), 1e-300)
-        for _ in range(most):
+        for k in range(r):
+            best[k] = f[k]
+        least = value
+        memory[:] = value
+        for step in range(most):
             for k in range(r):
                 new[k] = f[k] - length * slope[k]
             _project(new)
@@ -123,14 +132,18 @@ def simplex_codes(X, M, A, Ft, beta, floor, l1, l2, most, tol):  # type: ignore[
             if square <= tol * tol:
                 break
             found, lost = _evaluate(y, m, units, new, beta, floor, scale * l1, scale * l2, p, slope_new)
-            if lost > vanishing or not found <= value + DECREASE * product:
+            if (lost > vanishing and beta <= 1) or not found <= memory.max() + DECREASE * product:
                 length *= SHORTEN
                 continue
             bend = 0.0
             for k in range(r):
                 bend += (new[k] - f[k]) * (slope_new[k] - slope[k])
                 f[k], slope[k] = new[k], slope_new[k]
-            value, vanishing = found, lost
+            memory[step % MEMORY], vanishing = found, lost
+            if found < least:
+                least = found
+                for k in range(r):
+                    best[k] = f[k]
             length = min(square / bend, LENGTHEN * length) if bend > 0 else LENGTHEN * length
         for k in range(r):
-            Ft[k, i] = f[k]
+            Ft[k, i] = best[k]

@@ -142,7 +142,7 @@ def check_numbers(value: ArrayLike, name: str, dtype: Any) -> Array:
     try:
         return np.asarray(value, dtype=dtype)
     except (TypeError, ValueError):
-        raise ParameterError(f"{name} must be an array of numbers; got {value!r:.60}") from None
+        raise ParameterError(f"{name} must be an array of numbers; got {' '.join(repr(value).split()):.60}") from None
 
 
 def check_loss(loss: Any, parameter: Any, X: Any, weights: Array | None = None) -> Loss:

@@ -93,8 +93,8 @@ class NMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         Iterations. For "admm" it is also the length of the path along which the penalty grows: more iterations take
         smaller steps and find better solutions.
     tol : float, default=1e-4
-        Stop when an iteration changes the solution by less, relative to the size of the problem (the solver's
-        docstring says how it measures); 0 runs all iterations without a warning.
+        Stop when an iteration changes the solution by less, relative to the size of the problem or to the loss that is
+        left (the solver's docstring says how it measures); 0 runs all iterations without a warning.
     random_state : int, RandomState instance or None, default=None
         Seed of the start. The same seed gives the same result for any number of threads, up to rounding.
     callback : callable or None, default=None
@@ -118,7 +118,7 @@ class NMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         The loss at the solution, without penalties.
     objective_history_ : ndarray [shape=(n_iter_ + 1,)]
         Loss and penalties before the first iteration and after each one; the last entry is of the codes solved for
-        anew. But for that one it never rises for coordinate descent and "hals"; it may for "admm".
+        anew. But for that one it never rises for coordinate descent, "hals", "spg" and "mu"; it may for "admm".
     optimality_ : float
         How far the solution is from satisfying the first-order conditions, from 0 (it does) to about 1: tells converged
         from stopped. See :func:`visionnmf.engine.optimality.optimality`.

@@ -20,13 +20,14 @@ pg          frobenius         projected gradient, a baseline                    
 svd         frobenius         truncated SVD: the trivial baseline, with both signs        Eckart & Young 1936
 sbcd        all divergences   weighted least squares by coordinate descent, guarded       ours: docs/derivations/sbcd.md
 ccd         kullback-leibler  cyclic coordinate descent, with a step of our own           Hsieh & Dhillon 2011
-spg         all divergences   spectral proximal gradient, for any penalty                 Wright et al. 2009
+spg         divergences [3]_  spectral proximal gradient, for any penalty                 Wright et al. 2009
 mu          all divergences   multiplicative updates, the baseline                        Fevotte & Idier 2011
 sbcd-plain  all divergences   sBCD as published; al-a, al-b: its other weights            Li, Lebanon & Park 2012
 ==========  ================  ==========================================================  ==============================
 
 .. [1] Manhattan, elastic net, Huber, L2,1, Kullback-Leibler.
 .. [2] And the elastic net.
+.. [3] But for least squares, which has no need of it.
 """
 
 from __future__ import annotations

@@ -160,7 +160,8 @@ class _Half:
         X = problem.X
         n_samples, n_features = X.shape
         self.problem = problem
-        size = max(LEAST_ROWS, BLOCKS * rows_per_block(n_features))
+        least = min(LEAST_ROWS, -(-n_samples // (2 * TILE)) * TILE)  # and work for two threads
+        size = max(least, BLOCKS * rows_per_block(n_features))
         self.size = size // TILE * TILE  # whole tiles of HALS
         # whole blocks a chunk, whatever the number of threads
         self.chunks = blocks(n_samples, self.size * max(1, -(-n_samples // (self.size * MAX_CHUNKS))))

@@ -60,6 +60,8 @@ def parts(problem: Problem, Ft: Array, A: Array, vanishing: Array | None = None)
     negative, positive = np.empty_like(Ft), np.empty_like(Ft)
     least = np.finfo(dtype).tiny / np.finfo(dtype).eps
     floor = _divergence_kernels.floor_of(beta)
+    if beta < 0:  # its powers must not overflow
+        floor = max(floor, float(np.finfo(dtype).max) ** (0.5 / (beta - 2)))
 
     def evaluate(block: tuple[int, int]) -> None:
         rows = slice(*block)

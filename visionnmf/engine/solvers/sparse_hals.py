@@ -226,7 +226,9 @@ def _merging(codes: Array, components: Array, rank: int) -> Array:
     ndarray of float64 [shape=(q, rank), >= 0]
         The weights of the components in each sum.
     """
-    A, B, sums = codes, components, np.eye(len(codes))
+    # of size 1, for the powers below; the weights do not depend on it
+    A, B = (gram / max(float(gram.max()), TINY) for gram in (codes, components))
+    sums = np.eye(len(codes))
     while len(A) > rank:
         a, b = A.diagonal(), B.diagonal()
         # trace and determinant of [A] [B] of each pair: sum and product of its two squared singular values

@@ -3,9 +3,10 @@ r"""Spectral proximal gradient for the divergences, with penalties that their ow
 .. math:: \min_{W, H \ge 0}\; D_\beta(X \| W H) + p_W(W) + p_H(H)
 
 Steps ``prox(F - t gradient)`` on each factor by turns, ``t`` the inverse of the curvature along the step before
-(Barzilai & Borwein 1988), shortened until the objective falls enough and no further entry of the model vanishes where
-the data do not: most divergences are infinite there, and a gradient says nothing any more. Where a penalty treats each
-point by itself, each point has a ``t`` of its own.
+(Barzilai & Borwein 1988), shortened until the objective falls enough and, for ``beta <= 1``, no further entry of the
+model vanishes where the data do not: these divergences are infinite there, and a gradient says nothing any more. Where
+a penalty treats each point by itself, each point has a ``t`` of its own; where a graph joins them, one in proportion to
+the inverse of its curvature, which follows from the size of its data.
 
 References
 ----------
@@ -40,7 +41,11 @@ Array = NDArray[Any]
 STEPS = 4  # of each factor an iteration
 START = 10  # iterations of coordinate descent
 DECREASE, SHORTEN, LENGTHEN = (getattr(_simplex_kernels, name) for name in ("DECREASE", "SHORTEN", "LENGTHEN"))
-CODES_STEPS = 1000
+LONGEST = 1e6  # a step may become so many times as long as the first
+EXACT = 1e-6  # of the first objective: below that the change is no longer relative to the objective at hand
+LEAST_MEAN = 1e-12  # of all data, for a row whose steps follow its mean
+LEAST_SIZE = 1e-6  # of the largest point, for the first step of a point that is zero
+CODES_STEPS = 5000
 CODES_TOLERANCE = 1e-8
 
 
@@ -52,36 +57,49 @@ class _Side:
         self.problem, self.F = problem, F
         self.apart = not penalty.kinds & {"graph", "groups"} and penalty.simplex != "rows"
         self.l1, self.l2 = penalty.weights(len(F), np.float64)
-        # without the l1 norm, which is linear on F >= 0 and goes with the gradient
-        self.projection = replace(penalty, l1=0.0) if self.apart else penalty
         # gradients in units of what the data's mean makes them, so that they do not underflow
+        self.beta = beta_of(problem.loss)
         mean = float(problem.X.mean(dtype=np.float64)) or 1.0
-        self.unit = mean ** (beta_of(problem.loss) - 1)
+        self.unit = mean ** (self.beta - 1)
+        # whether the l1 norm, linear on F >= 0, goes with the gradient, so that steps may differ between points
+        self.linear = self.apart or penalty.kinds <= {"box", "l1", "l2", "graph"}
+        self.projection = replace(penalty, l1=0.0)
+        self.metric = np.ones(1)  # of the steps of the points
+        if self.linear and not self.apart:
+            means = problem.X.mean(axis=1, dtype=np.float64)
+            self.metric = (np.where(means > LEAST_MEAN * mean, means, mean) / mean) ** (2 - self.beta)
         self.lengths: Array | None = None
+        self.longest: Array = np.ones(1)
+        self.moved = False
 
     def improve(self, A: Array) -> float:
         """Take a few steps for components `A`, in place; return the loss and this factor's penalty."""
         F, penalty = self.F, self.problem.penalty_W
         values, vanishing, slope = self._evaluate(F, A)
-        lengths = self.lengths
+        lengths, self.moved = self.lengths, False
         if lengths is None:
-            size = np.sqrt(self._sum(slope.astype(np.float64) ** 2))
-            lengths = np.sqrt(self._sum(F.astype(np.float64) ** 2)) / np.where(size > 0, size, 1)
+            steepness = np.sqrt(self._sum(slope.astype(np.float64) ** 2 * self.metric))
+            size = np.sqrt(self._sum(F.astype(np.float64) ** 2 / self.metric))
+            size = np.maximum(size, LEAST_SIZE * (float(size.max(initial=0)) or 1.0))
+            lengths = size / np.where(steepness > 0, steepness, 1)
+            self.longest = LONGEST * lengths
         for _ in range(STEPS):
-            new = F - lengths.astype(F.dtype) * slope
-            if self.apart:
+            new = F - (lengths * self.metric).astype(F.dtype) * slope
+            if self.linear:
                 self.projection.prox(new, 1.0)
             else:
                 penalty.prox(new, float(lengths[0]) / self.unit)
             found, lost, slope_new = self._evaluate(new, A)
             move = (new - F).astype(np.float64)
-            square = self._sum(move**2)
+            square = self._sum(move**2 / self.metric)
             enough = found <= values - DECREASE * self.unit * square / np.maximum(lengths, np.finfo(float).tiny)
-            enough &= lost <= vanishing
+            if self.beta <= 1:
+                enough &= lost <= vanishing
+            self.moved = self.moved or bool(enough.any())
             bend = self._sum(move * (slope_new - slope))
-            longest = LENGTHEN * lengths
+            longest = np.minimum(LENGTHEN * lengths, self.longest)
             longer = np.where(bend > 0, np.minimum(square / np.where(bend > 0, bend, 1), longest), longest)
-            lengths = np.where(enough, np.where(square > 0, longer, lengths), SHORTEN * lengths)
+            lengths = np.where(enough, longer, SHORTEN * lengths)
             np.copyto(F, new, where=enough)
             np.copyto(slope, slope_new, where=enough)
             values, vanishing = np.where(enough, found, values), np.where(enough, lost, vanishing)
@@ -97,12 +115,13 @@ class _Side:
         vanishing = np.empty(F.shape[1], np.intp)
         losses, numerator, slope, unit = mu.parts(self.problem, F, A, vanishing)
         slope -= numerator
-        slope *= (unit ** (beta_of(self.problem.loss) - 1) / self.unit).astype(F.dtype)
+        slope *= (unit ** (self.beta - 1) / self.unit).astype(F.dtype)
         if penalty.kinds & {"l2", "graph"}:
             slope += (penalty.gradient(F) / self.unit).astype(F.dtype)
+        if self.linear:
+            slope += (self.l1 / self.unit).astype(F.dtype)[:, None]
         if not self.apart:
             return np.array([losses.sum() + penalty.value(F)]), self._sum(vanishing), slope
-        slope += (self.l1 / self.unit).astype(F.dtype)[:, None]
         return losses + self.l1 @ F + self.l2 @ F.astype(np.float64) ** 2 / 2, vanishing, slope
 
 
@@ -112,7 +131,8 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
     Yields
     ------
     Progress
-        The change is the decrease of the objective in the iteration, relative to the first objective.
+        The change is the decrease of the objective in the iteration, relative to what it was (and a little of the first
+        one, for data that the model fits exactly); 1 when no step was short enough.
 
     Raises
     ------
@@ -129,7 +149,8 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
                 _start_without(problem, Wt, H, objective)
             sides[0].improve(H)
             objective = sides[1].improve(Wt) + problem.penalty_W.value(Wt)
-        yield Progress(before, max(before - objective, 0.0) / first if first > 0 else 0.0)
+        change = max(before - objective, 0.0) / (before + EXACT * first) if first > 0 else 0.0
+        yield Progress(before, change if any(side.moved for side in sides) else 1.0)
 
 
 def _start_without(problem: Problem, Wt: Array, H: Array, objective: float) -> None:
