@@ -239,9 +239,11 @@ def test_hals_columns(dtype, columns, r, rng):
         _admm_kernels.hals_columns(once, G, B, 0, *limits, 1, 1, columns)
         assert change == pytest.approx(np.abs(got - once)[:, 1:].max(), abs=1e-6)
         expected = naive.hals(F[:, 1:], G + np.diag(ridge), B[:, 1:] - lean[:, None], *box, 0.0, 3, alternate=True)
-        to_and_fro = F.copy()
-        _admm_kernels.hals_columns(to_and_fro, G, B, 0, *limits, 3, 1, columns, True)
-        np.testing.assert_allclose(to_and_fro[:, 1:], expected, rtol=1e-3 if dtype is np.float32 else 1e-10, atol=1e-6)
+        back_and_forth = F.copy()
+        _admm_kernels.hals_columns(back_and_forth, G, B, 0, *limits, 3, 1, columns, True)
+        np.testing.assert_allclose(
+            back_and_forth[:, 1:], expected, rtol=1e-3 if dtype is np.float32 else 1e-10, atol=1e-6
+        )
         shifted = F.copy()
         B_part = np.ascontiguousarray(B[:, 1:])
         _admm_kernels.hals_columns(shifted, G, B_part, 1, *limits, 2, 1, columns)

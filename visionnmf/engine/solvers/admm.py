@@ -48,7 +48,7 @@ FIRST_PENALTY = 1.5  # rho at the start, in units of the loss's slope at the mea
 PENALTY_GROWTH = 3e4  # over the whole path, of which
 SLOW_GROWTH = 40.0  # are spread over the first
 SLOW_SHARE = 0.7  # of the iterations: there noisy data settle; exact ones need the rest
-SWEEPS = 5  # of HALS a factor and iteration, to and fro unless ridged; fewer, or an even number, end higher
+SWEEPS = 5  # of HALS a factor and iteration, back and forth unless ridged; fewer, or an even number, end higher
 SETTLED = 0.05  # share of the loss of a model that is 0; below it the change is no longer relative to the objective
 BLOCKS = 2  # cache-sized blocks that are taken together: products of more rows gain more than the passes lose;
 LEAST_ROWS = 256  # and at least so many rows
@@ -97,7 +97,7 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
             loss = problem.loss_value(Wt, H)  # a logarithm an entry: not in the pass
         with one_blas_thread():
             right = half(Wt, H, bound, decay)
-            improve(H, Wt @ Wt.T, right, problem.penalty_H, sweeps=SWEEPS, scale=bound, alternate=half.to_and_fro)
+            improve(H, Wt @ Wt.T, right, problem.penalty_H, sweeps=SWEEPS, scale=bound, alternate=half.back_and_forth)
         loss += float(half.losses.sum())
         objective = loss + penalties
         change = float(half.residuals.sum()) / total + abs(previous - objective) / largest
@@ -167,7 +167,7 @@ class _Half:
         self.chunks = blocks(n_samples, self.size * max(1, -(-n_samples // (self.size * MAX_CHUNKS))))
         self.parallel = X.size * n_components > 4 * BLOCK_ELEMENTS
         # with both factors ridged nothing swings, and sweeps that all go forward are the faster ones
-        self.to_and_fro = not ("l2" in problem.penalty_W.kinds and "l2" in problem.penalty_H.kinds)
+        self.back_and_forth = not ("l2" in problem.penalty_W.kinds and "l2" in problem.penalty_H.kinds)
         self.U = np.zeros_like(X)
         self.losses, self.residuals = np.empty(n_samples), np.empty(n_samples)
         # a penalty that ties the codes of samples together wants all targets at once
@@ -185,7 +185,7 @@ class _Half:
                 right[:, start:stop] = self._target(start, stop, Wt, step, targets[start:stop])
 
         map_blocks(gather, self.chunks, parallel=self.parallel)
-        improve(Wt, step.gram, right, self.problem.penalty_W, sweeps=SWEEPS, scale=bound, alternate=self.to_and_fro)
+        improve(Wt, step.gram, right, self.problem.penalty_W, sweeps=SWEEPS, scale=bound, alternate=self.back_and_forth)
         return self._sum(lambda chunk: Wt[:, slice(*chunk)] @ targets[slice(*chunk)])
 
     def _blocks(self, chunk: tuple[int, int]) -> list[tuple[int, int]]:
@@ -217,7 +217,7 @@ class _Half:
         for start, stop in self._blocks(chunk):
             V = product[: stop - start]
             B = self._target(start, stop, Wt, step, V)
-            _admm_kernels.hals_columns(Wt, step.gram, B, start, *box, l1, l2, SWEEPS, start, stop, self.to_and_fro)
+            _admm_kernels.hals_columns(Wt, step.gram, B, start, *box, l1, l2, SWEEPS, start, stop, self.back_and_forth)
             share = Wt[:, start:stop] @ V
             right = share if right is None else np.add(right, share, out=right)
         assert right is not None
