@@ -35,11 +35,6 @@ def hals_columns(F, G, B, offset, low, high, l1, l2, sweeps, start, stop, altern
     start, stop : int
     alternate : bool, default=False
         Whether every second sweep goes backward.
-
-    Returns
-    -------
-    float
-        The largest change of an entry in the last sweep.
     """
     number = F.dtype.type
     r = F.shape[0]
@@ -54,7 +49,6 @@ def hals_columns(F, G, B, offset, low, high, l1, l2, sweeps, start, stop, altern
     # whole tiles of scratch copies: loops of a fixed length over row views become SIMD code without checks (6 x faster)
     tile, right = np.zeros((padded, TILE), F.dtype), np.zeros((padded, TILE), F.dtype)
     w0, w1, w2, w3 = np.zeros(TILE, F.dtype), np.zeros(TILE, F.dtype), np.zeros(TILE, F.dtype), np.zeros(TILE, F.dtype)
-    largest = number(0)
     for first in range(start, stop, TILE):
         size = min(TILE, stop - first)
         for k in range(r):
@@ -112,13 +106,8 @@ def hals_columns(F, G, B, offset, low, high, l1, l2, sweeps, start, stop, altern
                     new = low if new < low else new
                     new = high if new > high else new
                     f3[i] = new
-                    w0[i] = max(max(abs(t0), abs(t1)), max(abs(t2), abs(new - old)))
-                if sweep == sweeps - 1:
-                    for i in range(size):
-                        largest = max(largest, w0[i])
         for k in range(r):
             F[k, first : first + size] = tile[k, :size]
-    return np.float64(largest)
 
 
 # --- ADMM -----------------------------------------------------------------------------------------------------------
