@@ -192,6 +192,9 @@ def faces_evaluate(
     methods: Annotated[
         str | None, typer.Option("--methods", help="Comma-separated; all the usual ones if left out.")
     ] = None,
+    rules: Annotated[
+        str | None, typer.Option("--rules", help="Of the models: pseudo-inverse, codes, whitened; all if left out.")
+    ] = None,
     splits: Annotated[int, typer.Option("--splits", min=1, max=1000, help="Random splits.")] = 10,
     per_person: Annotated[int, typer.Option("--train", metavar="N", min=1, help="Training images a person.")] = 7,
     both: Annotated[bool, typer.Option("--both", help="Corrupt test images too, beside the clean test.")] = False,
@@ -211,8 +214,9 @@ def faces_evaluate(
     """Compare methods on random splits of a data set; an interrupted run goes on where it was.
 
     Kinds: occlusion (side of the block in pixels), salt_and_pepper and dead_lines (share), laplace and gaussian (grey
-    levels), poisson (photons a grey level). Methods: manhattan, manhattan-light, manhattan-plain, frobenius,
-    kullback-leibler, sklearn-frobenius, sklearn-kullback-leibler, pca, recognizer, raw, lda, crc. Writes results.csv.
+    levels), poisson (photons a grey level). Methods: manhattan, manhattan-light, manhattan-plain, manhattan-blocks,
+    manhattan-cv, frobenius, kullback-leibler, sklearn-frobenius, sklearn-kullback-leibler, pca, recognizer,
+    recognizer-seeing-all, recognizer-nearest, raw, lda, crc. Writes results.csv.
 
     \b
     Example:
@@ -226,6 +230,7 @@ def faces_evaluate(
             methods=Plan.methods if methods is None else tuple(methods.split(",")),
             corruptions=tuple(parse_corruption(text) for text in corruption),
             ranks=parse_ranks(ranks),
+            rules=Plan.rules if rules is None else tuple(rules.split(",")),
             tests=("clean", "corrupted") if both else ("clean",),
             splits=splits,
             per_person=per_person,

@@ -22,7 +22,17 @@ from numpy.typing import NDArray
 from visionnmf.datasets import CORRUPTIONS, Faces, corrupt
 from visionnmf.exceptions import OutputExistsError, ParameterError, UnreadableError
 
-from ._faces_methods import MODELS, RANKLESS, RULES, Task, fit_model, score_model, score_rankless
+from ._faces_methods import (
+    CHOSEN,
+    MODELS,
+    RANKLESS,
+    RULES,
+    Task,
+    fit_model,
+    score_chosen,
+    score_model,
+    score_rankless,
+)
 from ._files import check_outputs, output_file
 
 __all__ = [
@@ -59,7 +69,7 @@ class Plan:
     ranks : tuple of int
         Ranks above the number of training images or pixels are taken down to it.
     rules : tuple of str
-        "pseudo-inverse" and "codes", the rules of the paper for models; "centred", codes less those' mean.
+        "pseudo-inverse" and "codes", the rules of the paper for models; "whitened", the second with whitened codes.
     tests : tuple of str
         "clean", and "corrupted" for test images with the same corruption.
     splits : int
@@ -77,7 +87,7 @@ class Plan:
     corruptions: tuple[Corruption, ...] = (("none", None),)
     methods: tuple[str, ...] = ("manhattan", "frobenius", "kullback-leibler", "pca", "recognizer", "raw", "lda", "crc")
     ranks: tuple[int, ...] = (100,)
-    rules: tuple[str, ...] = ("pseudo-inverse", "codes")
+    rules: tuple[str, ...] = RULES
     tests: tuple[str, ...] = ("clean",)
     splits: int = 10
     per_person: int = 7
@@ -89,7 +99,7 @@ class Plan:
         """Raise ParameterError where a value is not allowed."""
         allowed: tuple[tuple[str, Iterable[str], tuple[str, ...]], ...] = (
             ("corruption", [kind for kind, _ in self.corruptions], tuple(CORRUPTIONS)),
-            ("methods", self.methods, (*MODELS, *RANKLESS)),
+            ("methods", self.methods, (*MODELS, *CHOSEN, *RANKLESS)),
             ("rules", self.rules, RULES),
             ("tests", self.tests, TESTS),
         )
@@ -319,6 +329,8 @@ def run_job(faces: Faces, corruption: Corruption, split: int, plan: Plan) -> lis
             start = time.perf_counter()
             if rank is None:
                 found = score_rankless(method, task, split)
+            elif method in CHOSEN:
+                found = score_chosen(method, task, rank, split, plan.iterations, plan.rules)
             else:
                 found = score_model(method, fit_model(method, task, rank, split, plan.iterations), task, plan.rules)
             common = {"corruption": corruption[0], "severity": corruption[1], "split": split, "method": method}

@@ -5,6 +5,8 @@
 "manhattan-light"           the same with .3: nearer to the images, less robust
 "manhattan-plain"           the same without: the paper's model
 "manhattan-blocks"          "manhattan" with opaque blocks missing, as :class:`FaceRecognizer` finds them
+"manhattan-cv"              "manhattan" or "manhattan-light": for each rule the one with which cross-validation names
+                            most training images
 "frobenius"                 NMF, least squares
 "kullback-leibler"          NMF, Kullback-Leibler divergence
 "sklearn-frobenius"         scikit-learn's NMF, coordinate descent
@@ -18,7 +20,7 @@
 "crc"                       collaborative representation of the images as they are (Zhang, Yang, Feng 2011)
 ==========================  ============================================================================================
 
-The first nine have a rank, and classify by the rules of :data:`RULES`; "pca" has one projection and its distances.
+The first ten have a rank, and classify by the rules of :data:`RULES`; "pca" has one projection and its distances.
 """
 
 from __future__ import annotations
@@ -34,23 +36,35 @@ from sklearn.decomposition import NMF as SklearnNMF
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 
 from visionnmf import NMF
 
 from ._face_classifiers import ClassResidual, Nearest
 from ._face_pixels import missing_pixels
-from ._faces_recognizer import FaceRecognizer
+from ._faces_recognizer import WHITENING, FaceRecognizer
 
-__all__ = ["MODELS", "RANKLESS", "RULES", "Task", "fit_model", "score_model", "score_rankless"]
+__all__ = [
+    "CHOSEN",
+    "MODELS",
+    "RANKLESS",
+    "RULES",
+    "Task",
+    "fit_model",
+    "score_chosen",
+    "score_model",
+    "score_rankless",
+]
 
 Array = NDArray[Any]
 
 Maker = Callable[[int, int, int], Any]  # of rank, seed and iterations
 
 LDA_DIMENSIONS = 200
-# MahNMF, Algorithm 4 (Euclidean), Algorithm 5 (cosine), and this from the mean of the training codes, as in PCA
-RULES = ("pseudo-inverse", "codes", "centred")
+FOLDS = 5
+# MahNMF, Algorithm 4 (Euclidean), Algorithm 5 (cosine), and this of whitened codes
+RULES = ("pseudo-inverse", "codes", "whitened")
 
 
 class Task(NamedTuple):
@@ -100,6 +114,7 @@ MODELS: dict[str, Maker] = {
     "sklearn-kullback-leibler": _sklearn("kullback-leibler", "mu"),
     "pca": lambda rank, seed, iterations: PCA(rank, random_state=seed),
 }
+CHOSEN = {"manhattan-cv": ("manhattan", "manhattan-light")}
 RECOGNIZERS: dict[str, dict[str, Any]] = {
     "recognizer": {},
     "recognizer-seeing-all": {"missing": "none"},
@@ -157,27 +172,81 @@ def score_model(name: str, fitted: Fitted, task: Task, rules: tuple[str, ...]) -
     """
     model = fitted.model
     train_error = _error(model.inverse_transform(fitted.codes), task.clean)
-    # the principal axes have unit norm
-    norms = np.ones(1, np.float32) if name == "pca" else np.linalg.norm(model.components_, axis=1)
-    train_codes = fitted.codes * norms
+    norms = _norms(model)
     rows = []
     for test, images in task.tests.items():
         found: dict[bool, tuple[Array, Array]] = {}  # codes and pictures, by projection or not
         for rule in rules:
-            projected = rule == "pseudo-inverse" and name != "pca"
+            projected = _projects(model, rule)
             if projected not in found:
-                found[projected] = (
-                    _project(model, images, norms) if projected else _encode(name, model, images, norms, task)
-                )
+                found[projected] = _project(model, images) if projected else _encode(name, model, images, task)
             codes, pictures = found[projected]
-            centre = train_codes.mean(axis=0) if rule == "centred" else 0
-            classifier = Nearest(cosine=rule != "pseudo-inverse").fit(train_codes - centre, task.people)
-            accuracy = _accuracy(classifier.distances(codes - centre), task)
+            classifier = _nearest(rule).fit(fitted.codes * norms, task.people)
             rows.append({
-                "rule": rule, "test": test, "accuracy": accuracy, "train_error": train_error,
-                "test_error": _error(pictures, task.tests["clean"]),
+                "rule": rule, "test": test, "accuracy": _accuracy(classifier.distances(codes), task),
+                "train_error": train_error, "test_error": _error(pictures, task.tests["clean"]),
             })  # fmt: skip
     return rows
+
+
+def score_chosen(
+    name: str, task: Task, rank: int, seed: int, iterations: int, rules: tuple[str, ...]
+) -> list[dict[str, Any]]:
+    """Choose among models by cross-validation on the training images, for each rule, and classify the test sets.
+
+    The models have seen all training images, but no names; the left-out images are as corrupted as the others.
+
+    Parameters
+    ----------
+    name : str
+        One of :data:`CHOSEN`.
+    task : Task
+    rank : int
+    seed : int
+    iterations : int
+    rules : tuple of str
+        Of :data:`RULES`.
+
+    Returns
+    -------
+    list of dict
+        Rows; see :func:`score_model`.
+    """
+    fits = {model: fit_model(model, task, rank, seed, iterations) for model in CHOSEN[name]}
+    chosen = {rule: max(fits, key=lambda model: _cross_validated(fits[model], task, rule)) for rule in rules}
+    rows = []
+    for model, fitted in fits.items():
+        own = tuple(rule for rule in rules if chosen[rule] == model)
+        rows += score_model(model, fitted, task, own)
+    return rows
+
+
+def _cross_validated(fitted: Fitted, task: Task, rule: str) -> float:
+    """Return the share of left-out training images that a rule names; 0 where somebody has a single image."""
+    folds = min(FOLDS, int(np.bincount(task.people).min()))
+    if folds < 2:
+        return 0.0
+    codes = fitted.codes * _norms(fitted.model)
+    new = _project(fitted.model, task.train)[0] if _projects(fitted.model, rule) else codes
+    hits = []
+    for rest, left_out in StratifiedKFold(folds, shuffle=True, random_state=0).split(codes, task.people):
+        distances = _nearest(rule).fit(codes[rest], task.people[rest]).distances(new[left_out])
+        hits.append(distances.argmin(axis=1) == task.people[left_out])
+    return float(np.concatenate(hits).mean())
+
+
+def _nearest(rule: str) -> Nearest:
+    return Nearest(cosine=rule != "pseudo-inverse", whiten=WHITENING if rule == "whitened" else None)
+
+
+def _projects(model: Any, rule: str) -> bool:
+    """Say whether test images are projected, else coded by the model's own loss; PCA's codes are projections."""
+    return rule == "pseudo-inverse" and not isinstance(model, PCA)
+
+
+def _norms(model: Any) -> Array:
+    """Return the norms of the components; PCA's axes have unit norm, but for rounding."""
+    return np.ones(1, np.float32) if isinstance(model, PCA) else np.linalg.norm(model.components_, axis=1)
 
 
 def _seen(name: str, images: Array, task: Task) -> Array:
@@ -188,18 +257,19 @@ def _seen(name: str, images: Array, task: Task) -> Array:
     return np.where(mask.reshape(images.shape), np.float32(np.nan), images)
 
 
-def _project(model: Any, images: Array, norms: Array) -> tuple[Array, Array]:
+def _project(model: Any, images: Array) -> tuple[Array, Array]:
     """Return codes by the pseudo-inverse, for components of unit norm, and pictures."""
+    norms = _norms(model)
     unit = model.components_ / np.where(norms > 0, norms, 1)[:, None]
     codes = images @ np.linalg.pinv(unit)
     return codes, codes @ unit
 
 
-def _encode(name: str, model: Any, images: Array, norms: Array, task: Task) -> tuple[Array, Array]:
+def _encode(name: str, model: Any, images: Array, task: Task) -> tuple[Array, Array]:
     """Return codes by the model's own loss, for components of unit norm, and pictures."""
     with _unwarned():
         codes = model.transform(_seen(name, images, task))
-    return codes * norms, model.inverse_transform(codes)
+    return codes * _norms(model), model.inverse_transform(codes)
 
 
 def score_rankless(name: str, task: Task, seed: int) -> list[dict[str, Any]]:

@@ -9,12 +9,13 @@ import zipfile
 import numpy as np
 import pytest
 from PIL import Image
+from scipy.linalg import sqrtm
 from scipy.spatial.distance import cdist
 from test_faces import SHAPE, made_faces, rows
 from typer.testing import CliRunner
 
-from visionnmf.apps import _faces_evaluate
-from visionnmf.apps._faces_methods import MODELS, RANKLESS, fit_model, score_model
+from visionnmf.apps import _faces_evaluate, _faces_methods
+from visionnmf.apps._faces_methods import CHOSEN, MODELS, RANKLESS, fit_model, score_chosen, score_model
 from visionnmf.apps._faces_pictures import montage_picture
 from visionnmf.apps.cli import app
 from visionnmf.apps.faces import (
@@ -154,7 +155,7 @@ def test_compressed_models_are_refused(model, tmp_path):
 
 
 def test_every_method_recognises_made_people(faces):
-    methods = (*MODELS, *RANKLESS)
+    methods = (*MODELS, *CHOSEN, *RANKLESS)
     plan = Plan(methods=methods, ranks=(8,), splits=1, per_person=4, iterations=50)
     means = compare(faces, plan).means()
     assert {key[2] for key in means} == set(methods)
@@ -163,23 +164,39 @@ def test_every_method_recognises_made_people(faces):
 
 
 def test_rules_of_classification(faces):
-    """By hand: nearest in angle to the codes, as they are and less the mean of the training codes."""
+    """By hand: nearest in angle to the codes, as they are and after division by the root of their second moments."""
     plan = Plan((("laplace", 60),), splits=1, per_person=3)
+    rules = ("codes", "whitened", "pseudo-inverse")
+    table = []
+    for split in range(4):
+        task = _faces_evaluate.make_task(faces, plan.corruptions[0], split, plan)
+        fitted = fit_model("frobenius", task, 5, 0, 20)
+        model = fitted.model
+        norms = np.linalg.norm(model.components_, axis=1)
+        train, test = fitted.codes * norms, model.transform(task.tests["clean"]) * norms
+        moments = train.T.astype(float) @ train / len(train)
+        root = np.linalg.inv(sqrtm(moments + 0.1 * np.trace(moments) / 5 * np.eye(5)))
+        pseudo = task.tests["clean"] @ np.linalg.pinv(model.components_ / norms[:, None])
+        distances = (cdist(test, train, "cosine"), cdist(test @ root, train @ root, "cosine"), cdist(pseudo, train))
+        expected = [100 * (task.people[each.argmin(axis=1)] == task.answers).mean() for each in distances]
+        rows = score_model("frobenius", fitted, task, rules)
+        assert [row["accuracy"] for row in rows] == pytest.approx(expected)
+        assert rows[0]["test_error"] == rows[1]["test_error"] >= 0.9999 * rows[2]["test_error"]  # nearest: projection
+        table.append(expected)
+    assert len(set(zip(*table, strict=True))) == 3  # else the rules could not be told apart
+
+
+def test_penalty_is_chosen_for_each_rule(faces, monkeypatch):
+    """The chosen model is the better one on left-out training images, and never looks at test images."""
+    plan = Plan((("salt_and_pepper", 0.3),), splits=1, per_person=4)
     task = _faces_evaluate.make_task(faces, plan.corruptions[0], 0, plan)
-    fitted = fit_model("frobenius", task, 5, 0, 20)
-    model = fitted.model
-    norms = np.linalg.norm(model.components_, axis=1)
-    train, test = fitted.codes * norms, model.transform(task.tests["clean"]) * norms
-    expected = []
-    for centre in (0, train.mean(axis=0)):
-        nearest = cdist(test - centre, train - centre, "cosine").argmin(axis=1)
-        expected.append(100 * (task.people[nearest] == task.answers).mean())
-    pseudo = task.tests["clean"] @ np.linalg.pinv(model.components_ / norms[:, None])
-    nearest = cdist(pseudo, train).argmin(axis=1)
-    expected.append(100 * (task.people[nearest] == task.answers).mean())
-    rows = score_model("frobenius", fitted, task, ("codes", "centred", "pseudo-inverse"))
-    assert [row["accuracy"] for row in rows] == pytest.approx(expected)
-    assert rows[0]["test_error"] == rows[1]["test_error"] >= 0.9999 * rows[2]["test_error"]  # the projection is nearest
+    monkeypatch.setitem(_faces_methods.CHOSEN, "manhattan-cv", ("frobenius", "manhattan"))
+    rows = score_chosen("manhattan-cv", task, 5, 0, 50, ("codes", "whitened"))
+    alone = score_model("manhattan", fit_model("manhattan", task, 5, 0, 50), task, ("codes", "whitened"))
+    assert rows == alone
+    untold = task._replace(people=np.arange(len(task.people)), answers=task.answers)
+    rows = score_chosen("manhattan-cv", untold, 5, 0, 50, ("codes",))
+    assert rows[0]["train_error"] > 1.5 * alone[0]["train_error"]  # one image each: nothing to choose by, the first
 
 
 def test_blocks_count_as_missing(faces):
@@ -212,7 +229,7 @@ def test_an_interrupted_comparison_goes_on(faces, tmp_path, monkeypatch):
     timeless = [[{**row, "seconds": None} for row in found.rows] for found in (whole, parts)]
     assert timeless[0] == timeless[1]
     with (tmp_path / "parts" / "results.csv").open(newline="") as file:
-        assert len(list(csv.DictReader(file))) == len(parts.rows) == 2 * 2 * (1 + 2 * 2)
+        assert len(list(csv.DictReader(file))) == len(parts.rows) == 2 * 2 * (1 + 2 * 3)
 
 
 def test_another_plan_or_data_set_is_run_anew(faces, tmp_path):
