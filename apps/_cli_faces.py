@@ -1,4 +1,4 @@
-"""``visionnmf faces``: train, identify, cluster, evaluate."""
+"""``visionnmf faces``: train, identify, cluster, shadows, evaluate."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ def _faces() -> None:
       visionnmf faces train people/ --model people.npz
       visionnmf faces identify people.npz visitor.jpg
       visionnmf faces cluster photographs/ --clusters 12
+      visionnmf faces shadows ada/ --out results
       visionnmf faces evaluate people/ --corruption salt_and_pepper:0.3
     """
 
@@ -179,6 +180,37 @@ def faces_cluster(
             )
         tell(found, json_)
     if found.skipped:
+        raise typer.Exit(EXIT_SOME_FAILED)
+
+
+@faces.command("shadows")
+def faces_shadows(
+    source: Faces,
+    rank: Annotated[int, typer.Option("--rank", min=1, max=100, help="Dimensions; more keep more of the shadows.")] = 3,
+    size: FaceSize = None,
+    detect: Detect = False,
+    out: Out = Path("."),
+    seed: Seed = _options.SEED,
+    json_: Json = False,
+    force: Force = False,
+    debug: Debug = False,
+) -> None:
+    """Remove shadows and highlights from images of one person, or each of several, under changing light.
+
+    Writes the images, and shadows.png: before, after, and what was removed.
+
+    \b
+    Example:
+      visionnmf faces shadows ada/ --out results
+    """
+    from visionnmf.apps.faces import unshadow
+
+    folder(out)
+    with one_line(debug):
+        with status(f"removing the shadows of {source}", json_):
+            done = unshadow(source, out, rank=rank, size=size, detect=detect, seed=seed, force=force)
+        tell(done, json_)
+    if done.skipped:
         raise typer.Exit(EXIT_SOME_FAILED)
 
 

@@ -1,4 +1,4 @@
-"""Clusters of faces by their codes, and what shadows hide."""
+"""Clusters of faces by their codes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sklearn.metrics.cluster import contingency_matrix
 from visionnmf import NMF
 from visionnmf.exceptions import ParameterError
 
-__all__ = ["cluster_faces", "clustering_accuracy", "clustering_information", "remove_shadows"]
+__all__ = ["cluster_faces", "clustering_accuracy", "clustering_information"]
 
 Array = NDArray[Any]
 
@@ -107,31 +107,3 @@ def clustering_information(truth: ArrayLike, found: ArrayLike) -> float:
         From 0 to 1.
     """
     return float(normalized_mutual_info_score(truth, found, average_method="max"))
-
-
-def remove_shadows(X: ArrayLike, *, n_components: int = 3, seed: int = 0) -> tuple[Array, Array]:
-    """Split images of one person under different light into the face without shadows, and what remains.
-
-    Images of a matt, convex object under distant lights lie near a subspace of few dimensions (Basri and Jacobs 2003);
-    cast shadows and highlights are the outliers of the Manhattan loss (MahNMF, section 5.4.2).
-
-    Parameters
-    ----------
-    X : array-like [shape=(n_images, n_pixels), >= 0]
-        Images of one person as rows.
-    n_components : int, default=3
-        Dimensions of the subspace.
-    seed : int, default=0
-        Of the start.
-
-    Returns
-    -------
-    faces : ndarray [shape=(n_images, n_pixels), >= 0]
-        ``W H``.
-    shadows : ndarray [shape=(n_images, n_pixels)]
-        ``X - W H``: negative in shadows, positive in highlights.
-    """
-    data = np.asarray(X)
-    model = NMF(min(n_components, *data.shape), max_iter=200, tol=0, random_state=seed)
-    faces = model.inverse_transform(model.fit_transform(data))
-    return faces, data - faces

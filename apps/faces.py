@@ -6,6 +6,7 @@
 :func:`remove_shadows`                images of one person under different light: the face, and what the shadows hide
 :func:`train`, :func:`identify`       a folder of images in, a model file out; a model file and an image in, a name out
 :func:`cluster`                       a folder in, groups out
+:func:`unshadow`                      a folder in, the images without shadows out
 :func:`evaluate`, :func:`compare`     methods on splits of a data set: parallel, resumable, CSV, curves
 :func:`save`, :func:`load`            model files: arrays in ``.npz`` with a JSON header, never pickle
 :func:`find_face`                     the largest face on a photograph
@@ -20,12 +21,13 @@ among :class:`FaceRecognizer`'s. ``docs/faces.md`` has the figures.
 from __future__ import annotations
 
 from ._face_classifiers import ClassResidual, Nearest
-from ._faces_clusters import cluster_faces, clustering_accuracy, clustering_information, remove_shadows
+from ._faces_clusters import cluster_faces, clustering_accuracy, clustering_information
 from ._faces_detect import crop_face, find_face, read_face
 from ._faces_evaluate import Comparison, Plan, compare, parse_corruption, parse_ranks
 from ._faces_pictures import components_picture, curves_picture, residual_picture, shadows_picture
 from ._faces_recognizer import FaceRecognizer, Identity, Look
 from ._faces_runs import Clustered, Identified, Trained, cluster, evaluate, identify, open_faces, train
+from ._faces_shadows import Unshadowed, remove_shadows, unshadow
 from ._faces_store import FaceModel, load, save
 
 __all__ = [
@@ -40,6 +42,7 @@ __all__ = [
     "Nearest",
     "Plan",
     "Trained",
+    "Unshadowed",
     "cluster",
     "cluster_faces",
     "clustering_accuracy",
@@ -61,4 +64,5 @@ __all__ = [
     "save",
     "shadows_picture",
     "train",
+    "unshadow",
 ]

@@ -454,6 +454,36 @@ def test_cluster(folder, tmp_path):
         assert next(csv.DictReader(file))["file"] == "person 0/0.png"
 
 
+def test_shadows(rng, tmp_path):
+    lights = rng.random((40, 3)) @ rng.random((3, 24 * 20)) * 80  # grey levels
+    dark = np.where(rng.random(lights.shape) < 0.15, 0, lights)
+    source, out = tmp_path / "ada", tmp_path / "out"
+    source.mkdir()
+    for number, image in enumerate(dark.astype(np.uint8).reshape(-1, 24, 20)):
+        Image.fromarray(image).save(source / f"{number}.png")
+    result = run("faces", "shadows", source, "--out", out, "--json")
+    assert result.exit_code == 0, result.stderr
+    report = json.loads(result.stdout)
+    assert (report["people"], report["images"]) == (1, 40) and 0.1 < report["changed"] < 0.2
+    assert {path.name for path in out.iterdir()} == {"shadows.png"} | {f"{k}_unshadowed.png" for k in range(40)}
+    found = np.stack([read_image(out / f"{k}_unshadowed.png")[..., 0] for k in range(40)]).reshape(40, -1)
+    assert np.abs(found - lights)[dark == 0].mean() < 3  # of about 60
+    assert read_image(out / "shadows.png").shape[0] > 3 * 24
+    for refused, reason in (
+        (run("faces", "shadows", source, "--out", out), "exists"),
+        (run("faces", "shadows", source, "--out", source, "--force"), "give another folder with --out"),
+        (run("faces", "shadows", source, "--rank", 40, "--out", tmp_path / "more"), "there are 40 images; 41 at least"),
+    ):
+        assert refused.exit_code == 2 and reason in refused.stderr and refused.stderr.count("\n") == 1
+    assert len(list(source.iterdir())) == 40
+
+
+def test_shadows_of_several_people(folder, tmp_path):
+    result = run("faces", "shadows", folder, "--out", tmp_path, "--rank", 2)
+    assert result.exit_code == 0 and "24 images of 4 people" in result.stdout
+    assert len(list((tmp_path / "person 3").glob("*_unshadowed.png"))) == 6
+
+
 def test_evaluate(folder, tmp_path):
     pytest.importorskip("matplotlib")
     options = ("--methods", "raw,pca", "--ranks", "2,3", "--splits", 2, "--train", 3, "--plots", "--both")
