@@ -21,6 +21,7 @@ SCALE_ROUNDS = 5
 OUTLYING = 4.0  # standard deviations
 MOST_OUTLYING = 0.6  # share of the pixels
 LEAST_BLOCK = 4  # pixels
+FLAT = 4.5 / 255  # of white: what JPEG leaves of an even patch at a quality of 95, and the noise of deep shadows
 BLOCK_SHARE = 5  # the side of the smallest block is the image's over this
 MOST_MISSING = 0.9  # of an image; beyond, the search has failed and the image is left as it is
 
@@ -50,7 +51,7 @@ def missing_pixels(images: Array, how: str, white: float) -> Mask:
         raise ParameterError(f"missing must be one of {list(_options.FACE_MISSING)}; got {how!r}")
     if how == "none":
         return np.zeros(images.shape, bool)
-    mask = saturated_pixels(images, white) if how == "saturated" else flat_blocks(images)
+    mask = saturated_pixels(images, white) if how == "saturated" else flat_blocks(images, white)
     mask[mask.mean(axis=(1, 2)) > MOST_MISSING] = False
     return mask
 
@@ -71,15 +72,17 @@ def saturated_pixels(images: Array, white: float) -> Mask:
     return (images <= 0) | (images >= white)
 
 
-def flat_blocks(images: Array) -> Mask:
-    """Find opaque blocks: squares within which all pixels have one value, whichever.
+def flat_blocks(images: Array, white: float) -> Mask:
+    """Find opaque blocks: squares within which all pixels are within 4 of 255 grey levels of each other.
 
-    Skin, hair and noise are never that even. A square must have a fifth of the image's shorter side, at least 4
-    pixels; larger blocks of any shape are found as unions of such squares.
+    Lit skin and hair are never that even, nor is noise; deep shadows are, and say as little. A square must have a fifth
+    of the image's shorter side, at least 4 pixels; larger blocks of any shape are found as unions of such squares.
 
     Parameters
     ----------
     images : ndarray [shape=(n_images, height, width)]
+    white : float
+        The largest value a pixel can have; the smallest is 0.
 
     Returns
     -------
@@ -94,7 +97,7 @@ def flat_blocks(images: Array) -> Mask:
     for axis in (1, 2):
         low = np.lib.stride_tricks.sliding_window_view(low, side, axis=axis).min(axis=-1)
         high = np.lib.stride_tricks.sliding_window_view(high, side, axis=axis).max(axis=-1)
-    flat = low == high  # by the upper left corner
+    flat = high - low <= FLAT * white  # by the upper left corner
     for row in range(side):
         for column in range(side):
             mask[:, row : row + flat.shape[1], column : column + flat.shape[2]] |= flat

@@ -87,7 +87,7 @@ class FaceRecognizer(ClassifierMixin, BaseEstimator):
 
     A robust low-rank model of all training images says what each should look like; pixels that are far from it are
     pulled towards it (:func:`~visionnmf.apps._face_pixels.winsorise`), missing ones take its value. A `rule` then
-    compares new images with the cleaned ones:
+    compares new images with the cleaned ones. "residual" is ridged the more, the noisier the new image is:
 
     ==================  ========================================================================  ==================
     rule                features                                                                  distance
@@ -119,7 +119,8 @@ class FaceRecognizer(ClassifierMixin, BaseEstimator):
         among 1.5, 3, 6, 12 and infinity by cross-validation on the training images: the more they are corrupted, the
         stricter.
     missing : {"blocks", "saturated", "none"}, default="blocks"
-        Which pixels count as missing: opaque blocks of one value, all that are black or white, or none but those given.
+        Which pixels count as missing: even blocks, opaque or in deep shadow; all that are black or white; or none but
+        those given.
     image_shape : tuple of (int, int) or None, default=None
         Height and width; None looks for no blocks.
     unknown_rate : float, default=0.05
@@ -428,7 +429,7 @@ class FaceRecognizer(ClassifierMixin, BaseEstimator):
 
     def _classifier(self) -> DistanceClassifier:
         if self.rule == "residual":
-            return ClassResidual()
+            return ClassResidual(adaptive=True)
         return Nearest(cosine=self.rule != "pseudo-inverse", whiten=WHITENING if self.rule == "whitened" else None)
 
     def _choose_outliers(self, data: Array, missing: Mask, people: NDArray[np.intp]) -> float:

@@ -1,11 +1,14 @@
 """Faces: the classifiers against loops, the search for bad pixels, and recognition of made people."""
 
+import io
 import math
 import pickle
 
 import numpy as np
 import pytest
+from PIL import Image
 from scipy.ndimage import binary_opening, gaussian_filter
+from scipy.stats import multivariate_normal
 from sklearn.base import clone
 from sklearn.decomposition import NMF as SklearnNMF
 from sklearn.exceptions import NotFittedError
@@ -68,6 +71,46 @@ def test_class_residuals_are_those_of_the_formula(rng):
             assert found[i, person] == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("n_features", [15, 6])
+def test_the_adaptive_ridge_is_the_likeliest_less_ten(rng, n_features):
+    X, y = rng.random((9, n_features)), np.array([0, 1, 2] * 3)
+    new = np.concatenate([X[:1] + X[3:4], rng.random((4, n_features)), rng.normal(size=(3, n_features))])
+    found = ClassResidual(ridge=0.5, adaptive=True).fit(X, y).distances(new)
+    A, B = (Z / np.linalg.norm(Z, axis=1)[:, None] for Z in (X, new))
+    least, taken = 0.5 * 9 / 700, []
+    for i, b in enumerate(B):
+        likelihoods = []
+        for ridge in least * 2.0 ** np.arange(0, 16, 0.5):
+            shape = A.T @ A + ridge * np.eye(n_features)
+            variance = b @ np.linalg.solve(shape, b) / n_features  # the likeliest
+            likelihoods.append(multivariate_normal(np.zeros(n_features), variance * shape).logpdf(b))
+        taken.append(max(2 ** (np.argmax(likelihoods) / 2) - 10, 1))
+        fixed = ClassResidual(ridge=0.5 * taken[-1]).fit(X, y).distances(new[i : i + 1])
+        assert found[i] == pytest.approx(fixed[0])
+    assert min(taken) == 1 and max(taken) > 20
+
+
+def test_the_adaptive_ridge_bears_repeated_empty_and_known_images(rng):
+    X = np.repeat(rng.random((4, 30)), 3, axis=0).astype(np.float32)
+    y = np.repeat(np.arange(4), 3)
+    found = ClassResidual(adaptive=True).fit(X, y).distances(np.concatenate([X, np.zeros((1, 30), np.float32)]))
+    assert np.isfinite(found).all() and found.dtype == np.float32
+    assert np.array_equal(found[:-1].argmin(axis=1), y)
+
+
+def test_noisy_new_images_need_the_adaptive_ridge(rng):
+    images, labels = made_faces(rng, 20, 10)
+    noisy = np.maximum(rows(images) + rng.normal(0, 60, (200, 256)), 0)
+    train, numbers = np.tile(np.arange(10) < 5, 20), np.unique(labels, return_inverse=True)[1]
+    hits = {}
+    for adaptive in (False, True):
+        classifier = ClassResidual(adaptive=adaptive).fit(noisy[train], numbers[train])
+        for name, new in (("clean", rows(images)), ("noisy", noisy)):
+            hits[name, adaptive] = (classifier.distances(new[~train]).argmin(axis=1) == numbers[~train]).mean()
+    assert hits["noisy", True] >= hits["noisy", False] + 0.1
+    assert hits["clean", True] >= hits["clean", False] - 0.02
+
+
 @pytest.mark.parametrize("cosine", [False, True])
 def test_nearest_is_the_least_distance_from_a_persons_images(rng, cosine):
     X, new = rng.random((7, 5)), rng.random((3, 5))
@@ -98,7 +141,19 @@ def test_blocks_are_found_whatever_their_value_and_noise_is_not(rng):
     mask[0, 3:9, 4:15] = mask[2, 12:20, 0:8] = True
     images[mask] = 255
     images[2, 12:20, 0:8] = 77
-    assert np.array_equal(flat_blocks(images), mask)
+    assert np.array_equal(flat_blocks(images, 255), mask)
+    assert np.array_equal(flat_blocks(images / np.float32(255), 1), mask)
+
+
+def test_blocks_are_found_after_jpeg(rng):
+    """A patch keeps nearly all its pixels; one level more of unevenness than allowed, and it is none."""
+    image = rng.integers(1, 255, (64, 64)).astype(np.uint8)
+    image[16:48, 16:48] = 128
+    file = io.BytesIO()
+    Image.fromarray(image).save(file, "JPEG", quality=95)
+    assert flat_blocks(np.asarray(Image.open(file))[None], 255)[0, 16:48, 16:48].all()
+    stripes = np.tile(np.array([0, 1], np.uint8), (1, 12, 6)) + np.uint8(100)
+    assert flat_blocks(100 + 4 * (stripes - 100), 255).all() and not flat_blocks(100 + 5 * (stripes - 100), 255).any()
 
 
 def test_blocks_are_openings(rng):
@@ -106,12 +161,12 @@ def test_blocks_are_openings(rng):
     expected = [
         np.logical_or.reduce([binary_opening(image == value, np.ones((4, 4))) for value in (0, 1)]) for image in images
     ]
-    assert np.array_equal(flat_blocks(images), expected)
+    assert np.array_equal(flat_blocks(images, 1), expected)
 
 
 def test_an_image_that_is_all_flat_is_left_alone():
     images = np.zeros((1, 10, 10))
-    assert flat_blocks(images).all() and not missing_pixels(images, "blocks", 1).any()
+    assert flat_blocks(images, 1).all() and not missing_pixels(images, "blocks", 1).any()
 
 
 def test_saturated_pixels():
