@@ -89,7 +89,7 @@ def faces_train(
     from visionnmf.apps.faces import train
 
     if pictures is not None:
-        folder(pictures, "--pictures")
+        _results(pictures, source, "--pictures", debug)
     with one_line(debug):
         with status(f"learning the people of {source}", json_):
             done = train(
@@ -186,7 +186,9 @@ def faces_cluster(
 @faces.command("shadows")
 def faces_shadows(
     source: Faces,
-    rank: Annotated[int, typer.Option("--rank", min=1, max=100, help="Dimensions; more keep more of the shadows.")] = 3,
+    rank: Annotated[
+        int, typer.Option("--rank", min=1, max=100, help="Dimensions; more keep more of the shadows.")
+    ] = _options.FACE_SHADOW_RANK,
     size: FaceSize = None,
     detect: Detect = False,
     out: Out = Path("."),
@@ -197,7 +199,8 @@ def faces_shadows(
 ) -> None:
     """Remove shadows and highlights from images of one person, or each of several, under changing light.
 
-    Writes the images, and shadows.png: before, after, and what was removed.
+    Writes the images, and shadows.png: before, after, and what was removed. Images that lie mostly in shadow come out
+    dark.
 
     \b
     Example:
@@ -205,7 +208,7 @@ def faces_shadows(
     """
     from visionnmf.apps.faces import unshadow
 
-    folder(out)
+    _results(out, source, "--out", debug)
     with one_line(debug):
         with status(f"removing the shadows of {source}", json_):
             done = unshadow(source, out, rank=rank, size=size, detect=detect, seed=seed, force=force)
@@ -256,13 +259,16 @@ def faces_evaluate(
     """
     from visionnmf.apps.faces import Plan, evaluate, parse_corruption, parse_ranks
 
-    folder(out)
+    if plots:
+        _results(out, source, "--out", debug)
+    else:
+        folder(out)
     with one_line(debug):
         plan = Plan(
-            methods=Plan.methods if methods is None else tuple(methods.split(",")),
+            methods=Plan.methods if methods is None else _listed(methods),
             corruptions=tuple(parse_corruption(text) for text in corruption),
             ranks=parse_ranks(ranks),
-            rules=Plan.rules if rules is None else tuple(rules.split(",")),
+            rules=Plan.rules if rules is None else _listed(rules),
             tests=("clean", "corrupted") if both else ("clean",),
             splits=splits,
             per_person=per_person,
@@ -285,3 +291,16 @@ def faces_evaluate(
         tell(found, json_)
     if found.skipped:
         raise typer.Exit(EXIT_SOME_FAILED)
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(","))
+
+
+def _results(out: Path, source: str, option: str, debug: bool) -> None:
+    """Make a folder for pictures, unless it would lie among the faces."""
+    from ._files import check_outside
+
+    with one_line(debug):
+        check_outside(out, source)
+    folder(out, option)

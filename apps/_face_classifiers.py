@@ -7,6 +7,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from visionnmf.exceptions import ParameterError
+
 __all__ = ["ClassResidual", "DistanceClassifier", "Nearest", "relative_distance"]
 
 Array = NDArray[Any]
@@ -79,14 +81,22 @@ class ClassResidual:
         Returns
         -------
         ClassResidual
+
+        Raises
+        ------
+        ParameterError
+            When the ridge is not positive.
         """
+        if not self.ridge > 0:
+            raise ParameterError(f"ridge must be above 0; got {self.ridge!r}")
         self.images_ = _unit(X)
         self.labels_ = y
         images = self.images_.astype(np.float64)  # else small powers are rounding errors
         gram = images @ images.T
         powers, directions = np.linalg.eigh(gram)
         self.powers_ = np.maximum(powers, 0)
-        self.gram_, self.directions_ = gram.astype(X.dtype), directions.astype(X.dtype)
+        dtype = self.images_.dtype
+        self.gram_, self.directions_ = gram.astype(dtype), directions.astype(dtype)
         return self
 
     def distances(self, X: Array) -> Array:
@@ -102,9 +112,10 @@ class ClassResidual:
         """
         products = _unit(X) @ self.images_.T
         rotated = products @ self.directions_
-        shrunk = rotated / (self.powers_ + self._ridges(rotated)).astype(X.dtype)
+        dtype = products.dtype
+        shrunk = rotated / (self.powers_ + self._ridges(rotated)).astype(dtype)
         coefficients = shrunk @ self.directions_.T
-        result = np.empty((len(X), self.labels_.max() + 1), X.dtype)
+        result = np.empty((len(X), self.labels_.max() + 1), dtype)
         for person in range(result.shape[1]):
             own = self.labels_ == person
             part = coefficients[:, own]
@@ -113,7 +124,7 @@ class ClassResidual:
                 1
             )
             left = np.sqrt(np.maximum(1 - explained, 0))
-            result[:, person] = left / np.maximum(np.linalg.norm(part, axis=1), np.finfo(X.dtype).eps)
+            result[:, person] = left / np.maximum(np.linalg.norm(part, axis=1), np.finfo(dtype).eps)
         return result
 
     def _ridges(self, rotated: Array) -> Array:
@@ -167,7 +178,8 @@ class Nearest:
         self.transform_: Array | None = None
         if self.whiten is not None:
             power, directions = np.linalg.eigh(X.T.astype(np.float64) @ X / len(X))
-            power = np.maximum(power, 0) + max(self.whiten * power.mean(), np.finfo(np.float64).tiny)
+            least = np.finfo(X.dtype).tiny  # of all codes 0: the root of its inverse must be finite in their type
+            power = np.maximum(power, 0) + max(self.whiten * power.mean(), least)
             self.transform_ = (directions / np.sqrt(power)).astype(X.dtype)
         order = np.argsort(y, kind="stable")
         self.images_ = self._prepared(X)[order]

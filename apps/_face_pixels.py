@@ -21,12 +21,14 @@ SCALE_ROUNDS = 5
 OUTLYING = 4.0  # standard deviations
 MOST_OUTLYING = 0.6  # share of the pixels
 LEAST_BLOCK = 4  # pixels
-FLAT = 4.5 / 255  # of white: what JPEG leaves of an even patch at a quality of 95, and the noise of deep shadows
+FLAT = (
+    4.5 / 255
+)  # of the brightest: what JPEG at a quality of 95 leaves of most of a patch, and the noise of deep shadows
 BLOCK_SHARE = 5  # the side of the smallest block is the image's over this
 MOST_MISSING = 0.9  # of an image; beyond, the search has failed and the image is left as it is
 
 
-def missing_pixels(images: Array, how: str, white: float) -> Mask:
+def missing_pixels(images: Array, how: str, white: float, brightest: float) -> Mask:
     """Find the pixels that should count as missing.
 
     Parameters
@@ -36,6 +38,9 @@ def missing_pixels(images: Array, how: str, white: float) -> Mask:
     how : {"none", "saturated", "blocks"}
         Nothing, :func:`saturated_pixels` or :func:`flat_blocks`.
     white : float
+        The largest value a pixel can have.
+    brightest : float
+        The largest value in the set, by which evenness is judged: less than `white` where all is underexposed.
 
     Returns
     -------
@@ -51,7 +56,7 @@ def missing_pixels(images: Array, how: str, white: float) -> Mask:
         raise ParameterError(f"missing must be one of {list(_options.FACE_MISSING)}; got {how!r}")
     if how == "none":
         return np.zeros(images.shape, bool)
-    mask = saturated_pixels(images, white) if how == "saturated" else flat_blocks(images, white)
+    mask = saturated_pixels(images, white) if how == "saturated" else flat_blocks(images, brightest)
     mask[mask.mean(axis=(1, 2)) > MOST_MISSING] = False
     return mask
 
@@ -72,8 +77,8 @@ def saturated_pixels(images: Array, white: float) -> Mask:
     return (images <= 0) | (images >= white)
 
 
-def flat_blocks(images: Array, white: float) -> Mask:
-    """Find opaque blocks: squares within which all pixels are within 4 of 255 grey levels of each other.
+def flat_blocks(images: Array, brightest: float) -> Mask:
+    """Find opaque blocks: squares within which all pixels are within 4/255 of the brightest's value of each other.
 
     Lit skin and hair are never that even, nor is noise; deep shadows are, and say as little. A square must have a fifth
     of the image's shorter side, at least 4 pixels; larger blocks of any shape are found as unions of such squares.
@@ -81,8 +86,8 @@ def flat_blocks(images: Array, white: float) -> Mask:
     Parameters
     ----------
     images : ndarray [shape=(n_images, height, width)]
-    white : float
-        The largest value a pixel can have; the smallest is 0.
+    brightest : float
+        The largest value in the set.
 
     Returns
     -------
@@ -97,7 +102,7 @@ def flat_blocks(images: Array, white: float) -> Mask:
     for axis in (1, 2):
         low = np.lib.stride_tricks.sliding_window_view(low, side, axis=axis).min(axis=-1)
         high = np.lib.stride_tricks.sliding_window_view(high, side, axis=axis).max(axis=-1)
-    flat = high - low <= FLAT * white  # by the upper left corner
+    flat = high - low <= FLAT * brightest  # by the upper left corner
     for row in range(side):
         for column in range(side):
             mask[:, row : row + flat.shape[1], column : column + flat.shape[2]] |= flat

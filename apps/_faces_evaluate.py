@@ -322,7 +322,8 @@ def run_job(faces: Faces, corruption: Corruption, split: int, plan: Plan) -> lis
     """
     task = make_task(faces, corruption, split, plan)
     rows: list[dict[str, Any]] = []
-    for method in plan.methods:
+    rules = tuple(dict.fromkeys(plan.rules))
+    for method in dict.fromkeys(plan.methods):
         most = min(task.train.shape)
         ranks = [None] if method in RANKLESS else list(dict.fromkeys(min(rank, most) for rank in plan.ranks))
         for rank in ranks:
@@ -330,9 +331,9 @@ def run_job(faces: Faces, corruption: Corruption, split: int, plan: Plan) -> lis
             if rank is None:
                 found = score_rankless(method, task, split)
             elif method in CHOSEN:
-                found = score_chosen(method, task, rank, split, plan.iterations, plan.rules)
+                found = score_chosen(method, task, rank, split, plan.iterations, rules)
             else:
-                found = score_model(method, fit_model(method, task, rank, split, plan.iterations), task, plan.rules)
+                found = score_model(method, fit_model(method, task, rank, split, plan.iterations), task, rules)
             common = {"corruption": corruption[0], "severity": corruption[1], "split": split, "method": method}
             common |= {"rank": rank, "seconds": round(time.perf_counter() - start, 3)}
             empty: dict[str, Any] = dict.fromkeys(COLUMNS)

@@ -215,10 +215,9 @@ def score_chosen(
     fits = {model: fit_model(model, task, rank, seed, iterations) for model in CHOSEN[name]}
     chosen = {rule: max(fits, key=lambda model: _cross_validated(fits[model], task, rule)) for rule in rules}
     rows = []
-    for model, fitted in fits.items():
-        own = tuple(rule for rule in rules if chosen[rule] == model)
-        rows += score_model(model, fitted, task, own)
-    return rows
+    for model in dict.fromkeys(chosen.values()):
+        rows += score_model(model, fits[model], task, tuple(rule for rule in rules if chosen[rule] == model))
+    return sorted(rows, key=lambda row: rules.index(row["rule"]))
 
 
 def _cross_validated(fitted: Fitted, task: Task, rule: str) -> float:
@@ -253,7 +252,7 @@ def _seen(name: str, images: Array, task: Task) -> Array:
     """Return what a method looks at: some look for blocks first."""
     if name != BLOCKS:
         return images
-    mask = missing_pixels(images.reshape(-1, *task.image_shape), "blocks", 1.0)
+    mask = missing_pixels(images.reshape(-1, *task.image_shape), "blocks", 1.0, float(task.train.max()))
     return np.where(mask.reshape(images.shape), np.float32(np.nan), images)
 
 
@@ -261,7 +260,7 @@ def _project(model: Any, images: Array) -> tuple[Array, Array]:
     """Return codes by the pseudo-inverse, for components of unit norm, and pictures."""
     norms = _norms(model)
     unit = model.components_ / np.where(norms > 0, norms, 1)[:, None]
-    codes = images @ np.linalg.pinv(unit)
+    codes = images @ np.linalg.pinv(unit, rcond=max(unit.shape) * np.finfo(unit.dtype).eps)
     return codes, codes @ unit
 
 

@@ -150,6 +150,8 @@ class FaceRecognizer(ClassifierMixin, BaseEstimator):
         Standard deviation of the noise of training pixels.
     white_ : float
         The value of white: 255 where training images exceed 1, else 1.
+    brightest_ : float
+        The largest value of the training images.
     threshold_ : float
         Relative distance beyond which :meth:`identify` rejects; 1, which nothing exceeds, where fewer than three
         people are known.
@@ -232,7 +234,8 @@ class FaceRecognizer(ClassifierMixin, BaseEstimator):
         check_non_negative(data, "FaceRecognizer (input X)")
         check_classification_targets(labels)
         self.classes_, people = np.unique(labels, return_inverse=True)
-        self.white_ = 255.0 if data.max(initial=0) > 1 else 1.0
+        self.brightest_ = float(data.max(initial=0))
+        self.white_ = 255.0 if self.brightest_ > 1 else 1.0
         missing = self._missing(data, mask)
         model = self.model
         if model is None:
@@ -379,7 +382,7 @@ class FaceRecognizer(ClassifierMixin, BaseEstimator):
         if mask is not None:
             found |= np.broadcast_to(np.asarray(mask, bool), data.shape)
         if self.missing == "saturated":
-            found |= missing_pixels(data[:, None], "saturated", self.white_)[:, 0]
+            found |= missing_pixels(data[:, None], "saturated", self.white_, self.brightest_)[:, 0]
         elif self.missing == "blocks" and self.image_shape is not None:
             if math.prod(self.image_shape) != data.shape[1]:
                 raise ParameterError(
@@ -387,7 +390,7 @@ class FaceRecognizer(ClassifierMixin, BaseEstimator):
                     f"got {self.image_shape!r}"
                 )
             images = data.reshape(-1, *self.image_shape)
-            found |= missing_pixels(images, "blocks", self.white_).reshape(data.shape)
+            found |= missing_pixels(images, "blocks", self.white_, self.brightest_).reshape(data.shape)
         return found
 
     def _set_components(self) -> None:

@@ -25,10 +25,20 @@ from ._faces_methods import MODELS, fit_model
 from ._faces_pictures import components_picture, curves_picture, montage_picture, residual_picture
 from ._faces_recognizer import STRANGERS_LEAST, FaceRecognizer, Identity
 from ._faces_store import FaceModel, save
-from ._files import check_outputs, output_file
+from ._files import check_outputs, check_outside, output_file
 from ._images import read_image, write_image
 
-__all__ = ["Clustered", "Identified", "Trained", "cluster", "evaluate", "identify", "open_faces", "train"]
+__all__ = [
+    "Clustered",
+    "Identified",
+    "Trained",
+    "check_outside",
+    "cluster",
+    "evaluate",
+    "identify",
+    "open_faces",
+    "train",
+]
 
 MOST_SHOWN = 20  # images of a residual picture
 MONTAGE = 10  # images a row
@@ -295,12 +305,13 @@ def train(
     Raises
     ------
     ParameterError
-        When the people are not known.
+        When the people are not known, or pictures would be written among the faces.
     MediaError
         When the images cannot be read, or a file not be written.
     """
     files = [Path(model)]
     if pictures is not None:
+        check_outside(pictures, source)
         files += [Path(pictures) / name for name in ("components.png", "corrupted.png")]
     check_outputs(files, force)
     if not files[0].parent.is_dir():  # before the work
@@ -418,7 +429,7 @@ def cluster(
     if clusters is None and not known:
         raise ParameterError("--clusters must be given where the people are not known")
     wanted = len(np.unique(faces.labels)) if clusters is None else clusters
-    mask = missing_pixels(faces.images, missing, 255).reshape(len(faces.images), -1)
+    mask = missing_pixels(faces.images, missing, 255, int(faces.images.max())).reshape(len(faces.images), -1)
     found = cluster_faces(_rows(faces.images), wanted, by=by, mask=mask, seed=seed)
     names = faces.files or tuple(str(number) for number in range(len(found)))
     if path is not None:
@@ -471,7 +482,7 @@ def evaluate(
     Raises
     ------
     ParameterError
-        When the plan does not fit the data, or matplotlib is missing.
+        When the plan does not fit the data, plots would be written among the faces, or matplotlib is missing.
     OutputExistsError
         When `out` holds other results, and `force` is false.
     """
@@ -479,6 +490,8 @@ def evaluate(
 
     if plots and out is None:
         raise ParameterError("plots need a folder to be written to; give out")
+    if plots and out is not None:
+        check_outside(out, source)
     if plots and find_spec("matplotlib") is None:  # before hours of work
         raise ParameterError("plots need matplotlib; install it with: pip install 'visionnmf[plots]'")
     faces, skipped = open_faces(source, size=size, detect=detect)

@@ -8,21 +8,22 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_array
 
 from visionnmf import NMF, _options
-from visionnmf.exceptions import ParameterError
+from visionnmf.exceptions import MediaError, ParameterError
 
 from ._faces_pictures import shadows_picture
 from ._faces_runs import open_faces
-from ._files import check_outputs
+from ._files import check_outputs, check_outside
 from ._images import write_image
 
 __all__ = ["Unshadowed", "remove_shadows", "unshadow"]
 
 Array = NDArray[Any]
 
-DIMENSIONS = 3  # of images of a matt, convex object without shadows (Shashua 1997)
 MOST_SHOWN = 10  # images of the picture
+BRIGHT = 0.95  # quantile of an image's pixels
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class Unshadowed:
     images, people : int
     changed : float
         Mean share of the pixels that changed by more than a tenth of white.
+    dark : int
+        Images that lie mostly in shadow: their light counted as the outlier, and they lost half of it or more.
     files : list of str
         What was written.
     skipped : list of str
@@ -43,6 +46,7 @@ class Unshadowed:
     images: int
     people: int
     changed: float
+    dark: int
     files: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
 
@@ -58,6 +62,7 @@ class Unshadowed:
             "images": self.images,
             "people": self.people,
             "changed": round(self.changed, 4),
+            "dark": self.dark,
             "files": self.files,
             "skipped": self.skipped,
         }
@@ -75,14 +80,19 @@ class Unshadowed:
             f"{self.images} images of {people}; {self.changed:.1%} of the pixels changed by more than a tenth of white",
             f"wrote {len(self.files)} files, {self.files[0]} the first",
         ]
+        if self.dark:
+            lines.insert(1, f"{self.dark} of them lie mostly in shadow and come out dark")
         return "\n".join(lines + [f"left out: {sentence}" for sentence in self.skipped])
 
 
-def remove_shadows(X: ArrayLike, *, n_components: int = 3, seed: int = 0) -> tuple[Array, Array]:
+def remove_shadows(
+    X: ArrayLike, *, n_components: int = _options.FACE_SHADOW_RANK, seed: int = 0
+) -> tuple[Array, Array]:
     """Split images of one person under different light into the face without shadows, and what remains.
 
     Images of a matt, convex object under distant lights lie near a subspace of few dimensions (Basri and Jacobs 2003);
-    cast shadows and highlights are the outliers of the Manhattan loss (MahNMF, section 5.4.2).
+    cast shadows and highlights are the outliers of the Manhattan loss (MahNMF, section 5.4.2). In an image that is more
+    than half in shadow the light is the outlier: it is removed, and the image comes out dark.
 
     Parameters
     ----------
@@ -99,8 +109,13 @@ def remove_shadows(X: ArrayLike, *, n_components: int = 3, seed: int = 0) -> tup
         ``W H``.
     shadows : ndarray [shape=(n_images, n_pixels)]
         ``X - W H``: negative in shadows, positive in highlights.
+
+    Raises
+    ------
+    ValueError
+        When `X` is not a matrix of finite, non-negative numbers.
     """
-    data = np.asarray(X)
+    data = check_array(X, dtype=[np.float64, np.float32], ensure_non_negative=True, input_name="X")
     model = NMF(min(n_components, *data.shape), max_iter=200, tol=0, random_state=seed)
     faces = model.inverse_transform(model.fit_transform(data))
     return faces, data - faces
@@ -110,7 +125,7 @@ def unshadow(
     source: str | Path,
     out: str | Path,
     *,
-    rank: int = DIMENSIONS,
+    rank: int = _options.FACE_SHADOW_RANK,
     size: int | None = None,
     detect: bool = False,
     seed: int = _options.SEED,
@@ -123,8 +138,8 @@ def unshadow(
     source : str or Path
         See :func:`~visionnmf.apps.faces.open_faces`; images without names are taken for one person's.
     out : str or Path
-        Folder for ``NAME_unshadowed.png``, in sub-folders as in `source`, and for ``shadows.png``: ten of the images,
-        the same without shadows, what was removed. Not `source` itself.
+        Folder for ``NAME_unshadowed.png``, in sub-folders as in a folder `source`, by number for others, and for
+        ``shadows.png``: ten of the images, the same without shadows, what was removed. Not inside `source`.
     rank : int, default=3
         Dimensions of a person's images.
     size : int or None, default=None
@@ -133,52 +148,63 @@ def unshadow(
         See :func:`~visionnmf.apps.faces.open_faces`.
     seed : int, default=0
     force : bool, default=False
-        Whether existing files may be replaced.
+        Whether existing files may be replaced; the images themselves never are.
 
     Returns
     -------
     Unshadowed
+        People with no more images than dimensions are left out.
 
     Raises
     ------
     ParameterError
-        When somebody has no more images than dimensions, or `out` is `source`.
+        When nobody has more images than dimensions, or `out` lies in `source`.
     MediaError
         When the images cannot be read, or a file not be written.
     """
-    if Path(source).exists() and Path(out).resolve() == Path(source).resolve():
-        raise ParameterError(f"{out}: is where the images lie; give another folder with --out")
+    check_outside(out, source)
     faces, skipped = open_faces(source, size=size, detect=detect)
     height, width = faces.images.shape[1:]
-    X = faces.images.reshape(len(faces.images), -1).astype(np.float32)
-    people = np.unique(faces.labels)
-    fewest = min(people, key=lambda label: (faces.labels == label).sum())
-    count = int((faces.labels == fewest).sum())
-    if count <= rank:
-        who = f"{faces.names[fewest - 1]} has" if fewest and faces.names else "there are"
-        raise ParameterError(
-            f"{source}: {who} {count} images; {rank + 1} at least under different light are needed to tell shadows"
-        )
-    names = faces.files or tuple(f"{number:04d}" for number in range(len(X)))
-    images = _outputs(Path(out), names)
-    sheet = Path(out) / "shadows.png"
-    check_outputs([*images, sheet], force)
+    people, counts = np.unique(faces.labels, return_counts=True)
+    for label, count in zip(people[counts <= rank], counts[counts <= rank], strict=True):
+        who = f"{faces.names[label - 1]}: " if label and faces.names else ""
+        skipped.append(f"{who}images: {count}; at least {rank + 1} under different light are needed to tell shadows")
+    if counts.max() <= rank:
+        raise ParameterError(f"{source}: {skipped[-1]}")
+    kept = np.flatnonzero(np.isin(faces.labels, people[counts > rank]))
+    X, labels = faces.images[kept].reshape(len(kept), -1).astype(np.float32), faces.labels[kept]
+    # an archive's own names are a stranger's, and could lead anywhere
+    inside = Path(source).is_dir()
+    names = [faces.files[row] if inside else f"{row:04d}" for row in kept]
+    images, sheet = _outputs(Path(out), names), Path(out) / "shadows.png"
+    check_outputs([*images, sheet], force, inputs=[Path(source) / name for name in faces.files] if inside else ())
+    for folder in {path.parent for path in (*images, sheet)}:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise MediaError(f"{folder}: cannot be made ({error.strerror}); choose another folder") from error
     found = np.empty_like(X)
-    for label in people:
-        own = faces.labels == label
+    for label in people[counts > rank]:
+        own = labels == label
         found[own] = remove_shadows(X[own], n_components=rank, seed=seed)[0]
     grey = np.clip(np.rint(found), 0, 255).astype(np.uint8).reshape(-1, height, width)
     for path, image in zip(images, grey, strict=True):
-        path.parent.mkdir(parents=True, exist_ok=True)
         write_image(path, image, force=force)
     shown = np.linspace(0, len(X) - 1, min(MOST_SHOWN, len(X))).astype(int)
     picture = shadows_picture(X[shown], found[shown], X[shown] - found[shown], (height, width))
     write_image(sheet, picture, force=force)
-    changed = float((np.abs(found - X) > 25.5).mean())
-    return Unshadowed(len(X), len(people), changed, [str(path) for path in (*images, sheet)], skipped)
+    before, after = np.quantile(X, BRIGHT, axis=1), np.quantile(found, BRIGHT, axis=1)
+    return Unshadowed(
+        images=len(X),
+        people=int((counts > rank).sum()),
+        changed=float((np.abs(found - X) > 25.5).mean()),
+        dark=int((after < before / 2).sum()),
+        files=[str(path) for path in (*images, sheet)],
+        skipped=skipped,
+    )
 
 
-def _outputs(out: Path, names: tuple[str, ...]) -> list[Path]:
+def _outputs(out: Path, names: list[str]) -> list[Path]:
     """Return a PNG file for each image; the suffix stays in the name where two would be one otherwise."""
     stems = [Path(name).with_suffix("") for name in names]
     if len(set(stems)) < len(stems):

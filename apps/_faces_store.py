@@ -22,11 +22,11 @@ from ._files import output_file, regular_file
 __all__ = ["FaceModel", "load", "save"]
 
 FORMAT = "visionnmf-faces"
-VERSION = 1
+VERSION = 2  # 1 had thresholds for a ridge that did not follow the noise
 HEADER_BYTES = 16 << 20
 ARRAYS = {"components": 2, "component_norms": 1, "cleaned": 2, "people": 1}  # and their dimensions
 PARAMETERS = ("rule", "missing", "unknown_rate")
-NUMBERS = ("threshold_", "false_rejection_rate_", "scale_", "white_", "outliers_")
+NUMBERS = ("threshold_", "false_rejection_rate_", "scale_", "white_", "brightest_", "outliers_")
 MODEL = ("loss", "nuclear", "solver_", "loss_parameter_", "ridge_")
 
 
@@ -121,7 +121,7 @@ def load(path: str | Path) -> FaceModel:
     UnreadableError
         If the file is missing, damaged or no recognizer.
     UnsupportedError
-        If a later version of visionnmf wrote it.
+        If a later version of visionnmf wrote it, or one before the first release.
     """
     path = regular_file(path, "model")
     try:
@@ -142,6 +142,8 @@ def load(path: str | Path) -> FaceModel:
                     f"{path}: written by a later version of visionnmf (model version {int(header['version'])}, this "
                     f"one reads up to {VERSION}); upgrade visionnmf"
                 )
+            if int(header["version"]) < VERSION:
+                raise UnsupportedError(f"{path}: written by an earlier version of visionnmf; train it again")
             return _restored(header, {name: _array(archive, name) for name in ARRAYS})
     except DAMAGE as error:
         raise UnreadableError(f"{path}: damaged, or not a model of faces ({one_line(error)})") from error

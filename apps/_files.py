@@ -10,7 +10,7 @@ from pathlib import Path
 from visionnmf._files import check_free, output_file, regular_file
 from visionnmf.exceptions import OutputExistsError, ParameterError, UnreadableError
 
-__all__ = ["SAMPLE_PREFIX", "check_outputs", "expand_inputs", "output_file", "regular_file"]
+__all__ = ["SAMPLE_PREFIX", "check_outputs", "check_outside", "expand_inputs", "output_file", "regular_file"]
 
 SAMPLE_PREFIX = "sample:"
 
@@ -90,3 +90,19 @@ def _same_file(first: str | Path, second: str | Path) -> bool:
         return os.path.samefile(first, second)
     except (OSError, ValueError):
         return False
+
+
+def check_outside(out: str | Path, source: str | Path) -> None:
+    """Refuse to write pictures into a folder of faces: there they would be faces, or a person, the next time.
+
+    Parameters
+    ----------
+    out, source : str or Path
+
+    Raises
+    ------
+    ParameterError
+        When `source` is a folder and `out` lies in it.
+    """
+    if Path(source).is_dir() and Path(out).resolve().is_relative_to(Path(source).resolve()):
+        raise ParameterError(f"{out}: lies in {source}, where results would be taken for faces; give another folder")

@@ -5,6 +5,7 @@
     python benchmarks/faces.py figure ORL [SPLITS]     accuracy against rank, as its Figures 5 and 7
     python benchmarks/faces.py table ORL [SPLITS]      all rules, clean and corrupted test images (hours)
     python benchmarks/faces.py clusters ORL [SPLITS]   k-means on codes, as its Figures 10 and 11
+    python benchmarks/faces.py strangers ORL [DRAWS]   who passes the threshold
     python benchmarks/faces.py picture                 docs/images/faces_corrupted.png, from scikit-image's faces
     python benchmarks/faces.py rpca ORL [SPLITS]       robust PCA, then the nearest image
 
@@ -26,9 +27,10 @@ import numpy as np
 from _machine import machine
 from numpy.typing import NDArray
 from skimage import data
+from sklearn.metrics import roc_auc_score
 
 from visionnmf import NMF
-from visionnmf.apps._face_classifiers import Nearest
+from visionnmf.apps._face_classifiers import Nearest, relative_distance
 from visionnmf.apps._face_pixels import flat_blocks
 from visionnmf.apps._faces_evaluate import Plan, compare, make_task
 from visionnmf.apps._faces_methods import RULES, Task
@@ -62,6 +64,7 @@ FIGURE = (
     ("none", None), ("occlusion", 12), ("laplace", 50), ("salt_and_pepper", 0.3), ("gaussian", 80), ("poisson", 0.05)
 )  # fmt: skip
 RANKS = tuple(range(10, 151, 10))
+MOST_STRANGERS = 400  # images
 TABLE_RANKS = (10, 50, 100, 150)
 
 
@@ -177,6 +180,36 @@ def clusters(name: str, splits: int) -> None:
             )
 
 
+def strangers(name: str, draws: int) -> None:
+    """Train on half of the people; share of the others who pass, of the known who are rejected, and area under it."""
+    faces = load(name)
+    for kind, severity in (CONDITIONS[0], CONDITIONS[6], CONDITIONS[3], CONDITIONS[4], CONDITIONS[9]):
+        found: dict[str, list[tuple[float, float, float]]] = {"clean": [], "corrupted": []}
+        for draw in range(FIRST, FIRST + draws):
+            rng = np.random.default_rng(draw)
+            people = rng.permutation(np.unique(faces.labels))
+            halves = [np.isin(faces.labels, half) for half in np.array_split(people, 2)]
+            images, others = (replace(faces, images=faces.images[h], labels=faces.labels[h]) for h in halves)
+            plan = Plan(tests=("clean", "corrupted"), most_test=20, seed=draw)
+            task = make_task(images, (kind, severity), 0, plan)
+            recognizer = FaceRecognizer(image_shape=task.image_shape, random_state=draw).fit(task.train, task.people)
+            unknown = rng.permutation(others.images)[:MOST_STRANGERS]
+            new = {"clean": unknown, "corrupted": corrupt(unknown, kind, severity, random_state=draw)}
+            for test, known in task.tests.items():
+                rows = new[test].reshape(len(unknown), -1).astype(np.float32) / np.float32(255)
+                far, near = (relative_distance(recognizer.distances(X)) for X in (rows, known))
+                area = roc_auc_score(np.repeat([1, 0], [len(far), len(near)]), np.concatenate([far, near]))
+                threshold = recognizer.threshold_
+                found[test].append((100 * (far <= threshold).mean(), 100 * (near > threshold).mean(), area))
+        for test, scores in found.items():
+            passed, rejected, area = np.mean(scores, axis=0)
+            print(
+                f"{kind} {severity}, {test} new images: {passed:.1f} % of the strangers pass, {rejected:.1f} % of the "
+                f"known are rejected, area {area:.3f}",
+                flush=True,
+            )
+
+
 def picture(name: str, splits: int) -> None:
     """Corrupt the hundred faces of scikit-image's LFW subset, and show what is found and cleaned on twelve of them."""
     faces = (data.lfw_subset()[:100] * 255).astype(np.uint8)
@@ -231,6 +264,7 @@ if __name__ == "__main__":
         "figure": figure,
         "table": table,
         "clusters": clusters,
+        "strangers": strangers,
         "picture": picture,
         "rpca": rpca,
     }

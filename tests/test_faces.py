@@ -96,6 +96,26 @@ def test_the_adaptive_ridge_bears_repeated_empty_and_known_images(rng):
     found = ClassResidual(adaptive=True).fit(X, y).distances(np.concatenate([X, np.zeros((1, 30), np.float32)]))
     assert np.isfinite(found).all() and found.dtype == np.float32
     assert np.array_equal(found[:-1].argmin(axis=1), y)
+    noisy = np.repeat(X[::3] + rng.normal(0, 0.3, (4, 30)).astype(np.float32), 5, axis=0)
+    new = rng.random((20, 30)).astype(np.float32)
+    single, double = (
+        ClassResidual(adaptive=True).fit(noisy.astype(kind), np.arange(20) // 5).distances(new.astype(kind))
+        for kind in (np.float32, np.float64)
+    )
+    assert single == pytest.approx(double, rel=1e-3)  # directions that only rounding has are left out
+
+
+def test_a_ridge_must_be_positive_and_integers_are_numbers(rng):
+    X, y = rng.integers(0, 255, (6, 20)).astype(np.uint8), np.repeat([0, 1, 2], 2)
+    with pytest.raises(ParameterError, match="ridge must be above 0; got 0"):
+        ClassResidual(ridge=0).fit(X, y)
+    expected = ClassResidual().fit(X.astype(float), y).distances(X.astype(float))
+    assert ClassResidual().fit(X, y).distances(X) == pytest.approx(expected)
+
+
+def test_whitening_bears_codes_that_are_all_zero():
+    codes = np.zeros((4, 3), np.float32)
+    assert np.isfinite(Nearest(cosine=True, whiten=0.1).fit(codes, np.array([0, 0, 1, 1])).distances(codes)).all()
 
 
 def test_noisy_new_images_need_the_adaptive_ridge(rng):
@@ -109,6 +129,8 @@ def test_noisy_new_images_need_the_adaptive_ridge(rng):
             hits[name, adaptive] = (classifier.distances(new[~train]).argmin(axis=1) == numbers[~train]).mean()
     assert hits["noisy", True] >= hits["noisy", False] + 0.1
     assert hits["clean", True] >= hits["clean", False] - 0.02
+    recognizer = FaceRecognizer(outliers=math.inf, missing="none", random_state=0).fit(noisy[train], numbers[train])
+    assert recognizer.score(noisy[~train], numbers[~train]) == hits["noisy", True]
 
 
 @pytest.mark.parametrize("cosine", [False, True])
@@ -146,14 +168,23 @@ def test_blocks_are_found_whatever_their_value_and_noise_is_not(rng):
 
 
 def test_blocks_are_found_after_jpeg(rng):
-    """A patch keeps nearly all its pixels; one level more of unevenness than allowed, and it is none."""
+    """Also where a patch cuts through JPEG's squares of 8 pixels; one level more of unevenness, and it is none."""
     image = rng.integers(1, 255, (64, 64)).astype(np.uint8)
-    image[16:48, 16:48] = 128
+    image[16:51, 16:51] = 128
     file = io.BytesIO()
     Image.fromarray(image).save(file, "JPEG", quality=95)
-    assert flat_blocks(np.asarray(Image.open(file))[None], 255)[0, 16:48, 16:48].all()
-    stripes = np.tile(np.array([0, 1], np.uint8), (1, 12, 6)) + np.uint8(100)
-    assert flat_blocks(100 + 4 * (stripes - 100), 255).all() and not flat_blocks(100 + 5 * (stripes - 100), 255).any()
+    found = flat_blocks(np.asarray(Image.open(file))[None], 255)[0]
+    assert found[16:51, 16:51].mean() > 0.8 and not found[:14].any() and not found[:, 53:].any()
+    stripes = np.tile(np.array([0, 1], np.uint8), (1, 12, 6))
+    assert flat_blocks(100 + 4 * stripes, 255).all() and not flat_blocks(100 + 5 * stripes, 255).any()
+
+
+def test_evenness_is_relative_to_the_brightest_of_the_set(people):
+    """Underexposed images have no more blocks than others."""
+    train, y, _, _ = people
+    dark = rows(train) * np.float32(0.05)
+    recognizer = FaceRecognizer(image_shape=SHAPE, random_state=0).fit(dark, y)
+    assert recognizer.brightest_ == dark.max() and not recognizer._missing(dark, None).any()
 
 
 def test_blocks_are_openings(rng):
@@ -166,7 +197,7 @@ def test_blocks_are_openings(rng):
 
 def test_an_image_that_is_all_flat_is_left_alone():
     images = np.zeros((1, 10, 10))
-    assert flat_blocks(images, 1).all() and not missing_pixels(images, "blocks", 1).any()
+    assert flat_blocks(images, 1).all() and not missing_pixels(images, "blocks", 1, 1).any()
 
 
 def test_saturated_pixels():
@@ -375,6 +406,11 @@ def test_clusters_refuse_what_is_not_allowed(people):
         cluster_faces(rows(people[0]), 2, by="x")
     with pytest.raises(ParameterError, match="n_clusters must be from 1 to the 30 images; got 31"):
         cluster_faces(rows(people[0]), 31)
+
+
+def test_shadows_need_images(rng):
+    with pytest.raises(ValueError, match="0 sample"):
+        remove_shadows(np.ones((0, 5)))
 
 
 def test_shadows_are_removed(rng):

@@ -18,6 +18,7 @@ FALSE_ALARM_RATE = 0.02
 SEED = 0
 
 # visionnmf faces
+FACE_SHADOW_RANK = 3  # dimensions of images of a matt, convex object without shadows (Shashua 1997)
 FACE_RULES = ("residual", "whitened", "codes", "pseudo-inverse")
 FACE_MISSING = ("none", "saturated", "blocks")
 FACE_RANK = 100
