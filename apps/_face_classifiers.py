@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from visionnmf.exceptions import ParameterError
 
-__all__ = ["ClassResidual", "DistanceClassifier", "Nearest", "relative_distance"]
+__all__ = ["ClassResidual", "DistanceClassifier", "Nearest", "relative_distance", "unit_rows", "whitening"]
 
 Array = NDArray[Any]
 Labels = NDArray[np.intp]
@@ -89,7 +89,7 @@ class ClassResidual:
         """
         if not self.ridge > 0:
             raise ParameterError(f"ridge must be above 0; got {self.ridge!r}")
-        self.images_ = _unit(X)
+        self.images_ = unit_rows(X)
         self.labels_ = y
         images = self.images_.astype(np.float64)  # else small powers are rounding errors
         gram = images @ images.T
@@ -110,7 +110,7 @@ class ClassResidual:
         -------
         ndarray [shape=(n_samples, n_people), >= 0]
         """
-        products = _unit(X) @ self.images_.T
+        products = unit_rows(X) @ self.images_.T
         rotated = products @ self.directions_
         dtype = products.dtype
         shrunk = rotated / (self.powers_ + self._ridges(rotated)).astype(dtype)
@@ -177,10 +177,7 @@ class Nearest:
         """
         self.transform_: Array | None = None
         if self.whiten is not None:
-            power, directions = np.linalg.eigh(X.T.astype(np.float64) @ X / len(X))
-            least = np.finfo(X.dtype).tiny  # of all codes 0: the root of its inverse must be finite in their type
-            power = np.maximum(power, 0) + max(self.whiten * power.mean(), least)
-            self.transform_ = (directions / np.sqrt(power)).astype(X.dtype)
+            self.transform_ = whitening(X, self.whiten)
         order = np.argsort(y, kind="stable")
         self.images_ = self._prepared(X)[order]
         self.starts_ = np.searchsorted(y[order], np.arange(y.max() + 1))
@@ -208,9 +205,38 @@ class Nearest:
 
     def _prepared(self, X: Array) -> Array:
         rotated = X if self.transform_ is None else X @ self.transform_
-        return _unit(rotated) if self.cosine else rotated
+        return unit_rows(rotated) if self.cosine else rotated
 
 
-def _unit(X: Array) -> Array:
+def whitening(X: Array, share: float) -> Array:
+    """Return the matrix that divides each principal direction, about the origin, by the root of its power.
+
+    Parameters
+    ----------
+    X : ndarray [shape=(n_samples, n_features)]
+    share : float
+        Of the mean power, that is added to each.
+
+    Returns
+    -------
+    ndarray [shape=(n_features, n_features), dtype of `X`]
+    """
+    power, directions = np.linalg.eigh(X.T.astype(np.float64) @ X / len(X))
+    least = np.finfo(X.dtype).tiny  # of all codes 0: the root of its inverse must be finite in their type
+    power = np.maximum(power, 0) + max(share * power.mean(), least)
+    return np.asarray(directions / np.sqrt(power)).astype(X.dtype)
+
+
+def unit_rows(X: Array) -> Array:
+    """Scale rows to unit norm; rows of zeros stay.
+
+    Parameters
+    ----------
+    X : ndarray [shape=(n_samples, n_features)]
+
+    Returns
+    -------
+    ndarray [shape of `X`]
+    """
     norms = np.linalg.norm(X, axis=1, keepdims=True)
     return np.asarray(X / np.where(norms > 0, norms, 1))

@@ -15,11 +15,14 @@ from sklearn.metrics.cluster import contingency_matrix
 from visionnmf import NMF
 from visionnmf.exceptions import ParameterError
 
+from ._face_classifiers import unit_rows, whitening
+
 __all__ = ["cluster_faces", "clustering_accuracy", "clustering_information"]
 
 Array = NDArray[Any]
 
 STARTS = 10  # of k-means
+WHITENING = 1.0  # chosen on splits 0 and 1 of ORL and Extended Yale B; docs/decisions.md has figures
 
 
 def cluster_faces(
@@ -43,7 +46,8 @@ def cluster_faces(
         With ``fit_transform`` and ``components_``; None is the Manhattan loss with ``nuclear=1`` and, by "k-means",
         up to 100 components, else as many as clusters.
     by : {"k-means", "largest"}, default="k-means"
-        K-means on the codes, scaled to unit norm, or the component with the largest code.
+        K-means on the codes, whitened (with their mean power added to each direction's) and scaled to unit norm, or
+        the component with the largest code.
     mask : array-like of bool [shape=(n_samples, n_pixels)], optional
         Missing pixels, which do not count; for models that take ``weights``.
     seed : int, default=0
@@ -72,9 +76,8 @@ def cluster_faces(
     codes = fitted.fit_transform(data, **known) * np.linalg.norm(fitted.components_, axis=1)
     if by == "largest":
         return np.asarray(codes.argmax(axis=1))
-    norms = np.linalg.norm(codes, axis=1, keepdims=True)
     means = KMeans(n_clusters, n_init=STARTS, random_state=seed)
-    return np.asarray(means.fit_predict(codes / np.where(norms > 0, norms, 1)))
+    return np.asarray(means.fit_predict(unit_rows(codes @ whitening(codes, WHITENING))))
 
 
 def clustering_accuracy(truth: ArrayLike, found: ArrayLike) -> float:

@@ -7,9 +7,11 @@ import pickle
 import numpy as np
 import pytest
 from PIL import Image
+from scipy.linalg import sqrtm
 from scipy.ndimage import binary_opening, gaussian_filter
 from scipy.stats import multivariate_normal
 from sklearn.base import clone
+from sklearn.cluster import KMeans
 from sklearn.decomposition import NMF as SklearnNMF
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
@@ -388,6 +390,22 @@ def test_missing_pixels_do_not_decide_on_clusters(people):
         for known in (mask.reshape(len(bad), -1), None)
     ]
     assert scores[0] > 0.7 and scores[0] > scores[1] + 0.1
+
+
+def test_clusters_are_those_of_whitened_codes(rng):
+    images, labels = made_faces(rng, 5, 8)
+    model = NMF(10, nuclear=1.0, max_iter=50, tol=0, random_state=0)
+    codes = model.fit_transform(rows(images)).astype(float) * np.linalg.norm(model.components_, axis=1)
+    moments = codes.T @ codes / len(codes)
+    whitened = codes @ np.linalg.inv(sqrtm(moments + np.trace(moments) / 10 * np.eye(10)))
+    whitened /= np.linalg.norm(whitened, axis=1, keepdims=True)
+    expected = KMeans(5, n_init=50, random_state=1).fit(whitened)
+    found = cluster_faces(rows(images), 5, model=model)
+    centres = np.stack([whitened[found == group].mean(axis=0) for group in range(5)])
+    assert ((whitened - centres[found]) ** 2).sum() <= 1.02 * expected.inertia_
+    plain = codes / np.linalg.norm(codes, axis=1, keepdims=True)
+    other = KMeans(5, n_init=50, random_state=1).fit_predict(plain)
+    assert clustering_accuracy(labels, found) >= clustering_accuracy(labels, other)
 
 
 def test_the_largest_code_can_be_the_cluster(rng):
