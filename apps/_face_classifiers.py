@@ -6,10 +6,11 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.preprocessing import normalize
 
 from visionnmf.exceptions import ParameterError
 
-__all__ = ["ClassResidual", "DistanceClassifier", "Nearest", "relative_distance", "unit_rows", "whitening"]
+__all__ = ["ClassResidual", "DistanceClassifier", "Nearest", "relative_distance", "whitening"]
 
 Array = NDArray[Any]
 Labels = NDArray[np.intp]
@@ -89,7 +90,7 @@ class ClassResidual:
         """
         if not self.ridge > 0:
             raise ParameterError(f"ridge must be above 0; got {self.ridge!r}")
-        self.images_ = unit_rows(X)
+        self.images_ = normalize(X)
         self.labels_ = y
         images = self.images_.astype(np.float64)  # else small powers are rounding errors
         gram = images @ images.T
@@ -110,7 +111,7 @@ class ClassResidual:
         -------
         ndarray [shape=(n_samples, n_people), >= 0]
         """
-        products = unit_rows(X) @ self.images_.T
+        products = normalize(X) @ self.images_.T
         rotated = products @ self.directions_
         dtype = products.dtype
         shrunk = rotated / (self.powers_ + self._ridges(rotated)).astype(dtype)
@@ -205,7 +206,7 @@ class Nearest:
 
     def _prepared(self, X: Array) -> Array:
         rotated = X if self.transform_ is None else X @ self.transform_
-        return unit_rows(rotated) if self.cosine else rotated
+        return normalize(rotated) if self.cosine else rotated
 
 
 def whitening(X: Array, share: float) -> Array:
@@ -225,18 +226,3 @@ def whitening(X: Array, share: float) -> Array:
     least = np.finfo(X.dtype).tiny  # of all codes 0: the root of its inverse must be finite in their type
     power = np.maximum(power, 0) + max(share * power.mean(), least)
     return np.asarray(directions / np.sqrt(power)).astype(X.dtype)
-
-
-def unit_rows(X: Array) -> Array:
-    """Scale rows to unit norm; rows of zeros stay.
-
-    Parameters
-    ----------
-    X : ndarray [shape=(n_samples, n_features)]
-
-    Returns
-    -------
-    ndarray [shape of `X`]
-    """
-    norms = np.linalg.norm(X, axis=1, keepdims=True)
-    return np.asarray(X / np.where(norms > 0, norms, 1))

@@ -21,9 +21,8 @@ SCALE_ROUNDS = 5
 OUTLYING = 4.0  # standard deviations
 MOST_OUTLYING = 0.6  # share of the pixels
 LEAST_BLOCK = 4  # pixels
-FLAT = (
-    4.5 / 255
-)  # of the brightest: what JPEG at a quality of 95 leaves of most of a patch, and the noise of deep shadows
+# of the brightest: what JPEG at a quality of 95 leaves of most of a patch, and the noise of deep shadows
+FLAT = 4.5 / 255
 BLOCK_SHARE = 5  # the side of the smallest block is the image's over this
 MOST_MISSING = 0.9  # of an image; beyond, the search has failed and the image is left as it is
 

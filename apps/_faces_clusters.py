@@ -11,11 +11,12 @@ from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.metrics import normalized_mutual_info_score
 from sklearn.metrics.cluster import contingency_matrix
+from sklearn.preprocessing import normalize
 
 from visionnmf import NMF
 from visionnmf.exceptions import ParameterError
 
-from ._face_classifiers import unit_rows, whitening
+from ._face_classifiers import whitening
 
 __all__ = ["cluster_faces", "clustering_accuracy", "clustering_information"]
 
@@ -77,7 +78,7 @@ def cluster_faces(
     if by == "largest":
         return np.asarray(codes.argmax(axis=1))
     means = KMeans(n_clusters, n_init=STARTS, random_state=seed)
-    return np.asarray(means.fit_predict(unit_rows(codes @ whitening(codes, WHITENING))))
+    return np.asarray(means.fit_predict(normalize(codes @ whitening(codes, WHITENING))))
 
 
 def clustering_accuracy(truth: ArrayLike, found: ArrayLike) -> float:

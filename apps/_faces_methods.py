@@ -172,16 +172,16 @@ def score_model(name: str, fitted: Fitted, task: Task, rules: tuple[str, ...]) -
     """
     model = fitted.model
     train_error = _error(model.inverse_transform(fitted.codes), task.clean)
-    norms = _norms(model)
+    train_codes = fitted.codes * _norms(model)
+    classifiers = {rule: _nearest(rule).fit(train_codes, task.people) for rule in rules}
     rows = []
     for test, images in task.tests.items():
         found: dict[bool, tuple[Array, Array]] = {}  # codes and pictures, by projection or not
-        for rule in rules:
+        for rule, classifier in classifiers.items():
             projected = _projects(model, rule)
             if projected not in found:
                 found[projected] = _project(model, images) if projected else _encode(name, model, images, task)
             codes, pictures = found[projected]
-            classifier = _nearest(rule).fit(fitted.codes * norms, task.people)
             rows.append({
                 "rule": rule, "test": test, "accuracy": _accuracy(classifier.distances(codes), task),
                 "train_error": train_error, "test_error": _error(pictures, task.tests["clean"]),

@@ -32,7 +32,6 @@ __all__ = [
     "Clustered",
     "Identified",
     "Trained",
-    "check_outside",
     "cluster",
     "evaluate",
     "identify",

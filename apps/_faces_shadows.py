@@ -24,6 +24,7 @@ Array = NDArray[Any]
 
 MOST_SHOWN = 10  # images of the picture
 BRIGHT = 0.95  # quantile of an image's pixels
+CHANGED = 25.5  # grey levels: a tenth of white
 
 
 @dataclass(frozen=True)
@@ -197,7 +198,7 @@ def unshadow(
     return Unshadowed(
         images=len(X),
         people=int((counts > rank).sum()),
-        changed=float((np.abs(found - X) > 25.5).mean()),
+        changed=float((np.abs(found - X) > CHANGED).mean()),
         dark=int((after < before / 2).sum()),
         files=[str(path) for path in (*images, sheet)],
         skipped=skipped,

@@ -84,14 +84,6 @@ def check_outputs(paths: Iterable[str | Path], force: bool, *, inputs: Iterable[
         check_free(path, force)
 
 
-def _same_file(first: str | Path, second: str | Path) -> bool:
-    # Hard links and folders that ignore case: two different names, one file.
-    try:
-        return os.path.samefile(first, second)
-    except (OSError, ValueError):
-        return False
-
-
 def check_outside(out: str | Path, source: str | Path) -> None:
     """Refuse to write pictures into a folder of faces: there they would be faces, or a person, the next time.
 
@@ -106,3 +98,11 @@ def check_outside(out: str | Path, source: str | Path) -> None:
     """
     if Path(source).is_dir() and Path(out).resolve().is_relative_to(Path(source).resolve()):
         raise ParameterError(f"{out}: lies in {source}, where results would be taken for faces; give another folder")
+
+
+def _same_file(first: str | Path, second: str | Path) -> bool:
+    # Hard links and folders that ignore case: two different names, one file.
+    try:
+        return os.path.samefile(first, second)
+    except (OSError, ValueError):
+        return False

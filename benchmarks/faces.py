@@ -3,7 +3,7 @@
     python benchmarks/faces.py bars ORL [SPLITS]       the 12 conditions, clean and corrupted test images
     python benchmarks/faces.py table1 [SPLITS]         relative errors on Extended Yale B, as Table 1 of MahNMF
     python benchmarks/faces.py figure ORL [SPLITS]     accuracy against rank, as its Figures 5 and 7
-    python benchmarks/faces.py table ORL [SPLITS]      all rules, clean and corrupted test images (hours)
+    python benchmarks/faces.py table ORL [SPLITS]      all rules, clean and corrupted test images (an hour)
     python benchmarks/faces.py clusters ORL [SPLITS]   k-means on codes, as its Figures 10 and 11
     python benchmarks/faces.py strangers ORL [DRAWS]   who passes the threshold
     python benchmarks/faces.py picture                 docs/images/faces_corrupted.png, from scikit-image's faces
