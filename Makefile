@@ -1,6 +1,6 @@
 # The same commands as in .ci/run, one word each. `make PYTHON=python3 test` uses another interpreter than setup.sh's.
 PYTHON ?= .venv/bin/python
-KERNEL_TESTS = tests/test_kernels*.py
+KERNEL_TESTS = tests/engine/kernels
 # numba's cache does not know about bounds checks: compiled code with them lies apart, and is made anew each time
 BOUNDS_CACHE = $(CURDIR)/.numba_cache/bounds
 

@@ -1,10 +1,10 @@
-"""The applications: read, choose features, fit, report. One module each.
+"""The applications: read, choose features, fit, report. A folder each.
 
 =====================================  ==========================================================
 :mod:`visionnmf.apps.segmentation`     image segmentation by symmetric Manhattan NMF
 :mod:`visionnmf.apps.background`       video background model and foreground masks
+:mod:`visionnmf.apps.faces`            recognition and clustering of faces, shadow removal
 :mod:`visionnmf.apps.masquerade`       anomaly scores of command sessions
-:mod:`visionnmf.apps.media`            images and video in and out
 :mod:`visionnmf.apps.cli`              the command line
 =====================================  ==========================================================
 """

@@ -17,7 +17,7 @@ PACKAGES = ("numpy", "scipy", "scikit-learn", "scikit-image", "opencv-python-hea
 def machine() -> str:
     """Describe the machine and the versions in two lines."""
     from visionnmf import __version__
-    from visionnmf.engine._threads import n_threads
+    from visionnmf.engine.blocks import n_threads
 
     cpuinfo = Path("/proc/cpuinfo")
     model = platform.processor() or platform.machine()

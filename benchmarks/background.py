@@ -28,8 +28,9 @@ import numpy as np
 from _machine import machine
 from numpy.typing import NDArray
 
-from visionnmf.apps import _background_fit, _background_model
 from visionnmf.apps.background import BackgroundModel, median_mask
+from visionnmf.apps.background import fit as _background_fit
+from visionnmf.apps.background import model as _background_model
 from visionnmf.datasets.local import MASKED_VIDEOS, MaskedVideo, load_video_with_masks
 
 Frames = NDArray[np.uint8]

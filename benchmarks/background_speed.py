@@ -20,8 +20,8 @@ from pathlib import Path
 
 from _machine import machine
 
-from visionnmf.apps.media import VideoWriter
 from visionnmf.datasets import iter_surveillance
+from visionnmf.io import VideoWriter
 
 WIDTH, HEIGHT = 320, 240
 

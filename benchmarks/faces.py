@@ -31,10 +31,6 @@ from skimage import data
 from sklearn.metrics import roc_auc_score
 
 from visionnmf import NMF
-from visionnmf.apps._face_classifiers import Nearest, relative_distance
-from visionnmf.apps._face_pixels import flat_blocks
-from visionnmf.apps._faces_evaluate import Plan, compare, make_task
-from visionnmf.apps._faces_methods import RULES, Task
 from visionnmf.apps.faces import (
     FaceRecognizer,
     cluster_faces,
@@ -42,9 +38,13 @@ from visionnmf.apps.faces import (
     clustering_information,
     residual_picture,
 )
-from visionnmf.apps.media import write_image
+from visionnmf.apps.faces.classifiers import Nearest, relative_distance
+from visionnmf.apps.faces.comparison import Plan, compare, make_task
+from visionnmf.apps.faces.methods import RULES, Task
+from visionnmf.apps.faces.pixels import flat_blocks
 from visionnmf.datasets import Faces, corrupt, load_faces
 from visionnmf.datasets.local import data_folder
+from visionnmf.io import write_image
 
 FILES = {
     "ORL": "orl_32x32", "YALEB": "yaleb_32x32", "YALE": "yale_32x32", "UMIST": "umist_28x23", "LFW": "lfw20_120x120"

@@ -20,10 +20,11 @@ from _problems import PeerProblem, load
 from sklearn.decomposition import non_negative_factorization
 from threadpoolctl import threadpool_limits
 
-from visionnmf.engine._threads import one_blas_thread
+from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solvers import SOLVERS, hals, svd
+from visionnmf.engine.solvers import SOLVERS, hals
+from visionnmf.engine.solvers.baselines import svd
 
 REPEATS = 3
 SECONDS = {"rand1000x500": 1.5, "yaleb1024x2414": 7.0}  # of a run, about

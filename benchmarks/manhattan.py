@@ -33,8 +33,8 @@ from _problems import load
 from sklearn.decomposition import NMF as ScikitNMF
 from sklearn.exceptions import ConvergenceWarning
 
-from visionnmf.engine import _admm_kernels
-from visionnmf.engine._threads import one_blas_thread
+from visionnmf.engine.blocks import one_blas_thread
+from visionnmf.engine.kernels import admm as _admm_kernels
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS, admm, ogm

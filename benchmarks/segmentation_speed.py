@@ -20,7 +20,7 @@ import cv2
 import numpy as np
 from _machine import machine
 
-from visionnmf.apps.media import read_image, write_image
+from visionnmf.io import read_image, write_image
 
 REPEATS = 5
 COMMAND = "from visionnmf.apps.cli import main; import sys; sys.argv = ['visionnmf', *sys.argv[1:]]; main()"

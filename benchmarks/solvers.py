@@ -21,7 +21,7 @@ from _machine import machine
 from _problems import load
 
 from visionnmf.datasets import make_surveillance
-from visionnmf.engine._threads import one_blas_thread
+from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS, choose

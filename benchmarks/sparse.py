@@ -23,7 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from visionnmf.engine import losses
-from visionnmf.engine._threads import one_blas_thread
+from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS

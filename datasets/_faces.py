@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf.exceptions import MediaError, ParameterError, UnreadableError, UnsupportedError
+from visionnmf.io.mat import read_mat
 
 from ._files import check_bytes, decode, read_npz, resize, to_grey8
-from ._mat import read_mat
 
 __all__ = ["PICTURE_SUFFIXES", "Faces", "load_faces"]
 

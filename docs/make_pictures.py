@@ -8,9 +8,9 @@ import cv2
 import numpy as np
 
 from visionnmf.apps.background import BackgroundModel
-from visionnmf.apps.media import read_image, write_image
 from visionnmf.apps.segmentation import overlay, segment
 from visionnmf.datasets import make_surveillance
+from visionnmf.io import read_image, write_image
 
 WIDTH = 720
 FRAME = 150

@@ -20,7 +20,7 @@ PUBLIC_MODULES = [
     "visionnmf.apps.background",
     "visionnmf.apps.faces",
     "visionnmf.apps.masquerade",
-    "visionnmf.apps.media",
+    "visionnmf.io",
     "visionnmf.apps.segmentation",
     "visionnmf.datasets",
     "visionnmf.engine.alternate",

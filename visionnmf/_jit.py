@@ -25,7 +25,7 @@ def kernel(*, reassociate: bool = ...) -> Callable[[F], F]: ...
 def kernel(function: F | None = None, *, reassociate: bool = False) -> Any:
     """Compile a kernel with the options of the house.
 
-    - ``nogil``: blocks of rows run in ordinary Python threads (:mod:`visionnmf.engine._threads`), so kernels must
+    - ``nogil``: blocks of rows run in ordinary Python threads (:mod:`visionnmf.engine.blocks`), so kernels must
       release the interpreter lock. ``parallel`` stays off: a second pool of threads beside the BLAS's costs
       milliseconds an iteration, and compiles slowly.
     - ``cache``: the second process does not compile. Where neither the source folder nor the home folder can be

@@ -25,8 +25,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from . import _divergence_kernels, _loss_kernels
-from ._threads import blocks, map_blocks
+from .blocks import blocks, map_blocks
+from .kernels import divergences as _divergence_kernels
+from .kernels import losses as _loss_kernels
 
 __all__ = ["LOSSES", "Form", "Loss", "loss_value"]
 
@@ -60,7 +61,7 @@ class Form(NamedTuple):
     Attributes
     ----------
     rows : callable
-        ``rows(X, P, M, parameter, start, stop, out)`` writes the loss of each row of `X`; see :mod:`._loss_kernels`.
+        ``rows(X, P, M, parameter, start, stop, out)`` writes the loss of each row of `X`; see :mod:`.kernels.losses`.
     degree : float or None
         ``loss(c X, c P) = c^degree loss(X, P)``; None where the loss has a scale of its own.
     """

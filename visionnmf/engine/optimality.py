@@ -28,9 +28,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ._optimality_kernels import balance_signs
-from ._sparse_kernels import model_entries
-from ._threads import blocks, map_blocks, one_blas_thread
+from .blocks import blocks, map_blocks, one_blas_thread
+from .kernels.optimality import balance_signs
+from .kernels.sparse import model_entries
 from .losses import BLOCK_ELEMENTS, rows_per_block
 from .penalties import Penalty
 from .problem import Problem

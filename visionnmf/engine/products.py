@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from . import sparse
-from ._threads import blocks, map_blocks, one_blas_thread
+from .blocks import blocks, map_blocks, one_blas_thread
 from .losses import BLOCK_ELEMENTS, rows_per_block
 from .problem import Problem
 

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _penalty_kernels
-from ._threads import blocks, map_blocks
+from .blocks import blocks, map_blocks
+from .kernels import penalties as _penalty_kernels
 from .losses import BLOCK_ELEMENTS
 
 __all__ = [

@@ -29,8 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import Bounds, minimize
 
-from ._threads import blocks, map_blocks, one_blas_thread
 from .alternate import Callback, Fit
+from .blocks import blocks, map_blocks, one_blas_thread
 from .losses import BLOCK_ELEMENTS, Loss, loss_value, rows_per_block
 
 __all__ = ["SOLVERS", "fit", "optimality"]

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _kernels, _penalty_kernels
-from ._threads import blocks, map_blocks, one_blas_thread
+from .blocks import blocks, map_blocks, one_blas_thread
+from .kernels import medians as _kernels
+from .kernels import penalties as _penalty_kernels
 from .losses import BLOCK_ELEMENTS
 from .penalties import Penalty
 
@@ -38,8 +39,8 @@ def improve(
 ) -> None:
     """Decrease ``<F, gram F> / 2 - <right, F> + scale * penalty(F)``, in place.
 
-    - box, l1, l2: HALS (:func:`._kernels.hals_columns`), in threads over the points;
-    - a graph beside these: coordinate descent point after point (:func:`._penalty_kernels.graph_points`);
+    - box, l1, l2: HALS (:func:`.kernels.medians.hals_columns`), in threads over the points;
+    - a graph beside these: coordinate descent point after point (:func:`.kernels.penalties.graph_points`);
     - what ties no two components together, as groups in penalty form: a proximal step a component, an exact minimiser
       without a graph;
     - else accelerated proximal gradient (:func:`accelerate`).

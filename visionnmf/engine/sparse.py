@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from visionnmf.exceptions import ParameterError
 
-from . import _sparse_kernels
-from ._threads import map_blocks, one_blas_thread
+from .blocks import map_blocks, one_blas_thread
+from .kernels import sparse as _sparse_kernels
 from .losses import BLOCK_ELEMENTS, Loss
 
 __all__ = ["floors", "loss_value", "product", "row_blocks"]

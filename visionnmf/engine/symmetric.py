@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _kernels, _symmetric_kernels
-from ._threads import blocks, map_blocks, one_blas_thread
 from .alternate import Fit
+from .blocks import blocks, map_blocks, one_blas_thread
+from .kernels import medians as _kernels
+from .kernels import symmetric as _symmetric_kernels
 from .losses import Loss, rows_per_block
 from .optimality import optimality
 from .problem import Problem

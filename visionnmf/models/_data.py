@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_non_negative, validate_data
 
-from visionnmf import _options
+from visionnmf import choices
 from visionnmf.engine.losses import Loss
 from visionnmf.exceptions import ParameterError
 
@@ -174,9 +174,9 @@ def check_loss(loss: Any, parameter: Any, X: Any, weights: Array | None = None) 
         if loss is None:
             _no_parameter(parameter, "a beta-divergence")
             return Loss("beta", beta)
-    if not isinstance(loss, str) or loss not in _options.LOSSES:
+    if not isinstance(loss, str) or loss not in choices.LOSSES:
         raise ParameterError(
-            f"loss must be one of {list(_options.LOSSES)} or a number from {-BETA_LIMIT:g} to {BETA_LIMIT:g} "
+            f"loss must be one of {list(choices.LOSSES)} or a number from {-BETA_LIMIT:g} to {BETA_LIMIT:g} "
             f"(beta of the beta-divergence); got {loss!r}"
         )
     if loss not in ("elastic-net", "huber"):

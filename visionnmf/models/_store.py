@@ -30,10 +30,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from visionnmf._archive import DAMAGE, one_line, read_raw
-from visionnmf._files import output_file, regular_file
 from visionnmf._version import __version__
 from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
+from visionnmf.io.archive import DAMAGE, one_line, read_raw
+from visionnmf.io.files import output_file, regular_file
 
 __all__ = ["Saveable", "load_model"]
 

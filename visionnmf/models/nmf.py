@@ -14,14 +14,15 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from visionnmf import _options
-from visionnmf.engine._threads import one_blas_thread
+from visionnmf import choices
 from visionnmf.engine.alternate import Callback, Fit, fit, warn_not_converged
+from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.codes import check_codes, solve_codes
 from visionnmf.engine.losses import LOSSES, Loss
 from visionnmf.engine.optimality import optimality
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solvers import SOLVERS, choose, svd
+from visionnmf.engine.solvers import SOLVERS, choose
+from visionnmf.engine.solvers.baselines import svd
 from visionnmf.engine.starts import STARTS
 from visionnmf.exceptions import ParameterError
 
@@ -368,7 +369,7 @@ class NMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         """Check the parameters and the data, and say what is to be minimised."""
         if self.n_components is not None:
             check_count(self.n_components, "n_components")
-        check_choice(self.init, "init", _options.STARTS)
+        check_choice(self.init, "init", choices.STARTS)
         zero_weight = check_nonnegative(self.zero_weight, "zero_weight")
         if zero_weight > 1:
             raise ParameterError(f"zero_weight must be a number from 0 to 1; got {self.zero_weight!r}")

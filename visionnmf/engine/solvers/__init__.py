@@ -39,8 +39,9 @@ from visionnmf.engine.penalties import KINDS
 from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError
 
-from . import admm, bpp, ccd, hals, mu, nenmf, ogm, pg, rri, sbcd, sbcd_paper, spg, svd
+from . import admm, bpp, ccd, hals, nenmf, ogm, rri, sbcd, spg
 from ._progress import Progress
+from .baselines import mu, pg, sbcd_paper, svd
 
 __all__ = ["SOLVERS", "Progress", "Solver", "choose"]
 

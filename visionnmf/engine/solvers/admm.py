@@ -1,7 +1,7 @@
 """Continuation ADMM for the losses that outliers move little: the default solver for them.
 
 The residual ``S = X - W H`` is a variable of its own, tied to the factors by a scaled dual ``U`` and a penalty ``rho``
-that grows geometrically. One iteration is one pass over the data (:func:`.._admm_kernels.admm_pass`), which gives the
+that grows geometrically. One iteration is one pass over the data (:func:`..kernels.admm.admm_pass`), which gives the
 cleaned data ``V``, and a few sweeps of HALS for each factor on ``||V - W H||^2``. The loss enters by its prox alone.
 Early on, with a small rho, outliers pull like in least squares; as rho grows they are clipped harder and harder. That
 slow change of the problem is what finds good solutions where coordinate descent stalls, so the number of iterations is
@@ -21,9 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from visionnmf.engine import _admm_kernels, projections
-from visionnmf.engine._admm_kernels import TILE
-from visionnmf.engine._threads import blocks, map_blocks, one_blas_thread
+from visionnmf.engine import projections
+from visionnmf.engine.blocks import blocks, map_blocks, one_blas_thread
+from visionnmf.engine.kernels import admm as _admm_kernels
+from visionnmf.engine.kernels.admm import TILE
 from visionnmf.engine.losses import BLOCK_ELEMENTS, Loss, rows_per_block
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.quadratic import SEPARABLE, improve

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf.engine import _least_squares_kernels as kernels
 from visionnmf.engine import quadratic
-from visionnmf.engine._threads import blocks, map_blocks, one_blas_thread
+from visionnmf.engine.blocks import blocks, map_blocks, one_blas_thread
+from visionnmf.engine.kernels import least_squares as kernels
 from visionnmf.engine.losses import BLOCK_ELEMENTS, rows_per_block
 from visionnmf.engine.penalties import Penalty
 from visionnmf.engine.problem import Problem

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf.engine import quadratic
-from visionnmf.engine._threads import one_blas_thread
+from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import features_of, product, right_sides, squares
 

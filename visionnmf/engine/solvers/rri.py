@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf.engine import _kernels
-from visionnmf.engine._threads import blocks, map_blocks
+from visionnmf.engine.blocks import blocks, map_blocks
+from visionnmf.engine.kernels import medians as _kernels
 from visionnmf.engine.losses import BLOCK_ELEMENTS, rows_per_block
 from visionnmf.engine.penalties import Penalty
 from visionnmf.engine.problem import Problem
@@ -71,7 +71,7 @@ def _graph(penalty: Penalty, dtype: Any) -> tuple[Array, ...] | None:
 def weighted_half(X: Array, M: Array, Ft: Array, A: Array, *, penalty: Penalty, sweeps: int) -> None:
     """Sweep over the codes of all rows with weights that rows share, in place: ``sum m |X - Ft.T @ A|``.
 
-    In the calling thread alone; a caller with many rows splits them (:func:`.._threads.map_blocks`).
+    In the calling thread alone; a caller with many rows splits them (:func:`..blocks.map_blocks`).
 
     Parameters
     ----------

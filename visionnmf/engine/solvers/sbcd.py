@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from visionnmf.engine import _divergence_codes_kernels, _divergence_kernels
-from visionnmf.engine._threads import blocks, map_blocks, one_blas_thread
+from visionnmf.engine.blocks import blocks, map_blocks, one_blas_thread
+from visionnmf.engine.kernels import divergence_codes as _divergence_codes_kernels
+from visionnmf.engine.kernels import divergences as _divergence_kernels
 from visionnmf.engine.losses import BLOCK_ELEMENTS, Loss, rows_per_block
 from visionnmf.engine.penalties import Penalty
 from visionnmf.engine.problem import Problem

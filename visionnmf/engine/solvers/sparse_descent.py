@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf.engine import _kernels, _sparse_kernels
-from visionnmf.engine._threads import map_blocks, one_blas_thread
+from visionnmf.engine.blocks import map_blocks, one_blas_thread
+from visionnmf.engine.kernels import medians as _kernels
+from visionnmf.engine.kernels import sparse as _sparse_kernels
 from visionnmf.engine.losses import BLOCK_ELEMENTS
 from visionnmf.engine.penalties import NONNEGATIVE
 from visionnmf.engine.problem import Problem

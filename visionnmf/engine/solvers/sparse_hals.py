@@ -22,8 +22,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from visionnmf.engine import _sparse_kernels, sparse
-from visionnmf.engine._threads import map_blocks, one_blas_thread
+from visionnmf.engine import sparse
+from visionnmf.engine.blocks import map_blocks, one_blas_thread
+from visionnmf.engine.kernels import sparse as _sparse_kernels
 from visionnmf.engine.penalties import Penalty
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import squares

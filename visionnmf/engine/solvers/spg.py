@@ -24,14 +24,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf.engine import _divergence_kernels, _simplex_kernels
-from visionnmf.engine._threads import blocks, map_blocks, one_blas_thread
+from visionnmf.engine.blocks import blocks, map_blocks, one_blas_thread
+from visionnmf.engine.kernels import divergences as _divergence_kernels
+from visionnmf.engine.kernels import simplex as _simplex_kernels
 from visionnmf.engine.losses import BLOCK_ELEMENTS, rows_per_block
 from visionnmf.engine.penalties import Penalty
 from visionnmf.engine.problem import Problem
 
-from . import mu, sbcd
+from . import sbcd
 from ._progress import Progress
+from .baselines import mu
 from .sbcd import beta_of, check_positive
 
 __all__ = ["codes", "iterate"]

@@ -1,0 +1,404 @@
+"""How :class:`.BackgroundModel` learns; see :mod:`.model` for the model in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf.engine.blocks import blocks, map_blocks
+from visionnmf.engine.losses import Loss
+from visionnmf.engine.penalties import NONNEGATIVE
+from visionnmf.engine.problem import Problem
+from visionnmf.engine.solvers import rri
+
+__all__ = ["Learnt", "Sample", "find_codes", "learn", "to_uint8", "with_median"]
+
+FrameArray = NDArray[np.uint8]
+Floats = NDArray[np.float32]
+
+# Bounds of the noise scale, in grey levels. Differences of neighbouring frames show sensor noise, not compression that
+# skips quiet blocks, soft shadows or reflections: 6 stands for those. A contrast of 50, a fifth of the range, is
+# foreground however restless the pixel: 3 times the upper bound.
+NOISE_FLOOR = 6.0
+NOISE_CEILING = 50 / 3
+
+# Median of max(|x - a|, |x - b|) for independent normal x, a, b of standard deviation 1.
+NORMAL_CHANGE = 1.418
+
+SAMPLE_BYTES = 400 << 20  # of frames held while fitting
+BLOCK_PIXELS = 2048
+CODE_PIXELS = 4096  # pixels that determine the codes; with rank 2, two thousand do as well
+VOTING_SHARE = 8  # one in so many of their values chooses the code to start from
+ROUNDS = 3  # alternations of components and codes; more change nothing
+SCENE_SWEEPS = 2
+LIGHT_SWEEPS = 10
+CODE_SWEEPS = 10
+GRID = 8  # cells of light along the longer side
+CELL_PIXELS = 8  # a cell with fewer bright pixels among the chosen ones takes the factor of the whole frame
+DARK = 16  # grey levels: pixels as dark as this say little about the light
+KEPT = 0.5  # a cell's light is believed when it leaves at most this share of what one picture leaves unexplained
+
+
+class Sample:
+    """Evenly spaced frames of a stream of unknown length, in bounded memory.
+
+    Every `step`-th frame is kept; when the room is full every other one is dropped and `step` doubles. With each goes
+    its difference from the frames before and after, the mean over channels, the larger of the two: so that a video
+    with doubled frames still shows what moves.
+
+    Parameters
+    ----------
+    room : int, >= 2
+        Keep at most so many frames, fewer where they would take more than 400 MiB.
+    """
+
+    def __init__(self, room: int) -> None:
+        self._room = room
+        self._step = 1
+        self._held = 0
+        self._before: FrameArray | None = None
+        self.seen = 0
+
+    def add(self, frame: FrameArray) -> None:
+        """Take the next frame of the stream."""
+        if self.seen == 0:
+            self._allocate(frame)
+        if self.seen and (self.seen - 1) % self._step == 0:
+            last = self._moved[self._held - 1]
+            np.maximum(last, _difference(frame, self._pictures[self._held - 1]), out=last)
+        if self.seen % self._step == 0:
+            if self._held == self._room:
+                self._halve()
+            # after halving the frame may no longer be due
+            if self.seen % self._step == 0:
+                self._pictures[self._held] = frame
+                self._moved[self._held] = 0 if self._before is None else _difference(frame, self._before)
+                self._held += 1
+        self.seen += 1
+        # a caller may use one buffer for all frames
+        self._before = frame.copy() if self.seen % self._step == 0 else None
+
+    def _allocate(self, frame: FrameArray) -> None:
+        self.frame_shape = frame.shape
+        pixels = frame.shape[0] * frame.shape[1]
+        self._room = max(2, min(self._room, SAMPLE_BYTES // (frame.size + pixels)))
+        # the operating system gives memory when it is first written to: a short clip takes little
+        self._pictures = np.empty((self._room, *frame.shape), np.uint8)
+        self._moved = np.empty((self._room, *frame.shape[:2]), np.uint8)
+
+    def _halve(self) -> None:
+        kept = (self._held + 1) // 2
+        for i in range(1, kept):
+            self._pictures[i] = self._pictures[2 * i]
+            self._moved[i] = self._moved[2 * i]
+        self._held = kept
+        self._step *= 2
+
+    def taken(self) -> tuple[FrameArray, FrameArray, NDArray[np.intp]]:
+        """Return frames (n, n_pixels, channels), differences (n, height, width), positions (n,)."""
+        n = self._held
+        height, width = self.frame_shape[:2]
+        return self._pictures[:n].reshape(n, height * width, -1), self._moved[:n], np.arange(n) * self._step
+
+
+def _difference(frame: FrameArray, before: FrameArray) -> FrameArray:
+    """Return the mean over channels of the absolute difference, rounded (height, width)."""
+    difference = cv2.absdiff(frame, before)
+    if difference.ndim == 3:
+        difference = cv2.transform(difference, np.full((1, 3), 1 / 3, np.float32))
+    return np.asarray(difference, np.uint8)
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """What :func:`learn` found.
+
+    Attributes
+    ----------
+    H : ndarray of float32 (rank, n_pixels, channels), >= 0
+    Wt : ndarray of float32 (rank, n), >= 0
+        Codes of the learnt frames, one a column.
+    noise_scale : ndarray of float32 (height, width)
+    median : ndarray of uint8 (n_pixels, channels)
+        Temporal median of the frames.
+    chosen : ndarray of int
+        The pixels that determine codes.
+    """
+
+    H: Floats
+    Wt: Floats
+    noise_scale: Floats
+    median: FrameArray
+    chosen: NDArray[np.intp]
+
+    def near(self) -> Floats:
+        """Return twice the noise at the chosen pixels' values: a residual below is explained."""
+        return 2 * np.repeat(self.noise_scale.ravel()[self.chosen], self.H.shape[2])
+
+
+def learn(pictures: FrameArray, moved: FrameArray, *, rank: int, random_state: int) -> Learnt:
+    """Fit the background to sampled frames.
+
+    Parameters
+    ----------
+    pictures : ndarray of uint8 (n, n_pixels, channels)
+    moved : ndarray of uint8 (n, height, width)
+        Their differences from neighbouring frames.
+    rank, random_state : int
+
+    Returns
+    -------
+    Learnt
+    """
+    n, n_pixels, _ = pictures.shape
+    noise = _temporal_median(moved.reshape(n, n_pixels, 1)) / NORMAL_CHANGE
+    scale = np.clip(noise, NOISE_FLOOR, NOISE_CEILING).reshape(moved.shape[1:])
+    weights = _stillness(moved, scale).reshape(n, n_pixels)
+    median = _temporal_median(pictures)
+    rng = np.random.default_rng(random_state)
+    chosen = np.sort(rng.choice(n_pixels, min(n_pixels, CODE_PIXELS), replace=False))
+    few = _Few(pictures[:, chosen], weights[:, chosen], scale.ravel()[chosen])
+
+    Wt = np.ones((1, n), np.float32)
+    scene = median[None, chosen]
+    for _ in range(ROUNDS):
+        scene = few.components(scene, Wt, SCENE_SWEEPS)
+        Wt = few.codes(scene, Wt)
+    H = _scene(pictures, weights, Wt, median[None])
+    if rank > 1:
+        light = _Light(few, chosen, moved.shape[1:], scene[0], Wt, rank)
+        H = H * light.at_all_pixels()[..., None]
+        Wt = light.Wt
+    return Learnt(H, Wt, scale, to_uint8(median), chosen)
+
+
+def find_codes(X: Floats, H: Floats, near: Floats, candidates: Floats) -> Floats:
+    """Find codes by consensus.
+
+    For each frame the candidate that explains most values within `near` is improved in the Manhattan loss; the
+    improvement is kept unless it explains fewer. So an object that fills half the frame does not pass for light, and
+    coordinate descent does not start far from where it has to go.
+
+    Parameters
+    ----------
+    X : ndarray of float32 (n, n_values)
+        Frames at the chosen pixels.
+    H : ndarray of float32 (rank, n_values)
+    near : ndarray of float32 (n_values,)
+    candidates : ndarray of float32 (rank, k)
+
+    Returns
+    -------
+    ndarray of float32 (rank, n)
+    """
+    few = slice(None, None, VOTING_SHARE)
+    shown = _product(candidates, H[:, few])
+    votes = [np.count_nonzero(np.abs(x - shown) < near[few], axis=1) for x in X[:, few]]
+    start = np.ascontiguousarray(candidates[:, np.argmax(votes, axis=1)])
+    Wt = start.copy()
+    rri.half(Problem(X, Loss("manhattan")), Wt, H, sweeps=CODE_SWEEPS)
+    worse = _explained(X, Wt, H, near) < _explained(X, start, H, near)
+    Wt[:, worse] = start[:, worse]
+    return Wt
+
+
+def _explained(X: Floats, Wt: Floats, H: Floats, near: Floats) -> NDArray[np.intp]:
+    return np.count_nonzero(np.abs(X - _product(Wt, H)) < near, axis=1)
+
+
+def _product(Wt: Floats, H: Floats) -> Floats:
+    """Return ``W H``. Not by the BLAS: frames are worked on in threads, and its own threads beside those cost more."""
+    result = np.multiply.outer(Wt[0], H[0])
+    for w, h in zip(Wt[1:], H[1:], strict=True):
+        result += np.multiply.outer(w, h)
+    return result
+
+
+def with_median(Wt: Floats) -> Floats:
+    """Return the candidates: the median code, then all codes."""
+    return np.column_stack([np.median(Wt, axis=1), Wt]).astype(np.float32)
+
+
+class _Few:
+    """The learnt frames at the chosen pixels: small enough to go over again and again."""
+
+    def __init__(self, pictures: FrameArray, weights: FrameArray, scale: Floats) -> None:
+        n, _, self.channels = pictures.shape
+        self.X = pictures.reshape(n, -1).astype(np.float32)
+        self.near = 2 * np.repeat(scale, self.channels)
+        self.weights = np.repeat(weights, self.channels, axis=1).astype(np.float32)  # as X
+        self._rows = np.ascontiguousarray(pictures.transpose(1, 2, 0))
+        self._row_weights = np.ascontiguousarray(weights.T)
+
+    def components(self, H: Floats, Wt: Floats, sweeps: int) -> Floats:
+        """Improve components (r, n_chosen, channels)."""
+        return _improved(self._rows, self._row_weights, H, Wt, sweeps)
+
+    def codes(self, H: Floats, Wt: Floats) -> Floats:
+        """Find codes (r, n), the present ones being the candidates."""
+        return find_codes(self.X, H.reshape(len(H), -1), self.near, with_median(Wt))
+
+    def residual(self, H: Floats, Wt: Floats) -> Floats:
+        """Return ``X - W H``."""
+        return self.X - _product(Wt, H.reshape(len(H), -1))
+
+
+class _Light:
+    """The components as one scene under several lights: ``h_k = scene * light_k``, the lights smooth over the frame.
+
+    Components with a value of their own at each pixel would hold whatever stood there while the light was at one end
+    of its course: a line fitted to few frames at its end follows them. Light is smooth, objects are not: each light is
+    the median, in the cells of a coarse grid, of what weighted medians find pixel by pixel; and a cell whose light
+    does not explain at least half of what one picture leaves unexplained keeps the factor of the whole frame.
+
+    Parameters
+    ----------
+    few : _Few
+    chosen : ndarray of int (n_chosen,)
+    shape : (int, int)
+        Height and width.
+    scene : ndarray of float32 (n_chosen, channels)
+    Wt : ndarray of float32 (1, n)
+        Codes of the one picture.
+    rank : int, >= 2
+
+    Attributes
+    ----------
+    Wt : ndarray of float32 (rank, n)
+        Codes of the learnt frames.
+    """
+
+    def __init__(
+        self, few: _Few, chosen: NDArray[np.intp], shape: tuple[int, ...], scene: Floats, Wt: Floats, rank: int
+    ) -> None:
+        height, width = self._shape = shape[0], shape[1]
+        cell = max(height, width) / GRID
+        self._grid = max(1, round(height / cell)), max(1, round(width / cell))
+        self._at = np.divmod(chosen, width)
+        rows, columns = self._at
+        self._cell = (rows * self._grid[0] // height) * self._grid[1] + columns * self._grid[1] // width
+        self._scene = scene
+
+        alone = few.residual(scene[None], Wt)
+        self.Wt = Wt * _courses(alone, few, rank - 1)
+        H = np.repeat(scene[None], rank, axis=0)
+        for _ in range(ROUNDS):
+            self._lights = self._in_cells(few.components(H, self.Wt, LIGHT_SWEEPS))
+            H = self._components()
+            self.Wt = few.codes(H, self.Wt)
+        self._keep_what_explains(alone, few.residual(H, self.Wt), few)
+        self.Wt = few.codes(self._components(), self.Wt)
+
+    def _in_cells(self, H: Floats) -> Floats:
+        """Return the median ratios of components to scene, cell by cell (rank, rows, columns)."""
+        bright = self._scene > DARK
+        cells = np.broadcast_to(self._cell[:, None], bright.shape)[bright]
+        order = np.argsort(cells, kind="stable")
+        bounds = np.searchsorted(cells[order], np.arange(self._grid[0] * self._grid[1] + 1))
+        lights = np.ones((len(H), self._grid[0] * self._grid[1]), np.float32)
+        for k, h in enumerate(H):
+            ratios = (h[bright] / self._scene[bright])[order]
+            lights[k] = np.median(ratios) if ratios.size else 1
+            for c, (start, stop) in enumerate(pairwise(bounds)):
+                if stop - start >= CELL_PIXELS:
+                    lights[k, c] = np.median(ratios[start:stop])
+        return lights.reshape(len(H), *self._grid)
+
+    def _keep_what_explains(self, alone: Floats, residual: Floats, few: _Few) -> None:
+        cells = np.repeat(self._cell, few.channels)
+        size = self._grid[0] * self._grid[1]
+        before, after = (
+            np.bincount(cells, (few.weights * (np.abs(r) >= few.near)).sum(axis=0), size) for r in (alone, residual)
+        )
+        doubtful = (after > KEPT * before).reshape(self._grid)
+        for light in self._lights:
+            light[doubtful] = np.median(light)
+
+    def _fields(self) -> Floats:
+        """Return the lights at all pixels (rank, height, width)."""
+        height, width = self._shape
+        smooth = (cv2.blur(light, (3, 3), borderType=cv2.BORDER_REPLICATE) for light in self._lights)
+        return np.stack([cv2.resize(light, (width, height), interpolation=cv2.INTER_LINEAR) for light in smooth])
+
+    def _components(self) -> Floats:
+        rows, columns = self._at
+        return self._scene * self._fields()[:, rows, columns, None]
+
+    def at_all_pixels(self) -> Floats:
+        """Return the lights (rank, n_pixels)."""
+        return self._fields().reshape(len(self._lights), -1)
+
+
+def _courses(residual: Floats, few: _Few, count: int) -> Floats:
+    """Return how `count` changes of light run through the clip, as shares of ``count + 1`` lights (count + 1, n).
+
+    The changes are the first principal courses of the residual of one picture, cut where it passes the noise, so that
+    foreground counts little. Each runs from 0 to 1; light 0 is where all are at 0, light k where change k is at its
+    end and beyond, so that shares are never negative.
+    """
+    cut = np.clip(residual, -few.near, few.near) * np.sqrt(few.weights)
+    n = len(cut)
+    courses = np.full((count, n), 0.5)
+    leading = np.linalg.eigh(cut @ cut.T)[1].T[::-1][:count]
+    for course, vector in zip(courses, leading, strict=False):
+        if np.ptp(vector) > 0:
+            course[:] = (vector - vector.min()) / np.ptp(vector)
+    courses /= count
+    return np.vstack([1 - courses.sum(axis=0), courses]).clip(0).astype(np.float32)
+
+
+def _stillness(moved: FrameArray, scale: Floats) -> FrameArray:
+    """Return the weights of the learnt frames' pixels, 1 to 255."""
+    weights = np.empty_like(moved)
+
+    def fill(block: tuple[int, int]) -> None:
+        for t in range(*block):
+            ratio = cv2.blur(moved[t], (5, 5)) / scale
+            weights[t] = np.maximum(1, 255 / (1 + ratio * ratio))
+
+    map_blocks(fill, blocks(len(moved), 8))
+    return weights
+
+
+def _temporal_median(pictures: FrameArray) -> Floats:
+    """Return the median over frames of (n, n_pixels, channels)."""
+    result = np.empty(pictures.shape[1:], np.float32)
+
+    def fill(block: tuple[int, int]) -> None:
+        part = slice(*block)
+        result[part] = np.median(np.ascontiguousarray(pictures[:, part].transpose(1, 2, 0)), axis=2)
+
+    map_blocks(fill, blocks(pictures.shape[1], BLOCK_PIXELS))
+    return result
+
+
+def _improved(rows: FrameArray, weights: FrameArray, H: Floats, Wt: Floats, sweeps: int) -> Floats:
+    """Improve components (r, n_pixels, channels) of `rows` (n_pixels, channels, n) with weights (n_pixels, n)."""
+    found = np.array(H, np.float32, order="C")
+    n = rows.shape[2]
+    factor = found.reshape(len(found), -1)
+    rri.weighted_half(rows.reshape(-1, n), weights, factor, Wt, penalty=NONNEGATIVE, sweeps=sweeps)
+    return found
+
+
+def _scene(pictures: FrameArray, weights: FrameArray, Wt: Floats, start: Floats) -> Floats:
+    """Improve one component (1, n_pixels, channels) at all pixels."""
+    H = np.empty((1, *pictures.shape[1:]), np.float32)
+
+    def fill(block: tuple[int, int]) -> None:
+        part = slice(*block)
+        rows = np.ascontiguousarray(pictures[:, part].transpose(1, 2, 0))
+        H[:, part] = _improved(rows, np.ascontiguousarray(weights[:, part].T), start[:, part], Wt, SCENE_SWEEPS)
+
+    map_blocks(fill, blocks(pictures.shape[1], BLOCK_PIXELS))
+    return H
+
+
+def to_uint8(values: NDArray[Any]) -> FrameArray:
+    """Round grey levels."""
+    return np.clip(values + 0.5, 0, 255).astype(np.uint8)

@@ -1,0 +1,312 @@
+"""The background model; :mod:`.background` is the public name of what stands here.
+
+The model, after Guan, Tao, Luo and Shawe-Taylor, "MahNMF: Manhattan non-negative matrix factorization" (2012),
+section 5.4.1. Frames are the rows of `X`, pixels times channels its columns; ``X ~ W H`` at low rank in the Manhattan
+loss, so that what passes in front of a pixel less than half the time does not count. The background of frame `t` is
+``W[t] H``. Where this module goes beyond the paper:
+
+- **Light.** The components are one scene under several lights, ``h_k = scene * light_k`` with lights that are smooth
+  over the frame: with a value of their own at each pixel they would also hold what stood still for a while.
+- **Weights.** Each pixel of each learnt frame weighs ``1 / (1 + (d / s)^2)``, with `d` its difference from the
+  neighbouring frames and `s` the noise scale: what moves says little about the background, so that it may even hide
+  it more than half the time.
+- **Codes by consensus.** A frame's code is the Manhattan optimum, unless a code of the learnt frames explains more
+  pixels within twice the noise: an object that fills half the frame must not pass for a change of light.
+- **Noise scale.** A pixel's noise is estimated from differences of neighbouring frames, which foreground hardly
+  inflates, and held between two bounds.
+- **Masks.** The residual in units of the noise, root mean square over channels, darkening without change of colour
+  (shadow) counting half; smoothed, and compared with `threshold` more strictly where the neighbourhood is background,
+  less so where it is foreground (one step of a Potts prior); a 5 by 5 median cleans the mask.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf import choices
+from visionnmf.engine.blocks import blocks, map_blocks, n_threads, one_blas_thread
+from visionnmf.exceptions import ParameterError
+
+from .fit import BLOCK_PIXELS, Sample, find_codes, learn, to_uint8, with_median
+from .score import score_pixels
+
+__all__ = ["BackgroundModel", "Separated", "foreground_mask", "median_mask"]
+
+FrameArray = NDArray[np.uint8]
+Floats = NDArray[np.float32]
+
+SATURATION = 2.5  # scores are cut at this multiple of the threshold, or smoothing would widen strong objects
+SMOOTHING = 1.5  # pixels: standard deviation of the smoothing of the scores
+NEIGHBOURHOOD = 6.0  # pixels: standard deviation of the neighbourhood whose share of foreground moves the threshold
+DARKEST = 0.7  # a shadow leaves at least this share of the light
+SHADOW_WEIGHT = 0.5
+
+MEDIAN_THRESHOLD = 25  # grey levels: the usual threshold of the baseline
+MEDIAN_CODES = 15  # codes whose backgrounds are averaged into `background_`
+
+
+@dataclass(frozen=True)
+class Separated:
+    """One frame, taken apart.
+
+    Attributes
+    ----------
+    index : int
+        Position in the iterable, from 0.
+    frame : ndarray of uint8 [shape=(height, width) or (height, width, 3)]
+        The frame itself.
+    background : ndarray of uint8 [shape of the frame]
+        What the model shows behind the foreground, in this frame's light.
+    mask : ndarray of uint8 [shape=(height, width)]
+        255 foreground, 0 background.
+    """
+
+    index: int
+    frame: FrameArray
+    background: FrameArray
+    mask: FrameArray
+
+
+class BackgroundModel:
+    """Low-rank background of a fixed camera, in the Manhattan loss, and what stands out from it.
+
+    Minimises ``sum_tp m_tp |x_tp - sum_k w_tk h_kp|`` over ``W, H >= 0`` for evenly spaced frames `t` and all pixels
+    and channels `p`, by rank-one residual iteration (Guan et al. 2012, Algorithm 1) started from the temporal median;
+    the components are one scene under `rank` smooth lights.
+
+    Parameters
+    ----------
+    rank : int, default=2
+        Number of components. 1: one picture, with a factor for the light of each frame; 2 follows light that changes
+        more on one side of the scene than on the other, as when a cloud passes.
+    n_frames : int, default=100
+        Learn from at most so many frames, evenly spaced over the clip, and from at least half of them if there are as
+        many. Large frames take fewer, so that they stay below 400 MiB.
+    threshold : float, default=3.0
+        Foreground deviates by this many times the noise. Lower finds more, and more that is not there.
+    random_state : int, default=0
+        Chooses the pixels that determine the codes. The same seed gives the same result, for any number of threads.
+
+    Attributes
+    ----------
+    background_ : ndarray of uint8 [shape of a frame]
+        Median, over the clip, of the modelled background.
+    temporal_median_ : ndarray of uint8 [shape of a frame]
+        Median of the learnt frames: the baseline to compare with.
+    components_ : ndarray of float32 [shape=(rank, height, width) or (rank, height, width, 3), >= 0]
+        H.
+    codes_ : ndarray of float32 [shape=(n_learnt, rank), >= 0]
+        W of the learnt frames.
+    learnt_frames_ : ndarray of int [shape=(n_learnt,)]
+        Their positions.
+    noise_scale_ : ndarray of float32 [shape=(height, width)]
+        The noise of each pixel in grey levels, between 6 and 16.7.
+    n_frames_seen_ : int
+        Length of the iterable given to `fit`.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.background import BackgroundModel
+    >>> from visionnmf.datasets import make_surveillance
+    >>> clip = make_surveillance(40, random_state=0)
+    >>> model = BackgroundModel().fit(clip.frames)
+    >>> [part.mask.shape for part in model.apply(clip.frames[:2])]
+    [(120, 160), (120, 160)]
+    """
+
+    def __init__(
+        self,
+        rank: int = choices.BACKGROUND_RANK,
+        *,
+        n_frames: int = 100,
+        threshold: float = 3.0,
+        random_state: int = choices.SEED,
+    ) -> None:
+        for name, value, least in (("rank", rank, 1), ("n_frames", n_frames, 2), ("random_state", random_state, 0)):
+            if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+                raise ParameterError(f"{name}={value!r}; it must be a whole number, at least {least}")
+        if not isinstance(threshold, int | float | np.floating) or not 0 < threshold < np.inf:
+            raise ParameterError(f"threshold={threshold!r}; it must be a number above 0")
+        self.rank = int(rank)
+        self.n_frames = int(n_frames)
+        self.threshold = float(threshold)
+        self.random_state = int(random_state)
+
+    def fit(self, frames: Iterable[FrameArray]) -> BackgroundModel:
+        """Learn the background.
+
+        Parameters
+        ----------
+        frames : iterable of ndarray of uint8 [shape=(height, width) or (height, width, 3)]
+            Grey or colour; an array of frames, a :class:`~visionnmf.io.VideoReader`, or any other iterable,
+            gone through once, from beginning to end.
+
+        Returns
+        -------
+        BackgroundModel
+            The same object.
+
+        Raises
+        ------
+        ParameterError
+            There is no frame, or a frame is not uint8, has another shape than these two or than the first frame.
+        """
+        sample = Sample(self.n_frames)
+        for frame in _checked(frames):
+            sample.add(frame)
+        if sample.seen == 0:
+            raise ParameterError("frames is empty; at least one frame is needed")
+        self._shape = sample.frame_shape
+        self.n_frames_seen_ = sample.seen
+        pictures, moved, self.learnt_frames_ = sample.taken()
+        with one_blas_thread():
+            learnt = learn(pictures, moved, rank=self.rank, random_state=self.random_state)
+            background = _median_background(learnt.H, learnt.Wt)
+        self._learnt = learnt
+        self._near = learnt.near()
+        self._few_H = learnt.H[:, learnt.chosen].reshape(self.rank, -1)
+        self._candidates = with_median(learnt.Wt)
+        self.components_ = learnt.H.reshape(self.rank, *self._shape)
+        self.codes_ = np.ascontiguousarray(learnt.Wt.T)
+        self.noise_scale_ = learnt.noise_scale
+        self.temporal_median_ = learnt.median.reshape(self._shape)
+        self.background_ = background.reshape(self._shape)
+        return self
+
+    def apply(self, frames: Iterable[FrameArray]) -> Generator[Separated, None, None]:
+        """Separate frames into background and foreground, one by one and each by itself.
+
+        Frames are worked on in threads, a few ahead of the one that is delivered; memory does not grow with their
+        number.
+
+        Parameters
+        ----------
+        frames : iterable of ndarray of uint8
+            Frames of the shape that `fit` has seen, these or others.
+
+        Yields
+        ------
+        Separated
+            In the order of `frames`.
+
+        Raises
+        ------
+        ParameterError
+            If `fit` has not been called, or a frame has another shape or dtype.
+        """
+        if not hasattr(self, "components_"):
+            raise ParameterError("this BackgroundModel has learnt nothing yet; call fit(frames) first")
+        threads = n_threads()
+        pending: deque[Future[Separated]] = deque()
+        with ThreadPoolExecutor(threads, thread_name_prefix="visionnmf-apply") as pool:
+            try:
+                for index, frame in enumerate(_checked(frames, self._shape)):
+                    # a caller may use one buffer for all frames
+                    pending.append(pool.submit(self._separate, index, frame.copy()))
+                    if len(pending) > 2 * threads:
+                        yield pending.popleft().result()
+                while pending:
+                    yield pending.popleft().result()
+            finally:
+                for future in pending:
+                    future.cancel()
+
+    def _separate(self, index: int, frame: FrameArray) -> Separated:
+        height, width = self._shape[:2]
+        pixels = np.ascontiguousarray(frame).reshape(height * width, -1)
+        X = pixels[self._learnt.chosen].reshape(1, -1).astype(np.float32)
+        codes = find_codes(X, self._few_H, self._near, self._candidates)[:, 0]
+        background = np.empty_like(pixels)
+        score = np.empty((height, width), np.float32)
+        score_pixels(
+            pixels,
+            self._learnt.H,
+            np.ascontiguousarray(codes),
+            self.noise_scale_.ravel(),
+            DARKEST,
+            SHADOW_WEIGHT,
+            background,
+            score.ravel(),
+            0,
+            len(pixels),
+        )
+        return Separated(index, frame, background.reshape(self._shape), foreground_mask(score, self.threshold))
+
+
+def foreground_mask(score: Floats, threshold: float) -> FrameArray:
+    """Decide on each pixel from the scores of a frame.
+
+    Parameters
+    ----------
+    score : ndarray of float32 [shape=(height, width), >= 0]
+        Residual in units of the noise.
+    threshold : float, > 0
+        Half as much again is asked for where no neighbour is foreground, half where all are.
+
+    Returns
+    -------
+    ndarray of uint8 [shape=(height, width)]
+        255 foreground, 0 background.
+    """
+    smooth = cv2.GaussianBlur(np.minimum(score, SATURATION * threshold), (0, 0), SMOOTHING)
+    share = cv2.GaussianBlur((smooth > threshold).astype(np.float32), (0, 0), NEIGHBOURHOOD)
+    mask = (smooth > threshold * (1.5 - share)).astype(np.uint8) * np.uint8(255)
+    return np.asarray(cv2.medianBlur(mask, 5), np.uint8)
+
+
+def median_mask(frame: FrameArray, median: FrameArray) -> FrameArray:
+    """Mask a frame as the usual baseline does: the largest channel differs by more than 25, cleaned by a 5 by 5 median.
+
+    Parameters
+    ----------
+    frame, median : ndarray of uint8 [shape=(height, width) or (height, width, 3)]
+        A frame, and the temporal median of frames.
+
+    Returns
+    -------
+    ndarray of uint8 [shape=(height, width)]
+        255 foreground, 0 background.
+    """
+    difference = cv2.absdiff(frame, median)
+    if difference.ndim == 3:
+        difference = cv2.max(cv2.max(difference[..., 0], difference[..., 1]), difference[..., 2])
+    mask = cv2.threshold(difference, MEDIAN_THRESHOLD, 255, cv2.THRESH_BINARY)[1]
+    return np.asarray(cv2.medianBlur(mask, 5), np.uint8)
+
+
+def _checked(frames: Iterable[FrameArray], shape: tuple[int, ...] | None = None) -> Iterator[FrameArray]:
+    """Pass frames on that are what we take."""
+    if isinstance(frames, np.ndarray) and frames.ndim not in (3, 4):
+        raise ParameterError(f"frames has shape {frames.shape}; give (n_frames, height, width) or (..., 3)")
+    for index, frame in enumerate(frames):
+        found = getattr(frame, "dtype", type(frame).__name__)
+        size = np.shape(frame)
+        if not isinstance(frame, np.ndarray) or frame.dtype != np.uint8:
+            raise ParameterError(f"frame {index} is {found}; frames must be uint8, 0 to 255: convert them first")
+        if not (len(size) == 2 or (len(size) == 3 and size[2] == 3)) or 0 in size:
+            raise ParameterError(f"frame {index} has shape {size}; give (height, width) or (height, width, 3)")
+        if shape is None:
+            shape = size
+        if size != shape:
+            raise ParameterError(f"frame {index} has shape {size}, but the model has {shape}; resize the frames first")
+        yield frame
+
+
+def _median_background(H: Floats, Wt: Floats) -> FrameArray:
+    """Return the median over codes (rank, n) of the backgrounds (n_pixels, channels)."""
+    some = Wt[:, np.unique(np.linspace(0, Wt.shape[1] - 1, MEDIAN_CODES).round().astype(int))]
+    result = np.empty(H.shape[1:], np.uint8)
+
+    def fill(block: tuple[int, int]) -> None:
+        part = slice(*block)
+        result[part] = to_uint8(np.median(np.tensordot(some.T, H[:, part], 1), axis=0))
+
+    map_blocks(fill, blocks(H.shape[1], BLOCK_PIXELS))
+    return result

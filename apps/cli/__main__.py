@@ -1,0 +1,5 @@
+"""``python -m visionnmf.apps.cli``."""
+
+from . import main
+
+main()

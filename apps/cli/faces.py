@@ -1,0 +1,306 @@
+"""``visionnmf faces``: train, identify, cluster, shadows, evaluate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from visionnmf import choices
+
+from .common import (
+    EXIT_SOME_FAILED,
+    Debug,
+    Force,
+    Json,
+    Out,
+    Seed,
+    batch,
+    folder,
+    one_line,
+    progress_bar,
+    say,
+    status,
+    tell,
+)
+
+__all__ = ["faces"]
+
+faces = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+
+@faces.callback()
+def _faces() -> None:
+    """Name the people on images, also where the training images are corrupted; group faces; compare methods.
+
+    \b
+    Examples:
+      visionnmf faces train people/ --model people.npz
+      visionnmf faces identify people.npz visitor.jpg
+      visionnmf faces cluster photographs/ --clusters 12
+      visionnmf faces shadows ada/ --out results
+      visionnmf faces evaluate people/ --corruption salt_and_pepper:0.3
+    """
+
+
+Faces = Annotated[
+    str, typer.Argument(metavar="DIR", help="Folder with a sub-folder a person, .npz, .mat, or orl, yale, yaleb.")
+]
+Detect = Annotated[bool, typer.Option("--detect", help="Find the face on each photograph and cut it out.")]
+FaceSize = Annotated[
+    int | None, typer.Option("--size", metavar="N", min=8, max=512, help="Scale images to N x N pixels.")
+]
+Missing = Annotated[
+    str, typer.Option("--missing", help="Pixels that do not count: blocks (opaque ones), saturated or none.")
+]
+Pictures = Annotated[
+    Path | None, typer.Option("--pictures", metavar="DIR", help="Folder for pictures of what was judged corrupted.")
+]
+
+
+@faces.command("train")
+def faces_train(
+    source: Faces,
+    model: Annotated[Path, typer.Option("--model", metavar="M.npz", help="The model file to write.")],
+    rank: Annotated[int, typer.Option("--rank", min=1, max=1000, help="Components; may be generous.")] = (
+        choices.FACE_RANK
+    ),
+    rule: Annotated[str, typer.Option("--rule", help="residual, whitened, codes or pseudo-inverse.")] = "residual",
+    missing: Missing = "blocks",
+    size: FaceSize = None,
+    detect: Detect = False,
+    strangers: Annotated[
+        float, typer.Option("--strangers", metavar="RATE", min=0.001, max=0.5, help="Share of strangers that may pass.")
+    ] = 0.05,
+    pictures: Pictures = None,
+    seed: Seed = choices.SEED,
+    json_: Json = False,
+    force: Force = False,
+    debug: Debug = False,
+) -> None:
+    """Learn people from a folder of images; the images may be corrupted.
+
+    \b
+    Examples:
+      visionnmf faces train people/ --model people.npz
+      visionnmf faces train photographs/ --model people.npz --detect --pictures out
+    """
+    from visionnmf.apps.faces import train
+
+    if pictures is not None:
+        _results(pictures, source, "--pictures", debug)
+    with one_line(debug):
+        with status(f"learning the people of {source}", json_):
+            done = train(
+                source,
+                model,
+                rank=rank,
+                rule=rule,
+                missing=missing,
+                size=size,
+                detect=detect,
+                unknown_rate=strangers,
+                pictures=pictures,
+                seed=seed,
+                force=force,
+            )
+        tell(done, json_)
+    if done.skipped:
+        raise typer.Exit(EXIT_SOME_FAILED)
+
+
+@faces.command("identify")
+def faces_identify(
+    model: Annotated[Path, typer.Argument(metavar="M.npz", help="A model that train has written.")],
+    images: Annotated[list[str], typer.Argument(metavar="IMAGE...", help="Files, patterns or sample:NAME.")],
+    pictures: Pictures = None,
+    json_: Json = False,
+    force: Force = False,
+    debug: Debug = False,
+) -> None:
+    """Name the person on each image, or nobody, with the distance.
+
+    \b
+    Examples:
+      visionnmf faces identify people.npz visitor.jpg
+      visionnmf faces identify people.npz *.jpg --json --pictures out
+    """
+    from visionnmf.apps.faces import identify, load
+
+    if pictures is not None:
+        folder(pictures, "--pictures")
+    with one_line(debug):
+        known = load(model)
+    batch(
+        "images",
+        images,
+        lambda image: identify(known, image, pictures=pictures, force=force),
+        json_=json_,
+        debug=debug,
+        writes=pictures is not None,
+    )
+
+
+@faces.command("cluster")
+def faces_cluster(
+    source: Faces,
+    clusters: Annotated[int | None, typer.Option("--clusters", metavar="K", min=1, help="Groups to find.")] = None,
+    by: Annotated[str, typer.Option("--by", help="k-means on the codes, or the largest code.")] = "k-means",
+    missing: Missing = "blocks",
+    size: FaceSize = None,
+    detect: Detect = False,
+    out: Out = Path("."),
+    seed: Seed = choices.SEED,
+    json_: Json = False,
+    force: Force = False,
+    debug: Debug = False,
+) -> None:
+    """Group images by person, without names; writes clusters.csv.
+
+    \b
+    Example:
+      visionnmf faces cluster photographs/ --clusters 12 --out results
+    """
+    from visionnmf.apps.faces import cluster
+
+    folder(out)
+    with one_line(debug):
+        with status(f"grouping the faces of {source}", json_):
+            found = cluster(
+                source,
+                clusters=clusters,
+                by=by,
+                missing=missing,
+                size=size,
+                detect=detect,
+                out=out,
+                seed=seed,
+                force=force,
+            )
+        tell(found, json_)
+    if found.skipped:
+        raise typer.Exit(EXIT_SOME_FAILED)
+
+
+@faces.command("shadows")
+def faces_shadows(
+    source: Faces,
+    rank: Annotated[
+        int, typer.Option("--rank", min=1, max=100, help="Dimensions; more keep more of the shadows.")
+    ] = choices.FACE_SHADOW_RANK,
+    size: FaceSize = None,
+    detect: Detect = False,
+    out: Out = Path("."),
+    seed: Seed = choices.SEED,
+    json_: Json = False,
+    force: Force = False,
+    debug: Debug = False,
+) -> None:
+    """Remove shadows and highlights from images of one person, or each of several, under changing light.
+
+    Writes the images, and shadows.png: before, after, and what was removed. Images that lie mostly in shadow come out
+    dark.
+
+    \b
+    Example:
+      visionnmf faces shadows ada/ --out results
+    """
+    from visionnmf.apps.faces import unshadow
+
+    _results(out, source, "--out", debug)
+    with one_line(debug):
+        with status(f"removing the shadows of {source}", json_):
+            done = unshadow(source, out, rank=rank, size=size, detect=detect, seed=seed, force=force)
+        tell(done, json_)
+    if done.skipped:
+        raise typer.Exit(EXIT_SOME_FAILED)
+
+
+@faces.command("evaluate")
+def faces_evaluate(
+    source: Faces,
+    corruption: Annotated[
+        list[str], typer.Option("--corruption", metavar="KIND[:SEVERITY]", help="Of the training images; repeatable.")
+    ] = ["none"],  # noqa: B006  # typer copies it
+    ranks: Annotated[str, typer.Option("--ranks", help="Ranks of the models: 100 or 10,50,100 or 10-150/10.")] = "100",
+    methods: Annotated[
+        str | None, typer.Option("--methods", help="Comma-separated; all the usual ones if left out.")
+    ] = None,
+    rules: Annotated[
+        str | None, typer.Option("--rules", help="Of the models: pseudo-inverse, codes, whitened; all if left out.")
+    ] = None,
+    splits: Annotated[int, typer.Option("--splits", min=1, max=1000, help="Random splits.")] = 10,
+    per_person: Annotated[int, typer.Option("--train", metavar="N", min=1, help="Training images a person.")] = 7,
+    both: Annotated[bool, typer.Option("--both", help="Corrupt test images too, beside the clean test.")] = False,
+    plots: Annotated[
+        bool,
+        typer.Option("--plots", help="Draw accuracy against rank, components, reconstructions (needs matplotlib)."),
+    ] = False,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, max=256, help="Processes.")] = 1,
+    size: FaceSize = None,
+    detect: Detect = False,
+    out: Out = Path("."),
+    seed: Seed = choices.SEED,
+    json_: Json = False,
+    force: Force = False,
+    debug: Debug = False,
+) -> None:
+    """Compare methods on random splits of a data set; an interrupted run goes on where it was.
+
+    Kinds: occlusion (side of the block in pixels), salt_and_pepper and dead_lines (share), laplace and gaussian (grey
+    levels), poisson (photons a grey level). Methods: manhattan, manhattan-light, manhattan-plain, manhattan-blocks,
+    manhattan-cv, frobenius, kullback-leibler, sklearn-frobenius, sklearn-kullback-leibler, pca, recognizer,
+    recognizer-seeing-all, recognizer-nearest, raw, lda, crc. Writes results.csv.
+
+    \b
+    Example:
+      visionnmf faces evaluate people/ --corruption occlusion:12 --ranks 10-150/10 --plots --out results
+    """
+    from visionnmf.apps.faces import Plan, evaluate, parse_corruption, parse_ranks
+
+    if plots:
+        _results(out, source, "--out", debug)
+    else:
+        folder(out)
+    with one_line(debug):
+        plan = Plan(
+            methods=Plan.methods if methods is None else _listed(methods),
+            corruptions=tuple(parse_corruption(text) for text in corruption),
+            ranks=parse_ranks(ranks),
+            rules=Plan.rules if rules is None else _listed(rules),
+            tests=("clean", "corrupted") if both else ("clean",),
+            splits=splits,
+            per_person=per_person,
+            seed=seed,
+        )
+        with progress_bar(source, json_, rate_of="") as bar:
+
+            def progress(done: int, total: int) -> None:
+                if bar is not None:
+                    bar("splits", done, total)
+
+            try:
+                found = evaluate(
+                    source, plan, size=size, detect=detect, out=out, jobs=jobs, plots=plots, force=force,
+                    progress=progress,
+                )  # fmt: skip
+            except KeyboardInterrupt:
+                say("interrupted; finished splits are kept, and the same command goes on with the others")
+                raise
+        tell(found, json_)
+    if found.skipped:
+        raise typer.Exit(EXIT_SOME_FAILED)
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(","))
+
+
+def _results(out: Path, source: str, option: str, debug: bool) -> None:
+    """Make a folder for pictures, unless it would lie among the faces."""
+    from visionnmf.io.inputs import check_outside
+
+    with one_line(debug):
+        check_outside(out, source)
+    folder(out, option)

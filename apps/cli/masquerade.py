@@ -1,0 +1,193 @@
+"""``visionnmf masquerade``: train, score, evaluate."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from visionnmf import choices
+
+from .common import (
+    EXIT_NOTHING_DONE,
+    EXIT_SOME_FAILED,
+    Debug,
+    Force,
+    Json,
+    Seed,
+    expanded,
+    one_line,
+    printable,
+    say,
+    tell,
+)
+
+__all__ = ["masquerade"]
+
+masquerade = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+
+@masquerade.callback()
+def _masquerade() -> None:
+    """Find masqueraders in command logs: train on histories, score logs, evaluate.
+
+    \b
+    Examples:
+      visionnmf masquerade train histories/* --model users.npz
+      visionnmf masquerade score users.npz today.log
+      visionnmf masquerade evaluate histories/*
+    """
+
+
+Size = Annotated[int, typer.Option("--size", metavar="N", min=1, help="Commands a session.")]
+Idle = Annotated[
+    float | None, typer.Option("--idle", metavar="SECONDS", min=0, help="Cut sessions by silence instead of by count.")
+]
+LogFormat = Annotated[str, typer.Option("--format", help="auto, plain, bash, zsh, acct, audit, csv or jsonl.")]
+User = Annotated[str | None, typer.Option("--user", help="Whose the logs are, where they do not say.")]
+WholeLines = Annotated[bool, typer.Option("--whole-lines", help="Take lines as they are, not the programs in them.")]
+FalseAlarms = Annotated[
+    float, typer.Option("--false-alarms", metavar="RATE", min=0.0001, max=0.5, help="Rate that thresholds aim at.")
+]
+KeyFile = Annotated[
+    Path | None, typer.Option("--key-file", metavar="FILE", help="File with the key that commands are hashed with.")
+]
+
+
+@masquerade.command("train")
+def masquerade_train(
+    histories: Annotated[list[str], typer.Argument(metavar="HISTORY...", help="Logs or patterns, oldest first.")],
+    model: Annotated[Path, typer.Option("--model", metavar="M.npz", help="The model file to write.")],
+    size: Size = choices.SESSION_SIZE,
+    idle: Idle = None,
+    format_: LogFormat = "auto",
+    user: User = None,
+    whole_lines: WholeLines = False,
+    false_alarms: FalseAlarms = choices.FALSE_ALARM_RATE,
+    hash_commands: Annotated[bool, typer.Option("--hash", help="Keep hashes of commands, not their names.")] = False,
+    key_file: KeyFile = None,
+    json_: Json = False,
+    force: Force = False,
+    debug: Debug = False,
+) -> None:
+    """Learn every user's habits from command histories.
+
+    \b
+    Examples:
+      visionnmf masquerade train histories/* --model users.npz
+      visionnmf masquerade train ~/.bash_history --user me --model me.npz
+    """
+    from visionnmf.apps.masquerade import train
+
+    with one_line(debug):
+        done = train(
+            expanded(histories),
+            model,
+            size=size,
+            idle=idle,
+            format=format_,
+            user=user,
+            whole_lines=whole_lines,
+            false_alarm_rate=false_alarms,
+            hash_commands=hash_commands,
+            key=_key(key_file),
+            force=force,
+        )
+        tell(done, json_)
+    if done.skipped:
+        raise typer.Exit(EXIT_SOME_FAILED)
+
+
+@masquerade.command("score")
+def masquerade_score(
+    model: Annotated[Path, typer.Argument(metavar="M.npz", help="A model that train has written.")],
+    logs: Annotated[list[str], typer.Argument(metavar="LOG...", help="Logs or patterns, oldest first.")],
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Follow one log from its end as it grows; Ctrl-C ends it.")
+    ] = False,
+    update: Annotated[bool, typer.Option("--update/--no-update", help="Learn on from accepted sessions.")] = True,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="At the end, write what was learnt back into the model file.")
+    ] = False,
+    format_: LogFormat = "auto",
+    user: User = None,
+    key_file: KeyFile = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object a session (JSON Lines).")] = False,
+    debug: Debug = False,
+) -> None:
+    """Score the sessions of logs: score, verdict, and the commands that made it so.
+
+    \b
+    Examples:
+      visionnmf masquerade score users.npz today.log
+      visionnmf masquerade score users.npz /var/log/audit/audit.log --follow --json
+    """
+    from visionnmf.apps.masquerade import load, save, score
+
+    skipped: list[str] = []
+    with one_line(debug):
+        known = load(model, key=_key(key_file))
+        paths = expanded(logs)
+        results = score(
+            known, paths, following=follow, update=update, format=format_, user=user, on_error=skipped.append
+        )
+        try:
+            for result in results:
+                print(json.dumps(result.as_dict()) if json_ else printable(result.summary()), flush=True)
+        except KeyboardInterrupt:
+            if not follow:
+                raise
+        if keep:
+            save(known, model, force=True)
+    for sentence in skipped:
+        say(sentence)
+    if skipped:
+        raise typer.Exit(EXIT_NOTHING_DONE if len(skipped) == len(paths) else EXIT_SOME_FAILED)
+
+
+@masquerade.command("evaluate")
+def masquerade_evaluate(
+    histories: Annotated[list[str], typer.Argument(metavar="HISTORY...", help="Logs of two users or more.")],
+    size: Size = choices.SESSION_SIZE,
+    idle: Idle = None,
+    format_: LogFormat = "auto",
+    whole_lines: WholeLines = False,
+    false_alarms: FalseAlarms = choices.FALSE_ALARM_RATE,
+    seed: Seed = choices.SEED,
+    json_: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Find out how well users can be told apart here: later sessions of each against those of the others.
+
+    \b
+    Example:
+      visionnmf masquerade evaluate histories/*
+    """
+    from visionnmf.apps.masquerade import evaluate
+
+    with one_line(debug):
+        found = evaluate(
+            expanded(histories),
+            size=size,
+            idle=idle,
+            format=format_,
+            whole_lines=whole_lines,
+            false_alarm_rate=false_alarms,
+            seed=seed,
+        )
+        tell(found, json_)
+    if found.skipped:
+        raise typer.Exit(EXIT_SOME_FAILED)
+
+
+def _key(path: Path | None) -> str | None:
+    from visionnmf.exceptions import UnreadableError
+
+    if path is None:
+        return None
+    try:
+        return path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UnreadableError(f"{path}: cannot be read as a key ({error})") from error

@@ -1,0 +1,55 @@
+"""``visionnmf segment``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from visionnmf import choices
+
+from .common import Debug, Force, Json, Out, Seed, batch, folder, status
+
+__all__ = ["segment"]
+
+
+def segment(
+    images: Annotated[list[str], typer.Argument(metavar="IMAGE...", help="Files, patterns or sample:NAME.")],
+    segments: Annotated[int, typer.Option("--segments", min=1, max=1000, help="Segments an image.")] = (
+        choices.SEGMENTS
+    ),
+    rank: Annotated[int, typer.Option("--rank", min=1, max=100, help="Components of the factorisation.")] = (
+        choices.SEGMENT_RANK
+    ),
+    superpixels: Annotated[
+        int,
+        typer.Option("--superpixels", min=2, max=5000, help="Superpixels an image, about; slow above 2000 (cost N^3)."),
+    ] = choices.SUPERPIXELS,
+    out: Out = Path("."),
+    seed: Seed = choices.SEED,
+    json_: Json = False,
+    force: Force = False,
+    debug: Debug = False,
+) -> None:
+    """Segment images by symmetric Manhattan NMF of a superpixel affinity.
+
+    Reads JPEG, PNG, TIFF and more; writes NAME_labels.png (the label of each pixel, 0 to K-1) and NAME_overlay.png.
+
+    \b
+    Examples:
+      visionnmf segment photo.jpg
+      visionnmf segment *.jpg --segments 8 --out results
+      visionnmf segment sample:coffee --json
+    """
+    folder(out)
+
+    def process(image: str) -> Any:
+        from visionnmf.apps.segmentation import process_image
+
+        with status(f"segmenting {image}", json_):
+            return process_image(
+                image, n_segments=segments, rank=rank, n_superpixels=superpixels, seed=seed, out=out, force=force
+            )
+
+    batch("images", images, process, json_=json_, debug=debug)

@@ -1,0 +1,68 @@
+"""Faces: recognition, clustering and reconstruction with corrupted training sets.
+
+====================================  ==================================================================================
+:class:`FaceRecognizer`               learn people from corrupted images, name them on new ones, reject strangers
+:func:`cluster_faces`                 group images by person, without names
+:func:`remove_shadows`                images of one person under different light: the face, and what the shadows hide
+:func:`train`, :func:`identify`       a folder of images in, a model file out; a model file and an image in, a name out
+:func:`cluster`                       a folder in, groups out
+:func:`unshadow`                      a folder in, the images without shadows out
+:func:`evaluate`, :func:`compare`     methods on splits of a data set: parallel, resumable, CSV, curves
+:func:`save`, :func:`load`            model files: arrays in ``.npz`` with a JSON header, never pickle
+:func:`find_face`                     the largest face on a photograph
+:func:`residual_picture`, ...         what was judged corrupted; components; shadows; accuracy against rank
+====================================  ==================================================================================
+
+Images are rows, grey, from 0 to 255 or from 0 to 1. The application is that of Guan, Tao, Luo, Shawe-Taylor, "MahNMF:
+Manhattan Non-negative Matrix Factorization", arXiv:1207.3438, 2012, section 5; their rules of classification are
+among :class:`FaceRecognizer`'s. ``docs/faces.md`` has the figures.
+"""
+
+from __future__ import annotations
+
+from .classifiers import ClassResidual, Nearest
+from .clusters import cluster_faces, clustering_accuracy, clustering_information
+from .comparison import Comparison, Plan, compare, parse_corruption, parse_ranks
+from .detect import crop_face, find_face, read_face
+from .draw import components_picture, curves_picture, residual_picture, shadows_picture
+from .model import FaceRecognizer, Identity, Look
+from .run import Clustered, Identified, Trained, cluster, evaluate, identify, open_faces, train
+from .shadows import Unshadowed, remove_shadows, unshadow
+from .store import FaceModel, load, save
+
+__all__ = [
+    "ClassResidual",
+    "Clustered",
+    "Comparison",
+    "FaceModel",
+    "FaceRecognizer",
+    "Identified",
+    "Identity",
+    "Look",
+    "Nearest",
+    "Plan",
+    "Trained",
+    "Unshadowed",
+    "cluster",
+    "cluster_faces",
+    "clustering_accuracy",
+    "clustering_information",
+    "compare",
+    "components_picture",
+    "crop_face",
+    "curves_picture",
+    "evaluate",
+    "find_face",
+    "identify",
+    "load",
+    "open_faces",
+    "parse_corruption",
+    "parse_ranks",
+    "read_face",
+    "remove_shadows",
+    "residual_picture",
+    "save",
+    "shadows_picture",
+    "train",
+    "unshadow",
+]

@@ -1,0 +1,211 @@
+"""Faces under changing light, without their shadows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_array
+
+from visionnmf import NMF, choices
+from visionnmf.exceptions import MediaError, ParameterError
+from visionnmf.io.images import write_image
+from visionnmf.io.inputs import check_outputs, check_outside
+
+from .draw import shadows_picture
+from .run import open_faces
+
+__all__ = ["Unshadowed", "remove_shadows", "unshadow"]
+
+Array = NDArray[Any]
+
+MOST_SHOWN = 10  # images of the picture
+BRIGHT = 0.95  # quantile of an image's pixels
+CHANGED = 25.5  # grey levels: a tenth of white
+
+
+@dataclass(frozen=True)
+class Unshadowed:
+    """What :func:`unshadow` did.
+
+    Attributes
+    ----------
+    images, people : int
+    changed : float
+        Mean share of the pixels that changed by more than a tenth of white.
+    dark : int
+        Images that lie mostly in shadow: their light counted as the outlier, and they lost half of it or more.
+    files : list of str
+        What was written.
+    skipped : list of str
+        A sentence for each picture that was left out.
+    """
+
+    images: int
+    people: int
+    changed: float
+    dark: int
+    files: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what a JSON report has.
+
+        Returns
+        -------
+        dict
+            Only what JSON knows.
+        """
+        return {
+            "images": self.images,
+            "people": self.people,
+            "changed": round(self.changed, 4),
+            "dark": self.dark,
+            "files": self.files,
+            "skipped": self.skipped,
+        }
+
+    def summary(self) -> str:
+        """Say what was done.
+
+        Returns
+        -------
+        str
+            A few lines.
+        """
+        people = f"{self.people} people" if self.people > 1 else "one person"
+        lines = [
+            f"{self.images} images of {people}; {self.changed:.1%} of the pixels changed by more than a tenth of white",
+            f"wrote {len(self.files)} files, {self.files[0]} the first",
+        ]
+        if self.dark:
+            lines.insert(1, f"{self.dark} of them lie mostly in shadow and come out dark")
+        return "\n".join(lines + [f"left out: {sentence}" for sentence in self.skipped])
+
+
+def remove_shadows(X: ArrayLike, *, n_components: int = choices.FACE_SHADOW_RANK, seed: int = 0) -> tuple[Array, Array]:
+    """Split images of one person under different light into the face without shadows, and what remains.
+
+    Images of a matt, convex object under distant lights lie near a subspace of few dimensions (Basri and Jacobs 2003);
+    cast shadows and highlights are the outliers of the Manhattan loss (MahNMF, section 5.4.2). In an image that is more
+    than half in shadow the light is the outlier: it is removed, and the image comes out dark.
+
+    Parameters
+    ----------
+    X : array-like [shape=(n_images, n_pixels), >= 0]
+        Images of one person as rows.
+    n_components : int, default=3
+        Dimensions of the subspace.
+    seed : int, default=0
+        Of the start.
+
+    Returns
+    -------
+    faces : ndarray [shape=(n_images, n_pixels), >= 0]
+        ``W H``.
+    shadows : ndarray [shape=(n_images, n_pixels)]
+        ``X - W H``: negative in shadows, positive in highlights.
+
+    Raises
+    ------
+    ValueError
+        When `X` is not a matrix of finite, non-negative numbers.
+    """
+    data = check_array(X, dtype=[np.float64, np.float32], ensure_non_negative=True, input_name="X")
+    model = NMF(min(n_components, *data.shape), max_iter=200, tol=0, random_state=seed)
+    faces = model.inverse_transform(model.fit_transform(data))
+    return faces, data - faces
+
+
+def unshadow(
+    source: str | Path,
+    out: str | Path,
+    *,
+    rank: int = choices.FACE_SHADOW_RANK,
+    size: int | None = None,
+    detect: bool = False,
+    seed: int = choices.SEED,
+    force: bool = False,
+) -> Unshadowed:
+    """Remove shadows and highlights from images of people under changing light, person by person.
+
+    Parameters
+    ----------
+    source : str or Path
+        See :func:`~visionnmf.apps.faces.open_faces`; images without names are taken for one person's.
+    out : str or Path
+        Folder for ``NAME_unshadowed.png``, in sub-folders as in a folder `source`, by number for others, and for
+        ``shadows.png``: ten of the images, the same without shadows, what was removed. Not inside `source`.
+    rank : int, default=3
+        Dimensions of a person's images.
+    size : int or None, default=None
+        See :func:`~visionnmf.apps.faces.open_faces`.
+    detect : bool, default=False
+        See :func:`~visionnmf.apps.faces.open_faces`.
+    seed : int, default=0
+    force : bool, default=False
+        Whether existing files may be replaced; the images themselves never are.
+
+    Returns
+    -------
+    Unshadowed
+        People with no more images than dimensions are left out.
+
+    Raises
+    ------
+    ParameterError
+        When nobody has more images than dimensions, or `out` lies in `source`.
+    MediaError
+        When the images cannot be read, or a file not be written.
+    """
+    check_outside(out, source)
+    faces, skipped = open_faces(source, size=size, detect=detect)
+    height, width = faces.images.shape[1:]
+    people, counts = np.unique(faces.labels, return_counts=True)
+    for label, count in zip(people[counts <= rank], counts[counts <= rank], strict=True):
+        who = f"{faces.names[label - 1]}: " if label and faces.names else ""
+        skipped.append(f"{who}images: {count}; at least {rank + 1} under different light are needed to tell shadows")
+    if counts.max() <= rank:
+        raise ParameterError(f"{source}: {skipped[-1]}")
+    kept = np.flatnonzero(np.isin(faces.labels, people[counts > rank]))
+    X, labels = faces.images[kept].reshape(len(kept), -1).astype(np.float32), faces.labels[kept]
+    # an archive's own names are a stranger's, and could lead anywhere
+    inside = Path(source).is_dir()
+    names = [faces.files[row] if inside else f"{row:04d}" for row in kept]
+    images, sheet = _outputs(Path(out), names), Path(out) / "shadows.png"
+    check_outputs([*images, sheet], force, inputs=[Path(source) / name for name in faces.files] if inside else ())
+    for folder in {path.parent for path in (*images, sheet)}:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise MediaError(f"{folder}: cannot be made ({error.strerror}); choose another folder") from error
+    found = np.empty_like(X)
+    for label in people[counts > rank]:
+        own = labels == label
+        found[own] = remove_shadows(X[own], n_components=rank, seed=seed)[0]
+    grey = np.clip(np.rint(found), 0, 255).astype(np.uint8).reshape(-1, height, width)
+    for path, image in zip(images, grey, strict=True):
+        write_image(path, image, force=force)
+    shown = np.linspace(0, len(X) - 1, min(MOST_SHOWN, len(X))).astype(int)
+    picture = shadows_picture(X[shown], found[shown], X[shown] - found[shown], (height, width))
+    write_image(sheet, picture, force=force)
+    before, after = np.quantile(X, BRIGHT, axis=1), np.quantile(found, BRIGHT, axis=1)
+    return Unshadowed(
+        images=len(X),
+        people=int((counts > rank).sum()),
+        changed=float((np.abs(found - X) > CHANGED).mean()),
+        dark=int((after < before / 2).sum()),
+        files=[str(path) for path in (*images, sheet)],
+        skipped=skipped,
+    )
+
+
+def _outputs(out: Path, names: list[str]) -> list[Path]:
+    """Return a PNG file for each image; the suffix stays in the name where two would be one otherwise."""
+    stems = [Path(name).with_suffix("") for name in names]
+    if len(set(stems)) < len(stems):
+        stems = [Path(name) for name in names]
+    return [out / stem.with_name(f"{stem.name}_unshadowed.png") for stem in stems]

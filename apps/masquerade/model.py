@@ -1,0 +1,590 @@
+"""One user's habits as counts, and the anomaly score of a session: see :mod:`visionnmf.apps.masquerade`."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import secrets
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+from sklearn.base import BaseEstimator, OutlierMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from visionnmf import choices
+from visionnmf.exceptions import ParameterError
+
+__all__ = ["Profile", "Reason", "SessionScorer"]
+
+Symbols = Sequence[Hashable]
+
+# Chosen on users 1 to 25 of the SEA data: their own test sessions, and streams made of their sessions alone.
+PSEUDO_COUNT = 0.1  # a: sessions that every command is taken to have been in
+VOCABULARY = 1000  # V: commands that a user might type
+CONTEXT_COUNT = 8.0  # l: sessions that the command alone is worth where the pair is predicted
+NEW_COMMAND = 0.2  # nats for each new command in a session of a hundred
+CARRY = 0.2  # share of the previous session's score that is added
+CARRY_LIMIT = 4.0
+REJECTED_WEIGHT = 0.03  # with which a session above the threshold joins the profile
+USUAL_COST = 7.3  # nats: what `PRIOR_SESSIONS` sessions of an unknown user would have cost ...
+USUAL_DEVIATION = 0.8
+PRIOR_SESSIONS = 33  # ... also the window in which the usual cost is followed
+LEAST_DEVIATION = 0.3
+FOLDS = 3
+DOUBTFUL = 2.5  # robust deviations above the median: such a training session may be someone else's
+DOUBTFUL_SHARE = 0.1  # of the training sessions, at most
+DOUBTFUL_WEIGHT = 0.25
+
+LEARNING_SESSIONS = 10  # with fewer, a user is still being learnt and raises no alarm
+PAIRS_KEPT = 200_000  # also commands: bounds the memory of a profile; the commonest stay
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a session has its score: one command's part.
+
+    Attributes
+    ----------
+    command : Hashable
+        The command.
+    count : int
+        How often it is in the session.
+    share : float
+        Its part of the cost above the usual, in [0, 1]; the shares of all commands of a session sum to 1.
+    sentence : str
+        The reason in words.
+    """
+
+    command: Hashable
+    count: int
+    share: float
+    sentence: str
+
+
+@dataclass
+class Profile:
+    """What is known of a user: in how many sessions each command and each pair of neighbours was.
+
+    Attributes
+    ----------
+    commands : dict
+        Command to weight: the number of sessions that contain it, rejected sessions counting little.
+    pairs : dict
+        (command, next command) to weight.
+    context : dict
+        Command to the sum of the weights of the pairs that it begins.
+    total : float
+        Sum over `commands`.
+    """
+
+    commands: dict[Hashable, float] = field(default_factory=dict)
+    pairs: dict[tuple[Hashable, Hashable], float] = field(default_factory=dict)
+    context: dict[Hashable, float] = field(default_factory=dict)
+    total: float = 0.0
+
+    def add(self, session: _Counted, weight: float = 1.0, *, bounded: bool = True) -> None:
+        """Count a session.
+
+        Parameters
+        ----------
+        session : counts
+            What the scorer makes of a session.
+        weight : float, default=1.0
+            With which it counts; negative to take it out again.
+        bounded : bool, default=True
+            Whether the rarest may be forgotten. What has been forgotten cannot be taken out again.
+        """
+        for command in session.commands:
+            self.commands[command] = self.commands.get(command, 0.0) + weight
+        self.total += weight * len(session.commands)
+        for pair in session.pairs:
+            self.pairs[pair] = self.pairs.get(pair, 0.0) + weight
+            self.context[pair[0]] = self.context.get(pair[0], 0.0) + weight
+        if bounded and max(len(self.pairs), len(self.commands)) > PAIRS_KEPT:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Keep the commoner half of what has become too much; no pair outlives its commands."""
+        if len(self.commands) > PAIRS_KEPT:
+            self.commands = _heaviest(self.commands, PAIRS_KEPT // 2)
+            self.total = sum(self.commands.values())
+            known = self.commands
+            self.pairs = {pair: w for pair, w in self.pairs.items() if pair[0] in known and pair[1] in known}
+        if len(self.pairs) > PAIRS_KEPT:
+            self.pairs = _heaviest(self.pairs, PAIRS_KEPT // 2)
+        self.context = {}
+        for (first, _), weight in self.pairs.items():
+            self.context[first] = self.context.get(first, 0.0) + weight
+
+    def cost(self, session: _Counted, own: float = 0.0) -> tuple[float, dict[Hashable, float]]:
+        """Return what a session costs.
+
+        Parameters
+        ----------
+        session : counts
+            What the scorer makes of a session; not empty.
+        own : float, default=0.0
+            The weight with which the session itself is in the profile; it is taken out first.
+
+        Returns
+        -------
+        cost : float
+            In nats a command.
+        parts : dict
+            Each command's part of it.
+        """
+        known, pairs, context = self.commands, self.pairs, self.context
+        total = self.total - own * len(session.commands) + PSEUDO_COUNT * VOCABULARY
+        parts: dict[Hashable, float] = {}
+        probability: dict[Hashable, float] = {}
+        # A lone command has no pair: its own cost counts twice, so that the scale stays.
+        per_command = (1.0 if session.pairs else 2.0) / session.length
+        per_new = NEW_COMMAND * 100.0 / session.length
+        for command, count in session.commands.items():
+            weight = known.get(command, 0.0) - own
+            p = (weight + PSEUDO_COUNT) / total
+            probability[command] = p
+            parts[command] = -count * per_command * math.log(p) + (per_new if weight < 0.5 else 0.0)
+        if session.pairs:
+            per_pair = 1.0 / (session.length - 1)
+            begun = Counter(first for first, _ in session.pairs) if own else {}
+            for pair, count in session.pairs.items():
+                first, second = pair
+                among = context.get(first, 0.0) - own * begun.get(first, 0) + CONTEXT_COUNT
+                p = (pairs.get(pair, 0.0) - own + CONTEXT_COUNT * probability[second]) / among
+                parts[second] -= count * per_pair * math.log(p)
+        return sum(parts.values()), parts
+
+
+def _heaviest(weights: dict[Any, float], n: int) -> dict[Any, float]:
+    """Keep `n` entries in their order; of entries with one weight those that were first seen last."""
+    kept = set(sorted(reversed(weights), key=weights.__getitem__, reverse=True)[:n])
+    return {entry: weight for entry, weight in weights.items() if entry in kept}
+
+
+class _Counted(NamedTuple):
+    """A session as counts."""
+
+    commands: Counter[Hashable]
+    pairs: Counter[tuple[Hashable, Hashable]]
+    length: int
+
+
+def as_bytes(text: str) -> bytes:
+    """Encode a text that may hold lone surrogates, Python's stand-ins for bytes that are no UTF-8."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+class SessionScorer(OutlierMixin, BaseEstimator):
+    """Score sessions by how far they are from one user's habits.
+
+    Follows scikit-learn's outlier detectors: in :meth:`score_samples`, :meth:`decision_function` and :meth:`predict`
+    low means anomalous. :meth:`anomaly_score` has the sign of the rest of this library: high means anomalous. These
+    four judge each session by itself and change nothing; :meth:`update` takes sessions as they come, and learns.
+
+    Parameters
+    ----------
+    false_alarm_rate : float in (0, 0.5], default=0.02
+        The share of the user's own sessions that may be flagged. Sets the threshold from the training sessions alone;
+        habits drift, so expect more: on the SEA data 6.0 % at 2 %, with :meth:`update` 3.5 %.
+    hash_commands : bool, default=False
+        Keep no command in the clear, only salted hashes (BLAKE2b, 128 bits; the salt is part of the model). Scores stay
+        the same. Whoever has the model can still test guesses, unless there is a `key`.
+    key : str or None, default=None
+        A secret for the hashes, at most 64 bytes. It is not in model files: a loaded model needs it again. It is in a
+        pickle of the scorer.
+
+    Attributes
+    ----------
+    profile_ : Profile
+        The counts.
+    usual_cost_, deviation_ : float
+        The cost of a usual session and its deviation, in nats.
+    threshold_ : float
+        The anomaly score above which a session is flagged, in deviations; may be set. `offset_` is its negative.
+    session_length_ : float
+        Median length of the training sessions. A shorter session has a less certain cost, and its score is drawn to 0.
+    n_sessions_ : int
+        Sessions learnt, those of :meth:`update` included.
+    doubtful_ : ndarray [shape=(n_doubtful,), intp]
+        Training sessions, empty ones not counted, that are so far from all others that they may be someone else's:
+        they weigh a quarter in the profile and nothing in the calibration.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.masquerade import SessionScorer
+    >>> own = [["ls", "cd", "make", "vi"] * 5, ["cd", "vi", "make", "ls"] * 5] * 10
+    >>> scorer = SessionScorer().fit(own)
+    >>> scorer.predict([["ls", "cd", "make", "vi"] * 5, ["nmap", "nc", "scp", "history"] * 5])
+    array([ 1, -1])
+    >>> scorer.explain(["ls", "nmap"] * 10)[0].sentence
+    'nmap (10 times): never seen before'
+    """
+
+    def __init__(
+        self,
+        *,
+        false_alarm_rate: float = choices.FALSE_ALARM_RATE,
+        hash_commands: bool = False,
+        key: str | None = None,
+    ) -> None:
+        self.false_alarm_rate = false_alarm_rate
+        self.hash_commands = hash_commands
+        self.key = key
+
+    # What is printed ends in logs and notebooks, where the key has no place; the HTML of scikit-learn would show it.
+    _repr_html_ = None
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        shown = self if self.key is None else clone(self).set_params(key="***")
+        return str(BaseEstimator.__repr__(shown, N_CHAR_MAX))
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/plain": repr(self)}
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        # the commands in the clear, kept only for speed
+        return state | {"_hashes": {}} if "_hashes" in state else state
+
+    def fit(self, X: Sequence[Symbols], y: Any = None) -> SessionScorer:
+        """Learn a user's habits.
+
+        Parameters
+        ----------
+        X : sequence of sequences of hashable symbols
+            The user's sessions in the order of time; empty ones are skipped. One session is enough to start with; the
+            calibration is the user's own by half with 50.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        SessionScorer
+            The scorer itself.
+
+        Raises
+        ------
+        ParameterError
+            If there is no session that is not empty, a session is not a sequence of hashable symbols, or a parameter
+            has a value that is not allowed.
+        """
+        self._check_parameters()
+        self.salt_ = secrets.token_bytes(16) if self.hash_commands else b""
+        self._hashes: dict[Hashable, Hashable] = {}
+        counted = [session for session in self._count_all(X) if session.length]
+        if not counted:
+            raise ParameterError("X has no session with a command; give at least one.")
+        self.session_length_ = float(np.median([session.length for session in counted]))
+        self.doubtful_ = self._find_doubtful(counted)
+        doubtful = set(self.doubtful_.tolist())
+        self._calibrate([session for i, session in enumerate(counted) if i not in doubtful])
+        for i in self.doubtful_:
+            self.profile_.add(counted[i], DOUBTFUL_WEIGHT)
+        self._previous = 0.0
+        self.n_sessions_ = len(counted)
+        return self
+
+    def _check_parameters(self) -> None:
+        rate = self.false_alarm_rate
+        if not isinstance(rate, int | float | np.number) or isinstance(rate, bool) or not 0 < rate <= 0.5:
+            raise ParameterError(f"false_alarm_rate must be a number above 0 and at most 0.5, got {rate!r}.")
+        if self.key is not None and (not isinstance(self.key, str) or not 0 < len(as_bytes(self.key)) <= 64):
+            raise ParameterError("key must be None or a text of 1 to 64 bytes.")
+        if self.key is not None and not self.hash_commands:
+            raise ParameterError("key is for hashed commands; set hash_commands=True as well.")
+
+    def _calibrate(self, learnt: list[_Counted]) -> None:
+        """Fill the profile; on the way, let each third be scored by what came before it."""
+        self.profile_ = Profile()
+        edges = [round(len(learnt) * i / FOLDS) for i in range(FOLDS + 1)]
+        costs, weights = [], []
+        for start, stop in pairwise(edges):
+            if start:
+                costs += [self.profile_.cost(session)[0] for session in learnt[start:stop]]
+                weights += [self._certainty(session) ** 2 for session in learnt[start:stop]]
+            for session in learnt[start:stop]:
+                self.profile_.add(session)
+        seen = sum(weights)
+        own = seen / (seen + PRIOR_SESSIONS)
+        mean = float(np.average(costs, weights=weights)) if costs else USUAL_COST
+        deviation = math.sqrt(np.average((np.array(costs) - mean) ** 2, weights=weights)) if costs else 0.0
+        self.usual_cost_ = own * mean + (1 - own) * USUAL_COST
+        self.deviation_ = own * deviation + (1 - own) * USUAL_DEVIATION
+        self.threshold_ = -float(stdtrit(seen + PRIOR_SESSIONS - 1, self.false_alarm_rate))
+
+    def _find_doubtful(self, counted: list[_Counted]) -> NDArray[np.intp]:
+        """Find sessions that all the other sessions together do not explain, the worst first and then without it."""
+        profile = Profile()
+        for session in counted:
+            profile.add(session, bounded=False)
+        kept = list(range(len(counted)))
+        found: list[int] = []
+        most = int(DOUBTFUL_SHARE * len(counted))
+        at_once = max(1, most // 5)  # one by one would take quadratic time
+        while len(found) < most:
+            costs = np.array([profile.cost(counted[i], own=1.0)[0] for i in kept])
+            above = costs - np.median(costs)
+            limit = DOUBTFUL * (1.4826 * np.median(np.abs(above)) + LEAST_DEVIATION)
+            above *= [self._certainty(counted[i]) for i in kept]
+            worst = np.argsort(-above, kind="stable")[: min(at_once, most - len(found))]
+            worst = worst[above[worst] > limit]
+            if not len(worst):
+                break
+            for place in sorted(worst, reverse=True):
+                found.append(kept.pop(place))
+                profile.add(counted[found[-1]], -1.0, bounded=False)
+        return np.array(sorted(found), np.intp)
+
+    def _restore(
+        self,
+        profile: Profile,
+        salt: bytes,
+        *,
+        usual_cost: float,
+        deviation: float,
+        threshold: float,
+        session_length: float,
+        previous: float,
+        n_sessions: int,
+    ) -> None:
+        """Take the fitted state from a file."""
+        self._check_parameters()
+        self.profile_, self.salt_, self._hashes = profile, salt, {}
+        self.usual_cost_, self.deviation_ = usual_cost, deviation
+        self.threshold_ = threshold
+        self.session_length_, self.n_sessions_ = session_length, n_sessions
+        self.doubtful_ = np.empty(0, np.intp)
+        self._previous = previous
+
+    def _certainty(self, session: _Counted) -> float:
+        return math.sqrt(min(1.0, session.length / self.session_length_))
+
+    def _anomaly(self, cost: float, session: _Counted) -> float:
+        return (cost - self.usual_cost_) / (self.deviation_ + LEAST_DEVIATION) * self._certainty(session)
+
+    def anomaly_score(self, X: Sequence[Symbols]) -> NDArray[np.float64]:
+        """Return how anomalous each session is: high means anomalous.
+
+        Parameters
+        ----------
+        X : sequence of sequences of hashable symbols
+            Sessions, each judged by itself.
+
+        Returns
+        -------
+        ndarray [shape=(n_sessions,), float64]
+            The cost in deviations from the user's usual cost; 0 for an empty session, which says nothing.
+
+        Raises
+        ------
+        ParameterError
+            If a session is not a sequence of hashable symbols.
+        """
+        check_is_fitted(self, "profile_")
+        return np.array(
+            [self._anomaly(self.profile_.cost(s)[0], s) if s.length else 0.0 for s in self._count_all(X)], np.float64
+        )
+
+    def score_samples(self, X: Sequence[Symbols]) -> NDArray[np.float64]:
+        """Return the negative of :meth:`anomaly_score`, scikit-learn's sign.
+
+        Parameters
+        ----------
+        X : sequence of sequences of hashable symbols
+            Sessions, each judged by itself.
+
+        Returns
+        -------
+        ndarray [shape=(n_sessions,), float64]
+            Low means anomalous.
+        """
+        return -self.anomaly_score(X)
+
+    def decision_function(self, X: Sequence[Symbols]) -> NDArray[np.float64]:
+        """Return ``threshold_ - anomaly_score(X)``.
+
+        Parameters
+        ----------
+        X : sequence of sequences of hashable symbols
+            Sessions, each judged by itself.
+
+        Returns
+        -------
+        ndarray [shape=(n_sessions,), float64]
+            Negative means flagged.
+        """
+        return self.score_samples(X) - self.offset_
+
+    def predict(self, X: Sequence[Symbols]) -> NDArray[np.int_]:
+        """Judge each session by the threshold.
+
+        Parameters
+        ----------
+        X : sequence of sequences of hashable symbols
+            Sessions, each judged by itself.
+
+        Returns
+        -------
+        ndarray [shape=(n_sessions,), int]
+            +1: the user's; -1: flagged.
+        """
+        return np.where(self.decision_function(X) < 0, -1, 1)
+
+    @property
+    def offset_(self) -> float:
+        """The negative of `threshold_`, scikit-learn's name for it."""
+        return -self.threshold_
+
+    @property
+    def learning(self) -> bool:
+        """Whether too few sessions have been learnt for alarms."""
+        check_is_fitted(self, "profile_")
+        return bool(self.n_sessions_ < LEARNING_SESSIONS)
+
+    def update(self, session: Symbols, *, accept: bool | None = None) -> float:
+        """Score the next session of the user's stream, and learn from it.
+
+        Parameters
+        ----------
+        session : sequence of hashable symbols
+            The session that follows the one given before.
+        accept : bool or None, default=None
+            Whether the session is the user's. None: if its score is not above the threshold, or the user is still
+            being learnt. What is accepted joins the profile with weight 1, what is rejected by its score with .03,
+            what is rejected by the caller not at all. A session whose verdict the caller already knows is given once,
+            with `accept`, instead of the plain call, not after it. What the caller accepts makes the next session no
+            more suspicious.
+
+        Returns
+        -------
+        float
+            The anomaly score, a fifth of the previous session's added; 0 for an empty session, which changes nothing.
+
+        Raises
+        ------
+        ParameterError
+            If the session is not a sequence of hashable symbols.
+        """
+        check_is_fitted(self, "profile_")
+        counted = self._count(session)
+        if not counted.length:
+            return 0.0
+        cost, _ = self.profile_.cost(counted)
+        alone = self._anomaly(cost, counted)
+        anomaly = alone + CARRY * self._previous
+        self._previous = min(max(alone, -CARRY_LIMIT), CARRY_LIMIT)
+        if accept is None:
+            accept = anomaly <= self.threshold_ or self.learning
+            weight = 1.0 if accept else REJECTED_WEIGHT
+        else:
+            weight = float(accept)
+            if accept:
+                self._previous = min(self._previous, 0.0)
+        if weight:
+            self.profile_.add(counted, weight)
+            # A mean and a variance that forget exponentially (West 1979).
+            step = weight * self._certainty(counted) ** 2 / PRIOR_SESSIONS
+            change = cost - self.usual_cost_
+            self.usual_cost_ += step * change
+            self.deviation_ = math.sqrt((1 - step) * (self.deviation_**2 + step * change**2))
+        self.n_sessions_ += bool(accept)
+        return anomaly
+
+    def explain(self, session: Symbols, *, top: int = 5) -> list[Reason]:
+        """Name the commands that make a session costly.
+
+        Parameters
+        ----------
+        session : sequence of hashable symbols
+            The session. Explain it before :meth:`update`, which learns it.
+        top : int >= 1, default=5
+            The number of commands at most.
+
+        Returns
+        -------
+        list of Reason
+            The largest share first; empty if no command costs more than usual.
+
+        Raises
+        ------
+        ParameterError
+            If the session is not a sequence of hashable symbols or `top` is below 1.
+        """
+        check_is_fitted(self, "profile_")
+        if not isinstance(top, int) or top < 1:
+            raise ParameterError(f"top must be an integer of at least 1, got {top!r}.")
+        session = list(self._checked(session))
+        counted = self._count(session)
+        if not counted.length:
+            return []
+        _, parts = self.profile_.cost(counted)
+        names = {self._symbol(command): command for command in session}
+        excess = {
+            command: part - self.usual_cost_ * counted.commands[command] / counted.length
+            for command, part in parts.items()
+        }
+        above = {command: value for command, value in excess.items() if value > 0}
+        total = sum(above.values())
+        worst = sorted(above, key=lambda command: -above[command])[:top]
+        return [
+            Reason(names[c], counted.commands[c], above[c] / total, self._sentence(c, counted, names)) for c in worst
+        ]
+
+    def _sentence(self, command: Hashable, session: _Counted, names: dict[Hashable, Hashable]) -> str:
+        count = session.commands[command]
+        what = f"{names[command]} ({count} time{'s' if count > 1 else ''})"
+        known = self.profile_.commands.get(command, 0.0)
+        if known < 0.5:
+            return f"{what}: " + ("seen only in doubtful sessions" if known else "never seen before")
+        # `n_sessions_` leaves rejected sessions out, `known` counts them a little.
+        sessions = f"{max(1, min(round(known), self.n_sessions_))} of {self.n_sessions_} sessions"
+        if known < 0.1 * self.n_sessions_:
+            return f"{what}: rare, seen in {sessions}"
+        new = Counter(
+            {
+                pair[0]: n
+                for pair, n in session.pairs.items()
+                if pair[1] == command and self.profile_.pairs.get(pair, 0.0) < 0.5
+            }
+        )
+        if 2 * new.total() >= count:
+            return f"{what}: known from {sessions}, but not right after {names[new.most_common(1)[0][0]]}"
+        return f"{what}: known from {sessions}, but seldom so often"
+
+    def _symbol(self, command: Hashable) -> Hashable:
+        if not self.hash_commands:
+            return command
+        if command not in self._hashes:
+            if len(self._hashes) >= PAIRS_KEPT:
+                self._hashes.clear()
+            text = command if isinstance(command, str) else repr(command)
+            key = as_bytes(self.key or "")
+            digest = hashlib.blake2b(as_bytes(text), digest_size=16, key=key, salt=self.salt_)
+            self._hashes[command] = digest.hexdigest()
+        return self._hashes[command]
+
+    def _checked(self, session: Symbols) -> Symbols:
+        if isinstance(session, str | bytes) or not isinstance(session, Iterable):
+            raise ParameterError(f"a session must be a sequence of commands, got {session!r:.60}.")
+        return session
+
+    def _count(self, session: Symbols) -> _Counted:
+        symbols: Iterable[Hashable] = self._checked(session)
+        if isinstance(symbols, np.ndarray):
+            symbols = symbols.tolist()
+        try:
+            symbols = [self._symbol(command) for command in symbols] if self.hash_commands else list(symbols)
+            return _Counted(Counter(symbols), Counter(pairwise(symbols)), len(symbols))
+        except TypeError as error:
+            raise ParameterError(f"the commands of a session must be hashable ({error}).") from error
+
+    def _count_all(self, X: Sequence[Symbols]) -> list[_Counted]:
+        self._checked(X)
+        return [self._count(session) for session in X]

@@ -1,0 +1,316 @@
+"""Masquerade models in files: counts as arrays in ``.npz`` with a JSON header; nothing in them is ever executed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf import choices
+from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
+from visionnmf.io.archive import DAMAGE, one_line, read_raw
+from visionnmf.io.inputs import output_file, regular_file
+
+from .model import PAIRS_KEPT, Profile, SessionScorer, as_bytes
+
+__all__ = ["MasqueradeModel", "load", "save"]
+
+FORMAT = "visionnmf-masquerade"
+VERSION = 1
+MODEL_BYTES = 1 << 30  # of all arrays, unpacked
+HEADER_BYTES = 32 << 20  # of the JSON alone, which takes up to 25 times the memory when decoded
+MOST_WEIGHT = 1e12  # beyond any number of sessions, and far from where scores overflow ...
+MOST_NUMBER = 1e6  # ... as for costs, deviations and thresholds
+
+# Array: dtype. Commands and pairs of all users one after the other; the header has each user's numbers of them.
+ARRAYS = {
+    "header": "uint8",
+    "text": "uint8",
+    "text_lengths": "int32",
+    "command_weights": "float64",
+    "pair_first": "int32",
+    "pair_second": "int32",
+    "pair_weights": "float64",
+}
+NPY_HEADER = 128  # bytes before the data of each
+NUMBERS = ("usual_cost", "deviation", "threshold", "session_length", "previous", "false_alarm_rate")
+
+
+@dataclass
+class MasqueradeModel:
+    """The scorers of all users, and how their sessions are cut.
+
+    Attributes
+    ----------
+    scorers : dict
+        User to fitted :class:`SessionScorer`; with hashed commands, users stay in the clear.
+    size : int
+        Commands a session.
+    idle : float or None
+        Seconds of silence that end a session, instead of `size`.
+    whole_lines : bool
+        Whether a symbol is a whole line of the history.
+    """
+
+    scorers: dict[str, SessionScorer] = field(default_factory=dict)
+    size: int = choices.SESSION_SIZE
+    idle: float | None = None
+    whole_lines: bool = False
+
+
+def save(model: MasqueradeModel, path: str | Path, *, force: bool = False) -> None:
+    """Write a model.
+
+    Parameters
+    ----------
+    model : MasqueradeModel
+        The model; commands must be strings.
+    path : str or Path
+        The file to write, as a rule ``*.npz``; written whole or not at all.
+    force : bool, default=False
+        Whether an existing file may be replaced.
+
+    Raises
+    ------
+    ParameterError
+        If a command is not a string, or the model has a number that makes no sense, such as an infinite threshold.
+    TooLargeError
+        If the model has too many users for one file.
+    OutputExistsError
+        If `path` exists and `force` is false.
+    MediaError
+        If `path` is a folder, or its folder is missing or cannot be written.
+    """
+    users: list[dict[str, Any]] = []
+    texts: list[bytes] = []
+    weights: list[float] = []
+    first: list[int] = []
+    second: list[int] = []
+    pair_weights: list[float] = []
+    for name, scorer in model.scorers.items():
+        profile = scorer.profile_
+        odd = next((command for command in profile.commands if not isinstance(command, str)), None)
+        if odd is not None:
+            raise ParameterError(f"only models of text commands can be saved; {name} has {odd!r:.60}.")
+        number = {command: i for i, command in enumerate(profile.commands)}
+        texts += [as_bytes(str(command)) for command in number]
+        weights += profile.commands.values()
+        first += [number[pair[0]] for pair in profile.pairs]
+        second += [number[pair[1]] for pair in profile.pairs]
+        pair_weights += profile.pairs.values()
+        users.append(_user_header(name, scorer))
+        try:
+            _check_user(users[-1])
+        except ValueError as error:
+            raise ParameterError(f"the model of {name!r:.60} cannot be saved: {error}.") from error
+    if model.idle is not None and not 0 < model.idle < math.inf:
+        raise ParameterError(f"idle must be None or a finite number of seconds above 0, got {model.idle!r}.")
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "sessions": {"size": model.size, "idle": model.idle, "whole_lines": model.whole_lines},
+        "users": users,
+    }
+    values = {
+        "header": np.frombuffer(json.dumps(header).encode(), np.uint8),
+        "text": np.frombuffer(b"".join(texts), np.uint8),
+        "text_lengths": [len(text) for text in texts],
+        "command_weights": weights,
+        "pair_first": first,
+        "pair_second": second,
+        "pair_weights": pair_weights,
+    }
+    arrays = {key: np.asarray(values[key], dtype) for key, dtype in ARRAYS.items()}
+    _check_sizes(path, {key: array.nbytes + NPY_HEADER for key, array in arrays.items()})
+    with output_file(path, force=force) as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+
+
+def _check_sizes(path: str | Path, sizes: dict[str, int]) -> None:
+    """Refuse what would unpack to too much; the same when written and when read."""
+    for what, size, allowed in (
+        ("it", sum(sizes.values()), MODEL_BYTES),
+        ("its header", sizes["header"], HEADER_BYTES),
+    ):
+        if size > allowed:
+            raise TooLargeError(
+                f"{path}: {what} unpacks to {size >> 20} MiB, {allowed >> 20} are allowed; train fewer users a model"
+            )
+
+
+def _user_header(name: str, scorer: SessionScorer) -> dict[str, Any]:
+    return {
+        "name": name,
+        "n_commands": len(scorer.profile_.commands),
+        "n_pairs": len(scorer.profile_.pairs),
+        "n_sessions": int(scorer.n_sessions_),
+        "usual_cost": scorer.usual_cost_,
+        "deviation": scorer.deviation_,
+        "threshold": scorer.threshold_,
+        "session_length": scorer.session_length_,
+        "previous": scorer._previous,
+        "false_alarm_rate": float(scorer.false_alarm_rate),
+        "salt": scorer.salt_.hex(),
+        "key_check": _key_check(scorer.key, scorer.salt_) if scorer.key is not None else "",
+    }
+
+
+def _key_check(key: str, salt: bytes) -> str:
+    return hashlib.blake2b(FORMAT.encode(), digest_size=16, key=as_bytes(key), salt=salt).hexdigest()
+
+
+def load(path: str | Path, *, key: str | None = None) -> MasqueradeModel:
+    """Read a model.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file that :func:`save` wrote.
+    key : str or None, default=None
+        The key with which the commands were hashed.
+
+    Returns
+    -------
+    MasqueradeModel
+        The model; its scores are those of the model that was saved, up to rounding.
+
+    Raises
+    ------
+    UnreadableError
+        If the file is missing, damaged or no masquerade model.
+    UnsupportedError
+        If a later version of visionnmf wrote it.
+    TooLargeError
+        If it would unpack to more than 1 GiB, or its header to more than 32 MiB.
+    ParameterError
+        If the model needs a key and `key` is another or missing.
+    """
+    path = regular_file(path, "input model")
+    try:
+        arrays = _arrays(path)
+        header = json.loads(arrays["header"].tobytes())
+        if header["format"] != FORMAT:
+            raise UnreadableError(f"{path}: not a masquerade model; make one with 'visionnmf masquerade train'")
+        if int(header["version"]) > VERSION:
+            raise UnsupportedError(
+                f"{path}: written by a later version of visionnmf (model version {int(header['version'])}, this one "
+                f"reads up to {VERSION}); upgrade visionnmf"
+            )
+        return _model(path, header, arrays, key)
+    except DAMAGE as error:
+        if isinstance(error, ParameterError):
+            raise
+        raise UnreadableError(f"{path}: damaged, or not a masquerade model ({one_line(error)})") from error
+
+
+def _arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """Read the arrays, and make sure that each is a list of its dtype."""
+    found: dict[str, NDArray[Any]] = {}
+    with zipfile.ZipFile(path) as archive:
+        sizes = {key: archive.getinfo(f"{key}.npy").file_size for key in ARRAYS}
+        _check_sizes(path, sizes)
+        for key, dtype in ARRAYS.items():
+            shape, _, stored, data = read_raw(archive, key)
+            if stored != np.dtype(dtype) or len(shape) != 1 or shape[0] * stored.itemsize != len(data):
+                raise ValueError(f"{key} is not a list of {dtype} of the size it says")
+            found[key] = np.frombuffer(data, stored)
+    return found
+
+
+def _model(path: Path, header: dict[str, Any], arrays: dict[str, NDArray[Any]], key: str | None) -> MasqueradeModel:
+    cut = header["sessions"]
+    size, idle = cut["size"], cut["idle"]
+    _require(isinstance(size, int) and size >= 1, "size")
+    _require(idle is None or (isinstance(idle, int | float) and 0 < idle < math.inf), "idle")
+    users, lengths = header["users"], arrays["text_lengths"]
+    _require(isinstance(users, list), "users")
+    _require(max(len(lengths), len(arrays["pair_first"])) <= PAIRS_KEPT * len(users), "counts")
+    _require(bool((lengths >= 0).all()) and lengths.sum() == len(arrays["text"]), "text lengths")
+    for name in ("command_weights", "pair_weights"):
+        _require(bool(((arrays[name] >= 0) & (arrays[name] <= MOST_WEIGHT)).all()), name)
+    _require(len(lengths) == len(arrays["command_weights"]), "number of commands")
+    _require(len({len(arrays[f"pair_{name}"]) for name in ("first", "second", "weights")}) == 1, "number of pairs")
+    data = arrays["text"].tobytes()
+    ends = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    commands = [data[ends[i] : ends[i + 1]].decode("utf-8", "surrogatepass") for i in range(len(lengths))]
+    model = MasqueradeModel({}, size, idle, bool(cut["whole_lines"]))
+    command, pair = 0, 0
+    for user in users:
+        n_commands, n_pairs = user["n_commands"], user["n_pairs"]
+        _require(all(isinstance(n, int) and 0 <= n <= PAIRS_KEPT for n in (n_commands, n_pairs)), "counts")
+        own = slice(pair, pair + n_pairs)
+        profile = _profile(
+            commands[command : command + n_commands],
+            arrays["command_weights"][command : command + n_commands],
+            *(arrays[f"pair_{part}"][own] for part in ("first", "second", "weights")),
+        )
+        command, pair = command + n_commands, pair + n_pairs
+        _require(isinstance(user["name"], str) and user["name"] not in model.scorers, "users")
+        model.scorers[user["name"]] = _scorer(path, user, profile, key)
+    _require(command == len(commands) and pair == len(arrays["pair_first"]), "counts")
+    return model
+
+
+def _profile(
+    commands: list[str],
+    weights: NDArray[np.float64],
+    first: NDArray[np.int32],
+    second: NDArray[np.int32],
+    pair_weights: NDArray[np.float64],
+) -> Profile:
+    profile = Profile(dict(zip(commands, weights.tolist(), strict=True)))
+    _require(len(profile.commands) == len(commands), "commands")
+    if len(first):
+        _require(0 <= min(first.min(), second.min()) and max(first.max(), second.max()) < len(commands), "pairs")
+    for a, b, weight in zip(first.tolist(), second.tolist(), pair_weights.tolist(), strict=True):
+        profile.pairs[commands[a], commands[b]] = weight
+        profile.context[commands[a]] = profile.context.get(commands[a], 0.0) + weight
+    profile.total = sum(profile.commands.values())
+    return profile
+
+
+def _scorer(path: Path, user: dict[str, Any], profile: Profile, key: str | None) -> SessionScorer:
+    salt = bytes.fromhex(user["salt"])
+    _require(len(salt) in (0, 16), "salt")
+    needs_key = bool(user["key_check"])
+    if needs_key and (key is None or _key_check(key, salt) != user["key_check"]):
+        which = "another key" if key is not None else "none"
+        raise ParameterError(f"{path}: the commands are hashed with a key, got {which}; give the key of the training")
+    numbers = _check_user(user)
+    scorer = SessionScorer(
+        false_alarm_rate=numbers["false_alarm_rate"], hash_commands=bool(salt), key=key if needs_key else None
+    )
+    scorer._restore(
+        profile,
+        salt,
+        usual_cost=numbers["usual_cost"],
+        deviation=numbers["deviation"],
+        threshold=numbers["threshold"],
+        session_length=numbers["session_length"],
+        previous=numbers["previous"],
+        n_sessions=user["n_sessions"],
+    )
+    return scorer
+
+
+def _check_user(user: dict[str, Any]) -> dict[str, float]:
+    """Return the numbers of a user's header, or raise ValueError where scores could not be computed from them."""
+    numbers = {name: float(user[name]) for name in NUMBERS}
+    for name, number in numbers.items():
+        _require(abs(number) <= MOST_NUMBER, name)  # nor nan
+    _require(numbers["deviation"] >= 0, "deviation")
+    _require(numbers["session_length"] >= 1, "session_length")
+    _require(isinstance(user["n_sessions"], int) and 0 <= user["n_sessions"] < 1 << 53, "n_sessions")
+    return numbers
+
+
+def _require(holds: bool, what: str) -> None:
+    if not holds:
+        raise ValueError(f"its {what} cannot be")

@@ -1,0 +1,327 @@
+"""The background model on clips whose truth is known, and its kernels against slow loops."""
+
+import itertools
+
+import cv2
+import numpy as np
+import pytest
+
+from visionnmf.apps.background import BackgroundModel, foreground_mask, median_mask
+from visionnmf.apps.background import fit as _background_fit
+from visionnmf.apps.background.score import score_pixels
+from visionnmf.datasets import make_surveillance
+from visionnmf.exceptions import ParameterError
+
+
+def f_measure(masks, truth):
+    found = np.asarray(masks) > 0
+    return 2 * (found & truth).sum() / (found.sum() + truth.sum())
+
+
+def masks_of(model, frames):
+    return np.stack([part.mask for part in model.apply(frames)])
+
+
+@pytest.fixture(scope="module")
+def street():
+    return make_surveillance(90, 96, 128, random_state=3)
+
+
+@pytest.fixture(scope="module")
+def cloudy():
+    return make_surveillance(90, 96, 128, illumination=0.3, random_state=1)
+
+
+# --- quality ----------------------------------------------------------------------------------------------------------
+
+
+def test_masks_and_background_of_a_street(street):
+    model = BackgroundModel().fit(street.frames)
+    ours = f_measure(masks_of(model, street.frames), street.masks)
+    assert ours > 0.9
+
+    # what the floor is worth: ways that do not model the background miss it
+    light = street.frames.max(axis=3)
+    mean = street.frames.mean(axis=0).astype(np.uint8)
+    trivial = {
+        "nothing": np.zeros_like(street.masks),
+        "everything": np.ones_like(street.masks),
+        "dark": light < np.median(light),
+        "bright": light > np.median(light),
+        "mean": np.stack([median_mask(frame, mean) for frame in street.frames]),
+        "last frame": np.stack([median_mask(a, b) for a, b in itertools.pairwise(street.frames[[0, *range(90)]])]),
+    }
+    assert max(f_measure(masks, street.masks) for masks in trivial.values()) < 0.8
+    assert np.abs(model.background_.astype(int) - street.background).mean() < 2.5
+
+
+def test_two_components_follow_the_light(cloudy):
+    median = BackgroundModel(1).fit(cloudy.frames).temporal_median_
+    baseline = f_measure([median_mask(frame, median) for frame in cloudy.frames], cloudy.masks)
+    one = f_measure(masks_of(BackgroundModel(1).fit(cloudy.frames), cloudy.frames), cloudy.masks)
+    two = f_measure(masks_of(BackgroundModel(2).fit(cloudy.frames), cloudy.frames), cloudy.masks)
+    assert baseline < 0.5
+    assert two > 0.85
+    assert two > one + 0.01
+
+
+def test_the_background_behind_what_moves_most_of_the_time(rng):
+    scene = rng.integers(100, 200, (40, 50)).astype(np.uint8)
+    frames = np.repeat(scene[None], 80, axis=0)
+    hidden = rng.random(80) < 0.65  # more often than not
+    frames[hidden, :, :25] = rng.integers(0, 90, (hidden.sum(), 40, 25))
+    model = BackgroundModel(1).fit(frames)
+    assert np.abs(model.background_.astype(int) - scene).mean() < 3
+    assert np.abs(model.temporal_median_.astype(int) - scene)[:, :25].mean() > 8
+
+
+def test_an_object_that_fills_most_of_a_frame_is_no_change_of_light():
+    grey = np.add.outer(np.linspace(80, 120, 60), np.linspace(0, 80, 80))
+    frames = np.repeat(grey[None].astype(np.uint8), 30, axis=0)
+    frames += np.random.default_rng(0).integers(0, 6, frames.shape, dtype=np.uint8)
+    model = BackgroundModel().fit(frames)
+    frame = frames[0].copy()
+    frame[:, 30:] = np.random.default_rng(1).integers(20, 60, (60, 50))
+    (part,) = model.apply([frame])
+    truth = np.zeros(frame.shape, bool)
+    truth[:, 30:] = True
+    assert f_measure(part.mask, truth) > 0.95
+    # the same change everywhere is light
+    (part,) = model.apply([frames[0] // 2])
+    assert not part.mask.any()
+
+
+def test_a_shadow_counts_less_than_an_object_of_another_colour():
+    frames = np.full((20, 40, 60, 3), (120, 100, 80), np.uint8)
+    model = BackgroundModel().fit(frames)
+    shadow, object_ = frames[0].copy(), frames[0].copy()
+    shadow[10:30, 20:40] = (90, 75, 60)  # three quarters of the light
+    object_[10:30, 20:40] = (89, 100, 111)  # as far away, another hue
+    shaded, seen = model.apply([shadow, object_])
+    assert not shaded.mask.any()
+    assert seen.mask[14:26, 24:36].all()
+
+
+def test_edges_stay_where_they_are():
+    score = np.zeros((60, 60), np.float32)
+    score[20:40, 20:40] = 60  # far above: smoothing must not widen it
+    mask = foreground_mask(score, 3.0)
+    truth = score > 0
+    assert mask.dtype == np.uint8
+    assert set(np.unique(mask)) == {0, 255}
+    grown = cv2.dilate(truth.astype(np.uint8), np.ones((3, 3), np.uint8)) > 0
+    assert ((mask > 0) <= grown).all()
+    assert f_measure(mask, truth) > 0.9
+
+
+def test_a_lower_threshold_finds_more(street):
+    strict = masks_of(BackgroundModel(threshold=6.0).fit(street.frames), street.frames[:20])
+    loose = masks_of(BackgroundModel(threshold=2.0).fit(street.frames), street.frames[:20])
+    assert ((strict > 0) <= (loose > 0)).mean() > 0.999
+    assert (loose > 0).sum() > 1.02 * (strict > 0).sum()
+
+
+# --- what is promised -------------------------------------------------------------------------------------------------
+
+
+def test_attributes(street):
+    model = BackgroundModel(2, n_frames=20)
+    assert model.fit(street.frames) is model
+    assert model.n_frames_seen_ == 90
+    assert 10 <= len(model.learnt_frames_) <= 20
+    assert len(set(np.diff(model.learnt_frames_))) == 1
+    assert model.components_.shape == (2, 96, 128, 3)
+    assert model.components_.dtype == model.codes_.dtype == model.noise_scale_.dtype == np.float32
+    assert model.codes_.shape == (len(model.learnt_frames_), 2)
+    assert (model.components_ >= 0).all()
+    assert (model.codes_ >= 0).all()
+    assert model.background_.shape == model.temporal_median_.shape == (96, 128, 3)
+    assert model.background_.dtype == model.temporal_median_.dtype == np.uint8
+    learnt = street.frames[model.learnt_frames_]
+    np.testing.assert_array_equal(model.temporal_median_, np.floor(np.median(learnt, axis=0) + 0.5))
+    assert model.noise_scale_.min() >= _background_fit.NOISE_FLOOR
+
+
+def test_noise_is_estimated_without_the_foreground(rng):
+    frames = np.clip(rng.normal(128, 10, (60, 60, 60)), 0, 255).astype(np.uint8)
+    frames[:, 20:40, 20:40] = rng.integers(0, 256, (60, 1, 1))
+    scale = BackgroundModel().fit(frames).noise_scale_
+    assert np.median(scale[:15]) == pytest.approx(10, rel=0.06)
+    assert scale.max() <= _background_fit.NOISE_CEILING + 1e-3
+
+
+def test_the_same_seed_and_any_number_of_threads_give_the_same(street, monkeypatch):
+    results = []
+    for threads in ("1", "3", "3"):
+        monkeypatch.setenv("VISIONNMF_NUM_THREADS", threads)
+        model = BackgroundModel(random_state=5).fit(street.frames)
+        results.append((model.components_, model.background_, masks_of(model, street.frames[::9])))
+    for other in results[1:]:
+        for first, second in zip(results[0], other, strict=True):
+            np.testing.assert_array_equal(first, second)
+
+
+def test_frames_come_in_order_and_few_are_taken_ahead(street, monkeypatch):
+    monkeypatch.setenv("VISIONNMF_NUM_THREADS", "2")
+    model = BackgroundModel().fit(street.frames)
+    taken = []
+
+    def stream():
+        for index, frame in enumerate(street.frames):
+            taken.append(index)
+            yield frame
+
+    parts = model.apply(stream())
+    for expected in range(10):
+        part = next(parts)
+        assert part.index == expected
+        assert len(taken) <= expected + 6
+        np.testing.assert_array_equal(part.frame, street.frames[expected])
+    parts.close()  # left early: nothing hangs
+    assert len(taken) < 20
+
+
+def test_grey_frames_and_one_buffer_for_all(street):
+    grey = street.frames[..., 1]
+    model = BackgroundModel().fit(grey)
+    assert model.background_.shape == (96, 128)
+    assert f_measure(masks_of(model, grey), street.masks) > 0.8
+
+    buffer = np.empty_like(grey[0])
+
+    def reused():
+        for frame in grey:
+            buffer[:] = frame
+            yield buffer
+
+    again = BackgroundModel().fit(reused())
+    np.testing.assert_array_equal(again.components_, model.components_)
+    np.testing.assert_array_equal(again.noise_scale_, model.noise_scale_)
+
+
+@pytest.mark.parametrize("shape", [(24, 32), (24, 32, 3), (1, 1), (1, 7, 3), (3, 2)])
+@pytest.mark.parametrize("n_frames", [1, 2, 5])
+@pytest.mark.parametrize("level", [0, 130, 255])
+@pytest.mark.parametrize("rank", [1, 2, 4])
+def test_clips_in_which_nothing_happens(shape, n_frames, level, rank):
+    frames = np.full((n_frames, *shape), level, np.uint8)
+    model = BackgroundModel(rank).fit(frames)
+    assert np.isfinite(model.components_).all()
+    assert np.abs(model.background_.astype(int) - level).max() <= 1
+    for part in model.apply(frames):
+        assert not part.mask.any()
+        assert np.abs(part.background.astype(int) - level).max() <= 1
+    # a black clip shows something at last: no crash, and it is seen
+    (part,) = model.apply([np.full(shape, 255 - level, np.uint8)])
+    assert part.mask.shape == shape[:2]
+
+
+@pytest.mark.parametrize(
+    ("frames", "message"),
+    [
+        (np.zeros((3, 8, 8), np.uint16), "frame 0 is uint16; frames must be uint8"),
+        (np.zeros((3, 8, 8), np.float32), "frame 0 is float32; frames must be uint8"),
+        (np.full((3, 8, 8), np.nan), "frame 0 is float64; frames must be uint8"),
+        ([np.zeros((8, 8), np.uint8), None], "frame 1 is NoneType; frames must be uint8"),
+        ([np.zeros((8, 8), np.uint8), np.zeros((8, 9), np.uint8)], r"frame 1 has shape \(8, 9\), but .* \(8, 8\)"),
+        (np.zeros((3, 8, 8, 4), np.uint8), r"frame 0 has shape \(8, 8, 4\); give \(height, width\)"),
+        (np.zeros((3, 0, 8), np.uint8), r"frame 0 has shape \(0, 8\)"),
+        (np.zeros((8, 8), np.uint8), r"frames has shape \(8, 8\); give \(n_frames, height, width\)"),
+        ([], "frames is empty; at least one frame is needed"),
+    ],
+)
+def test_frames_that_are_refused(frames, message):
+    with pytest.raises(ParameterError, match=message):
+        BackgroundModel().fit(frames)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rank": 0}, "rank=0; it must be a whole number, at least 1"),
+        ({"rank": 1.5}, "rank=1.5; it must be a whole number"),
+        ({"n_frames": 1}, "n_frames=1; it must be a whole number, at least 2"),
+        ({"threshold": 0}, "threshold=0; it must be a number above 0"),
+        ({"threshold": float("nan")}, "threshold=nan; it must be a number above 0"),
+        ({"random_state": -1}, "random_state=-1; it must be"),
+    ],
+)
+def test_parameters_that_are_refused(options, message):
+    with pytest.raises(ParameterError, match=message):
+        BackgroundModel(**options)
+
+
+def test_apply_refuses_before_fit_and_other_sizes(street):
+    with pytest.raises(ParameterError, match=r"call fit\(frames\) first"):
+        next(BackgroundModel().apply(street.frames))
+    model = BackgroundModel().fit(street.frames[:5])
+    with pytest.raises(ParameterError, match=r"frame 0 has shape \(96, 128\), but the model has \(96, 128, 3\)"):
+        next(model.apply(street.frames[..., 0]))
+
+
+# --- sampling ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_frames", [1, 2, 3, 7, 8, 9, 64, 65])
+@pytest.mark.parametrize("room", [2, 3, 8])
+def test_the_sample_is_even_and_knows_the_neighbours(n_frames, room, rng):
+    frames = rng.integers(0, 256, (n_frames, 4, 5), dtype=np.uint8)
+    sample = _background_fit.Sample(room)
+    for frame in frames:
+        sample.add(frame)
+    pictures, moved, positions = sample.taken()
+    assert sample.seen == n_frames
+    assert min(n_frames, (room + 1) // 2) <= len(positions) <= room
+    assert positions[0] == 0
+    assert n_frames - 1 - positions[-1] < max(1, np.diff(positions, append=2 * n_frames)[0])
+    np.testing.assert_array_equal(pictures[..., 0], frames[positions].reshape(len(positions), 20))
+    for position, difference in zip(positions, moved, strict=True):
+        neighbours = [other for other in (position - 1, position + 1) if 0 <= other < n_frames]
+        changes = [np.abs(frames[position].astype(int) - frames[other]) for other in neighbours]
+        np.testing.assert_array_equal(difference, np.max(changes, axis=0) if changes else np.zeros((4, 5)))
+
+
+def test_large_frames_take_fewer(monkeypatch):
+    monkeypatch.setattr(_background_fit, "SAMPLE_BYTES", 6 * (3 + 1) * 100)
+    model = BackgroundModel().fit(np.zeros((50, 10, 10, 3), np.uint8))
+    assert 3 <= len(model.learnt_frames_) <= 6
+
+
+# --- kernels ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_scores_are_those_of_a_slow_loop(channels, rng):
+    n = 50
+    frame = rng.integers(0, 256, (n, channels), dtype=np.uint8)
+    H = rng.uniform(0, 200, (2, n, channels)).astype(np.float32)
+    codes = np.array([0.9, 0.4], np.float32)
+    scale = rng.uniform(6, 16, n).astype(np.float32)
+    background = np.zeros_like(frame)
+    score = np.full(n, -1, np.float32)
+    score_pixels(frame, H, codes, scale, 0.7, 0.5, background, score, 0, n - 1)
+    assert score[-1] == -1
+    for i in range(n - 1):
+        b = np.minimum(codes @ H[:, i], 255).astype(float)
+        x = frame[i].astype(float)
+        residual = x - b
+        ratio = (x @ b) / (b @ b + 1)
+        if channels == 3 and 0.7 < ratio < 1:
+            shade = (ratio - 1) * b
+            along = shade * (residual @ shade) / (shade @ shade)
+            total = ((residual - along) ** 2).sum() + 0.25 * (along**2).sum()
+        else:
+            total = (residual**2).sum()
+        assert score[i] == pytest.approx(np.sqrt(total / channels) / scale[i], rel=2e-2, abs=2e-2)
+        np.testing.assert_array_equal(background[i], np.floor(b + 0.5))
+
+
+def test_a_reader_may_use_one_buffer_for_all_frames(street):
+    def reused():
+        buffer = np.empty_like(street.frames[0])
+        for frame in street.frames[:20]:
+            buffer[:] = frame
+            yield buffer
+
+    model = BackgroundModel().fit(street.frames)
+    np.testing.assert_array_equal(masks_of(model, reused()), masks_of(model, street.frames[:20]))

@@ -1,0 +1,322 @@
+"""The command line, as a user meets it: results, messages, exit codes."""
+
+import functools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from visionnmf.apps.cli import app
+from visionnmf.datasets import make_mosaic, make_surveillance
+from visionnmf.io import VideoReader, VideoWriter
+
+
+@pytest.fixture
+def picture(tmp_path):
+    path = tmp_path / "photo.png"
+    Image.fromarray(make_mosaic(60, 80, random_state=0).image).save(path)
+    return path
+
+
+@pytest.fixture
+def clip(tmp_path):
+    path = tmp_path / "clip.mp4"
+    frames = make_surveillance(20, 48, 64, random_state=0).frames
+    with VideoWriter(path, width=64, height=48, frame_rate=25, codec="h264") as writer:
+        for frame in frames:
+            writer.write(frame)
+    return path
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def files(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_segment_writes_labels_and_overlay(picture, tmp_path):
+    out = tmp_path / "out"
+    result = run("segment", picture, "--segments", 4, "--superpixels", 60, "--out", out)
+    assert result.exit_code == 0 and "photo" in result.stdout and not result.stderr
+    assert files(out) == ["photo_labels.png", "photo_overlay.png"]
+    labels = np.array(Image.open(out / "photo_labels.png"))
+    assert labels.shape == (60, 80) and set(np.unique(labels)) == {0, 1, 2, 3}
+    assert np.array(Image.open(out / "photo_overlay.png")).shape == (60, 80, 3)
+
+
+def test_segment_json_is_one_document(picture, tmp_path):
+    result = run("segment", picture, "--superpixels", 60, "--json", "--out", tmp_path / "out")
+    document = json.loads(result.stdout)
+    assert result.exit_code == 0 and document["failed"] == 0
+    (report,) = document["images"]
+    assert report["shape"] == [60, 80]
+    assert sum(segment["pixels"] for segment in report["segments"]) == 60 * 80
+    assert {"objective", "seconds", "files"} <= set(report)
+
+
+def test_the_same_seed_gives_the_same_bytes(picture, tmp_path):
+    for name in ("a", "b"):
+        run("segment", picture, "--superpixels", 60, "--seed", 3, "--out", tmp_path / name)
+    first, second = ((tmp_path / name / "photo_labels.png").read_bytes() for name in ("a", "b"))
+    assert first == second
+
+
+def test_background_writes_four_files(clip, tmp_path):
+    out = tmp_path / "out"
+    result = run("background", clip, "--out", out)
+    assert result.exit_code == 0 and "temporal median" in result.stdout
+    assert files(out) == ["clip_background.mp4", "clip_background.png", "clip_foreground.mkv", "clip_preview.mp4"]
+    assert len(list(VideoReader(out / "clip_foreground.mkv"))) == 20
+    preview = next(iter(VideoReader(out / "clip_preview.mp4")))
+    assert preview.shape == (48, 192, 3)
+
+
+def test_background_options_and_json(clip, tmp_path):
+    options = ("--scale", 0.5, "--every", 2, "--max-frames", 6, "--rank", 1, "--json")
+    result = run("background", clip, *options, "--out", tmp_path / "out")
+    (report,) = json.loads(result.stdout)["videos"]
+    assert (report["width"], report["height"], report["frames"]) == (32, 24, 6)
+
+
+@pytest.mark.parametrize("command", ["segment", "background"])
+def test_existing_results_are_kept_without_force(command, picture, clip, tmp_path):
+    source = picture if command == "segment" else clip
+    out = tmp_path / "out"
+    assert run(command, source, "--out", out).exit_code == 0
+    before = {path: path.read_bytes() for path in out.iterdir()}
+    again = run(command, source, "--out", out)
+    assert again.exit_code == 2 and again.stderr.count("\n") == 1 and "--force" in again.stderr
+    assert {path: path.read_bytes() for path in out.iterdir()} == before
+    assert run(command, source, "--out", out, "--force").exit_code == 0
+
+
+def bad(tmp_path, kind):
+    path = tmp_path / f"bad{kind}"
+    if kind == "empty.png":
+        path.write_bytes(b"")
+    elif kind == "text.png":
+        path.write_text("not a picture")
+    elif kind == "nan.tif":
+        import tifffile
+
+        tifffile.imwrite(path, np.full((4, 4), np.nan, np.float32))
+    elif kind == "folder":
+        path.mkdir()
+    return path
+
+
+@pytest.mark.parametrize("command", ["segment", "background"])
+@pytest.mark.parametrize("kind", ["missing.png", "empty.png", "text.png", "nan.tif", "folder"])
+def test_input_that_cannot_be_used_is_one_line_and_exit_code_2(command, kind, tmp_path):
+    out = tmp_path / "out"
+    result = run(command, bad(tmp_path, kind), "--out", out)
+    assert result.exit_code == 2 and not result.stdout
+    assert result.stderr.startswith("visionnmf: ") and result.stderr.count("\n") == 1
+    assert "Traceback" not in result.stderr and f"bad{kind}" in result.stderr
+    assert not out.exists() or not files(out)
+
+
+def test_a_batch_goes_on_and_reports_at_the_end(picture, tmp_path):
+    empty = bad(tmp_path, "empty.png")
+    result = run("segment", empty, picture, tmp_path / "no*.jpg", "--superpixels", 60, "--out", tmp_path / "out")
+    assert result.exit_code == 1
+    assert files(tmp_path / "out") == ["photo_labels.png", "photo_overlay.png"]
+    assert result.stderr.splitlines()[-1] == "visionnmf: 2 of 3 images failed"
+
+
+def test_json_names_what_failed(picture, tmp_path):
+    empty = bad(tmp_path, "empty.png")
+    result = run("segment", empty, picture, "--superpixels", 60, "--out", tmp_path / "out", "--json")
+    document = json.loads(result.stdout)
+    assert document["failed"] == 1 and "error" in document["images"][0] and "error" not in document["images"][1]
+
+
+def test_two_inputs_with_one_name_do_not_overwrite_each_other(picture, tmp_path):
+    other = tmp_path / "other" / picture.name
+    other.parent.mkdir()
+    other.write_bytes(picture.read_bytes())
+    result = run("segment", picture, other, "--superpixels", 60, "--out", tmp_path / "out", "--force")
+    assert result.exit_code == 1 and "would have the names of those of" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["segment", "x.png", "--segments", "0"], "--segments"),
+        (["segment", "x.png", "--seed", "-1"], "--seed"),
+        (["segment"], "IMAGE"),
+        (["background", "x.mp4", "--scale", "2"], "--scale"),
+        (["background", "x.mp4", "--every", "0"], "--every"),
+        (["paint", "x.png"], "paint"),
+    ],
+)
+def test_bad_usage_is_exit_code_2(arguments, word):
+    result = run(*arguments)
+    assert result.exit_code == 2 and word in result.stderr and "Traceback" not in result.stderr
+
+
+def test_a_fault_of_ours_is_one_line_and_exit_code_1(picture, tmp_path, monkeypatch):
+    monkeypatch.setattr("visionnmf.apps.segmentation.process_image", lambda *_, **__: 1 / 0)
+    result = run("segment", picture, "--out", tmp_path)
+    assert result.exit_code == 1 and result.stderr.count("\n") == 1
+    assert "a fault of visionnmf's (ZeroDivisionError: division by zero); --debug shows where" in result.stderr
+
+
+def test_debug_shows_the_traceback(tmp_path):
+    command = [sys.executable, "-m", "visionnmf.apps.cli", "segment", str(tmp_path / "none.png")]
+    plain = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert plain.returncode == 2 and plain.stderr.count("\n") == 1
+    debug = subprocess.run([*command, "--debug"], capture_output=True, text=True, check=False)
+    assert debug.returncode != 0 and "Traceback" in debug.stderr
+
+
+def test_version():
+    assert run("--version").stdout.startswith("visionnmf ")
+
+
+def test_a_file_named_twice_is_done_once_and_a_failure_reserves_no_name(picture, tmp_path):
+    spelled = picture.parent / "." / ".." / picture.parent.name / picture.name
+    once = run("segment", picture, spelled, "--superpixels", 60, "--out", tmp_path / "a", "--json")
+    assert once.exit_code == 0 and len(json.loads(once.stdout)["images"]) == 1
+    broken = tmp_path / "photo.jpg"
+    broken.write_bytes(b"")
+    after = run("segment", broken, picture, "--superpixels", 60, "--out", tmp_path / "b")
+    assert after.exit_code == 1 and len(files(tmp_path / "b")) == 2
+
+
+def test_a_warning_is_one_line_and_in_the_json(tmp_path):
+    path = tmp_path / "clear.png"
+    pixels = np.full((40, 60, 4), 100, np.uint8)
+    pixels[:20, :, 3] = 0
+    Image.fromarray(pixels).save(path)
+    result = run("segment", path, "--out", tmp_path / "out", "--json")
+    (report,) = json.loads(result.stdout)["images"]
+    assert len(report["warnings"]) == 1 and "transparent" in report["warnings"][0]
+    assert result.stderr == f"visionnmf: {report['warnings'][0]}\n"
+
+
+def test_an_out_that_is_no_folder_is_refused_before_the_work(picture, clip):
+    for command, source in (("segment", clip), ("background", picture)):
+        result = run(command, source, "--out", picture)
+        assert result.exit_code == 2 and result.stderr.count("\n") == 1
+        assert f"--out {picture}: is a file, not a folder" in result.stderr
+
+
+def test_names_cannot_steer_the_terminal(tmp_path):
+    result = run("segment", tmp_path / "a\x1b[31m\nb.png", "--out", tmp_path)
+    assert "\x1b" not in result.stderr and result.stderr.count("\n") == 1
+
+
+def test_a_reader_that_has_gone_ends_the_command_in_silence(histories, tmp_path):
+    model = tmp_path / "m.npz"
+    run("masquerade", "train", histories["ann"], "--model", model)
+    command = f"{sys.executable} -m visionnmf.apps.cli masquerade score {model} {histories['ann']} | head -1"
+    ended = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert ended.stdout.count("\n") == 1 and not ended.stderr
+
+
+def test_a_doubtful_result_is_said(tmp_path):
+    path = tmp_path / "noise.mkv"
+    rng = np.random.default_rng(0)
+    with VideoWriter(path, width=96, height=72, frame_rate=25, codec="ffv1") as writer:
+        for _ in range(20):
+            writer.write(np.kron(rng.integers(0, 256, (9, 12, 3), np.uint8), np.ones((8, 8, 1), np.uint8)))
+    result = run("background", path, "--out", tmp_path / "out")
+    assert result.exit_code == 0 and "does the camera move?" in result.stdout
+
+
+@pytest.fixture
+def histories(tmp_path):
+    rng = np.random.default_rng(0)
+    habits = {"ann": ["ls", "cd", "vi", "make"], "bob": ["ls", "mail", "lpr", "who"], "eve": ["gcc", "nc", "ssh", "su"]}
+    for name, commands in habits.items():
+        (tmp_path / f"{name}.log").write_text("\n".join(rng.choice(commands, 3000)))
+    return {name: tmp_path / f"{name}.log" for name in habits}
+
+
+def test_masquerade_train_and_score(histories, tmp_path):
+    model = tmp_path / "users.npz"
+    trained = run("masquerade", "train", histories["ann"], histories["bob"], "--model", model)
+    assert trained.exit_code == 0 and model.is_file()
+    assert [line.split(":")[0] for line in trained.stdout.splitlines()] == ["ann", "bob"]
+    own = run("masquerade", "score", model, histories["ann"], "--json")
+    verdicts = [json.loads(line)["verdict"] for line in own.stdout.splitlines()]
+    assert own.exit_code == 0 and len(verdicts) == 30 and verdicts.count("alarm") <= 3
+    other = run("masquerade", "score", model, histories["eve"], "--user", "ann", "--no-update")
+    assert other.stdout.count("alarm") == 30 and "never seen before" in other.stdout
+    refused = run("masquerade", "train", histories["ann"], "--model", model)
+    assert refused.exit_code == 2 and "--force" in refused.stderr
+
+
+def test_masquerade_keep_writes_what_was_learnt(histories, tmp_path):
+    model = tmp_path / "m.npz"
+    run("masquerade", "train", histories["ann"], "--model", model)
+    before = model.read_bytes()
+    run("masquerade", "score", model, histories["ann"])
+    assert model.read_bytes() == before
+    assert run("masquerade", "score", model, histories["ann"], "--keep").exit_code == 0
+    assert model.read_bytes() != before
+
+
+def test_masquerade_evaluate(histories):
+    result = run("masquerade", "evaluate", *histories.values(), "--json")
+    assert result.exit_code == 0 and json.loads(result.stdout)
+    partly = run("masquerade", "evaluate", *histories.values(), histories["ann"].with_name("none.log"))
+    assert partly.exit_code == 1 and "none.log" in partly.stdout
+
+
+def test_masquerade_errors_are_one_line(histories, tmp_path):
+    broken = tmp_path / "broken.npz"
+    broken.write_bytes(b"PK not really")
+    for arguments in (
+        ("score", broken, histories["ann"]),
+        ("score", tmp_path / "none.npz", histories["ann"]),
+        ("train", tmp_path / "none.log", "--model", tmp_path / "m.npz"),
+        ("evaluate", histories["ann"]),
+        ("train", histories["ann"], "--model", tmp_path / "m.npz", "--key-file", tmp_path / "no.key"),
+    ):
+        result = run("masquerade", *arguments)
+        assert result.exit_code == 2 and result.stderr.count("\n") == 1, result.stderr
+        assert result.stderr.startswith("visionnmf: ")
+
+
+@pytest.fixture(scope="module")
+def long_clip(tmp_path_factory):
+    source = tmp_path_factory.mktemp("long") / "long.mp4"
+    rng = np.random.default_rng(0)
+    with VideoWriter(source, width=240, height=180, frame_rate=25, codec="h264") as writer:
+        for _ in range(200):  # noise is slow to encode
+            writer.write(rng.integers(0, 255, (180, 240, 3), dtype=np.uint8))
+    return source
+
+
+@pytest.mark.skipif(os.name != "posix", reason="POSIX signals")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_an_interrupted_run_leaves_no_file_and_the_input_as_it_was(number, code, long_clip, tmp_path):
+    source = long_clip
+    before = source.read_bytes()
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "visionnmf.apps.cli", "background", str(source), "--out", str(out)]
+    # a suite that runs in the background hands on an ignored SIGINT, which the command would respect
+    heed = functools.partial(signal.signal, number, signal.SIG_DFL)
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heed)
+    deadline = time.monotonic() + 60
+    while not (out.exists() and any(out.iterdir())) and time.monotonic() < deadline:  # writing has begun
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.01)
+    process.send_signal(number)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert "Traceback" not in stderr
+    assert files(out) == [] and source.read_bytes() == before

@@ -1,0 +1,427 @@
+"""Faces: the classifiers against loops, the search for bad pixels, and recognition of made people."""
+
+import io
+import math
+import pickle
+
+import numpy as np
+import pytest
+from helpers import SHAPE, made_faces, rows
+from PIL import Image
+from scipy.linalg import sqrtm
+from scipy.ndimage import binary_opening
+from scipy.stats import multivariate_normal
+from sklearn.base import clone
+from sklearn.cluster import KMeans
+from sklearn.decomposition import NMF as SklearnNMF
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils.estimator_checks import check_estimator
+
+from visionnmf import NMF
+from visionnmf.apps.faces import (
+    ClassResidual,
+    FaceRecognizer,
+    Nearest,
+    cluster_faces,
+    clustering_accuracy,
+    clustering_information,
+    remove_shadows,
+)
+from visionnmf.apps.faces.pixels import flat_blocks, missing_pixels, noise_scale, saturated_pixels, winsorise
+from visionnmf.datasets import corrupt
+from visionnmf.exceptions import ParameterError
+
+
+@pytest.fixture
+def people(rng):
+    images, labels = made_faces(rng)
+    train = np.tile(np.arange(8) < 5, 6)
+    return images[train], labels[train], images[~train], labels[~train]
+
+
+# --- classifiers ------------------------------------------------------------------------------------------------------
+
+
+def test_class_residuals_are_those_of_the_formula(rng):
+    X, new = rng.random((9, 20)), rng.random((4, 20))
+    y = np.array([0, 1, 2] * 3)
+    A, B = (Z / np.linalg.norm(Z, axis=1)[:, None] for Z in (X, new))
+    found = ClassResidual(ridge=0.5).fit(X, y).distances(new)
+    for i, b in enumerate(B):
+        c = np.linalg.solve(A @ A.T + 0.5 * 9 / 700 * np.eye(9), A @ b)
+        for person in range(3):
+            own = y == person
+            expected = np.linalg.norm(b - c[own] @ A[own]) / np.linalg.norm(c[own])
+            assert found[i, person] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("n_features", [15, 6])
+def test_the_adaptive_ridge_is_the_likeliest_less_ten(rng, n_features):
+    X, y = rng.random((9, n_features)), np.array([0, 1, 2] * 3)
+    new = np.concatenate([X[:1] + X[3:4], rng.random((4, n_features)), rng.normal(size=(3, n_features))])
+    found = ClassResidual(ridge=0.5, adaptive=True).fit(X, y).distances(new)
+    A, B = (Z / np.linalg.norm(Z, axis=1)[:, None] for Z in (X, new))
+    least, taken = 0.5 * 9 / 700, []
+    for i, b in enumerate(B):
+        likelihoods = []
+        for ridge in least * 2.0 ** np.arange(0, 16, 0.5):
+            shape = A.T @ A + ridge * np.eye(n_features)
+            variance = b @ np.linalg.solve(shape, b) / n_features  # the likeliest
+            likelihoods.append(multivariate_normal(np.zeros(n_features), variance * shape).logpdf(b))
+        taken.append(max(2 ** (np.argmax(likelihoods) / 2) - 10, 1))
+        fixed = ClassResidual(ridge=0.5 * taken[-1]).fit(X, y).distances(new[i : i + 1])
+        assert found[i] == pytest.approx(fixed[0])
+    assert min(taken) == 1 and max(taken) > 20
+
+
+def test_the_adaptive_ridge_bears_repeated_empty_and_known_images(rng):
+    X = np.repeat(rng.random((4, 30)), 3, axis=0).astype(np.float32)
+    y = np.repeat(np.arange(4), 3)
+    found = ClassResidual(adaptive=True).fit(X, y).distances(np.concatenate([X, np.zeros((1, 30), np.float32)]))
+    assert np.isfinite(found).all() and found.dtype == np.float32
+    assert np.array_equal(found[:-1].argmin(axis=1), y)
+    noisy = np.repeat(X[::3] + rng.normal(0, 0.3, (4, 30)).astype(np.float32), 5, axis=0)
+    new = rng.random((20, 30)).astype(np.float32)
+    single, double = (
+        ClassResidual(adaptive=True).fit(noisy.astype(kind), np.arange(20) // 5).distances(new.astype(kind))
+        for kind in (np.float32, np.float64)
+    )
+    assert single == pytest.approx(double, rel=1e-3)  # directions that only rounding has are left out
+
+
+def test_a_ridge_must_be_positive_and_integers_are_numbers(rng):
+    X, y = rng.integers(0, 255, (6, 20)).astype(np.uint8), np.repeat([0, 1, 2], 2)
+    with pytest.raises(ParameterError, match="ridge must be above 0; got 0"):
+        ClassResidual(ridge=0).fit(X, y)
+    expected = ClassResidual().fit(X.astype(float), y).distances(X.astype(float))
+    assert ClassResidual().fit(X, y).distances(X) == pytest.approx(expected)
+
+
+def test_whitening_bears_codes_that_are_all_zero():
+    codes = np.zeros((4, 3), np.float32)
+    assert np.isfinite(Nearest(cosine=True, whiten=0.1).fit(codes, np.array([0, 0, 1, 1])).distances(codes)).all()
+
+
+def test_noisy_new_images_need_the_adaptive_ridge(rng):
+    images, labels = made_faces(rng, 20, 10)
+    noisy = np.maximum(rows(images) + rng.normal(0, 60, (200, 256)), 0)
+    train, numbers = np.tile(np.arange(10) < 5, 20), np.unique(labels, return_inverse=True)[1]
+    hits = {}
+    for adaptive in (False, True):
+        classifier = ClassResidual(adaptive=adaptive).fit(noisy[train], numbers[train])
+        for name, new in (("clean", rows(images)), ("noisy", noisy)):
+            hits[name, adaptive] = (classifier.distances(new[~train]).argmin(axis=1) == numbers[~train]).mean()
+    assert hits["noisy", True] >= hits["noisy", False] + 0.1
+    assert hits["clean", True] >= hits["clean", False] - 0.02
+    recognizer = FaceRecognizer(outliers=math.inf, missing="none", random_state=0).fit(noisy[train], numbers[train])
+    assert recognizer.score(noisy[~train], numbers[~train]) == hits["noisy", True]
+
+
+@pytest.mark.parametrize("cosine", [False, True])
+def test_nearest_is_the_least_distance_from_a_persons_images(rng, cosine):
+    X, new = rng.random((7, 5)), rng.random((3, 5))
+    y = np.array([2, 0, 1, 1, 0, 2, 2])
+    found = Nearest(cosine=cosine).fit(X, y).distances(new)
+    for i, b in enumerate(new):
+        for person in range(3):
+            own = X[y == person]
+            if cosine:
+                expected = min(1 - a @ b / np.linalg.norm(a) / np.linalg.norm(b) for a in own)
+            else:
+                expected = min(np.linalg.norm(a - b) for a in own)
+            assert found[i, person] == pytest.approx(expected)
+
+
+def test_whitening_gives_every_direction_the_same_power(rng):
+    X = rng.random((40, 3)) * [100, 1, 0.01]
+    white = Nearest(whiten=1e-15).fit(X, np.arange(40) % 2)
+    assert (white.images_**2).mean(axis=0) == pytest.approx(np.ones(3), rel=1e-3)
+
+
+# --- bad pixels -------------------------------------------------------------------------------------------------------
+
+
+def test_blocks_are_found_whatever_their_value_and_noise_is_not(rng):
+    images = rng.integers(1, 255, (3, 20, 25)).astype(np.uint8)
+    mask = np.zeros(images.shape, bool)
+    mask[0, 3:9, 4:15] = mask[2, 12:20, 0:8] = True
+    images[mask] = 255
+    images[2, 12:20, 0:8] = 77
+    assert np.array_equal(flat_blocks(images, 255), mask)
+    assert np.array_equal(flat_blocks(images / np.float32(255), 1), mask)
+
+
+def test_blocks_are_found_after_jpeg(rng):
+    """Also where a patch cuts through JPEG's squares of 8 pixels; one level more of unevenness, and it is none."""
+    image = rng.integers(1, 255, (64, 64)).astype(np.uint8)
+    image[16:51, 16:51] = 128
+    file = io.BytesIO()
+    Image.fromarray(image).save(file, "JPEG", quality=95)
+    found = flat_blocks(np.asarray(Image.open(file))[None], 255)[0]
+    assert found[16:51, 16:51].mean() > 0.8 and not found[:14].any() and not found[:, 53:].any()
+    stripes = np.tile(np.array([0, 1], np.uint8), (1, 12, 6))
+    assert flat_blocks(100 + 4 * stripes, 255).all() and not flat_blocks(100 + 5 * stripes, 255).any()
+
+
+def test_evenness_is_relative_to_the_brightest_of_the_set(people):
+    """Underexposed images have no more blocks than others."""
+    train, y, _, _ = people
+    dark = rows(train) * np.float32(0.15)
+    recognizer = FaceRecognizer(image_shape=SHAPE, random_state=0).fit(dark, y)
+    assert recognizer.brightest_ == dark.max() and not recognizer._missing(dark, None).any()
+    assert missing_pixels(dark.reshape(-1, *SHAPE), "blocks", 255, 255).mean() > 0.3
+
+
+def test_blocks_are_openings(rng):
+    images = (rng.random((2, 21, 22)) < 0.2).astype(float)
+    expected = [
+        np.logical_or.reduce([binary_opening(image == value, np.ones((4, 4))) for value in (0, 1)]) for image in images
+    ]
+    assert np.array_equal(flat_blocks(images, 1), expected)
+
+
+def test_an_image_that_is_all_flat_is_left_alone():
+    images = np.zeros((1, 10, 10))
+    assert flat_blocks(images, 1).all() and not missing_pixels(images, "blocks", 1, 1).any()
+
+
+def test_saturated_pixels():
+    assert saturated_pixels(np.array([[[0, 1, 254, 255]]]), 255).tolist() == [[[True, False, False, True]]]
+
+
+@pytest.mark.parametrize("share", [0, 0.3, 0.5])
+def test_the_scale_of_the_noise_is_found_among_outliers(rng, share):
+    noise = rng.normal(0, 3, 20000)
+    noise[rng.random(20000) < share] = 200
+    assert noise_scale(noise) == pytest.approx(3, rel=0.05)
+    median = np.median(np.abs(noise)) / 0.6745  # the usual estimate fails where half of the pixels are bad
+    assert (median < 4) == (share < 0.3)
+
+
+def test_winsorising_pulls_outliers_to_the_limit():
+    images, pictures = np.array([[1.0, 5, 9, 4]]), np.array([[1.0, 4, 4, 9]])
+    found = winsorise(images, pictures, 2.0, np.array([[False, False, False, True]]))
+    assert found.tolist() == [[1, 5, 6, 9]]
+
+
+# --- recognition ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", ["residual", "whitened", "codes", "pseudo-inverse"])
+def test_every_rule_recognises_clean_faces(people, rule):
+    train, y, test, answers = people
+    found = FaceRecognizer(rule=rule, random_state=0).fit(rows(train), y)
+    assert found.score(rows(test), answers) >= 0.9
+    assert np.allclose(np.linalg.norm(found.components_, axis=1), 1, atol=1e-5) or rule != "codes"
+
+
+def test_salt_and_pepper_is_cleaned(people):
+    train, y, test, answers = people
+    bad, mask = corrupt(train, "salt_and_pepper", 0.4, return_mask=True, random_state=0)
+    recognizer = FaceRecognizer(random_state=0).fit(rows(bad), y)
+    naive = FaceRecognizer(NMF(20, loss="frobenius", random_state=0, tol=0), outliers=math.inf).fit(rows(bad), y)
+    assert recognizer.score(rows(test), answers) >= 0.9
+    clean = np.linalg.norm(rows(train))
+    error, raw = (np.linalg.norm(Z - rows(train)) / clean for Z in (recognizer.cleaned_, naive.cleaned_))
+    assert error < 0.5 * raw
+    judged = recognizer.corrupted_
+    visible = mask.reshape(judged.shape) & (np.abs(rows(bad) - rows(train)) > 80)
+    assert judged[visible].mean() > 0.9 and judged[~mask.reshape(judged.shape)].mean() < 0.15
+
+
+def test_blocks_are_missing_only_where_they_are_looked_for(people):
+    train, y, test, answers = people
+    bad, mask = corrupt(train, "occlusion", 8, return_mask=True, random_state=0)
+    with_, without = (
+        FaceRecognizer(image_shape=SHAPE, missing=missing, random_state=0).fit(rows(bad), y)
+        for missing in ("blocks", "none")
+    )
+    assert with_.corrupted_[mask.reshape(len(bad), -1)].all()
+    errors = [np.linalg.norm(found.cleaned_ - rows(train)) for found in (with_, without)]
+    assert errors[0] < 0.5 * errors[1]
+    assert with_.score(rows(test), answers) >= 0.9
+
+
+def test_a_mask_is_as_good_as_a_search(people):
+    train, y, _, _ = people
+    bad, mask = corrupt(train, "occlusion", 8, return_mask=True, random_state=0)
+    given = FaceRecognizer(missing="none", random_state=0).fit(rows(bad), y, mask=rows(mask).astype(bool))
+    searched = FaceRecognizer(image_shape=SHAPE, random_state=0).fit(rows(bad), y)
+    assert np.array_equal(given.cleaned_, searched.cleaned_)
+
+
+def test_a_cleaned_image_does_not_depend_on_its_missing_pixels(people):
+    train, y, test, _ = people
+    recognizer = FaceRecognizer(random_state=0).fit(rows(train), y)
+    mask = np.zeros((1, 256), bool)
+    mask[:, 50:90] = True
+    pair = [np.where(mask, value, rows(test[:1])).astype(np.float32) for value in (0, 200)]
+    first, second = (recognizer.distances(image, mask) for image in pair)
+    assert np.array_equal(first, second)
+
+
+def test_strangers_are_rejected_and_the_known_are_not(people, rng):
+    train, y, test, answers = people
+    recognizer = FaceRecognizer(random_state=0).fit(rows(train), y)
+    known = recognizer.identify(rows(test))
+    strangers = recognizer.identify(rows(made_faces(np.random.default_rng(99), 10, 2)[0]))
+    assert np.mean([found.person == answer for found, answer in zip(known, answers, strict=True)]) > 0.8
+    assert np.mean([found.person is None for found in strangers]) > 0.5
+    assert all(found.nearest in recognizer.classes_ for found in strangers)
+
+
+def test_probabilities_order_people_as_distances_do(people):
+    train, y, test, _ = people
+    recognizer = FaceRecognizer(random_state=0).fit(rows(train), y)
+    shares, distances = recognizer.predict_proba(rows(test)), recognizer.distances(rows(test))
+    assert np.allclose(shares.sum(axis=1), 1)
+    assert np.array_equal(shares.argmax(axis=1), distances.argmin(axis=1))
+
+
+def test_rows_are_judged_one_by_one(people):
+    train, y, test, _ = people
+    recognizer = FaceRecognizer(random_state=0).fit(rows(train), y)
+    alone = np.concatenate([recognizer.distances(rows(test[i : i + 1])) for i in range(4)])
+    together = recognizer.distances(rows(test[:4]))
+    assert np.array_equal(alone.argmin(axis=1), together.argmin(axis=1))
+    assert np.allclose(alone.min(axis=1), together.min(axis=1), rtol=0.05)  # up to the rounding of float32
+
+
+def test_any_model_will_do(people):
+    train, y, test, answers = people
+    model = SklearnNMF(12, init="nndsvda", max_iter=500, random_state=0)
+    assert FaceRecognizer(model, rule="codes").fit(rows(train), y).score(rows(test), answers) >= 0.8
+
+
+def test_scale_does_not_matter(people):
+    train, y, test, _ = people
+    first = FaceRecognizer(random_state=0).fit(rows(train), y).predict(rows(test))
+    second = FaceRecognizer(random_state=0).fit(rows(train) / 255, y).predict(rows(test) / 255)
+    assert np.mean(first == second) > 0.95
+
+
+def test_the_more_outliers_the_stricter(people):
+    train, y, _, _ = people
+    bad = corrupt(train, "salt_and_pepper", 0.5, random_state=0)
+    assert FaceRecognizer(random_state=0).fit(rows(bad), y).outliers_ <= 3
+
+
+def test_it_is_a_classifier_of_scikit_learns(people):
+    check_estimator(
+        FaceRecognizer(n_components=2),
+        on_skip=None,
+        expected_failed_checks={"check_classifiers_train": "directions of two or three features tell blobs not apart"},
+    )
+
+
+def test_it_is_cloned_pickled_and_searched(people):
+    train, y, test, _ = people
+    recognizer = FaceRecognizer(image_shape=SHAPE, n_components=20, random_state=0)
+    assert clone(recognizer).get_params() == recognizer.get_params()
+    again = pickle.loads(pickle.dumps(recognizer.fit(rows(train), y)))
+    assert np.array_equal(again.distances(rows(test)), recognizer.distances(rows(test)))
+    search = GridSearchCV(recognizer, {"rule": ["residual", "codes"]}, cv=2).fit(rows(train), y)
+    assert search.best_score_ >= 0.8
+
+
+def test_float32_stays(people):
+    train, y, test, _ = people
+    for dtype in (np.float32, np.float64):
+        recognizer = FaceRecognizer(n_components=10, random_state=0).fit(rows(train).astype(dtype), y)
+        found = recognizer.distances(rows(test).astype(dtype)), recognizer.cleaned_, recognizer.components_
+        assert {array.dtype for array in found} == {np.dtype(dtype)}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    [
+        ({"rule": "svm"}, "rule must be one of"),
+        ({"missing": "holes"}, "missing must be one of"),
+        ({"outliers": -1}, "outliers must be 'auto' or a number >= 0; got -1"),
+        ({"outliers": "many"}, "outliers must be 'auto' or a number >= 0; got 'many'"),
+        ({"unknown_rate": 1}, "unknown_rate must be between 0 and 1; got 1"),
+        ({"image_shape": (16, 15)}, r"image_shape must be the \(height, width\) of the images, which have 256 pixels"),
+    ],
+)
+def test_what_is_not_allowed_is_said(people, parameters, sentence):
+    with pytest.raises(ParameterError, match=sentence):
+        FaceRecognizer(**parameters).fit(rows(people[0]), people[1])
+
+
+def test_negative_and_unfitted(people):
+    with pytest.raises(ValueError, match="Negative values"):
+        FaceRecognizer().fit(-rows(people[0]), people[1])
+    with pytest.raises(NotFittedError):
+        FaceRecognizer().predict(rows(people[0]))
+
+
+# --- clusters and shadows ---------------------------------------------------------------------------------------------
+
+
+def test_people_are_found_without_names(people):
+    train, y, _, _ = people
+    found = cluster_faces(rows(train), 6)
+    assert clustering_accuracy(y, found) > 0.8 and clustering_information(y, found) > 0.8
+
+
+def test_missing_pixels_do_not_decide_on_clusters(people):
+    train, y, _, _ = people
+    bad, mask = corrupt(train, "occlusion", 8, return_mask=True, random_state=0)
+    scores = [
+        clustering_information(y, cluster_faces(rows(bad), 6, mask=known))
+        for known in (mask.reshape(len(bad), -1), None)
+    ]
+    assert scores[0] > 0.7 and scores[0] > scores[1] + 0.1
+
+
+def test_clusters_are_those_of_whitened_codes(rng):
+    images, labels = made_faces(rng, 5, 8)
+    model = NMF(10, nuclear=1.0, max_iter=50, tol=0, random_state=0)
+    codes = model.fit_transform(rows(images)).astype(float) * np.linalg.norm(model.components_, axis=1)
+    moments = codes.T @ codes / len(codes)
+    whitened = codes @ np.linalg.inv(sqrtm(moments + np.trace(moments) / 10 * np.eye(10)))
+    whitened /= np.linalg.norm(whitened, axis=1, keepdims=True)
+    expected = KMeans(5, n_init=50, random_state=1).fit(whitened)
+    found = cluster_faces(rows(images), 5, model=model)
+    centres = np.stack([whitened[found == group].mean(axis=0) for group in range(5)])
+    assert ((whitened - centres[found]) ** 2).sum() <= 1.02 * expected.inertia_
+    plain = codes / np.linalg.norm(codes, axis=1, keepdims=True)
+    other = KMeans(5, n_init=50, random_state=1).fit_predict(plain)
+    assert clustering_accuracy(labels, found) >= clustering_accuracy(labels, other)
+
+
+def test_the_largest_code_can_be_the_cluster(rng):
+    X = np.repeat(np.eye(3), 5, axis=0) @ rng.random((3, 30)) + 0.01 * rng.random((15, 30))
+    found = cluster_faces(X, 3, by="largest")
+    assert clustering_accuracy(np.repeat([0, 1, 2], 5), found) == 1
+
+
+def test_accuracy_matches_groups_to_people():
+    assert clustering_accuracy([0, 0, 1, 1], [1, 1, 0, 0]) == 1
+    assert clustering_accuracy([0, 0, 1, 1], [5, 5, 5, 5]) == 0.5
+    assert clustering_accuracy(["a", "a", "b"], [0, 1, 2]) == pytest.approx(2 / 3)
+
+
+def test_clusters_refuse_what_is_not_allowed(people):
+    with pytest.raises(ParameterError, match="by must be 'k-means' or 'largest'; got 'x'"):
+        cluster_faces(rows(people[0]), 2, by="x")
+    with pytest.raises(ParameterError, match="n_clusters must be from 1 to the 30 images; got 31"):
+        cluster_faces(rows(people[0]), 31)
+
+
+def test_shadows_need_images(rng):
+    with pytest.raises(ValueError, match="0 sample"):
+        remove_shadows(np.ones((0, 5)))
+
+
+def test_shadows_are_removed(rng):
+    normals, lights = rng.random((3, 400)), rng.random((20, 3))
+    clean = lights @ normals
+    dark = rng.random(clean.shape) < 0.15
+    shadowed = np.where(dark, 0, clean)
+    faces, shadows = remove_shadows(shadowed)
+    left, values, right = np.linalg.svd(shadowed, full_matrices=False)
+    squares = (left[:, :3] * values[:3]) @ right[:3]
+    assert np.linalg.norm(faces - clean) < 0.3 * np.linalg.norm(squares - clean)
+    assert (shadows[dark & (clean > 0.2)] < -0.1).mean() > 0.95

@@ -1,0 +1,501 @@
+"""Readers: what each format means, hostile input, sessions, and a log that grows, rotates and shrinks."""
+
+import json
+import os
+import random
+import time
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from visionnmf.apps.masquerade import Event, follow, logs, read_events, sessions
+from visionnmf.apps.masquerade import formats as _log_formats
+from visionnmf.apps.masquerade import lines as _log_lines
+from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
+
+AUDIT = """\
+type=SYSCALL msg=audit(1700000000.123:42): syscall=59 success=yes auid=1000 uid=0 comm="cat" AUID="alice" UID="root"
+type=EXECVE msg=audit(1700000000.123:42): argc=2 a0="cat" a1="/etc/passwd"
+type=CWD msg=audit(1700000000.123:42): cwd="/home"
+type=SYSCALL msg=audit(1700000001.5:43): arch=c000003e syscall=59 success=yes auid=4294967295 uid=33 comm="x"
+type=EXECVE msg=audit(1700000001.5:43): argc=1 a0=2F62696E2F6D7920746F6F6C
+type=EXECVE msg=audit(1700000002.0:44): argc=1 a0="/usr/bin/ls"
+"""
+
+# format, text, events
+FORMATS = {
+    "plain": (
+        "ls -l\n\ncat /etc/passwd | grep root && /usr/bin/make -j4\n  sudo -u bob apt update; FOO=1 ./run.sh\n",
+        [("me", c, None) for c in ("ls", "cat", "grep", "make", "sudo", "bob", "run.sh")],
+    ),
+    "bash": (
+        "cd\n#1700000000\nls -l\n#1700000060\nvi 'a | b; c'\n",
+        [("me", "cd", None), ("me", "ls", 1.7e9), ("me", "vi", 1.7e9 + 60)],
+    ),
+    "zsh": (
+        ": 1700000000:0;ls -l\n: 1700000060:5;for i in a b\\\ndo echo x\\\ndone\n: 1700000070:0;make\n",
+        [("me", "ls", 1.7e9), ("me", "i", 1.7e9 + 60), ("me", "make", 1.7e9 + 70)],
+    ),
+    "acct": (
+        "cat                    root     pts/0      0.00 secs Mon Jan  1 12:00\n"
+        "sh               S   X alice    __         0.02 secs Mon Jan  1 12:01\n",
+        [("root", "cat", 1704110400.0), ("alice", "sh", 1704110460.0)],
+    ),
+    "audit": (
+        AUDIT,
+        [("alice", "cat", 1700000000.123), ("33", "my tool", 1700000001.5), ("me", "ls", 1700000002.0)],
+    ),
+    "csv": (
+        'Time;User;Command\n1700000000;alice;"ls; cd"\n2023-11-14T22:13:21;bob;/bin/cat\nnonsense;;make\nshort\n',
+        [("alice", "ls", 1.7e9), ("alice", "cd", 1.7e9), ("bob", "cat", 1.7e9 + 1), ("me", "make", None)],
+    ),
+    "jsonl": (
+        '{"user": "alice", "cmd": "ls -l", "ts": 1700000000}\nnot json\n[1]\n{"user": 7, "command": "a|b"}\n'
+        '{"command": 3}\n{"command": "c", "@timestamp": "2023-11-14T22:13:21+00:00", "user": null}\n',
+        [("alice", "ls", 1.7e9), ("7", "a", None), ("7", "b", None), ("me", "c", 1.7e9 + 1)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("automatic", [False, True])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_each_format_is_read_and_recognised(name, automatic, end, tmp_path):
+    text, expected = FORMATS[name]
+    path = tmp_path / "me.log"
+    path.write_bytes(text.replace("\n", end).encode())
+    found = list(read_events(path, format="auto" if automatic else name))
+    assert found == [Event(*event) for event in expected]
+
+
+def test_the_file_names_the_user_unless_told(tmp_path):
+    path = tmp_path / ".bash_history"
+    path.write_text("ls\n")
+    assert next(read_events(path)).user == "bash_history"
+    assert next(read_events(path, user="eve")).user == "eve"
+    assert next(read_events(["ls"])).user == "user"
+
+
+def test_whole_lines_are_symbols_when_asked():
+    assert [e.command for e in read_events(["git push", " a | b "], whole_lines=True)] == ["git push", "a | b"]
+
+
+def test_whole_lines_of_tables_are_symbols_when_asked(tmp_path):
+    rows = ["user,command", "bob,git push"]
+    path = tmp_path / "log.csv"
+    path.write_text("\n".join(rows))
+    for source in (rows, path):
+        for format in ("csv", "auto"):
+            found = list(read_events(source, format=format, whole_lines=True))
+            assert found == [Event("bob", "git push", None)]
+
+
+def test_interleaved_audit_records_find_their_users(monkeypatch):
+    first, second = (f'type=SYSCALL msg=audit(1.0:{n}): AUID="{user}"' for n, user in enumerate(["alice", "bob"]))
+    third, fourth = (f'type=EXECVE msg=audit(1.0:{n}): a0="ls"' for n in range(2))
+    for lines in ([first, second, third, fourth], [first, second, fourth, third], [second, first, third, fourth]):
+        assert {e.user for e in read_events(lines, format="audit")} == {"alice", "bob"}
+    assert [e.user for e in read_events([first, second, third], format="audit")] == ["alice"]
+    monkeypatch.setattr(_log_formats, "SERIALS_KEPT", 1)  # memory is bounded
+    assert [e.user for e in read_events([first, second, third, fourth], format="audit")] == ["user", "bob"]
+
+
+def test_keys_of_objects_are_read_as_those_of_tables():
+    table = ["User, Command ,TIME", "bob,ls,5", ",cd,6", " eve ,make,"]
+    rows = [
+        '{"User": "bob", " Command ": "ls", "TIME": 5}',
+        '{"User": "", "command": "cd", "time": 6}',
+        '{"user": " eve ", "COMMAND": "make", "time": ""}',
+    ]
+    expected = [Event("bob", "ls", 5.0), Event("user", "cd", 6.0), Event("eve", "make", None)]
+    assert list(read_events(table, format="csv")) == list(read_events(rows, format="jsonl")) == expected
+
+
+@pytest.mark.parametrize("header", ["command,user,time", "host,time,user,command", "Login,Ts,Cmd"])
+def test_a_table_may_change_its_columns_at_a_rotation(header):
+    values = {"command": "ls", "cmd": "ls", "user": "bob", "login": "bob", "time": "7", "ts": "7", "host": "h"}
+    row = ",".join(values[name.lower()] for name in header.split(","))
+    found = list(read_events(["time,user,command", "5,alice,cd", header, row], format="csv"))
+    assert found == [Event("alice", "cd", 5.0), Event("bob", "ls", 7.0)]
+
+
+def test_a_command_is_no_header():
+    rows = ["time,user,command,a,b", "5,eve,command,user,time", "6,eve,ls,,"]
+    assert [e.command for e in read_events(rows, format="csv")] == ["command", "ls"]
+    rows = ["user,command,a", "eve,command,user", "eve,ls,"]
+    assert [e.command for e in read_events(rows, format="csv")] == ["command", "ls"]
+
+
+@pytest.mark.parametrize("time", ["9999-01-01T00:00:00", "0001-01-01T00:00:00", "1969-12-31", "-1", "1e12", "nan"])
+def test_times_out_of_range_are_none(time):
+    assert list(read_events([json.dumps({"command": "ls", "time": time})], format="jsonl")) == [
+        Event("user", "ls", None)
+    ]
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-16-le", "utf-8-sig"])
+def test_other_encodings_are_read_as_far_as_they_go(encoding, tmp_path):
+    path = tmp_path / "log"
+    path.write_bytes("ls\ncat café\nmake\n".encode(encoding))
+    assert [e.command for e in read_events(path)] == ["ls", "cat", "make"]
+
+
+def test_nothing_that_steers_a_terminal_gets_through(tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_text(json.dumps({"user": "\x1b[2Jeve\ud800", "command": "\x1b]0;x\x07 a"}) + "\n")
+    path2 = tmp_path / "plain"
+    path2.write_bytes(b"\x1b[31mls\n\x9b31m\n")
+    for event in [*read_events(path), *read_events(path2), *read_events(path2, whole_lines=True)]:
+        assert event.command.isprintable() and event.user.isprintable()
+        (event.command + event.user).encode()
+    path3 = tmp_path / "\x1b[2Jlog.txt"
+    path3.write_text("ls\n")
+    assert next(read_events(path3)).user == "\ufffd[2Jlog"
+    assert next(read_events(["ls"], user="\x9b31m\udc80")).user == "\ufffd31m\ufffd"
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_random_bytes_and_damaged_lines_never_stop_the_reading(name, tmp_path):
+    rng = random.Random(5)
+    text = FORMATS[name][0].encode()
+    path = tmp_path / "log"
+    for _ in range(60):
+        damaged = bytearray(text * 3)
+        for _ in range(rng.randrange(1, 30)):
+            damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+        path.write_bytes(text[: text.index(b"\n") + 1] + bytes(damaged) + rng.randbytes(50))
+        for event in read_events(path, format=name):
+            assert event.command and event.user
+            assert event.time is None or 0 <= event.time < 1e11
+
+
+HOSTILE = {
+    "open quotes": "\"'" * 30_000,
+    "escaped quotes": '"\\' * 30_000,
+    "separators": "|;&" * 20_000,
+    "words": "sudo " * 12_000,
+    "digits": "#" + "1" * 60_000,
+    "deep json": '{"a":' * 10_000,
+    "brackets": "[" * 60_000,
+    "long number": '{"command": "a", "time": ' + "9" * 5000 + "}",
+    "infinite time": '{"command": "a", "time": 1e999, "user": NaN}',
+    "audit": "type=EXECVE msg=audit(" + "1" * 50_000 + "." + "1" * 5000 + ":1): a0=" + "F" * 999,
+    "audit without a colon": "type=EXECVE msg=audit(" + "1" * 60_000 + "x",
+    "audit without an end": "type=EXECVE msg=audit(1:" + "1" * 60_000 + "x",
+}
+
+
+@pytest.mark.parametrize("name", [*FORMATS, "auto"])
+@pytest.mark.parametrize("line", HOSTILE.values(), ids=HOSTILE.keys())
+def test_hostile_lines_are_read_in_linear_time(name, line):
+    header = ["time,user,command"] if name == "csv" else []
+    start = time.process_time()
+    for event in read_events([*header, *[line] * 5, "ls"], format=name):
+        assert len(event.command) <= 128 and len(event.user) <= 128
+    assert time.process_time() - start < 2
+
+
+def test_endless_lines_take_bounded_memory(tmp_path):
+    path = tmp_path / "log"
+    with path.open("wb") as file:
+        for _ in range(30):
+            file.write(b"x" * (1 << 20))
+        file.write(b"\nls\n")
+    tracemalloc.start()
+    commands = [e.command for e in read_events(path)]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert commands == ["x" * 128, "ls"]
+    assert peak < 8 << 20
+
+
+def test_unreadable_logs_say_why(tmp_path):
+    with pytest.raises(UnreadableError, match="no such file"):
+        read_events(tmp_path / "missing")
+    (tmp_path / "empty").touch()
+    with pytest.raises(UnreadableError, match="the file is empty"):
+        read_events(tmp_path / "empty")
+    (tmp_path / "no.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(
+        UnreadableError, match=r"no\.csv: the header has no command column; one must be called command, cmd"
+    ):
+        list(read_events(tmp_path / "no.csv", format="csv"))
+    with pytest.raises(ParameterError, match=r"format must be 'auto' or one of 'plain', 'bash'.*got 'evtx'"):
+        read_events(tmp_path / "no.csv", format="evtx")
+
+
+# --- sessions ---------------------------------------------------------------------------------------------------------
+
+
+def events(text, times=None):
+    return [Event(c.upper(), c, None if times is None else float(t)) for c, t in zip(text, times or text, strict=True)]
+
+
+def test_sessions_by_count_keep_users_apart():
+    found = list(sessions(events("aabababbb"), size=3))
+    assert [(s.user, s.index, "".join(s.commands), s.complete) for s in found] == [
+        ("A", 0, "aaa", True),
+        ("B", 0, "bbb", True),
+        ("A", 1, "a", False),
+        ("B", 1, "bb", False),
+    ]
+
+
+def test_sessions_by_idle_time():
+    found = list(sessions(events("aabaab", [0, 10, 15, 100, 101, 99]), idle=50.0))
+    assert [(s.user, s.index, s.start, s.end, s.complete) for s in found] == [
+        ("A", 0, 0, 10, True),
+        ("B", 0, 15, 15, True),
+        ("A", 1, 100, 101, False),
+        ("B", 1, 99, 99, False),
+    ]
+    backwards = list(sessions(events("aaab", [200, 190, 100, 95]), idle=50.0))
+    assert [(s.user, s.start, s.end) for s in backwards] == [("A", 190, 200), ("A", 100, 100), ("B", 95, 95)]
+    long = sessions((Event("A", "a", float(i)) for i in range(2500)), idle=50.0)
+    assert [len(s.commands) for s in long] == [1000, 1000, 500]
+
+
+def test_commands_without_a_time_do_not_end_sessions_by_idle_time():
+    mixed = [("b", None), ("a", 1.0), ("b", None), ("a", None), ("a", 2.0), ("a", 99.0)]
+    found = list(sessions((Event(u, u, t) for u, t in mixed), idle=50.0))
+    assert [(s.user, len(s.commands), s.start, s.end, s.complete) for s in found] == [
+        ("a", 3, 1.0, 2.0, True),
+        ("a", 1, 99.0, 99.0, False),
+    ]
+
+
+def test_made_up_users_do_not_end_a_follower(monkeypatch):
+    monkeypatch.setattr(logs, "MAX_USERS", 3)
+    for idle in (None, 50.0):
+        found = list(sessions(events("abcadea", [0] * 7), size=3, idle=idle, evict=True))
+        cut = [(s.user, s.index, "".join(s.commands), s.complete) for s in found]
+        assert cut[:2] == [("B", 0, "b", False), ("C", 0, "c", False)]  # the longest silent
+        assert ("A", 0, "aaa", idle is None) in cut and len(cut) == 5
+    again = list(sessions(events("abcdab"), size=1, evict=True))
+    assert [(s.user, s.index) for s in again] == [("A", 0), ("B", 0), ("C", 0), ("D", 0), ("A", 0), ("B", 0)]
+    tracemalloc.start()
+    n = sum(1 for _ in sessions((Event(f"u{i}", "ls", None) for i in range(20_000)), evict=True))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert n == 20_000
+    assert peak < 1 << 18
+
+
+def test_a_command_is_kept_once_however_often_it_is_run(monkeypatch):
+    lines = ["make", "git push", "sed s/a/b/"] * 50
+    kept = [command for s in sessions(read_events(lines), size=10) for command in s.commands]
+    assert len(kept) == 150 and len({id(command) for command in kept}) == 3
+    monkeypatch.setattr(logs, "SHARED_NAMES", 2)  # and the table is bounded
+    assert [c for s in sessions(read_events(lines), size=10) for c in s.commands] == kept
+
+
+def test_silence_ends_a_session_while_a_log_is_followed():
+    now = [0.0]
+    stream = iter([*events("ab", [5, 6]), None])
+    found = sessions(stream, idle=50.0, clock=lambda: now[0])
+
+    def feed():
+        yield from events("a", [5])
+        now[0] = 40.0
+        yield from events("b", [45])
+        yield None
+        now[0] = 60.0
+        yield None
+        now[0] = 100.0
+        yield None
+
+    assert [(s.user, s.complete) for s in sessions(feed(), idle=50.0, clock=lambda: now[0])] == [
+        ("A", True),
+        ("B", True),
+    ]
+    assert len(list(found)) == 2
+
+
+def test_a_long_stream_is_cut_in_bounded_memory():
+    tracemalloc.start()
+    stream = (Event(f"u{i % 20}", "ls", None) for i in range(200_000))
+    n = sum(1 for _ in sessions(stream))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert n == 2000
+    assert peak < 1 << 20
+
+
+def test_sessions_refuse_what_they_cannot_cut(monkeypatch):
+    with pytest.raises(ParameterError, match="size must be an integer of at least 1, got 0"):
+        list(sessions([], size=0))
+    with pytest.raises(ParameterError, match="idle must be None or a number of seconds above 0, got -1"):
+        list(sessions([], idle=-1))
+    with pytest.raises(UnsupportedError, match="idle needs the time of each command"):
+        list(sessions(events("a"), idle=5.0))
+    monkeypatch.setattr(logs, "MAX_USERS", 3)
+    with pytest.raises(TooLargeError, match="more than 3 users; is the right column taken for the user"):
+        list(sessions(events("abcd")))
+
+
+# --- follow -----------------------------------------------------------------------------------------------------------
+
+
+def until_silence(lines):
+    """Everything up to the next look that finds nothing."""
+    return list(iter(lambda: next(lines), None))
+
+
+@pytest.fixture
+def log(tmp_path):
+    path = tmp_path / "log"
+    path.write_text("old\n")
+    return path
+
+
+def append(path, text):
+    with path.open("a") as file:
+        file.write(text)
+
+
+def test_follow_begins_at_the_end_or_at_the_start(log):
+    for from_start, first in ((False, []), (True, ["old"])):
+        lines = follow(log, poll=1e-4, from_start=from_start)
+        assert until_silence(lines) == first
+        lines.close()
+
+
+def test_follow_waits_for_the_end_of_a_line(log):
+    lines = follow(log, poll=1e-4)
+    assert until_silence(lines) == []
+    append(log, "one\ntw")
+    assert until_silence(lines) == ["one"]
+    append(log, "o\n")
+    assert until_silence(lines) == ["two"]
+    lines.close()
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le"])
+def test_follow_skips_the_rest_of_a_line_that_is_being_written(log, encoding):
+    log.write_bytes("old\nsudo su".encode(encoding))
+    lines = follow(log, poll=1e-4)
+    assert until_silence(lines) == []
+    with log.open("ab", 0) as file:
+        file.write("do rm".encode(encoding))
+        assert until_silence(lines) == []
+        file.write("\nls\n".encode(encoding))
+        assert until_silence(lines) == ["ls"]
+    lines.close()
+    lines = follow(log, poll=1e-4)
+    assert until_silence(lines) == []
+    with log.open("ab", 0) as file:
+        file.write("whole\n".encode(encoding))
+    assert until_silence(lines) == ["whole"]
+    lines.close()
+
+
+def test_nothing_of_a_new_log_is_skipped(log):
+    log.write_text("half a line")
+    lines = follow(log, poll=1e-4)
+    assert until_silence(lines) == []
+    os.rename(log, log.with_suffix(".1"))
+    log.write_text("new\n")
+    assert until_silence(lines) == ["new"]
+    lines.close()
+    log.write_text("")
+    lines = follow(log, poll=1e-4)
+    assert until_silence(lines) == []
+    append(log, "first\n")
+    assert until_silence(lines) == ["first"]
+    lines.close()
+
+
+def test_follow_waits_for_a_new_log_that_may_not_be_read_yet(log, monkeypatch):
+    lines = follow(log, poll=1e-4)
+    assert until_silence(lines) == []
+    os.rename(log, log.with_suffix(".1"))
+    log.write_text("new\n")
+    really = type(log).open
+
+    def refuse(*args, **kwargs):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(type(log), "open", refuse)
+    assert until_silence(lines) == []
+    with pytest.raises(UnreadableError, match=r"cannot be read \(Permission denied\)"):
+        next(follow(log))
+    monkeypatch.setattr(type(log), "open", really)
+    assert until_silence(lines) == ["new"]
+    lines.close()
+
+
+def test_follow_survives_rotation_by_renaming(log):
+    lines = follow(log, poll=1e-4)
+    assert until_silence(lines) == []
+    append(log, "one\n")
+    os.rename(log, log.with_suffix(".1"))
+    assert until_silence(lines) == ["one"]  # and while there is no file
+    append(log.with_suffix(".1"), "late\n")
+    log.write_text("new and longer than the old file has ever been\n")
+    assert until_silence(lines) == ["late", "new and longer than the old file has ever been"]
+    append(log, "newer\n")
+    assert until_silence(lines) == ["newer"]
+    lines.close()
+
+
+def test_what_is_written_just_before_a_rotation_is_not_lost(log, monkeypatch):
+    replaced = _log_lines._replaced
+
+    def late(path, file):
+        if path.exists() and not path.with_suffix(".1").exists():
+            append(path, "late")
+            os.rename(path, path.with_suffix(".1"))
+            path.write_text("new and longer than the old file has ever been\n")
+        return replaced(path, file)
+
+    monkeypatch.setattr(_log_lines, "_replaced", late)
+    lines = follow(log, poll=1e-4)
+    assert until_silence(lines) == ["late", "new and longer than the old file has ever been"]
+    lines.close()
+
+
+def test_follow_survives_rotation_by_truncation(log):
+    append(log, "a long line that will be gone\n")
+    lines = follow(log, poll=1e-4)
+    assert until_silence(lines) == []
+    log.write_text("new\n")
+    assert until_silence(lines) == ["new"]
+    lines.close()
+
+
+def test_follow_waits_for_a_file_and_stops_when_told(tmp_path):
+    path = tmp_path / "later"
+    stop = [False]
+    lines = follow(path, poll=1e-4, stop=lambda: stop[0])
+    assert until_silence(lines) == []
+    path.write_text("here\n")
+    assert until_silence(lines) == ["here"]
+    stop[0] = True
+    assert list(lines) == []
+
+
+def test_follow_refuses_a_folder_and_a_bad_poll(tmp_path):
+    with pytest.raises(UnreadableError, match="cannot be read"):
+        next(follow(tmp_path))
+    with pytest.raises(ParameterError, match="poll must be a number of seconds above 0, got 0"):
+        next(follow(tmp_path, poll=0))
+
+
+def test_a_format_is_recognised_as_soon_as_a_followed_log_has_lines():
+    stream = iter([None, None, ": 1700000000:0;ls", None, ": 1700000001:0;cd"])
+    found = list(read_events(stream))
+    assert found == [Event("user", "ls", 1.7e9), Event("user", "cd", 1.7e9 + 1)]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_garbage_is_no_fault_of_ours(seed, tmp_path):
+    path = tmp_path / "garbage"
+    path.write_bytes(np.random.default_rng(seed).bytes(20_000))
+    list(read_events(path))
+
+
+def test_a_csv_with_old_line_ends_is_read_as_something(tmp_path):
+    path = tmp_path / "mac.csv"
+    path.write_bytes(b"user,command\rbob,ls\r")
+    list(read_events(path))

@@ -1,0 +1,536 @@
+"""The scorer against made users with known masqueraders, with floors that trivial scores miss; and the baselines."""
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from visionnmf.apps import masquerade
+from visionnmf.apps.masquerade import (
+    EigenCooccurrence,
+    MexPereraNMF,
+    NaiveBayes,
+    SessionScorer,
+    WangNMF,
+    roc_summary,
+)
+from visionnmf.exceptions import ParameterError
+
+COMMANDS = [f"c{i}" for i in range(60)]
+LENGTH = 100
+
+
+def make_chain(rng):
+    """A user's habits: each command is followed by a few others; all users share all commands."""
+    liking = rng.dirichlet(np.full(len(COMMANDS), 0.3))
+    return np.array([rng.dirichlet(0.02 + 6 * liking) for _ in COMMANDS])
+
+
+def walk(chain, rng, n, length=LENGTH):
+    cumulative = chain.cumsum(axis=1)
+    draws = rng.random((n, length))
+    found = []
+    for row in draws:
+        state, session = int(row[0] * len(COMMANDS)), []
+        for u in row:
+            state = min(int(np.searchsorted(cumulative[state], u)), len(COMMANDS) - 1)
+            session.append(COMMANDS[state])
+        found.append(session)
+    return found
+
+
+@pytest.fixture(scope="module")
+def users():
+    """Five users: 40 sessions to train, 30 own and 30 of the other users to test."""
+    rng = np.random.default_rng(7)
+    chains = [make_chain(rng) for _ in range(5)]
+    own = [walk(chain, rng, 70) for chain in chains]
+    made = []
+    for u in range(5):
+        others = [s for v in range(5) if v != u for s in own[v][40:48]][:30]
+        made.append((own[u][:40], own[u][40:], others))
+    return made
+
+
+def pooled_auc(users, score):
+    scores, labels = [], []
+    for training, own, others in users:
+        scores.append(score(training, own + others))
+        labels.append(np.arange(len(own) + len(others)) >= len(own))
+    return roc_summary(np.concatenate(scores), np.concatenate(labels))[0]
+
+
+def ours(training, test):
+    return SessionScorer().fit(training).anomaly_score(test)
+
+
+def test_masqueraders_are_told_from_their_victims_where_trivial_scores_fail(users):
+    def unseen(training, test):
+        known = {c for s in training for c in s}
+        return np.array([sum(c not in known for c in s) for s in test])
+
+    def variety(training, test):
+        return np.array([len(set(s)) for s in test])
+
+    assert pooled_auc(users, ours) > 0.98
+    assert pooled_auc(users, unseen) < 0.9
+    assert pooled_auc(users, variety) < 0.75
+
+
+def test_the_order_of_commands_counts():
+    rng = np.random.default_rng(3)
+    chain = make_chain(rng)
+    training, own = walk(chain, rng, 50), walk(chain, rng, 30)
+    shuffled = [list(rng.permutation(s)) for s in own]
+    labels = np.repeat([False, True], 30)
+    assert roc_summary(ours(training, own + shuffled), labels)[0] > 0.95
+    bag = NaiveBayes().fit(training).anomaly_score(own + shuffled)
+    assert roc_summary(bag, labels)[0] == pytest.approx(0.5, abs=0.01)
+
+
+def test_a_repeated_new_command_is_one_new_habit(users):
+    training, own, _ = users[0]
+    scorer = SessionScorer().fit(training)
+    session = own[0]
+    one = scorer.anomaly_score([["new", *session[1:]]])[0]
+    spread = scorer.anomaly_score([[f"new{i}" if i % 10 == 0 else c for i, c in enumerate(session)]])[0]
+    same = scorer.anomaly_score([["new" if i % 10 == 0 else c for i, c in enumerate(session)]])[0]
+    assert one < same < spread
+
+
+def test_signs_and_thresholds_follow_scikit_learn(users):
+    training, own, others = users[0]
+    scorer = SessionScorer(false_alarm_rate=0.05).fit(training)
+    test = own + others
+    anomaly = scorer.anomaly_score(test)
+    np.testing.assert_array_equal(scorer.score_samples(test), -anomaly)
+    np.testing.assert_allclose(scorer.decision_function(test), scorer.threshold_ - anomaly)
+    np.testing.assert_array_equal(scorer.predict(test), np.where(anomaly > scorer.threshold_, -1, 1))
+    assert scorer.offset_ == -scorer.threshold_
+    scorer.threshold_ = np.sort(anomaly)[-4]
+    assert (scorer.predict(test) == -1).sum() == 3
+    np.testing.assert_array_equal(clone(scorer).fit_predict(training), clone(scorer).fit(training).predict(training))
+    assert clone(scorer).get_params() == {"false_alarm_rate": 0.05, "hash_commands": False, "key": None}
+    np.testing.assert_array_equal(scorer.anomaly_score(np.array(own)), scorer.anomaly_score(own))
+
+
+def test_judging_changes_nothing(users):
+    training, own, others = users[0]
+    scorer = SessionScorer().fit(training)
+    before = scorer.anomaly_score(own + others)
+    scorer.explain(others[0])
+    scorer.predict(others)
+    np.testing.assert_array_equal(scorer.anomaly_score((own + others)[::-1])[::-1], before)
+
+
+def test_the_false_alarm_rate_holds_on_own_sessions_and_sets_the_threshold(users):
+    thresholds = []
+    for rate in (0.01, 0.05, 0.2):
+        flagged = []
+        for training, own, others in users:
+            scorer = SessionScorer(false_alarm_rate=rate).fit(training)
+            flagged.append(scorer.predict(own) == -1)
+            assert (scorer.predict(others) == -1).mean() > 0.6
+        assert np.mean(flagged) <= rate + 0.03
+        thresholds.append(scorer.threshold_)
+    # 40 training sessions, at most 4 of them doubtful: the later two thirds of the rest calibrate
+    for threshold, rate in zip(thresholds, (0.01, 0.05, 0.2), strict=True):
+        assert stats.t.isf(rate, 60) <= threshold <= stats.t.isf(rate, 55)
+
+
+def test_costs_are_those_of_the_formula():
+    training = [["a", "b", "a"], ["a", "c"]]
+    scorer = SessionScorer().fit(training)
+    p = {c: (d + 0.1) / (4 + 100) for c, d in {"a": 2, "b": 1, "c": 1, "z": 0}.items()}
+    pairs = [(1 + 8 * p["b"]) / (2 + 8), (0 + 8 * p["z"]) / (1 + 8)]  # a b, then b z; two pairs begin with a
+    cost = -sum(math.log(p[c]) for c in "abz") / 3 - sum(map(math.log, pairs)) / 2 + 0.2 * 100 / 3
+    expected = (cost - scorer.usual_cost_) / (scorer.deviation_ + 0.3)
+    assert scorer.anomaly_score([["a", "b", "z"]])[0] == pytest.approx(expected)
+    assert scorer.anomaly_score([["z"]])[0] == pytest.approx(
+        (-2 * math.log(p["z"]) + 20 - scorer.usual_cost_) / (scorer.deviation_ + 0.3) / math.sqrt(2.5)
+    )
+
+
+def test_leaving_a_session_out_is_learning_without_it(users):
+    training = users[0][0]
+    scorer = SessionScorer()
+    counted = [scorer._count(s) for s in training]
+    full, without = masquerade.Profile(), masquerade.Profile()
+    for i, session in enumerate(counted):
+        full.add(session)
+        if i != 5:
+            without.add(session)
+    assert full.cost(counted[5], own=1.0)[0] == pytest.approx(without.cost(counted[5])[0])
+
+
+def test_update_learns_a_new_habit_and_not_a_short_masquerade(users):
+    training, own, others = users[0]
+    scorer = SessionScorer().fit(training)
+    for session in others[:5]:
+        assert scorer.update(session) > scorer.threshold_
+    assert scorer.n_sessions_ == 40
+    after = scorer.anomaly_score(others[:5])
+    assert (after > scorer.threshold_).all()
+    assert np.mean([scorer.update(session) > scorer.threshold_ for session in own[1:]]) < 0.1
+    habit = ["zz1", "zz2", "zz3", "zz4"] * 25
+    scores = [scorer.update(habit) for _ in range(60)]
+    assert scores[0] > 4 > scorer.threshold_ > scores[-1]
+
+
+def test_update_takes_the_word_of_the_caller(users):
+    training, _, others = users[0]
+    accepted, rejected = (SessionScorer().fit(training) for _ in range(2))
+    before = accepted.anomaly_score(others[:1])[0]
+    accepted.update(others[0], accept=True)
+    rejected.update(others[0], accept=False)
+    assert accepted.anomaly_score(others[:1])[0] < before - 0.5
+    assert rejected.anomaly_score(others[:1])[0] == before
+
+
+def test_update_follows_the_usual_cost(users):
+    training, own, _ = users[0]
+    scorer = SessionScorer().fit(training)
+    mean, deviation = scorer.usual_cost_, scorer.deviation_
+    cost = mean + scorer.anomaly_score(own[:1])[0] * (deviation + 0.3)
+    scorer.update(own[0])
+    assert scorer.usual_cost_ == pytest.approx(mean + (cost - mean) / 33)
+    assert scorer.deviation_ == pytest.approx(math.sqrt(32 / 33 * (deviation**2 + (cost - mean) ** 2 / 33)))
+
+
+def test_a_masquerade_makes_the_next_session_more_suspicious(users):
+    training, own, others = users[0]
+    after_own, after_other = (SessionScorer().fit(training) for _ in range(2))
+    after_own.update(own[0], accept=False)
+    after_other.update(others[0], accept=False)
+    assert after_other.update(own[1]) > after_own.update(own[1]) + 0.5
+
+
+def test_a_poisoned_training_set_costs_little(users):
+    def poisoned(training, test):
+        return ours(training[:8] + test[-1:] + training[8:30] + test[-2:-1] + training[30:], test[:-2])
+
+    def clean(training, test):
+        return ours(training, test[:-2])
+
+    auc = []
+    for score in (clean, poisoned):
+        scores = [score(training, own + others) for training, own, others in users]
+        labels = [np.arange(len(own) + len(others) - 2) >= len(own) for _, own, others in users]
+        auc.append(roc_summary(np.concatenate(scores), np.concatenate(labels))[0])
+    assert auc[0] - auc[1] <= 0.02
+
+
+def test_strange_training_sessions_count_little(users):
+    training, own, _ = users[0]
+    strange = [f"x{i}" for i in range(LENGTH)]
+    scorer = SessionScorer().fit([*training[:10], strange, *training[10:]])
+    assert 10 in scorer.doubtful_
+    assert scorer.profile_.commands["x0"] == 0.25
+    assert scorer.predict([strange])[0] == -1
+    without = SessionScorer().fit(training)
+    assert (scorer.usual_cost_, scorer.deviation_) == pytest.approx((without.usual_cost_, without.deviation_), rel=0.05)
+    np.testing.assert_allclose(scorer.anomaly_score(own), without.anomaly_score(own), atol=0.3)
+
+
+def test_the_same_stranger_in_several_sessions_is_found():
+    rng = np.random.default_rng(1)
+    training = walk(make_chain(rng), rng, 40)
+    for place in (3, 17, 30):
+        training[place] = list(rng.permutation([f"x{i}" for i in range(20)] * 5))
+    assert {3, 17, 30} <= set(SessionScorer().fit(training).doubtful_.tolist())
+
+
+def test_explanations_name_what_was_planted(users):
+    training, own, _ = users[0]
+    scorer = SessionScorer().fit(training)
+    reasons = scorer.explain(["nmap", "nc"] * 15 + own[0][:70])
+    assert {reasons[0].command, reasons[1].command} == {"nmap", "nc"}
+    assert reasons[0].sentence.endswith("(15 times): never seen before")
+    assert reasons[0].share >= reasons[1].share >= reasons[-1].share > 0
+    assert sum(r.share for r in scorer.explain(own[0], top=100)) == pytest.approx(1)
+    assert len(scorer.explain(own[0], top=2)) == 2
+
+
+def test_explanations_tell_rare_doubtful_new_order_and_too_often():
+    cycle = [f"p{i}" for i in range(20)]
+    training = [[*cycle, *cycle, *(["rare"] if i == 7 else [])] for i in range(30)]
+    scorer = SessionScorer().fit(training)
+    scorer.profile_.commands["rare"] = 1.0
+    assert scorer.explain(["rare"] * 5)[0].sentence == "rare (5 times): rare, seen in 1 of 30 sessions"
+    scorer.profile_.commands["rare"] = 0.25
+    assert scorer.explain(["rare"] * 5)[0].sentence == "rare (5 times): seen only in doubtful sessions"
+    backwards = {r.sentence for r in scorer.explain(cycle[::-1], top=20)}
+    assert "p3 (1 time): known from 29 of 30 sessions, but not right after p4" in backwards
+    now_and_then = [[*cycle, *cycle, *(["x", "y"] * 3 if i % 10 == 0 else [])] for i in range(30)]
+    scorer = SessionScorer().fit(now_and_then)
+    scorer.profile_.commands |= {"x": 3.0, "y": 3.0}
+    scorer.profile_.pairs |= {("x", "y"): 3.0, ("y", "x"): 3.0}
+    assert {r.sentence for r in scorer.explain(["x", "y"] * 20)} == {
+        f"{c} (20 times): known from 3 of 30 sessions, but seldom so often" for c in "xy"
+    }
+    assert SessionScorer().fit(training[:1]).explain(cycle) == []
+
+
+def test_hashed_commands_give_the_same_scores_and_hold_no_command(users):
+    training, own, others = users[0]
+    plain = SessionScorer().fit(training)
+    for key in (None, "secret"):
+        hashed = SessionScorer(hash_commands=True, key=key).fit(training)
+        np.testing.assert_allclose(hashed.anomaly_score(own + others), plain.anomaly_score(own + others))
+        assert not set(hashed.profile_.commands) & set(COMMANDS)
+        assert all(len(command) == 32 for command in hashed.profile_.commands)
+        assert {r.command for r in hashed.explain(others[0])} <= set(COMMANDS)
+        assert [r.sentence for r in hashed.explain(others[0])] == [r.sentence for r in plain.explain(others[0])]
+    one, another = (set(SessionScorer(hash_commands=True).fit(training).profile_.commands) for _ in range(2))
+    assert not one & another
+
+
+@pytest.mark.parametrize(
+    "sessions", [[["a"]], [["a", "b"] * 50], [["a"], ["b"]], [[], ["a", "a"], []], [["a"] * 3] * 3]
+)
+def test_a_user_with_little_is_being_learnt(sessions):
+    scorer = SessionScorer().fit(sessions)
+    assert scorer.learning
+    assert np.isfinite(scorer.anomaly_score([["a"], ["b", "c"], []])).all()
+    assert scorer.anomaly_score([[]])[0] == 0
+    assert scorer.explain([]) == []
+    assert np.isfinite(scorer.update(["q"] * 10))
+    assert "q" in scorer.profile_.commands
+
+
+def test_shorter_sessions_are_less_certain(users):
+    training, _, others = users[0]
+    scorer = SessionScorer().fit(training)
+    long, short = scorer.anomaly_score([others[0], others[0][:5]])
+    assert long > scorer.threshold_ > abs(short)
+
+
+def test_a_profile_stays_bounded(monkeypatch):
+    from visionnmf.apps.masquerade import model as _session_scorer
+
+    monkeypatch.setattr(_session_scorer, "PAIRS_KEPT", 300)
+    scorer = SessionScorer().fit([["a", "b"] * 50] * 20)
+    for i in range(30):
+        scorer.update([f"{i}-{j}" for j in range(60)], accept=True)
+    assert len(scorer.profile_.pairs) <= 300
+    assert ("a", "b") in scorer.profile_.pairs
+    assert scorer.profile_.total == pytest.approx(sum(scorer.profile_.commands.values()))
+    assert sum(scorer.profile_.context.values()) == pytest.approx(sum(scorer.profile_.pairs.values()))
+
+
+def test_diverse_sessions_above_the_bound_can_be_learnt(monkeypatch):
+    from visionnmf.apps.masquerade import model as _session_scorer
+
+    sessions = [[f"{i}-{j}" for j in range(40)] + ["a", "b"] * 5 for i in range(30)]
+    expected = SessionScorer().fit(sessions).doubtful_
+    monkeypatch.setattr(_session_scorer, "PAIRS_KEPT", 200)
+    scorer = SessionScorer().fit(sessions)  # what is known while sessions are taken out again is not forgotten
+    np.testing.assert_array_equal(scorer.doubtful_, expected)
+    assert np.isfinite(scorer.anomaly_score(sessions)).all()
+    assert len(scorer.profile_.pairs) <= 200 and len(scorer.profile_.commands) <= 200
+
+
+def test_a_profile_of_lone_commands_stays_bounded_and_keeps_the_frequent_and_the_latest(monkeypatch):
+    from visionnmf.apps.masquerade import model as _session_scorer
+
+    monkeypatch.setattr(_session_scorer, "PAIRS_KEPT", 100)
+    scorer = SessionScorer().fit([["often"]] * 20)
+    for i in range(1000):
+        scorer.update([f"c{i}"], accept=True)
+    commands = scorer.profile_.commands
+    assert len(commands) <= 100
+    assert {"often", "c999", "c980"} <= set(commands) and "c0" not in commands
+    assert scorer.profile_.total == pytest.approx(sum(commands.values()))
+
+
+def test_a_frequent_command_outlives_its_pairs(monkeypatch):
+    from visionnmf.apps.masquerade import model as _session_scorer
+
+    monkeypatch.setattr(_session_scorer, "PAIRS_KEPT", 100)
+    profile, count = masquerade.Profile(), SessionScorer()._count
+    few = [f"k{i}" for i in range(8)]
+    for first in few:  # "often" is next to each of them once, they are next to each other often
+        profile.add(count([first, "often"]))
+        profile.add(count(["often", first]))
+    for _ in range(3):
+        for first in few:
+            for second in few:
+                profile.add(count([first, second]))
+    profile.pairs |= {("k0", f"k{i}"): 0.01 for i in range(200)}
+    profile._forget()
+    assert not any("often" in pair for pair in profile.pairs)
+    assert profile.commands["often"] == 16
+
+
+def test_of_pairs_seen_once_the_latest_are_kept(monkeypatch):
+    from visionnmf.apps.masquerade import model as _session_scorer
+
+    monkeypatch.setattr(_session_scorer, "PAIRS_KEPT", 100)
+    profile, count = masquerade.Profile(), SessionScorer()._count
+    alphabet = [f"k{i}" for i in range(11)]  # few commands, 110 pairs of them
+    pairs = [(a, b) for a in alphabet for b in alphabet if a != b]
+    for pair in pairs[:101]:
+        profile.add(count(list(pair)))
+    assert list(profile.pairs) == pairs[51:101]
+    assert set(profile.commands) == set(alphabet)
+
+
+def test_the_lowest_false_alarm_rate_has_a_finite_threshold(users):
+    assert 8 < SessionScorer(false_alarm_rate=1e-17).fit(users[0][0]).threshold_ < 20
+
+
+def test_what_the_caller_accepts_is_not_carried_to_the_next_session(users):
+    training, own, others = users[0]
+    accepted, plain = (SessionScorer().fit(training) for _ in range(2))
+    accepted.update(others[0], accept=True)
+    plain.update(others[0], accept=False)
+    assert accepted.update(own[0], accept=False) == accepted.anomaly_score(own[:1])[0]
+    assert plain.update(own[0]) > plain.anomaly_score(own[:1])[0] + 0.5
+
+
+def test_neither_pickles_nor_what_is_printed_give_secrets_away(users):
+    training, own, _ = users[0]
+    scorer = SessionScorer(hash_commands=True, key="hunter2").fit(training)
+    scorer.anomaly_score([["topsecretcommand"] * 9])
+    assert b"topsecretcommand" not in pickle.dumps(scorer)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(scorer)).anomaly_score(own), scorer.anomaly_score(own))
+    assert repr(scorer) == "SessionScorer(hash_commands=True, key='***')"
+    assert "hunter2" not in str(scorer._repr_mimebundle_(include=None, exclude=None))
+    html = getattr(scorer, "_repr_html_", None)
+    assert html is None or "hunter2" not in html()
+    assert repr(SessionScorer(false_alarm_rate=0.1)) == "SessionScorer(false_alarm_rate=0.1)"
+    pickle.loads(pickle.dumps(SessionScorer()))
+
+
+def test_texts_that_are_no_utf8_stay_apart_when_hashed():
+    session = ["\udc80", "\udc81", "?"]
+    scorer = SessionScorer(hash_commands=True, key="\udcff").fit([session] * 3)
+    assert len(scorer.profile_.commands) == 3
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    [
+        ({"false_alarm_rate": 0}, "false_alarm_rate must be a number above 0 and at most 0.5, got 0"),
+        ({"false_alarm_rate": "x"}, "false_alarm_rate must be a number above 0 and at most 0.5, got 'x'"),
+        ({"hash_commands": True, "key": ""}, "key must be None or a text of 1 to 64 bytes"),
+        ({"hash_commands": True, "key": "é" * 33}, "key must be None or a text of 1 to 64 bytes"),
+        ({"key": "secret"}, "set hash_commands=True as well"),
+    ],
+)
+def test_bad_parameters_are_refused(parameters, sentence):
+    with pytest.raises(ParameterError, match=sentence):
+        SessionScorer(**parameters).fit([["a"]])
+
+
+@pytest.mark.parametrize(
+    ("sessions", "sentence"),
+    [
+        ([], "X has no session with a command"),
+        ([[], []], "X has no session with a command"),
+        (["ls", "cd"], "a session must be a sequence of commands, got 'ls'"),
+        ("ls", "a session must be a sequence of commands, got 'ls'"),
+        ([3], "a session must be a sequence of commands, got 3"),
+        ([[["ls"]]], "the commands of a session must be hashable"),
+    ],
+)
+def test_bad_sessions_are_refused(sessions, sentence):
+    with pytest.raises(ParameterError, match=sentence):
+        SessionScorer().fit(sessions)
+
+
+def test_an_unfitted_scorer_says_so():
+    for call in ("anomaly_score", "predict", "update", "explain"):
+        with pytest.raises(NotFittedError):
+            getattr(SessionScorer(), call)([["a"]])
+    with pytest.raises(ParameterError, match="top must be an integer of at least 1, got 0"):
+        SessionScorer().fit([["a"]]).explain(["a"], top=0)
+
+
+# --- baselines --------------------------------------------------------------------------------------------------------
+
+BASELINES = {"mex": MexPereraNMF, "wang": WangNMF, "ecm": EigenCooccurrence, "bayes": NaiveBayes}
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_baselines_find_foreign_commands_learn_them_and_repeat_themselves(name, users):
+    training, own, _ = users[0]
+    model = BASELINES[name]().fit(training)
+    foreign = [["x1", "x2", "x3", "x4"] * 10 + s[:60] for s in own]
+    assert model.anomaly_score(foreign).min() > model.anomaly_score(own).max()
+    np.testing.assert_array_equal(BASELINES[name]().fit(training).anomaly_score(foreign), model.anomaly_score(foreign))
+    before = model.anomaly_score(foreign[:1])[0]
+    for session in foreign[:10]:
+        model.update(session)
+    assert model.anomaly_score(foreign[:1])[0] < before
+    with pytest.raises(ParameterError, match="X has no session"):
+        BASELINES[name]().fit([])
+
+
+def test_the_papers_model_to_the_letter():
+    training = [["a", "a", "b"], ["b", "c", "a"], ["a", "c", "c"]]
+    model = MexPereraNMF(random_state=3).fit(training)
+    p = {"a": 4 / 9, "b": 2 / 9, "c": 3 / 9}
+    V = np.array([[2, 1, 1], [1, 1, 0], [0, 1, 2]], float)
+    A = np.array([-math.log(p[c]) / 3 for c in "abc"])[:, None] * V
+    rng = np.random.default_rng(3)
+    W = rng.uniform(0.1, 1.0, (3, 2))
+    W /= W.sum(axis=0)
+    H = rng.uniform(0.1, 1.0, (2, 3))
+    for _ in range(50):
+        H = np.array(
+            [
+                [H[a, m] * sum(A[i, m] / (W @ H)[i, m] * W[i, a] for i in range(3)) / W[:, a].sum() for m in range(3)]
+                for a in range(2)
+            ]
+        )
+        W = np.array(
+            [[W[i, a] * sum(A[i, m] / (W @ H)[i, m] * H[a, m] for m in range(3)) for a in range(2)] for i in range(3)]
+        )
+        W /= W.sum(axis=0)
+    np.testing.assert_allclose(model.basis_, W)
+    # a test session with one unseen command: L = 4, N = 1
+    a = np.array([-math.log(p["a"]) * 2, -math.log(p["b"]), 0]) / (4 - 1)
+    h = np.full(2, a.sum() / 2)
+    for _ in range(10):
+        h = h * (W.T @ (a / (W @ h))) / W.sum(axis=0)
+    assert model.anomaly_score([["a", "b", "a", "z"]])[0] == pytest.approx(np.linalg.norm(a - W @ h) * 2)
+    assert model.anomaly_score([["y", "z"]])[0] == 3
+    assert MexPereraNMF(unseen_distance=0.0).fit(training).anomaly_score([["y", "z"]])[0] == 0
+
+
+def test_wangs_score_is_the_share_of_unseen_commands_in_the_limit(users):
+    training, own, _ = users[0]
+    model = WangNMF(n_iterations=(50, 200)).fit(training)
+    test = [["new"] * n + s[n:] for n, s in zip((0, 10, 40, 100), own, strict=False)]
+    known = {c for s in training for c in s}
+    np.testing.assert_allclose(
+        model.anomaly_score(test), [np.mean([c not in known for c in s]) for s in test], atol=1e-9
+    )
+
+
+def test_roc_summary_against_counting():
+    rng = np.random.default_rng(0)
+    z, y = rng.integers(0, 40, 300) / 4, rng.random(300) < 0.3
+    z[y] += 2
+    auc, missing, cost = roc_summary(z, y)
+    own, other = z[~y], z[y]
+    assert auc == pytest.approx(np.mean([(o > s) + (o == s) / 2 for o in other for s in own]))
+    points = [(100 * (own > t).mean(), 100 * (other <= t).mean()) for t in [-1, *z]]
+    assert missing == {rate: pytest.approx(min(m for f, m in points if f <= rate)) for rate in (1, 5, 10)}
+    assert cost == pytest.approx(min(m + 6 * f for f, m in points))
+    with pytest.raises(ParameterError, match="both kinds of sessions"):
+        roc_summary([1, 2], [True, True])
+
+
+@pytest.mark.parametrize("n", [20, 100])
+def test_roc_summary_allows_just_so_many_false_alarms(n):
+    own = np.arange(n, dtype=float)
+    for rate in (1, 5, 10):
+        allowed = rate * n // 100
+        just_above = own[n - 1 - allowed] + 0.5  # missed by every threshold with fewer false alarms
+        assert roc_summary([*own, just_above], [False] * n + [True])[1][rate] == 0

@@ -1,0 +1,300 @@
+"""From logs to verdicts: training, scoring, following and evaluation on made users."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from visionnmf.apps.masquerade import evaluate, load, save, score, train
+from visionnmf.apps.masquerade import logs as log_module
+from visionnmf.apps.masquerade import run as _masquerade_runs
+from visionnmf.exceptions import (
+    MediaError,
+    OutputExistsError,
+    ParameterError,
+    TooLargeError,
+    UnreadableError,
+    UnsupportedError,
+)
+
+SIZE = 20
+
+
+def habits(seed, n):
+    """Commands of a user who follows a chain of 12 commands, a third of them shared with everybody."""
+    rng = np.random.default_rng([seed, 0])
+    own = [*(f"shared{i}" for i in range(4)), *(f"own{seed}-{i}" for i in range(8))]
+    chain = np.array([rng.dirichlet(np.full(12, 0.3)) for _ in own]).cumsum(axis=1)
+    draws = np.random.default_rng([seed, 1]).random(n * SIZE)
+    state, found = 0, []
+    for u in draws:
+        state = min(int(np.searchsorted(chain[state], u)), 11)
+        found.append(own[state])
+    return found
+
+
+@pytest.fixture
+def logs(tmp_path):
+    """Three users in one CSV for training; a log where mallory uses alice's account in sessions 2 and 3."""
+    training, test = tmp_path / "training.csv", tmp_path / "test.csv"
+    rows = ["time,user,command"]
+    for seed, user in enumerate(("alice", "bob", "carol")):
+        rows += [f"{1.7e9 + i:.0f},{user},{c}" for i, c in enumerate(habits(seed, 40))]
+    training.write_text("\n".join(rows) + "\n")
+    alice, mallory = habits(0, 48)[40 * SIZE :], habits(9, 2)
+    mixed = alice[: 2 * SIZE] + mallory + alice[2 * SIZE : 6 * SIZE] + alice[:7]
+    test.write_text("time,user,command\n" + "".join(f"{1.8e9 + i:.0f},alice,{c}\n" for i, c in enumerate(mixed)))
+    return training, test
+
+
+def test_training_and_scoring_find_the_masquerade(logs, tmp_path):
+    training, test = logs
+    model = tmp_path / "m.npz"
+    trained = train([training], model, size=SIZE)
+    assert [(r["user"], r["sessions"], r["learning"]) for r in trained.users] == [
+        (user, 40, False) for user in ("alice", "bob", "carol")
+    ]
+    assert "alice: 40 sessions, 12 different commands" in trained.summary()
+    results = list(score(model, [test]))
+    assert [r.verdict for r in results] == ["own"] * 2 + ["alarm"] * 2 + ["own"] * 5
+    assert [r.n_commands for r in results] == [SIZE] * 8 + [7]
+    alarm = results[2]
+    assert (alarm.user, alarm.index, alarm.start, alarm.end) == ("alice", 2, 1.8e9 + 40, 1.8e9 + 59)
+    assert alarm.reasons[0].command.startswith("own9")
+    assert sum(reason.share for reason in alarm.reasons if reason.command.startswith("own9")) > 0.4
+    assert alarm.score > alarm.threshold
+    assert alarm.summary().startswith("alice, session 2, 2027-01-15T08:00:40Z to 2027-01-15T08:00:59Z: alarm, score ")
+    assert "never seen before [" in alarm.summary()
+    assert results[0].reasons == [] and results[0].summary().endswith(")")
+    row = json.loads(json.dumps(alarm.as_dict()))
+    assert row["start"] == "2027-01-15T08:00:40Z"
+    assert row["reasons"][0]["sentence"] == alarm.reasons[0].sentence
+    assert json.loads(json.dumps(trained.as_dict()))["skipped"] == []
+
+
+def test_scoring_learns_on_unless_told_not_to(logs):
+    training, test = logs
+    for update in (True, False):
+        model = train([training], size=SIZE).model
+        results = list(score(model, [test], update=update))
+        assert model.scorers["alice"].n_sessions_ == (46 if update else 40)
+        if not update:
+            alone = train([training], size=SIZE).model.scorers["alice"]
+            lines = test.read_text().split("\n")[1:-1]
+            third = [line.split(",")[2] for line in lines[2 * SIZE : 3 * SIZE]]
+            assert results[2].score == alone.anomaly_score([third])[0]
+
+
+def test_what_was_learnt_can_be_kept(logs, tmp_path):
+    training, test = logs
+    model = train([training], size=SIZE).model
+    list(score(model, [test]))
+    save(model, tmp_path / "m.npz")
+    assert load(tmp_path / "m.npz").scorers["alice"].n_sessions_ == 46
+
+
+def test_unknown_and_new_users_raise_no_alarm(logs, tmp_path):
+    _, test = logs
+    few = tmp_path / "dave"
+    few.write_text("\n".join(habits(0, 3)) + "\n")
+    model = train([few], size=SIZE).model
+    (unknown, *_) = score(model, [test])
+    assert (unknown.verdict, unknown.score, unknown.reasons) == ("unknown user", None, [])
+    assert "train a model for this user first" in unknown.summary()
+    other = tmp_path / "other" / "dave"
+    other.parent.mkdir()
+    other.write_text("\n".join(habits(9, 20)) + "\n")
+    verdicts = [r.verdict for r in score(model, [other])]
+    assert verdicts[:7] == ["learning"] * 7
+    assert "learning" not in verdicts[7:]
+    assert "too few for alarms yet" in train([few], size=SIZE).summary()
+
+
+def test_a_session_may_begin_in_one_log_and_end_in_the_next(tmp_path):
+    commands = habits(0, 6)
+    for name, part in (("a", commands[:50]), ("b", commands[50:])):
+        (tmp_path / name).write_text("\n".join(part) + "\n")
+    trained = train([tmp_path / "a", tmp_path / "b"], size=SIZE, user="alice")
+    assert [(r["user"], r["sessions"]) for r in trained.users] == [("alice", 6)]
+    results = list(score(trained.model, [tmp_path / "a", tmp_path / "b"], user="alice"))
+    assert [(r.index, r.source[-1]) for r in results] == [(0, "a"), (1, "a"), (2, "b"), (3, "b"), (4, "b"), (5, "b")]
+
+
+def test_sessions_by_idle_time_and_short_rests(tmp_path):
+    log = tmp_path / "alice"
+    log.write_text("".join(f"#{1700000000 + 3600 * (i // 7) + i}\nls\n" for i in range(70)))
+    assert train([log], idle=600.0).users[0]["sessions"] == 10
+    log.write_text("ls\n" * 45)
+    assert train([log], size=20).users[0]["sessions"] == 2
+    log.write_text("ls\n" * 3)
+    assert train([log], size=20).users[0]["sessions"] == 1
+    with pytest.raises(UnsupportedError, match="idle needs the time of each command"):
+        train([log], idle=5.0)
+    with pytest.raises(ParameterError, match="idle must be None or a finite number of seconds above 0, got inf"):
+        train([log], idle=math.inf)
+
+
+def test_followed_logs_are_scored_as_they_grow(logs, tmp_path):
+    training, test = logs
+    model = train([training], size=SIZE).model
+    log = tmp_path / "live.csv"
+    lines = test.read_text().splitlines(keepends=True)
+    log.write_text("")
+    steps = iter([lines[: 1 + SIZE], lines[1 + SIZE : 2 * SIZE], lines[2 * SIZE : 1 + 3 * SIZE]])
+    done = []
+
+    def stop():
+        step = next(steps, None)
+        if step is None:
+            return True
+        with log.open("a") as file:
+            file.writelines(step)
+        done.append(len(done))
+        return False
+
+    results = list(score(model, [log], following=True, poll=1e-4, stop=stop))
+    assert [(r.index, r.verdict) for r in results] == [(0, "own"), (1, "own"), (2, "alarm")]
+    assert len(done) == 3
+    with pytest.raises(ParameterError, match="only one log can be followed at a time, got 2"):
+        score(model, [log, log], following=True)
+
+
+def test_a_log_that_is_followed_from_its_end_keeps_its_header_and_is_rotated(logs, tmp_path):
+    training, test = logs
+    model = train([training], size=SIZE).model
+    log = tmp_path / "live.csv"
+    header, *lines = test.read_text().splitlines(keepends=True)
+    log.write_text(header + "1.0,alice,before\n")
+    steps = iter([(lines[:SIZE], False), ([header, *lines[SIZE : 3 * SIZE]], True)])
+
+    def stop():
+        part, rotate = next(steps, ([], False))
+        if rotate:
+            log.rename(tmp_path / "live.csv.1")
+        with log.open("a") as file:
+            file.writelines(part)
+        return not part
+
+    results = list(score(model, [log], following=True, poll=1e-4, stop=stop))
+    assert [(r.user, r.verdict) for r in results] == [("alice", "own"), ("alice", "own"), ("alice", "alarm")]
+    assert [r.start for r in results] == [1.8e9, 1.8e9 + 20, 1.8e9 + 40]
+
+
+def test_made_up_users_end_no_scoring(logs, tmp_path, monkeypatch):
+    training, test = logs
+    model = train([training], size=SIZE).model
+    monkeypatch.setattr(log_module, "MAX_USERS", 5)
+    header, *lines = test.read_text().splitlines(keepends=True)
+    log = tmp_path / "log.csv"
+    log.write_text(header + "".join(line + f"{1.8e9:.0f},made-up-{i},ls\n" for i, line in enumerate(lines)))
+    verdicts = [r.verdict for r in score(model, [log]) if r.user == "alice"]
+    assert verdicts == ["own"] * 2 + ["alarm"] * 2 + ["own"] * 5
+    with pytest.raises(TooLargeError, match="more than 5 users"):
+        train([log], size=SIZE)
+
+
+def test_names_of_files_cannot_steer_a_terminal(tmp_path):
+    log = tmp_path / "al\x1b[2Jice\u202e"
+    log.write_text("\n".join(habits(0, 15)) + "\n")
+    trained = train([log], size=SIZE)
+    assert trained.users[0]["user"] == "al\ufffd[2Jice\ufffd"
+    assert {r.verdict for r in score(trained.model, [log])} <= {"own", "alarm"}
+    text = log.read_text()
+    parts = iter([text])
+
+    def stop():
+        part = next(parts, "")
+        with log.open("a") as file:
+            file.write(part)
+        return not part
+
+    followed = list(score(trained.model, [log], following=True, poll=1e-4, stop=stop))
+    assert {r.user for r in followed} == {"al\ufffd[2Jice\ufffd"} and len(followed) == 15
+    assert "\x1b" not in followed[0].summary() + trained.summary()
+
+
+def test_bad_histories_are_skipped_and_reported(logs, tmp_path):
+    training, _ = logs
+    trained = train([tmp_path / "missing", training], size=SIZE)
+    assert len(trained.users) == 3
+    assert len(trained.skipped) == 1 and "no such file" in trained.summary()
+    with pytest.raises(UnreadableError, match="no such file"):
+        train([tmp_path / "missing"])
+    (tmp_path / "blank").write_text("\n\n")
+    with pytest.raises(UnreadableError, match="the histories hold no command"):
+        train([tmp_path / "blank"])
+    with pytest.raises(MediaError, match="no such file"):
+        list(score(trained.model, [tmp_path / "missing"]))
+    said = []
+    assert len(list(score(trained.model, [tmp_path / "missing", training], on_error=said.append))) == 120
+    assert len(said) == 1
+
+
+def test_a_model_is_never_overwritten_unless_told(logs):
+    training, _ = logs
+    with pytest.raises(OutputExistsError, match="would overwrite the input"):
+        train([training], training, force=True)
+    model = training.with_suffix(".npz")
+    train([training], model, size=SIZE)
+    with pytest.raises(OutputExistsError, match="exists already"):
+        train([training], model, size=SIZE)
+    train([training], model, size=SIZE, force=True, hash_commands=True, key="k")
+    with pytest.raises(ParameterError, match="hashed with a key"):
+        score(model, [training])
+    assert next(iter(score(model, [training], key="k"))).verdict == "own"
+
+
+def test_evaluation_tells_users_apart_and_chance_where_there_is_nothing(logs, tmp_path):
+    training, _ = logs
+    found = evaluate([training], size=SIZE)
+    assert (found.n_users, found.n_own, found.n_intruders) == (3, 60, 120)
+    assert found.auc > 0.97 and found.missing[10] < 20 and found.false_alarms < 10
+    assert evaluate([training], size=SIZE) == found
+    json.dumps(found.as_dict())
+    assert found.summary().startswith("3 users, 60 own sessions, 120 of other users: AUC 1.000; missed 0 % at 1 %")
+    twins = []
+    for name in ("one", "two"):
+        (tmp_path / name).write_text("\n".join(habits(0, 40)) + "\n")
+        twins.append(tmp_path / name)
+    assert math.isclose(evaluate(twins, size=SIZE).auc, 0.5, abs_tol=0.1)
+
+
+def test_evaluation_reports_skipped_files(logs, tmp_path):
+    training, _ = logs
+    found = evaluate([training, tmp_path / "missing"], size=SIZE)
+    assert len(found.skipped) == 1
+    assert found.as_dict()["skipped"] == found.skipped
+    assert found.summary().split("\n")[1].startswith("skipped: ") and "no such file" in found.summary()
+    assert evaluate([training], size=SIZE).skipped == []
+
+
+def test_evaluation_never_takes_a_user_for_an_intruder(tmp_path, monkeypatch):
+    # Sessions of one command that only its user has, and as many intruders as there are.
+    log = tmp_path / "log.csv"
+    log.write_text("user,command\n" + "".join(f"u{u},c{u}\n" for u in range(5) for _ in range(4 * SIZE)))
+    seen = []
+
+    class Watched(_masquerade_runs.SessionScorer):
+        def fit(self, X, y=None):
+            self.own = X[0][0]
+            return super().fit(X, y)
+
+        def anomaly_score(self, X):
+            seen.append((self.own, [session[0] for session in X]))
+            return super().anomaly_score(X)
+
+    monkeypatch.setattr(_masquerade_runs, "SessionScorer", Watched)
+    evaluate([log], size=SIZE)
+    assert [own for own, _ in seen] == [f"c{u}" for u in range(5)]
+    for own, scored in seen:
+        assert sorted(scored) == sorted(2 * [f"c{u}" for u in range(5)])
+        assert scored[:2] == [own, own]
+
+
+def test_evaluation_says_what_it_needs(logs, tmp_path):
+    (tmp_path / "one").write_text("ls\n" * 400)
+    with pytest.raises(UnreadableError, match="two users with 4 sessions are needed, found 1; try a smaller size"):
+        evaluate([tmp_path / "one"])
+    with pytest.raises(ParameterError, match="training_share must be between 0 and 1, got 1"):
+        evaluate(logs, training_share=1)

@@ -1,0 +1,157 @@
+"""The kernels of least squares against plain loops and brute force; also run without the JIT and with bounds checks."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from visionnmf.engine.kernels import least_squares as kernels
+
+DTYPES = [np.float32, np.float64]
+BOXES = [(0.0, np.inf), (0.0, 0.3), (0.1, np.inf), (0.05, 0.2)]
+
+
+def naive_hals(F, G, B, low, high, l1, l2, sweeps):
+    F = F.copy()
+    for _ in range(sweeps):
+        for k in range(len(F)):
+            if G[k, k] + l2[k] > 0:
+                others = sum(G[k, m] * F[m] for m in range(len(F)) if m != k)
+                F[k] = np.clip((B[k] - l1[k] - others) / (G[k, k] + l2[k]), low, high)
+    return F
+
+
+def value(f, x, m, A, l1, l2):
+    return 0.5 * np.sum(m * (x - f @ A) ** 2) + l1 @ f + 0.5 * l2 @ f**2
+
+
+def brute_force(x, m, A, l1, l2, low, high, on_simplex):
+    """The least value over the box, or the simplex, by trying every choice of free and bound variables."""
+    r = len(A)
+    G, b = (A * m) @ A.T + np.diag(l2), A @ (m * x) - l1
+    best = np.inf
+    for state in product((low, high, None), repeat=r):
+        free = np.array([s is None for s in state])
+        f = np.array([0.0 if s is None else s for s in state])
+        if not np.isfinite(f).all() or (on_simplex and not free.any()):
+            continue
+        if on_simplex:
+            ones = np.ones((free.sum(), 1))
+            system = np.block([[G[np.ix_(free, free)], ones], [ones.T, np.zeros((1, 1))]])
+            f[free] = np.linalg.lstsq(system, np.append(b[free], 1), rcond=None)[0][:-1]
+        elif free.any():
+            f[free] = np.linalg.lstsq(G[np.ix_(free, free)], b[free] - G[free] @ f, rcond=None)[0]
+        if (f >= low - 1e-9).all() and (f <= high + 1e-9).all() and (not on_simplex or abs(f.sum() - 1) < 1e-9):
+            best = min(best, value(f, x, m, A, l1, l2))
+    return best
+
+
+def exact(X, M, A, l1, l2, low, high, on_simplex=False, sweeps=3, start=None):
+    r, n = len(A), len(X)
+    F = np.full((r, n), low) if start is None else start.copy()
+    B, settled = np.empty((r, n)), np.zeros(n, np.bool_)
+    kernels.right_columns(X, M, A, B, 0, n)
+    kernels.exact_columns(F, A @ A.T, B, M, A, l1, l2, low, high, on_simplex, sweeps, 1e-8, 0, n, settled)
+    return F, settled
+
+
+@pytest.mark.parametrize(("low", "high"), BOXES)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("sweeps", [0, 3])
+@pytest.mark.parametrize("alike", [0.0, 20.0, None])
+def test_exact_columns_in_a_box(low, high, weighted, sweeps, alike, rng):
+    A, X = rng.random((4, 6)) + (alike or 0), rng.random((5, 6))
+    if alike is None:
+        A[2:] = A[:2]  # each component twice, at different prices
+    M = rng.random(X.shape) * (rng.random(X.shape) < 0.7) if weighted else None
+    l1, l2 = rng.random(4) * 0.1, rng.random(4) * (alike is not None) * 0.1
+    F, settled = exact(X, M, A, l1, l2, low, high, sweeps=sweeps)
+    assert settled.all() and (low <= F).all() and (high >= F).all()
+    for j, x in enumerate(X):
+        m = np.ones(6) if M is None else M[j]
+        best = brute_force(x, m, A, l1, l2, low, high, False)
+        assert value(F[:, j], x, m, A, l1, l2) <= best + 1e-8 * (1 + abs(best))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("case", ["plain", "alike", "twice", "zero", "rank"])
+def test_exact_columns_on_the_simplex(weighted, case, rng):
+    A, X = rng.random((4, 6)), rng.random((5, 6))
+    if case == "alike":
+        A += 20
+    elif case == "twice":
+        A[2:] = A[:2]
+    elif case == "zero":
+        A[:] = 0
+    elif case == "rank":
+        A, X = A[:, :2].copy(), X[:, :2].copy()
+    M = rng.random(X.shape) * (rng.random(X.shape) < 0.7) if weighted else None
+    l1, l2 = rng.random(4) * 0.1, np.zeros(4)
+    F, settled = exact(X, M, A, l1, l2, 0.0, np.inf, on_simplex=True)
+    assert settled.all() and (F >= 0).all()
+    np.testing.assert_allclose(F.sum(axis=0), 1, rtol=1e-9)
+    for j, x in enumerate(X):
+        m = np.ones(len(x)) if M is None else M[j]
+        best = brute_force(x, m, A, l1, l2, 0.0, np.inf, True)
+        assert value(F[:, j], x, m, A, l1, l2) <= best + 1e-8 * (1 + abs(best))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_exact_columns_settle_from_any_start(seed):
+    rng = np.random.default_rng(seed)
+    r = 7
+    A, X = rng.random((r, 5)) + 3 * (seed % 2), rng.random((3, 5))  # of more components than features
+    F, settled = exact(X, None, A, np.zeros(r), np.zeros(r), 0.0, np.inf, sweeps=0, start=rng.random((r, 3)))
+    G, B = A @ A.T, A @ X.T
+    slope = G @ F - B
+    assert settled.all() and (F >= 0).all()
+    assert slope.min() > -1e-6 * B.max() and abs((slope * F).max()) < 1e-6 * B.max()
+
+
+@pytest.mark.parametrize(("right", "tolerance"), [(-1.0, -2.0), (np.nan, 1e-8)])
+def test_a_column_that_cannot_be_settled_says_so_and_is_left(right, tolerance, rng):
+    A = rng.random((2, 3))
+    F, settled, zero = np.full((2, 1), 0.5), np.ones(1, np.bool_), np.zeros(2)
+    B = np.full((2, 1), right)
+    kernels.exact_columns(
+        F, A @ A.T, B, None, A, zero, zero, 0.0, np.inf, False, 0, tolerance, 0, 1, settled
+    )  # a negative tolerance: no variable at a bound is ever right
+    assert not settled[0] and (F == 0.5).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_right_columns(dtype, rng):
+    X, M, A = rng.random((5, 7)).astype(dtype), rng.random((5, 7)).astype(dtype), rng.random((3, 7))
+    B = np.empty((3, 3))
+    kernels.right_columns(X, None, A, B, 1, 4)
+    np.testing.assert_allclose(B, A @ X[1:4].T, rtol=1e-12)
+    kernels.right_columns(X, M, A, B, 1, 4)
+    np.testing.assert_allclose(B, A @ (M[1:4].astype(float) * X[1:4]).T, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("low", "high"), [(0.0, np.inf), (0.1, 0.4)])
+def test_weighted_hals_rows(dtype, low, high, rng):
+    X, M = rng.random((4, 6)), rng.random((4, 6)) * (rng.random((4, 6)) < 0.7)
+    M[2] = 0  # nothing is known about this row
+    A, F = rng.random((3, 6)), rng.random((3, 4))
+    l1, l2 = rng.random(3) * 0.1, np.array([0.0, 0.2, 0.0])
+    got = F.astype(dtype)
+    arrays = (array.astype(dtype) for array in (X, M))
+    kernels.weighted_hals_rows(
+        *arrays, got, A.astype(dtype), dtype(low), dtype(high), l1.astype(dtype), l2.astype(dtype), 2, 1, 4
+    )
+    assert (got[:, 0] == F[:, 0].astype(dtype)).all()
+    for j in range(1, 4):
+        G, b = (A * M[j]) @ A.T, A @ (M[j] * X[j])
+        expected = naive_hals(F[:, j], G, b, low, high, l1, l2, 2)
+        np.testing.assert_allclose(got[:, j], expected, rtol=1e-4 if dtype is np.float32 else 1e-10)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_impute_rows(dtype, rng):
+    X, M, P = (rng.random((4, 3)).astype(dtype) for _ in range(3))
+    got = P.copy()
+    kernels.impute_rows(X, M, dtype(0.5), got, 1, 3)
+    np.testing.assert_allclose(got[1:3], (P + M / 2 * (X - P))[1:3], rtol=1e-6)
+    assert (got[[0, 3]] == P[[0, 3]]).all()

@@ -1,0 +1,409 @@
+"""Every kernel against its slow version, on random and degenerate input."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import naive
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from visionnmf.engine.blocks import map_blocks
+from visionnmf.engine.kernels import admm as _admm_kernels
+from visionnmf.engine.kernels import medians as _kernels
+from visionnmf.engine.kernels import smoothing as _ogm_kernels
+from visionnmf.engine.losses import Loss, loss_value
+from visionnmf.engine.penalties import NONNEGATIVE
+from visionnmf.engine.problem import Problem
+from visionnmf.engine.solvers import admm, rri
+
+DTYPES = [np.float64, np.float32]
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    # without the JIT the kernels are numpy scalars, which warn where compiled code gives inf
+    with np.errstate(all="ignore"):
+        yield
+
+
+def one_variable(a, z, c, x, *, low=0.0, high=np.inf, s=0.0, b=0.0, d=0.0, dtype=np.float64):
+    a, z, c = (np.asarray(v, dtype) for v in (a, z, c))
+    residual = z - dtype(x) * a
+    scratch = np.empty((2, len(a)), dtype)
+    eps = _kernels.sum_rounding(dtype)
+    tiny = dtype(4 * eps * max(1e-30, np.abs(z).max(initial=0)))
+    new = _kernels.update_variable(
+        residual, a, c * a, dtype(x), dtype(low), dtype(high), s + 2 * b * (x - d), 2 * b, eps, tiny, *scratch
+    )
+    return float(new), residual
+
+
+numbers = st.floats(0, 10, width=32).map(lambda v: round(v, 2))
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.tuples(numbers, st.floats(-5, 10).map(lambda v: round(v, 2)), numbers), min_size=1, max_size=12),
+    numbers,
+    st.sampled_from([0.0, 0.5, 3.0]),
+    st.sampled_from([0.0, 0.3, 2.0]),
+    st.sampled_from([(0.0, np.inf), (0.0, 1.0), (0.5, 2.0)]),
+)
+def test_one_variable_is_minimised(entries, start, s, b, box):
+    low, high = box
+    start = min(max(start, low), high)
+    a, z, c = (np.array(v) for v in zip(*entries, strict=True))
+    with np.errstate(all="ignore"):
+        new, residual = one_variable(a, z, c, start, low=low, high=high, s=s, b=b, d=0.7)
+    assert low <= new <= high
+    best, _, _ = naive.minimise_1d(a, z, c, s, b, 0.7, low, high)
+    value = naive.objective_1d(new, a, z, c, s, b, 0.7)
+    assert value <= best + 1e-9 * (1 + abs(best))
+    np.testing.assert_allclose(residual, z - new * a, atol=1e-9)
+
+
+def test_an_interval_of_minimisers_gives_the_point_nearest_to_the_old_value():
+    a, z, c = [1, 1], [1, 3], [1, 1]  # every x in [1, 3] is optimal
+    assert one_variable(a, z, c, 2.0)[0] == 2.0
+    assert one_variable(a, z, c, 0.0)[0] == 1.0
+    assert one_variable(a, z, c, 9.0)[0] == 3.0
+
+
+def test_entries_without_a_coefficient_or_a_weight_do_not_count():
+    assert one_variable([0, 1, 1], [100, 1, 7], [1, 1, 0], 5.0)[0] == 1.0
+    assert one_variable([0, 0], [1, 2], [1, 1], 5.0)[0] == 5.0
+
+
+def test_coefficients_that_overflow_leave_the_variable_alone():
+    assert one_variable([1e-45], [1.0], [1.0], 3.0, dtype=np.float32)[0] == 3.0
+
+
+@pytest.mark.parametrize("curvature", [0.0, 0.4])
+@pytest.mark.parametrize("kind", ["random", "sorted", "reversed", "ties", "equal"])
+def test_selection_agrees_with_a_sort(kind, curvature, rng):
+    for count in (1, 2, 3, 10, 101):
+        steps = rng.random(count) + 0.01
+        if kind == "sorted":
+            steps.sort()
+        elif kind == "reversed":
+            steps[::-1].sort()
+        elif kind == "ties":
+            steps = rng.integers(1, 4, count).astype(float)
+        elif kind == "equal":
+            steps[:] = 2.0
+        weights = rng.random(count) + 0.1
+        for share in (0.01, 0.3, 0.7, 0.99):
+            slope = -share * weights.sum()
+            order = np.argsort(steps, kind="stable")
+            expected, reached = None, slope
+            for i in order:
+                if reached + curvature * steps[i] >= 0:
+                    break
+                reached += weights[i]
+                expected = steps[i]
+                if reached + curvature * steps[i] >= 0:
+                    break
+            else:
+                i = None
+            if reached + curvature * (expected or 0) < 0 or expected is None:
+                expected = -reached / curvature
+            got = _kernels.select_step(steps.copy(), weights.copy(), count, slope, curvature, 1e-12)
+            assert got == pytest.approx(expected, rel=1e-12)
+
+
+def rri_rows(X, F, A, *, M=None, box=(0.0, np.inf), l1=0.0, l2=0.0, alpha=0.0, graph=None, sweeps=1, stop=None):
+    dtype = A.dtype.type
+    losses = np.full(len(X), -1.0)
+    weights = [np.full(len(A), value, dtype) for value in (l1, l2)]
+    box = [dtype(limit) for limit in box]
+    stop = len(X) if stop is None else stop
+    eps = _kernels.sum_rounding(dtype)
+    _kernels.rri_rows(X, M, F, A, *box, *weights, alpha, graph, sweeps, eps, 0, stop, losses)
+    return losses
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("box", [(0.0, np.inf), (0.0, 0.5)])
+@pytest.mark.parametrize(("m", "n", "r"), [(4, 9, 3), (1, 5, 2), (6, 1, 1), (3, 4, 6)])
+def test_rri_rows(dtype, weighted, box, m, n, r, rng):
+    X, F, A = (rng.random(shape).astype(dtype) for shape in ((m, n), (r, m), (r, n)))
+    M = rng.integers(0, 3, (m, n)).astype(dtype) if weighted else None
+    F = np.minimum(F, dtype(box[1]))
+    A[0] = 0  # a dead component
+    before = F.copy()
+    losses = rri_rows(X, F, A, M=M, box=box, stop=m - 1)
+    for j in range(m - 1):
+        c = np.ones(n) if M is None else M[j].astype(float)
+        expected = naive.rri_row(X[j].astype(float), before[:, j].astype(float), A.astype(float), *box, c=c)
+        got, want = (c * np.abs(X[j] - F[:, j] @ A)).sum(), (c * np.abs(X[j] - expected @ A)).sum()
+        assert got == pytest.approx(want, rel=1e-12 if dtype is np.float64 else 1e-4, abs=1e-6)
+        assert losses[j] == pytest.approx((c * np.abs(X[j] - before[:, j] @ A)).sum(), rel=1e-5, abs=1e-6)
+    assert losses[m - 1] == -1 and (F[:, m - 1] == before[:, m - 1]).all()  # outside the range
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("alpha", [0.0, 0.8])
+def test_rri_rows_with_penalties(weighted, alpha, rng):
+    X, F, A = rng.random((1, 7)), rng.random((1, 1)), rng.random((1, 7))
+    M = rng.random((1, 7)) if weighted else None
+    c = np.ones(7) if M is None else M[0]
+    start = F[0, 0]
+
+    def value(x):
+        net = alpha / 2 * sum(c[i] * (X[0, i] - x * A[0, i]) ** 2 for i in range(7))
+        return naive.objective_1d(x, A[0], X[0], c, 0.3, 0.25) + net
+
+    losses = rri_rows(X, F, A, M=M, l1=0.3, l2=0.5, alpha=alpha)
+    assert losses[0] == pytest.approx(value(start) - 0.3 * start - 0.25 * start**2)
+    grid = np.linspace(0, 3, 3001)
+    assert value(F[0, 0]) <= min(value(x) for x in grid) + 1e-12
+
+
+def test_rri_rows_with_a_graph(rng):
+    X, F, A = rng.random((3, 5)), rng.random((1, 3)), rng.random((1, 5))
+    S = np.array([[0, 2.0, 0], [2, 0, 0.5], [0, 0.5, 0]])
+    graph = (np.array([0, 1, 3, 4]), np.array([1, 0, 2, 1]), np.array([2, 2, 0.5, 0.5]), S.sum(axis=1))
+    expected = F[0].copy()
+    for j in range(3):  # each row sees the new codes of the rows before
+        b, d = S[j].sum() / 2, S[j] @ expected / S[j].sum()
+        _, lowest, highest = naive.minimise_1d(A[0], X[j], np.ones(5), 0, b, d)
+        assert lowest == highest
+        expected[j] = lowest
+    rri_rows(X, F, A, graph=graph)
+    np.testing.assert_allclose(F[0], expected, rtol=1e-9)
+
+
+def test_weighted_rows_share_weights_in_groups(rng):
+    X = rng.integers(0, 256, (12, 15), dtype=np.uint8)
+    M = rng.integers(0, 256, (4, 15), dtype=np.uint8)  # a row for three rows of X
+    A, F = rng.random((2, 15)).astype(np.float32), (100 * rng.random((2, 12))).astype(np.float32)
+    before = F.copy()
+    box = np.float32(0), np.float32(np.inf)
+    _kernels.rri_weighted_rows(X, M, 3, F, A, *box, 1, _kernels.sum_rounding(np.float32), 1, 3)
+    assert (F[:, :3] == before[:, :3]).all() and (F[:, 9:] == before[:, 9:]).all()  # outside the range
+    for j in range(3, 9):
+        x, m = X[j].astype(float), M[j // 3].astype(float)
+        expected = naive.rri_row(x, before[:, j].astype(float), A.astype(float), c=m)
+        got, want = (m * np.abs(x - F[:, j] @ A)).sum(), (m * np.abs(x - expected @ A)).sum()
+        assert got == pytest.approx(want, rel=1e-4)
+        assert got < (m * np.abs(x - before[:, j] @ A)).sum()
+
+
+def test_weighted_half_without_weights_is_half(rng):
+    X, A, F = rng.random((6, 9)), rng.random((3, 9)), rng.random((3, 6))
+    plain, weighted = F.copy(), F.copy()
+    rri.half(Problem(X, Loss("manhattan")), plain, A, sweeps=4)
+    rri.weighted_half(X, np.full((2, 9), 7), weighted, A, penalty=NONNEGATIVE, sweeps=4)
+    np.testing.assert_allclose(plain, weighted, rtol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("n", "r"), [(7, 2), (5, 7), (1, 2), (2, 1)])
+def test_symmetric_sweep_and_objective(dtype, n, r, rng):
+    S = rng.random((n, n)).astype(dtype)
+    S = S + S.T
+    H, c = rng.random((r, n)).astype(dtype), (rng.random(n) + 0.5).astype(dtype)
+    scratch = np.empty((3, n), dtype)
+    exact = naive.symmetric_objective(S.astype(float), H.astype(float), c.astype(float))
+    assert _kernels.symmetric_objective(S, H, c, scratch) == pytest.approx(exact, rel=1e-5, abs=1e-6)
+    expected = naive.symmetric_sweep(S.astype(float), H.astype(float), c.astype(float))
+    HC = H * c
+    _kernels.rri_symmetric_sweep(S, H, HC, c, _kernels.sum_rounding(dtype), scratch)
+    want = naive.symmetric_objective(S.astype(float), expected, c.astype(float))
+    tolerance = 1e-9 if dtype is np.float64 else 1e-3
+    assert _kernels.symmetric_objective(S, H, c, scratch) == pytest.approx(want, rel=tolerance, abs=1e-6)
+    np.testing.assert_allclose(HC, H * c, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("columns", [3, _admm_kernels.TILE + 5])
+@pytest.mark.parametrize("r", [3, 5])
+def test_hals_columns(dtype, columns, r, rng):
+    A, V = rng.random((r, 8)), rng.random((8, columns))
+    A[1] = 0
+    F = rng.random((r, columns)).astype(dtype)
+    G, B = (A @ A.T).astype(dtype), (A @ V).astype(dtype)
+    for box, l1, l2 in (((0.0, np.inf), 0.0, 0.0), ((0.1, 0.4), 0.2, 0.5)):
+        lean, ridge = l1 * np.arange(r), l2 * np.arange(r)
+        limits = dtype(box[0]), dtype(box[1]), lean.astype(dtype), ridge.astype(dtype)
+        expected = naive.hals(F[:, 1:], G + np.diag(ridge), B[:, 1:] - lean[:, None], *box, 0.0, 2)
+        got = F.copy()
+        _admm_kernels.hals_columns(got, G, B, 0, *limits, 2, 1, columns)
+        np.testing.assert_allclose(got[:, 1:], expected, rtol=1e-3 if dtype is np.float32 else 1e-10, atol=1e-6)
+        assert (got[:, 0] == F[:, 0]).all()
+        expected = naive.hals(F[:, 1:], G + np.diag(ridge), B[:, 1:] - lean[:, None], *box, 0.0, 3, alternate=True)
+        back_and_forth = F.copy()
+        _admm_kernels.hals_columns(back_and_forth, G, B, 0, *limits, 3, 1, columns, True)
+        np.testing.assert_allclose(
+            back_and_forth[:, 1:], expected, rtol=1e-3 if dtype is np.float32 else 1e-10, atol=1e-6
+        )
+        shifted = F.copy()
+        B_part = np.ascontiguousarray(B[:, 1:])
+        _admm_kernels.hals_columns(shifted, G, B_part, 1, *limits, 2, 1, columns)
+        assert (shifted == got).all()
+
+
+def prox(name, a, m, bound, parameter, x):
+    """``argmin_s m loss(s) + (s - a)^2 / (2 bound)`` of one entry, by golden sections."""
+    if m == 0:
+        return a
+
+    def value(s):
+        if name == "kullback-leibler":
+            q = x - s
+            loss = np.inf if q < 0 else q - x + (x * np.log(x / max(q, 1e-300)) if x > 0 else 0.0)
+        else:
+            loss = {
+                "manhattan": abs(s),
+                "elastic-net": abs(s) + parameter / 2 * s * s,
+                "huber": s * s / 2 if abs(s) <= parameter else parameter * (abs(s) - parameter / 2),
+            }[name]
+        return m * loss + (s - a) ** 2 / (2 * bound)
+
+    low, high = -20.0, x if name == "kullback-leibler" else 20.0
+    for _ in range(150):
+        left, right = low + 0.382 * (high - low), high - 0.382 * (high - low)
+        if value(left) < value(right):
+            high = right
+        else:
+            low = left
+    return (low + high) / 2
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", ["manhattan", "elastic-net", "huber", "kullback-leibler"])
+def test_admm_pass_is_the_prox_of_the_loss(name, weighted, dtype, rng):
+    X, P, U = (rng.random((4, 6)).astype(dtype) for _ in range(3))
+    U -= dtype(0.5)
+    X[1, 2] = 0
+    M = rng.integers(0, 3, (4, 6)).astype(dtype) if weighted else None
+    if weighted:
+        X[M == 0], U[M == 0] = 0, 0
+    bounds, decay, parameter = np.array([9, 0.3, 0.2, 9], dtype), 0.9, 0.4
+    losses, residuals = np.zeros(4), np.zeros(4)
+    V, dual = P[1:3].copy(), U.copy()
+    _admm_kernels.admm_pass(
+        X, V, dual, M, admm.LOSSES[name], dtype(parameter), bounds, dtype(decay), 1, 3, losses, residuals
+    )
+    weights = np.ones_like(X) if M is None else M
+    for j in (1, 2):
+        for i in range(6):
+            old, x, p = float(U[j, i]) * decay, float(X[j, i]), float(P[j, i])
+            a = x - p + old
+            s = prox(name, a, float(weights[j, i]), float(bounds[j]), parameter, x)
+            assert dual[j, i] == pytest.approx(a - s, abs=2e-6)
+            assert V[j - 1, i] == pytest.approx(x - s + (a - s), abs=4e-6)
+        np.testing.assert_allclose(residuals[j], np.abs(dual[j] - U[j] * decay).sum(), rtol=1e-4)
+    if name != "kullback-leibler":
+        want = loss_value(X, np.eye(4, dtype=dtype), P, Loss(name, parameter), weights=M)
+        rows = [
+            Problem(X[j : j + 1], Loss(name, parameter), weights=None if M is None else M[j : j + 1]) for j in (1, 2)
+        ]
+        each = [row.loss_value(np.ones((1, 1), dtype), P[j : j + 1]) for row, j in zip(rows, (1, 2), strict=True)]
+        np.testing.assert_allclose(losses[1:3], each, rtol=1e-4)
+        assert sum(each) < want
+    assert (dual[[0, 3]] == U[[0, 3]]).all() and losses[0] == 0
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("weights", [None, "sample", "entry"])
+@pytest.mark.parametrize("bound", [0.1, 50.0])
+def test_admm_pass_shrinks_rows_for_l21(weights, bound, dtype, rng):
+    X, P, U = (rng.random((2, 6)).astype(dtype) for _ in range(3))
+    M = None if weights is None else np.full((2, 6), 2, dtype)
+    if weights == "entry":
+        M[:] = rng.integers(0, 3, (2, 6))
+        U[M == 0] = 0
+    losses, residuals, dual, V = np.zeros(2), np.zeros(2), U.copy(), P.copy()
+    code, none = admm.LOSSES["l21"], dtype(0)
+    _admm_kernels.admm_pass(X, V, dual, M, code, none, np.full(2, bound, dtype), dtype(1), 0, 2, losses, residuals)
+    m = np.ones((2, 6)) if M is None else M.astype(float)
+    a = X.astype(float) - P + U
+    S = a - dual
+    np.testing.assert_allclose(losses, np.sqrt((m * (X - P) ** 2).sum(axis=1)), rtol=1e-5)
+    for j in range(2):
+        norm = np.sqrt((m[j] * S[j] ** 2).sum())
+        if norm > 1e-6:  # stationary: the gradient of a convex function
+            np.testing.assert_allclose(m[j] * S[j] / norm + (S[j] - a[j]) / bound, 0, atol=1e-4)
+        else:  # the subgradient is in the unit ball of the dual norm
+            seen = m[j] > 0
+            assert ((a[j] / bound)[seen] ** 2 / m[j][seen]).sum() <= 1 + 1e-4
+            assert bound == 50.0
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("alpha", [0.0, 0.7])
+def test_ogm_pass_is_the_gradient_of_the_smoothed_loss(alpha, weighted, dtype, rng):
+    X, P = rng.random((3, 8)).astype(dtype), rng.random((3, 8)).astype(dtype)
+    M = rng.random((3, 8)).astype(dtype) if weighted else None
+    widths = (0.5 * rng.random(8)).astype(dtype)
+    widths[2] = 0
+    losses, inner, slope = np.zeros(3), np.zeros(3), P[1:2].copy()
+    _ogm_kernels.ogm_pass(X, slope, M, widths, dtype(alpha), 1, 2, losses, inner)
+    for i in range(8):
+        m, e = 1.0 if M is None else float(M[1, i]), float(P[1, i]) - float(X[1, i])
+        u = 0.0 if widths[i] == 0 else m * min(max(e / float(widths[i]), -1), 1)
+        assert slope[0, i] == pytest.approx(u + alpha * m * e, abs=1e-5)
+        inner[1] -= X[1, i] * u
+        losses[1] -= m * (abs(e) + alpha / 2 * e * e)
+    assert losses[1] == pytest.approx(0, abs=1e-5) and inner[1] == pytest.approx(0, abs=1e-5)
+    assert losses[0] == losses[2] == 0
+
+
+def test_blocks_within_blocks_do_not_wait_for_each_other(monkeypatch):
+    monkeypatch.setenv("VISIONNMF_NUM_THREADS", "2")
+    work = [(i, i + 1) for i in range(4)]
+    seen = set(map_blocks(lambda _: (time.sleep(0.01), threading.get_ident())[1], work))
+    assert threading.get_ident() not in seen and len(seen) == 2
+    result = map_blocks(lambda outer: map_blocks(lambda inner: outer[0] * inner[0], work), work)
+    assert result == [[i * j for j in range(4)] for i in range(4)]
+
+
+CONCURRENT = """
+import threading, time
+import numpy, scipy.linalg.blas
+from threadpoolctl import threadpool_info
+from visionnmf.engine.blocks import one_blas_thread
+
+def threads():
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+before, seen = threads(), []
+def enter(seconds):
+    with one_blas_thread(), one_blas_thread():
+        time.sleep(seconds)
+        seen.append(set(threads()))
+
+workers = [threading.Thread(target=enter, args=(seconds,)) for seconds in (0.05, 0.1, 0.2)]
+for worker in workers:
+    worker.start()
+enter(0.02)
+for worker in workers:
+    worker.join()
+assert seen == [{1}] * 4, seen
+assert threads() == before and set(before) == {2}, (before, threads())
+"""
+
+
+def test_concurrent_callers_leave_the_blas_as_it_was():
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}
+    subprocess.run([sys.executable, "-c", CONCURRENT], env=environment, check=True)
+
+
+def test_long_sums_keep_single_precision_exact():
+    X = np.full((1, 1_000_000), 0.1, np.float32)
+    exact = 1_000_000 * float(np.float32(0.1))
+    losses, residuals, one = np.empty(1), np.empty(1), np.ones(1, np.float32)
+    code = _admm_kernels.MANHATTAN
+    _admm_kernels.admm_pass(
+        X, np.zeros_like(X), np.zeros_like(X), None, code, one[0], one, one[0], 0, 1, losses, residuals
+    )
+    assert losses[0] == pytest.approx(exact, rel=1e-4)

@@ -1,0 +1,340 @@
+"""The solvers of the divergences: certificates, limits, and scikit-learn as the oracle."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.decomposition import NMF as SklearnNMF
+from sklearn.exceptions import ConvergenceWarning
+
+from visionnmf.engine.alternate import fit
+from visionnmf.engine.codes import solve_codes
+from visionnmf.engine.losses import Loss
+from visionnmf.engine.penalties import Penalty
+from visionnmf.engine.problem import Problem
+from visionnmf.engine.solvers import SOLVERS, sbcd
+from visionnmf.engine.solvers.baselines import mu
+from visionnmf.exceptions import ParameterError
+
+KL, IS = Loss("kullback-leibler"), Loss("itakura-saito")
+LOSSES = [KL, IS, Loss("beta", 0.5), Loss("beta", 1.5), Loss("frobenius"), Loss("beta", 3.0)]
+MONOTONE = ["sbcd", "mu"]
+DTYPES = [np.float64, np.float32]
+
+
+def make(rng, dtype=np.float64, shape=(20, 14), rank=3):
+    X = rng.gamma(2, size=(shape[0], rank)) @ rng.gamma(0.5, size=(rank, shape[1])) * rng.gamma(5, 0.2, size=shape)
+    return (X + 0.05).astype(dtype)
+
+
+def start(problem, rank, rng):
+    dtype = problem.X.dtype
+    level = np.sqrt(problem.X.mean() / rank)
+    return tuple((level * (0.1 + rng.random((rank, n)))).astype(dtype) for n in problem.X.shape)
+
+
+def run(problem, rank, rng, solver, *, max_iter=30, tol=0.0):
+    Wt, H = start(problem, rank, rng)
+    return Wt, H, fit(problem, Wt, H, solver=solver, max_iter=max_iter, tol=tol)
+
+
+def gradients(problem, Wt, H):
+    """Return the derivatives by the codes and by the components, in double precision."""
+    beta = sbcd.beta_of(problem.loss)
+    X, W, H = problem.X.astype(float), Wt.astype(float), H.astype(float)
+    P = W.T @ H
+    slope = P ** (beta - 2) * (P - X)
+    if problem.weights is not None:
+        slope *= problem.weights
+    return H @ slope.T + problem.penalty_W.gradient(W), W @ slope + problem.penalty_H.gradient(H)
+
+
+def kkt(F, gradient, penalty):
+    """Return the largest ``|F - clip(F - gradient)|``: 0 at a stationary point."""
+    l1 = np.broadcast_to(penalty.l1, len(F))[:, None]
+    high = penalty.high if np.isfinite(penalty.high) else None
+    return np.abs(F - np.clip(F - (gradient + l1), penalty.low, high)).max()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("solver", MONOTONE)
+def test_the_objective_never_rises(dtype, loss, solver, rng):
+    problem = Problem(make(rng, dtype), loss, Penalty(l1=0.01, l2=0.1), Penalty(l2=0.02))
+    _, _, result = run(problem, 3, rng, solver)
+    history = np.array(result.history)
+    assert (np.diff(history) <= 1e-5 * history[0]).all() and history[-1] < 0.7 * history[0]
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_sbcd_ends_at_a_stationary_point_as_good_as_scikit_learn(loss, rng):
+    problem = Problem(make(rng), loss)
+    Wt, H = start(problem, 3, rng)
+    theirs = SklearnNMF(3, init="custom", solver="mu", beta_loss=sbcd.beta_of(loss), max_iter=3000, tol=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        W = theirs.fit_transform(problem.X, W=np.ascontiguousarray(Wt.T), H=H.copy())
+    peer = problem.objective(np.ascontiguousarray(W.T), theirs.components_)
+    fit(problem, Wt, H, solver="sbcd", max_iter=800, tol=0.0)
+    assert problem.objective(Wt, H) <= peer * 1.01  # each ends in a local minimum of its own
+    for F, gradient in zip((Wt, H), gradients(problem, Wt, H), strict=True):
+        assert kkt(F, gradient, Penalty()) < 1e-2 * problem.X.mean()
+
+
+@pytest.mark.parametrize("beta", [0, 0.5, 1, 1.5, 2, 3])
+@pytest.mark.parametrize("l1", [0.0, 0.05])
+def test_mu_is_scikit_learns(beta, l1, rng):
+    X = make(rng)
+    Wt, H = start(Problem(X, KL), 3, rng)
+    problem = Problem(X, Loss("beta", beta), Penalty(l1=l1 * X.shape[1]), Penalty(l1=l1 * X.shape[0]))
+    theirs = SklearnNMF(
+        3, init="custom", solver="mu", beta_loss=beta, max_iter=7, tol=0, alpha_W=l1, alpha_H=l1, l1_ratio=1.0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        W = theirs.fit_transform(X, W=np.ascontiguousarray(Wt.T), H=H.copy())
+    fit(problem, Wt, H, solver="mu", max_iter=7, tol=0.0)
+    np.testing.assert_allclose(Wt.T, W, rtol=1e-6)
+    np.testing.assert_allclose(H, theirs.components_, rtol=1e-6)
+
+
+def test_exponents():
+    assert [mu.exponent(beta) for beta in (0, 0.5, 1, 1.5, 2, 3)] == [0.5, 1 / 1.5, 1, 1, 1, 0.5]
+
+
+@pytest.mark.parametrize("solver", ["sbcd", "ccd", "mu", "sbcd-plain", "al-a", "al-b"])
+def test_missing_entries_do_not_matter(solver, rng):
+    X, mask = make(rng), (rng.random((20, 14)) < 0.8).astype(float)
+    results = []
+    for filler in (0.0, 1.0):
+        seeded = np.random.default_rng(3)
+        problem = Problem(np.where(mask > 0, X, filler), KL, weights=mask)
+        if filler:  # the promise is that missing entries are 0; what they hold must not matter all the same
+            problem = replace(problem, X=np.where(mask > 0, X, 0.0))
+        Wt, H, result = run(problem, 3, seeded, solver, max_iter=15)
+        results.append((Wt, H, result.history[-1]))
+    assert (results[0][0] == results[1][0]).all()
+    full = Problem(X, KL)
+    Wt, H, _ = run(full, 3, np.random.default_rng(3), solver, max_iter=15)
+    ones = Problem(X, KL, weights=np.ones_like(X))
+    again, _, _ = run(ones, 3, np.random.default_rng(3), solver, max_iter=15)
+    np.testing.assert_allclose(again, Wt, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("loss", [KL, IS, Loss("beta", 1.5)])
+def test_missing_entries_are_recovered(loss, rng):
+    clean = rng.gamma(2, size=(40, 2)) @ rng.gamma(2, size=(2, 30)) + 0.01
+    mask = (rng.random(clean.shape) < 0.7).astype(float)
+    problem = Problem(clean * mask, loss, weights=mask)
+    Wt, H, _ = run(problem, 3, rng, "sbcd", max_iter=300)
+    hidden = mask == 0
+    error = np.abs(Wt.T @ H - clean)[hidden].mean() / clean[hidden].mean()
+    assert error < 0.05
+
+
+@pytest.mark.parametrize("solver", ["sbcd", "ccd"])
+def test_a_weight_of_two_is_a_row_twice(solver, rng):
+    X = make(rng)
+    weights = np.ones_like(X)
+    weights[4] = 2
+    once, twice = Problem(X, KL, weights=weights), Problem(np.vstack([X, X[4:5]]), KL)
+    Wt, H = start(once, 3, rng)
+    assert once.objective(Wt, H) == pytest.approx(twice.objective(np.hstack([Wt, Wt[:, 4:5]]), H), rel=1e-10)
+    W2, H2 = np.hstack([Wt, Wt[:, 4:5]]), H.copy()
+    fit(once, Wt, H, solver=solver, max_iter=5, tol=0.0)
+    fit(twice, W2, H2, solver=solver, max_iter=5, tol=0.0)
+    np.testing.assert_allclose(H2, H, rtol=1e-3, atol=1e-4)
+
+
+PENALTIES = [
+    Penalty(),
+    Penalty(l1=0.3),
+    Penalty(l2=0.5),
+    Penalty(low=0.05, high=0.6),
+    Penalty(l1=0.1, l2=0.2, high=1.0),
+]
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_codes_are_stationary(loss, penalty, weighted, rng):
+    X, H = make(rng), rng.random((4, 14))
+    weights = rng.random(X.shape) * (rng.random(X.shape) < 0.8) if weighted else None
+    problem = Problem(X if weights is None else X * (weights > 0), loss, penalty, weights=weights)
+    Wt = solve_codes(problem, H)
+    assert (Wt >= penalty.low).all() and (Wt <= penalty.high).all()
+    gradient, _ = gradients(problem, Wt, H)
+    size = (H @ (Wt.T @ H).T ** (sbcd.beta_of(loss) - 1)).max()  # of the terms that cancel
+    assert kkt(Wt, gradient, penalty) < 1e-7 * size
+
+
+@pytest.mark.parametrize("loss", [KL, IS, Loss("beta", 1.5)])
+def test_codes_of_components_that_are_nearly_dependent(loss, rng):
+    # coordinate descent alone would need thousands of sweeps
+    places = np.linspace(0, 1, 60)
+    H = np.exp(-((places - np.linspace(0, 1, 25)[:, None]) ** 2) / (2 * 0.06**2)) + 1e-3
+    X = rng.gamma(0.3, size=(6, 25)) @ H * rng.gamma(50, 0.02, size=(6, 60))
+    problem = Problem(X, loss)
+    gradient, _ = gradients(problem, Wt := solve_codes(problem, H), H)
+    size = (H @ (Wt.T @ H).T ** (sbcd.beta_of(loss) - 1)).max()
+    assert kkt(Wt, gradient, Penalty()) < 1e-9 * size
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("loss", [KL, IS, Loss("beta", 1.5)])
+def test_codes_of_a_row_do_not_depend_on_the_others(dtype, loss, rng):
+    X, H = make(rng, dtype, (9, 14)), rng.random((4, 14)).astype(dtype)
+    together = solve_codes(Problem(X, loss), H)
+    assert together.dtype == dtype
+    order = rng.permutation(9)
+    assert (solve_codes(Problem(X[order], loss), H) == together[:, order]).all()
+    for j in range(9):
+        assert (solve_codes(Problem(X[j : j + 1], loss), H)[:, 0] == together[:, j]).all()
+
+
+def test_codes_of_counts_with_zeros_and_dead_parts(rng):
+    H, X = rng.random((4, 30)), rng.poisson(2, (7, 30)).astype(float)
+    H[:, 3] = 0  # a feature that no component has
+    H[2] = 0  # a component that is zero everywhere
+    H[1, 20:], H[1, :20] = 0, H[1, :20] + 0.1
+    X[4, :20] = 0  # a component that explains only zeros
+    X[5] = 0
+    Wt = solve_codes(Problem(X, KL), H)
+    seen = H.sum(axis=0) > 0
+    gradient = H.sum(axis=1)[:, None] - H[:, seen] @ (X[:, seen] / np.maximum(Wt.T @ H[:, seen], 1e-12)).T
+    gradient[:, 5] = 1
+    assert (Wt[:, 5] == 0).all() and (Wt[2] == 0).all() and Wt[1, 4] == 0
+    assert (gradient > -1e-5).all() and np.abs(gradient * Wt).max() < 1e-5
+
+
+@pytest.mark.parametrize("solver", ["sbcd", "mu", "sbcd-plain", "al-a", "al-b"])
+def test_itakura_saito_refuses_zeros(solver, rng):
+    X = make(rng)
+    X[2, 3] = X[4, 4] = 0
+    with pytest.raises(
+        ParameterError, match="X must be positive with loss='itakura-saito', but 2 of its entries are 0"
+    ):
+        run(Problem(X, IS), 2, rng, solver)
+    with pytest.raises(ParameterError, match="X must be positive"):
+        solve_codes(Problem(X, IS), rng.random((2, 14)))
+    problem = Problem(X, IS, weights=(X > 0).astype(float))  # missing entries are zeros
+    _, _, result = run(problem, 2, rng, solver)
+    assert np.isfinite(result.history).all()
+
+
+@pytest.mark.parametrize("loss", [KL, IS, Loss("beta", 1.5)])
+@pytest.mark.parametrize("scale", [1e-10, 1e10])
+@pytest.mark.parametrize("solver", ["sbcd", "mu"])
+def test_results_do_not_depend_on_the_scale(loss, scale, solver, rng):
+    X = make(rng, np.float32)
+    Wt, H = start(Problem(X, loss), 3, rng)
+    W2, H2 = Wt.copy(), H * np.float32(scale)
+    fit(Problem(X, loss), Wt, H, solver=solver, max_iter=10, tol=0.0)
+    fit(Problem(X * np.float32(scale), loss), W2, H2, solver=solver, max_iter=10, tol=0.0)
+    np.testing.assert_allclose(W2.T @ (H2 / np.float32(scale)), Wt.T @ H, rtol=5e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("solver", ["sbcd", "ccd", "mu", "sbcd-plain", "al-a", "al-b"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("case", ["zeros", "zero row and column", "one row", "one column", "high rank", "denormal"])
+def test_degenerate_data(solver, dtype, case, rng):
+    X = make(rng, dtype)
+    if case == "zeros":
+        X[:] = 0
+    elif case == "zero row and column":
+        X[3], X[:, 5] = 0, 0
+    elif case == "one row":
+        X = X[:1]
+    elif case == "one column":
+        X = np.ascontiguousarray(X[:, :1])
+    elif case == "denormal":
+        X[2] = np.finfo(dtype).tiny / 8
+        X[4, 4] = np.finfo(dtype).tiny / 8
+    problem = Problem(X, KL)
+    rank = 25 if case == "high rank" else 3
+    Wt, H = ((0.1 + rng.random((rank, n))).astype(dtype) for n in X.shape)
+    result = fit(problem, Wt, H, solver=solver, max_iter=5, tol=0.0)
+    for F in (Wt, H):
+        assert np.isfinite(F).all() and (F >= 0).all() and F.dtype == dtype
+    assert np.isfinite(result.history).all()
+    codes = solve_codes(problem, H)
+    assert np.isfinite(codes).all() and (codes >= 0).all()
+
+
+def test_a_start_on_a_sample_is_made_and_helps(rng):
+    problem = Problem(make(rng, shape=(600, 30), rank=4), KL)
+    Wt, H = start(problem, 4, rng)
+    before = problem.objective(Wt, H)
+    assert sbcd._start_on_sample(problem, Wt, H, before)
+    sampled = problem.objective(Wt, H)
+    again = Problem(problem.transposed.X, KL)
+    Ht, W = start(problem, 4, np.random.default_rng(0))
+    assert sampled < before and sbcd._start_on_sample(again, W, Ht, before)
+    # no start is taken that is worse than the caller's
+    fit(problem, Wt, H, solver="sbcd", max_iter=50, tol=0.0)
+    kept = Wt.copy()
+    assert not sbcd._start_on_sample(problem, Wt, H, problem.objective(Wt, H))
+    assert (Wt == kept).all()
+
+
+def test_long_steps_on_the_sample_do_not_make_the_model_vanish(monkeypatch):
+    rng = np.random.default_rng(0)
+    clean = rng.gamma(0.2, size=(800, 10)) @ rng.gamma(0.2, size=(10, 60)) + 1e-4
+    problem = Problem((clean * rng.gamma(20, 0.05, size=clean.shape)).astype(np.float32), IS)
+    losses, half = [], sbcd.half
+    monkeypatch.setattr(sbcd, "half", lambda *args, **kwargs: losses.append(half(*args, **kwargs)) or losses[-1])
+    Wt, H = start(problem, 10, rng)
+    sbcd._start_on_sample(problem, Wt, H, np.inf)
+    assert max(losses[1 : 2 * sbcd.SAMPLE_ITERATIONS]) <= losses[0]  # the last one is of all rows
+
+
+def test_graph_penalty_of_mu_makes_neighbours_alike(rng):
+    X = make(rng)
+    graph = sp.csr_array(np.kron(np.eye(10), [[0, 1], [1, 0]]))
+    spreads = []
+    for weight in (0.0, 50.0):
+        problem = Problem(X, KL, Penalty(graph=weight * graph) if weight else Penalty(), Penalty(l2=0.1))
+        Wt, _, result = run(problem, 3, np.random.default_rng(0), "mu", max_iter=100)
+        assert (np.diff(result.history) <= 1e-8 * result.history[0]).all()
+        spreads.append(np.abs(Wt[:, ::2] - Wt[:, 1::2]).mean() / Wt.mean())
+    assert spreads[1] < 0.3 * spreads[0]
+
+
+@pytest.mark.parametrize("solver", ["sbcd-plain", "al-a", "al-b"])
+@pytest.mark.parametrize("loss", [KL, IS, Loss("frobenius")])
+def test_published_variants_descend_from_a_random_start(solver, loss, rng):
+    _, _, result = run(Problem(make(rng), loss), 3, rng, solver)
+    assert result.history[-1] < 0.6 * result.history[0]
+
+
+@pytest.mark.parametrize("loss", [KL, IS, Loss("beta", 0.5)])
+def test_the_published_update_rises_where_ours_does_not(loss, rng):
+    X = np.random.default_rng(1).gamma(0.1, size=(20, 14)) + 1e-6  # of a wide range
+    rises = {}
+    for solver in ("sbcd-plain", "sbcd"):
+        history = np.array(run(Problem(X, loss), 4, np.random.default_rng(1), solver, max_iter=40)[2].history)
+        rises[solver] = np.diff(history).max() / history[0]
+    assert rises["sbcd-plain"] > 0.1 and rises["sbcd"] <= 1e-7
+
+
+def test_threads_do_not_change_the_result(monkeypatch, rng):
+    problem = Problem(make(rng, shape=(700, 200)), KL)
+    results = []
+    for threads in ("1", "2"):
+        monkeypatch.setenv("VISIONNMF_NUM_THREADS", threads)
+        results.append(run(problem, 3, np.random.default_rng(0), "sbcd", max_iter=3)[:2])
+    for one, two in zip(*results, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-6)
+
+
+def test_data_is_not_written(rng):
+    X = make(rng)
+    X.flags.writeable = False
+    kept = X.copy()
+    for solver in ("sbcd", "ccd", "mu", "sbcd-plain"):
+        assert SOLVERS[solver].obstacle(Problem(X, KL)) is None
+        run(Problem(X, KL), 2, rng, solver, max_iter=2)
+    assert (X == kept).all()

@@ -1,0 +1,22 @@
+"""What tests share."""
+
+import numpy as np
+from scipy.ndimage import gaussian_filter
+
+SHAPE = (16, 16)
+
+
+def made_faces(rng, n_people=6, n_images=8):
+    """People as smooth random pictures, images of one person as mixtures of three of them: light, expression, pose."""
+    images, labels = [], []
+    for person in range(n_people):
+        looks = gaussian_filter(rng.random((3, *SHAPE)), (0, 1.5, 1.5))
+        looks = (looks - looks.min()) / (looks.max() - looks.min())
+        shares = rng.dirichlet(np.ones(3), n_images)
+        images.append(np.tensordot(shares, looks, 1) * 200 + 20)
+        labels += [f"person {person}"] * n_images
+    return np.concatenate(images).astype(np.uint8), np.array(labels)
+
+
+def rows(images):
+    return images.reshape(len(images), -1).astype(np.float32)

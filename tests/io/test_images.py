@@ -1,0 +1,494 @@
+"""Pictures in and out: every kind comes back right, and nothing hostile comes back at all."""
+
+import io
+import os
+import struct
+import sys
+import warnings
+import zlib
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import tifffile
+from PIL import Image
+
+from visionnmf.exceptions import (
+    MediaError,
+    OutputExistsError,
+    ParameterError,
+    TooLargeError,
+    UnreadableError,
+    UnsupportedError,
+)
+from visionnmf.io import read_image, sample_names, write_image
+
+DATA = Path(os.environ.get("VISIONNMF_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
+HEIGHT, WIDTH = 24, 35
+
+_ramp = np.add.outer(np.arange(HEIGHT) * 5, np.arange(WIDTH) * 3)
+RGB8 = np.stack([_ramp, 255 - _ramp, np.full_like(_ramp, 90)], axis=2).astype(np.uint8)
+RGB16 = (RGB8.astype(np.uint16) << 8) + np.random.default_rng(1).integers(0, 256, RGB8.shape).astype(np.uint16)
+GREY8, GREY16 = np.ascontiguousarray(RGB8[..., 0]), np.ascontiguousarray(RGB16[..., 0])
+
+
+def _grey(array):
+    return np.repeat(array[..., np.newaxis], 3, axis=2)
+
+
+def _rgba(opacity):
+    return np.dstack([RGB8, np.broadcast_to(np.asarray(opacity, np.uint8), RGB8.shape[:2])])
+
+
+def _encode(array, form, **options):
+    buffer = io.BytesIO()
+    image = array if isinstance(array, Image.Image) else Image.fromarray(array)
+    image.save(buffer, form, **options)
+    return buffer.getvalue()
+
+
+def _tiff(array, **options):
+    buffer = io.BytesIO()
+    tifffile.imwrite(buffer, array, **options)
+    return buffer.getvalue()
+
+
+def _chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def _png(array, colour_type, *, extra=b"", size=None, pixels=None):
+    """A PNG file by hand: 16 bits (which Pillow cannot write in colour), or with lies in its header."""
+    bits = 8 * array.dtype.itemsize
+    height, width = size or array.shape[:2]
+    rows = b"".join(b"\0" + row.astype(f">u{bits // 8}").tobytes() for row in array)
+    header = struct.pack(">IIBBBBB", width, height, bits, colour_type, 0, 0, 0)
+    data = _chunk(b"IDAT", zlib.compress(rows) if pixels is None else pixels)
+    return b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", header) + extra + data + _chunk(b"IEND", b"")
+
+
+def _read(tmp_path, data, name="picture.bin", **options):
+    path = tmp_path / name
+    path.write_bytes(data)
+    return read_image(path, **options)
+
+
+EXACT = {
+    "png grey": (_encode(GREY8, "PNG"), _grey(GREY8)),
+    "png rgb": (_encode(RGB8, "PNG"), RGB8),
+    "png opaque rgba": (_encode(_rgba(255), "PNG"), RGB8),
+    "png opaque grey+alpha": (_encode(Image.fromarray(GREY8).convert("LA"), "PNG"), _grey(GREY8)),
+    "png 16 grey": (_png(GREY16[..., None], 0), _grey(GREY16)),
+    "png 16 rgb": (_png(RGB16, 2), RGB16),
+    "png 16 opaque rgba": (_png(np.dstack([RGB16, np.full_like(GREY16, 65535)]), 6), RGB16),
+    "png 16 opaque grey+alpha": (_png(np.dstack([GREY16, np.full_like(GREY16, 65535)]), 4), _grey(GREY16)),
+    "png 1 bit": (_encode(Image.fromarray(GREY8 > 100), "PNG"), _grey(np.where(GREY8 > 100, 255, 0))),
+    "bmp": (_encode(RGB8, "BMP"), RGB8),
+    "ppm": (_encode(RGB8, "PPM"), RGB8),
+    "pgm 16": (b"P5 35 24 65535\n" + GREY16.astype(">u2").tobytes(), _grey(GREY16)),
+    "webp": (_encode(RGB8, "WEBP", lossless=True), RGB8),
+    "tiff grey": (_tiff(GREY8), _grey(GREY8)),
+    "tiff rgb": (_tiff(RGB8, photometric="rgb"), RGB8),
+    "tiff lzw rgb": (_encode(RGB8, "TIFF", compression="tiff_lzw"), RGB8),
+    "tiff opaque rgba": (_encode(_rgba(255), "TIFF"), RGB8),
+    "tiff 1 bit": (_encode(Image.fromarray(GREY8 > 100), "TIFF"), _grey(np.where(GREY8 > 100, 255, 0))),
+    "tiff 16 grey": (_tiff(GREY16), _grey(GREY16)),
+    "tiff 16 big-endian": (_tiff(GREY16, byteorder=">"), _grey(GREY16)),
+    "tiff 16 white is zero": (_tiff(65535 - GREY16, photometric="miniswhite"), _grey(GREY16)),
+    "tiff 16 rgb": (_tiff(RGB16, photometric="rgb"), RGB16),
+    "tiff 16 rgb planes": (_tiff(np.moveaxis(RGB16, 2, 0), photometric="rgb", planarconfig="separate"), RGB16),
+    "tiff 16 rgb deflate": (_tiff(RGB16, photometric="rgb", compression="zlib", rowsperstrip=7), RGB16),
+    "tiff 16 rgb predictor": (_tiff(RGB16, photometric="rgb", compression="zlib", predictor=True), RGB16),
+    "tiff 16 rgb tiles": (_tiff(RGB16, photometric="rgb", compression="zlib", tile=(16, 16)), RGB16),
+    "tiff 16 rgb lzw": (cv2.imencode(".tif", RGB16[..., ::-1])[1].tobytes(), RGB16),
+    "tiff 16 opaque rgba": (
+        _tiff(np.dstack([RGB16, np.full_like(GREY16, 65535)]), photometric="rgb", extrasamples=["unassalpha"]),
+        RGB16,
+    ),
+    "tiff float": (_tiff((GREY16 / 65535).astype(np.float32)), _grey(GREY16)),
+    "tiff double rgb": (_tiff(RGB16 / 65535, photometric="rgb"), RGB16),
+}
+
+
+@pytest.mark.parametrize("kind", EXACT)
+def test_every_lossless_kind_comes_back_exactly(tmp_path, kind):
+    data, expected = EXACT[kind]
+    image = _read(tmp_path, data)
+    assert image.dtype == (np.uint8 if expected.max() < 256 else np.uint16)
+    assert image.flags.c_contiguous
+    np.testing.assert_array_equal(image, expected)
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L", "CMYK"])
+def test_jpeg_comes_back_nearly(tmp_path, mode):
+    image = _read(tmp_path, _encode(Image.fromarray(RGB8).convert(mode), "JPEG", quality=95, subsampling=0))
+    expected = RGB8 if mode != "L" else _grey(np.asarray(Image.fromarray(RGB8).convert("L")))
+    assert np.abs(image.astype(int) - expected).max() <= 12
+
+
+def test_palette_and_gif(tmp_path):
+    palette = Image.fromarray(RGB8).quantize(16)
+    expected = np.asarray(palette.convert("RGB"))
+    np.testing.assert_array_equal(_read(tmp_path, _encode(palette, "PNG")), expected)
+    np.testing.assert_array_equal(_read(tmp_path, _encode(palette, "TIFF")), expected)
+    np.testing.assert_array_equal(_read(tmp_path, _encode(palette, "GIF")), expected)
+
+
+def _oriented(array, orientation):
+    """Store the picture so that its orientation tag makes it upright again; written out, one case a line."""
+    return {
+        1: array,
+        2: array[:, ::-1],
+        3: array[::-1, ::-1],
+        4: array[::-1],
+        5: array.swapaxes(0, 1),
+        6: np.rot90(array, 1),
+        7: array[::-1, ::-1].swapaxes(0, 1),
+        8: np.rot90(array, -1),
+    }[orientation]
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("form", ["PNG", "TIFF", "WEBP", "JPEG", "PNG16", "TIFF16", "TIFFLZW"])
+def test_every_orientation_comes_back_upright(tmp_path, form, orientation):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    deep = form.endswith("16")
+    expected = RGB16 if deep else RGB8
+    stored = np.ascontiguousarray(_oriented(expected, orientation))
+    if form == "PNG16":
+        data = _png(stored, 2, extra=_chunk(b"eXIf", exif.tobytes().removeprefix(b"Exif\0\0")))
+    elif form == "TIFF16":
+        data = _tiff(stored, photometric="rgb", extratags=[(274, "H", 1, orientation, True)])
+    elif form == "TIFFLZW":
+        data = _encode(stored, "TIFF", compression="tiff_lzw", tiffinfo={274: orientation})
+    else:
+        extra = {"PNG": {}, "TIFF": {}, "WEBP": {"lossless": True}, "JPEG": {"quality": 95, "subsampling": 0}}[form]
+        data = _encode(stored, form, exif=exif, **extra)
+    image = _read(tmp_path, data)
+    assert image.shape == (HEIGHT, WIDTH, 3)
+    assert np.abs(image.astype(int) - expected).max() <= (12 if form == "JPEG" else 0)
+
+
+OPACITY = np.linspace(0, 255, WIDTH).astype(np.uint8)
+_alpha16 = np.broadcast_to(OPACITY.astype(np.uint16) * 257, GREY16.shape)
+
+
+def _on_white(colour, opacity, white):
+    opacity = np.broadcast_to(opacity, colour.shape[:2])[..., np.newaxis] / white
+    return colour * opacity + white * (1 - opacity)
+
+
+TRANSPARENT = {
+    "rgba": (_encode(_rgba(OPACITY), "PNG"), _on_white(RGB8, OPACITY, 255)),
+    "tiff rgba": (_encode(_rgba(OPACITY), "TIFF"), _on_white(RGB8, OPACITY, 255)),
+    "rgba 16": (_png(np.dstack([RGB16, _alpha16]), 6), _on_white(RGB16, _alpha16, 65535)),
+    "grey+alpha 16": (_png(np.dstack([GREY16, _alpha16]), 4), _on_white(_grey(GREY16), _alpha16, 65535)),
+    "tiff rgba 16": (
+        _tiff(np.dstack([RGB16, _alpha16]), photometric="rgb", extrasamples=["unassalpha"]),
+        _on_white(RGB16, _alpha16, 65535),
+    ),
+    "tiff premultiplied 16": (
+        _tiff(
+            np.dstack([np.rint(RGB16 * (_alpha16[..., None] / 65535)).astype(np.uint16), _alpha16]),
+            photometric="rgb",
+            extrasamples=["assocalpha"],
+        ),
+        _on_white(RGB16, _alpha16, 65535),
+    ),
+    "grey colour key 16": (
+        _png(GREY16[..., None], 0, extra=_chunk(b"tRNS", struct.pack(">H", GREY16[3, 4]))),
+        _grey(np.where(GREY16[3, 4] == GREY16, 65535, GREY16)),
+    ),
+    "rgb colour key": (
+        _encode(RGB8, "PNG", transparency=tuple(RGB8[3, 4].tolist())),
+        np.where((RGB8[3, 4] == RGB8).all(2, keepdims=True), 255, RGB8),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", TRANSPARENT)
+def test_transparency_is_blended_onto_white_with_a_warning(tmp_path, kind):
+    data, expected = TRANSPARENT[kind]
+    with pytest.warns(UserWarning, match="picture.bin: has transparent parts; they are blended onto white"):
+        image = _read(tmp_path, data)
+    assert np.abs(image.astype(float) - expected).max() <= 1
+
+
+def test_transparent_palette(tmp_path):
+    palette = Image.fromarray(RGB8).quantize(8)
+    with pytest.warns(UserWarning, match="blended onto white"):
+        image = _read(tmp_path, _encode(palette, "PNG", transparency=2))
+    indices = np.asarray(palette)
+    np.testing.assert_array_equal(image[indices == 2], 255)
+    np.testing.assert_array_equal(image[indices != 2], np.asarray(palette.convert("RGB"))[indices != 2])
+
+
+def test_only_the_first_of_several_pictures_is_read_with_a_warning(tmp_path):
+    pages = np.stack([GREY16, GREY16[::-1]])
+    with pytest.warns(UserWarning, match="several pages; only the first is read"):
+        image = _read(tmp_path, _tiff(pages, photometric="minisblack"))
+    np.testing.assert_array_equal(image, _grey(GREY16))
+    frames = [Image.fromarray(GREY8), Image.fromarray(GREY8[::-1])]
+    with pytest.warns(UserWarning, match="an animation; only its first picture is read"):
+        image = _read(tmp_path, _encode(frames[0], "GIF", save_all=True, append_images=frames[1:]))
+    np.testing.assert_array_equal(image, _grey(GREY8))
+
+
+def test_broken_exif_data_do_not_hide_a_healthy_picture(tmp_path):
+    data = _encode(RGB8, "PNG", exif=b"Exif\0\0MM\0\x2a\xff\xff\xff\xff junk")
+    np.testing.assert_array_equal(_read(tmp_path, data), RGB8)
+
+
+def _cut(data, part):
+    return data[: int(len(data) * part)]
+
+
+def _floats(low, high, *odd):
+    values = np.linspace(low, high, GREY8.size).reshape(GREY8.shape).astype(np.float32)
+    values.flat[: len(odd)] = odd
+    return _tiff(values)
+
+
+def _patched_tiff(data, values):
+    """Overwrite values of tags, given by number, without touching anything else."""
+    patched = bytearray(data)
+    with tifffile.TiffFile(io.BytesIO(data)) as tiff:
+        for number, value in values.items():
+            tag = tiff.pages[0].tags[number]
+            struct.pack_into({3: "<H", 4: "<I"}[int(tag.dtype)], patched, tag.valueoffset, value)
+    return bytes(patched)
+
+
+def _inflating_tiff():
+    """A deflated 16-bit TIFF whose one strip grows to 60 MB where 1680 bytes belong."""
+    data = _tiff(GREY16, compression="zlib", rowsperstrip=HEIGHT)
+    bomb = zlib.compress(bytes(60_000_000), 9)
+    return _patched_tiff(data, {273: len(data), 279: len(bomb)}) + bomb
+
+
+_jpeg, _deep, _strips = _encode(RGB8, "JPEG"), _png(RGB16, 2), _tiff(RGB16, photometric="rgb", rowsperstrip=4)
+_text_bomb = _chunk(b"zTXt", b"Comment\0\0" + zlib.compress(bytes(80_000_000), 9))
+
+HOSTILE = {
+    "empty": (b"", UnreadableError, r"the file is empty \(0 bytes\)"),
+    "text": (
+        b"hello\nworld, this is no picture\n",
+        UnreadableError,
+        r"not a picture that can be read, it looks like text; JPEG, PNG",
+    ),
+    "noise": (bytes(range(128, 256)) * 8, UnreadableError, r"not a picture that can be read or damaged; JPEG, PNG"),
+    "avi": (b"RIFF\0\1\0\0AVI LIST" + bytes(500), UnreadableError, r"it looks like a video"),
+    "mp4": (b"\0\0\0\x20ftypisom" + bytes(500), UnreadableError, r"it looks like a video"),
+    "matroska": (b"\x1aE\xdf\xa3" + bytes(500), UnreadableError, r"it looks like a video"),
+    "postscript": (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", UnreadableError, "not a picture"),
+    "huge png": (
+        _png(GREY8[..., None], 0, size=(100_000, 100_000)),
+        TooLargeError,
+        r"10000000000 pixels; at most 100000000",
+    ),
+    "large png": (
+        _png(GREY8[..., None], 0, size=(11_000, 10_000)),
+        TooLargeError,
+        r"10000 x 11000 = 110000000 pixels; at most",
+    ),
+    "huge tiff": (_patched_tiff(_tiff(GREY16), {256: 65535, 257: 65535}), TooLargeError, "65535 x 65535"),
+    "huge 8-bit tiff": (_patched_tiff(_tiff(GREY8), {256: 65535, 257: 65535}), TooLargeError, "65535 x 65535"),
+    "missing strip": (
+        _patched_tiff(_encode(GREY16, "TIFF", compression="tiff_lzw"), {273: 10**6}),
+        UnreadableError,
+        "image data lie beyond its end",
+    ),
+    "grown tiff": (
+        _patched_tiff(_tiff(GREY16), {256: 9000, 257: 9000}),
+        UnreadableError,
+        "holds fewer data than it declares",
+    ),
+    "zero size png": (_png(GREY8[..., None], 0, size=(0, 5)), UnreadableError, "damaged"),
+    "short png data": (_png(RGB8, 2, pixels=zlib.compress(bytes(50))), UnreadableError, "cut off or damaged"),
+    "short deep png data": (_png(RGB16, 2, pixels=zlib.compress(bytes(50))), UnreadableError, "cut off or damaged"),
+    "text bomb png": (_png(RGB8, 2, extra=_text_bomb), UnreadableError, "damaged"),
+    "png without end": (_encode(RGB8, "PNG")[:-12], UnreadableError, "cut off before the end of the PNG data"),
+    "inflating tiff": (_inflating_tiff(), UnreadableError, "compressed image data are larger than the image"),
+    "float nan": (_floats(0, 1, np.nan, np.inf), UnsupportedError, r"2 values are NaN or infinite; replace them"),
+    "float range": (
+        _floats(0, 255),
+        UnsupportedError,
+        r"float values from 0 to 255; floats must lie in \[0, 1\]: rescale",
+    ),
+    "float negative": (_floats(-0.5, 1), UnsupportedError, r"float values from -0.5 to 1"),
+    "int16": (_tiff(GREY16.astype(np.int16)), UnsupportedError, r"int16 samples .* save the picture as 8- or 16-bit"),
+    "uint32": (_tiff(GREY16.astype(np.uint32)), UnsupportedError, r"uint32 samples"),
+    "complex": (_tiff(GREY16.astype(np.complex64)), UnsupportedError, r"complex64 samples"),
+    "five channels": (
+        _tiff(np.repeat(GREY16[..., None], 5, 2), photometric="minisblack", planarconfig="contig"),
+        UnsupportedError,
+        "5 channels",
+    ),
+} | {
+    f"{kind} cut at {part}": (_cut(data, part), UnreadableError, "cut off|damaged|not a picture")
+    for kind, data in {
+        "jpeg": _jpeg,
+        "progressive jpeg": _encode(RGB8, "JPEG", progressive=True),
+        "png": _encode(RGB8, "PNG"),
+        "deep png": _deep,
+        "gif": _encode(RGB8, "GIF"),
+        "bmp": _encode(RGB8, "BMP"),
+        "webp": _encode(RGB8, "WEBP"),
+        "tiff": _tiff(RGB8, photometric="rgb"),
+        "lzw tiff": _encode(RGB8, "TIFF", compression="tiff_lzw"),
+        "deep tiff": _strips,
+        "float tiff": _floats(0, 1),
+    }.items()
+    for part in (0.02, 0.1, 0.5, 0.9)
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_hostile_files_get_one_line(tmp_path, kind, capfd):
+    data, error, sentence = HOSTILE[kind]
+    with pytest.raises(error, match=sentence) as caught:
+        _read(tmp_path, data)
+    message = str(caught.value)
+    assert "\n" not in message and message.startswith(str(tmp_path / "picture.bin"))
+    assert capfd.readouterr().err == ""
+
+
+def test_places_that_are_no_files(tmp_path):
+    with pytest.raises(UnreadableError, match=r"nothing\.png: no such file"):
+        read_image(tmp_path / "nothing.png")
+    with pytest.raises(UnreadableError, match="a folder, not a file; name the files in it"):
+        read_image(tmp_path)
+    with pytest.raises(UnreadableError, match="cannot be opened"):
+        read_image("a\0b.png")
+
+
+@pytest.mark.skipif(sys.platform == "win32" or os.geteuid() == 0, reason="root may read every file")
+def test_a_file_without_permission(tmp_path):
+    path = tmp_path / "secret.png"
+    path.write_bytes(EXACT["png rgb"][0])
+    path.chmod(0)
+    with pytest.raises(UnreadableError, match="permission to read the file is denied"):
+        read_image(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_does_not_block(tmp_path):
+    os.mkfifo(tmp_path / "pipe.png")
+    with pytest.raises(UnreadableError, match="not a regular file"):
+        read_image(tmp_path / "pipe.png")
+
+
+def test_limits(tmp_path, monkeypatch):
+    assert _read(tmp_path, EXACT["png rgb"][0], max_pixels=RGB8.size // 3).shape == RGB8.shape
+    for kind in ("png rgb", "tiff 16 rgb", "tiff rgb", "bmp"):
+        with pytest.raises(TooLargeError, match=r"declares 35 x 24 = 840 pixels; at most 839 are read"):
+            _read(tmp_path, EXACT[kind][0], max_pixels=839)
+    monkeypatch.setattr("visionnmf.io.images._MAX_FILE_BYTES", 100)
+    with pytest.raises(TooLargeError, match=r"the file has \d+ bytes; images may have at most 100"):
+        _read(tmp_path, EXACT["png rgb"][0])
+
+
+@pytest.mark.parametrize(
+    "kind", ["png rgb", "png 16 rgb", "tiff 16 rgb", "tiff 16 rgb predictor", "webp", "bmp", "jpeg"]
+)
+def test_flipped_bits_give_a_picture_or_one_line(tmp_path, kind):
+    original = _jpeg if kind == "jpeg" else EXACT[kind][0]
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        data = bytearray(original)
+        for position in rng.integers(0, min(len(data), 400 if seed % 2 else len(data)), rng.integers(1, 20)):
+            data[position] ^= 1 << int(rng.integers(8))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # by chance some become transparent
+            try:
+                image = _read(tmp_path, bytes(data))
+            except MediaError as error:
+                assert "\n" not in str(error)
+            else:
+                assert image.ndim == 3 and image.shape[2] == 3 and image.dtype in (np.uint8, np.uint16)
+
+
+def test_two_decoders_must_agree_on_deep_png(tmp_path, monkeypatch):
+    given = []
+
+    def half_grey(data):
+        given.append(data)
+        return np.where(np.arange(HEIGHT)[:, None, None] < 12, RGB16[..., ::-1], 32768).astype(np.uint16)
+
+    monkeypatch.setattr("visionnmf.io.images._opencv", half_grey)
+    text = _chunk(b"tEXt", b"Comment\0of a stranger")
+    with pytest.raises(UnreadableError, match="two decoders disagree"):
+        _read(tmp_path, _png(RGB16, 2, extra=text))
+    assert given == [_png(RGB16, 2)]  # texts and profiles do not reach the second decoder
+
+
+def test_samples_are_the_bundled_ones_and_come_as_scikit_image_has_them():
+    from skimage import data
+
+    assert {"astronaut", "camera", "chelsea", "coffee", "rocket"} <= set(sample_names())
+    np.testing.assert_array_equal(read_image("sample:coffee"), data.coffee())
+    np.testing.assert_array_equal(read_image("sample:rocket"), data.rocket())
+    np.testing.assert_array_equal(read_image("sample:camera"), _grey(data.camera()))
+    with pytest.raises(UnreadableError, match=r"sample:cofee: no such sample; there are astronaut, .*, coffee, "):
+        read_image("sample:cofee")
+
+
+@pytest.mark.parametrize("array", [GREY8, RGB8, GREY16, RGB16], ids=["grey8", "rgb8", "grey16", "rgb16"])
+def test_written_pictures_come_back_exactly(tmp_path, array):
+    path = tmp_path / "out.png"
+    write_image(path, array)
+    np.testing.assert_array_equal(read_image(path), array if array.ndim == 3 else _grey(array))
+    with Image.open(path) as image:  # another reader agrees; in colour it sees the upper 8 bits only
+        upper = array >> 8 if array.dtype == np.uint16 and array.ndim == 3 else array
+        np.testing.assert_array_equal(np.asarray(image), upper)
+    assert os.listdir(tmp_path) == ["out.png"]
+
+
+def test_writing_views_and_single_pixels(tmp_path):
+    write_image(tmp_path / "view.png", RGB8[::2, ::-3])
+    np.testing.assert_array_equal(read_image(tmp_path / "view.png"), RGB8[::2, ::-3])
+    write_image(tmp_path / "one.png", RGB8[:1, :1])
+    np.testing.assert_array_equal(read_image(tmp_path / "one.png"), RGB8[:1, :1])
+
+
+@pytest.mark.parametrize(
+    "array",
+    [RGB8.astype(float), RGB8[..., :2], RGB8[0, 0], RGB8[:0], GREY8 > 9, GREY8.astype(np.int64), RGB8.tolist()],
+    ids=["float", "two channels", "one axis", "empty", "bool", "int64", "list"],
+)
+def test_only_arrays_that_are_pictures_are_written(tmp_path, array):
+    with pytest.raises(ParameterError, match=r"array has shape .* and dtype .*; it must be \(height, width\)"):
+        write_image(tmp_path / "out.png", array)
+    assert os.listdir(tmp_path) == []
+
+
+def test_writing_needs_a_png_name_and_does_not_overwrite(tmp_path):
+    with pytest.raises(ParameterError, match=r"images are written as PNG; end the name in \.png"):
+        write_image(tmp_path / "out.jpg", RGB8)
+    write_image(tmp_path / "out.png", RGB8)
+    with pytest.raises(OutputExistsError, match="use --force"):
+        write_image(tmp_path / "out.png", GREY8)
+    np.testing.assert_array_equal(read_image(tmp_path / "out.png"), RGB8)
+    write_image(tmp_path / "out.png", GREY8, force=True)
+    np.testing.assert_array_equal(read_image(tmp_path / "out.png"), _grey(GREY8))
+
+
+def test_a_failing_encoder_leaves_nothing(tmp_path, monkeypatch):
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("visionnmf.io.images.cv2.imencode", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_image(tmp_path / "out.png", RGB8)
+    assert os.listdir(tmp_path) == []
+
+
+def test_research_photograph():
+    photographs = sorted((DATA / "bsds").glob("*.jpg"))
+    if not photographs:
+        pytest.skip(f"no research data at {DATA}")
+    image = read_image(photographs[0])
+    assert image.dtype == np.uint8 and sorted(image.shape) == [3, 321, 481]
+    np.testing.assert_array_equal(image, np.asarray(Image.open(photographs[0])))

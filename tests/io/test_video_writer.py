@@ -1,0 +1,214 @@
+"""Video out: every frame comes back, in size, number and colour, or there is no file."""
+
+import os
+from fractions import Fraction
+
+import av
+import numpy as np
+import pytest
+
+from visionnmf.exceptions import MediaError, OutputExistsError, ParameterError
+from visionnmf.io import VideoReader, VideoWriter
+
+HEIGHT, WIDTH = 48, 64
+
+
+def _clip(n=30, height=HEIGHT, width=WIDTH):
+    """Smooth colours that move; smooth, because 4:2:0 halves the resolution of colour."""
+    y, x = np.mgrid[:height, :width] / 12
+    waves = [(np.sin(x + i / 5), np.cos(y - i / 7), np.sin((x + y) / 2 + i / 3)) for i in range(n)]
+    return [np.stack([127 + 100 * wave for wave in three], axis=2).astype(np.uint8) for three in waves]
+
+
+CLIP = _clip()
+
+
+def _difference(frames, expected):
+    frames, expected = np.stack(frames).astype(int), np.stack(expected).astype(int)
+    assert frames.shape == expected.shape
+    return np.abs(frames - expected).mean()
+
+
+SIZES = [(2, 2), (16, 16), (64, 48), (1, 1), (3, 5), (1, 8), (255, 127)]
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+@pytest.mark.parametrize("grey", [False, True])
+def test_mp4_keeps_size_count_rate_and_colours(tmp_path, width, height, grey):
+    frames = _clip(12, height, width)
+    given = [frame[..., 1].copy() if grey else frame for frame in frames]
+    path = tmp_path / "out.mp4"
+    rate = Fraction(30000, 1001)
+    with VideoWriter(path, width=width, height=height, frame_rate=rate, codec="h264", grey=grey) as writer:
+        for frame in given:
+            writer.write(frame)
+    assert writer.encoder == ("libx264" if width % 2 == height % 2 == 0 else "libvpx-vp9")
+    reader = VideoReader(path)
+    back = list(reader)
+    assert (reader.width, reader.height, reader.declared_frames, reader.frame_rate) == (width, height, 12, rate)
+    expected = [np.repeat(frame[..., None], 3, 2) for frame in given] if grey else given
+    assert _difference(back, expected) <= 4
+    with av.open(str(path)) as container:
+        context = container.streams.video[0].codec_context
+        assert context.pix_fmt == "yuv420p"
+        assert (context.colorspace, context.color_primaries, context.color_trc, context.color_range) == (1, 1, 1, 1)
+        assert context.profile in ("High", "Main", "Constrained Baseline", "Profile 0")
+    assert os.listdir(tmp_path) == ["out.mp4"]
+
+
+@pytest.mark.parametrize("width", [64, 63])
+def test_flat_colours_survive_mp4(tmp_path, width):
+    colours = np.array([[255, 0, 0], [0, 255, 0], [0, 0, 255], [255, 255, 255], [0, 0, 0], [200, 30, 60]], np.uint8)
+    path = tmp_path / "out.mp4"
+    with VideoWriter(path, width=width, height=48, frame_rate=25, codec="h264") as writer:
+        for colour in colours:
+            writer.write(np.broadcast_to(colour, (48, width, 3)))
+    back = np.stack(list(VideoReader(path))).astype(int)
+    assert np.abs(back - colours[:, None, None]).max() <= 6
+
+
+def test_mp4_begins_with_its_index_so_that_browsers_start_at_once(tmp_path):
+    path = tmp_path / "out.mp4"
+    with VideoWriter(path, width=64, height=48, frame_rate=25, codec="h264") as writer:
+        for frame in CLIP:
+            writer.write(frame)
+    data = path.read_bytes()
+    assert 0 < data.find(b"moov") < data.find(b"mdat")
+
+
+@pytest.mark.parametrize(("width", "height"), [(1, 1), (3, 5), (255, 127), (64, 48)])
+@pytest.mark.parametrize("grey", [False, True])
+def test_ffv1_comes_back_bit_for_bit(tmp_path, rng, width, height, grey):
+    shape = (height, width) if grey else (height, width, 3)
+    frames = [rng.integers(0, 256, shape, dtype=np.uint8) for _ in range(6)]
+    path = tmp_path / "out.mkv"
+    with VideoWriter(path, width=width, height=height, frame_rate=10, codec="ffv1", grey=grey) as writer:
+        for frame in frames:
+            writer.write(frame)
+    back = np.stack(list(VideoReader(path)))
+    expected = np.stack(frames)
+    np.testing.assert_array_equal(back, np.repeat(expected[..., None], 3, 3) if grey else expected)
+
+
+def test_without_x264_the_same_file_is_vp9(tmp_path, monkeypatch):
+    monkeypatch.setattr("av.codecs_available", av.codecs_available - {"libx264"})
+    path = tmp_path / "out.mp4"
+    with VideoWriter(path, width=64, height=48, frame_rate=25, codec="h264") as writer:
+        for frame in CLIP:
+            writer.write(frame)
+    assert writer.encoder == "libvpx-vp9"
+    assert _difference(list(VideoReader(path)), CLIP) <= 4
+
+
+@pytest.mark.parametrize("name", ["img%03d.mp4", "concat:a|b.mp4", "a b\udce9.mp4"])
+def test_names_that_ffmpeg_reads_in_its_own_way(tmp_path, name):
+    path = tmp_path / name
+    try:
+        path.touch()
+        path.unlink()
+    except OSError:
+        pytest.skip("this file system does not allow the name")
+    with VideoWriter(path, width=WIDTH, height=HEIGHT, frame_rate=25, codec="h264") as writer:
+        for frame in CLIP:
+            writer.write(frame)
+    assert os.listdir(tmp_path) == [name]
+    assert len(list(VideoReader(path))) == len(CLIP)
+
+
+BAD_FRAMES = {
+    "transposed": (CLIP[0].swapaxes(0, 1), r"\(64, 48, 3\) and dtype uint8"),
+    "grey": (CLIP[0][..., 0], r"\(48, 64\) and dtype uint8"),
+    "alpha": (np.dstack([CLIP[0], CLIP[0][..., 0]]), r"\(48, 64, 4\) and dtype uint8"),
+    "float": (CLIP[0] / 255, r"\(48, 64, 3\) and dtype float64"),
+    "uint16": (CLIP[0].astype(np.uint16), r"\(48, 64, 3\) and dtype uint16"),
+    "list": (CLIP[0].tolist(), r"\(48, 64, 3\) and dtype list"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_FRAMES)
+def test_a_wrong_frame_is_an_error_and_leaves_no_file(tmp_path, kind):
+    frame, sentence = BAD_FRAMES[kind]
+    with (
+        pytest.raises(ParameterError, match=rf"frame 2 has shape {sentence}; this video takes \(48, 64, 3\), uint8"),
+        VideoWriter(tmp_path / "out.mp4", width=WIDTH, height=HEIGHT, frame_rate=25, codec="h264") as writer,
+    ):
+        writer.write(CLIP[0])
+        writer.write(frame)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("codec", ["h264", "ffv1"])
+@pytest.mark.parametrize("written", [0, 1, 20])
+def test_an_interrupted_video_leaves_nothing(tmp_path, codec, written):
+    path = tmp_path / ("out.mp4" if codec == "h264" else "out.mkv")
+    path.write_bytes(b"old")
+    with (
+        pytest.raises(KeyboardInterrupt),
+        VideoWriter(path, width=WIDTH, height=HEIGHT, frame_rate=25, codec=codec, force=True) as writer,
+    ):
+        for frame in CLIP[:written]:
+            writer.write(frame)
+        raise KeyboardInterrupt
+    assert os.listdir(tmp_path) == [path.name] and path.read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("name", ["out.mp4", "out.mkv"])
+def test_no_frames_is_an_error_never_an_empty_file(tmp_path, name):
+    codec = "h264" if name.endswith("4") else "ffv1"
+    with (
+        pytest.raises(MediaError, match="no frame was given, so no video is written"),
+        VideoWriter(tmp_path / name, width=WIDTH, height=HEIGHT, frame_rate=25, codec=codec),
+    ):
+        pass
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_file_that_lost_frames_is_not_delivered(tmp_path):
+    with (
+        pytest.raises(MediaError, match=r"the encoder kept 30 of 31 frames; the file was not written"),
+        VideoWriter(tmp_path / "out.mp4", width=WIDTH, height=HEIGHT, frame_rate=25, codec="h264") as writer,
+    ):
+        for frame in CLIP:
+            writer.write(frame)
+        writer.frames_written += 1
+    assert os.listdir(tmp_path) == []
+
+
+def test_writer_does_not_overwrite(tmp_path):
+    path = tmp_path / "out.mkv"
+    path.write_bytes(b"old")
+    with pytest.raises(OutputExistsError, match="exists already; use --force to overwrite"):
+        VideoWriter(path, width=4, height=4, frame_rate=25, codec="ffv1").__enter__()
+    assert path.read_bytes() == b"old"
+
+
+@pytest.mark.parametrize(
+    ("name", "changed", "sentence"),
+    [
+        ("out.avi", {}, r"h264 video goes into a \.mp4 file"),
+        ("out.mp4", {"codec": "ffv1"}, r"ffv1 video goes into a \.mkv file"),
+        ("out.mp4", {"codec": "mpeg2"}, "codec='mpeg2'; it must be 'h264' or 'ffv1'"),
+        ("out.mp4", {"width": 0}, "width=0, height=48; both must be at least 1"),
+        ("out.mp4", {"frame_rate": 0}, "frame_rate=0; it must be above 0"),
+        ("out.mp4", {"frame_rate": float("nan")}, "frame_rate=nan; it must be above 0"),
+    ],
+)
+def test_writer_arguments(tmp_path, name, changed, sentence):
+    arguments = {"width": WIDTH, "height": HEIGHT, "frame_rate": 25, "codec": "h264"} | changed
+    with pytest.raises(ParameterError, match=sentence):
+        VideoWriter(tmp_path / name, **arguments)
+
+
+def test_writing_needs_an_open_writer(tmp_path):
+    writer = VideoWriter(tmp_path / "out.mp4", width=WIDTH, height=HEIGHT, frame_rate=25, codec="h264")
+    with pytest.raises(ParameterError, match="write needs an open writer"):
+        writer.write(CLIP[0])
+
+
+def test_an_encoder_that_refuses_is_one_line(tmp_path):
+    with (
+        pytest.raises(MediaError, match=r"out\.mp4: cannot be written \("),
+        VideoWriter(tmp_path / "out.mp4", width=40_000, height=2, frame_rate=25, codec="h264") as writer,
+    ):
+        writer.write(np.zeros((2, 40_000, 3), np.uint8))
+    assert os.listdir(tmp_path) == []

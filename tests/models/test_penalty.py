@@ -1,0 +1,183 @@
+"""The user's Penalty: what it resolves to, what it refuses, and how it behaves as an object of scikit-learn."""
+
+import pickle
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+
+from visionnmf import NMF, Penalty
+from visionnmf.exceptions import ParameterError
+
+
+def resolve(penalty, side="W", X=None, dtype=np.float64):
+    return penalty.resolve(side, np.arange(24.0).reshape(6, 4) if X is None else X, dtype)
+
+
+def test_nothing_is_nonnegativity():
+    assert resolve(Penalty()).kinds == frozenset()
+
+
+def test_numbers_go_through():
+    found = resolve(Penalty(low=0.1, high=2, l1=0.3, l2=np.float32(0.5)))
+    assert (found.low, found.high, found.l1, found.l2) == (0.1, 2.0, 0.3, 0.5)
+    assert resolve(Penalty(high=None)).high == np.inf
+
+
+@pytest.mark.parametrize(("side", "axis"), [("W", "columns"), ("H", "rows")])
+def test_simplex_is_of_a_samples_codes_or_of_a_components_entries(side, axis):
+    assert resolve(Penalty(simplex=True), side).simplex == axis
+    assert resolve(Penalty(simplex=True), side, X=np.ones((1, 1))).simplex == axis
+
+
+@pytest.mark.parametrize("data", [np.asarray, sp.csr_array])
+def test_knn_joins_the_nearest(data):
+    """On a line of points with growing gaps, the nearest of each is the one before it."""
+    places = np.array([0.0, 1, 3, 6, 10])
+    X = np.column_stack([places, np.zeros(5)])
+    chain = np.diag(np.ones(4), 1) + np.diag(np.ones(4), -1)
+    found = resolve(Penalty(graph="knn", n_neighbors=1, graph_weight=2.5), "W", data(X), np.float32).graph
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found.toarray(), 2.5 * chain)
+    np.testing.assert_array_equal(
+        resolve(Penalty(graph="knn", n_neighbors=1), "H", data(X.T.copy())).graph.toarray(), chain
+    )
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_matrix, sp.coo_array, lambda S: S.tolist()])
+def test_a_given_graph_loses_its_diagonal(make):
+    S = np.array([[9.0, 1, 0], [1, 0, 2], [0, 2, 9]])
+    found = resolve(Penalty(graph=make(S), graph_weight=0.5), X=np.ones((3, 2)))
+    np.testing.assert_array_equal(found.graph.toarray(), (S - np.diag(S.diagonal())) / 2)
+    assert S[0, 0] == 9  # the user's own array is left alone
+
+
+GROUPS = [
+    [[0, 1], [3, 2]],
+    [np.array([1, 0]), slice(2, None)],
+    (slice(0, 2), slice(-2, 4)),
+    ["a", "a", "b", "b"],
+    np.array([7, 7, 9, 9]),
+]
+
+
+@pytest.mark.parametrize("groups", GROUPS)
+def test_groups_as_index_sets_slices_or_labels(groups):
+    found = resolve(Penalty(groups=groups, group_l1=0.5, group_norm="inf", group_bound=[1, 2]), "H")
+    assert [g.tolist() for g in found.groups] == [[0, 1], [2, 3]]
+    assert (found.group_l1, found.group_norm, found.group_bounds) == (0.5, np.inf, (1.0, 2.0))
+    assert resolve(Penalty(groups=groups, group_bound=3.0), "H").group_bounds == (3.0, 3.0)
+
+
+def test_weights_of_zero_are_no_penalty():
+    """So that a grid of weights may hold 0."""
+    assert not resolve(Penalty(groups=[[0, 1]], group_l1=0), "H").kinds
+    assert not resolve(Penalty(graph="knn", graph_weight=0, n_neighbors=2)).kinds
+
+
+def test_without_data_graph_and_groups_are_left_out():
+    penalty = Penalty(l1=0.1, graph="knn", groups=[[0, 99]], group_l1=1.0)
+    assert penalty.resolve("W", None, np.float64).kinds == {"l1"}
+
+
+ASYMMETRIC = np.triu(np.ones((6, 6)))
+REFUSED = [
+    ({"low": -1}, r"low of penalty_W must be a number >= 0; got -1"),
+    ({"low": 2, "high": 1}, r"penalty_W needs low < high; got low=2 and high=1"),
+    ({"high": "much"}, r"high of penalty_W must be a number >= 0; got 'much'"),
+    ({"l1": -0.5}, r"l1 of penalty_W must be a number >= 0; got -0.5"),
+    ({"l2": np.nan}, r"l2 of penalty_W must be a number >= 0; got nan"),
+    ({"l1": np.inf}, r"l1 of penalty_W must be finite; got inf"),
+    ({"simplex": "rows"}, r"simplex of penalty_W must be True or False; got 'rows'"),
+    ({"graph": "nearest"}, r"graph of penalty_W must be one of \['knn'\]; got 'nearest'"),
+    ({"graph": 3}, r"graph of penalty_W must be None, 'knn', or a matrix of affinities; got int"),
+    ({"graph": np.ones((4, 4))}, r"graph of penalty_W must have shape \(6, 6\), the samples; got \(4, 4\)"),
+    ({"graph": -np.ones((6, 6))}, r"graph of penalty_W must hold finite numbers >= 0"),
+    ({"graph": np.full((6, 6), np.nan)}, r"graph of penalty_W must hold finite numbers >= 0"),
+    ({"graph": ASYMMETRIC}, r"graph of penalty_W must be symmetric"),
+    ({"graph": "knn", "graph_weight": -1}, r"graph_weight of penalty_W must be a number >= 0; got -1"),
+    ({"graph": "knn", "n_neighbors": 6}, r"n_neighbors of penalty_W must be below the number of samples, 6; got 6"),
+    ({"graph": "knn", "n_neighbors": 0}, r"n_neighbors of penalty_W must be a whole number >= 1; got 0"),
+    ({"group_l1": 1.0}, r"group_l1 and group_bound of penalty_W need groups; got groups=None"),
+    ({"groups": [[0]], "group_l1": -1}, r"group_l1 of penalty_W must be a number >= 0; got -1"),
+    ({"groups": [[0]], "group_norm": 3}, r"group_norm of penalty_W must be 2 or 'inf'; got 3"),
+    (
+        {"groups": [[0]], "group_bound": [1, 2]},
+        r"group_bound of penalty_W must be one number, or one for each of the 1",
+    ),
+    ({"groups": [[0]], "group_bound": -1}, r"group_bound of penalty_W must be a number >= 0; got -1"),
+    ({"groups": []}, r"groups of penalty_W must be index sets, or a label for each point; got \[\]"),
+    ({"groups": "ab"}, r"groups of penalty_W must be index sets, or a label for each point; got 'ab'"),
+    ({"groups": [0, 1]}, r"groups of penalty_W must hold a label for each of the 6 samples; got 2"),
+    ({"groups": [[0], []]}, r"groups of penalty_W must be sets of whole numbers, none empty; got \[\]"),
+    ({"groups": [[0.5]]}, r"groups of penalty_W must be sets of whole numbers, none empty; got \[0.5\]"),
+    ({"groups": [[0, 6]]}, r"groups of penalty_W must hold indices from 0 to 5, of the samples; got 0 to 6"),
+    ({"groups": [[-1, 0]]}, r"groups of penalty_W must hold indices from 0 to 5, of the samples; got -1 to 0"),
+    ({"groups": [[0, 1], [1]]}, r"groups of penalty_W must not share points; a point is in two of them"),
+    ({"simplex": True, "high": 2}, r"penalty_W: simplex cannot be combined with bounds"),
+    ({"simplex": True, "groups": [[0]], "group_l1": 1}, r"penalty_W: simplex cannot be combined with groups"),
+    ({"low": 0.1, "groups": [[0]], "group_l1": 1}, r"penalty_W: groups cannot be combined with bounds"),
+]
+
+
+@pytest.mark.parametrize(("options", "sentence"), REFUSED)
+def test_what_is_refused(options, sentence):
+    penalty = Penalty(**options)  # anything goes until a fit
+    with pytest.raises(ParameterError, match=sentence):
+        resolve(penalty)
+
+
+def test_clone_pickle_and_nested_parameters():
+    graph = sp.csr_array(np.ones((6, 6)))
+    penalty = Penalty(l1=0.2, graph=graph, groups=[slice(0, 2), [2, 3]], group_l1=0.1)
+    model = NMF(2, loss="frobenius", penalty_W=penalty)
+    twin = clone(model)
+    assert twin.penalty_W is not penalty and twin.penalty_W.l1 == 0.2
+    assert model.set_params(penalty_W__l1=0.7).penalty_W.l1 == 0.7
+    again = pickle.loads(pickle.dumps(penalty))
+    assert again.groups == penalty.groups
+    np.testing.assert_array_equal(again.graph.toarray(), graph.toarray())
+    assert "l1=0.7" in repr(penalty)
+
+
+def test_grid_search_over_a_penalty(rng):
+    X = rng.random((20, 8))
+    held = Penalty(l2=1.0)  # else the components would make up for a ridge on the codes
+    model = NMF(2, loss="frobenius", penalty_W=Penalty(), penalty_H=held, random_state=0, max_iter=50, tol=0)
+    search = GridSearchCV(
+        model,
+        {"penalty_W__l2": [0.0, 30.0]},
+        scoring=lambda model, X: -np.linalg.norm(X - model.inverse_transform(model.transform(X))),
+        cv=2,
+    ).fit(X)
+    assert search.best_params_ == {"penalty_W__l2": 0.0}  # a ridge only hurts the fit itself
+
+
+def test_fit_with_each_side(rng):
+    X = rng.random((12, 6)).astype(np.float32)
+    options = {"loss": "frobenius", "random_state": 0, "max_iter": 30, "tol": 0}
+    codes = NMF(2, penalty_W=Penalty(simplex=True), **options).fit_transform(X)
+    assert codes.dtype == np.float32
+    np.testing.assert_allclose(codes.sum(axis=1), 1, rtol=1e-5)
+    model = NMF(2, penalty_H=Penalty(simplex=True), **options).fit(X)
+    np.testing.assert_allclose(model.components_.sum(axis=1), 1, rtol=1e-5)
+    with pytest.raises(ParameterError, match="low of penalty_H must be a number >= 0; got -1"):
+        NMF(2, penalty_H=Penalty(low=-1), **options).fit(X)
+
+
+def test_the_guides_tables_are_what_the_solvers_say():
+    """``python docs/make_tables.py`` writes them."""
+    root = Path(__file__).resolve().parents[2]
+    sys.path.insert(0, str(root / "docs"))
+    try:
+        import make_tables
+    finally:
+        sys.path.pop(0)
+    text = (root / "docs" / "penalties.md").read_text("utf-8")
+    assert set(re.findall(r"<!-- table: (\w+) -->", text)) == set(make_tables.TABLES)
+    assert make_tables.with_tables(text) == text

@@ -1,0 +1,163 @@
+"""select_rank: the true rank of made data, scores by hand, and what it refuses."""
+
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from visionnmf import NMF, Penalty, select_rank
+from visionnmf.exceptions import ParameterError
+from visionnmf.models import rank as module
+from visionnmf.models.rank import RankSelection
+
+QUICK = NMF(loss="frobenius", max_iter=30, tol=0)
+
+
+def low_rank(rng, rank, shape=(70, 50)):
+    return rng.random((shape[0], rank)) @ rng.random((rank, shape[1]))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("outliers", [0.1, 0.2])
+@pytest.mark.parametrize("rank", [2, 4])
+def test_the_true_rank_is_found_in_spite_of_outliers(rank, outliers, rng):
+    X = low_rank(rng, rank)
+    X *= rng.uniform(0.97, 1.03, X.shape)
+    wrong = rng.random(X.shape) < outliers
+    X[wrong] = rng.random(wrong.sum()) * X.max()
+    found = select_rank(X, range(1, 8), n_splits=2, random_state=0)
+    assert found.rank == rank
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("loss", ["frobenius", "kullback-leibler"])
+def test_the_true_rank_is_found_with_the_noise_of_the_loss(loss, rng):
+    X = 40 * low_rank(rng, 3)
+    X = rng.poisson(X) if loss == "kullback-leibler" else np.maximum(0, X + rng.normal(0, 2, X.shape))
+    found = select_rank(X, range(1, 8), estimator=NMF(loss=loss, max_iter=200), n_splits=2, random_state=0)
+    assert found.rank == 3
+
+
+def test_scores_are_the_mean_loss_of_entries_that_were_hidden(rng):
+    X = low_rank(rng, 2, (20, 15)) + rng.random((20, 15))
+    weights = rng.integers(0, 3, X.shape)
+    for loss, value in (("frobenius", lambda E: E**2 / 2), ("manhattan", np.abs)):
+        estimator = NMF(loss=loss, max_iter=20, tol=0)
+        found = select_rank(X, [3, 1], estimator=estimator, weights=weights, n_splits=2, fraction=0.2, random_state=5)
+        assert found.ranks.tolist() == [1, 3]
+        generator = check_random_state(5)
+        for split in range(2):
+            hidden = generator.random_sample(X.shape) < 0.2
+            seed = int(generator.randint(module.SEEDS))
+            for i, rank in enumerate((1, 3)):
+                model = clone(estimator).set_params(n_components=rank, random_state=seed)
+                P = model.inverse_transform(model.fit_transform(X, weights=weights * ~hidden))
+                expected = np.average(value(X - P), weights=weights * hidden)
+                assert found.scores[i, split] == pytest.approx(expected, rel=1e-6)
+
+
+def test_missing_entries_are_neither_shown_nor_asked_for(rng):
+    X = low_rank(rng, 2, (20, 15))
+    gaps = rng.random(X.shape) < 0.2
+    estimator = clone(QUICK).set_params(missing_values=np.nan)
+    found = select_rank(np.where(gaps, np.nan, X), [1, 2], estimator=estimator, random_state=0)
+    other = select_rank(np.where(gaps, 99, X), [1, 2], estimator=QUICK, weights=~gaps, random_state=0)
+    np.testing.assert_array_equal(found.scores, other.scores)
+    assert found.rank == 2
+
+
+def test_seeds_callback_and_an_estimator_that_stays_as_it_is(rng):
+    X = low_rank(rng, 2, (20, 15)).astype(np.float32)
+    estimator = clone(QUICK).set_params(penalty_W=Penalty(l2=0.1), random_state=7)
+    before = str(estimator.get_params())
+    seen = []
+    first = select_rank(X, [1, 2], estimator=estimator, random_state=1, callback=lambda *done: seen.append(done))
+    again = select_rank(X, [1, 2], estimator=estimator, random_state=1)
+    other = select_rank(X, [1, 2], estimator=estimator, random_state=2)
+    np.testing.assert_array_equal(first.scores, again.scores)
+    assert (first.scores != other.scores).all()
+    assert seen == [(i + 1, 6) for i in range(6)]
+    assert str(estimator.get_params()) == before and not hasattr(estimator, "components_")
+
+
+@pytest.mark.parametrize(
+    ("means", "expected"),
+    [
+        ([5, 3, 1, 1.2, 1.4], 2),  # the minimum
+        ([5, 3, 1.05, 1, 1.01], 2),  # level with it
+        ([5, 3, 1.2, 1, 1.01], 3),
+        ([1, 2, 3], 0),
+        ([1, 1, 1], 0),
+        ([1.0], 0),
+        ([5, 3, 1.05, 1, 90], 2),  # the worst rank is too high: it does not count
+    ],
+)
+def test_the_lowest_rank_as_good_as_the_best_is_chosen(means, expected):
+    scores = np.array(means, float)[:, None] + [-0.5, 0.0, 0.5]
+    assert module._choose(scores) == expected
+    assert module._choose(1e-6 * scores + 3) == expected  # outliers add the same to all
+
+
+def test_the_ranks_tried_by_default(rng):
+    assert select_rank(rng.random((12, 10)), estimator=QUICK, n_splits=1).ranks.tolist() == [1, 2, 3]
+    assert select_rank(rng.random((60, 2)), estimator=QUICK, n_splits=1).ranks.tolist() == [1]
+    assert module._ranks(None, (500, 300)).tolist() == list(range(1, 21))
+
+
+def test_fits_that_did_not_converge_are_counted_in_one_warning(rng):
+    X = rng.random((12, 10))
+    with pytest.warns(ConvergenceWarning, match="6 of 6 fits of select_rank stopped before they had conv") as caught:
+        select_rank(X, [1, 2], estimator=NMF(loss="frobenius", max_iter=1, tol=1e-12), random_state=0)
+    assert len(caught) == 1
+
+
+def test_the_plot_shows_ranks_scores_and_choice():
+    pytest.importorskip("matplotlib").use("Agg")
+    scores = np.array([[3.0, 4.0], [1.0, 1.5], [2.0, 2.0]])
+    found = RankSelection(3, np.array([2, 3, 5]), scores)
+    ax = found.plot()
+    lines = ax.get_lines()
+    np.testing.assert_array_equal(lines[0].get_xydata(), [[2, 3], [3, 1], [5, 2]])
+    np.testing.assert_array_equal(lines[2].get_ydata(), scores.mean(axis=1))
+    assert "proposed: 3" in [text.get_text() for text in ax.get_legend().get_texts()]
+    assert found.plot(ax) is ax
+    import matplotlib.pyplot as plt
+
+    plt.close("all")
+
+
+def test_without_matplotlib_the_plot_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=r"plot needs matplotlib: pip install 'visionnmf\[plots\]'"):
+        RankSelection(1, np.array([1]), np.ones((1, 1))).plot()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    [
+        ({"ranks": []}, "ranks must name at least one rank; got none"),
+        ({"ranks": [0]}, "each of ranks must be a whole number >= 1; got 0"),
+        ({"ranks": [1.5]}, "each of ranks must be a whole number >= 1; got 1.5"),
+        ({"n_splits": 0}, "n_splits must be a whole number >= 1; got 0"),
+        ({"fraction": 0}, "fraction must be a number above 0, at most 0.5; got 0"),
+        ({"fraction": 0.6}, "fraction must be a number above 0, at most 0.5; got 0.6"),
+        ({"fraction": 1e-9}, "fraction=1e-09 of 20 entries hides none; raise it"),
+        ({"estimator": "nmf"}, "estimator must be a visionnmf.NMF; got 'nmf'"),
+        ({"weights": -np.ones((5, 4))}, "weights must be finite and >= 0"),
+    ],
+)
+def test_what_is_not_allowed(parameters, sentence):
+    with pytest.raises(ParameterError, match=sentence):
+        select_rank(np.ones((5, 4)), **{"ranks": [1], "estimator": QUICK, "random_state": 0, **parameters})
+
+
+def test_the_guide_runs():
+    guide = (Path(__file__).resolve().parents[2] / "docs" / "models.md").read_text()
+    examples = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
+    assert len(examples) == 3
+    exec("\n".join(examples), {})

@@ -1,0 +1,67 @@
+"""The numba kernels of Nesterov smoothing; they call none of those in :mod:`.medians`."""
+
+from __future__ import annotations
+
+from visionnmf._jit import kernel
+
+CHUNK = 4096  # entries that are summed in the data's dtype; sums of chunks are taken in double precision
+
+
+@kernel(reassociate=True)
+def _dual(x, p, m, widths, alpha):  # type: ignore[no-untyped-def]
+    """Overwrite `p` with ``m clip((p - x) / width, -1, 1) + alpha m (p - x)`` for a stretch of one row.
+
+    Returns
+    -------
+    tuple of float
+        ``sum m (|x - p| + alpha/2 (x - p)^2)``, and the inner product of x and the clipped part.
+    """
+    zero = x.dtype.type(0)
+    one = x.dtype.type(1)
+    half = alpha / x.dtype.type(2)
+    loss = zero
+    inner = zero
+    for i in range(x.shape[0]):
+        weight = one if m is None else m[i]
+        e = p[i] - x[i]
+        size = abs(e)
+        # no division where the width is 0: a feature that no component uses
+        u = e / widths[i] if size < widths[i] else (one if e > zero else -one)
+        u = u * weight if widths[i] > zero else zero
+        loss += weight * (size + half * size * size)
+        inner += x[i] * u
+        p[i] = u + alpha * weight * e
+    return loss, inner
+
+
+@kernel
+def ogm_pass(X, P, M, widths, alpha, start, stop, losses, inner):  # type: ignore[no-untyped-def]
+    """Dual variables of the smoothed loss for rows ``start:stop`` (Guan et al. 2012, Algorithm 2, line 3).
+
+    Parameters
+    ----------
+    X : ndarray (n_rows, n)
+    P : ndarray (stop - start, n)
+        Model of these rows; receives the derivative of the smoothed loss in it.
+    M : ndarray (n_rows, n), >= 0, or None
+        Weights of the entries.
+    widths : ndarray (n,), >= 0
+        Half-width of the parabola that replaces the kink, for each feature; 0 leaves the feature out.
+    alpha : float, >= 0
+        Of the elastic net.
+    start, stop : int
+    losses, inner : ndarray (n_rows,)
+        Receive each row's loss, not smoothed, and the inner product of the data and the dual.
+    """
+    n = X.shape[1]
+    for j in range(start, stop):
+        loss = 0.0
+        dot = 0.0
+        for left in range(0, n, CHUNK):
+            right = min(n, left + CHUNK)
+            m = None if M is None else M[j, left:right]
+            one, other = _dual(X[j, left:right], P[j - start, left:right], m, widths[left:right], alpha)
+            loss += one
+            dot += other
+        losses[j] = loss
+        inner[j] = dot

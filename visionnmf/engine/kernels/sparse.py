@@ -1,0 +1,397 @@
+"""The numba kernels of sparse data in compressed rows; the weighted medians are in :mod:`.medians`.
+
+``data, indices, indptr`` are those of a CSR array. Factors that are looked up by the entries' columns or rows are
+point-major here, ``(n_points, r)``: an entry then needs one contiguous row, not `r` scattered numbers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from visionnmf._jit import kernel
+
+CHUNK = 4096  # entries that are summed in the data's dtype; sums of chunks are taken in double precision
+TRACE = 1e-9  # of a component's sum: less than that on a row's support is as good as nothing
+TILE = 64  # rows at a time: a tile of the codes and of the right-hand sides stays in the first-level cache
+
+
+@kernel(reassociate=True)
+def _product_of_row(data, indices, begin, end, points, part, total):  # type: ignore[no-untyped-def]
+    """Write to `part` the sum of ``data[e] * points[indices[e]]`` over ``begin:end``; `total` is scratch."""
+    r = points.shape[1]
+    total[:] = 0.0
+    for chunk in range(begin, end, CHUNK):
+        stop = min(end, chunk + CHUNK)
+        fours = chunk + (stop - chunk) // 4 * 4
+        part[:] = part.dtype.type(0)
+        # four entries at a time: the sums are read and written a quarter as often
+        for e in range(chunk, fours, 4):
+            x0, x1, x2, x3 = data[e], data[e + 1], data[e + 2], data[e + 3]
+            a0, a1 = points[indices[e]], points[indices[e + 1]]
+            a2, a3 = points[indices[e + 2]], points[indices[e + 3]]
+            for k in range(r):
+                part[k] += (x0 * a0[k] + x1 * a1[k]) + (x2 * a2[k] + x3 * a3[k])
+        for e in range(fours, stop):
+            x = data[e]
+            a = points[indices[e]]
+            for k in range(r):
+                part[k] += x * a[k]
+        for k in range(r):
+            total[k] += part[k]
+    for k in range(r):
+        part[k] = total[k]
+
+
+@kernel
+def product_rows(data, indices, indptr, points, start, stop, out):  # type: ignore[no-untyped-def]
+    """Write rows ``start:stop`` of ``X @ points``.
+
+    Parameters
+    ----------
+    data, indices, indptr : ndarray
+    points : ndarray (n, r)
+    start, stop : int
+    out : ndarray (n_rows, r)
+        A row's result does not depend on the other rows, to the bit.
+    """
+    total = np.empty(points.shape[1], np.float64)
+    for j in range(start, stop):
+        _product_of_row(data, indices, indptr[j], indptr[j + 1], points, out[j], total)
+
+
+@kernel(reassociate=True)
+def hals_rows(  # type: ignore[no-untyped-def]
+    data, indices, indptr, offset, points, G, totals, ahead, last, momentum, low, high, l1, l2, sweeps, start, stop
+):  # fmt: skip
+    """Product, coordinate descent (HALS) and extrapolation for rows ``start:stop``.
+
+    Minimises ``|X[j] - f @ points.T|^2 / 2 + l1 . f + l2 . f^2 / 2`` over the row's code `f`, a tile of rows at a time,
+    so that all of it stays in the first-level cache.
+
+    Parameters
+    ----------
+    data, indices, indptr : ndarray
+    offset : int
+        The row of the data to which the first code belongs.
+    points : ndarray (n, r)
+        The factor that is fixed.
+    G : ndarray (r, r)
+        The quadratic term: ``points.T @ points``, or the sum of these over all parts.
+    totals : ndarray of float64 (n_rows, r), or None
+        When given, the products are added to it and it is the right-hand side; else they are.
+    ahead, last : ndarray (n_rows, r)
+        The codes, from which the descent starts; and the last descent's result. Both updated: `last` receives the
+        result, `ahead` the result and `momentum` times its change.
+    momentum, low, high : float
+    l1, l2 : ndarray (r,), >= 0
+    sweeps : int
+        0 only adds to `totals`.
+    start, stop : int
+    """
+    number = points.dtype.type
+    r = points.shape[1]
+    fours = r // 4 * 4
+    part = np.empty(r, points.dtype)
+    scratch = np.empty(r, np.float64)
+    rights = np.zeros((r, TILE), points.dtype)
+    tile = np.zeros((r, TILE), points.dtype)
+    work = np.empty(TILE, points.dtype)
+    for begin in range(start, stop, TILE):
+        size = min(TILE, stop - begin)
+        for t in range(size):
+            i = begin + t
+            j = offset + i
+            _product_of_row(data, indices, indptr[j], indptr[j + 1], points, part, scratch)
+            if totals is not None:
+                for k in range(r):
+                    totals[i, k] += part[k]
+                    part[k] = number(totals[i, k])
+            for k in range(r):
+                rights[k, t] = part[k] - l1[k]
+                tile[k, t] = ahead[i, k]
+        if sweeps == 0:
+            continue
+        for _ in range(sweeps):
+            for k in range(r):
+                denominator = G[k, k] + l2[k]
+                if not denominator > number(0):
+                    continue  # a component that is zero everywhere: its codes do not matter
+                row = tile[k]
+                for t in range(TILE):
+                    work[t] = rights[k, t] - l2[k] * row[t]
+                for m in range(0, fours, 4):
+                    g0, g1, g2, g3 = G[k, m], G[k, m + 1], G[k, m + 2], G[k, m + 3]
+                    f0, f1, f2, f3 = tile[m], tile[m + 1], tile[m + 2], tile[m + 3]
+                    for t in range(TILE):
+                        work[t] -= (g0 * f0[t] + g1 * f1[t]) + (g2 * f2[t] + g3 * f3[t])
+                for m in range(fours, r):
+                    g = G[k, m]
+                    other = tile[m]
+                    for t in range(TILE):
+                        work[t] -= g * other[t]
+                inverse = number(1) / denominator
+                for t in range(TILE):
+                    new = row[t] + work[t] * inverse
+                    new = low if new < low else new
+                    row[t] = high if new > high else new
+        for t in range(size):
+            i = begin + t
+            for k in range(r):
+                new = tile[k, t]
+                far = new + momentum * (new - last[i, k])
+                far = low if far < low else far
+                ahead[i, k] = high if far > high else far
+                last[i, k] = new
+
+
+@kernel(reassociate=True)
+def model_entries(indices, indptr, codes, points, start, stop, out):  # type: ignore[no-untyped-def]
+    """Write the model ``codes[j] . points[i]`` of the stored entries of rows ``start:stop``, in double precision.
+
+    Parameters
+    ----------
+    indices, indptr : ndarray
+    codes : ndarray (n_rows, r)
+    points : ndarray (n, r)
+    start, stop : int
+    out : ndarray of float64 (number of stored entries of these rows,)
+    """
+    first = indptr[start]
+    for j in range(start, stop):
+        f = codes[j]
+        for e in range(indptr[j], indptr[j + 1]):
+            a = points[indices[e]]
+            total = 0.0
+            for k in range(f.shape[0]):
+                total += np.float64(f[k]) * np.float64(a[k])
+            out[e - first] = total
+
+
+@kernel
+def longest_row(indptr, start, stop):  # type: ignore[no-untyped-def]
+    """Return the largest number of stored entries in a row of ``start:stop``."""
+    longest = 0
+    for j in range(start, stop):
+        longest = max(longest, indptr[j + 1] - indptr[j])
+    return longest
+
+
+@kernel(reassociate=True)
+def _model_of_row(f, support, points, A, floor, p):  # type: ignore[no-untyped-def]
+    """Copy the components at a row's support into `A`, component-major, and write the model there, at least `floor`."""
+    count = support.shape[0]
+    for e in range(count):
+        a = points[support[e]]
+        for k in range(a.shape[0]):
+            A[k, e] = a[k]
+    p[:count] = p.dtype.type(0)
+    for k in range(f.shape[0]):
+        a = A[k]
+        for e in range(count):
+            p[e] += f[k] * a[e]
+    for e in range(count):
+        p[e] = floor if p[e] < floor else p[e]
+
+
+@kernel(reassociate=True)
+def _divergence_at_support(x, p):  # type: ignore[no-untyped-def]
+    """Evaluate ``sum x log(x / p) - x`` over the support, with 0 log 0 = 0."""
+    total = 0.0
+    for e in range(x.shape[0]):
+        if x[e] > 0:
+            total += x[e] * np.log(x[e] / p[e])
+        total -= x[e]
+    return total
+
+
+@kernel(reassociate=True)
+def kl_rows(  # type: ignore[no-untyped-def]
+    data, indices, indptr, Ft, points, sums, low, high, l1, l2, sweeps, tol, floors, start, stop, losses
+):
+    """Coordinate descent on ``sum x log(x / p) - x + p + penalty`` for rows ``start:stop`` of sparse data.
+
+    The entries that are not stored enter by the sums of the components alone, so a sweep costs O(nnz r). The step is
+    that of ``docs/derivations/kullback_leibler.md``, with ``T(f) = sum(a) + l1 + l2 f`` in place of ``sum(a)``.
+
+    Parameters
+    ----------
+    data, indices, indptr : ndarray
+    Ft : ndarray (r, n_rows)
+        Codes, one column a row of the data; updated in place.
+    points : ndarray (n, r)
+        The factor that is fixed.
+    sums : ndarray (r,)
+        Its column sums.
+    low, high : float
+    l1, l2 : ndarray (r,), >= 0
+    sweeps : int
+    tol : float
+        A row is left when a sweep changes no code by more than this share of its largest code.
+    floors : ndarray (n_rows,), > 0
+        A row's model is kept above.
+    start, stop : int
+    losses : ndarray (n_rows,)
+        Receives each row's loss, without the penalty, at the start of the call.
+    """
+    zero = data.dtype.type(0)
+    one = data.dtype.type(1)
+    r = Ft.shape[0]
+    longest = longest_row(indptr, start, stop)
+    A = np.empty((r, longest), data.dtype)
+    p = np.empty(longest, data.dtype)
+    f = np.empty(r, data.dtype)
+    for j in range(start, stop):
+        x = data[indptr[j] : indptr[j + 1]]
+        count = x.shape[0]
+        floor = floors[j]
+        f[:] = Ft[:, j]
+        _model_of_row(f, indices[indptr[j] : indptr[j + 1]], points, A, floor, p)
+        loss = _divergence_at_support(x, p)
+        for k in range(r):
+            loss += np.float64(f[k]) * sums[k]
+        losses[j] = max(loss, 0.0)
+        for _ in range(sweeps):
+            largest = zero
+            moved = zero
+            for k in range(r):
+                target = sums[k] + l1[k] + l2[k] * f[k]
+                if not target > zero:
+                    continue  # a component that is zero everywhere: its codes do not matter
+                a = A[k]
+                total = zero
+                slope = zero
+                for e in range(count):
+                    inverse = one / p[e]
+                    term = x[e] * inverse * a[e]
+                    total += term
+                    slope += term * inverse * a[e]
+                new = f[k] + (total - target) / (l2[k] + target * (slope / total)) if slope > zero else low
+                new = low if new < low else new
+                new = high if new > high else new
+                change = new - f[k]
+                if change != zero:
+                    for e in range(count):
+                        p[e] += change * a[e]
+                    for e in range(count):
+                        p[e] = floor if p[e] < floor else p[e]  # rounding
+                    f[k] = new
+                largest = max(largest, abs(new))
+                moved = max(moved, abs(change))
+            if moved <= tol * largest:
+                break
+        Ft[:, j] = f
+
+
+@kernel(reassociate=True)
+def _least_squares_start(A, x, G, low, high, sweeps, f):  # type: ignore[no-untyped-def]
+    """Minimise ``|x - f @ A|^2`` roughly over the box of each code, by coordinate descent from the box's low end."""
+    f[:] = low
+    for _ in range(sweeps):
+        for k in range(A.shape[0]):
+            if G[k, k] > 0.0:
+                gradient = 0.0
+                for e in range(x.shape[0]):
+                    gradient -= A[k, e] * x[e]
+                for m in range(A.shape[0]):
+                    gradient += G[k, m] * f[m]
+                f[k] = min(max(f[k] - gradient / G[k, k], low[k]), high[k])
+
+
+@kernel(reassociate=True)
+def _absolute_deviations(A, x, cost, ridge, low, high, inverse, tie, decay, iterations, f):  # type: ignore[no-untyped-def]
+    """Minimise ``sum |x - f @ A| + cost . f + ridge . f^2 / 2`` over the box of each code by ADMM, from `f`.
+
+    The consensus form of :func:`.solvers.admm.codes`, for one row; `inverse` is that of ``A @ A.T + tie I``.
+    """
+    r, n = A.shape
+    u = np.zeros(n)
+    V = np.zeros(n)
+    F = f.copy()
+    dual = np.zeros(r)
+    right = np.empty(r)
+    bound = 0.0
+    for iteration in range(iterations + 1):
+        V[:] = 0.0
+        for k in range(r):
+            for e in range(n):
+                V[e] += F[k] * A[k, e]
+        if iteration == 0:
+            for e in range(n):
+                bound += abs(x[e] - V[e]) / n
+            bound = bound if bound > 0.0 else 1.0  # an exact fit already: any number will do
+        for e in range(n):
+            new = min(max(x[e] - V[e] + u[e], -bound), bound)
+            V[e] += 2.0 * new - u[e]
+            u[e] = new * decay
+        for k in range(r):
+            total = tie * (f[k] - dual[k]) - bound * cost[k]
+            for e in range(n):
+                total += A[k, e] * V[e]
+            right[k] = total
+        for k in range(r):
+            F[k] = 0.0
+            for m in range(r):
+                F[k] += inverse[k, m] * right[m]
+            goal = F[k] + dual[k]
+            f[k] = min(max(goal / (1.0 + bound * ridge[k] / tie), low[k]), high[k])
+            dual[k] = (goal - f[k]) * decay
+        bound *= decay
+
+
+@kernel
+def manhattan_codes_rows(  # type: ignore[no-untyped-def]
+    data, indices, indptr, Ft, points, sums, zero_weight, low, high, l1, l2, sweeps, tie, decay, iterations, start, stop
+):
+    """Find the codes of fixed components for the Manhattan loss, nearly, for rows ``start:stop`` of sparse data.
+
+    In double precision, on the stored entries; the others add a cost to each code, as in
+    :func:`.medians.rri_sparse_rows`.
+
+    Parameters
+    ----------
+    data, indices, indptr : ndarray
+    Ft : ndarray (r, n_rows)
+        Receives the codes.
+    points : ndarray (n, r)
+    sums : ndarray of float64 (r,)
+        Column sums of `points`.
+    zero_weight, low, high : float
+    l1, l2 : ndarray (r,), >= 0
+    sweeps : int
+        Of coordinate descent on the least-squares problem, from which ADMM starts.
+    tie, decay : float
+        Strength of the tie between codes and box, for components of unit norm; of ``1 / rho``, an iteration.
+    iterations : int
+        Of ADMM.
+    start, stop : int
+    """
+    r = Ft.shape[0]
+    lows, highs, scale, cost, ridge = np.empty((5, r), np.float64)
+    f = np.empty(r, np.float64)
+    for j in range(start, stop):
+        x = data[indptr[j] : indptr[j + 1]].astype(np.float64)
+        if x.shape[0] == 0:
+            Ft[:, j] = low
+            continue
+        A = np.empty((r, x.shape[0]), np.float64)
+        for e in range(x.shape[0]):
+            a = points[indices[indptr[j] + e]]
+            for k in range(r):
+                A[k, e] = a[k]
+        for k in range(r):
+            total = A[k].sum()
+            norm = np.sqrt((A[k] * A[k]).sum())
+            # a component that is 0 beside the data here, but for rounding, must not get an enormous code
+            scale[k] = norm if total > TRACE * sums[k] else 1.0
+            A[k] /= scale[k]
+            cost[k] = (zero_weight * max(0.0, sums[k] - total) + l1[k]) / scale[k]
+            ridge[k] = l2[k] / scale[k] ** 2
+            lows[k] = low * scale[k]
+            highs[k] = high * scale[k]
+        G = np.dot(A, A.T)
+        _least_squares_start(A, x, G, lows, highs, sweeps, f)
+        for k in range(r):
+            G[k, k] += tie
+        _absolute_deviations(A, x, cost, ridge, lows, highs, np.linalg.inv(G), tie, decay, iterations, f)
+        for k in range(r):
+            Ft[k, j] = min(max(Ft.dtype.type(f[k] / scale[k]), low), high)

@@ -1,0 +1,80 @@
+"""Scalar block coordinate descent as published (Li, Lebanon & Park 2012), for comparison with :mod:`.sbcd`.
+
+Once a round the entries get weights, and the components are improved one after the other on the weighted least-squares
+model. Nothing is damped, so the objective may rise.
+
+==========  ================================  ====================
+solver      weight of an entry x, model p     paper
+==========  ================================  ====================
+sbcd-plain  ``p^(beta - 2)``                  Algorithm 1
+al-a        ``x^(beta - 2)``                  section 4.3, sBCD_AL_A
+al-b        1                                 section 4.3, sBCD_AL_B
+==========  ================================  ====================
+
+The paper's update for an l1 penalty adds it to the denominator, which is not where the derivative vanishes; here it is
+taken from the numerator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf.engine.kernels import divergences as _divergence_kernels
+from visionnmf.engine.kernels import sbcd_paper as _sbcd_paper_kernels
+from visionnmf.engine.problem import Problem
+from visionnmf.engine.solvers._progress import Progress
+from visionnmf.engine.solvers.sbcd import beta_of, check_positive
+
+__all__ = ["iterate_data", "iterate_model", "iterate_unit"]
+
+Array = NDArray[Any]
+
+
+def iterate_model(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
+    """Improve both factors in place with weights from the model; see :func:`.admm.iterate`."""
+    return _iterate(problem, Wt, H, "model", max_iter)
+
+
+def iterate_data(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
+    """Improve both factors in place with weights from the data, as in AL-A; see :func:`.admm.iterate`."""
+    return _iterate(problem, Wt, H, "data", max_iter)
+
+
+def iterate_unit(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
+    """Improve both factors in place without weights, as in AL-B; see :func:`.admm.iterate`."""
+    return _iterate(problem, Wt, H, "one", max_iter)
+
+
+def _iterate(problem: Problem, Wt: Array, H: Array, source: str, max_iter: int) -> Iterator[Progress]:
+    check_positive(problem)
+    X, M = problem.X, problem.weights
+    dtype, beta = X.dtype, beta_of(problem.loss)
+    unit = float(X.mean(dtype=np.float64)) or 1.0
+    floor = _divergence_kernels.floor_of(beta)
+
+    def limits(penalty: Any, count: int) -> tuple[Any, ...]:
+        l1, l2 = (value * dtype.type(unit ** (2 - beta)) for value in penalty.weights(count, dtype))
+        return (*penalty.box(dtype), l1, l2)
+
+    first = previous = np.inf
+    for _ in range(max_iter):
+        P = np.matmul(Wt.T, H)
+        objective = problem.objective(Wt, H)
+        if source == "one":
+            B = np.ones_like(X)
+        else:
+            B = np.maximum((P if source == "model" else X) / dtype.type(unit), dtype.type(floor))
+            np.power(B, dtype.type(beta - 2), out=B)
+        if M is not None:
+            B *= M
+        _sbcd_paper_kernels.component_by_component(
+            X - P, B, Wt, H, *limits(problem.penalty_W, len(H)), *limits(problem.penalty_H, len(H))
+        )
+        first = objective if np.isinf(first) else first
+        change = abs(previous - objective) / first if first > 0 else 0.0
+        previous = objective
+        yield Progress(objective, change)

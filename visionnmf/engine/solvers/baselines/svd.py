@@ -1,0 +1,69 @@
+r"""The truncated singular value decomposition: the trivial baseline, without non-negativity.
+
+.. math:: \min_{W, H}\; \tfrac12 \|X - W H\|_F^2, \qquad X \approx U S V^T,\; W = U S,\; H = V^T
+
+No factors of that many components have a smaller loss (Eckart & Young 1936): it is the floor under that of every other
+solver. The factors have both signs: they are no parts of the data, and what needs non-negative factors cannot use them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.linalg import svds
+from sklearn.utils.extmath import svd_flip
+
+from visionnmf.engine.blocks import one_blas_thread
+from visionnmf.engine.problem import Problem
+from visionnmf.engine.products import right_sides
+from visionnmf.engine.solvers._progress import Progress
+
+__all__ = ["codes", "iterate"]
+
+Array = NDArray[Any]
+
+
+def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
+    """Overwrite both factors by the decomposition, in one iteration; see :func:`.admm.iterate`.
+
+    Components have unit norm and come in the order of their singular values; those beyond the rank that the shape
+    allows are zero. Signs are such that the largest entry of a component is positive.
+
+    Yields
+    ------
+    Progress
+        The change is 0.
+    """
+    if max_iter < 1:
+        return
+    X = problem.X
+    before = problem.objective(Wt, H)
+    Wt[:], H[:] = 0, 0
+    if X.sum() > 0:
+        count = min(len(H), *X.shape)
+        with one_blas_thread():
+            left, values, right = _decomposition(X, count)
+        left, right = svd_flip(left, right, u_based_decision=False)
+        Wt[:count], H[:count] = (left * values).T, right
+    yield Progress(before, 0.0)
+
+
+def _decomposition(X: Any, count: int) -> tuple[Array, Array, Array]:
+    smaller = min(X.shape)
+    if 2 * count > smaller:  # as fast as iterating, and ARPACK cannot find all
+        dense = X.toarray() if count == smaller and not isinstance(X, np.ndarray) else X
+        if isinstance(dense, np.ndarray):
+            left, values, right = np.linalg.svd(dense, full_matrices=False)
+            return left[:, :count], values[:count], right[:count]
+    start = np.random.default_rng(0).standard_normal(smaller).astype(X.dtype)
+    left, values, right = svds(X, count, v0=start)
+    return left[:, ::-1], values[::-1], right[::-1]
+
+
+def codes(problem: Problem, Wt: Array, H: Array) -> None:
+    """Project the rows of the data on the components, whose norms are 1; see :func:`.admm.codes`."""
+    with one_blas_thread():
+        Wt[:] = right_sides(problem.X, H)

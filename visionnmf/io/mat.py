@@ -1,0 +1,107 @@
+"""Matrices of numbers out of MATLAB files, versions 5 to 7.
+
+Not by scipy.io.loadmat: damaged files make it end the process by a segmentation fault (scipy 1.17.1), and it inflates
+without a limit. The format: "MAT-File Format", The MathWorks, Level 5.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf.datasets._files import check_bytes, check_names, one_line
+from visionnmf.exceptions import MediaError, UnreadableError, UnsupportedError
+
+__all__ = ["read_mat"]
+
+_HEADER = 128
+_MATRIX = 14
+_COMPRESSED = 15
+_STORED = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
+_NUMERIC_CLASSES = range(6, 16)  # double to uint64; below are cells, structures, texts and sparse matrices
+_COMPLEX = 0x800
+
+
+def read_mat(path: Path, names: list[str]) -> dict[str, NDArray[Any]]:
+    """Read matrices by name, in the types they are stored in; every size is looked at before memory is taken for it."""
+    try:
+        check_bytes(path, path.stat().st_size)
+        data = path.read_bytes()
+        order = {b"IM": "<", b"MI": ">"}.get(data[126:_HEADER])
+        if order is None or struct.unpack_from(f"{order}H", data, 124) != (0x0100,):
+            raise UnsupportedError(f"{path} is no file of MATLAB 5 to 7; save it in MATLAB with the option -v7.")
+        matrices = dict(_matrices(path, data, order))
+        check_names(path, names, set(matrices))
+        arrays = {}
+        for name in names:
+            content = matrices[name]
+            if content is None:
+                raise UnsupportedError(f"{path}: {name} is no matrix of real numbers.")
+            arrays[name] = content
+        return arrays
+    except MediaError:
+        raise
+    except (OSError, ValueError, TypeError, struct.error, zlib.error, MemoryError) as error:
+        raise UnreadableError(f"{path} cannot be read as a MATLAB file: {one_line(error)}.") from error
+
+
+def _matrices(path: Path, data: bytes, order: str) -> Iterator[tuple[str, NDArray[Any] | None]]:
+    """Yield name and value of each variable; None for one that is no matrix of real numbers."""
+    total = 0
+    for kind, content in _elements(memoryview(data)[_HEADER:], order):
+        if kind == _COMPRESSED:
+            inflated = _inflate(path, content, total)
+            total += len(inflated)
+            kind, content = next(_elements(memoryview(inflated), order), (0, content))
+        if kind == _MATRIX:
+            yield _matrix(content, order)
+
+
+def _elements(data: memoryview, order: str) -> Iterator[tuple[int, memoryview]]:
+    """Yield type and content of each data element."""
+    position = 0
+    while position + 8 <= len(data):
+        kind, count = struct.unpack_from(f"{order}II", data, position)
+        if kind >> 16:  # the small format: type and count share four bytes, the content has the other four
+            kind, count = kind & 0xFFFF, kind >> 16
+            start, padded, room = position + 4, 4, 4
+        else:
+            start, room = position + 8, len(data) - position - 8
+            padded = count if kind == _COMPRESSED else count + -count % 8
+        if count > room:
+            raise ValueError(f"an element of {count} bytes where there are {room}")
+        yield kind, data[start : start + count]
+        position = start + padded
+
+
+def _inflate(path: Path, content: memoryview, before: int) -> bytes:
+    inflater = zlib.decompressobj()
+    parts = []
+    rest: bytes | memoryview = content
+    while rest and not inflater.eof:
+        parts.append(inflater.decompress(rest, 1 << 20))
+        before += len(parts[-1])
+        check_bytes(f"{path}, inflated,", before)
+        rest = inflater.unconsumed_tail
+    return b"".join(parts)
+
+
+def _matrix(content: memoryview, order: str) -> tuple[str, NDArray[Any] | None]:
+    parts = _elements(content, order)
+    flags, shape, name = (next(parts, (0, content[:0]))[1] for _ in range(3))
+    (first,) = struct.unpack_from(f"{order}I", flags)
+    text = bytes(name).decode("latin-1")
+    if first & 0xFF not in _NUMERIC_CLASSES or first & _COMPLEX:
+        return text, None
+    dimensions = np.frombuffer(shape, f"{order}i4").tolist()
+    kind, values = next(parts, (0, content[:0]))
+    if kind not in _STORED or min(dimensions, default=-1) < 0:
+        raise ValueError(f"{text} has no values")
+    array = np.frombuffer(values, f"{order}{_STORED[kind]}")
+    return text, array.reshape(dimensions, order="F").astype(array.dtype.newbyteorder("="))

@@ -1,0 +1,419 @@
+"""Read video by PyAV; :mod:`visionnmf.io` is the public name of what stands here."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import av
+import cv2
+import numpy as np
+from av.container import InputContainer
+from av.video.frame import VideoFrame
+from av.video.reformatter import VideoReformatter
+from av.video.stream import VideoStream
+from numpy.typing import NDArray
+from PIL import Image
+
+from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
+
+from .images import PICTURE_FORMATS
+from .inputs import regular_file
+
+__all__ = ["VideoReader", "sample_frames"]
+
+MAX_FRAME_PIXELS = 50_000_000
+FALLBACK_RATE = Fraction(25)
+
+# Containers that hold video in themselves. Left out on purpose: playlists and concatenations (they name other files and
+# addresses), image sequences, text terminals, devices.
+_CONTAINERS = (
+    "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpeg,mpegts,mpegvideo,m4v,h263,h264,hevc,av1,obu,ivf,flv,asf,ogg,gif,"
+    "apng,mjpeg,mxf,nut,yuv4mpegpipe,dv,rm,wtv,webp_anim,webp"
+)
+# Their headers carry a duration; in others it is guessed from the bit rate.
+_TIMED_CONTAINERS = {"matroska", "webm", "mov", "mp4", "flv"}
+
+# What PyAV raises on hostile files: its own errors, those of reading the file, and of texts that are no UTF-8.
+CODEC_ERRORS = (av.error.FFmpegError, OSError, ValueError, RuntimeError)
+
+# One thread beside the caller's own. A fixed number: how many frames survive before a cut, and the bytes that x264
+# writes, depend on it, and the same file should give the same result on every machine.
+CODEC_THREADS = 2
+
+
+class VideoReader:
+    """Read a video as a stream of upright RGB frames.
+
+    Frames are decoded one at a time, so memory does not grow with the length. Each ``for`` loop opens the file anew:
+    the reader can be iterated as often as wanted (one loop at a time). Rotation and mirroring in the metadata, as
+    telephones write them, are applied. Pixels are taken as square.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    every : int, default=1
+        Deliver every `every`-th frame, beginning with the first.
+    max_frames : int, optional
+        Stop after this many delivered frames.
+    scale : float in (0, 1], default=1.0
+        Factor on width and height; pixels are averaged over areas.
+    max_pixels : int, default=50_000_000
+        Largest width times height that is decoded.
+
+    Attributes
+    ----------
+    width, height : int
+        Size of the delivered frames, in pixels: after rotation and `scale`.
+    frame_rate : Fraction
+        Frames per second of the file, not divided by `every`; the mean where the rate varies.
+    frame_rate_known : bool
+        False where the file gives no rate between 0.01 and 1000; `frame_rate` is then 25.
+    declared_frames : int or None
+        Number of frames in the file according to its header, None where it does not say.
+    frames_read : int
+        Frames decoded by the present or last loop, the ones that `every` skips included.
+    truncated : bool
+        After a loop: the file is cut off or damaged. See Notes.
+    problem : str or None
+        After a loop: what is wrong with the file, in one line.
+
+    Raises
+    ------
+    UnreadableError
+        If the file is missing, a folder, empty, damaged, without video, a still picture, or no frame can be decoded.
+    TooLargeError
+        If frames have more than `max_pixels`.
+    UnsupportedError
+        While iterating: if the frame size changes.
+    ParameterError
+        If `every`, `max_frames` or `scale` is out of range.
+
+    Notes
+    -----
+    A loop over a damaged file delivers what can be decoded and does not raise. When it has come to the end, it sets
+    `truncated` if (a) reading stopped with an error, or packets or frames were marked corrupt or could not be decoded;
+    or (b) the timestamps of all streams, sound included, end more than 2 frames and 1 % before the declared duration.
+    The number of frames is no evidence: headers of healthy files are often off by one, and files with a variable rate,
+    dropped frames or edit lists give fewer frames than they declare. The margin lets a clean cut of the last frames
+    pass. MPEG streams, Ogg and GIF declare no duration, so that no clean cut of such a file can be seen. A loop that is
+    left early, or stopped by `max_frames`, does not judge.
+
+    Examples
+    --------
+    >>> with VideoReader("clip.mp4", scale=0.5) as reader:  # doctest: +SKIP
+    ...     mean = sum(frame.mean() for frame in reader) / reader.frames_read
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        every: int = 1,
+        max_frames: int | None = None,
+        scale: float = 1.0,
+        max_pixels: int = MAX_FRAME_PIXELS,
+    ) -> None:
+        if every < 1:
+            raise ParameterError(f"every={every!r}; it must be at least 1")
+        if max_frames is not None and max_frames < 1:
+            raise ParameterError(f"max_frames={max_frames!r}; it must be at least 1, or None for all")
+        if not 0 < scale <= 1:
+            raise ParameterError(f"scale={scale!r}; it must be above 0 and at most 1")
+        self.path = regular_file(path, "video")
+        self.every = every
+        self.max_frames = max_frames
+        self.scale = scale
+        self.max_pixels = max_pixels
+        self.frames_read = 0
+        self.truncated = False
+        self.problem: str | None = None
+        self._loop: Generator[NDArray[np.uint8], None, None] | None = None
+        self._probe()
+
+    def _probe(self) -> None:
+        """Decode the first frame, which alone tells the true size and the rotation."""
+        _check_declared_size(self.path, self.max_pixels)
+        with _opened(self.path, self.max_pixels) as decoder:
+            frames = decoder.frames()
+            first = next(frames, None)
+            # One picture decodes from a still, too. Two frames are a video, whatever the header looks like.
+            if (first is None or next(frames, None) is None) and _is_picture(self.path):
+                raise UnreadableError(f"{self.path}: a still picture, not a video")
+            if first is None:
+                reason = decoder.first_error or "it holds no frame"
+                raise UnreadableError(f"{self.path}: no frame can be decoded ({reason})")
+            self._coded_size = (first.width, first.height)
+            self._turn = _turn(first)
+            width, height = self._coded_size[::-1] if self._turn[0] else self._coded_size
+            self.width = max(1, round(width * self.scale))
+            self.height = max(1, round(height * self.scale))
+            rate = decoder.stream.average_rate or decoder.stream.guessed_rate
+            self.frame_rate_known = rate is not None and Fraction(1, 100) <= rate <= 1000
+            self.frame_rate = Fraction(rate) if rate is not None and self.frame_rate_known else FALLBACK_RATE
+            self.declared_frames = decoder.stream.frames or None
+
+    def __enter__(self) -> VideoReader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file if a loop was left half way."""
+        if self._loop is not None:
+            self._loop.close()
+            self._loop = None
+
+    def __iter__(self) -> Iterator[NDArray[np.uint8]]:
+        self.close()
+        self._loop = self._frames()
+        return self._loop
+
+    def _frames(self) -> Generator[NDArray[np.uint8], None, None]:
+        self.frames_read, self.truncated, self.problem = 0, False, None
+        delivered = 0
+        converter = VideoReformatter()
+        with _opened(self.path, self.max_pixels) as decoder:
+            for frame in decoder.frames():
+                if (frame.width, frame.height) != self._coded_size:
+                    raise UnsupportedError(
+                        f"{self.path}: the size changes from {self._coded_size[0]} x {self._coded_size[1]} to "
+                        f"{frame.width} x {frame.height} at frame {self.frames_read + 1}; re-encode it to one size"
+                    )
+                self.frames_read += 1
+                if (self.frames_read - 1) % self.every == 0:
+                    delivered += 1
+                    yield self._delivered(frame, converter)
+                    if delivered == self.max_frames:
+                        return
+            self._judge(decoder)
+
+    def _delivered(self, frame: VideoFrame, converter: VideoReformatter) -> NDArray[np.uint8]:
+        try:
+            image: NDArray[Any] = convert(converter, frame, format="rgb24").to_ndarray()
+        except CODEC_ERRORS as error:
+            raise UnsupportedError(f"{self.path}: frames of format {frame.format.name} are not supported") from error
+        swap, flip_columns, flip_rows = self._turn
+        if swap:
+            image = image.swapaxes(0, 1)
+        if flip_columns:
+            image = image[:, ::-1]
+        if flip_rows:
+            image = image[::-1]
+        image = np.ascontiguousarray(image)
+        if image.shape[:2] != (self.height, self.width):
+            image = np.asarray(cv2.resize(image, (self.width, self.height), interpolation=cv2.INTER_AREA))
+        return image
+
+    def _judge(self, decoder: _Decoder) -> None:
+        """Compare what was read to the end with what the header declares."""
+        declared, duration = self.declared_frames, decoder.declared_duration(self.declared_frames is not None)
+        ends_early = duration is not None and decoder.end < 0.99 * duration - 2 / float(self.frame_rate)
+        if not ends_early and decoder.bad_packets == 0:
+            return
+        self.truncated = True
+        if declared is not None and self.frames_read < declared:
+            read = f"read {self.frames_read} of {declared} declared frames"
+        elif ends_early:
+            read = f"read {decoder.end:.2f} of {duration:.2f} declared seconds ({self.frames_read} frames)"
+        else:
+            read = f"read {self.frames_read} frames, {decoder.bad_packets} of them damaged or lost"
+        self.problem = f"{read}: the file is cut off or damaged"
+
+
+class _Decoder:
+    """Demux and decode one video stream, and count what goes wrong instead of raising it."""
+
+    def __init__(self, container: InputContainer, stream: VideoStream) -> None:
+        self.container = container
+        self.stream = stream
+        self.packets = 0
+        self.bad_packets = 0
+        self.end = 0.0  # seconds; the latest end of a packet of any stream
+        self.first_error: str | None = None
+
+    def frames(self) -> Iterator[VideoFrame]:
+        packets = self.container.demux()  # sound as well: it shows how far the file goes
+        while True:
+            try:
+                packet = next(packets, None)
+            except IndexError:
+                # PyAV's own, at the end of a file whose streams were not all declared at its beginning.
+                packet = None
+            except CODEC_ERRORS as error:
+                self._count(error)
+                packet = None
+            if packet is None:
+                yield from self._decode(None)
+                return
+            if packet.size == 0:
+                continue  # a dropped frame, or PyAV's sign of the end; a decoder would take either for the end
+            self._follow_time(packet)
+            if packet.stream_index == self.stream.index:
+                self.packets += 1
+                self.bad_packets += bool(packet.is_corrupt)
+                yield from self._decode(packet)
+
+    def _decode(self, packet: Any) -> Iterator[VideoFrame]:
+        try:
+            for frame in self.stream.codec_context.decode(packet):
+                assert isinstance(frame, VideoFrame)
+                self.bad_packets += bool(frame.is_corrupt)
+                yield frame
+        except CODEC_ERRORS as error:
+            self._count(error)
+
+    def _count(self, error: Exception) -> None:
+        self.bad_packets += 1
+        self.first_error = self.first_error or reason_of(error)
+
+    def _follow_time(self, packet: Any) -> None:
+        time = packet.pts if packet.pts is not None else packet.dts
+        if time is not None and packet.time_base is not None:
+            self.end = max(self.end, float((time + (packet.duration or 0)) * packet.time_base))
+
+    def declared_duration(self, counted: bool) -> float | None:
+        """Return the duration in seconds that the header gives, None where it gives none."""
+        if self.stream.duration and self.stream.time_base:
+            return float(self.stream.duration * self.stream.time_base)
+        if self.container.duration and (counted or _TIMED_CONTAINERS & set(self.container.format.name.split(","))):
+            return self.container.duration / av.time_base
+        return None
+
+
+@contextmanager
+def _opened(path: Path, max_pixels: int) -> Iterator[_Decoder]:
+    """Open a file for decoding, with every limit set before the first byte is decoded."""
+    limit = {"max_pixels": str(max_pixels)}
+    with _container(path, limit) as container:
+        stream = _video_stream(path, container, max_pixels)
+        stream.thread_type = "AUTO"
+        stream.codec_context.thread_count = CODEC_THREADS
+        stream.codec_context.options = {**stream.codec_context.options, **limit}
+        yield _Decoder(container, stream)
+
+
+def _check_declared_size(path: Path, max_pixels: int) -> None:
+    # Opening decodes a few frames where the header leaves questions open, and under `max_pixels` forgets a size that is
+    # too large. Without decoders it reads what the header says, and no more.
+    with _container(path, {"codec_whitelist": "none"}) as container:
+        _video_stream(path, container, max_pixels)
+
+
+@contextmanager
+def _container(path: Path, options: dict[str, str]) -> Iterator[InputContainer]:
+    options = {"format_whitelist": _CONTAINERS, "protocol_whitelist": "", **options}
+    # An open file instead of its name: FFmpeg reads names such as "concat:..." or "img%d.png" in its own way.
+    with regular_file(path, "video").open("rb") as file:
+        try:
+            container = av.open(file, "r", options=options, metadata_errors="replace")
+        except CODEC_ERRORS as error:
+            if _is_picture(path):
+                raise UnreadableError(f"{path}: a still picture, not a video") from error
+            raise UnreadableError(
+                f"{path}: not a video that can be read, or cut off or damaged ({reason_of(error)})"
+            ) from error
+        with container:
+            yield container
+
+
+def _video_stream(path: Path, container: InputContainer, max_pixels: int) -> VideoStream:
+    streams = [stream for stream in container.streams.video if not _is_cover(stream)]
+    if not streams:
+        what = "it holds only sound" if container.streams.audio else "it holds no video, or is cut off before it"
+        raise UnreadableError(f"{path}: not a video: {what}")
+    stream = streams[0]
+    if stream.codec_context is None:
+        raise UnreadableError(f"{path}: the codec of the video is not known")
+    if stream.width * stream.height > max_pixels:
+        raise TooLargeError(
+            f"{path}: declares frames of {stream.width} x {stream.height} = {stream.width * stream.height} pixels; "
+            f"at most {max_pixels} are read"
+        )
+    return stream
+
+
+def _is_cover(stream: VideoStream) -> bool:
+    return "attached_pic" in str(stream.disposition)
+
+
+def _is_picture(path: Path) -> bool:
+    try:
+        with Image.open(path, formats=PICTURE_FORMATS):
+            return True
+    except Exception:  # whatever is wrong with it, it is no picture
+        return False
+
+
+def reason_of(error: Exception) -> str:
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return " ".join(str(text).split())
+
+
+def convert(converter: VideoReformatter, frame: VideoFrame, **options: Any) -> VideoFrame:
+    # One thread: waking a pool for each small frame costs more than the conversion.
+    return converter.reformat(frame, threads=1, **options)
+
+
+def _turn(frame: VideoFrame) -> tuple[bool, bool, bool]:
+    """Read the display matrix: (swap axes, then mirror columns, then mirror rows) makes the frame upright.
+
+    The matrix maps (x, y) to (a x + c y, b x + d y), stored as a b u c d v x y w in 16.16 fixed point. Angles that are
+    no multiple of 90 degrees are ignored.
+    """
+    data: Any = frame.side_data.get("DISPLAYMATRIX")
+    if data is None:
+        return False, False, False
+    a, b, _, c, d = np.frombuffer(bytes(data), np.int32)[:5].tolist()
+    if a == d == 0 and b and c:
+        return True, c < 0, b < 0
+    if b == c == 0 and a and d:
+        return False, a < 0, d < 0
+    return False, False, False
+
+
+def sample_frames(frames: Iterable[NDArray[np.uint8]], n: int) -> NDArray[np.uint8]:
+    """Pick evenly spaced frames over the whole of a clip, in one pass, not knowing its length.
+
+    Every k-th frame is kept; when 2 `n` are held, every other one is dropped and k doubles. Of the `n` to 2 `n` - 1
+    that remain, `n` are taken at even positions, so that gaps between neighbours differ by at most a factor of two.
+
+    Parameters
+    ----------
+    frames : iterable of ndarray [shape=(height, width, 3), uint8]
+        For instance a :class:`VideoReader`.
+    n : int
+        Number of frames wanted.
+
+    Returns
+    -------
+    ndarray [shape=(min(n, number of frames), height, width, 3), uint8]
+        The first frame is always among them; at most 2 `n` frames are in memory at a time.
+
+    Raises
+    ------
+    ParameterError
+        If `n` is below 1, or there is no frame.
+    """
+    if n < 1:
+        raise ParameterError(f"n={n!r}; it must be at least 1")
+    held: list[NDArray[np.uint8]] = []
+    step = 1
+    for index, frame in enumerate(frames):
+        if index % step == 0:
+            held.append(frame)
+            if len(held) == 2 * n:
+                del held[1::2]
+                step *= 2
+    if not held:
+        raise ParameterError("frames is empty; at least one frame is needed")
+    picked = np.linspace(0, len(held) - 1, min(n, len(held))).round().astype(int)
+    return np.stack([held[index] for index in picked])

@@ -1,0 +1,206 @@
+"""Write video by PyAV; :mod:`visionnmf.io` is the public name of what stands here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from fractions import Fraction
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+
+import av
+import numpy as np
+from av.video.frame import VideoFrame
+from av.video.reformatter import VideoReformatter
+from numpy.typing import NDArray
+
+from visionnmf.exceptions import MediaError, ParameterError
+
+from .inputs import output_file
+from .video import CODEC_ERRORS, CODEC_THREADS, convert, reason_of
+
+__all__ = ["VideoWriter"]
+
+
+class VideoWriter:
+    """Write a video, whole or not at all.
+
+    ``"h264"`` makes an MP4 file that browsers play: H.264 where the FFmpeg in PyAV has libx264 and both sides are even,
+    otherwise VP9, which keeps odd sizes; 4:2:0, colours as BT.709 in limited range and tagged so. ``"ffv1"`` makes a
+    Matroska file that comes back bit for bit. The file gets its name when the ``with`` block ends well and the
+    finished file has been counted to hold every frame; otherwise nothing is left.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file: ``.mp4`` for ``"h264"``, ``.mkv`` for ``"ffv1"``.
+    width, height : int
+        Size of the frames in pixels.
+    frame_rate : Fraction, int or float
+        Frames per second, above 0 and at most 1000.
+    codec : {"h264", "ffv1"}
+        What to write.
+    grey : bool, default=False
+        Frames are (height, width) instead of (height, width, 3).
+    force : bool, default=False
+        Whether an existing file may be replaced.
+
+    Attributes
+    ----------
+    encoder : str
+        The encoder in use: ``"libx264"``, ``"libvpx-vp9"`` or ``"ffv1"``.
+    frames_written : int
+        Frames given so far.
+
+    Raises
+    ------
+    ParameterError
+        If an argument or a frame has another type, shape or range.
+    OutputExistsError
+        If the file exists and `force` is false.
+    MediaError
+        If the file cannot be written, or no frame was.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        width: int,
+        height: int,
+        frame_rate: Fraction | float,
+        codec: Literal["h264", "ffv1"],
+        grey: bool = False,
+        force: bool = False,
+    ) -> None:
+        self.path = Path(path)
+        suffixes = {"h264": ".mp4", "ffv1": ".mkv"}
+        if codec not in suffixes:
+            raise ParameterError(f"codec={codec!r}; it must be 'h264' or 'ffv1'")
+        if self.path.suffix.lower() != suffixes[codec]:
+            raise ParameterError(f"path={str(path)!r}: {codec} video goes into a {suffixes[codec]} file; name it so")
+        if width < 1 or height < 1:
+            raise ParameterError(f"width={width!r}, height={height!r}; both must be at least 1")
+        if not 0 < frame_rate <= 1000:
+            raise ParameterError(f"frame_rate={frame_rate!r}; it must be above 0 and at most 1000")
+        self.width, self.height, self.grey, self.force = int(width), int(height), grey, force
+        self.frame_rate = Fraction(frame_rate).limit_denominator(1001)
+        self.encoder, self._pixel_format, self._options = _encoding(codec, self.width, self.height, grey)
+        self.frames_written = 0
+        self._converter = VideoReformatter()
+        self._lifetime: AbstractContextManager[None] | None = None
+        self._container: Any = None
+        self._stream: Any = None
+
+    def __enter__(self) -> VideoWriter:
+        lifetime = self._open()
+        lifetime.__enter__()
+        self._lifetime = lifetime
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        lifetime, self._lifetime = self._lifetime, None
+        assert lifetime is not None
+        lifetime.__exit__(kind, error, traceback)
+
+    @contextmanager
+    def _open(self) -> Iterator[None]:
+        with output_file(self.path, force=self.force) as temporary:
+            container_options = {"movflags": "+faststart"} if self.path.suffix.lower() == ".mp4" else {}
+            with self._encoding_errors():
+                self._container = av.open(str(temporary.absolute()), "w", options=container_options)
+            try:
+                with self._encoding_errors():
+                    self._start()
+                yield
+                if self.frames_written == 0:
+                    raise MediaError(f"{self.path}: no frame was given, so no video is written")
+                with self._encoding_errors():
+                    self._container.mux(self._stream.encode(None))
+            except BaseException:
+                self._abandon()
+                raise
+            with self._encoding_errors():
+                self._container.close()
+                self._verify(temporary)
+
+    def _start(self) -> None:
+        stream = self._container.add_stream(self.encoder, rate=self.frame_rate, options=self._options)
+        stream.width, stream.height, stream.pix_fmt = self.width, self.height, self._pixel_format
+        context = stream.codec_context
+        context.thread_count = CODEC_THREADS
+        if self.encoder != "ffv1":
+            # 1 = BT.709 (matrix, primaries, transfer) and 1 = limited range: ITU-T H.273, tables 2 to 4
+            context.colorspace = context.color_primaries = context.color_trc = context.color_range = 1
+        self._stream = stream
+
+    def _abandon(self) -> None:
+        # The file is about to be removed, and another exception is on its way.
+        with suppress(*CODEC_ERRORS):
+            self._container.close()
+
+    @contextmanager
+    def _encoding_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except CODEC_ERRORS as error:
+            raise MediaError(f"{self.path}: cannot be written ({reason_of(error)})") from error
+
+    def write(self, frame: NDArray[np.uint8]) -> None:
+        """Append a frame.
+
+        Parameters
+        ----------
+        frame : ndarray [shape=(height, width, 3), or (height, width) with ``grey``; uint8]
+            The frame.
+
+        Raises
+        ------
+        ParameterError
+            If shape or dtype is another, or the writer is not open.
+        MediaError
+            If the encoder fails.
+        """
+        if self._lifetime is None:
+            raise ParameterError("write needs an open writer: use `with VideoWriter(...) as writer`")
+        expected = (self.height, self.width) if self.grey else (self.height, self.width, 3)
+        if not isinstance(frame, np.ndarray) or frame.shape != expected or frame.dtype != np.uint8:
+            raise ParameterError(
+                f"frame {self.frames_written + 1} has shape {np.shape(frame)} and dtype "
+                f"{getattr(frame, 'dtype', type(frame).__name__)}; this video takes {expected}, uint8"
+            )
+        with self._encoding_errors():
+            source = "gray" if self.grey else "rgb24"
+            picture = VideoFrame.from_ndarray(np.ascontiguousarray(frame), format=source)
+            if source != self._pixel_format:
+                picture = convert(self._converter, picture, format=self._pixel_format, **self._colours())
+            picture.pts = self.frames_written
+            picture.time_base = 1 / self.frame_rate
+            self._container.mux(self._stream.encode(picture))
+        self.frames_written += 1
+
+    def _colours(self) -> dict[str, Any]:
+        if self.encoder == "ffv1":
+            return {}
+        return {"dst_colorspace": 1, "dst_color_range": 1, "interpolation": "AREA"}
+
+    def _verify(self, temporary: Path) -> None:
+        with av.open(str(temporary.absolute())) as container:
+            held = sum(packet.size > 0 for packet in container.demux(video=0))
+        if held != self.frames_written:
+            raise MediaError(
+                f"{self.path}: the encoder kept {held} of {self.frames_written} frames; the file was not written"
+            )
+
+
+def _encoding(codec: str, width: int, height: int, grey: bool) -> tuple[str, str, dict[str, str]]:
+    """Choose encoder, pixel format and options."""
+    if codec == "ffv1":
+        # Version 3 with checksums: a damaged slice is noticed when it is read.
+        return "ffv1", "gray" if grey else "bgr0", {"level": "3", "slicecrc": "1"}
+    if "libx264" in av.codecs_available and width % 2 == 0 and height % 2 == 0:
+        return "libx264", "yuv420p", {"preset": "veryfast", "crf": "20"}
+    return "libvpx-vp9", "yuv420p", {"deadline": "realtime", "cpu-used": "8", "row-mt": "1", "crf": "24", "b": "0"}
