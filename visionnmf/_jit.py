@@ -1,19 +1,30 @@
-"""The one place that owns numba's options."""
+"""The one place that owns numba's options, and the folder in which compiled kernels are kept."""
 
 from __future__ import annotations
 
+import functools
+import hashlib
+import os
+import shutil
+import sys
+import threading
+import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar, overload
 
-import numba
-
-__all__ = ["REASSOCIATE", "kernel"]
+__all__ = ["REASSOCIATE", "kernel", "on_first_compile"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 # Lets LLVM turn a sum into SIMD lanes. NaN and infinity keep their meaning ("nnan" and "ninf" are not given).
 REASSOCIATE = frozenset({"reassoc", "contract", "nsz"})
+
+PREFIX = "visionnmf-"
+DAY = 86400.0
+KEPT = 60 * DAY  # that a folder of compiled kernels lies unused before it is removed
 
 
 @overload
@@ -28,8 +39,10 @@ def kernel(function: F | None = None, *, reassociate: bool = False) -> Any:
     - ``nogil``: blocks of rows run in ordinary Python threads (:mod:`visionnmf.engine.blocks`), so kernels must
       release the interpreter lock. ``parallel`` stays off: a second pool of threads beside the BLAS's costs
       milliseconds an iteration, and compiles slowly.
-    - ``cache``: the second process does not compile. Where neither the source folder nor the home folder can be
-      written, numba refuses to cache; the kernel is then compiled in memory, once a process.
+    - ``cache``: the second process does not compile. numba compares only the file of the kernel itself with the cache,
+      not those of the kernels it calls; so the cache lies in a folder named after a digest of all kernel files
+      (:func:`cache_folder`), and a kernel may call one of another file. A kernel's code depends on kernel files alone:
+      they import nothing of visionnmf but each other and this file.
     - ``error_model="numpy"``: division by zero gives inf, as in numpy, and costs no branch.
     - ``boundscheck`` and ``fastmath`` stay at numba's defaults (off); `reassociate` names the only exception.
 
@@ -47,20 +60,128 @@ def kernel(function: F | None = None, *, reassociate: bool = False) -> Any:
     """
 
     def decorate(f: F) -> Any:
+        import numba
+
+        _listen()
         options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
         if reassociate:
             options["fastmath"] = set(REASSOCIATE)
-        try:
-            return numba.njit(cache=True, **options)(f)
-        except RuntimeError as error:
-            if "cannot cache" not in str(error):
-                raise
-            warnings.warn(
-                "No folder can be written for compiled kernels: each process compiles anew (seconds). "
-                "Set NUMBA_CACHE_DIR to a folder that can be written.",
-                RuntimeWarning,
-                stacklevel=2,
-            )
-            return numba.njit(**options)(f)
+        folder = None if numba.config.DISABLE_JIT else cache_folder()
+        if folder is not None:
+            with _caching_in(folder):
+                compiled = numba.njit(cache=True, **options)(f)
+            # numba takes another folder, without the digest, for a source file it cannot find
+            if Path(compiled.stats.cache_path).is_relative_to(folder):
+                return compiled
+        return numba.njit(**options)(f)
 
     return decorate(function) if function is not None else decorate
+
+
+@functools.cache
+def cache_folder() -> Path | None:
+    """Return the folder of the compiled kernels of these sources; make it if missing.
+
+    It lies in numba's folder where the variable NUMBA_CACHE_DIR names one, else in the user's folder for caches, and is
+    named after a digest of the kernel files. The folders of other versions are removed when they have not been used for
+    :data:`KEPT` seconds.
+
+    Returns
+    -------
+    Path or None
+        None, with a warning, where no folder can be written: kernels are then compiled in memory, once a process.
+    """
+    import numba
+    from numba.misc.appdirs import AppDirs
+
+    base = Path(numba.config.CACHE_DIR or AppDirs(appname="visionnmf", appauthor=False).user_cache_dir)
+    folder = base.absolute() / f"{PREFIX}{_digest(numba.config.BOUNDSCHECK)}"
+    try:
+        if not folder.is_dir():
+            folder.mkdir(parents=True, exist_ok=True)
+            _remove_unused(base)
+        elif time.time() - folder.stat().st_mtime > DAY:
+            os.utime(folder)  # in use
+    except OSError:
+        pass
+    if os.access(folder, os.W_OK | os.X_OK):
+        return folder
+    warnings.warn(
+        f"{base} cannot be written: kernels are compiled anew in each process (seconds). "
+        "Set NUMBA_CACHE_DIR to a folder that can be written.",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    return None
+
+
+def _digest(options: object) -> str:
+    here = Path(__file__)
+    digest = hashlib.sha256(repr(options).encode())
+    for path in [here, *sorted((here.parent / "engine" / "kernels").glob("*.py"))]:
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _remove_unused(base: Path) -> None:
+    for folder in base.glob(f"{PREFIX}*"):
+        if time.time() - folder.stat().st_mtime > KEPT:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+_lock = threading.Lock()
+
+
+@contextmanager
+def _caching_in(folder: Path) -> Iterator[None]:
+    """Show numba another cache folder while a kernel is decorated; other users of numba keep theirs."""
+    import numba
+
+    with _lock:
+        theirs = numba.config.CACHE_DIR
+        numba.config.CACHE_DIR = str(folder)
+        try:
+            yield
+        finally:
+            numba.config.CACHE_DIR = theirs
+
+
+_callback: Callable[[], None] | None = None
+
+
+def on_first_compile(callback: Callable[[], None]) -> None:
+    """Have `callback` called once, when a kernel is about to be compiled; never when all come from the cache.
+
+    Parameters
+    ----------
+    callback : callable
+        Called without arguments, from the thread that compiles.
+    """
+    global _callback
+    _callback = callback
+    if "numba" in sys.modules:
+        _listen()
+
+
+def _listen() -> None:
+    """Ask numba to tell when it compiles, if someone wants to know; a command that needs no numba never imports it."""
+    global _callback
+    if _callback is None:
+        return
+    from numba.core import event
+
+    class Listener(event.Listener):  # type: ignore[misc]
+        def __init__(self, callback: Callable[[], None]) -> None:
+            self.callback: Callable[[], None] | None = callback
+
+        def on_start(self, event: Any) -> None:
+            callback = self.callback
+            if callback is not None and event.data["dispatcher"].py_func.__module__.startswith("visionnmf."):
+                self.callback = None
+                callback()
+
+        def on_end(self, event: Any) -> None:
+            pass
+
+    event.register("numba:compile", Listener(_callback))
+    _callback = None
