@@ -2,9 +2,9 @@
 PYTHON ?= .venv/bin/python
 KERNEL_TESTS = tests/engine/kernels
 # numba's cache does not know about bounds checks: compiled code with them lies apart, and is made anew each time
-BOUNDS_CACHE = $(CURDIR)/.numba_cache/bounds
+BOUNDS_CACHE = $(or $(NUMBA_CACHE_DIR),$(CURDIR)/.numba_cache)/bounds
 
-.PHONY: help setup test test-nojit test-bounds lint format types links bench
+.PHONY: help setup test quick test-nojit test-bounds lint format types links bench
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -12,8 +12,11 @@ help:  ## this list
 setup:  ## .venv with everything for developing
 	sh setup.sh dev
 
-test:  ## the tests
-	$(PYTHON) -m pytest
+test:  ## all tests, in two processes
+	$(PYTHON) -m pytest -q -n 2
+
+quick:  ## the tests to type against: less than a minute once the kernels are compiled
+	$(PYTHON) -m pytest -q -n 2 -m "not slow"
 
 test-nojit:  ## the kernels' tests as plain Python, with the lines they reach
 	NUMBA_DISABLE_JIT=1 $(PYTHON) -m pytest $(KERNEL_TESTS) --cov=visionnmf.engine --cov-report=term-missing

@@ -1,8 +1,15 @@
 """What tests share."""
 
+from pathlib import Path
+
 import numpy as np
+import pytest
 from scipy.ndimage import gaussian_filter
 
+from visionnmf.datasets import local
+
+DATA = local.data_folder()
+needs_data = pytest.mark.skipif(DATA is None, reason="no research data (VISIONNMF_DATA, ../shared/data)")
 SHAPE = (16, 16)
 
 
@@ -16,6 +23,13 @@ def made_faces(rng, n_people=6, n_images=8):
         images.append(np.tensordot(shares, looks, 1) * 200 + 20)
         labels += [f"person {person}"] * n_images
     return np.concatenate(images).astype(np.uint8), np.array(labels)
+
+
+def data_file(name: str) -> Path:
+    """Return a file of the research data, or skip the test that asks for it."""
+    if DATA is None or not (DATA / name).exists():
+        pytest.skip(f"no {name} in the research data (VISIONNMF_DATA, ../shared/data)")
+    return DATA / name
 
 
 def rows(images):

@@ -11,13 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import needs_data
 from PIL import Image
 from scipy.io import savemat
 
 from visionnmf.datasets import _fetch, cache_folder, fetch_orl, fetch_yale, fetch_yaleb, local
 from visionnmf.exceptions import MediaError, ParameterError, UnreadableError
-
-real = pytest.mark.skipif(local.data_folder() is None, reason="no research data (VISIONNMF_DATA, ../shared/data)")
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (6, 4, 4), dtype=np.uint8)
 LABELS = np.array([1, 1, 2, 2, 3, 3])
@@ -319,7 +318,7 @@ def test_the_registry_names_web_addresses_and_checksums():
         assert re.fullmatch("[0-9a-f]{64}", remote.checksum)
 
 
-@real
+@needs_data
 @pytest.mark.parametrize("name", _fetch._REMOTES)
 def test_the_checksums_are_those_of_the_real_data(name):
     faces = local.load_face_set(name)

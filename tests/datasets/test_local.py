@@ -6,12 +6,11 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from helpers import needs_data
 from PIL import Image
 
 from visionnmf.datasets import _files, local
 from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError
-
-real = pytest.mark.skipif(local.data_folder() is None, reason="no research data (VISIONNMF_DATA, ../shared/data)")
 
 
 @pytest.fixture
@@ -168,7 +167,7 @@ def test_photographs_come_by_number_with_their_segmentations(folder):
     assert [int(i.image[0, 0, 0]) for i in images] == [int(i.segmentations[0, 0, 0]) for i in images] == [60, 30]
 
 
-@real
+@needs_data
 def test_real_photographs():
     for one in islice(local.load_bsds(), 3):
         assert one.image.shape[:2] in ((321, 481), (481, 321))
@@ -176,7 +175,7 @@ def test_real_photographs():
         assert one.segmentations.min() == 1
 
 
-@real
+@needs_data
 @pytest.mark.parametrize("name", local.MASKED_VIDEOS)
 def test_real_videos(name):
     video = local.load_video_with_masks(name)
@@ -200,7 +199,7 @@ REAL_FACES = {
 }
 
 
-@real
+@needs_data
 @pytest.mark.parametrize("name", local.FACE_SETS)
 def test_real_faces(name):
     faces = local.load_face_set(name)
@@ -211,7 +210,7 @@ def test_real_faces(name):
     assert len(faces.names) == n_people
 
 
-@real
+@needs_data
 def test_names_of_real_faces_say_who_and_which_light():
     assert local.load_face_set("lfw20_120x120").names[0] == "Alejandro_Toledo"
     lights = local.load_face_set("yaleb27_96x84")

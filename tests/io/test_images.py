@@ -6,12 +6,12 @@ import struct
 import sys
 import warnings
 import zlib
-from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
 import tifffile
+from helpers import data_file
 from PIL import Image
 
 from visionnmf.exceptions import (
@@ -24,7 +24,6 @@ from visionnmf.exceptions import (
 )
 from visionnmf.io import read_image, sample_names, write_image
 
-DATA = Path(os.environ.get("VISIONNMF_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 HEIGHT, WIDTH = 24, 35
 
 _ramp = np.add.outer(np.arange(HEIGHT) * 5, np.arange(WIDTH) * 3)
@@ -486,9 +485,7 @@ def test_a_failing_encoder_leaves_nothing(tmp_path, monkeypatch):
 
 
 def test_research_photograph():
-    photographs = sorted((DATA / "bsds").glob("*.jpg"))
-    if not photographs:
-        pytest.skip(f"no research data at {DATA}")
+    photographs = sorted(data_file("bsds").glob("*.jpg"))
     image = read_image(photographs[0])
     assert image.dtype == np.uint8 and sorted(image.shape) == [3, 321, 481]
     np.testing.assert_array_equal(image, np.asarray(Image.open(photographs[0])))

@@ -2,7 +2,6 @@
 
 import io
 import itertools
-import os
 import re
 import shutil
 import struct
@@ -15,6 +14,7 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
+from helpers import data_file
 from PIL import Image
 
 from visionnmf.exceptions import (
@@ -27,7 +27,6 @@ from visionnmf.exceptions import (
 from visionnmf.io import VideoReader, VideoWriter, sample_frames
 from visionnmf.io.video import _Decoder, _opened
 
-DATA = Path(os.environ.get("VISIONNMF_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 N, HEIGHT, WIDTH = 30, 48, 64
 RATE = Fraction(25)
 ONE = 1 << 16
@@ -496,21 +495,14 @@ def test_threads_are_bounded(files):
     reader.close()
 
 
-def _data(name):
-    path = DATA / name
-    if not path.is_file():
-        pytest.skip(f"no research data at {DATA}")
-    return path
-
-
 def test_the_file_that_takes_opencv_down():
-    reader = VideoReader(_data("video_rawvideo_48x48_crashes_opencv.avi"))
+    reader = VideoReader(data_file("video_rawvideo_48x48_crashes_opencv.avi"))
     assert sum(1 for _ in reader) == reader.declared_frames == 51
     assert (reader.width, reader.height, reader.truncated) == (48, 48, False)
 
 
 def test_a_healthy_file_whose_header_is_off_by_one():
-    reader = VideoReader(_data("video_highway_320x240.avi"), scale=0.25)
+    reader = VideoReader(data_file("video_highway_320x240.avi"), scale=0.25)
     assert sum(1 for _ in reader) == 1699
     assert (reader.declared_frames, reader.truncated, reader.problem) == (1700, False, None)
     assert 59 < reader.frame_rate < 61
