@@ -172,7 +172,7 @@ def sensitivity() -> None:
     for n_frames in (50, 200):
         row(f"n_frames = {n_frames}", mean_f(n_frames=n_frames))
     for rank in (1, 3, 4):
-        row(f"rank = {rank}", mean_f(rank=rank))
+        row(f"rank = {rank}", mean_f(n_components=rank))
     for name, values in CONSTANTS.items():
         for value in values:
             with changed(name, value):

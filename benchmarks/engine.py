@@ -92,7 +92,7 @@ def sort() -> None:
     print("| --- | --- | --- | --- | --- | --- |")
     sorting = _with_selection(_sort_step)
     for dtype in (np.float32, np.float64):
-        X = make_corrupted_low_rank(rank=50, random_state=0, dtype=dtype).X
+        X = make_corrupted_low_rank(n_components=50, random_state=0, dtype=dtype).X
         rng = np.random.default_rng(0)
         F, A = (np.sqrt(X.mean() / 50) * np.abs(rng.standard_normal(s)).astype(dtype) for s in ((50, 1024), (50, 476)))
         F, A = F.astype(dtype), A.astype(dtype)

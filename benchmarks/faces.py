@@ -80,7 +80,7 @@ def load(name: str) -> Faces:
 def bars(name: str, splits: int) -> None:
     methods = ("recognizer", "recognizer-seeing-all", "recognizer-nearest", "frobenius", "pca", "raw", "lda", "crc")
     rules = ("codes", "pseudo-inverse")
-    plan = Plan(CONDITIONS, methods, (100,), rules, ("clean", "corrupted"), splits, seed=FIRST)
+    plan = Plan(CONDITIONS, methods, (100,), rules, ("clean", "corrupted"), splits, random_state=FIRST)
     means = compare(load(name), plan, jobs=JOBS, out=os.environ.get("OUT")).means()
     rows = list(dict.fromkeys(key[2:5] for key in means))
     for test in plan.tests:
@@ -100,7 +100,7 @@ def line(name: str, cells: Sequence[tuple[float, float] | None]) -> str:
 
 def table1(name: str, splits: int) -> None:
     methods = ("manhattan-light", "manhattan-plain", "frobenius", "kullback-leibler")
-    plan = Plan(TABLE1, methods, (80,), splits=splits, seed=FIRST, most_test=10)
+    plan = Plan(TABLE1, methods, (80,), splits=splits, random_state=FIRST, most_test=10)
     found = compare(load(name), plan, jobs=JOBS)
     for column in ("train_error", "test_error"):
         print(column)
@@ -113,7 +113,7 @@ def figure(name: str, splits: int) -> None:
     methods = ("manhattan", "frobenius", "kullback-leibler", "pca")
     most = 10 if name == "YALEB" else None
     rules = ("pseudo-inverse",)  # by codes it takes several times as long
-    plan = Plan(FIGURE, methods, RANKS, rules, splits=splits, seed=FIRST, most_test=most, iterations=50)
+    plan = Plan(FIGURE, methods, RANKS, rules, splits=splits, random_state=FIRST, most_test=most, iterations=50)
     found = compare(load(name), plan, jobs=JOBS, out=os.environ.get("OUT"))
     print(found.summary())
     print(f"{(time.perf_counter() - start) / 60:.1f} minutes")
@@ -127,7 +127,7 @@ def table(name: str, splits: int) -> None:
     )  # fmt: skip
     out = os.environ.get("OUT")
     plan = Plan(
-        FIGURE, methods, TABLE_RANKS, tests=("clean", "corrupted"), splits=splits, seed=FIRST, iterations=50,
+        FIGURE, methods, TABLE_RANKS, tests=("clean", "corrupted"), splits=splits, random_state=FIRST, iterations=50,
         most_test=5 if name == "YALEB" else None,
     )  # fmt: skip
     faces = load(name)
@@ -152,7 +152,7 @@ def table(name: str, splits: int) -> None:
 def plain(name: str, splits: int) -> None:
     """Print what the paper's own model, without a penalty, reaches at rank 100; columns as in :func:`table`."""
     most = 5 if name == "YALEB" else None
-    plan = Plan(FIGURE, ("manhattan-plain",), splits=splits, seed=FIRST, iterations=50, most_test=most)
+    plan = Plan(FIGURE, ("manhattan-plain",), splits=splits, random_state=FIRST, iterations=50, most_test=most)
     means = compare(load(name), plan, jobs=JOBS).means()
     for rule in RULES:
         print(line(rule, [means[(*condition, "manhattan-plain", 100, rule, "clean")] for condition in FIGURE]))
@@ -179,7 +179,7 @@ def clusters(name: str, splits: int) -> None:
             for model, estimator in models.items():
                 estimator.set_params(random_state=split)
                 missing = mask if model.endswith("missing") else None
-                found = cluster_faces(X, 20, model=estimator, mask=missing, seed=split)
+                found = cluster_faces(X, 20, model=estimator, mask=missing, random_state=split)
                 scores[model].append((clustering_accuracy(truth, found), clustering_information(truth, found)))
         for model, pairs in scores.items():
             accuracy, information = np.transpose(pairs)
@@ -200,7 +200,7 @@ def strangers(name: str, draws: int) -> None:
             people = rng.permutation(np.unique(faces.labels))
             halves = [np.isin(faces.labels, half) for half in np.array_split(people, 2)]
             images, others = (replace(faces, images=faces.images[h], labels=faces.labels[h]) for h in halves)
-            plan = Plan(tests=("clean", "corrupted"), most_test=20, seed=draw)
+            plan = Plan(tests=("clean", "corrupted"), most_test=20, random_state=draw)
             task = make_task(images, (kind, severity), 0, plan)
             recognizer = FaceRecognizer(image_shape=task.image_shape, random_state=draw).fit(task.train, task.people)
             unknown = rng.permutation(others.images)[:MOST_STRANGERS]
@@ -256,7 +256,7 @@ def robust_pca(X: NDArray[Any], iterations: int = 100) -> NDArray[Any]:
 
 
 def rpca(name: str, splits: int) -> None:
-    faces, plan = load(name), Plan(seed=FIRST)
+    faces, plan = load(name), Plan(random_state=FIRST)
     for condition in CONDITIONS:
         found = []
         for split in range(splits):

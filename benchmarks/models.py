@@ -65,7 +65,7 @@ def rank() -> None:
             selection = select_rank(X, RANKS, random_state=0)
         scores = selection.scores
         others = (RANKS[scores.mean(axis=1).argmin()], RANKS[one_standard_error(scores)])
-        found.setdefault((noise, outliers), []).append([choice - true for choice in (selection.rank, *others)])
+        found.setdefault((noise, outliers), []).append([choice - true for choice in (selection.n_components, *others)])
     print("\n## Rank: ranks 1 to 12 tried on made data of rank 3 and 6, 3 splits, NMF()\n")
     print("| noise | outliers | problems | select_rank | minimum | one standard error |")
     print("| --- | --- | --- | --- | --- | --- |")

@@ -88,7 +88,7 @@ def methods(image: np.ndarray, paper: bool) -> dict[str, Callable[[int], np.ndar
         ),
     }
     rows: dict[str, Callable[[int], np.ndarray]] = {
-        OURS: lambda seed: segment(image, SEGMENTS, rank=RANK, random_state=seed).labels,
+        OURS: lambda seed: segment(image, SEGMENTS, n_components=RANK, random_state=seed).labels,
         "k-means, Lab + xy, standardised": lambda seed: k_means(image, None, seed),
         "k-means, Lab + .1 xy": lambda seed: k_means(image, 0.1, seed),
     }

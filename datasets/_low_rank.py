@@ -30,9 +30,9 @@ class CorruptedLowRank:
         The corrupted matrix, to be factorised.
     clean : ndarray [shape=(n_samples, n_features), >= 0]
         The matrix before it was corrupted, exactly ``W @ H``. One per cent of its entries lie above 1.
-    W : ndarray [shape=(n_samples, rank), >= 0]
+    W : ndarray [shape=(n_samples, n_components), >= 0]
         The true codes.
-    H : ndarray [shape=(rank, n_features), >= 0]
+    H : ndarray [shape=(n_components, n_features), >= 0]
         The true components.
     mask : ndarray of bool [shape=(n_samples, n_features)] or None
         The entries that were replaced, for "salt_and_pepper" and "occlusion"; None where every entry is changed
@@ -49,7 +49,7 @@ class CorruptedLowRank:
 def make_corrupted_low_rank(
     n_samples: int = 1024,
     n_features: int = 476,
-    rank: int = 20,
+    n_components: int = 20,
     *,
     corruption: str = "salt_and_pepper",
     amount: float | None = None,
@@ -78,8 +78,8 @@ def make_corrupted_low_rank(
 
     Parameters
     ----------
-    n_samples, n_features, rank : int, >= 1
-        Sizes. `rank` may exceed the other two; the matrix then has full rank.
+    n_samples, n_features, n_components : int, >= 1
+        Sizes. `n_components` may exceed the other two; the matrix then has full rank.
     corruption : str, default="salt_and_pepper"
         One of the table above.
     amount : float, optional
@@ -112,7 +112,7 @@ def make_corrupted_low_rank(
     """
     n_samples = check_integer("n_samples", n_samples, 1)
     n_features = check_integer("n_features", n_features, 1)
-    rank = check_integer("rank", rank, 1)
+    n_components = check_integer("n_components", n_components, 1)
     shape = check_real("shape", shape, 0.1, 100)  # float32 overflows far below 0.1
     check_choice("corruption", corruption, _CORRUPTIONS)
     kind = np.dtype(dtype)
@@ -120,8 +120,8 @@ def make_corrupted_low_rank(
         raise ParameterError(f"dtype must be float32 or float64, got {kind}.")
 
     factor_rng, corruption_rng = (np.random.default_rng(s) for s in generator(random_state).integers(2**63, size=2))
-    W = factor_rng.gamma(shape, size=(n_samples, rank))
-    H = factor_rng.gamma(shape, size=(rank, n_features))
+    W = factor_rng.gamma(shape, size=(n_samples, n_components))
+    H = factor_rng.gamma(shape, size=(n_components, n_features))
     scale = np.sqrt(np.quantile(W @ H, 0.99))
     W, H = (W / scale).astype(kind), (H / scale).astype(kind)
     clean = W @ H

@@ -5,21 +5,21 @@ STARTS = ("random", "nndsvd", "nndsvda", "nndsvdar")
 
 # visionnmf segment
 SEGMENTS = 5
-SEGMENT_RANK = 5
+SEGMENT_COMPONENTS = 5
 SUPERPIXELS = 500
 
 # visionnmf background
-BACKGROUND_RANK = 2
+BACKGROUND_COMPONENTS = 2
 
 # visionnmf masquerade
 SESSION_SIZE = 100
 FALSE_ALARM_RATE = 0.02
 
-SEED = 0
+RANDOM_STATE = 0
 
 # visionnmf faces
-FACE_SHADOW_RANK = 3  # dimensions of images of a matt, convex object without shadows (Shashua 1997)
+FACE_SHADOW_COMPONENTS = 3  # dimensions of images of a matt, convex object without shadows (Shashua 1997)
 FACE_RULES = ("residual", "whitened", "codes", "pseudo-inverse")
 FACE_MISSING = ("none", "saturated", "blocks")
-FACE_RANK = 100
+FACE_COMPONENTS = 100
 FACE_SIZE = 64  # pixels a side, of faces that were cut out

@@ -32,7 +32,7 @@ NORMAL_CHANGE = 1.418
 
 SAMPLE_BYTES = 400 << 20  # of frames held while fitting
 BLOCK_PIXELS = 2048
-CODE_PIXELS = 4096  # pixels that determine the codes; with rank 2, two thousand do as well
+CODE_PIXELS = 4096  # pixels that determine the codes; with 2 components, two thousand do as well
 VOTING_SHARE = 8  # one in so many of their values chooses the code to start from
 ROUNDS = 3  # alternations of components and codes; more change nothing
 SCENE_SWEEPS = 2
@@ -120,8 +120,8 @@ class Learnt:
 
     Attributes
     ----------
-    H : ndarray of float32 (rank, n_pixels, channels), >= 0
-    Wt : ndarray of float32 (rank, n), >= 0
+    H : ndarray of float32 (n_components, n_pixels, channels), >= 0
+    Wt : ndarray of float32 (n_components, n), >= 0
         Codes of the learnt frames, one a column.
     noise_scale : ndarray of float32 (height, width)
     median : ndarray of uint8 (n_pixels, channels)
@@ -141,7 +141,7 @@ class Learnt:
         return 2 * np.repeat(self.noise_scale.ravel()[self.chosen], self.H.shape[2])
 
 
-def learn(pictures: FrameArray, moved: FrameArray, *, rank: int, random_state: int) -> Learnt:
+def learn(pictures: FrameArray, moved: FrameArray, *, n_components: int, random_state: int) -> Learnt:
     """Fit the background to sampled frames.
 
     Parameters
@@ -149,7 +149,7 @@ def learn(pictures: FrameArray, moved: FrameArray, *, rank: int, random_state: i
     pictures : ndarray of uint8 (n, n_pixels, channels)
     moved : ndarray of uint8 (n, height, width)
         Their differences from neighbouring frames.
-    rank, random_state : int
+    n_components, random_state : int
 
     Returns
     -------
@@ -170,8 +170,8 @@ def learn(pictures: FrameArray, moved: FrameArray, *, rank: int, random_state: i
         scene = few.components(scene, Wt, SCENE_SWEEPS)
         Wt = few.codes(scene, Wt)
     H = _scene(pictures, weights, Wt, median[None])
-    if rank > 1:
-        light = _Light(few, chosen, moved.shape[1:], scene[0], Wt, rank)
+    if n_components > 1:
+        light = _Light(few, chosen, moved.shape[1:], scene[0], Wt, n_components)
         H = H * light.at_all_pixels()[..., None]
         Wt = light.Wt
     return Learnt(H, Wt, scale, to_uint8(median), chosen)
@@ -188,13 +188,13 @@ def find_codes(X: Floats, H: Floats, near: Floats, candidates: Floats) -> Floats
     ----------
     X : ndarray of float32 (n, n_values)
         Frames at the chosen pixels.
-    H : ndarray of float32 (rank, n_values)
+    H : ndarray of float32 (n_components, n_values)
     near : ndarray of float32 (n_values,)
-    candidates : ndarray of float32 (rank, k)
+    candidates : ndarray of float32 (n_components, k)
 
     Returns
     -------
-    ndarray of float32 (rank, n)
+    ndarray of float32 (n_components, n)
     """
     few = slice(None, None, VOTING_SHARE)
     shown = _product(candidates, H[:, few])
@@ -265,16 +265,16 @@ class _Light:
     scene : ndarray of float32 (n_chosen, channels)
     Wt : ndarray of float32 (1, n)
         Codes of the one picture.
-    rank : int, >= 2
+    n_components : int, >= 2
 
     Attributes
     ----------
-    Wt : ndarray of float32 (rank, n)
+    Wt : ndarray of float32 (n_components, n)
         Codes of the learnt frames.
     """
 
     def __init__(
-        self, few: _Few, chosen: NDArray[np.intp], shape: tuple[int, ...], scene: Floats, Wt: Floats, rank: int
+        self, few: _Few, chosen: NDArray[np.intp], shape: tuple[int, ...], scene: Floats, Wt: Floats, n_components: int
     ) -> None:
         height, width = self._shape = shape[0], shape[1]
         cell = max(height, width) / GRID
@@ -285,8 +285,8 @@ class _Light:
         self._scene = scene
 
         alone = few.residual(scene[None], Wt)
-        self.Wt = Wt * _courses(alone, few, rank - 1)
-        H = np.repeat(scene[None], rank, axis=0)
+        self.Wt = Wt * _courses(alone, few, n_components - 1)
+        H = np.repeat(scene[None], n_components, axis=0)
         for _ in range(ROUNDS):
             self._lights = self._in_cells(few.components(H, self.Wt, LIGHT_SWEEPS))
             H = self._components()
@@ -295,7 +295,7 @@ class _Light:
         self.Wt = few.codes(self._components(), self.Wt)
 
     def _in_cells(self, H: Floats) -> Floats:
-        """Return the median ratios of components to scene, cell by cell (rank, rows, columns)."""
+        """Return the median ratios of components to scene, cell by cell (n_components, rows, columns)."""
         bright = self._scene > DARK
         cells = np.broadcast_to(self._cell[:, None], bright.shape)[bright]
         order = np.argsort(cells, kind="stable")
@@ -320,7 +320,7 @@ class _Light:
             light[doubtful] = np.median(light)
 
     def _fields(self) -> Floats:
-        """Return the lights at all pixels (rank, height, width)."""
+        """Return the lights at all pixels (n_components, height, width)."""
         height, width = self._shape
         smooth = (cv2.blur(light, (3, 3), borderType=cv2.BORDER_REPLICATE) for light in self._lights)
         return np.stack([cv2.resize(light, (width, height), interpolation=cv2.INTER_LINEAR) for light in smooth])
@@ -330,7 +330,7 @@ class _Light:
         return self._scene * self._fields()[:, rows, columns, None]
 
     def at_all_pixels(self) -> Floats:
-        """Return the lights (rank, n_pixels)."""
+        """Return the lights (n_components, n_pixels)."""
         return self._fields().reshape(len(self._lights), -1)
 
 

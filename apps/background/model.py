@@ -79,11 +79,11 @@ class BackgroundModel:
 
     Minimises ``sum_tp m_tp |x_tp - sum_k w_tk h_kp|`` over ``W, H >= 0`` for evenly spaced frames `t` and all pixels
     and channels `p`, by rank-one residual iteration (Guan et al. 2012, Algorithm 1) started from the temporal median;
-    the components are one scene under `rank` smooth lights.
+    the components are one scene under `n_components` smooth lights.
 
     Parameters
     ----------
-    rank : int, default=2
+    n_components : int, default=2
         Number of components. 1: one picture, with a factor for the light of each frame; 2 follows light that changes
         more on one side of the scene than on the other, as when a cloud passes.
     n_frames : int, default=100
@@ -100,9 +100,9 @@ class BackgroundModel:
         Median, over the clip, of the modelled background.
     temporal_median_ : ndarray of uint8 [shape of a frame]
         Median of the learnt frames: the baseline to compare with.
-    components_ : ndarray of float32 [shape=(rank, height, width) or (rank, height, width, 3), >= 0]
+    components_ : ndarray of float32 [shape=(n_components, height, width[, 3]), >= 0]
         H.
-    codes_ : ndarray of float32 [shape=(n_learnt, rank), >= 0]
+    codes_ : ndarray of float32 [shape=(n_learnt, n_components), >= 0]
         W of the learnt frames.
     learnt_frames_ : ndarray of int [shape=(n_learnt,)]
         Their positions.
@@ -123,18 +123,22 @@ class BackgroundModel:
 
     def __init__(
         self,
-        rank: int = choices.BACKGROUND_RANK,
+        n_components: int = choices.BACKGROUND_COMPONENTS,
         *,
         n_frames: int = 100,
         threshold: float = 3.0,
-        random_state: int = choices.SEED,
+        random_state: int = choices.RANDOM_STATE,
     ) -> None:
-        for name, value, least in (("rank", rank, 1), ("n_frames", n_frames, 2), ("random_state", random_state, 0)):
+        for name, value, least in (
+            ("n_components", n_components, 1),
+            ("n_frames", n_frames, 2),
+            ("random_state", random_state, 0),
+        ):
             if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
                 raise ParameterError(f"{name}={value!r}; it must be a whole number, at least {least}")
         if not isinstance(threshold, int | float | np.floating) or not 0 < threshold < np.inf:
             raise ParameterError(f"threshold={threshold!r}; it must be a number above 0")
-        self.rank = int(rank)
+        self.n_components = int(n_components)
         self.n_frames = int(n_frames)
         self.threshold = float(threshold)
         self.random_state = int(random_state)
@@ -167,13 +171,13 @@ class BackgroundModel:
         self.n_frames_seen_ = sample.seen
         pictures, moved, self.learnt_frames_ = sample.taken()
         with one_blas_thread():
-            learnt = learn(pictures, moved, rank=self.rank, random_state=self.random_state)
+            learnt = learn(pictures, moved, n_components=self.n_components, random_state=self.random_state)
             background = _median_background(learnt.H, learnt.Wt)
         self._learnt = learnt
         self._near = learnt.near()
-        self._few_H = learnt.H[:, learnt.chosen].reshape(self.rank, -1)
+        self._few_H = learnt.H[:, learnt.chosen].reshape(self.n_components, -1)
         self._candidates = with_median(learnt.Wt)
-        self.components_ = learnt.H.reshape(self.rank, *self._shape)
+        self.components_ = learnt.H.reshape(self.n_components, *self._shape)
         self.codes_ = np.ascontiguousarray(learnt.Wt.T)
         self.noise_scale_ = learnt.noise_scale
         self.temporal_median_ = learnt.median.reshape(self._shape)
@@ -300,7 +304,7 @@ def _checked(frames: Iterable[FrameArray], shape: tuple[int, ...] | None = None)
 
 
 def _median_background(H: Floats, Wt: Floats) -> FrameArray:
-    """Return the median over codes (rank, n) of the backgrounds (n_pixels, channels)."""
+    """Return the median over codes (n_components, n) of the backgrounds (n_pixels, channels)."""
     some = Wt[:, np.unique(np.linspace(0, Wt.shape[1] - 1, MEDIAN_CODES).round().astype(int))]
     result = np.empty(H.shape[1:], np.uint8)
 

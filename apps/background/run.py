@@ -174,12 +174,12 @@ class BackgroundReport:
 def process_video(
     source: str | Path,
     *,
-    rank: int = choices.BACKGROUND_RANK,
+    n_components: int = choices.BACKGROUND_COMPONENTS,
     out: str | Path = ".",
     scale: float = 1.0,
     every: int = 1,
     max_frames: int | None = None,
-    seed: int = choices.SEED,
+    random_state: int = choices.RANDOM_STATE,
     force: bool = False,
     progress: Progress | None = None,
     write_video: bool = True,
@@ -195,7 +195,7 @@ def process_video(
     ----------
     source : str or Path
         A video file, or ``"sample:surveillance"``, a clip that the project makes, with known masks.
-    rank : int, default=2
+    n_components : int, default=2
         Components of the model; see :class:`.BackgroundModel`.
     out : str or Path, default="."
         Folder for the results; made if missing.
@@ -205,7 +205,7 @@ def process_video(
         Take every `every`-th frame; the results play at the accordingly lower rate.
     max_frames : int, optional
         Stop after so many frames.
-    seed : int, default=0
+    random_state : int, default=0
         Seed of the model.
     force : bool, default=False
         Overwrite results that exist already.
@@ -228,7 +228,7 @@ def process_video(
         An argument is out of its range.
     """
     start = time.perf_counter()
-    model = BackgroundModel(rank, random_state=seed)
+    model = BackgroundModel(n_components, random_state=random_state)
     clip = _open(source, every=every, max_frames=max_frames, scale=scale)
     out = Path(out)
     paths = _output_paths(source, out, write_video)
@@ -257,9 +257,9 @@ def process_video(
         declared_frames=clip.declared_frames,
         truncated=clip.truncated,
         problem=clip.problem,
-        rank=model.rank,
+        rank=n_components,
         learnt_frames=len(model.learnt_frames_),
-        seed=seed,
+        seed=random_state,
         noise=float(np.median(model.noise_scale_)),
         masks=tally.masks(ours=True),
         temporal_median=tally.masks(ours=False),

@@ -17,7 +17,7 @@ __all__ = ["background"]
 def background(
     videos: Annotated[list[str], typer.Argument(metavar="VIDEO...", help="Files, patterns or sample:surveillance.")],
     rank: Annotated[int, typer.Option("--rank", min=1, max=20, help="Components of the background model.")] = (
-        choices.BACKGROUND_RANK
+        choices.BACKGROUND_COMPONENTS
     ),
     out: Out = Path("."),
     scale: Annotated[
@@ -27,7 +27,7 @@ def background(
     max_frames: Annotated[
         int | None, typer.Option("--max-frames", metavar="N", min=1, help="Stop after N frames.")
     ] = None,
-    seed: Seed = choices.SEED,
+    seed: Seed = choices.RANDOM_STATE,
     json_: Json = False,
     force: Force = False,
     debug: Debug = False,
@@ -51,12 +51,12 @@ def background(
         with progress_bar(video, json_) as progress:
             return process_video(
                 video,
-                rank=rank,
+                n_components=rank,
                 out=out,
                 scale=scale,
                 every=every,
                 max_frames=max_frames,
-                seed=seed,
+                random_state=seed,
                 force=force,
                 progress=progress,
             )

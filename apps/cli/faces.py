@@ -64,7 +64,7 @@ def faces_train(
     source: Faces,
     model: Annotated[Path, typer.Option("--model", metavar="M.npz", help="The model file to write.")],
     rank: Annotated[int, typer.Option("--rank", min=1, max=1000, help="Components; may be generous.")] = (
-        choices.FACE_RANK
+        choices.FACE_COMPONENTS
     ),
     rule: Annotated[str, typer.Option("--rule", help="residual, whitened, codes or pseudo-inverse.")] = "residual",
     missing: Missing = "blocks",
@@ -74,7 +74,7 @@ def faces_train(
         float, typer.Option("--strangers", metavar="RATE", min=0.001, max=0.5, help="Share of strangers that may pass.")
     ] = 0.05,
     pictures: Pictures = None,
-    seed: Seed = choices.SEED,
+    seed: Seed = choices.RANDOM_STATE,
     json_: Json = False,
     force: Force = False,
     debug: Debug = False,
@@ -95,14 +95,14 @@ def faces_train(
             done = train(
                 source,
                 model,
-                rank=rank,
+                n_components=rank,
                 rule=rule,
                 missing=missing,
                 size=size,
                 detect=detect,
                 unknown_rate=strangers,
                 pictures=pictures,
-                seed=seed,
+                random_state=seed,
                 force=force,
             )
         tell(done, json_)
@@ -151,7 +151,7 @@ def faces_cluster(
     size: FaceSize = None,
     detect: Detect = False,
     out: Out = Path("."),
-    seed: Seed = choices.SEED,
+    seed: Seed = choices.RANDOM_STATE,
     json_: Json = False,
     force: Force = False,
     debug: Debug = False,
@@ -175,7 +175,7 @@ def faces_cluster(
                 size=size,
                 detect=detect,
                 out=out,
-                seed=seed,
+                random_state=seed,
                 force=force,
             )
         tell(found, json_)
@@ -188,11 +188,11 @@ def faces_shadows(
     source: Faces,
     rank: Annotated[
         int, typer.Option("--rank", min=1, max=100, help="Dimensions; more keep more of the shadows.")
-    ] = choices.FACE_SHADOW_RANK,
+    ] = choices.FACE_SHADOW_COMPONENTS,
     size: FaceSize = None,
     detect: Detect = False,
     out: Out = Path("."),
-    seed: Seed = choices.SEED,
+    seed: Seed = choices.RANDOM_STATE,
     json_: Json = False,
     force: Force = False,
     debug: Debug = False,
@@ -211,7 +211,7 @@ def faces_shadows(
     _results(out, source, "--out", debug)
     with one_line(debug):
         with status(f"removing the shadows of {source}", json_):
-            done = unshadow(source, out, rank=rank, size=size, detect=detect, seed=seed, force=force)
+            done = unshadow(source, out, n_components=rank, size=size, detect=detect, random_state=seed, force=force)
         tell(done, json_)
     if done.skipped:
         raise typer.Exit(EXIT_SOME_FAILED)
@@ -241,7 +241,7 @@ def faces_evaluate(
     size: FaceSize = None,
     detect: Detect = False,
     out: Out = Path("."),
-    seed: Seed = choices.SEED,
+    seed: Seed = choices.RANDOM_STATE,
     json_: Json = False,
     force: Force = False,
     debug: Debug = False,
@@ -272,7 +272,7 @@ def faces_evaluate(
             tests=("clean", "corrupted") if both else ("clean",),
             splits=splits,
             per_person=per_person,
-            seed=seed,
+            random_state=seed,
         )
         with progress_bar(source, json_, rate_of="") as bar:
 

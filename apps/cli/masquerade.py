@@ -155,7 +155,7 @@ def masquerade_evaluate(
     format_: LogFormat = "auto",
     whole_lines: WholeLines = False,
     false_alarms: FalseAlarms = choices.FALSE_ALARM_RATE,
-    seed: Seed = choices.SEED,
+    seed: Seed = choices.RANDOM_STATE,
     json_: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -175,7 +175,7 @@ def masquerade_evaluate(
             format=format_,
             whole_lines=whole_lines,
             false_alarm_rate=false_alarms,
-            seed=seed,
+            random_state=seed,
         )
         tell(found, json_)
     if found.skipped:

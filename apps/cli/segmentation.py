@@ -20,14 +20,14 @@ def segment(
         choices.SEGMENTS
     ),
     rank: Annotated[int, typer.Option("--rank", min=1, max=100, help="Components of the factorisation.")] = (
-        choices.SEGMENT_RANK
+        choices.SEGMENT_COMPONENTS
     ),
     superpixels: Annotated[
         int,
         typer.Option("--superpixels", min=2, max=5000, help="Superpixels an image, about; slow above 2000 (cost N^3)."),
     ] = choices.SUPERPIXELS,
     out: Out = Path("."),
-    seed: Seed = choices.SEED,
+    seed: Seed = choices.RANDOM_STATE,
     json_: Json = False,
     force: Force = False,
     debug: Debug = False,
@@ -49,7 +49,13 @@ def segment(
 
         with status(f"segmenting {image}", json_):
             return process_image(
-                image, n_segments=segments, rank=rank, n_superpixels=superpixels, seed=seed, out=out, force=force
+                image,
+                n_segments=segments,
+                n_components=rank,
+                n_superpixels=superpixels,
+                random_state=seed,
+                out=out,
+                force=force,
             )
 
     batch("images", images, process, json_=json_, debug=debug)

@@ -33,7 +33,7 @@ def cluster_faces(
     model: Any = None,
     by: str = "k-means",
     mask: ArrayLike | None = None,
-    seed: int = 0,
+    random_state: Any = 0,
 ) -> NDArray[np.intp]:
     """Group images by the codes of a model.
 
@@ -51,7 +51,7 @@ def cluster_faces(
         the component with the largest code.
     mask : array-like of bool [shape=(n_samples, n_pixels)], optional
         Missing pixels, which do not count; for models that take ``weights``.
-    seed : int, default=0
+    random_state : int, RandomState instance or None, default=0
         Of the default model and of k-means.
 
     Returns
@@ -71,13 +71,13 @@ def cluster_faces(
         raise ParameterError(f"n_clusters must be from 1 to the {len(data)} images; got {n_clusters!r}")
     if model is None:
         rank = n_clusters if by == "largest" else min(100, *data.shape)
-        model = NMF(rank, nuclear=1.0 if by == "k-means" else 0.0, max_iter=100, tol=0, random_state=seed)
+        model = NMF(rank, nuclear=1.0 if by == "k-means" else 0.0, max_iter=100, tol=0, random_state=random_state)
     fitted = clone(model)
     known = {} if mask is None or not np.any(mask) else {"weights": ~np.asarray(mask, bool)}
     codes = fitted.fit_transform(data, **known) * np.linalg.norm(fitted.components_, axis=1)
     if by == "largest":
         return np.asarray(codes.argmax(axis=1))
-    means = KMeans(n_clusters, n_init=STARTS, random_state=seed)
+    means = KMeans(n_clusters, n_init=STARTS, random_state=random_state)
     return np.asarray(means.fit_predict(normalize(codes @ whitening(codes, WHITENING))))
 
 

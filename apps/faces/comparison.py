@@ -78,7 +78,7 @@ class Plan:
         Training images a person; the others are for testing.
     most_test : int or None
         At most so many test images a person.
-    seed : int
+    random_state : int
         Of the first split.
     iterations : int
         Of the models.
@@ -92,7 +92,7 @@ class Plan:
     splits: int = 10
     per_person: int = 7
     most_test: int | None = None
-    seed: int = 0
+    random_state: int = 0
     iterations: int = 100
 
     def check(self) -> None:
@@ -270,7 +270,7 @@ def make_task(faces: Faces, corruption: Corruption, split: int, plan: Plan) -> T
     -------
     Task
     """
-    rng = np.random.default_rng(plan.seed + split)
+    rng = np.random.default_rng(plan.random_state + split)
     train, test = [], []
     for person in np.unique(faces.labels):
         own = rng.permutation(np.flatnonzero(faces.labels == person))
@@ -282,7 +282,7 @@ def make_task(faces: Faces, corruption: Corruption, split: int, plan: Plan) -> T
         test.append(own[plan.per_person :][: plan.most_test])
     rows, others = np.sort(np.concatenate(train)), np.sort(np.concatenate(test))
     kind, severity = corruption
-    seeds = np.random.default_rng(1000 + plan.seed + split).integers(2**32, size=2)
+    seeds = np.random.default_rng(1000 + plan.random_state + split).integers(2**32, size=2)
     tests = {"clean": _as_rows(faces.images[others])}
     if "corrupted" in plan.tests:
         tests["corrupted"] = _as_rows(corrupt(faces.images[others], kind, severity, random_state=int(seeds[1])))
@@ -457,6 +457,7 @@ def _key(faces: Faces, plan: Plan) -> str:
     digest = hashlib.blake2b(faces.images.tobytes(), digest_size=8)
     digest.update(np.ascontiguousarray(faces.labels).tobytes())
     settings = {name: value for name, value in asdict(plan).items() if name not in ("splits", "corruptions")}
+    settings["seed"] = settings.pop("random_state")  # its name in splits that are kept from before
     digest.update(json.dumps(settings, sort_keys=True).encode())
     return digest.hexdigest()
 

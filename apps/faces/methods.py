@@ -59,7 +59,7 @@ __all__ = [
 
 Array = NDArray[Any]
 
-Maker = Callable[[int, int, int], Any]  # of rank, seed and iterations
+Maker = Callable[[int, int, int], Any]  # of n_components, random_state and iterations
 
 LDA_DIMENSIONS = 200
 FOLDS = 5
@@ -91,14 +91,14 @@ class Task(NamedTuple):
 
 
 def _nmf(loss: str, nuclear: float = 0.0, **more: Any) -> Maker:
-    return lambda rank, seed, iterations: NMF(
-        rank, loss=loss, nuclear=nuclear, max_iter=iterations, tol=0, random_state=seed, **more
+    return lambda n_components, random_state, iterations: NMF(
+        n_components, loss=loss, nuclear=nuclear, max_iter=iterations, tol=0, random_state=random_state, **more
     )
 
 
 def _sklearn(loss: str, solver: str) -> Maker:
-    return lambda rank, seed, iterations: SklearnNMF(
-        rank, init="random", beta_loss=loss, solver=solver, max_iter=2 * iterations, random_state=seed
+    return lambda n_components, random_state, iterations: SklearnNMF(
+        n_components, init="random", beta_loss=loss, solver=solver, max_iter=2 * iterations, random_state=random_state
     )
 
 
@@ -112,7 +112,7 @@ MODELS: dict[str, Maker] = {
     "kullback-leibler": _nmf("kullback-leibler"),
     "sklearn-frobenius": _sklearn("frobenius", "cd"),
     "sklearn-kullback-leibler": _sklearn("kullback-leibler", "mu"),
-    "pca": lambda rank, seed, iterations: PCA(rank, random_state=seed),
+    "pca": lambda n_components, random_state, iterations: PCA(n_components, random_state=random_state),
 }
 CHOSEN = {"manhattan-cv": ("manhattan", "manhattan-light")}
 RECOGNIZERS: dict[str, dict[str, Any]] = {
@@ -130,15 +130,15 @@ class Fitted(NamedTuple):
     codes: Array
 
 
-def fit_model(name: str, task: Task, rank: int, seed: int, iterations: int = 100) -> Fitted:
+def fit_model(name: str, task: Task, n_components: int, random_state: int, iterations: int = 100) -> Fitted:
     """Fit one of :data:`MODELS` to the training images.
 
     Parameters
     ----------
     name : str
     task : Task
-    rank : int
-    seed : int
+    n_components : int
+    random_state : int
     iterations : int, default=100
         Scikit-learn's, which do less each, are given twice as many.
 
@@ -146,7 +146,7 @@ def fit_model(name: str, task: Task, rank: int, seed: int, iterations: int = 100
     -------
     Fitted
     """
-    model = MODELS[name](rank, seed, iterations)
+    model = MODELS[name](n_components, random_state, iterations)
     with _unwarned():
         return Fitted(model, model.fit_transform(_seen(name, task.train, task)))
 
@@ -190,7 +190,7 @@ def score_model(name: str, fitted: Fitted, task: Task, rules: tuple[str, ...]) -
 
 
 def score_chosen(
-    name: str, task: Task, rank: int, seed: int, iterations: int, rules: tuple[str, ...]
+    name: str, task: Task, n_components: int, random_state: int, iterations: int, rules: tuple[str, ...]
 ) -> list[dict[str, Any]]:
     """Choose among models by cross-validation on the training images, for each rule, and classify the test sets.
 
@@ -201,8 +201,8 @@ def score_chosen(
     name : str
         One of :data:`CHOSEN`.
     task : Task
-    rank : int
-    seed : int
+    n_components : int
+    random_state : int
     iterations : int
     rules : tuple of str
         Of :data:`RULES`.
@@ -212,7 +212,7 @@ def score_chosen(
     list of dict
         Rows; see :func:`score_model`.
     """
-    fits = {model: fit_model(model, task, rank, seed, iterations) for model in CHOSEN[name]}
+    fits = {model: fit_model(model, task, n_components, random_state, iterations) for model in CHOSEN[name]}
     chosen = {rule: max(fits, key=lambda model: _cross_validated(fits[model], task, rule)) for rule in rules}
     rows = []
     for model in dict.fromkeys(chosen.values()):
@@ -271,7 +271,7 @@ def _encode(name: str, model: Any, images: Array, task: Task) -> tuple[Array, Ar
     return codes * _norms(model), model.inverse_transform(codes)
 
 
-def score_rankless(name: str, task: Task, seed: int) -> list[dict[str, Any]]:
+def score_rankless(name: str, task: Task, random_state: int) -> list[dict[str, Any]]:
     """Classify the test sets by a method without a rank.
 
     Parameters
@@ -279,7 +279,7 @@ def score_rankless(name: str, task: Task, seed: int) -> list[dict[str, Any]]:
     name : str
         One of :data:`RANKLESS`.
     task : Task
-    seed : int
+    random_state : int
 
     Returns
     -------
@@ -288,13 +288,13 @@ def score_rankless(name: str, task: Task, seed: int) -> list[dict[str, Any]]:
     """
     decide: Callable[[Array], Array]
     if name in RECOGNIZERS:
-        recognizer = FaceRecognizer(image_shape=task.image_shape, random_state=seed, **RECOGNIZERS[name])
+        recognizer = FaceRecognizer(image_shape=task.image_shape, random_state=random_state, **RECOGNIZERS[name])
         recognizer.fit(task.train, task.people)
         decide = recognizer.distances
     elif name == "lda":
         dimensions = min(LDA_DIMENSIONS, len(task.train) - 1, task.train.shape[1])
         discriminants = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
-        lda = make_pipeline(PCA(dimensions, random_state=seed), discriminants).fit(task.train, task.people)
+        lda = make_pipeline(PCA(dimensions, random_state=random_state), discriminants).fit(task.train, task.people)
         decide = lambda images: -lda.decision_function(images)  # noqa: E731
         if task.people.max() == 1:  # one column for two people
             decide = lambda images: -lda.predict_proba(images)  # noqa: E731

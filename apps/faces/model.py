@@ -187,7 +187,7 @@ class FaceRecognizer(ClassifierMixin, BaseEstimator):
         model: Any = None,
         *,
         rule: str = "residual",
-        n_components: int = choices.FACE_RANK,
+        n_components: int = choices.FACE_COMPONENTS,
         outliers: float | str = "auto",
         missing: str = "blocks",
         image_shape: tuple[int, int] | None = None,

@@ -261,14 +261,14 @@ def train(
     source: str | Path,
     model: str | Path,
     *,
-    rank: int = choices.FACE_RANK,
+    n_components: int = choices.FACE_COMPONENTS,
     rule: str = "residual",
     missing: str = "blocks",
     size: int | None = None,
     detect: bool = False,
     unknown_rate: float = 0.05,
     pictures: str | Path | None = None,
-    seed: int = choices.SEED,
+    random_state: int = choices.RANDOM_STATE,
     force: bool = False,
 ) -> Trained:
     """Learn people from images, and write a model.
@@ -279,8 +279,8 @@ def train(
         See :func:`open_faces`.
     model : str or Path
         The file to write.
-    rank : int, default=100
-        ``n_components`` of :class:`FaceRecognizer`.
+    n_components : int, default=100
+        See :class:`FaceRecognizer`.
     rule : str, default="residual"
         See :class:`FaceRecognizer`.
     missing : str, default="blocks"
@@ -293,7 +293,7 @@ def train(
         See :class:`FaceRecognizer`.
     pictures : str or Path, optional
         Folder for ``components.png`` and ``corrupted.png``.
-    seed : int, default=0
+    random_state : int, default=0
     force : bool, default=False
         Whether existing files may be replaced.
 
@@ -321,7 +321,12 @@ def train(
     shape = (faces.images.shape[1], faces.images.shape[2])
     names = np.array(faces.names)[faces.labels - 1] if faces.names else faces.labels.astype(str)
     recognizer = FaceRecognizer(
-        n_components=rank, rule=rule, missing=missing, image_shape=shape, unknown_rate=unknown_rate, random_state=seed
+        n_components=n_components,
+        rule=rule,
+        missing=missing,
+        image_shape=shape,
+        unknown_rate=unknown_rate,
+        random_state=random_state,
     ).fit(_rows(faces.images), names)
     trained = FaceModel(recognizer, detect)
     if pictures is not None:
@@ -384,7 +389,7 @@ def cluster(
     size: int | None = None,
     detect: bool = False,
     out: str | Path | None = None,
-    seed: int = choices.SEED,
+    random_state: int = choices.RANDOM_STATE,
     force: bool = False,
 ) -> Clustered:
     """Group images by person, without names.
@@ -405,7 +410,7 @@ def cluster(
         See :func:`open_faces`.
     out : str or Path, optional
         Folder for ``clusters.csv``.
-    seed : int, default=0
+    random_state : int, default=0
     force : bool, default=False
         Whether existing files may be replaced.
 
@@ -429,7 +434,7 @@ def cluster(
         raise ParameterError("--clusters must be given where the people are not known")
     wanted = len(np.unique(faces.labels)) if clusters is None else clusters
     mask = missing_pixels(faces.images, missing, 255, int(faces.images.max())).reshape(len(faces.images), -1)
-    found = cluster_faces(_rows(faces.images), wanted, by=by, mask=mask, seed=seed)
+    found = cluster_faces(_rows(faces.images), wanted, by=by, mask=mask, random_state=random_state)
     names = faces.files or tuple(str(number) for number in range(len(found)))
     if path is not None:
         with output_file(path, force=force) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:

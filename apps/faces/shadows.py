@@ -86,7 +86,9 @@ class Unshadowed:
         return "\n".join(lines + [f"left out: {sentence}" for sentence in self.skipped])
 
 
-def remove_shadows(X: ArrayLike, *, n_components: int = choices.FACE_SHADOW_RANK, seed: int = 0) -> tuple[Array, Array]:
+def remove_shadows(
+    X: ArrayLike, *, n_components: int = choices.FACE_SHADOW_COMPONENTS, random_state: Any = 0
+) -> tuple[Array, Array]:
     """Split images of one person under different light into the face without shadows, and what remains.
 
     Images of a matt, convex object under distant lights lie near a subspace of few dimensions (Basri and Jacobs 2003);
@@ -99,7 +101,7 @@ def remove_shadows(X: ArrayLike, *, n_components: int = choices.FACE_SHADOW_RANK
         Images of one person as rows.
     n_components : int, default=3
         Dimensions of the subspace.
-    seed : int, default=0
+    random_state : int, default=0
         Of the start.
 
     Returns
@@ -115,7 +117,7 @@ def remove_shadows(X: ArrayLike, *, n_components: int = choices.FACE_SHADOW_RANK
         When `X` is not a matrix of finite, non-negative numbers.
     """
     data = check_array(X, dtype=[np.float64, np.float32], ensure_non_negative=True, input_name="X")
-    model = NMF(min(n_components, *data.shape), max_iter=200, tol=0, random_state=seed)
+    model = NMF(min(n_components, *data.shape), max_iter=200, tol=0, random_state=random_state)
     faces = model.inverse_transform(model.fit_transform(data))
     return faces, data - faces
 
@@ -124,10 +126,10 @@ def unshadow(
     source: str | Path,
     out: str | Path,
     *,
-    rank: int = choices.FACE_SHADOW_RANK,
+    n_components: int = choices.FACE_SHADOW_COMPONENTS,
     size: int | None = None,
     detect: bool = False,
-    seed: int = choices.SEED,
+    random_state: int = choices.RANDOM_STATE,
     force: bool = False,
 ) -> Unshadowed:
     """Remove shadows and highlights from images of people under changing light, person by person.
@@ -139,13 +141,13 @@ def unshadow(
     out : str or Path
         Folder for ``NAME_unshadowed.png``, in sub-folders as in a folder `source`, by number for others, and for
         ``shadows.png``: ten of the images, the same without shadows, what was removed. Not inside `source`.
-    rank : int, default=3
+    n_components : int, default=3
         Dimensions of a person's images.
     size : int or None, default=None
         See :func:`~visionnmf.apps.faces.open_faces`.
     detect : bool, default=False
         See :func:`~visionnmf.apps.faces.open_faces`.
-    seed : int, default=0
+    random_state : int, default=0
     force : bool, default=False
         Whether existing files may be replaced; the images themselves never are.
 
@@ -165,12 +167,14 @@ def unshadow(
     faces, skipped = open_faces(source, size=size, detect=detect)
     height, width = faces.images.shape[1:]
     people, counts = np.unique(faces.labels, return_counts=True)
-    for label, count in zip(people[counts <= rank], counts[counts <= rank], strict=True):
+    for label, count in zip(people[counts <= n_components], counts[counts <= n_components], strict=True):
         who = f"{faces.names[label - 1]}: " if label and faces.names else ""
-        skipped.append(f"{who}images: {count}; at least {rank + 1} under different light are needed to tell shadows")
-    if counts.max() <= rank:
+        skipped.append(
+            f"{who}images: {count}; at least {n_components + 1} under different light are needed to tell shadows"
+        )
+    if counts.max() <= n_components:
         raise ParameterError(f"{source}: {skipped[-1]}")
-    kept = np.flatnonzero(np.isin(faces.labels, people[counts > rank]))
+    kept = np.flatnonzero(np.isin(faces.labels, people[counts > n_components]))
     X, labels = faces.images[kept].reshape(len(kept), -1).astype(np.float32), faces.labels[kept]
     # an archive's own names are a stranger's, and could lead anywhere
     inside = Path(source).is_dir()
@@ -183,9 +187,9 @@ def unshadow(
         except OSError as error:
             raise MediaError(f"{folder}: cannot be made ({error.strerror}); choose another folder") from error
     found = np.empty_like(X)
-    for label in people[counts > rank]:
+    for label in people[counts > n_components]:
         own = labels == label
-        found[own] = remove_shadows(X[own], n_components=rank, seed=seed)[0]
+        found[own] = remove_shadows(X[own], n_components=n_components, random_state=random_state)[0]
     grey = np.clip(np.rint(found), 0, 255).astype(np.uint8).reshape(-1, height, width)
     for path, image in zip(images, grey, strict=True):
         write_image(path, image, force=force)
@@ -195,7 +199,7 @@ def unshadow(
     before, after = np.quantile(X, BRIGHT, axis=1), np.quantile(found, BRIGHT, axis=1)
     return Unshadowed(
         images=len(X),
-        people=int((counts > rank).sum()),
+        people=int((counts > n_components).sum()),
         changed=float((np.abs(found - X) > CHANGED).mean()),
         dark=int((after < before / 2).sum()),
         files=[str(path) for path in (*images, sheet)],

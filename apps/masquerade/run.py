@@ -421,7 +421,7 @@ def evaluate(
     whole_lines: bool = False,
     training_share: float = 0.5,
     false_alarm_rate: float = choices.FALSE_ALARM_RATE,
-    seed: int = 0,
+    random_state: int = 0,
 ) -> Evaluation:
     """Find out how well the users of some histories can be told apart, each one's later sessions against the others'.
 
@@ -438,7 +438,7 @@ def evaluate(
         Share of each user's sessions that train.
     false_alarm_rate : float, default=0.02
         See :class:`SessionScorer`.
-    seed : int, default=0
+    random_state : int, default=0
         Seed of the choice of sessions.
 
     Returns
@@ -466,7 +466,7 @@ def evaluate(
     if len(split) < 2:
         message = f"two users with {LEAST_TO_EVALUATE} sessions are needed, found {len(split)}; try a smaller size"
         raise UnreadableError("; ".join([message, *skipped]))
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(random_state)
     scores: list[NDArray[np.float64]] = []
     labels: list[NDArray[np.bool_]] = []
     rows = []

@@ -37,7 +37,7 @@ __all__ = ["SegmentationResult", "region_affinity", "segment"]
 # The image is reduced to this many pixels before superpixels are sought.
 WORKING_PIXELS = 2**18
 MAX_SEGMENTS = 1000
-MAX_RANK = 100
+MAX_COMPONENTS = 100
 MAX_SUPERPIXELS = 5000
 
 # Chosen on the first 20 images (by number) of the benchmark; docs/segmentation.md has the figures.
@@ -64,7 +64,7 @@ class SegmentationResult:
         The model's ``sum_{i != j} c_i c_j |A_ij - h_i . h_j|``, as a share of its value at H = 0: 0 is a perfect fit.
     objectives : ndarray of float64 [shape=(n_starts,)]
         The objective that each start ended with; `objective` is the lowest. Empty where no model was needed.
-    codes : ndarray of float64 [shape=(n_superpixels, rank), >= 0]
+    codes : ndarray of float64 [shape=(n_superpixels, n_components), >= 0]
         How far each superpixel belongs to each component of the model.
     superpixels : ndarray of int32 [shape=(working_height, working_width)]
         The superpixel of each pixel of the (reduced) picture that was worked on.
@@ -86,9 +86,9 @@ def segment(
     image: ArrayLike,
     n_segments: int = choices.SEGMENTS,
     *,
-    rank: int = choices.SEGMENT_RANK,
+    n_components: int = choices.SEGMENT_COMPONENTS,
     n_superpixels: int = choices.SUPERPIXELS,
-    random_state: int = choices.SEED,
+    random_state: int = choices.RANDOM_STATE,
 ) -> SegmentationResult:
     """Divide an image into segments.
 
@@ -98,7 +98,7 @@ def segment(
         Grey, RGB or RGBA (blended onto white); uint8, uint16, or float in [0, 1].
     n_segments : int, 1 to 1000, default=5
         Segments wanted. Fewer come back where there is no more to tell apart, as in a flat picture.
-    rank : int, 1 to 100, default=5
+    n_components : int, 1 to 100, default=5
         Components of the symmetric model: how many parts it sees. The segments are clusters of its codes.
     n_superpixels : int, 2 to 5000, default=500
         Superpixels, about. More follow fine structure better; time grows with their square, from 2000 on faster.
@@ -118,7 +118,7 @@ def segment(
     """
     begin = time.perf_counter()
     n_segments = _check_count("n_segments", n_segments, 1, MAX_SEGMENTS)
-    rank = _check_count("rank", rank, 1, MAX_RANK)
+    n_components = _check_count("n_components", n_components, 1, MAX_COMPONENTS)
     n_superpixels = _check_count("n_superpixels", n_superpixels, 2, MAX_SUPERPIXELS)
     seed = _check_count("random_state", random_state, 0, 2**32 - 1)
     if n_segments > n_superpixels:
@@ -134,7 +134,7 @@ def segment(
             clusters = np.arange(len(regions.sizes))
             codes, objectives = np.eye(len(clusters)), np.empty(0)
         else:
-            codes, objectives, affinity = _factorise(regions, rank, seed)
+            codes, objectives, affinity = _factorise(regions, n_components, seed)
             clusters = _cluster(codes, affinity, regions.sizes, n_segments, seed)
     labels, sizes = _largest_first(_enlarge(clusters[regions.labels], pixels.shape[:2]))
     return SegmentationResult(
@@ -155,13 +155,13 @@ def _check_count(name: str, value: Any, low: int, high: int) -> int:
     return int(value)
 
 
-def region_affinity(regions: Superpixels, rank: int) -> NDArray[np.float64]:
+def region_affinity(regions: Superpixels, n_components: int) -> NDArray[np.float64]:
     """Compute the affinity that the model factorises.
 
     Parameters
     ----------
     regions : Superpixels
-    rank : int, >= 1
+    n_components : int, >= 1
         Components of the model.
 
     Returns
@@ -171,16 +171,18 @@ def region_affinity(regions: Superpixels, rank: int) -> NDArray[np.float64]:
     """
     distances = geodesic_distances(regions.colours, regions.edges)
     affinity = geodesic_affinity(distances, regions.sizes)
-    return diffuse_affinity(affinity, regions.sizes, n_blocks=max(1.5, BLOCKS_A_COMPONENT * rank))
+    return diffuse_affinity(affinity, regions.sizes, n_blocks=max(1.5, BLOCKS_A_COMPONENT * n_components))
 
 
 def _factorise(
-    regions: Superpixels, rank: int, seed: int
+    regions: Superpixels, n_components: int, seed: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return the codes (n, rank) of the best start, the objective of each start, and the affinity."""
-    affinity = region_affinity(regions, rank)
+    """Return the codes (n, n_components) of the best start, the objective of each start, and the affinity."""
+    affinity = region_affinity(regions, n_components)
     weights = regions.sizes / regions.sizes.mean()
-    starts = [spread_symmetric(affinity, weights, rank, np.random.default_rng([seed, i])) for i in range(N_STARTS)]
+    starts = [
+        spread_symmetric(affinity, weights, n_components, np.random.default_rng([seed, i])) for i in range(N_STARTS)
+    ]
 
     fits = fit_starts(affinity, starts, weights, max_iter=MAX_ITER, tol=TOL)
     objectives = np.array([found.history[-1] for found in fits])

@@ -85,9 +85,9 @@ def process_image(
     source: str | Path,
     *,
     n_segments: int = choices.SEGMENTS,
-    rank: int = choices.SEGMENT_RANK,
+    n_components: int = choices.SEGMENT_COMPONENTS,
     n_superpixels: int = choices.SUPERPIXELS,
-    seed: int = choices.SEED,
+    random_state: int = choices.RANDOM_STATE,
     out: str | Path = ".",
     force: bool = False,
 ) -> SegmentationReport:
@@ -97,7 +97,7 @@ def process_image(
     ----------
     source : str or Path
         A picture, or ``sample:NAME``.
-    n_segments, rank, n_superpixels, seed : int
+    n_segments, n_components, n_superpixels, random_state : int
         As in :func:`.segment`.
     out : str or Path, default="."
         Folder for the results; made if missing.
@@ -123,7 +123,9 @@ def process_image(
     labels_file, overlay_file = folder / f"{stem}_labels.png", folder / f"{stem}_overlay.png"
     io.check_outputs([labels_file, overlay_file], force, inputs=[source])
     image = io.read_image(source)
-    result = segment(image, n_segments, rank=rank, n_superpixels=n_superpixels, random_state=seed)
+    result = segment(
+        image, n_segments, n_components=n_components, n_superpixels=n_superpixels, random_state=random_state
+    )
     picture = overlay(image, result.labels)
     folder.mkdir(parents=True, exist_ok=True)
     # both are written before either gets its name

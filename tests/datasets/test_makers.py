@@ -53,7 +53,7 @@ def test_a_generator_serves_as_seed_and_moves_on():
     [
         (make_corrupted_low_rank, {"n_samples": 0}, "n_samples must be an integer of at least 1, got 0"),
         (make_corrupted_low_rank, {"n_features": 2.5}, "n_features must be an integer of at least 1, got 2.5"),
-        (make_corrupted_low_rank, {"rank": True}, "rank must be an integer of at least 1, got True"),
+        (make_corrupted_low_rank, {"n_components": True}, "n_components must be an integer of at least 1, got True"),
         (make_corrupted_low_rank, {"shape": 0}, "shape must be a finite number of at least 0.1 and at most 100, got 0"),
         (make_corrupted_low_rank, {"corruption": "rain"}, "corruption must be one of 'gaussian', .*, got 'rain'"),
         (

@@ -31,7 +31,7 @@ def test_the_true_rank_is_found_in_spite_of_outliers(rank, outliers, rng):
     wrong = rng.random(X.shape) < outliers
     X[wrong] = rng.random(wrong.sum()) * X.max()
     found = select_rank(X, range(1, 8), n_splits=2, random_state=0)
-    assert found.rank == rank
+    assert found.n_components == rank
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -40,7 +40,7 @@ def test_the_true_rank_is_found_with_the_noise_of_the_loss(loss, rng):
     X = 40 * low_rank(rng, 3)
     X = rng.poisson(X) if loss == "kullback-leibler" else np.maximum(0, X + rng.normal(0, 2, X.shape))
     found = select_rank(X, range(1, 8), estimator=NMF(loss=loss, max_iter=200), n_splits=2, random_state=0)
-    assert found.rank == 3
+    assert found.n_components == 3
 
 
 def test_scores_are_the_mean_loss_of_entries_that_were_hidden(rng):
@@ -68,7 +68,7 @@ def test_missing_entries_are_neither_shown_nor_asked_for(rng):
     found = select_rank(np.where(gaps, np.nan, X), [1, 2], estimator=estimator, random_state=0)
     other = select_rank(np.where(gaps, 99, X), [1, 2], estimator=QUICK, weights=~gaps, random_state=0)
     np.testing.assert_array_equal(found.scores, other.scores)
-    assert found.rank == 2
+    assert found.n_components == 2
 
 
 def test_seeds_callback_and_an_estimator_that_stays_as_it_is(rng):

@@ -36,7 +36,7 @@ class RankSelection:
 
     Attributes
     ----------
-    rank : int
+    n_components : int
         The rank proposed.
     ranks : ndarray of int [shape=(n_ranks,)]
         The ranks tried, rising.
@@ -45,7 +45,7 @@ class RankSelection:
         of outliers, is in all of them, so that only differences within a column mean something.
     """
 
-    rank: int
+    n_components: int
     ranks: NDArray[np.int_]
     scores: NDArray[np.float64]
 
@@ -74,7 +74,7 @@ class RankSelection:
             ax = plt.subplots()[1]
         ax.plot(self.ranks, self.scores, color="0.8", linewidth=1)
         ax.plot(self.ranks, self.scores.mean(axis=1), marker="o", label="mean of the splits")
-        ax.axvline(self.rank, linestyle="--", color="0.4", label=f"proposed: {self.rank}")
+        ax.axvline(self.n_components, linestyle="--", color="0.4", label=f"proposed: {self.n_components}")
         ax.set_xlabel("rank (number of components)")
         ax.set_ylabel("mean loss of a held-out entry")
         ax.legend()
@@ -152,7 +152,7 @@ def select_rank(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.random((60, 4)) @ rng.random((4, 40))
     >>> X[rng.random(X.shape) < 0.1] = 2.0  # outliers
-    >>> select_rank(X, range(1, 8), random_state=0).rank
+    >>> select_rank(X, range(1, 8), random_state=0).n_components
     4
     """
     estimator = NMF() if estimator is None else estimator

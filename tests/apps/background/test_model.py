@@ -238,8 +238,8 @@ def test_frames_that_are_refused(frames, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rank": 0}, "rank=0; it must be a whole number, at least 1"),
-        ({"rank": 1.5}, "rank=1.5; it must be a whole number"),
+        ({"n_components": 0}, "n_components=0; it must be a whole number, at least 1"),
+        ({"n_components": 1.5}, "n_components=1.5; it must be a whole number"),
         ({"n_frames": 1}, "n_frames=1; it must be a whole number, at least 2"),
         ({"threshold": 0}, "threshold=0; it must be a number above 0"),
         ({"threshold": float("nan")}, "threshold=nan; it must be a number above 0"),

@@ -64,7 +64,7 @@ def test_everything_is_written(clip, tmp_path):
 
 
 def test_the_report(clip, tmp_path):
-    report = process_video(clip, out=tmp_path, seed=3)
+    report = process_video(clip, out=tmp_path, random_state=3)
     content = json.loads(json.dumps(report.as_dict()))
     assert (content["width"], content["height"]) == (WIDTH, HEIGHT)
     assert content["frames"] == content["frames_read"] == content["declared_frames"] == N_FRAMES
@@ -107,7 +107,7 @@ def test_the_sample_is_scored_against_its_truth(tmp_path, monkeypatch):
 
 
 def test_options_reach_the_reader(clip, tmp_path):
-    report = process_video(clip, out=tmp_path, every=3, max_frames=7, scale=0.75, rank=1)
+    report = process_video(clip, out=tmp_path, every=3, max_frames=7, scale=0.75, n_components=1)
     masks, reader = read(tmp_path / "clip_foreground.mkv")
     assert masks.shape[:3] == (7, 36, 48)
     assert float(reader.frame_rate) == pytest.approx(10 / 3, rel=1e-3)

@@ -22,7 +22,7 @@ def picture() -> np.ndarray:
 @pytest.mark.parametrize("n_segments", [2, 3, 5, 8])
 def test_segments_of_a_mosaic_are_found(n_segments: int) -> None:
     mosaic = make_mosaic(160, 240, n_segments=n_segments, noise=0.05, random_state=10 * n_segments)
-    result = segment(mosaic.image, n_segments, rank=max(5, n_segments))
+    result = segment(mosaic.image, n_segments, n_components=max(5, n_segments))
     assert len(result.sizes) == n_segments
     score = covering(result.labels, [mosaic.labels])
     assert score > 0.9
@@ -140,7 +140,7 @@ def test_many_segments_need_two_bytes(rng: np.random.Generator) -> None:
         ({"n_segments": 0}, "n_segments must be a whole number from 1 to 1000; got 0"),
         ({"n_segments": 2.5}, "n_segments must be a whole number"),
         ({"n_segments": True}, "got True"),
-        ({"rank": 0}, "rank must be a whole number from 1 to 100"),
+        ({"n_components": 0}, "n_components must be a whole number from 1 to 100"),
         ({"n_superpixels": 1}, "n_superpixels must be a whole number from 2 to 5000"),
         ({"n_segments": 6, "n_superpixels": 5}, "n_segments=6 is more than n_superpixels=5; ask for fewer segments"),
         ({"random_state": -1}, "random_state must be a whole number from 0"),
