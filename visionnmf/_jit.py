@@ -66,7 +66,7 @@ def kernel(function: F | None = None, *, reassociate: bool = False) -> Any:
         options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
         if reassociate:
             options["fastmath"] = set(REASSOCIATE)
-        folder = None if numba.config.DISABLE_JIT else cache_folder()
+        folder = None if _config().DISABLE_JIT else cache_folder()
         if folder is not None:
             with _caching_in(folder):
                 compiled = numba.njit(cache=True, **options)(f)
@@ -91,11 +91,10 @@ def cache_folder() -> Path | None:
     Path or None
         None, with a warning, where no folder can be written: kernels are then compiled in memory, once a process.
     """
-    import numba
     from numba.misc.appdirs import AppDirs
 
-    base = Path(numba.config.CACHE_DIR or AppDirs(appname="visionnmf", appauthor=False).user_cache_dir)
-    folder = base.absolute() / f"{PREFIX}{_digest(numba.config.BOUNDSCHECK)}"
+    base = Path(_config().CACHE_DIR or AppDirs(appname="visionnmf", appauthor=False).user_cache_dir)
+    folder = base.absolute() / f"{PREFIX}{_digest(_config().BOUNDSCHECK)}"
     try:
         if not folder.is_dir():
             folder.mkdir(parents=True, exist_ok=True)
@@ -113,6 +112,12 @@ def cache_folder() -> Path | None:
         stacklevel=2,
     )
     return None
+
+
+def _config() -> Any:
+    from numba.core import config
+
+    return config
 
 
 def _digest(options: object) -> str:
@@ -135,15 +140,14 @@ _lock = threading.Lock()
 @contextmanager
 def _caching_in(folder: Path) -> Iterator[None]:
     """Show numba another cache folder while a kernel is decorated; other users of numba keep theirs."""
-    import numba
-
+    config = _config()
     with _lock:
-        theirs = numba.config.CACHE_DIR
-        numba.config.CACHE_DIR = str(folder)
+        theirs = config.CACHE_DIR
+        config.CACHE_DIR = str(folder)
         try:
             yield
         finally:
-            numba.config.CACHE_DIR = theirs
+            config.CACHE_DIR = theirs
 
 
 _callback: Callable[[], None] | None = None
@@ -170,7 +174,7 @@ def _listen() -> None:
         return
     from numba.core import event
 
-    class Listener(event.Listener):  # type: ignore[misc]
+    class Listener(event.Listener):
         def __init__(self, callback: Callable[[], None]) -> None:
             self.callback: Callable[[], None] | None = callback
 
