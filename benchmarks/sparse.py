@@ -22,7 +22,6 @@ from sklearn.decomposition import non_negative_factorization
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from visionnmf.engine import losses
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
@@ -59,7 +58,7 @@ def ours(X: Any, W: np.ndarray, H: np.ndarray, loss: Loss, solver: str, iteratio
         begin = time.process_time()
         for _ in SOLVERS[solver].iterate(problem, Wt, H, max_iter=iterations):
             seconds += time.process_time() - begin
-            curve.append((seconds, losses.loss_value(X, Wt, H, loss)))
+            curve.append((seconds, Problem(X, loss).loss_value(Wt, H)))
             begin = time.process_time()
     return curve
 
@@ -75,7 +74,7 @@ def peer(X: Any, W: np.ndarray, H: np.ndarray, loss: Loss, solver: str, iteratio
             max_iter=iterations,
         )  # fmt: skip
         seconds = time.process_time() - begin
-    return seconds, losses.loss_value(X, np.ascontiguousarray(W.T), H, loss)
+    return seconds, Problem(X, loss).loss_value(np.ascontiguousarray(W.T), H)
 
 
 def reached(curve: Curve, goal: float) -> float:
@@ -92,7 +91,7 @@ def peer_objectives(X: Any, W: np.ndarray, H: np.ndarray, loss: Loss) -> list[fl
             W, H, _ = non_negative_factorization(
                 matrix, W.copy(), H.copy(), n_components=len(H), init="custom", tol=0, max_iter=1
             )
-            found.append(losses.loss_value(X, np.ascontiguousarray(W.T), H, loss))
+            found.append(Problem(X, loss).loss_value(np.ascontiguousarray(W.T), H))
     return found
 
 

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from scipy.optimize import linprog
 
 from visionnmf.engine import losses, products, sparse
-from visionnmf.engine.blocks import n_threads
+from visionnmf.engine.blocks import n_threads, row_blocks
 from visionnmf.engine.codes import CODES, solve_codes
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import NONNEGATIVE, Penalty
@@ -52,8 +52,8 @@ def test_a_loss_has_the_value_of_the_dense_data(loss, dtype, rng):
     Wt, H = start(rng, X)
     Wt[0, :5] = 0
     X.indices, X.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
-    value = losses.loss_value(X, Wt, H, Loss(loss))
-    exact = losses.loss_value(X.toarray().astype(float), Wt.astype(float), H.astype(float), Loss(loss))
+    value = Problem(X, Loss(loss)).loss_value(Wt, H)
+    exact = Problem(X.toarray().astype(float), Loss(loss)).loss_value(Wt.astype(float), H.astype(float))
     assert value == pytest.approx(exact, rel=1e-6 if loss == "kullback-leibler" else 1e-12)
 
 
@@ -62,10 +62,10 @@ def test_entries_that_are_not_stored_weigh_less_on_demand(rng):
     Wt, H = start(rng, X)
     stored = sp.csr_array((np.ones_like(X.data), X.indices, X.indptr), X.shape).toarray()
     weights = np.where(stored > 0, 1, 0.3)
-    value = losses.loss_value(X, Wt, H, Loss("manhattan"), zero_weight=0.3)
+    value = Problem(X, Loss("manhattan"), zero_weight=0.3).loss_value(Wt, H)
     assert value == pytest.approx(np.sum(weights * np.abs(X.toarray() - Wt.T @ H)), rel=1e-12)
     with pytest.raises(ParameterError, match=r"zero_weight works with loss='manhattan'; got 0.3 with loss='frobenius'"):
-        losses.loss_value(X, Wt, H, Loss("frobenius"), zero_weight=0.3)
+        Problem(X, Loss("frobenius"), zero_weight=0.3).loss_value(Wt, H)
 
 
 def test_other_losses_are_refused_by_name(rng):
@@ -80,15 +80,15 @@ def test_other_losses_are_refused_by_name(rng):
 
 def test_blocks_cover_the_rows_and_share_the_entries(rng):
     X = sp.random_array((500, 100), density=0.1, rng=rng, format="csr")
-    work = sparse.row_blocks(X, 600)
+    work = row_blocks(X, 600)
     assert [start for start, _ in work[1:]] == [stop for _, stop in work[:-1]]
     assert work[0][0] == 0
     assert work[-1][1] == 500
     sizes = [X.indptr[stop] - X.indptr[start] + stop - start for start, stop in work]
     assert max(sizes) <= 700
     assert len(work) == pytest.approx((X.nnz + 500) / 600, abs=1)
-    assert sparse.row_blocks(sp.csr_array((0, 4))) == []
-    assert sparse.row_blocks(sp.csr_array((3, 4))) == [(0, 3)]
+    assert row_blocks(sp.csr_array((0, 4))) == []
+    assert row_blocks(sp.csr_array((3, 4))) == [(0, 3)]
 
 
 def test_products_take_dense_and_sparse_data_alike(rng):

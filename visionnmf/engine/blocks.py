@@ -14,14 +14,19 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
-from typing import TypeVar
+from itertools import pairwise
+from typing import Any, TypeVar
 
+import numpy as np
+import scipy.sparse as sp
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
-__all__ = ["blocks", "map_blocks", "n_threads", "one_blas_thread"]
+__all__ = ["BLOCK_ELEMENTS", "blocks", "map_blocks", "n_threads", "one_blas_thread", "row_blocks", "rows_per_block"]
 
 T = TypeVar("T")
 Block = tuple[int, int]
+
+BLOCK_ELEMENTS = 1 << 16  # a block of X, U and P in single precision (3 * 256 KiB) stays in a second-level cache
 
 
 def n_threads() -> int:
@@ -101,6 +106,32 @@ def _controller(pid: int) -> ThreadpoolController:
 def blocks(n: int, size: int) -> list[Block]:
     """Split ``range(n)`` into ranges of at most `size`."""
     return [(start, min(n, start + size)) for start in range(0, n, size)]
+
+
+def rows_per_block(n_features: int) -> int:
+    """Return how many rows of the data make a block that stays in cache."""
+    return max(1, BLOCK_ELEMENTS // max(1, n_features))
+
+
+def row_blocks(X: Any, size: int = BLOCK_ELEMENTS) -> list[Block]:
+    """Split the rows of the data into ranges of about `size` entries: all of a dense array, the stored of a sparse one.
+
+    Parameters
+    ----------
+    X : ndarray or scipy.sparse.csr_array [shape=(n_rows, n)]
+    size : int
+        The default stays in cache.
+
+    Returns
+    -------
+    list of (int, int)
+        The same for any number of threads; a row is never split.
+    """
+    if not sp.issparse(X):
+        return blocks(X.shape[0], max(1, size // max(1, X.shape[1])))
+    work = X.indptr + np.arange(X.shape[0] + 1, dtype=np.int64)  # an empty row is work too
+    cuts = np.searchsorted(work, np.arange(size, work[-1], size))
+    return [(start, stop) for start, stop in pairwise([0, *cuts.tolist(), X.shape[0]]) if start < stop]
 
 
 def map_blocks(function: Callable[[Block], T], work: Sequence[Block], *, parallel: bool = True) -> list[T]:

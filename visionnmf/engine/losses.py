@@ -22,10 +22,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .blocks import blocks, map_blocks
+from .blocks import BLOCK_ELEMENTS, map_blocks, row_blocks
 from .kernels import divergences as _divergence_kernels
 from .kernels import losses as _loss_kernels
 
@@ -81,40 +80,25 @@ LOSSES: dict[str, Form] = {
     "huber": Form(_loss_kernels.huber_rows, None),
 }
 
-BLOCK_ELEMENTS = 1 << 16  # a block of X, U and P in single precision (3 * 256 KiB) stays in a second-level cache
 
-
-def rows_per_block(n_features: int) -> int:
-    """Return how many rows of the data make a block that stays in cache."""
-    return max(1, BLOCK_ELEMENTS // max(1, n_features))
-
-
-def loss_value(
-    X: Any, Wt: Array, H: Array, loss: Loss, *, weights: Array | None = None, zero_weight: float = 1.0
-) -> float:
-    """Evaluate a loss, block by block, without holding ``W @ H``.
+def loss_value(X: Array, Wt: Array, H: Array, loss: Loss, *, weights: Array | None = None) -> float:
+    """Evaluate a loss of dense data, block by block, without holding ``W @ H``; sparse data: :mod:`.sparse`.
 
     Parameters
     ----------
-    X : ndarray or scipy.sparse.csr_array [shape=(n_samples, n_features)]
+    X : ndarray [shape=(n_samples, n_features)]
     Wt : ndarray [shape=(n_components, n_samples)]
         Codes, transposed.
     H : ndarray [shape=(n_components, n_features)]
     loss : Loss
     weights : ndarray [shape=(n_samples, n_features), >= 0], optional
-        Of the entries of a dense `X`.
-    zero_weight : float, default=1
-        Of the entries that a sparse `X` does not store.
+        Of the entries.
 
     Returns
     -------
     float
         Summed in double precision.
     """
-    if sp.issparse(X):
-        from . import sparse
-
-        return sparse.loss_value(X, Wt, H, loss, zero_weight=zero_weight)
     out = np.empty(X.shape[0])
     rows = LOSSES[loss.name].rows
 
@@ -122,5 +106,5 @@ def loss_value(
         start, stop = block
         rows(X, np.matmul(Wt[:, start:stop].T, H), weights, loss.parameter, start, stop, out)
 
-    map_blocks(evaluate, blocks(X.shape[0], rows_per_block(X.shape[1])), parallel=X.size > BLOCK_ELEMENTS)
+    map_blocks(evaluate, row_blocks(X), parallel=X.size > BLOCK_ELEMENTS)
     return float(out.sum())

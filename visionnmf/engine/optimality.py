@@ -28,13 +28,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .blocks import blocks, map_blocks, one_blas_thread
+from .blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, row_blocks, rows_per_block
 from .kernels.optimality import balance_signs
 from .kernels.sparse import model_entries
-from .losses import BLOCK_ELEMENTS, rows_per_block
 from .penalties import Penalty
 from .problem import Problem
-from .sparse import floors, row_blocks
+from .sparse import floors
 
 __all__ = ["ZERO", "optimality"]
 
@@ -186,7 +185,7 @@ def _kinked_gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Arr
     alpha = problem.loss.parameter if problem.loss.name == "elastic-net" else 0.0
     tiny = ZERO * float(X.mean(dtype=np.float64))
     squares = 0.0
-    for first, last in blocks(len(X), rows_per_block(X.shape[1])):
+    for first, last in row_blocks(X):
         at_zero = 1 + alpha * X[first:last].astype(np.float64)
         squares += _sum_squares(at_zero if M is None else at_zero * M[first:last])
 
@@ -206,7 +205,7 @@ def _kinked_gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Arr
             bounds = np.ones(len(columns)) if M is None else M[part][zero].astype(np.float64)
             G[:, part] = balance(part, A @ D.T, np.searchsorted(entries, np.arange(len(E) + 1)), columns, bounds)
 
-        map_blocks(rows, blocks(len(X), rows_per_block(X.shape[1])), parallel=X.size > BLOCK_ELEMENTS)
+        map_blocks(rows, row_blocks(X), parallel=X.size > BLOCK_ELEMENTS)
         return G
 
     G_W = half(Wt, H, X, M, problem.penalty_W)

@@ -10,7 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .losses import Loss, loss_value
+from . import losses, sparse
+from .losses import Loss
 from .penalties import NONNEGATIVE, Penalty
 
 __all__ = ["Problem"]
@@ -86,7 +87,9 @@ class Problem:
         -------
         float
         """
-        return loss_value(self.X, Wt, H, self.loss, weights=self.weights, zero_weight=self.zero_weight)
+        if self.is_sparse:
+            return sparse.loss_value(self.X, Wt, H, self.loss, zero_weight=self.zero_weight)
+        return losses.loss_value(self.X, Wt, H, self.loss, weights=self.weights)
 
     def penalty_value(self, Wt: Array, H: Array) -> float:
         """Evaluate both penalties alone.

@@ -9,11 +9,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from . import sparse
-from .blocks import blocks, map_blocks, one_blas_thread
-from .losses import BLOCK_ELEMENTS, rows_per_block
+from .blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread
 from .problem import Problem
 
-__all__ = ["features_of", "product", "right_sides", "row_blocks", "squares"]
+__all__ = ["features_of", "product", "right_sides", "squares"]
 
 Array = NDArray[Any]
 
@@ -56,20 +55,6 @@ def right_sides(X: Any, A: Array) -> Array:
     ndarray [shape=(r, n_rows)]
     """
     return sparse.product(X, A) if sp.issparse(X) else product(A, X.T)
-
-
-def row_blocks(X: Any) -> list[tuple[int, int]]:
-    """Split the rows of the data into ranges that stay in cache.
-
-    Parameters
-    ----------
-    X : ndarray or scipy.sparse.csr_array [shape=(n_rows, n)]
-
-    Returns
-    -------
-    list of (int, int)
-    """
-    return sparse.row_blocks(X) if sp.issparse(X) else blocks(X.shape[0], rows_per_block(X.shape[1]))
 
 
 def features_of(problem: Problem) -> Any:

@@ -21,9 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .blocks import blocks, map_blocks
+from .blocks import BLOCK_ELEMENTS, blocks, map_blocks
 from .kernels import penalties as _penalty_kernels
-from .losses import BLOCK_ELEMENTS
 
 __all__ = [
     "project_l1_2_ball",

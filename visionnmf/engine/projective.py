@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 from scipy.optimize import Bounds, minimize
 
 from .alternate import Callback, Fit
-from .blocks import blocks, map_blocks, one_blas_thread
-from .losses import BLOCK_ELEMENTS, Loss, loss_value, rows_per_block
+from .blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, rows_per_block
+from .losses import Loss, loss_value
 
 __all__ = ["SOLVERS", "fit", "optimality"]
 

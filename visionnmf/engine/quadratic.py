@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .blocks import blocks, map_blocks, one_blas_thread
+from .blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread
 from .kernels import medians as _kernels
 from .kernels import penalties as _penalty_kernels
-from .losses import BLOCK_ELEMENTS
 from .penalties import Penalty
 
 __all__ = ["accelerate", "improve", "largest_eigenvalue"]

@@ -1,4 +1,4 @@
-"""Sparse data in compressed rows (CSR): losses, blocks of rows, products. Nothing here ever holds a dense copy.
+"""Sparse data in compressed rows (CSR): losses and products. Nothing here ever holds a dense copy.
 
 What makes O(nnz r) possible: where the data are 0 the loss of a non-negative model ``P`` is ``P`` itself (Manhattan,
 Kullback-Leibler) or ``P^2 / 2`` (Frobenius), and sums of those over all entries follow from the factors alone.
@@ -6,7 +6,6 @@ Kullback-Leibler) or ``P^2 / 2`` (Frobenius), and sums of those over all entries
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,33 +13,15 @@ from numpy.typing import NDArray
 
 from visionnmf.exceptions import ParameterError
 
-from .blocks import map_blocks, one_blas_thread
+from .blocks import map_blocks, one_blas_thread, row_blocks
 from .kernels import sparse as _sparse_kernels
-from .losses import BLOCK_ELEMENTS, Loss
+from .losses import Loss
 
-__all__ = ["floors", "loss_value", "product", "row_blocks"]
+__all__ = ["floors", "loss_value", "product"]
 
 Array = NDArray[Any]
 
 FLOOR = 1e-7  # of the model under a logarithm or in a denominator, as a share of the mean of a row of the data
-
-
-def row_blocks(X: Any, size: int = BLOCK_ELEMENTS) -> list[tuple[int, int]]:
-    """Split the rows into ranges of about `size` stored entries.
-
-    Parameters
-    ----------
-    X : scipy.sparse.csr_array [shape=(n_rows, n)]
-    size : int
-
-    Returns
-    -------
-    list of (int, int)
-        The same for any number of threads; a row is never split.
-    """
-    work = X.indptr + np.arange(X.shape[0] + 1, dtype=np.int64)  # an empty row is work too
-    cuts = np.searchsorted(work, np.arange(size, work[-1], size))
-    return [(start, stop) for start, stop in pairwise([0, *cuts.tolist(), X.shape[0]]) if start < stop]
 
 
 def product(X: Any, A: Array) -> Array:

@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .alternate import Fit
-from .blocks import blocks, map_blocks, one_blas_thread
+from .blocks import blocks, map_blocks, one_blas_thread, rows_per_block
 from .kernels import medians as _kernels
 from .kernels import symmetric as _symmetric_kernels
-from .losses import Loss, rows_per_block
+from .losses import Loss
 from .optimality import optimality
 from .problem import Problem
 

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from visionnmf.engine.losses import loss_value
+from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError
 
 from ._checks import check_count
@@ -208,7 +208,7 @@ def _score(model: NMF, X: Array, shown: Array, held: Array) -> tuple[float, bool
     for warning in others:
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     loss = check_loss(model.loss, model.loss_parameter, X)._replace(parameter=model.loss_parameter_)
-    total = loss_value(X, np.ascontiguousarray(W.T), model.components_, loss, weights=held)
+    total = Problem(X, loss, weights=held).loss_value(np.ascontiguousarray(W.T), model.components_)
     return total / float(held.sum(dtype=np.float64)), len(others) == len(caught)
 
 

@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from visionnmf.engine import projections
-from visionnmf.engine.blocks import blocks, map_blocks, one_blas_thread
+from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, rows_per_block
 from visionnmf.engine.kernels import admm as _admm_kernels
 from visionnmf.engine.kernels.admm import TILE
-from visionnmf.engine.losses import BLOCK_ELEMENTS, Loss, rows_per_block
+from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.quadratic import SEPARABLE, improve
 

@@ -19,9 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf.engine.blocks import blocks, map_blocks
+from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks
 from visionnmf.engine.kernels import least_squares as kernels
-from visionnmf.engine.losses import BLOCK_ELEMENTS
 from visionnmf.engine.penalties import Penalty
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import features_of, product, right_sides, squares

@@ -22,12 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf.engine import quadratic
-from visionnmf.engine.blocks import blocks, map_blocks, one_blas_thread
+from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, row_blocks, rows_per_block
 from visionnmf.engine.kernels import least_squares as kernels
-from visionnmf.engine.losses import BLOCK_ELEMENTS, rows_per_block
 from visionnmf.engine.penalties import Penalty
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.products import features_of, product, right_sides, row_blocks, squares
+from visionnmf.engine.products import features_of, product, right_sides, squares
 
 from . import sparse_hals
 from ._progress import Progress
@@ -150,7 +149,7 @@ class _Filled(_Gram):
             kernels.impute_rows(X, self.weights, share, self.data, start, stop)
 
         with one_blas_thread():
-            map_blocks(fill, blocks(X.shape[0], rows_per_block(X.shape[1])), parallel=X.size > BLOCK_ELEMENTS)
+            map_blocks(fill, row_blocks(X), parallel=X.size > BLOCK_ELEMENTS)
         super().improve_codes(Wt, H)
 
     def objective(self, Wt: Array, H: Array) -> float:

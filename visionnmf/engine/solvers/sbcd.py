@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from visionnmf.engine.blocks import blocks, map_blocks, one_blas_thread
+from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, row_blocks
 from visionnmf.engine.kernels import divergence_codes as _divergence_codes_kernels
 from visionnmf.engine.kernels import divergences as _divergence_kernels
-from visionnmf.engine.losses import BLOCK_ELEMENTS, Loss, rows_per_block
+from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import Penalty
 from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError
@@ -145,7 +145,7 @@ def half(
         )  # fmt: skip
 
     with one_blas_thread():
-        map_blocks(improve, blocks(X.shape[0], rows_per_block(n)), parallel=X.size > BLOCK_ELEMENTS)
+        map_blocks(improve, row_blocks(X), parallel=X.size > BLOCK_ELEMENTS)
     return float(losses.sum())
 
 
@@ -302,5 +302,5 @@ def _newton(problem: Problem, Ft: Array, A: Array) -> Array:
             X, M, codes, units, scale, beta, floor, low, high, l1, l2, NEWTON_STEPS, *block
         )
 
-    map_blocks(improve, blocks(len(X), rows_per_block(X.shape[1])), parallel=X.size > BLOCK_ELEMENTS)
+    map_blocks(improve, row_blocks(X), parallel=X.size > BLOCK_ELEMENTS)
     return codes

@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf.engine.blocks import map_blocks, one_blas_thread
+from visionnmf.engine.blocks import BLOCK_ELEMENTS, map_blocks, one_blas_thread, row_blocks
 from visionnmf.engine.kernels import medians as _kernels
 from visionnmf.engine.kernels import sparse as _sparse_kernels
-from visionnmf.engine.losses import BLOCK_ELEMENTS
 from visionnmf.engine.penalties import NONNEGATIVE
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.quadratic import SEPARABLE
-from visionnmf.engine.sparse import floors, row_blocks
+from visionnmf.engine.sparse import floors
 from visionnmf.exceptions import ParameterError
 
 from ._progress import Progress

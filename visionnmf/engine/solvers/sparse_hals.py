@@ -22,8 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from visionnmf.engine import sparse
-from visionnmf.engine.blocks import map_blocks, one_blas_thread
+from visionnmf.engine.blocks import map_blocks, one_blas_thread, row_blocks
 from visionnmf.engine.kernels import sparse as _sparse_kernels
 from visionnmf.engine.penalties import Penalty
 from visionnmf.engine.problem import Problem
@@ -75,7 +74,7 @@ class _Part:
         # views: slicing the array would copy
         data = sp.csr_array((X.data[inside], X.indices[inside], indptr - indptr[0]), (stop - start, X.shape[1]))
         self.columns = data.T.tocsr()
-        self.blocks, self.column_blocks = sparse.row_blocks(data), sparse.row_blocks(self.columns)
+        self.blocks, self.column_blocks = row_blocks(data), row_blocks(self.columns)
 
 
 class _Model:
@@ -90,7 +89,7 @@ class _Model:
         entries = max(PART_ENTRIES * r * n, (X.nnz + X.shape[0]) / parts)
         self.X = X
         self.H = _Factor(H, problem.penalty_H, share)
-        self.parts = [_Part(X, Wt, problem.penalty_W, *rows) for rows in sparse.row_blocks(X, int(entries) + 1)]
+        self.parts = [_Part(X, Wt, problem.penalty_W, *rows) for rows in row_blocks(X, int(entries) + 1)]
         self.totals, self.gram = np.zeros((n, r)), np.zeros((r, r))
 
     def enter(self) -> None:

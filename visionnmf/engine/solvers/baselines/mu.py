@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf.engine.blocks import blocks, map_blocks, one_blas_thread
+from visionnmf.engine.blocks import BLOCK_ELEMENTS, map_blocks, one_blas_thread, row_blocks
 from visionnmf.engine.kernels import divergences as _divergence_kernels
-from visionnmf.engine.losses import BLOCK_ELEMENTS, LOSSES, rows_per_block
+from visionnmf.engine.losses import LOSSES
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers._progress import Progress
 from visionnmf.engine.solvers.sbcd import beta_of, check_positive
@@ -80,7 +80,7 @@ def parts(problem: Problem, Ft: Array, A: Array, vanishing: Array | None = None)
         positive[:, rows] = A @ np.multiply(P, weights, out=weights).T
 
     with one_blas_thread():
-        map_blocks(evaluate, blocks(X.shape[0], rows_per_block(X.shape[1])), parallel=X.size > BLOCK_ELEMENTS)
+        map_blocks(evaluate, row_blocks(X), parallel=X.size > BLOCK_ELEMENTS)
     return losses, negative, positive, units
 
 
