@@ -1,8 +1,6 @@
 # The same commands as in .ci/run, one word each. `make PYTHON=python3 test` uses another interpreter than setup.sh's.
 PYTHON ?= .venv/bin/python
 KERNEL_TESTS = tests/engine/kernels
-# numba's cache does not know about bounds checks: compiled code with them lies apart, and is made anew each time
-BOUNDS_CACHE = $(or $(NUMBA_CACHE_DIR),$(CURDIR)/.numba_cache)/bounds
 
 .PHONY: help setup test quick test-nojit test-bounds lint format types links bench
 
@@ -22,8 +20,7 @@ test-nojit:  ## the kernels' tests as plain Python, with the lines they reach
 	NUMBA_DISABLE_JIT=1 $(PYTHON) -m pytest $(KERNEL_TESTS) --cov=visionnmf.engine --cov-report=term-missing
 
 test-bounds:  ## the kernels' tests with every array index checked
-	rm -rf "$(BOUNDS_CACHE)"
-	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR="$(BOUNDS_CACHE)" $(PYTHON) -m pytest $(KERNEL_TESTS)
+	NUMBA_BOUNDSCHECK=1 $(PYTHON) -m pytest $(KERNEL_TESTS)
 
 lint:  ## ruff and codespell, changing nothing
 	$(PYTHON) -m ruff check .
