@@ -238,7 +238,7 @@ def _stack(
         if image.shape != first.shape:
             raise UnsupportedError(
                 f"{used[-1][1]} has {image.shape[0]}x{image.shape[1]} pixels (height x width), but {used[0][1]} has "
-                f"{first.shape[0]}x{first.shape[1]}; give size=(height, width), or --size N, to scale all to one size."
+                f"{first.shape[0]}x{first.shape[1]}; give size=(height, width) to scale all to one size."
             )
         stack[count] = image
         count += 1

@@ -5,7 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.ndimage import gaussian_filter
+from typer.testing import CliRunner
 
+from visionnmf.apps.cli import app
 from visionnmf.datasets import local
 
 DATA = local.data_folder()
@@ -34,3 +36,10 @@ def data_file(name: str) -> Path:
 
 def rows(images):
     return images.reshape(len(images), -1).astype(np.float32)
+
+
+def run_command(*arguments):
+    """Run `visionnmf` in this process."""
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result

@@ -92,7 +92,7 @@ def test_examples_run(name):
 
 def test_every_command_is_in_the_readme_and_has_help_and_a_guide():
     readme = (ROOT / "README.md").read_text()
-    commands = [(c.callback.__name__, c) for c in app.registered_commands]
+    commands = [(c.name, c) for c in app.registered_commands]
     for group in app.registered_groups:
         commands += [(f"{group.name} {c.name}", c) for c in group.typer_instance.registered_commands]
     assert len(commands) >= 5

@@ -14,12 +14,20 @@ BACKGROUND_COMPONENTS = 2
 # visionnmf masquerade
 SESSION_SIZE = 100
 FALSE_ALARM_RATE = 0.02
+LOG_FORMATS = ("plain", "bash", "zsh", "acct", "audit", "csv", "jsonl")
 
 RANDOM_STATE = 0
 
 # visionnmf faces
 FACE_SHADOW_COMPONENTS = 3  # dimensions of images of a matt, convex object without shadows (Shashua 1997)
 FACE_RULES = ("residual", "whitened", "codes", "pseudo-inverse")
+FACE_RULE_DEFAULT = "residual"
 FACE_MISSING = ("none", "saturated", "blocks")
+FACE_MISSING_DEFAULT = "blocks"
+FACE_UNKNOWN_RATE = 0.05  # share of strangers who may pass
+FACE_CLUSTERINGS = ("k-means", "largest")
+FACE_CLUSTERING_DEFAULT = "k-means"
+FACE_SPLITS = 10
+FACE_TRAINING_IMAGES = 7  # a person, of an evaluation
 FACE_COMPONENTS = 100
 FACE_SIZE = 64  # pixels a side, of faces that were cut out

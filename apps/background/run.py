@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf import choices
+from visionnmf.apps.report import Report
 from visionnmf.exceptions import MediaError, ParameterError, UnreadableError
 from visionnmf.io import VideoReader, VideoWriter, check_outputs, write_image
 from visionnmf.io.files import temporary_folder
@@ -60,13 +61,11 @@ class Masks:
 
 
 @dataclass(frozen=True)
-class BackgroundReport:
-    """What :func:`process_video` did and found.
+class BackgroundReport(Report):
+    """What :func:`process_video` did and found; with the attributes of :class:`~visionnmf.apps.report.Report`.
 
     Attributes
     ----------
-    input : str
-        The video.
     width, height : int
         Size of the results, in pixels.
     frames : int
@@ -77,8 +76,8 @@ class BackgroundReport:
         The file is cut off or damaged; the results cover what could be read.
     problem : str or None
         What is wrong with the file.
-    rank, learnt_frames, seed : int
-        The model: its components, and how many frames it was learnt from.
+    n_components, learnt_frames, random_state : int
+        The model: its components, how many frames it was learnt from, and the seed.
     noise : float
         Median over pixels of the noise scale, in grey levels.
     masks : Masks
@@ -93,11 +92,8 @@ class BackgroundReport:
         Frames separated per second of `seconds`, the learning included.
     seconds : dict of str to float
         ``learning``, ``masking`` (encoding included) and ``total``.
-    outputs : list of str
-        The files written.
     """
 
-    input: str
     width: int
     height: int
     frames: int
@@ -105,9 +101,9 @@ class BackgroundReport:
     declared_frames: int | None
     truncated: bool
     problem: str | None
-    rank: int
+    n_components: int
     learnt_frames: int
-    seed: int
+    random_state: int
     noise: float
     masks: Masks
     temporal_median: Masks
@@ -115,34 +111,12 @@ class BackgroundReport:
     frame_rate: float
     frames_per_second: float
     seconds: dict[str, float]
-    outputs: list[str]
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the report as a dict of plain values, for JSON.
-
-        Returns
-        -------
-        dict
-            The attributes by their names; ``masks`` and ``temporal_median`` as dicts.
-        """
-        return asdict(self) | {"notes": self.notes()}
-
-    def notes(self) -> list[str]:
-        """Say what makes the result doubtful.
-
-        Returns
-        -------
-        list of str
-            A sentence for each; empty as a rule.
-        """
-        notes = []
-        if self.frames == 1:
-            notes.append("there is only one frame: nothing can be told apart")
-        elif self.masks.foreground_share > DOUBTFUL_SHARE:
-            notes.append(
-                f"{self.masks.foreground_share:.0%} of all pixels are foreground: does the camera move? (it must not)"
-            )
-        return notes
+    def _figures(self) -> dict[str, Any]:
+        figures = super()._figures()
+        # the words of the command line
+        renamed = {"rank": figures.pop("n_components"), "seed": figures.pop("random_state")}
+        return {"input": self.inputs[0]} | figures | renamed
 
     def summary(self) -> str:
         """Return the report as text for a person.
@@ -152,9 +126,9 @@ class BackgroundReport:
         str
             A few lines.
         """
+        frames = "frame" if self.frames == 1 else "frames"
         lines = [
-            f"{self.input}: {self.frames} {'frame' if self.frames == 1 else 'frames'} of {self.width}x{self.height} "
-            f"in {self.seconds['total']:.1f} s "
+            f"{self.inputs[0]}: {self.frames} {frames} of {self.width}x{self.height} in {self.seconds['total']:.1f} s "
             f"({self.frames_per_second:.0f} frames/s)"
         ]
         if self.truncated:
@@ -166,9 +140,7 @@ class BackgroundReport:
         )
         if ours.f_measure is not None:
             lines.append(f"  against the truth (F): {ours.f_measure:.3f}; temporal median {baseline.f_measure:.3f}")
-        lines += [f"  {note}" for note in self.notes()]
-        lines += [f"  wrote {path}" for path in self.outputs]
-        return "\n".join(lines)
+        return "\n".join([*lines, *(f"  {line}" for line in self._ending())])
 
 
 def process_video(
@@ -212,7 +184,7 @@ def process_video(
     progress : callable, optional
         Called with (stage, frames done, frames in all or None), the stage being ``"learning"`` or ``"masking"``.
     write_video : bool, default=True
-        False writes only the picture.
+        False writes only the image.
 
     Returns
     -------
@@ -238,37 +210,48 @@ def process_video(
     learnt = time.perf_counter()
     with temporary_folder(out) as temporary:
         unfinished = {kind: temporary / path.name for kind, path in paths.items()}
-        write_image(unfinished["picture"], model.background_)
+        write_image(unfinished["image"], model.background_)
         rate = max(Fraction(clip.frame_rate) / every, SLOWEST)
         with _Encoders(unfinished, clip.width, clip.height, rate) as encoders:
-            tally = _Tally(getattr(clip, "masks", None))
+            counts = _Counts(getattr(clip, "masks", None))
             with closing(model.apply(_counted(clip, "masking", model.n_frames_seen_, progress))) as parts:
                 for part in parts:
-                    tally.add(part, median_mask(part.frame, model.temporal_median_))
+                    counts.add(part, median_mask(part.frame, model.temporal_median_))
                     encoders.write(part)
         _publish(unfinished, paths, force, source)
     done = time.perf_counter()
+    masks = counts.masks(ours=True)
     return BackgroundReport(
-        input=str(source),
         width=clip.width,
         height=clip.height,
-        frames=tally.frames,
+        frames=counts.frames,
         frames_read=clip.frames_read,
         declared_frames=clip.declared_frames,
         truncated=clip.truncated,
         problem=clip.problem,
-        rank=n_components,
+        n_components=n_components,
         learnt_frames=len(model.learnt_frames_),
-        seed=random_state,
+        random_state=random_state,
         noise=float(np.median(model.noise_scale_)),
-        masks=tally.masks(ours=True),
-        temporal_median=tally.masks(ours=False),
-        agreement=tally.agreement(),
+        masks=masks,
+        temporal_median=counts.masks(ours=False),
+        agreement=counts.agreement(),
         frame_rate=float(clip.frame_rate),
-        frames_per_second=tally.frames / (done - start),
+        frames_per_second=counts.frames / (done - start),
         seconds={"learning": learnt - start, "masking": done - learnt, "total": done - start},
+        inputs=[str(source)],
         outputs=[str(path) for path in paths.values()],
+        notes=_notes(counts.frames, masks),
     )
+
+
+def _notes(n_frames: int, masks: Masks) -> list[str]:
+    """Say what makes the result doubtful."""
+    if n_frames == 1:
+        return ["there is only one frame: nothing can be told apart"]
+    if masks.foreground_share > DOUBTFUL_SHARE:
+        return [f"{masks.foreground_share:.0%} of all pixels are foreground: does the camera move? (it must not)"]
+    return []
 
 
 def _open(source: str | Path, *, every: int, max_frames: int | None, scale: float) -> VideoReader | _SampleClip:
@@ -281,7 +264,7 @@ def _open(source: str | Path, *, every: int, max_frames: int | None, scale: floa
 
 def _output_paths(source: str | Path, out: Path, write_video: bool) -> dict[str, Path]:
     stem = Path(str(source).removeprefix("sample:")).stem
-    paths = {"picture": out / f"{stem}_background.png"}
+    paths = {"image": out / f"{stem}_background.png"}
     if write_video:
         paths["background"] = out / f"{stem}_background.mp4"
         paths["foreground"] = out / f"{stem}_foreground.mkv"
@@ -353,7 +336,7 @@ class _SampleClip:
         return iter(self._frames)
 
 
-class _Lane(NamedTuple):
+class _Encoder(NamedTuple):
     """One video, its thread, and the frames that wait."""
 
     writer: VideoWriter
@@ -370,7 +353,7 @@ class _Encoders:
         if width > PREVIEW_WIDTH:
             # even, so that H.264 takes it
             self._panel = (PREVIEW_WIDTH, max(2, 2 * round(height * PREVIEW_WIDTH / width / 2)))
-        self._lanes: dict[str, _Lane] = {}
+        self._encoders: dict[str, _Encoder] = {}
         for kind in ("background", "foreground", "preview"):
             if kind in paths:
                 preview = kind == "preview"
@@ -383,13 +366,13 @@ class _Encoders:
                     grey=kind == "foreground",
                     force=True,  # into our own folder
                 )
-                self._lanes[kind] = _Lane(writer, ThreadPoolExecutor(1), deque())
+                self._encoders[kind] = _Encoder(writer, ThreadPoolExecutor(1), deque())
 
     def __enter__(self) -> _Encoders:
         with ExitStack() as stack:
-            for lane in self._lanes.values():
-                stack.enter_context(lane.writer)
-                stack.enter_context(lane.pool)  # left first: no write goes to a closed writer
+            for encoder in self._encoders.values():
+                stack.enter_context(encoder.writer)
+                stack.enter_context(encoder.pool)  # left first: no write goes to a closed writer
             stack.push(self._flush)
             self._stack = stack.pop_all()
         return self
@@ -401,29 +384,29 @@ class _Encoders:
         """Hand one frame to the encoders; waits while they are too far behind."""
         self._give("background", part.background)
         self._give("foreground", part.mask)
-        if "preview" in self._lanes:
+        if "preview" in self._encoders:
             mask = cv2.cvtColor(part.mask, cv2.COLOR_GRAY2RGB)
-            pictures = [part.frame, part.background, mask]
-            if pictures[0].shape[1::-1] != self._panel:
-                pictures = [cv2.resize(picture, self._panel, interpolation=cv2.INTER_AREA) for picture in pictures]
-            self._give("preview", np.hstack(pictures))
+            panels = [part.frame, part.background, mask]
+            if panels[0].shape[1::-1] != self._panel:
+                panels = [cv2.resize(panel, self._panel, interpolation=cv2.INTER_AREA) for panel in panels]
+            self._give("preview", np.hstack(panels))
 
-    def _give(self, kind: str, picture: FrameArray) -> None:
-        if kind not in self._lanes:
+    def _give(self, kind: str, frame: FrameArray) -> None:
+        if kind not in self._encoders:
             return
-        lane = self._lanes[kind]
-        lane.waiting.append(lane.pool.submit(lane.writer.write, picture))
-        if len(lane.waiting) > QUEUED_FRAMES:
-            lane.waiting.popleft().result()
+        encoder = self._encoders[kind]
+        encoder.waiting.append(encoder.pool.submit(encoder.writer.write, frame))
+        if len(encoder.waiting) > QUEUED_FRAMES:
+            encoder.waiting.popleft().result()
 
     def _flush(self, kind: type[BaseException] | None, *_: Any) -> None:
         """Wait for every frame and raise what an encoder has raised, if all went well so far."""
-        for lane in self._lanes.values():
-            while lane.waiting and kind is None:
-                lane.waiting.popleft().result()
+        for encoder in self._encoders.values():
+            while encoder.waiting and kind is None:
+                encoder.waiting.popleft().result()
 
 
-class _Tally:
+class _Counts:
     """Counts of pixels over all frames: ours, the temporal median's, the truth's, and what they share."""
 
     def __init__(self, truth: list[FrameArray] | None) -> None:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import signal
-import sys
+from importlib import import_module
 from typing import Annotated, NoReturn
 
 import typer
 
 from visionnmf import __version__
-from visionnmf.exceptions import VisionNMFError
 
-from .background import background
-from .common import EXIT_NOTHING_DONE, on_interrupt, say
-from .faces import faces
-from .masquerade import masquerade
-from .segmentation import segment
+from .common import on_signal
 
 __all__ = ["app", "main"]
+
+# Each is one file here with `command`: a function, or a Typer application with several.
+COMMANDS = {
+    "segment": "segmentation",
+    "background": "background",
+    "masquerade": "masquerade",
+    "faces": "faces",
+}
 
 app = typer.Typer(
     name="visionnmf",
@@ -54,10 +57,12 @@ def _common(
     """
 
 
-app.command()(segment)
-app.command()(background)
-app.add_typer(masquerade, name="masquerade")
-app.add_typer(faces, name="faces")
+for _name, _module in COMMANDS.items():
+    _command = import_module(f".{_module}", __name__).command
+    if isinstance(_command, typer.Typer):
+        app.add_typer(_command, name=_name)
+    else:
+        app.command(_name)(_command)
 
 
 def main() -> NoReturn:
@@ -65,16 +70,6 @@ def main() -> NoReturn:
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
-            signal.signal(number, on_interrupt)
-    try:
-        app()
-    except VisionNMFError as error:  # with --debug the traceback is what was asked for
-        if "--debug" in sys.argv:
-            raise
-        say(str(error))
-        raise SystemExit(EXIT_NOTHING_DONE) from None
-    except OSError as error:  # standard output on a full disk
-        if "--debug" in sys.argv:
-            raise
-        raise SystemExit(f"visionnmf: {error}") from None
+            signal.signal(number, on_signal)
+    app()
     raise SystemExit(0)

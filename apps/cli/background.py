@@ -9,12 +9,13 @@ import typer
 
 from visionnmf import choices
 
-from .common import Debug, Force, Json, Out, Seed, batch, folder, progress_bar
+from .common import make_folder, running
+from .options import Debug, Force, Json, Out, Seed
 
-__all__ = ["background"]
+__all__ = ["command"]
 
 
-def background(
+def command(
     videos: Annotated[list[str], typer.Argument(metavar="VIDEO...", help="Files, patterns or sample:surveillance.")],
     rank: Annotated[int, typer.Option("--rank", min=1, max=20, help="Components of the background model.")] = (
         choices.BACKGROUND_COMPONENTS
@@ -43,22 +44,22 @@ def background(
       visionnmf background video.mp4 --scale 0.5 --every 2 --out results
       visionnmf background sample:surveillance --json
     """
-    folder(out)
-
-    def process(video: str) -> Any:
+    with running(json_, debug) as run:
+        make_folder(out)
         from visionnmf.apps.background import process_video
 
-        with progress_bar(video, json_) as progress:
-            return process_video(
-                video,
-                n_components=rank,
-                out=out,
-                scale=scale,
-                every=every,
-                max_frames=max_frames,
-                random_state=seed,
-                force=force,
-                progress=progress,
-            )
+        def process(video: str) -> Any:
+            with run.progress(video) as progress:
+                return process_video(
+                    video,
+                    n_components=rank,
+                    out=out,
+                    scale=scale,
+                    every=every,
+                    max_frames=max_frames,
+                    random_state=seed,
+                    force=force,
+                    progress=progress,
+                )
 
-    batch("videos", videos, process, json_=json_, debug=debug)
+        run.batch("videos", videos, process)

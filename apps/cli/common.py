@@ -1,34 +1,234 @@
-"""What all commands share: options, how errors become one line and an exit code, batches, progress.
+"""What all commands share: a run, which prints reports and failures, and decides the exit code.
 
-Exit codes: 0 all is well; 1 some inputs of a batch failed, or the fault is ours; 2 bad usage, or no input could be
-used; 130 interrupted. Whatever is imported at the top of this file is paid for by ``visionnmf --help``.
+Exit codes: 0 all is well; 1 some inputs failed, or the fault is ours; 2 bad usage, or no input could be used; 130
+interrupted (128 and the number of the signal). Whatever is imported at the top of this file is paid for by
+``visionnmf --help``.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any, Protocol
 
 import typer
 
 from visionnmf import __version__
-from visionnmf.exceptions import VisionNMFError
+from visionnmf.exceptions import MediaError, VisionNMFError
 
-EXIT_SOME_FAILED = 1
-EXIT_NOTHING_DONE = 2
-EXIT_INTERRUPTED = 130
+# What arguments of Python are called on the command line, where that is not the same name.
+OPTIONS = {
+    "n_components": "--rank",
+    "random_state": "--seed",
+    "n_segments": "--segments",
+    "n_superpixels": "--superpixels",
+    "n_clusters": "--clusters",
+    "unknown_rate": "--strangers",
+    "per_person": "--train",
+    "false_alarm_rate": "--false-alarms",
+    "hash_commands": "--hash",
+    "size=(height, width)": "--size N",
+    "force=True": "--force",
+}
+_ARGUMENT = re.compile(rf"(?<![\w./-])({'|'.join(map(re.escape, OPTIONS))})(?![\w./-])")
 
-Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the results; made if missing.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Seed: the same seed, the same result.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output, nothing else.")]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite results that exist already.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+class Result(Protocol):
+    """What a command prints: a :class:`~visionnmf.apps.report.Report`, or one of many rows."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for JSON."""
+
+    def summary(self) -> str:
+        """Return it for a person."""
+
+
+class Run:
+    """One run of a command.
+
+    Parameters
+    ----------
+    as_json : bool
+        Print JSON.
+    debug : bool
+        Let errors through.
+    """
+
+    def __init__(self, as_json: bool, debug: bool) -> None:
+        self.as_json, self.debug = as_json, debug
+        self._done = self._failed = 0
+        self._ours = False  # a failure was
+        self._batch = ""  # what its inputs are
+        self._entries: list[dict[str, Any]] = []  # of the batch's document
+        self._current = ""  # the input that is worked on
+
+    def exit_code(self, interrupted: bool) -> int:
+        """Decide."""
+        if interrupted:
+            return 128 + (_signal or signal.SIGINT)
+        if not self._failed:
+            return 0
+        return 1 if self._done or self._ours else 2
+
+    def report(self, report: Any) -> None:
+        """Print the one report of a command; what it has left out counts as failed."""
+        self._done += 1
+        self._failed += len(report.skipped)
+        document = {"visionnmf": __version__, **report.as_dict()}
+        typer.echo(json.dumps(document, indent=2) if self.as_json else printable(report.summary()))
+
+    def row(self, row: Result) -> None:
+        """Print one of many rows as it comes: a line of JSON, or text."""
+        self._done += 1
+        typer.echo(json.dumps(row.as_dict()) if self.as_json else printable(row.summary()))
+
+    def batch(self, kind: str, arguments: list[str], process: Callable[[str], Any], *, writes: bool = True) -> None:
+        """Process every input, go on after one that fails.
+
+        Inputs of one name are refused where results are named after them (`writes`).
+        """
+        self._batch = kind
+        stems: dict[str, str] = {}
+        for source in self._sources(arguments):
+            with self.attempt(source):
+                stem = _free_stem(source, stems) if writes else source
+                with warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always", UserWarning)
+                    report = process(source)
+                said = list(dict.fromkeys(str(w.message) for w in caught if w.category is UserWarning))
+                for sentence in said:
+                    say(sentence)
+                stems[stem] = source
+                self._done += 1
+                self._failed += len(report.skipped)
+                self._entries.append(report.as_dict() | {"warnings": said})
+                if not self.as_json:
+                    typer.echo(printable(report.summary()))
+
+    def _sources(self, arguments: list[str]) -> Iterator[str]:
+        """Yield the inputs that arguments mean, each once; a pattern without a file is a failure."""
+        from visionnmf.io import expand_inputs
+
+        done: set[str] = set()
+        for argument in arguments:
+            inputs: list[str] = []
+            with self.attempt(argument):
+                inputs = expand_inputs([argument])
+            for source in inputs:
+                file = source if source.startswith("sample:") else os.path.realpath(source)
+                if file not in done:
+                    done.add(file)
+                    yield source
+
+    @contextmanager
+    def attempt(self, source: str = "") -> Iterator[None]:
+        """Turn an error into a failure of an input, or of the whole run, unless the traceback was asked for."""
+        self._current = source
+        try:
+            yield
+        except BrokenPipeError:  # typer ends in silence when a reader like `head` has gone
+            raise
+        except Exception as error:
+            if _signal:  # an interrupt within a compiler's callback comes out as some other error
+                raise KeyboardInterrupt from None
+            if self.debug:
+                raise
+            self._ours = self._ours or not isinstance(error, VisionNMFError | OSError | MemoryError)
+            self.fail(sentence_of(error, source), source)
+        self._current = ""
+
+    def fail(self, sentence: str, source: str = "") -> None:
+        """Say what could not be used, and why."""
+        self._failed += 1
+        self._entries.append({"input": source, "error": sentence})
+        say(sentence)
+
+    def end(self, interrupted: bool) -> None:
+        """Print what is known at the end alone."""
+        if interrupted and self._current:
+            say(f"interrupted during {self._current}; nothing was written for it")
+        if self._batch and self.as_json:
+            document = {"visionnmf": __version__, self._batch: self._entries, "failed": self._failed}
+            typer.echo(json.dumps(document, indent=2))
+        elif self._batch and self._failed and len(self._entries) > 1:
+            say(f"{self._failed} of {len(self._entries)} {self._batch} failed")
+
+    @property
+    def interactive(self) -> bool:
+        """Whether somebody looks on."""
+        return not self.as_json and sys.stderr.isatty()
+
+    @contextmanager
+    def status(self, text: str) -> Iterator[None]:
+        """Show on a terminal that work goes on."""
+        if not self.interactive:
+            yield
+            return
+        from rich.console import Console
+
+        with Console(stderr=True).status(text):
+            yield
+
+    @contextmanager
+    def progress(self, source: str, rate_of: str = "frames") -> Iterator[Callable[[str, int, int | None], None] | None]:
+        """Draw a bar with a rate and the time left; yields what the work calls with (stage, done, total)."""
+        if not self.interactive:
+            yield None
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(),
+        )
+        with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+            tasks: dict[str, TaskID] = {}
+
+            def update(stage: str, done: int, total: int | None) -> None:
+                if stage not in tasks:
+                    tasks[stage] = bars.add_task(f"{Path(source).name}: {stage}", total=total, rate="")
+                task = bars.tasks[bars.task_ids.index(tasks[stage])]
+                rate = f"{task.speed:.0f} {rate_of}/s" if rate_of and task.speed else ""
+                bars.update(tasks[stage], completed=done, total=total, rate=rate)
+
+            yield update
+
+
+@contextmanager
+def running(as_json: bool, debug: bool) -> Iterator[Run]:
+    """Run a command: all that it does stands inside, and ends here with its exit code."""
+    run = Run(as_json, debug)
+    interrupted = False
+    try:
+        with run.attempt():
+            yield run
+    except KeyboardInterrupt:
+        interrupted = True
+    with run.attempt():
+        run.end(interrupted)
+    raise typer.Exit(run.exit_code(interrupted))
+
+
+def sentence_of(error: Exception, source: str = "") -> str:
+    """Return an error as one line in the words of the command line, with its cure there."""
+    message = " ".join(str(error).splitlines()) or type(error).__name__
+    where = f"{source}: " if source else ""
+    if isinstance(error, MemoryError):
+        return f"{where}not enough memory; try a smaller input"
+    if not isinstance(error, VisionNMFError | OSError):
+        return f"{where}a fault of visionnmf's ({type(error).__name__}: {message}); --debug shows where"
+    return _ARGUMENT.sub(lambda found: OPTIONS[found[0]], message) if isinstance(error, VisionNMFError) else message
 
 
 def expanded(arguments: list[str]) -> list[str]:
@@ -38,116 +238,7 @@ def expanded(arguments: list[str]) -> list[str]:
     return expand_inputs(arguments)
 
 
-def tell(report: Any, json_: bool) -> None:
-    """Print a report: one JSON document, or text for a person."""
-    document = {"visionnmf": __version__, **report.as_dict()}
-    typer.echo(json.dumps(document, indent=2) if json_ else printable(report.summary()))
-
-
-@contextmanager
-def one_line(debug: bool) -> Iterator[None]:
-    """Turn an error into one line and an exit code, unless the traceback was asked for."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise typer.Exit(EXIT_INTERRUPTED) from None
-    except (typer.Exit, BrokenPipeError):  # typer ends in silence when a reader like `head` has gone
-        raise
-    except (VisionNMFError, OSError) as error:
-        if debug:
-            raise
-        say(str(error).replace("\n", " "))
-        raise typer.Exit(EXIT_NOTHING_DONE) from None
-    except Exception as error:
-        if _interrupted:
-            raise typer.Exit(EXIT_INTERRUPTED) from None
-        if debug:
-            raise
-        say(f"a fault of visionnmf's ({type(error).__name__}: {error}); --debug shows where")
-        raise typer.Exit(EXIT_SOME_FAILED) from None
-
-
-def batch(
-    kind: str, arguments: list[str], process: Callable[[str], Any], *, json_: bool, debug: bool, writes: bool = True
-) -> None:
-    """Process every input, go on after one that fails, report at the end, and exit.
-
-    Inputs of one name are refused where results are named after them (`writes`).
-    """
-    import warnings
-
-    from visionnmf.io import expand_inputs
-
-    results: list[dict[str, Any]] = []
-    done: set[str] = set()
-    stems: dict[str, str] = {}
-    failed = 0
-    ours = interrupted = False
-    for argument in arguments:
-        try:
-            inputs = expand_inputs([argument])
-        except VisionNMFError as error:
-            if debug:
-                raise
-            results.append(_failure(argument, error))
-            failed += 1
-            continue
-        for source in inputs:
-            file = source if source.startswith("sample:") else os.path.realpath(source)
-            if file in done:
-                continue
-            done.add(file)
-            try:
-                stem = _free_stem(source, stems) if writes else source
-                with warnings.catch_warnings(record=True) as notes:
-                    warnings.simplefilter("always", UserWarning)
-                    report = process(source)
-                told = list(dict.fromkeys(str(note.message) for note in notes if note.category is UserWarning))
-                for sentence in told:
-                    say(sentence)
-                results.append(report.as_dict() | {"warnings": told})
-                stems[stem] = source
-            except BrokenPipeError:
-                raise
-            except (KeyboardInterrupt, Exception) as error:
-                interrupted = _interrupted or isinstance(error, KeyboardInterrupt)
-                if debug and not interrupted:
-                    raise
-                if interrupted:
-                    break
-                fault = not isinstance(error, VisionNMFError | OSError | MemoryError)
-                ours |= fault
-                results.append(_failure(source, error, ours=fault))
-                failed += 1
-            else:
-                if not json_:
-                    typer.echo(printable(report.summary()))
-        if interrupted:
-            say(f"interrupted during {source}; nothing was written for it")
-            break
-    if json_:
-        typer.echo(json.dumps({"visionnmf": __version__, kind: results, "failed": failed}, indent=2))
-    elif failed and len(results) > 1:
-        say(f"{failed} of {len(results)} {kind} failed")
-    if interrupted:
-        raise typer.Exit(EXIT_INTERRUPTED)
-    if failed:
-        raise typer.Exit(EXIT_NOTHING_DONE if failed == len(results) and not ours else EXIT_SOME_FAILED)
-
-
-def _free_stem(source: str, stems: dict[str, str]) -> str:
-    """Return the name of an input's results; refuse it when they are those of another input."""
-    from visionnmf.exceptions import OutputExistsError
-
-    stem = source.removeprefix("sample:") if source.startswith("sample:") else Path(source).stem
-    if stem in stems:
-        raise OutputExistsError(
-            f"{source}: its results would have the names of those of {stems[stem]}; run it apart, into another folder"
-        )
-    return stem
-
-
-def folder(out: Path, option: str = "--out") -> None:
+def make_folder(out: Path, option: str = "--out") -> None:
     """Make the folder for the results, or say before the work why there can be none."""
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -157,18 +248,17 @@ def folder(out: Path, option: str = "--out") -> None:
     except OSError as error:
         reason = f"cannot be made ({error.strerror})"
     if reason:
-        say(f"{option} {out}: {reason}; give another folder")
-        raise typer.Exit(EXIT_NOTHING_DONE)
+        raise MediaError(f"{option} {out}: {reason}; give another folder")
 
 
-def _failure(source: str, error: BaseException, *, ours: bool = False) -> dict[str, Any]:
-    message = str(error).replace("\n", " ") or type(error).__name__
-    if isinstance(error, MemoryError):
-        message = f"{source}: not enough memory; try a smaller input or --scale"
-    if ours:
-        message = f"{source}: a fault of visionnmf's ({type(error).__name__}: {message}); --debug shows where"
-    say(message)
-    return {"input": source, "error": message}
+def _free_stem(source: str, stems: dict[str, str]) -> str:
+    """Return the name of an input's results; refuse it when they are those of another input."""
+    stem = source.removeprefix("sample:") if source.startswith("sample:") else Path(source).stem
+    if stem in stems:
+        raise MediaError(
+            f"{source}: its results would have the names of those of {stems[stem]}; run it apart, into another folder"
+        )
+    return stem
 
 
 def printable(text: str) -> str:
@@ -181,60 +271,15 @@ def say(message: str) -> None:
     typer.echo(f"visionnmf: {printable(message).replace(chr(10), ' ')}", err=True)
 
 
-def _interactive(json_: bool) -> bool:
-    return not json_ and sys.stderr.isatty()
+_signal = 0  # that has come: within a compiler's callback it comes out as some other error, or not at all
 
 
-@contextmanager
-def status(text: str, json_: bool) -> Iterator[None]:
-    """Show on a terminal that work goes on."""
-    if not _interactive(json_):
-        yield
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status(text):
-        yield
+class Terminated(KeyboardInterrupt):
+    """Another signal than Ctrl-C's wants an end."""
 
 
-@contextmanager
-def progress_bar(
-    source: str, json_: bool, rate_of: str = "frames"
-) -> Iterator[Callable[[str, int, int | None], None] | None]:
-    """Draw a bar with a rate and the time left; yields what the work calls with (stage, done, total)."""
-    if not _interactive(json_):
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        tasks: dict[str, TaskID] = {}
-
-        def update(stage: str, done: int, total: int | None) -> None:
-            if stage not in tasks:
-                tasks[stage] = bars.add_task(f"{Path(source).name}: {stage}", total=total, rate="")
-            task = bars.tasks[bars.task_ids.index(tasks[stage])]
-            rate = f"{task.speed:.0f} {rate_of}/s" if rate_of and task.speed else ""
-            bars.update(tasks[stage], completed=done, total=total, rate=rate)
-
-        yield update
-
-
-_interrupted = False  # an interrupt within a compiler's callback comes out as some other error, or not at all
-
-
-def on_interrupt(number: int, _frame: object) -> None:
+def on_signal(number: int, _frame: object) -> None:
     """End at a signal by an exception, so that half-written files are removed."""
-    global _interrupted
-    _interrupted = True
-    if number == signal.SIGINT:
-        raise KeyboardInterrupt
-    sys.exit(128 + number)
+    global _signal
+    _signal = number
+    raise KeyboardInterrupt if number == signal.SIGINT else Terminated

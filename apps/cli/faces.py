@@ -9,28 +9,15 @@ import typer
 
 from visionnmf import choices
 
-from .common import (
-    EXIT_SOME_FAILED,
-    Debug,
-    Force,
-    Json,
-    Out,
-    Seed,
-    batch,
-    folder,
-    one_line,
-    progress_bar,
-    say,
-    status,
-    tell,
-)
+from .common import make_folder, running, say
+from .options import Debug, Force, Json, Out, Seed, one_of
 
-__all__ = ["faces"]
+__all__ = ["command"]
 
-faces = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+command = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
-@faces.callback()
+@command.callback()
 def _faces() -> None:
     """Name the people on images, also where the training images are corrupted; group faces; compare methods.
 
@@ -59,20 +46,20 @@ Pictures = Annotated[
 ]
 
 
-@faces.command("train")
-def faces_train(
+@command.command("train")
+def train(
     source: Faces,
     model: Annotated[Path, typer.Option("--model", metavar="M.npz", help="The model file to write.")],
     rank: Annotated[int, typer.Option("--rank", min=1, max=1000, help="Components; may be generous.")] = (
         choices.FACE_COMPONENTS
     ),
-    rule: Annotated[str, typer.Option("--rule", help="residual, whitened, codes or pseudo-inverse.")] = "residual",
-    missing: Missing = "blocks",
+    rule: Annotated[str, typer.Option("--rule", help=one_of(choices.FACE_RULES))] = (choices.FACE_RULE_DEFAULT),
+    missing: Missing = choices.FACE_MISSING_DEFAULT,
     size: FaceSize = None,
     detect: Detect = False,
     strangers: Annotated[
         float, typer.Option("--strangers", metavar="RATE", min=0.001, max=0.5, help="Share of strangers that may pass.")
-    ] = 0.05,
+    ] = choices.FACE_UNKNOWN_RATE,
     pictures: Pictures = None,
     seed: Seed = choices.RANDOM_STATE,
     json_: Json = False,
@@ -86,13 +73,13 @@ def faces_train(
       visionnmf faces train people/ --model people.npz
       visionnmf faces train photographs/ --model people.npz --detect --pictures out
     """
-    from visionnmf.apps.faces import train
+    with running(json_, debug) as run:
+        from visionnmf.apps import faces
 
-    if pictures is not None:
-        _results(pictures, source, "--pictures", debug)
-    with one_line(debug):
-        with status(f"learning the people of {source}", json_):
-            done = train(
+        if pictures is not None:
+            _make_folder_outside(pictures, source, "--pictures")
+        with run.status(f"learning the people of {source}"):
+            report = faces.train(
                 source,
                 model,
                 n_components=rank,
@@ -105,13 +92,11 @@ def faces_train(
                 random_state=seed,
                 force=force,
             )
-        tell(done, json_)
-    if done.skipped:
-        raise typer.Exit(EXIT_SOME_FAILED)
+        run.report(report)
 
 
-@faces.command("identify")
-def faces_identify(
+@command.command("identify")
+def identify(
     model: Annotated[Path, typer.Argument(metavar="M.npz", help="A model that train has written.")],
     images: Annotated[list[str], typer.Argument(metavar="IMAGE...", help="Files, patterns or sample:NAME.")],
     pictures: Pictures = None,
@@ -126,28 +111,28 @@ def faces_identify(
       visionnmf faces identify people.npz visitor.jpg
       visionnmf faces identify people.npz *.jpg --json --pictures out
     """
-    from visionnmf.apps.faces import identify, load
+    with running(json_, debug) as run:
+        if pictures is not None:
+            make_folder(pictures, "--pictures")
+        from visionnmf.apps import faces
 
-    if pictures is not None:
-        folder(pictures, "--pictures")
-    with one_line(debug):
-        known = load(model)
-    batch(
-        "images",
-        images,
-        lambda image: identify(known, image, pictures=pictures, force=force),
-        json_=json_,
-        debug=debug,
-        writes=pictures is not None,
-    )
+        known = faces.load(model)
+        run.batch(
+            "images",
+            images,
+            lambda image: faces.identify(known, image, pictures=pictures, force=force),
+            writes=pictures is not None,
+        )
 
 
-@faces.command("cluster")
-def faces_cluster(
+@command.command("cluster")
+def cluster(
     source: Faces,
     clusters: Annotated[int | None, typer.Option("--clusters", metavar="K", min=1, help="Groups to find.")] = None,
-    by: Annotated[str, typer.Option("--by", help="k-means on the codes, or the largest code.")] = "k-means",
-    missing: Missing = "blocks",
+    by: Annotated[str, typer.Option("--by", help="k-means on the codes, or the largest code.")] = (
+        choices.FACE_CLUSTERING_DEFAULT
+    ),
+    missing: Missing = choices.FACE_MISSING_DEFAULT,
     size: FaceSize = None,
     detect: Detect = False,
     out: Out = Path("."),
@@ -162,14 +147,14 @@ def faces_cluster(
     Example:
       visionnmf faces cluster photographs/ --clusters 12 --out results
     """
-    from visionnmf.apps.faces import cluster
+    with running(json_, debug) as run:
+        make_folder(out)
+        from visionnmf.apps import faces
 
-    folder(out)
-    with one_line(debug):
-        with status(f"grouping the faces of {source}", json_):
-            found = cluster(
+        with run.status(f"grouping the faces of {source}"):
+            report = faces.cluster(
                 source,
-                clusters=clusters,
+                n_clusters=clusters,
                 by=by,
                 missing=missing,
                 size=size,
@@ -178,13 +163,11 @@ def faces_cluster(
                 random_state=seed,
                 force=force,
             )
-        tell(found, json_)
-    if found.skipped:
-        raise typer.Exit(EXIT_SOME_FAILED)
+        run.report(report)
 
 
-@faces.command("shadows")
-def faces_shadows(
+@command.command("shadows")
+def shadows(
     source: Faces,
     rank: Annotated[
         int, typer.Option("--rank", min=1, max=100, help="Dimensions; more keep more of the shadows.")
@@ -206,32 +189,36 @@ def faces_shadows(
     Example:
       visionnmf faces shadows ada/ --out results
     """
-    from visionnmf.apps.faces import unshadow
+    with running(json_, debug) as run:
+        from visionnmf.apps import faces
 
-    _results(out, source, "--out", debug)
-    with one_line(debug):
-        with status(f"removing the shadows of {source}", json_):
-            done = unshadow(source, out, n_components=rank, size=size, detect=detect, random_state=seed, force=force)
-        tell(done, json_)
-    if done.skipped:
-        raise typer.Exit(EXIT_SOME_FAILED)
+        _make_folder_outside(out, source, "--out")
+        with run.status(f"removing the shadows of {source}"):
+            report = faces.unshadow(
+                source, out, n_components=rank, size=size, detect=detect, random_state=seed, force=force
+            )
+        run.report(report)
 
 
-@faces.command("evaluate")
-def faces_evaluate(
+@command.command("evaluate")
+def evaluate(
     source: Faces,
     corruption: Annotated[
         list[str], typer.Option("--corruption", metavar="KIND[:SEVERITY]", help="Of the training images; repeatable.")
     ] = ["none"],  # noqa: B006  # typer copies it
-    ranks: Annotated[str, typer.Option("--ranks", help="Ranks of the models: 100 or 10,50,100 or 10-150/10.")] = "100",
+    ranks: Annotated[str, typer.Option("--ranks", help="Ranks of the models: 100 or 10,50,100 or 10-150/10.")] = str(
+        choices.FACE_COMPONENTS
+    ),
     methods: Annotated[
         str | None, typer.Option("--methods", help="Comma-separated; all the usual ones if left out.")
     ] = None,
     rules: Annotated[
         str | None, typer.Option("--rules", help="Of the models: pseudo-inverse, codes, whitened; all if left out.")
     ] = None,
-    splits: Annotated[int, typer.Option("--splits", min=1, max=1000, help="Random splits.")] = 10,
-    per_person: Annotated[int, typer.Option("--train", metavar="N", min=1, help="Training images a person.")] = 7,
+    splits: Annotated[int, typer.Option("--splits", min=1, max=1000, help="Random splits.")] = choices.FACE_SPLITS,
+    per_person: Annotated[int, typer.Option("--train", metavar="N", min=1, help="Training images a person.")] = (
+        choices.FACE_TRAINING_IMAGES
+    ),
     both: Annotated[bool, typer.Option("--both", help="Corrupt test images too, beside the clean test.")] = False,
     plots: Annotated[
         bool,
@@ -257,13 +244,14 @@ def faces_evaluate(
     Example:
       visionnmf faces evaluate people/ --corruption occlusion:12 --ranks 10-150/10 --plots --out results
     """
-    from visionnmf.apps.faces import Plan, evaluate, parse_corruption, parse_ranks
+    with running(json_, debug) as run:
+        from visionnmf.apps.faces import Plan, parse_corruption, parse_ranks
+        from visionnmf.apps.faces import evaluate as compare
 
-    if plots:
-        _results(out, source, "--out", debug)
-    else:
-        folder(out)
-    with one_line(debug):
+        if plots:
+            _make_folder_outside(out, source, "--out")
+        else:
+            make_folder(out)
         plan = Plan(
             methods=Plan.methods if methods is None else _listed(methods),
             corruptions=tuple(parse_corruption(text) for text in corruption),
@@ -274,33 +262,30 @@ def faces_evaluate(
             per_person=per_person,
             random_state=seed,
         )
-        with progress_bar(source, json_, rate_of="") as bar:
+        with run.progress(source, rate_of="") as bar:
 
             def progress(done: int, total: int) -> None:
                 if bar is not None:
                     bar("splits", done, total)
 
             try:
-                found = evaluate(
+                report = compare(
                     source, plan, size=size, detect=detect, out=out, jobs=jobs, plots=plots, force=force,
                     progress=progress,
                 )  # fmt: skip
             except KeyboardInterrupt:
                 say("interrupted; finished splits are kept, and the same command goes on with the others")
                 raise
-        tell(found, json_)
-    if found.skipped:
-        raise typer.Exit(EXIT_SOME_FAILED)
+        run.report(report)
 
 
 def _listed(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(","))
 
 
-def _results(out: Path, source: str, option: str, debug: bool) -> None:
+def _make_folder_outside(out: Path, source: str, option: str) -> None:
     """Make a folder for pictures, unless it would lie among the faces."""
     from visionnmf.io.inputs import check_outside
 
-    with one_line(debug):
-        check_outside(out, source)
-    folder(out, option)
+    check_outside(out, source)
+    make_folder(out, option)

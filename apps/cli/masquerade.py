@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -10,26 +9,15 @@ import typer
 
 from visionnmf import choices
 
-from .common import (
-    EXIT_NOTHING_DONE,
-    EXIT_SOME_FAILED,
-    Debug,
-    Force,
-    Json,
-    Seed,
-    expanded,
-    one_line,
-    printable,
-    say,
-    tell,
-)
+from .common import Terminated, expanded, running
+from .options import Debug, Force, Json, Seed, one_of
 
-__all__ = ["masquerade"]
+__all__ = ["command"]
 
-masquerade = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+command = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
-@masquerade.callback()
+@command.callback()
 def _masquerade() -> None:
     """Find masqueraders in command logs: train on histories, score logs, evaluate.
 
@@ -45,7 +33,7 @@ Size = Annotated[int, typer.Option("--size", metavar="N", min=1, help="Commands 
 Idle = Annotated[
     float | None, typer.Option("--idle", metavar="SECONDS", min=0, help="Cut sessions by silence instead of by count.")
 ]
-LogFormat = Annotated[str, typer.Option("--format", help="auto, plain, bash, zsh, acct, audit, csv or jsonl.")]
+LogFormat = Annotated[str, typer.Option("--format", help=one_of(("auto", *choices.LOG_FORMATS)))]
 User = Annotated[str | None, typer.Option("--user", help="Whose the logs are, where they do not say.")]
 WholeLines = Annotated[bool, typer.Option("--whole-lines", help="Take lines as they are, not the programs in them.")]
 FalseAlarms = Annotated[
@@ -56,8 +44,8 @@ KeyFile = Annotated[
 ]
 
 
-@masquerade.command("train")
-def masquerade_train(
+@command.command("train")
+def train(
     histories: Annotated[list[str], typer.Argument(metavar="HISTORY...", help="Logs or patterns, oldest first.")],
     model: Annotated[Path, typer.Option("--model", metavar="M.npz", help="The model file to write.")],
     size: Size = choices.SESSION_SIZE,
@@ -79,10 +67,10 @@ def masquerade_train(
       visionnmf masquerade train histories/* --model users.npz
       visionnmf masquerade train ~/.bash_history --user me --model me.npz
     """
-    from visionnmf.apps.masquerade import train
+    with running(json_, debug) as run:
+        from visionnmf.apps import masquerade
 
-    with one_line(debug):
-        done = train(
+        report = masquerade.train(
             expanded(histories),
             model,
             size=size,
@@ -95,13 +83,11 @@ def masquerade_train(
             key=_key(key_file),
             force=force,
         )
-        tell(done, json_)
-    if done.skipped:
-        raise typer.Exit(EXIT_SOME_FAILED)
+        run.report(report)
 
 
-@masquerade.command("score")
-def masquerade_score(
+@command.command("score")
+def score(
     model: Annotated[Path, typer.Argument(metavar="M.npz", help="A model that train has written.")],
     logs: Annotated[list[str], typer.Argument(metavar="LOG...", help="Logs or patterns, oldest first.")],
     follow: Annotated[
@@ -124,31 +110,25 @@ def masquerade_score(
       visionnmf masquerade score users.npz today.log
       visionnmf masquerade score users.npz /var/log/audit/audit.log --follow --json
     """
-    from visionnmf.apps.masquerade import load, save, score
+    with running(json_, debug) as run:
+        from visionnmf.apps import masquerade
 
-    skipped: list[str] = []
-    with one_line(debug):
-        known = load(model, key=_key(key_file))
-        paths = expanded(logs)
-        results = score(
-            known, paths, following=follow, update=update, format=format_, user=user, on_error=skipped.append
+        known = masquerade.load(model, key=_key(key_file))
+        results = masquerade.score(
+            known, expanded(logs), following=follow, update=update, format=format_, user=user, on_error=run.fail
         )
         try:
             for result in results:
-                print(json.dumps(result.as_dict()) if json_ else printable(result.summary()), flush=True)
-        except KeyboardInterrupt:
-            if not follow:
+                run.row(result)
+        except KeyboardInterrupt as stop:
+            if not follow or isinstance(stop, Terminated):
                 raise
         if keep:
-            save(known, model, force=True)
-    for sentence in skipped:
-        say(sentence)
-    if skipped:
-        raise typer.Exit(EXIT_NOTHING_DONE if len(skipped) == len(paths) else EXIT_SOME_FAILED)
+            masquerade.save(known, model, force=True)
 
 
-@masquerade.command("evaluate")
-def masquerade_evaluate(
+@command.command("evaluate")
+def evaluate(
     histories: Annotated[list[str], typer.Argument(metavar="HISTORY...", help="Logs of two users or more.")],
     size: Size = choices.SESSION_SIZE,
     idle: Idle = None,
@@ -165,10 +145,10 @@ def masquerade_evaluate(
     Example:
       visionnmf masquerade evaluate histories/*
     """
-    from visionnmf.apps.masquerade import evaluate
+    with running(json_, debug) as run:
+        from visionnmf.apps import masquerade
 
-    with one_line(debug):
-        found = evaluate(
+        report = masquerade.evaluate(
             expanded(histories),
             size=size,
             idle=idle,
@@ -177,9 +157,7 @@ def masquerade_evaluate(
             false_alarm_rate=false_alarms,
             random_state=seed,
         )
-        tell(found, json_)
-    if found.skipped:
-        raise typer.Exit(EXIT_SOME_FAILED)
+        run.report(report)
 
 
 def _key(path: Path | None) -> str | None:

@@ -9,12 +9,13 @@ import typer
 
 from visionnmf import choices
 
-from .common import Debug, Force, Json, Out, Seed, batch, folder, status
+from .common import make_folder, running
+from .options import Debug, Force, Json, Out, Seed
 
-__all__ = ["segment"]
+__all__ = ["command"]
 
 
-def segment(
+def command(
     images: Annotated[list[str], typer.Argument(metavar="IMAGE...", help="Files, patterns or sample:NAME.")],
     segments: Annotated[int, typer.Option("--segments", min=1, max=1000, help="Segments an image.")] = (
         choices.SEGMENTS
@@ -42,20 +43,20 @@ def segment(
       visionnmf segment *.jpg --segments 8 --out results
       visionnmf segment sample:coffee --json
     """
-    folder(out)
-
-    def process(image: str) -> Any:
+    with running(json_, debug) as run:
+        make_folder(out)
         from visionnmf.apps.segmentation import process_image
 
-        with status(f"segmenting {image}", json_):
-            return process_image(
-                image,
-                n_segments=segments,
-                n_components=rank,
-                n_superpixels=superpixels,
-                random_state=seed,
-                out=out,
-                force=force,
-            )
+        def process(image: str) -> Any:
+            with run.status(f"segmenting {image}"):
+                return process_image(
+                    image,
+                    n_segments=segments,
+                    n_components=rank,
+                    n_superpixels=superpixels,
+                    random_state=seed,
+                    out=out,
+                    force=force,
+                )
 
-    batch("images", images, process, json_=json_, debug=debug)
+        run.batch("images", images, process)

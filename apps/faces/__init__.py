@@ -21,14 +21,19 @@ among :class:`FaceRecognizer`'s. ``docs/faces.md`` has the figures.
 from __future__ import annotations
 
 from .classifiers import ClassResidual, Nearest
+from .clustering import Clustered, cluster
 from .clusters import cluster_faces, clustering_accuracy, clustering_information
-from .comparison import Comparison, Plan, compare, parse_corruption, parse_ranks
+from .comparison import Comparison, compare
 from .detect import crop_face, find_face, read_face
 from .draw import components_picture, curves_picture, residual_picture, shadows_picture
+from .evaluation import evaluate
+from .identification import Identified, identify
 from .model import FaceRecognizer, Identity, Look
-from .run import Clustered, Identified, Trained, cluster, evaluate, identify, open_faces, train
+from .plan import Plan, parse_corruption, parse_ranks
 from .shadows import Unshadowed, remove_shadows, unshadow
+from .sources import open_faces
 from .store import FaceModel, load, save
+from .training import Trained, train
 
 __all__ = [
     "ClassResidual",

@@ -13,7 +13,7 @@ from sklearn.metrics import normalized_mutual_info_score
 from sklearn.metrics.cluster import contingency_matrix
 from sklearn.preprocessing import normalize
 
-from visionnmf import NMF
+from visionnmf import NMF, choices
 from visionnmf.exceptions import ParameterError
 
 from .classifiers import whitening
@@ -31,7 +31,7 @@ def cluster_faces(
     n_clusters: int,
     *,
     model: Any = None,
-    by: str = "k-means",
+    by: str = choices.FACE_CLUSTERING_DEFAULT,
     mask: ArrayLike | None = None,
     random_state: Any = 0,
 ) -> NDArray[np.intp]:

@@ -2,191 +2,53 @@
 
 from __future__ import annotations
 
-import csv
-import hashlib
-import json
-import os
-import re
 import time
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import product
-from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf.datasets import CORRUPTIONS, Faces, corrupt
-from visionnmf.exceptions import OutputExistsError, ParameterError, UnreadableError
-from visionnmf.io.inputs import check_outputs, output_file
+from visionnmf.apps.report import Report
+from visionnmf.apps.runner import RESULTS, run_jobs, settings_key
+from visionnmf.datasets import Faces, corrupt
+from visionnmf.exceptions import ParameterError
 
 from .methods import (
     CHOSEN,
-    MODELS,
     RANKLESS,
-    RULES,
     Task,
     fit_model,
     score_chosen,
     score_model,
     score_rankless,
 )
+from .plan import Corruption, Plan, corruption_name
 
-__all__ = [
-    "Comparison",
-    "Corruption",
-    "Plan",
-    "compare",
-    "corruption_name",
-    "make_task",
-    "parse_corruption",
-    "parse_ranks",
-]
+__all__ = ["Comparison", "compare", "make_task"]
 
 COLUMNS = (
     "corruption", "severity", "split", "method", "rank", "rule", "test", "accuracy", "train_error", "test_error",
     "seconds",
 )  # fmt: skip
-MOST_RANKS = 1000
-TESTS = ("clean", "corrupted")
-
-Corruption = tuple[str, float | None]
+GROUP = ("corruption", "severity", "method", "rank", "rule", "test")  # what the splits are averaged for
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What to compare, and on what.
-
-    Attributes
-    ----------
-    corruptions : tuple of (str, float or None)
-        Kinds of :func:`visionnmf.datasets.corrupt` and severities, in grey levels; None is the kind's default.
-    methods : tuple of str
-        Of :mod:`~visionnmf.apps.faces.methods`.
-    ranks : tuple of int
-        Ranks above the number of training images or pixels are taken down to it.
-    rules : tuple of str
-        "pseudo-inverse" and "codes", the rules of the paper for models; "whitened", the second with whitened codes.
-    tests : tuple of str
-        "clean", and "corrupted" for test images with the same corruption.
-    splits : int
-        Random splits.
-    per_person : int
-        Training images a person; the others are for testing.
-    most_test : int or None
-        At most so many test images a person.
-    random_state : int
-        Of the first split.
-    iterations : int
-        Of the models.
-    """
-
-    corruptions: tuple[Corruption, ...] = (("none", None),)
-    methods: tuple[str, ...] = ("manhattan", "frobenius", "kullback-leibler", "pca", "recognizer", "raw", "lda", "crc")
-    ranks: tuple[int, ...] = (100,)
-    rules: tuple[str, ...] = RULES
-    tests: tuple[str, ...] = ("clean",)
-    splits: int = 10
-    per_person: int = 7
-    most_test: int | None = None
-    random_state: int = 0
-    iterations: int = 100
-
-    def check(self) -> None:
-        """Raise ParameterError where a value is not allowed."""
-        allowed: tuple[tuple[str, Iterable[str], tuple[str, ...]], ...] = (
-            ("corruption", [kind for kind, _ in self.corruptions], tuple(CORRUPTIONS)),
-            ("methods", self.methods, (*MODELS, *CHOSEN, *RANKLESS)),
-            ("rules", self.rules, RULES),
-            ("tests", self.tests, TESTS),
-        )
-        for name, values, choices in allowed:
-            wrong = [value for value in values if value not in choices]
-            if wrong or not values:
-                raise ParameterError(f"{name} must be some of {list(choices)}; got {wrong[0] if wrong else 'none'!r}")
-        for name in ("splits", "per_person", "iterations"):
-            if getattr(self, name) < 1:
-                raise ParameterError(f"{name} must be at least 1; got {getattr(self, name)}")
-        if not self.ranks or min(self.ranks) < 1:
-            raise ParameterError(f"ranks must be whole numbers from 1; got {list(self.ranks)}")
-
-
-def parse_corruption(text: str) -> Corruption:
-    """Read ``kind`` or ``kind:severity``.
-
-    Parameters
-    ----------
-    text : str
-        For instance ``salt_and_pepper:0.3``.
-
-    Returns
-    -------
-    tuple of (str, float or None)
-
-    Raises
-    ------
-    ParameterError
-        When the severity is no number; the kind is checked by :meth:`Plan.check`.
-    """
-    kind, _, severity = text.partition(":")
-    try:
-        number = float(severity or 0)
-        whole = int(number)  # fails where it is not finite
-    except (ValueError, OverflowError):
-        raise ParameterError(f"--corruption must be KIND or KIND:SEVERITY; got {text!r}") from None
-    if not severity:
-        return kind, None
-    return kind, whole if whole == number else number  # sides of blocks must be ints
-
-
-def parse_ranks(text: str) -> tuple[int, ...]:
-    """Read ``100``, ``10,50,100`` or ``10-150/10`` (from, to, step).
-
-    Parameters
-    ----------
-    text : str
-
-    Returns
-    -------
-    tuple of int
-
-    Raises
-    ------
-    ParameterError
-        When it is something else, or more than 1000 ranks.
-    """
-    ranks: list[int] = []
-    for part in text.split(","):
-        found = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6})(?:/(\d{1,6}))?)?", part.strip())
-        if found is None or (found[3] is not None and int(found[3]) == 0):
-            raise ParameterError(f"--ranks must be like 100, 10,50,100 or 10-150/10; got {text!r}")
-        first = int(found[1])
-        ranks += range(first, int(found[2] or first) + 1, int(found[3] or 1))
-    if not 1 <= len(ranks) <= MOST_RANKS:
-        raise ParameterError(f"--ranks must be 1 to {MOST_RANKS} numbers; got {text!r}")
-    return tuple(dict.fromkeys(ranks))
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """What :func:`compare` found.
+class Comparison(Report):
+    """What :func:`compare` found; with the attributes of :class:`~visionnmf.apps.report.Report`.
 
     Attributes
     ----------
     rows : list of dict
         One for each corruption, split, method, rank, rule and test set; the columns of the CSV file.
-    files : list of str
-        What was written.
-    skipped : list of str
-        A sentence for each picture that was left out.
     """
 
     rows: list[dict[str, Any]]
-    files: list[str] = field(default_factory=list)
-    skipped: list[str] = field(default_factory=list)
 
     def means(self, column: str = "accuracy") -> dict[tuple[Any, ...], tuple[float, float]]:
         """Average over the splits.
@@ -204,24 +66,16 @@ class Comparison:
         groups: dict[tuple[Any, ...], list[float]] = {}
         for row in self.rows:
             if row[column] is not None:
-                key = tuple(row[name] for name in ("corruption", "severity", "method", "rank", "rule", "test"))
+                key = tuple(row[name] for name in GROUP)
                 groups.setdefault(key, []).append(row[column])
         return {key: (float(np.mean(values)), float(np.std(values))) for key, values in groups.items()}
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return what a JSON report has.
-
-        Returns
-        -------
-        dict
-            Means and standard deviations of the accuracy, the files, and what was left out.
-        """
-        names = ("corruption", "severity", "method", "rank", "rule", "test")
+    def _figures(self) -> dict[str, Any]:
         table = [
-            dict(zip(names, key, strict=True)) | {"accuracy": round(mean, 2), "deviation": round(deviation, 2)}
+            dict(zip(GROUP, key, strict=True)) | {"accuracy": round(mean, 2), "deviation": round(deviation, 2)}
             for key, (mean, deviation) in self.means().items()
         ]
-        return {"results": table, "files": self.files, "skipped": self.skipped}
+        return {"results": table, "files": self.outputs}
 
     def summary(self) -> str:
         """Tabulate accuracies.
@@ -247,8 +101,7 @@ class Comparison:
                 found = means.get((kind, severity, *line, test))
                 cells.append(f"  {f'{found[0]:.1f} ± {found[1]:.1f}' if found else '':>{width}}")
             text.append(f"{_name(*line):<{left}}" + "".join(cells))
-        text += [f"wrote {name}" for name in self.files] + [f"left out: {sentence}" for sentence in self.skipped]
-        return "\n".join(text)
+        return "\n".join([*text, *self._ending()])
 
 
 def _name(method: str, rank: int | None, rule: str | None) -> str:
@@ -305,15 +158,15 @@ def _as_rows(images: NDArray[Any]) -> NDArray[np.float32]:
     return images.reshape(len(images), -1).astype(np.float32) / np.float32(255)
 
 
-def run_job(faces: Faces, corruption: Corruption, split: int, plan: Plan) -> list[dict[str, Any]]:
+def run_job(faces: Faces, plan: Plan, corruption: Corruption, split: int) -> list[dict[str, Any]]:
     """Run all methods on one split with one corruption.
 
     Parameters
     ----------
     faces : Faces
+    plan : Plan
     corruption : tuple of (str, float or None)
     split : int
-    plan : Plan
 
     Returns
     -------
@@ -384,107 +237,26 @@ def compare(
         raise ParameterError("the people must be known; use a folder with one sub-folder a person")
     if len(np.unique(faces.labels)) < 2:
         raise ParameterError("there must be two people at least to tell apart; got 1")
-    work = list(product(dict.fromkeys(plan.corruptions), range(plan.splits)))
     for corruption in plan.corruptions:
         make_task(faces, corruption, 0, plan)  # complains before the work starts
-    found: dict[tuple[Corruption, int], list[dict[str, Any]]] = {}
-    key = _key(faces, plan)
-    folder = None if out is None else Path(out) / "jobs"
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        for job in work:
-            kept = _kept(folder, job, key, force)
-            if kept is not None:
-                found[job] = kept
-        if not found:
-            check_outputs([folder.parent / "results.csv"], force)
-    left = [job for job in work if job not in found]
-
-    def keep(job: tuple[Corruption, int], rows: list[dict[str, Any]]) -> None:
-        found[job] = rows
-        if folder is not None:
-            with output_file(_file(folder, job), force=True) as temporary:
-                temporary.write_text(json.dumps({"key": key, "rows": rows}))
-        if progress is not None:
-            progress(len(found), len(work))
-
-    _run(faces, left, plan, jobs, keep)
-    rows = [row for job in work for row in found[job]]
-    files = []
-    if out is not None:
-        path = Path(out) / "results.csv"
-        with output_file(path, force=True) as temporary, temporary.open("w", newline="") as file:
-            writer = csv.DictWriter(file, COLUMNS)
-            writer.writeheader()
-            writer.writerows(rows)
-        files.append(str(path))
-    return Comparison(rows, files)
-
-
-def _run(
-    faces: Faces,
-    work: Sequence[tuple[Corruption, int]],
-    plan: Plan,
-    jobs: int,
-    keep: Callable[[tuple[Corruption, int], list[dict[str, Any]]], None],
-) -> None:
-    if jobs == 1 or len(work) < 2:
-        for corruption, split in work:
-            keep((corruption, split), run_job(faces, corruption, split, plan))
-        return
-    others = set(active_children())
-    # fresh processes of one thread each: forked ones would share the state of thread pools
-    with ProcessPoolExecutor(min(jobs, len(work)), get_context("spawn"), _one_thread) as pool:
-        futures = {pool.submit(run_job, faces, *job, plan): job for job in work}
-        try:
-            for future in as_completed(futures):
-                keep(futures[future], future.result())
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in set(active_children()) - others:
-                process.terminate()  # else an interrupt would wait for the splits that are running
-            raise
-
-
-def _one_thread() -> None:
-    from threadpoolctl import threadpool_limits
-
-    os.environ["VISIONNMF_NUM_THREADS"] = "1"
-    threadpool_limits(1)
+    rows = run_jobs(
+        {
+            f"{corruption_name(corruption)}-split{split}": (corruption, split)
+            for corruption, split in product(plan.corruptions, range(plan.splits))
+        },
+        partial(run_job, faces, plan),
+        COLUMNS,
+        key=_key(faces, plan),
+        out=out,
+        processes=jobs,
+        force=force,
+        progress=progress,
+    )
+    return Comparison(rows, outputs=[] if out is None else [str(Path(out) / RESULTS)])
 
 
 def _key(faces: Faces, plan: Plan) -> str:
-    digest = hashlib.blake2b(faces.images.tobytes(), digest_size=8)
-    digest.update(np.ascontiguousarray(faces.labels).tobytes())
+    # each corruption and split has rows of its own: more of them go on with what is kept
     settings = {name: value for name, value in asdict(plan).items() if name not in ("splits", "corruptions")}
     settings["seed"] = settings.pop("random_state")  # its name in splits that are kept from before
-    digest.update(json.dumps(settings, sort_keys=True).encode())
-    return digest.hexdigest()
-
-
-def _file(folder: Path, job: tuple[Corruption, int]) -> Path:
-    corruption, split = job
-    return folder / f"{corruption_name(corruption)}-split{split}.json"
-
-
-def corruption_name(corruption: Corruption) -> str:
-    """Return what files are named by."""
-    kind, severity = corruption
-    return kind if severity is None else f"{kind}-{severity}"
-
-
-def _kept(folder: Path, job: tuple[Corruption, int], key: str, force: bool) -> list[dict[str, Any]] | None:
-    """Return the rows of a split that is done; None where it is to be run."""
-    path = _file(folder, job)
-    if not path.is_file():
-        return None
-    try:
-        content = json.loads(path.read_text())
-        if content["key"] == key:
-            return [{column: row[column] for column in COLUMNS} for row in content["rows"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        if not force:
-            raise UnreadableError(f"{path}: damaged; remove it, and this split is run again ({error})") from error
-    if not force:
-        raise OutputExistsError(f"{path}: of other options or images; give another --out, or --force to replace it")
-    return None
+    return settings_key(settings, faces.images, faces.labels)

@@ -109,5 +109,5 @@ def read_face(path: str | Path) -> NDArray[Any]:
     image = read_image(path)
     box = find_face(image)
     if box is None:
-        raise UnreadableError(f"{path}: no upright frontal face was found; crop it by hand and leave --detect out")
+        raise UnreadableError(f"{path}: no upright frontal face was found; crop it by hand")
     return crop_face(image, box)

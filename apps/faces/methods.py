@@ -168,7 +168,7 @@ def score_model(name: str, fitted: Fitted, task: Task, rules: tuple[str, ...]) -
     -------
     list of dict
         A row a rule and test set: ``rule``, ``test``, ``accuracy`` (%), ``train_error`` and ``test_error``, the squared
-        distance of the model's pictures from the clean images over the square of these.
+        distance of the model's reconstructions from the clean images over the square of these.
     """
     model = fitted.model
     train_error = _error(model.inverse_transform(fitted.codes), task.clean)
@@ -176,15 +176,15 @@ def score_model(name: str, fitted: Fitted, task: Task, rules: tuple[str, ...]) -
     classifiers = {rule: _nearest(rule).fit(train_codes, task.people) for rule in rules}
     rows = []
     for test, images in task.tests.items():
-        found: dict[bool, tuple[Array, Array]] = {}  # codes and pictures, by projection or not
+        found: dict[bool, tuple[Array, Array]] = {}  # codes and reconstructions, by projection or not
         for rule, classifier in classifiers.items():
             projected = _projects(model, rule)
             if projected not in found:
                 found[projected] = _project(model, images) if projected else _encode(name, model, images, task)
-            codes, pictures = found[projected]
+            codes, reconstructions = found[projected]
             rows.append({
                 "rule": rule, "test": test, "accuracy": _accuracy(classifier.distances(codes), task),
-                "train_error": train_error, "test_error": _error(pictures, task.tests["clean"]),
+                "train_error": train_error, "test_error": _error(reconstructions, task.tests["clean"]),
             })  # fmt: skip
     return rows
 
@@ -257,7 +257,7 @@ def _seen(name: str, images: Array, task: Task) -> Array:
 
 
 def _project(model: Any, images: Array) -> tuple[Array, Array]:
-    """Return codes by the pseudo-inverse, for components of unit norm, and pictures."""
+    """Return codes by the pseudo-inverse, for components of unit norm, and reconstructions."""
     norms = _norms(model)
     unit = model.components_ / np.where(norms > 0, norms, 1)[:, None]
     codes = images @ np.linalg.pinv(unit, rcond=max(unit.shape) * np.finfo(unit.dtype).eps)
@@ -265,7 +265,7 @@ def _project(model: Any, images: Array) -> tuple[Array, Array]:
 
 
 def _encode(name: str, model: Any, images: Array, task: Task) -> tuple[Array, Array]:
-    """Return codes by the model's own loss, for components of unit norm, and pictures."""
+    """Return codes by the model's own loss, for components of unit norm, and reconstructions."""
     with _unwarned():
         codes = model.transform(_seen(name, images, task))
     return codes * _norms(model), model.inverse_transform(codes)
@@ -316,5 +316,5 @@ def _accuracy(distances: Array, task: Task) -> float:
     return float(100 * (distances.argmin(axis=1) == task.answers).mean())
 
 
-def _error(pictures: Array, images: Array) -> float:
-    return float(np.square(pictures - images).sum(dtype=np.float64) / np.square(images).sum(dtype=np.float64))
+def _error(reconstructions: Array, images: Array) -> float:
+    return float(np.square(reconstructions - images).sum(dtype=np.float64) / np.square(images).sum(dtype=np.float64))

@@ -186,12 +186,12 @@ class FaceRecognizer(ClassifierMixin, BaseEstimator):
         self,
         model: Any = None,
         *,
-        rule: str = "residual",
+        rule: str = choices.FACE_RULE_DEFAULT,
         n_components: int = choices.FACE_COMPONENTS,
         outliers: float | str = "auto",
-        missing: str = "blocks",
+        missing: str = choices.FACE_MISSING_DEFAULT,
         image_shape: tuple[int, int] | None = None,
-        unknown_rate: float = 0.05,
+        unknown_rate: float = choices.FACE_UNKNOWN_RATE,
         random_state: Any = None,
     ) -> None:
         self.model = model

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
 from visionnmf import NMF, choices
+from visionnmf.apps.report import Report
 from visionnmf.exceptions import MediaError, ParameterError
 from visionnmf.io.images import write_image
 from visionnmf.io.inputs import check_outputs, check_outside
 
 from .draw import shadows_picture
-from .run import open_faces
+from .sources import open_faces
 
 __all__ = ["Unshadowed", "remove_shadows", "unshadow"]
 
@@ -28,8 +29,8 @@ CHANGED = 25.5  # grey levels: a tenth of white
 
 
 @dataclass(frozen=True)
-class Unshadowed:
-    """What :func:`unshadow` did.
+class Unshadowed(Report):
+    """What :func:`unshadow` did; with the attributes of :class:`~visionnmf.apps.report.Report`.
 
     Attributes
     ----------
@@ -38,34 +39,20 @@ class Unshadowed:
         Mean share of the pixels that changed by more than a tenth of white.
     dark : int
         Images that lie mostly in shadow: their light counted as the outlier, and they lost half of it or more.
-    files : list of str
-        What was written.
-    skipped : list of str
-        A sentence for each picture that was left out.
     """
 
     images: int
     people: int
     changed: float
     dark: int
-    files: list[str] = field(default_factory=list)
-    skipped: list[str] = field(default_factory=list)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return what a JSON report has.
-
-        Returns
-        -------
-        dict
-            Only what JSON knows.
-        """
+    def _figures(self) -> dict[str, Any]:
         return {
             "images": self.images,
             "people": self.people,
             "changed": round(self.changed, 4),
             "dark": self.dark,
-            "files": self.files,
-            "skipped": self.skipped,
+            "files": self.outputs,
         }
 
     def summary(self) -> str:
@@ -79,7 +66,7 @@ class Unshadowed:
         people = f"{self.people} people" if self.people > 1 else "one person"
         lines = [
             f"{self.images} images of {people}; {self.changed:.1%} of the pixels changed by more than a tenth of white",
-            f"wrote {len(self.files)} files, {self.files[0]} the first",
+            f"wrote {len(self.outputs)} files, {self.outputs[0]} the first",
         ]
         if self.dark:
             lines.insert(1, f"{self.dark} of them lie mostly in shadow and come out dark")
@@ -202,7 +189,8 @@ def unshadow(
         people=int((counts > n_components).sum()),
         changed=float((np.abs(found - X) > CHANGED).mean()),
         dark=int((after < before / 2).sum()),
-        files=[str(path) for path in (*images, sheet)],
+        inputs=[str(source)],
+        outputs=[str(path) for path in (*images, sheet)],
         skipped=skipped,
     )
 

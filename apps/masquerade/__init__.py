@@ -39,19 +39,13 @@ detection"; their model, to the letter, is :class:`MexPereraNMF`. ``docs/masquer
 from __future__ import annotations
 
 from .baselines import EigenCooccurrence, MexPereraNMF, NaiveBayes, WangNMF
+from .evaluation import Evaluation, evaluate, roc_summary
 from .lines import follow
 from .logs import Event, Session, read_events, sessions
 from .model import Profile, Reason, SessionScorer
-from .run import (
-    Evaluation,
-    SessionResult,
-    Trained,
-    evaluate,
-    roc_summary,
-    score,
-    train,
-)
+from .scoring import SessionResult, score
 from .store import MasqueradeModel, load, save
+from .training import Trained, train
 
 __all__ = [
     "EigenCooccurrence",

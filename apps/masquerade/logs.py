@@ -15,13 +15,13 @@ from itertools import chain, islice
 from pathlib import Path
 
 from visionnmf import choices
-from visionnmf.exceptions import ParameterError, TooLargeError, UnsupportedError
+from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
 from visionnmf.io.inputs import regular_file
 
 from .formats import FORMATS, Event, clean, format_of, read_csv
 from .lines import Line, file_lines
 
-__all__ = ["FORMATS", "Event", "Session", "first_lines", "read_events", "sessions"]
+__all__ = ["FORMATS", "Event", "Session", "first_lines", "read_events", "sessions", "with_commands"]
 
 PEEKED_LINES = 50  # by which a format is recognised
 MAX_USERS = 100_000
@@ -105,6 +105,16 @@ def read_events(
     if format == "csv":
         return read_csv(lines, user, whole_lines, name)
     return FORMATS[format](lines, user, whole_lines)
+
+
+def with_commands(events: Iterable[Event | None], name: str) -> Iterator[Event | None]:
+    """Hand on the commands of a log, and raise UnreadableError at its end where it had none."""
+    some = False
+    for event in events:
+        some = some or event is not None
+        yield event
+    if not some:
+        raise UnreadableError(f"{name}: holds no command; check the format")
 
 
 def sessions(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from visionnmf import choices, io
+from visionnmf.apps.report import Report
 
 from .draw import overlay
 from .model import segment
@@ -16,13 +17,11 @@ __all__ = ["SegmentationReport", "process_image"]
 
 
 @dataclass(frozen=True)
-class SegmentationReport:
-    """What :func:`process_image` did.
+class SegmentationReport(Report):
+    """What :func:`process_image` did; with the attributes of :class:`~visionnmf.apps.report.Report`.
 
     Attributes
     ----------
-    input : str
-        The file or sample.
     shape : tuple of int
         Height and width in pixels.
     sizes : list of int
@@ -33,34 +32,23 @@ class SegmentationReport:
         The model's misfit, as a share of that of no model.
     seconds : float
         Time from reading to the last file.
-    files : list of str
-        The files written: labels, overlay.
     """
 
-    input: str
     shape: tuple[int, int]
     sizes: list[int]
     n_superpixels: int
     objective: float
     seconds: float
-    files: list[str]
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the report for JSON.
-
-        Returns
-        -------
-        dict
-            Plain numbers, strings, lists and dicts.
-        """
+    def _figures(self) -> dict[str, Any]:
         return {
-            "input": self.input,
+            "input": self.inputs[0],
             "shape": list(self.shape),
             "segments": [{"label": label, "pixels": pixels} for label, pixels in enumerate(self.sizes)],
             "superpixels": self.n_superpixels,
             "objective": round(self.objective, 6),
             "seconds": round(self.seconds, 3),
-            "files": self.files,
+            "files": self.outputs,
         }
 
     def summary(self) -> str:
@@ -76,8 +64,8 @@ class SegmentationReport:
         more = ", ..." if len(self.sizes) > 10 else ""
         plural = "" if len(self.sizes) == 1 else "s"
         return (
-            f"{self.input}: {width} x {height} pixels, {len(self.sizes)} segment{plural} ({shares}{more} %), "
-            f"{self.seconds:.1f} s -> {' '.join(self.files)}"
+            f"{self.inputs[0]}: {width} x {height} pixels, {len(self.sizes)} segment{plural} ({shares}{more} %), "
+            f"{self.seconds:.1f} s -> {' '.join(self.outputs)}"
         )
 
 
@@ -136,11 +124,11 @@ def process_image(
         io.write_image(first, result.labels, force=True)
         io.write_image(second, picture, force=True)
     return SegmentationReport(
-        input=name,
         shape=result.labels.shape,
         sizes=result.sizes.tolist(),
         n_superpixels=result.n_superpixels,
         objective=result.objective,
         seconds=time.perf_counter() - begin,
-        files=[str(labels_file), str(overlay_file)],
+        inputs=[name],
+        outputs=[str(labels_file), str(overlay_file)],
     )

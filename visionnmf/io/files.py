@@ -14,7 +14,7 @@ from visionnmf.exceptions import MediaError, OutputExistsError, UnreadableError
 
 __all__ = ["check_free", "output_file", "regular_file", "temporary_folder"]
 
-CURE = "use --force to overwrite"  # for the command line
+CURE = "pass force=True to replace it"
 
 
 def regular_file(path: str | Path, kind: str) -> Path:

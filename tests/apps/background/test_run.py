@@ -111,7 +111,7 @@ def test_options_reach_the_reader(clip, tmp_path):
     masks, reader = read(tmp_path / "clip_foreground.mkv")
     assert masks.shape[:3] == (7, 36, 48)
     assert float(reader.frame_rate) == pytest.approx(10 / 3, rel=1e-3)
-    assert (report.rank, report.frames, report.learnt_frames) == (1, 7, 7)
+    assert (report.n_components, report.frames, report.learnt_frames) == (1, 7, 7)
 
 
 def test_one_frame_is_enough(clip, tmp_path):
@@ -178,7 +178,7 @@ def test_a_failing_encoder_leaves_nothing(clip, tmp_path, monkeypatch, kind, aft
 
 def test_existing_results_are_not_overwritten(clip, tmp_path):
     (tmp_path / "clip_preview.mp4").write_bytes(b"mine")
-    with pytest.raises(OutputExistsError, match=r"clip_preview.mp4: exists already; use --force"):
+    with pytest.raises(OutputExistsError, match=r"clip_preview.mp4: exists already; pass force=True"):
         process_video(clip, out=tmp_path)
     assert (tmp_path / "clip_preview.mp4").read_bytes() == b"mine"
     assert left_in(tmp_path) == {"clip_preview.mp4"}

@@ -10,10 +10,9 @@ import time
 
 import numpy as np
 import pytest
+from helpers import run_command as run
 from PIL import Image
-from typer.testing import CliRunner
 
-from visionnmf.apps.cli import app
 from visionnmf.datasets import make_mosaic, make_surveillance
 from visionnmf.io import VideoReader, VideoWriter
 
@@ -33,12 +32,6 @@ def clip(tmp_path):
         for frame in frames:
             writer.write(frame)
     return path
-
-
-def run(*arguments):
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
 
 
 def files(folder):
@@ -249,7 +242,7 @@ def test_masquerade_train_and_score(histories, tmp_path):
     model = tmp_path / "users.npz"
     trained = run("masquerade", "train", histories["ann"], histories["bob"], "--model", model)
     assert trained.exit_code == 0 and model.is_file()
-    assert [line.split(":")[0] for line in trained.stdout.splitlines()] == ["ann", "bob"]
+    assert [line.split(":")[0] for line in trained.stdout.splitlines()] == ["ann", "bob", f"wrote {model}"]
     own = run("masquerade", "score", model, histories["ann"], "--json")
     verdicts = [json.loads(line)["verdict"] for line in own.stdout.splitlines()]
     assert own.exit_code == 0 and len(verdicts) == 30 and verdicts.count("alarm") <= 3

@@ -6,9 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from visionnmf.apps.masquerade import evaluate, load, save, score, train
+from visionnmf.apps.masquerade import SessionScorer, evaluate, evaluation, load, save, score, train
 from visionnmf.apps.masquerade import logs as log_module
-from visionnmf.apps.masquerade import run as _masquerade_runs
 from visionnmf.exceptions import (
     MediaError,
     OutputExistsError,
@@ -222,7 +221,7 @@ def test_bad_histories_are_skipped_and_reported(logs, tmp_path):
     with pytest.raises(UnreadableError, match="no such file"):
         train([tmp_path / "missing"])
     (tmp_path / "blank").write_text("\n\n")
-    with pytest.raises(UnreadableError, match="the histories hold no command"):
+    with pytest.raises(UnreadableError, match="blank: holds no command; check the format"):
         train([tmp_path / "blank"])
     with pytest.raises(MediaError, match="no such file"):
         list(score(trained.model, [tmp_path / "missing"]))
@@ -265,7 +264,7 @@ def test_evaluation_reports_skipped_files(logs, tmp_path):
     found = evaluate([training, tmp_path / "missing"], size=SIZE)
     assert len(found.skipped) == 1
     assert found.as_dict()["skipped"] == found.skipped
-    assert found.summary().split("\n")[1].startswith("skipped: ") and "no such file" in found.summary()
+    assert found.summary().split("\n")[1].startswith("left out: ") and "no such file" in found.summary()
     assert evaluate([training], size=SIZE).skipped == []
 
 
@@ -275,7 +274,7 @@ def test_evaluation_never_takes_a_user_for_an_intruder(tmp_path, monkeypatch):
     log.write_text("user,command\n" + "".join(f"u{u},c{u}\n" for u in range(5) for _ in range(4 * SIZE)))
     seen = []
 
-    class Watched(_masquerade_runs.SessionScorer):
+    class Watched(SessionScorer):
         def fit(self, X, y=None):
             self.own = X[0][0]
             return super().fit(X, y)
@@ -284,7 +283,7 @@ def test_evaluation_never_takes_a_user_for_an_intruder(tmp_path, monkeypatch):
             seen.append((self.own, [session[0] for session in X]))
             return super().anomaly_score(X)
 
-    monkeypatch.setattr(_masquerade_runs, "SessionScorer", Watched)
+    monkeypatch.setattr(evaluation, "SessionScorer", Watched)
     evaluate([log], size=SIZE)
     assert [own for own, _ in seen] == [f"c{u}" for u in range(5)]
     for own, scored in seen:

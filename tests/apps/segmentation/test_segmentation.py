@@ -180,21 +180,21 @@ def test_process_image_writes_labels_and_overlay(tmp_path: Path, picture: np.nda
     cv2.imwrite(str(source), picture[..., ::-1])
     report = process_image(source, n_segments=4, out=tmp_path / "new" / "out")
     labels_file, overlay_file = (tmp_path / "new" / "out" / f"tiles_{kind}.png" for kind in ("labels", "overlay"))
-    assert report.files == [str(labels_file), str(overlay_file)]
+    assert report.outputs == [str(labels_file), str(overlay_file)]
     labels = cv2.imread(str(labels_file), cv2.IMREAD_UNCHANGED)
     np.testing.assert_array_equal(labels, segment(picture, 4).labels)
     assert cv2.imread(str(overlay_file)).shape == picture.shape
-    told = report.as_dict()
-    assert told["shape"] == list(picture.shape[:2])
-    assert told["segments"] == [{"label": k, "pixels": int(n)} for k, n in enumerate(np.bincount(labels.ravel()))]
-    assert told["files"] == report.files
+    document = report.as_dict()
+    assert document["shape"] == list(picture.shape[:2])
+    assert document["segments"] == [{"label": k, "pixels": int(n)} for k, n in enumerate(np.bincount(labels.ravel()))]
+    assert document["files"] == report.outputs
     assert "160 x 120 pixels, 4 segments" in report.summary()
 
 
 def test_sample_names_give_the_stem(tmp_path: Path) -> None:
     report = process_image("sample:coffee", out=tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["coffee_labels.png", "coffee_overlay.png"]
-    assert report.input == "sample:coffee"
+    assert report.inputs == ["sample:coffee"]
 
 
 def test_existing_results_are_kept_without_force(tmp_path: Path, picture: np.ndarray) -> None:

@@ -1,0 +1,112 @@
+"""From a data set to a comparison of methods, with drawings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+
+from visionnmf.datasets import Faces
+from visionnmf.exceptions import ParameterError
+from visionnmf.io.inputs import check_outside
+
+from .comparison import Comparison, compare, make_task
+from .draw import curves_picture, montage_picture
+from .methods import MODELS, fit_model
+from .plan import Corruption, Plan, corruption_name
+from .sources import open_faces
+
+__all__ = ["evaluate"]
+
+MONTAGE = 10  # images a row
+
+
+def evaluate(
+    source: str | Path,
+    plan: Plan,
+    *,
+    size: int | None = None,
+    detect: bool = False,
+    out: str | Path | None = None,
+    jobs: int = 1,
+    plots: bool = False,
+    force: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Comparison:
+    """Compare methods on a data set; see :func:`compare`.
+
+    Parameters
+    ----------
+    source : str or Path
+        See :func:`open_faces`.
+    plan : Plan
+    size : int or None, default=None
+        See :func:`open_faces`.
+    detect : bool, default=False
+        See :func:`open_faces`.
+    out : str or Path, optional
+        Folder for ``results.csv``, the pictures, and what an interrupted run needs to go on.
+    jobs : int, default=1
+        Processes.
+    plots : bool, default=False
+        Whether to draw ``accuracy.png``, accuracy against rank, and for each corruption the ``components`` and
+        ``reconstructions`` of the models with the largest rank, on the first split; needs matplotlib and `out`.
+    force : bool, default=False
+        Whether results of another plan or data set may be replaced.
+    progress : callable, optional
+        Called as ``progress(done, total)``.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    ParameterError
+        When the plan does not fit the data, plots would be written among the faces, or matplotlib is missing.
+    OutputExistsError
+        When `out` holds other results, and `force` is false.
+    """
+    if plots and out is None:
+        raise ParameterError("plots need a folder to be written to; give out")
+    if plots and out is not None:
+        check_outside(out, source)
+    if plots and find_spec("matplotlib") is None:  # before hours of work
+        raise ParameterError("plots need matplotlib; install it with: pip install 'visionnmf[plots]'")
+    faces, skipped = open_faces(source, size=size, detect=detect)
+    found = compare(faces, plan, out=out, jobs=jobs, force=force, progress=progress)
+    outputs = list(found.outputs)
+    if plots and out is not None:
+        path = Path(out) / "accuracy.png"
+        curves_picture(found, path, force=True)
+        outputs.append(str(path))
+        for corruption in plan.corruptions:
+            outputs.extend(_draw_models(faces, corruption, plan, Path(out)))
+    return replace(found, inputs=[str(source)], outputs=outputs, skipped=skipped)
+
+
+def _draw_models(faces: Faces, corruption: Corruption, plan: Plan, out: Path) -> list[str]:
+    """Draw components of the plan's models, and their reconstructions of training images."""
+    methods = [method for method in plan.methods if method in MODELS]
+    if not methods:
+        return []
+    task = make_task(faces, corruption, 0, plan)
+    rank = min(max(plan.ranks), *task.train.shape)
+    shown = np.linspace(0, len(task.train) - 1, min(MONTAGE, len(task.train))).astype(int)
+    components, reconstructions = {}, {"clean": task.clean[shown], "as trained on": task.train[shown]}
+    for method in methods:
+        model, codes = fit_model(method, task, rank, 0, plan.iterations)
+        reconstructions[method] = model.inverse_transform(codes[shown])
+        rows = model.components_[np.argsort(-model.components_.std(axis=1), kind="stable")[:MONTAGE]]
+        low = np.minimum(rows.min(axis=1, keepdims=True), 0)  # eigenfaces are negative in part
+        peaks = (rows - low).max(axis=1, keepdims=True)
+        components[method] = (rows - low) / np.where(peaks > 0, peaks, 1)
+    kind = corruption_name(corruption)
+    paths = [out / f"{name}-{kind}.png" for name in ("components", "reconstructions")]
+    for path, sheet in zip(paths, (components, reconstructions), strict=True):
+        title = f"{path.stem.replace('-', ', ', 1)}, rank {rank}"
+        montage_picture(sheet, task.image_shape, path, title=title, force=True)
+    return [str(path) for path in paths]

@@ -1,0 +1,160 @@
+"""From images of people to a model file."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from visionnmf import choices
+from visionnmf.apps.report import Report
+from visionnmf.exceptions import MediaError, ParameterError
+from visionnmf.io.images import write_image
+from visionnmf.io.inputs import check_outputs, check_outside
+
+from .draw import components_picture, residual_picture
+from .model import STRANGERS_LEAST, FaceRecognizer
+from .sources import as_rows, open_faces
+from .store import FaceModel, save
+
+__all__ = ["Trained", "train"]
+
+MOST_SHOWN = 20  # images of a residual picture
+
+
+@dataclass(frozen=True)
+class Trained(Report):
+    """What :func:`train` did; with the attributes of :class:`~visionnmf.apps.report.Report`.
+
+    Attributes
+    ----------
+    model : FaceModel
+    images : int
+        Training images.
+    """
+
+    model: FaceModel
+    images: int
+
+    def _figures(self) -> dict[str, Any]:
+        recognizer = self.model.recognizer
+        rejected = recognizer.false_rejection_rate_
+        return {
+            "people": recognizer.classes_.tolist(),
+            "images": self.images,
+            "corrupted": round(float(recognizer.corrupted_.mean()), 4),
+            "threshold": round(recognizer.threshold_, 4),
+            "false_rejection_rate": None if math.isnan(rejected) else round(rejected, 4),
+            "files": self.outputs,
+        }
+
+    def summary(self) -> str:
+        """Say what was learnt.
+
+        Returns
+        -------
+        str
+            A few lines.
+        """
+        recognizer = self.model.recognizer
+        height, width = recognizer.image_shape or (0, 0)
+        people, rejected = len(recognizer.classes_), recognizer.false_rejection_rate_
+        threshold = f"threshold {recognizer.threshold_:.3f}: {recognizer.unknown_rate:.1%} of strangers pass, "
+        if people < STRANGERS_LEAST:
+            threshold = f"no threshold: strangers can be told from {STRANGERS_LEAST} people or more, and all pass here"
+        elif math.isnan(rejected):
+            threshold += "how many of the known are rejected is not known (somebody has one image)"
+        else:
+            threshold += f"{rejected:.1%} of the known are rejected (cross-validated, corruption and all)"
+        lines = [
+            f"{people} {'people' if people > 1 else 'person'}, {self.images} images of {width} x {height}; "
+            f"{recognizer.corrupted_.mean():.1%} of the pixels judged corrupted",
+            threshold,
+        ]
+        return "\n".join([*lines, *self._ending()])
+
+
+def train(
+    source: str | Path,
+    model: str | Path,
+    *,
+    n_components: int = choices.FACE_COMPONENTS,
+    rule: str = choices.FACE_RULE_DEFAULT,
+    missing: str = choices.FACE_MISSING_DEFAULT,
+    size: int | None = None,
+    detect: bool = False,
+    unknown_rate: float = choices.FACE_UNKNOWN_RATE,
+    pictures: str | Path | None = None,
+    random_state: int = choices.RANDOM_STATE,
+    force: bool = False,
+) -> Trained:
+    """Learn people from images, and write a model.
+
+    Parameters
+    ----------
+    source : str or Path
+        See :func:`open_faces`.
+    model : str or Path
+        The file to write.
+    n_components : int, default=100
+        See :class:`FaceRecognizer`.
+    rule : str, default="residual"
+        See :class:`FaceRecognizer`.
+    missing : str, default="blocks"
+        See :class:`FaceRecognizer`.
+    size : int or None, default=None
+        See :func:`open_faces`.
+    detect : bool, default=False
+        See :func:`open_faces`.
+    unknown_rate : float, default=0.05
+        See :class:`FaceRecognizer`.
+    pictures : str or Path, optional
+        Folder for ``components.png`` and ``corrupted.png``.
+    random_state : int, default=0
+    force : bool, default=False
+        Whether existing files may be replaced.
+
+    Returns
+    -------
+    Trained
+
+    Raises
+    ------
+    ParameterError
+        When the people are not known, or pictures would be written among the faces.
+    MediaError
+        When the images cannot be read, or a file not be written.
+    """
+    files = [Path(model)]
+    if pictures is not None:
+        check_outside(pictures, source)
+        files += [Path(pictures) / name for name in ("components.png", "corrupted.png")]
+    check_outputs(files, force)
+    if not files[0].parent.is_dir():  # before the work
+        raise MediaError(f"{model}: there is no folder {files[0].parent}; create it first")
+    faces, skipped = open_faces(source, size=size, detect=detect)
+    if not faces.labels.all():
+        raise ParameterError(f"{source}: the people are not known; make one sub-folder a person")
+    shape = (faces.images.shape[1], faces.images.shape[2])
+    names = np.array(faces.names)[faces.labels - 1] if faces.names else faces.labels.astype(str)
+    recognizer = FaceRecognizer(
+        n_components=n_components,
+        rule=rule,
+        missing=missing,
+        image_shape=shape,
+        unknown_rate=unknown_rate,
+        random_state=random_state,
+    ).fit(as_rows(faces.images), names)
+    trained = FaceModel(recognizer, detect)
+    if pictures is not None:
+        write_image(files[1], components_picture(recognizer.components_, shape), force=force)
+        shown = np.linspace(0, len(names) - 1, min(MOST_SHOWN, len(names))).astype(int)
+        panels = (as_rows(faces.images), recognizer.pictures_, recognizer.cleaned_, recognizer.corrupted_)
+        images, drawn, cleaned, corrupted = (panel[shown] for panel in panels)
+        sheet = residual_picture(images, drawn, cleaned, corrupted, shape, white=recognizer.white_)
+        write_image(files[2], sheet, force=force)
+    save(trained, model, force=force)
+    return Trained(trained, len(names), inputs=[str(source)], outputs=[str(path) for path in files], skipped=skipped)

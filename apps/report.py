@@ -1,0 +1,70 @@
+"""What an application reports: one form for every command and its Python function."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+__all__ = ["Report"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report(ABC):
+    """What was read, what was found, and what was written.
+
+    A report is a frozen dataclass with the figures of its application; :meth:`as_dict` gives them and the attributes
+    below to a program, :meth:`summary` to a person.
+
+    Attributes
+    ----------
+    inputs : list of str
+        Files, folders, samples or data sets, as they were named.
+    outputs : list of str
+        The files written.
+    skipped : list of str
+        A sentence for each input, or part of one, that could not be used: the work went on without it.
+    notes : list of str
+        A sentence for each thing that makes the result doubtful.
+    """
+
+    inputs: list[str] = field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report for JSON.
+
+        Returns
+        -------
+        dict
+            The figures of the application, then ``inputs``, ``outputs``, ``skipped`` and ``notes``; plain numbers,
+            strings, lists and dicts.
+        """
+        return self._figures() | {name: list(getattr(self, name)) for name in _COMMON}
+
+    @abstractmethod
+    def summary(self) -> str:
+        """Return the report for a person.
+
+        Returns
+        -------
+        str
+            One line or a few.
+        """
+
+    def _figures(self) -> dict[str, Any]:
+        """Return what this report has beside the four; by the attributes' names, unless a subclass says otherwise."""
+        return {name: value for name, value in asdict(self).items() if name not in _COMMON}
+
+    def _ending(self) -> list[str]:
+        """Return the lines with which a summary ends."""
+        return [
+            *self.notes,
+            *(f"wrote {name}" for name in self.outputs),
+            *(f"left out: {sentence}" for sentence in self.skipped),
+        ]
+
+
+_COMMON = tuple(attribute.name for attribute in fields(Report))

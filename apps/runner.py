@@ -1,0 +1,174 @@
+"""Evaluations that run for hours: a table of jobs, run in parallel, each kept as soon as it is done.
+
+A job is arguments of one function that returns rows; what it needs beside them is bound to the function
+(:func:`functools.partial`), which must be one of a module, so that other processes can import it. :func:`run_jobs` runs
+what is not kept yet and writes the table; :func:`settings_key` says to what plan and data kept rows belong.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import active_children, get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf.exceptions import OutputExistsError, UnreadableError
+from visionnmf.io.inputs import check_outputs, output_file
+
+__all__ = ["RESULTS", "run_jobs", "settings_key"]
+
+RESULTS = "results.csv"
+
+Rows = list[dict[str, Any]]
+Jobs = Mapping[str, tuple[Any, ...]]
+
+
+def settings_key(settings: Mapping[str, Any], *arrays: NDArray[Any]) -> str:
+    """Return a digest of everything that the rows of a job depend on, its own arguments excepted.
+
+    Parameters
+    ----------
+    settings : mapping of str to what JSON knows
+    *arrays : ndarray
+        The data.
+
+    Returns
+    -------
+    str
+        Sixteen hexadecimal digits.
+    """
+    digest = hashlib.blake2b(digest_size=8)
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).tobytes())
+    digest.update(json.dumps(settings, sort_keys=True).encode())
+    return digest.hexdigest()
+
+
+def run_jobs(
+    jobs: Jobs,
+    work: Callable[..., Rows],
+    columns: tuple[str, ...],
+    *,
+    key: str = "",
+    out: str | Path | None = None,
+    processes: int = 1,
+    force: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Rows:
+    """Run jobs, those that an interrupted run has finished excepted.
+
+    Parameters
+    ----------
+    jobs : mapping of str to tuple
+        The name of each job, fit for a file, and its arguments.
+    work : callable
+        Called as ``work(*arguments)``; returns rows, dicts with `columns`.
+    columns : tuple of str
+        Of the rows, in their order in the table.
+    key : str, default=""
+        Of the plan and the data: rows that were kept under another one are not taken. See :func:`settings_key`.
+    out : str or Path, optional
+        Folder for the table, ``results.csv``, and the rows of each job, ``jobs/NAME.json``; made if missing.
+    processes : int, default=1
+        More than one run jobs at the same time, each with one thread.
+    force : bool, default=False
+        Whether other results may be replaced, and kept rows that are damaged.
+    progress : callable, optional
+        Called as ``progress(done, total)`` after each job.
+
+    Returns
+    -------
+    list of dict
+        The rows of all jobs, in the order of `jobs`.
+
+    Raises
+    ------
+    OutputExistsError
+        When `out` holds rows with another key, or a table and no rows, and `force` is false.
+    UnreadableError
+        When kept rows are damaged, and `force` is false.
+    """
+    folder = None if out is None else Path(out) / "jobs"
+    found = {} if folder is None else _all_kept(folder, jobs, key, columns, force)
+
+    def keep(name: str, rows: Rows) -> None:
+        found[name] = rows
+        if folder is not None:
+            with output_file(folder / f"{name}.json", force=True) as temporary:
+                temporary.write_text(json.dumps({"key": key, "rows": rows}))
+        if progress is not None:
+            progress(len(found), len(jobs))
+
+    left = {name: arguments for name, arguments in jobs.items() if name not in found}
+    if processes == 1 or len(left) < 2:
+        for name, arguments in left.items():
+            keep(name, work(*arguments))
+    else:
+        _run_parallel(left, work, processes, keep)
+    rows = [row for name in jobs for row in found[name]]
+    if out is not None:
+        _write(Path(out) / RESULTS, rows, columns)
+    return rows
+
+
+def _all_kept(folder: Path, jobs: Jobs, key: str, columns: tuple[str, ...], force: bool) -> dict[str, Rows]:
+    """Return the rows of the jobs that are done."""
+    folder.mkdir(parents=True, exist_ok=True)
+    read = {name: _kept(folder / f"{name}.json", key, columns, force) for name in jobs}
+    found = {name: rows for name, rows in read.items() if rows is not None}
+    if not found:
+        check_outputs([folder.parent / RESULTS], force)  # somebody else's
+    return found
+
+
+def _kept(path: Path, key: str, columns: tuple[str, ...], force: bool) -> Rows | None:
+    """Return the rows of a job that is done; None where it is to be run."""
+    if not path.is_file():
+        return None
+    try:
+        content = json.loads(path.read_text())
+        if content["key"] == key:
+            return [{column: row[column] for column in columns} for row in content["rows"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        if not force:
+            raise UnreadableError(f"{path}: damaged; remove it, and this job is run again ({error})") from error
+    if not force:
+        raise OutputExistsError(f"{path}: of another plan or other data; pass force=True to replace it")
+    return None
+
+
+def _run_parallel(jobs: Jobs, work: Callable[..., Rows], processes: int, keep: Callable[[str, Rows], None]) -> None:
+    others = set(active_children())
+    # fresh processes of one thread each: forked ones would share the state of thread pools
+    with ProcessPoolExecutor(min(processes, len(jobs)), get_context("spawn"), _one_thread) as pool:
+        futures = {pool.submit(work, *arguments): name for name, arguments in jobs.items()}
+        try:
+            for future in as_completed(futures):
+                keep(futures[future], future.result())
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in set(active_children()) - others:
+                process.terminate()  # else an interrupt would wait for the jobs that are running
+            raise
+
+
+def _one_thread() -> None:
+    from threadpoolctl import threadpool_limits
+
+    os.environ["VISIONNMF_NUM_THREADS"] = "1"
+    threadpool_limits(1)
+
+
+def _write(path: Path, rows: Rows, columns: tuple[str, ...]) -> None:
+    with output_file(path, force=True) as temporary, temporary.open("w", newline="") as file:
+        writer = csv.DictWriter(file, columns)
+        writer.writeheader()
+        writer.writerows(rows)

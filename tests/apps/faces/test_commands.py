@@ -1,0 +1,202 @@
+"""``visionnmf faces``, as a user meets it."""
+
+import csv
+import json
+import math
+
+import numpy as np
+import pytest
+from helpers import run_command as run
+from PIL import Image
+
+from visionnmf.apps.faces import comparison, load
+from visionnmf.io import read_image
+
+
+def test_train_and_identify(folder, tmp_path):
+    model, out = tmp_path / "m.npz", tmp_path / "pictures"
+    trained = run("faces", "train", folder, "--model", model, "--pictures", out, "--json")
+    report = json.loads(trained.stdout)
+    assert trained.exit_code == 0 and report["people"] == [f"person {i}" for i in range(4)] and report["images"] == 24
+    assert sorted(path.name for path in out.iterdir()) == ["components.png", "corrupted.png"]
+    image = folder / "person 2" / "3.png"
+    found = run("faces", "identify", model, image, tmp_path / "none.png", "--pictures", out, "--json")
+    (first, second) = json.loads(found.stdout)["images"]
+    assert found.exit_code == 1 and first["person"] == "person 2" and "no such file" in second["error"]
+    assert (out / "3_corrupted.png").exists()
+    again = run("faces", "train", folder, "--model", model)
+    assert again.exit_code == 2 and "--force" in again.stderr
+
+
+def test_images_of_one_name_are_identified_and_their_pictures_kept_apart(model, folder, tmp_path):
+    same = [folder / f"person {i}" / "0.png" for i in (0, 1)]
+    both = run("faces", "identify", model[0], *same)
+    assert both.exit_code == 0 and both.stdout.count("\n") == 2
+    drawn = run("faces", "identify", model[0], *same, "--pictures", tmp_path / "out")
+    assert drawn.exit_code == 1 and "would have the names of those of" in drawn.stderr
+
+
+def test_an_interrupted_evaluation_says_that_it_can_go_on(folder, tmp_path, monkeypatch):
+    def stops(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(comparison, "run_job", stops)
+    result = run("faces", "evaluate", folder, "--train", 3, "--out", tmp_path / "out")
+    assert result.exit_code == 130 and result.stderr.count("\n") == 1 and "finished splits are kept" in result.stderr
+
+
+def test_identify_in_words(model, folder):
+    result = run("faces", "identify", model[0], folder / "person 1" / "0.png", "sample:coins")
+    first, second = result.stdout.splitlines()
+    assert "person 1, distance 0." in first
+    assert "nearest: person" in second or "person" in second
+
+
+def test_a_picture_that_cannot_be_read_is_left_out(folder, tmp_path):
+    (folder / "person 0" / "7.png").write_text("no picture")
+    result = run("faces", "train", folder, "--model", tmp_path / "m.npz")
+    assert result.exit_code == 1 and "7.png" in result.stdout and (tmp_path / "m.npz").exists()
+
+
+@pytest.mark.parametrize("command", ["cluster", "evaluate"])
+def test_what_is_left_out_is_said_once(folder, tmp_path, command):
+    (folder / "person 0" / "7.png").write_text("no picture")
+    options = ("--methods", "raw", "--splits", 1, "--train", 3) if command == "evaluate" else ()
+    result = run("faces", command, folder, *options, "--out", tmp_path / "out")
+    assert result.exit_code == 1 and result.stdout.count("left out: ") == 1 and "7.png" in result.stdout
+
+
+def test_what_cannot_be_calibrated_is_not_claimed(folder, tmp_path):
+    for i in range(4):
+        for path in list((folder / f"person {i}").iterdir())[1:]:
+            path.unlink()
+    few = run("faces", "train", folder, "--model", tmp_path / "a.npz")
+    assert few.exit_code == 0 and "of the known are rejected is not known" in few.stdout
+    assert math.isnan(load(tmp_path / "a.npz").recognizer.false_rejection_rate_)
+    for i in (2, 3):
+        (folder / f"person {i}" / next((folder / f"person {i}").iterdir()).name).unlink()
+    two = run("faces", "train", folder, "--model", tmp_path / "b.npz")
+    assert two.exit_code == 0 and "all pass here" in two.stdout and "of strangers pass" not in two.stdout
+    again = run("faces", "train", folder, "--model", tmp_path / "c.npz", "--json")
+    assert json.loads(again.stdout)["false_rejection_rate"] is None
+
+
+def test_bad_places_for_results_are_refused_by_their_name(folder, model, tmp_path):
+    image = folder / "person 1" / "0.png"
+    refused = run("faces", "identify", model[0], image, "--pictures", image)
+    assert refused.exit_code == 2 and refused.stderr.startswith("visionnmf: --pictures ")
+    refused = run("faces", "train", folder, "--model", tmp_path / "none" / "m.npz", "--pictures", tmp_path / "out")
+    assert refused.exit_code == 2 and "create it first" in refused.stderr and not list((tmp_path / "out").iterdir())
+
+
+def test_cluster(folder, tmp_path):
+    result = run("faces", "cluster", folder, "--out", tmp_path / "out", "--json")
+    report = json.loads(result.stdout)
+    assert result.exit_code == 0 and report["accuracy"] > 0.7 and len(report["clusters"]) == 24
+    with (tmp_path / "out" / "clusters.csv").open(newline="") as file:
+        assert next(csv.DictReader(file))["file"] == "person 0/0.png"
+
+
+def test_shadows(rng, tmp_path):
+    lights = rng.random((40, 3)) @ rng.random((3, 24 * 20)) * 80  # grey levels
+    dark = np.where(rng.random(lights.shape) < 0.15, 0, lights)
+    source, out = tmp_path / "ada", tmp_path / "out"
+    source.mkdir()
+    for number, image in enumerate(dark.astype(np.uint8).reshape(-1, 24, 20)):
+        Image.fromarray(image).save(source / f"{number}.png")
+    result = run("faces", "shadows", source, "--out", out, "--json")
+    assert result.exit_code == 0, result.stderr
+    report = json.loads(result.stdout)
+    assert (report["people"], report["images"]) == (1, 40) and 0.1 < report["changed"] < 0.2
+    assert {path.name for path in out.iterdir()} == {"shadows.png"} | {f"{k}_unshadowed.png" for k in range(40)}
+    found = np.stack([read_image(out / f"{k}_unshadowed.png")[..., 0] for k in range(40)]).reshape(40, -1)
+    assert np.abs(found - lights)[dark == 0].mean() < 3  # of about 60
+    assert read_image(out / "shadows.png").shape[0] > 3 * 24
+    for refused, reason in (
+        (run("faces", "shadows", source, "--out", out), "exists"),
+        (run("faces", "shadows", source, "--out", source / "out", "--force"), "taken for faces; give another folder"),
+        (
+            run("faces", "shadows", source, "--rank", 40, "--out", tmp_path / "more"),
+            "images: 40; at least 41 under different light",
+        ),
+    ):
+        assert refused.exit_code == 2 and reason in refused.stderr and refused.stderr.count("\n") == 1
+    assert len(list(source.iterdir())) == 40
+
+
+def test_shadows_of_several_people(rng, tmp_path):
+    """Each has a model of their own; whoever has too few images is left out, and named."""
+    source, out = tmp_path / "people", tmp_path / "out"
+    for name, count in (("ada", 20), ("bob", 20), ("cy", 3)):
+        (source / name).mkdir(parents=True)
+        images = rng.random((count, 3)) @ rng.random((3, 400)) * 80
+        for number, image in enumerate(images.reshape(-1, 20, 20)):
+            Image.fromarray(image.astype(np.uint8)).save(source / name / f"{number}.png")
+    (source / "ada" / "0.bmp").write_bytes((source / "ada" / "0.png").read_bytes())
+    result = run("faces", "shadows", source, "--out", out)
+    assert result.exit_code == 1 and "41 images of 2 people; 0.0%" in result.stdout
+    assert "left out: cy: images: 3; at least 4 under different light" in result.stdout
+    assert len(list((out / "ada").glob("*.png"))) == 21 and not (out / "cy").exists()
+    assert (out / "ada" / "0.bmp_unshadowed.png").exists() and (out / "ada" / "0.png_unshadowed.png").exists()
+    for name in ("ada", "bob"):  # six dimensions are not three
+        pictures = [read_image(source / name / f"{k}.png").astype(int) for k in range(20)]
+        cleaned = [read_image(out / name / f"{k}.png_unshadowed.png").astype(int) for k in range(20)]
+        assert np.abs(np.array(pictures) - cleaned).mean() < 2
+
+
+def test_shadows_of_an_archive_stay_in_the_folder(rng, tmp_path):
+    """Names inside it are a stranger's: they could lead anywhere."""
+    archive, out = tmp_path / "faces.npz", tmp_path / "in" / "out"
+    images = rng.integers(0, 255, (8, 12, 12)).astype(np.uint8)
+    names = np.array([f"../escaped/{k}.png" for k in range(8)])
+    np.savez(archive, images=images, labels=np.ones(8, np.int64), names=names)
+    result = run("faces", "shadows", archive, "--out", out)
+    assert result.exit_code == 0, result.stderr
+    assert {path.name for path in out.iterdir()} == {"shadows.png"} | {f"{k:04d}_unshadowed.png" for k in range(8)}
+    assert {path.name for path in tmp_path.iterdir()} == {"faces.npz", "in"}
+    assert not (tmp_path / "in" / "escaped").exists()
+
+
+def test_images_are_never_overwritten_by_those_without_shadows(rng, tmp_path):
+    source = tmp_path / "ada"
+    source.mkdir()
+    for name in ("0", "0_unshadowed", "1", "2", "3"):
+        Image.fromarray(rng.integers(0, 255, (12, 12)).astype(np.uint8)).save(source / f"{name}.png")
+    for name in ("people", "out"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "ada").symlink_to(source, target_is_directory=True)
+    before = {path.name: path.read_bytes() for path in source.iterdir()}
+    refused = run("faces", "shadows", tmp_path / "people", "--out", tmp_path / "out", "--force")
+    assert refused.exit_code == 2 and "would overwrite the input" in refused.stderr
+    assert {path.name: path.read_bytes() for path in source.iterdir()} == before
+
+
+def test_images_mostly_in_shadow_are_counted(rng, tmp_path):
+    images = rng.random((30, 3)) @ rng.random((3, 400)) * 80
+    images[:4, 80:] = 0
+    source = tmp_path / "faces.npz"
+    shaped = images.reshape(-1, 20, 20).astype(np.uint8)
+    np.savez(source, images=shaped, labels=np.ones(30, np.int64))
+    result = run("faces", "shadows", source, "--out", tmp_path / "out")
+    assert "4 of them lie mostly in shadow and come out dark" in result.stdout
+
+
+def test_pictures_are_not_written_among_the_faces(folder, tmp_path):
+    for command in (
+        ("train", folder, "--model", tmp_path / "m.npz", "--pictures", folder / "p"),
+        ("evaluate", folder, "--plots", "--methods", "raw", "--splits", 1, "--train", 3, "--out", folder / "p"),
+    ):
+        refused = run("faces", *command)
+        assert refused.exit_code == 2 and "would be taken for faces" in refused.stderr, refused.output
+        assert not (folder / "p").exists()
+
+
+def test_evaluate(folder, tmp_path):
+    pytest.importorskip("matplotlib")
+    options = ("--methods", "raw,pca", "--ranks", "2,3", "--splits", 2, "--train", 3, "--plots", "--both")
+    result = run("faces", "evaluate", folder, "--corruption", "occlusion:6", *options, "--out", tmp_path / "out")
+    assert result.exit_code == 0 and "occlusion 6, both" in result.stdout and "pca 3, codes" in result.stdout
+    written = {"results.csv", "accuracy.png", "components-occlusion-6.png", "reconstructions-occlusion-6.png"}
+    assert written | {"jobs"} == {path.name for path in (tmp_path / "out").iterdir()}
+    bad = run("faces", "evaluate", folder, "--corruption", "rain")
+    assert bad.exit_code == 2 and bad.stderr.count("\n") == 1

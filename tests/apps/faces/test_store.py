@@ -1,0 +1,92 @@
+"""Model files of faces: what was learnt comes back, and what is damaged is refused."""
+
+import json
+import zipfile
+
+import numpy as np
+import pytest
+from helpers import SHAPE, rows
+
+from visionnmf.apps.faces import FaceModel, FaceRecognizer, load, save
+from visionnmf.exceptions import OutputExistsError, ParameterError, UnreadableError, UnsupportedError
+
+
+@pytest.mark.parametrize("rule", ["residual", "whitened", "codes", "pseudo-inverse"])
+def test_a_saved_model_says_the_same(faces, tmp_path, rule):
+    names = np.array(faces.names)[faces.labels - 1]
+    recognizer = FaceRecognizer(rule=rule, image_shape=SHAPE, random_state=0).fit(rows(faces.images), names)
+    save(FaceModel(recognizer, detect=True), tmp_path / "m.npz")
+    again = load(tmp_path / "m.npz")
+    assert again.detect
+    assert np.allclose(again.recognizer.distances(rows(faces.images)), recognizer.distances(rows(faces.images)), 1e-4)
+    assert again.recognizer.identify(rows(faces.images[:3])) == recognizer.identify(rows(faces.images[:3]))
+
+
+def test_a_model_is_not_overwritten_unasked(model):
+    with pytest.raises(OutputExistsError, match="force=True"):
+        save(FaceModel(model[1]), model[0])
+
+
+def test_only_named_people_and_known_shapes_are_saved(faces, tmp_path):
+    recognizer = FaceRecognizer(random_state=0).fit(rows(faces.images), faces.labels)
+    with pytest.raises(ParameterError, match="only recognizers of named people with an image_shape"):
+        save(FaceModel(recognizer), tmp_path / "m.npz")
+
+
+def rewritten(path, **changes):
+    """Change arrays of a model, or its header through a function."""
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    header = json.loads(arrays["header"].tobytes())
+    for name, change in changes.items():
+        if name == "header":
+            change(header)
+        else:
+            arrays[name] = change(arrays[name])
+    arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    np.savez(path, **arrays)
+    return path
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"components": lambda a: a[:, 1:]},
+        {"components": lambda a: -a},
+        {"components": lambda a: a * np.nan},
+        {"people": lambda a: a * 0},
+        {"people": lambda a: a + 1},
+        {"component_norms": lambda a: a * 0},
+        {"cleaned": lambda a: a[:-1]},
+        {"header": lambda h: h.update(names=h["names"][:-1])},
+        {"header": lambda h: h.update(names=h["names"][::-1])},
+        {"header": lambda h: h["numbers"].update(threshold_="infinity")},
+        {"header": lambda h: h["parameters"].update(rule="svm")},
+        {"header": lambda h: h.update(image_shape=[1, 1])},
+        {"header": lambda h: h.pop("model")},
+    ],
+)
+def test_a_damaged_model_is_refused(model, changes):
+    with pytest.raises(UnreadableError, match="damaged, or not a model of faces"):
+        load(rewritten(model[0], **changes))
+
+
+def test_other_files_are_refused(model, tmp_path):
+    (tmp_path / "text.npz").write_text("no archive")
+    with pytest.raises(UnreadableError, match="damaged, or not a model of faces"):
+        load(tmp_path / "text.npz")
+    with pytest.raises(UnsupportedError, match="written by a later version"):
+        load(rewritten(model[0], header=lambda h: h.update(version=3)))
+    with pytest.raises(UnsupportedError, match="written by an earlier version of visionnmf; train it again"):
+        load(rewritten(model[0], header=lambda h: h.update(version=1)))
+    with pytest.raises(UnreadableError, match="not a model of faces; make one with"):
+        load(rewritten(model[0], header=lambda h: h.update(format="other")))
+
+
+def test_compressed_models_are_refused(model, tmp_path):
+    packed = tmp_path / "packed.npz"
+    with zipfile.ZipFile(model[0]) as source, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as target:
+        for name in source.namelist():
+            target.writestr(name, source.read(name))
+    with pytest.raises(UnreadableError, match="it is compressed"):
+        load(packed)
