@@ -8,9 +8,8 @@ from typing import Any, Literal, NamedTuple, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from visionnmf._checks import RandomState, check_choice, check_count, check_generator, check_number
 from visionnmf.exceptions import ParameterError
-
-from ._arguments import RandomState, check_choice, check_integer, check_real, generator
 
 __all__ = [
     "CORRUPTIONS",
@@ -100,7 +99,7 @@ def corrupt(
         Value of the block of "occlusion", inside `value_range`; white by default. Other kinds do not use it.
     return_mask : bool, default=False
         Whether to return the mask as well.
-    random_state : int, numpy.random.Generator or None
+    random_state : int, RandomState, Generator or None
         Seed.
 
     Returns
@@ -132,11 +131,11 @@ def corrupt(
     >>> int(blocked[mask].min())
     255
     """
-    check_choice("kind", kind, _KINDS)
+    check_choice(kind, "kind", _KINDS)
     original = _images(images)
     black, white = _value_range(value_range, original)
-    filling = white if fill is None else check_real("fill", fill, black, white)
-    rng = generator(random_state)
+    filling = white if fill is None else check_number(fill, "fill", black, white)
+    rng = check_generator(random_state)
 
     values, mask = _KINDS[kind](original.astype(np.float64), severity, _Levels(black, white, filling), rng)
     values = np.clip(values, black, white)
@@ -151,11 +150,11 @@ def corrupt(
 def _images(images: ArrayLike) -> NDArray[Any]:
     array = np.asarray(images)
     if array.dtype not in (np.uint8, np.uint16, np.float32, np.float64):
-        raise ParameterError(f"images must be uint8, uint16, float32 or float64, got {array.dtype}; convert them.")
+        raise ParameterError(f"images must be uint8, uint16, float32 or float64; got {array.dtype}; convert them")
     if array.ndim != 3 or array.size == 0:
         raise ParameterError(
-            f"images must have the shape (n_images, height, width) and not be empty, got {array.shape}; "
-            "give one image as image[None]."
+            f"images must have the shape (n_images, height, width) and not be empty; got {array.shape}; "
+            "give one image as image[None]"
         )
     return array
 
@@ -169,12 +168,12 @@ def _value_range(given: tuple[float, float] | None, images: NDArray[Any]) -> tup
         except (TypeError, ValueError):
             black, white = np.nan, np.nan
         if not (np.isfinite(white - black) and black < white):
-            raise ParameterError(f"value_range must be two finite numbers, black before white, got {given!r}.")
+            raise ParameterError(f"value_range must be two finite numbers, black before white; got {given!r}")
     low, high = float(images.min()), float(images.max())
     if not (black <= low and high <= white):  # false for NaN as well
         raise ParameterError(
-            f"images must lie in value_range ({black:g}, {white:g}), got values from {low:g} to {high:g}; "
-            "give the value_range that they have."
+            f"images must lie in value_range ({black:g}, {white:g}); got values from {low:g} to {high:g}; "
+            "give the value_range that they have"
         )
     return black, white
 
@@ -230,33 +229,33 @@ def _none(values: Values, severity: float | None, levels: _Levels, rng: np.rando
 
 def _occlusion(values: Values, severity: float | None, levels: _Levels, rng: np.random.Generator) -> Corrupted:
     default = max(1, round(0.375 * min(values.shape[1:])))
-    mask = block_mask(values.shape, check_integer("severity", default if severity is None else severity, 0), rng)
+    mask = block_mask(values.shape, check_count(default if severity is None else severity, "severity", 0), rng)
     return np.where(mask, levels.fill, values), mask
 
 
 def _laplace(values: Values, severity: float | None, levels: _Levels, rng: np.random.Generator) -> Corrupted:
     default = 30 / 255 * levels.span
-    return add_laplace(values, check_real("severity", default if severity is None else severity, 0), rng), None
+    return add_laplace(values, check_number(default if severity is None else severity, "severity", 0), rng), None
 
 
 def _salt_and_pepper(values: Values, severity: float | None, levels: _Levels, rng: np.random.Generator) -> Corrupted:
-    share = check_real("severity", 0.3 if severity is None else severity, 0, 1)
+    share = check_number(0.3 if severity is None else severity, "severity", 0, 1)
     return salt_and_pepper(values, share, levels.black, levels.white, rng)
 
 
 def _gaussian(values: Values, severity: float | None, levels: _Levels, rng: np.random.Generator) -> Corrupted:
     default = 40 / 255 * levels.span
-    return add_gaussian(values, check_real("severity", default if severity is None else severity, 0), rng), None
+    return add_gaussian(values, check_number(default if severity is None else severity, "severity", 0), rng), None
 
 
 def _poisson(values: Values, severity: float | None, levels: _Levels, rng: np.random.Generator) -> Corrupted:
     default, most = 0.05 * 255 / levels.span, _MAX_PHOTONS / levels.span
-    photons = check_real("severity", default if severity is None else severity, 0, most, open_low=True)
+    photons = check_number(default if severity is None else severity, "severity", 0, most, without_low=True)
     return levels.black + count_photons(values - levels.black, photons, rng), None
 
 
 def _dead_lines(values: Values, severity: float | None, levels: _Levels, rng: np.random.Generator) -> Corrupted:
-    share = check_real("severity", 0.1 if severity is None else severity, 0, 1)
+    share = check_number(0.1 if severity is None else severity, "severity", 0, 1)
     count, height, width = values.shape
     mask = (rng.random((count, height, 1)) < share) | (rng.random((count, 1, width)) < share)
     return np.where(mask, levels.black, values), mask

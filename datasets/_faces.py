@@ -152,7 +152,7 @@ def _check_shape(name: str, shape: object) -> None:
         and len(shape) == 2
         and all(isinstance(n, int | np.integer) and not isinstance(n, bool) and 1 <= n <= _MAX_SIDE for n in shape)
     ):
-        raise ParameterError(f"{name} must be a height and a width from 1 to {_MAX_SIDE}, got {shape!r}.")
+        raise ParameterError(f"{name} must be a height and a width from 1 to {_MAX_SIDE}; got {shape!r}")
 
 
 def _read_folder(folder: Path, size: tuple[int, int] | None, read: Callable[[Path], NDArray[Any]] | None) -> Faces:

@@ -18,11 +18,11 @@ from pathlib import Path
 
 import numpy as np
 
+from visionnmf._checks import check_choice
 from visionnmf._version import __version__
 from visionnmf.exceptions import MediaError, TooLargeError, UnreadableError, UnsupportedError
 
 from . import _files
-from ._arguments import check_choice
 from ._faces import Faces, load_faces
 
 __all__ = ["cache_folder", "fetch_orl", "fetch_yale", "fetch_yaleb"]
@@ -143,7 +143,7 @@ def fetch_orl(
     ----------
     F. Samaria, A. Harter, "Parameterisation of a stochastic model for human face identification", WACV 1994.
     """
-    check_choice("resolution", resolution, ("32x32", "112x92"))
+    check_choice(resolution, "resolution", ("32x32", "112x92"))
     return _fetch(f"orl_{resolution}", data_home, download_if_missing)
 
 
@@ -182,7 +182,7 @@ def fetch_yale(
     P. Belhumeur, J. Hespanha, D. Kriegman, "Eigenfaces vs. Fisherfaces", IEEE Transactions on Pattern Analysis and
     Machine Intelligence 19(7), 1997.
     """
-    check_choice("resolution", resolution, ("32x32", "64x64"))
+    check_choice(resolution, "resolution", ("32x32", "64x64"))
     return _fetch(f"yale_{resolution}", data_home, download_if_missing)
 
 

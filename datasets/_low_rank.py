@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from visionnmf._checks import RandomState, check_choice, check_count, check_generator, check_image_shape, check_number
 from visionnmf.exceptions import ParameterError
 
-from ._arguments import RandomState, check_choice, check_integer, check_real, generator
 from ._corruptions import add_gaussian, add_laplace, block_mask, count_photons, salt_and_pepper
 
 __all__ = ["CorruptedLowRank", "make_corrupted_low_rank"]
@@ -92,7 +92,7 @@ def make_corrupted_low_rank(
         Shape of the gamma distribution (its scale is 1). Below 1 the factors are nearly sparse.
     dtype : dtype, default=float32
         Of all four matrices: float32 or float64.
-    random_state : int, numpy.random.Generator or None
+    random_state : int, RandomState, Generator or None
         Seed. The same seed gives the same clean matrix whatever the corruption.
 
     Returns
@@ -110,16 +110,18 @@ def make_corrupted_low_rank(
     Sparse gross errors and blocks are what the Manhattan loss is meant to ignore; Guan, Tao, Luo and Shawe-Taylor
     (MahNMF, arXiv:1207.3438, 2012) test it on such corruptions.
     """
-    n_samples = check_integer("n_samples", n_samples, 1)
-    n_features = check_integer("n_features", n_features, 1)
-    n_components = check_integer("n_components", n_components, 1)
-    shape = check_real("shape", shape, 0.1, 100)  # float32 overflows far below 0.1
-    check_choice("corruption", corruption, _CORRUPTIONS)
+    n_samples = check_count(n_samples, "n_samples", 1)
+    n_features = check_count(n_features, "n_features", 1)
+    n_components = check_count(n_components, "n_components", 1)
+    shape = check_number(shape, "shape", 0.1, 100)  # float32 overflows far below 0.1
+    check_choice(corruption, "corruption", _CORRUPTIONS)
     kind = np.dtype(dtype)
     if kind not in (np.float32, np.float64):
-        raise ParameterError(f"dtype must be float32 or float64, got {kind}.")
+        raise ParameterError(f"dtype must be float32 or float64; got {kind}")
 
-    factor_rng, corruption_rng = (np.random.default_rng(s) for s in generator(random_state).integers(2**63, size=2))
+    factor_rng, corruption_rng = (
+        np.random.default_rng(s) for s in check_generator(random_state).integers(2**63, size=2)
+    )
     W = factor_rng.gamma(shape, size=(n_samples, n_components))
     H = factor_rng.gamma(shape, size=(n_components, n_features))
     scale = np.sqrt(np.quantile(W @ H, 0.99))
@@ -133,11 +135,7 @@ def _image_shape(given: tuple[int, int] | None, n_features: int) -> tuple[int, i
     if given is None:
         height = next(h for h in range(math.isqrt(n_features), 0, -1) if n_features % h == 0)
         return height, n_features // height
-    if len(given) != 2 or given[0] < 1 or given[0] * given[1] != n_features:
-        raise ParameterError(
-            f"image_shape must be a height and a width whose product is n_features ({n_features}), got {given!r}."
-        )
-    return given
+    return check_image_shape(given, n_pixels=n_features)
 
 
 def _none(clean: Matrix, amount: float | None, image: tuple[int, int], rng: np.random.Generator) -> Corrupted:
@@ -147,26 +145,26 @@ def _none(clean: Matrix, amount: float | None, image: tuple[int, int], rng: np.r
 def _salt_and_pepper(
     clean: Matrix, amount: float | None, image: tuple[int, int], rng: np.random.Generator
 ) -> Corrupted:
-    return salt_and_pepper(clean, check_real("amount", 0.2 if amount is None else amount, 0, 1), 0, 1, rng)
+    return salt_and_pepper(clean, check_number(0.2 if amount is None else amount, "amount", 0, 1), 0, 1, rng)
 
 
 def _laplace(clean: Matrix, amount: float | None, image: tuple[int, int], rng: np.random.Generator) -> Corrupted:
-    return add_laplace(clean, check_real("amount", 0.1 if amount is None else amount, 0), rng), None
+    return add_laplace(clean, check_number(0.1 if amount is None else amount, "amount", 0), rng), None
 
 
 def _gaussian(clean: Matrix, amount: float | None, image: tuple[int, int], rng: np.random.Generator) -> Corrupted:
-    return add_gaussian(clean, check_real("amount", 0.1 if amount is None else amount, 0), rng), None
+    return add_gaussian(clean, check_number(0.1 if amount is None else amount, "amount", 0), rng), None
 
 
 def _occlusion(clean: Matrix, amount: float | None, image: tuple[int, int], rng: np.random.Generator) -> Corrupted:
-    side = check_integer("amount", max(1, round(0.375 * math.sqrt(clean.shape[1]))) if amount is None else amount, 1)
+    side = check_count(max(1, round(0.375 * math.sqrt(clean.shape[1]))) if amount is None else amount, "amount", 1)
     mask = block_mask((len(clean), *image), side, rng).reshape(clean.shape)
     return np.where(mask, 0, clean), mask
 
 
 def _poisson(clean: Matrix, amount: float | None, image: tuple[int, int], rng: np.random.Generator) -> Corrupted:
     # numpy refuses rates above about 9e18; a million photons are noise of a thousandth already
-    photons = check_real("amount", 100 if amount is None else amount, 0, 1e6, open_low=True)
+    photons = check_number(100 if amount is None else amount, "amount", 0, 1e6, without_low=True)
     return count_photons(clean, photons, rng), None
 
 

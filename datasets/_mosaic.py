@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import distance_transform_edt, gaussian_filter, label
 from skimage.color import lab2rgb
 
-from ._arguments import RandomState, check_integer, check_real, generator
+from visionnmf._checks import RandomState, check_count, check_generator, check_number
 
 __all__ = ["Mosaic", "make_mosaic"]
 
@@ -58,7 +58,7 @@ def make_mosaic(
         100 levels of lightness.
     noise : float, >= 0, default=0.02
         Standard deviation of the sensor noise, as a share of full range.
-    random_state : int, numpy.random.Generator or None
+    random_state : int, RandomState, Generator or None
         Seed. The same seed gives the same segments whatever `texture` and `noise`.
 
     Returns
@@ -71,12 +71,14 @@ def make_mosaic(
     ParameterError
         An argument is out of its range.
     """
-    height = check_integer("height", height, 1)
-    width = check_integer("width", width, 1)
-    n_segments = check_integer("n_segments", n_segments, 1, height * width)
-    texture = check_real("texture", texture, 0, 1)
-    noise = check_real("noise", noise, 0)
-    shape_rng, look_rng, noise_rng = (np.random.default_rng(s) for s in generator(random_state).integers(2**63, size=3))
+    height = check_count(height, "height", 1)
+    width = check_count(width, "width", 1)
+    n_segments = check_count(n_segments, "n_segments", 1, height * width)
+    texture = check_number(texture, "texture", 0, 1)
+    noise = check_number(noise, "noise", 0)
+    shape_rng, look_rng, noise_rng = (
+        np.random.default_rng(s) for s in check_generator(random_state).integers(2**63, size=3)
+    )
 
     labels = _cells(height, width, n_segments, shape_rng)
     light = np.zeros((height, width), np.float32)

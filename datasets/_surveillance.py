@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
 
-from ._arguments import RandomState, check_integer, check_real, generator
+from visionnmf._checks import RandomState, check_count, check_generator, check_number
 
 __all__ = ["Surveillance", "iter_surveillance", "make_surveillance"]
 
@@ -61,7 +61,7 @@ def make_surveillance(
         Standard deviation of the sensor noise, as a share of full range (0.02 is 5 grey levels).
     illumination : float, 0 to 0.5, default=0.15
         Largest relative change of the light; above 0.17 the brightest parts may saturate.
-    random_state : int, numpy.random.Generator or None
+    random_state : int, RandomState, Generator or None
         Seed. Scene, light, objects and noise draw from it separately: with the same seed and sizes, 0 objects give
         the same frames without the objects, and another `n_frames` the same background.
 
@@ -106,7 +106,7 @@ def iter_surveillance(
         Standard deviation of the sensor noise, as a share of full range.
     illumination : float, 0 to 0.5, default=0.15
         Largest relative change of the light.
-    random_state : int, numpy.random.Generator or None
+    random_state : int, RandomState, Generator or None
         Seed; the same one gives the same clip as :func:`make_surveillance`, whose `background` for the same seed, size
         and a single frame is the background of this clip.
 
@@ -137,13 +137,13 @@ class _Scene:
         illumination: float,
         random_state: RandomState,
     ) -> None:
-        self.n_frames = check_integer("n_frames", n_frames, 1)
-        self.height = check_integer("height", height, 1)
-        self.width = check_integer("width", width, 1)
-        n_objects = check_integer("n_objects", n_objects, 0)
-        self.noise = check_real("noise", noise, 0, 1)
-        self.illumination = check_real("illumination", illumination, 0, 0.5)
-        self._seeds = generator(random_state).integers(2**63, size=4)
+        self.n_frames = check_count(n_frames, "n_frames", 1)
+        self.height = check_count(height, "height", 1)
+        self.width = check_count(width, "width", 1)
+        n_objects = check_count(n_objects, "n_objects", 0)
+        self.noise = check_number(noise, "noise", 0, 1)
+        self.illumination = check_number(illumination, "illumination", 0, 0.5)
+        self._seeds = check_generator(random_state).integers(2**63, size=4)
 
         scene_rng, light_rng, object_rng, _ = (np.random.default_rng(seed) for seed in self._seeds)
         self.background = _street(self.height, self.width, scene_rng)

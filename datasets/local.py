@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from visionnmf._checks import check_choice
 from visionnmf.exceptions import MediaError, UnreadableError
 
 from . import _files
-from ._arguments import check_choice
 from ._faces import Faces, load_faces
 
 __all__ = [
@@ -179,7 +179,7 @@ def load_video_with_masks(name: str) -> MaskedVideo:
     K. Toyama, J. Krumm, B. Brumitt, B. Meyers, "Wallflower: principles and practice of background maintenance",
     ICCV 1999.
     """
-    check_choice("name", name, MASKED_VIDEOS)
+    check_choice(name, "name", MASKED_VIDEOS)
     archive = _existing(".") / f"video_{name}.zip"
     if archive.is_file():
         return _read_frames_zip(name, archive)
@@ -221,7 +221,7 @@ def load_face_set(name: str) -> Faces:
     G. Huang, M. Ramesh, T. Berg, E. Learned-Miller, "Labeled Faces in the Wild", UMass TR 07-49, 2007 (LFW).
     MIT Center for Biological and Computational Learning, "CBCL Face Database #1", 2000 (CBCL).
     """
-    check_choice("name", name, FACE_SETS)
+    check_choice(name, "name", FACE_SETS)
     return load_faces(_existing(f"{name}.npz"))
 
 

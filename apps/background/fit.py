@@ -41,7 +41,7 @@ CODE_SWEEPS = 10
 GRID = 8  # cells of light along the longer side
 CELL_PIXELS = 8  # a cell with fewer bright pixels among the chosen ones takes the factor of the whole frame
 DARK = 16  # grey levels: pixels as dark as this say little about the light
-KEPT = 0.5  # a cell's light is believed when it leaves at most this share of what one picture leaves unexplained
+KEPT = 0.5  # a cell's light is believed when it leaves at most this share of what one scene leaves unexplained
 
 
 class Sample:
@@ -70,13 +70,13 @@ class Sample:
             self._allocate(frame)
         if self.seen and (self.seen - 1) % self._step == 0:
             last = self._moved[self._held - 1]
-            np.maximum(last, _difference(frame, self._pictures[self._held - 1]), out=last)
+            np.maximum(last, _difference(frame, self._kept[self._held - 1]), out=last)
         if self.seen % self._step == 0:
             if self._held == self._room:
                 self._halve()
             # after halving the frame may no longer be due
             if self.seen % self._step == 0:
-                self._pictures[self._held] = frame
+                self._kept[self._held] = frame
                 self._moved[self._held] = 0 if self._before is None else _difference(frame, self._before)
                 self._held += 1
         self.seen += 1
@@ -88,13 +88,13 @@ class Sample:
         pixels = frame.shape[0] * frame.shape[1]
         self._room = max(2, min(self._room, SAMPLE_BYTES // (frame.size + pixels)))
         # the operating system gives memory when it is first written to: a short clip takes little
-        self._pictures = np.empty((self._room, *frame.shape), np.uint8)
+        self._kept = np.empty((self._room, *frame.shape), np.uint8)
         self._moved = np.empty((self._room, *frame.shape[:2]), np.uint8)
 
     def _halve(self) -> None:
         kept = (self._held + 1) // 2
         for i in range(1, kept):
-            self._pictures[i] = self._pictures[2 * i]
+            self._kept[i] = self._kept[2 * i]
             self._moved[i] = self._moved[2 * i]
         self._held = kept
         self._step *= 2
@@ -103,7 +103,7 @@ class Sample:
         """Return frames (n, n_pixels, channels), differences (n, height, width), positions (n,)."""
         n = self._held
         height, width = self.frame_shape[:2]
-        return self._pictures[:n].reshape(n, height * width, -1), self._moved[:n], np.arange(n) * self._step
+        return self._kept[:n].reshape(n, height * width, -1), self._moved[:n], np.arange(n) * self._step
 
 
 def _difference(frame: FrameArray, before: FrameArray) -> FrameArray:
@@ -141,35 +141,36 @@ class Learnt:
         return 2 * np.repeat(self.noise_scale.ravel()[self.chosen], self.H.shape[2])
 
 
-def learn(pictures: FrameArray, moved: FrameArray, *, n_components: int, random_state: int) -> Learnt:
+def learn(frames: FrameArray, moved: FrameArray, *, n_components: int, rng: np.random.Generator) -> Learnt:
     """Fit the background to sampled frames.
 
     Parameters
     ----------
-    pictures : ndarray of uint8 (n, n_pixels, channels)
+    frames : ndarray of uint8 (n, n_pixels, channels)
     moved : ndarray of uint8 (n, height, width)
         Their differences from neighbouring frames.
-    n_components, random_state : int
+    n_components : int
+    rng : numpy.random.Generator
+        Chooses the pixels that determine codes.
 
     Returns
     -------
     Learnt
     """
-    n, n_pixels, _ = pictures.shape
+    n, n_pixels, _ = frames.shape
     noise = _temporal_median(moved.reshape(n, n_pixels, 1)) / NORMAL_CHANGE
     scale = np.clip(noise, NOISE_FLOOR, NOISE_CEILING).reshape(moved.shape[1:])
     weights = _stillness(moved, scale).reshape(n, n_pixels)
-    median = _temporal_median(pictures)
-    rng = np.random.default_rng(random_state)
+    median = _temporal_median(frames)
     chosen = np.sort(rng.choice(n_pixels, min(n_pixels, CODE_PIXELS), replace=False))
-    few = _Few(pictures[:, chosen], weights[:, chosen], scale.ravel()[chosen])
+    few = _Few(frames[:, chosen], weights[:, chosen], scale.ravel()[chosen])
 
     Wt = np.ones((1, n), np.float32)
     scene = median[None, chosen]
     for _ in range(ROUNDS):
         scene = few.components(scene, Wt, SCENE_SWEEPS)
         Wt = few.codes(scene, Wt)
-    H = _scene(pictures, weights, Wt, median[None])
+    H = _scene(frames, weights, Wt, median[None])
     if n_components > 1:
         light = _Light(few, chosen, moved.shape[1:], scene[0], Wt, n_components)
         H = H * light.at_all_pixels()[..., None]
@@ -227,12 +228,12 @@ def with_median(Wt: Floats) -> Floats:
 class _Few:
     """The learnt frames at the chosen pixels: small enough to go over again and again."""
 
-    def __init__(self, pictures: FrameArray, weights: FrameArray, scale: Floats) -> None:
-        n, _, self.channels = pictures.shape
-        self.X = pictures.reshape(n, -1).astype(np.float32)
+    def __init__(self, frames: FrameArray, weights: FrameArray, scale: Floats) -> None:
+        n, _, self.channels = frames.shape
+        self.X = frames.reshape(n, -1).astype(np.float32)
         self.near = 2 * np.repeat(scale, self.channels)
         self.weights = np.repeat(weights, self.channels, axis=1).astype(np.float32)  # as X
-        self._rows = np.ascontiguousarray(pictures.transpose(1, 2, 0))
+        self._rows = np.ascontiguousarray(frames.transpose(1, 2, 0))
         self._row_weights = np.ascontiguousarray(weights.T)
 
     def components(self, H: Floats, Wt: Floats, sweeps: int) -> Floats:
@@ -254,7 +255,7 @@ class _Light:
     Components with a value of their own at each pixel would hold whatever stood there while the light was at one end
     of its course: a line fitted to few frames at its end follows them. Light is smooth, objects are not: each light is
     the median, in the cells of a coarse grid, of what weighted medians find pixel by pixel; and a cell whose light
-    does not explain at least half of what one picture leaves unexplained keeps the factor of the whole frame.
+    does not explain at least half of what one scene leaves unexplained keeps the factor of the whole frame.
 
     Parameters
     ----------
@@ -264,7 +265,7 @@ class _Light:
         Height and width.
     scene : ndarray of float32 (n_chosen, channels)
     Wt : ndarray of float32 (1, n)
-        Codes of the one picture.
+        Codes of the one scene.
     n_components : int, >= 2
 
     Attributes
@@ -337,7 +338,7 @@ class _Light:
 def _courses(residual: Floats, few: _Few, count: int) -> Floats:
     """Return how `count` changes of light run through the clip, as shares of ``count + 1`` lights (count + 1, n).
 
-    The changes are the first principal courses of the residual of one picture, cut where it passes the noise, so that
+    The changes are the first principal courses of the residual of one scene, cut where it passes the noise, so that
     foreground counts little. Each runs from 0 to 1; light 0 is where all are at 0, light k where change k is at its
     end and beyond, so that shares are never negative.
     """
@@ -365,15 +366,15 @@ def _stillness(moved: FrameArray, scale: Floats) -> FrameArray:
     return weights
 
 
-def _temporal_median(pictures: FrameArray) -> Floats:
+def _temporal_median(frames: FrameArray) -> Floats:
     """Return the median over frames of (n, n_pixels, channels)."""
-    result = np.empty(pictures.shape[1:], np.float32)
+    result = np.empty(frames.shape[1:], np.float32)
 
     def fill(block: tuple[int, int]) -> None:
         part = slice(*block)
-        result[part] = np.median(np.ascontiguousarray(pictures[:, part].transpose(1, 2, 0)), axis=2)
+        result[part] = np.median(np.ascontiguousarray(frames[:, part].transpose(1, 2, 0)), axis=2)
 
-    map_blocks(fill, blocks(pictures.shape[1], BLOCK_PIXELS))
+    map_blocks(fill, blocks(frames.shape[1], BLOCK_PIXELS))
     return result
 
 
@@ -386,16 +387,16 @@ def _improved(rows: FrameArray, weights: FrameArray, H: Floats, Wt: Floats, swee
     return found
 
 
-def _scene(pictures: FrameArray, weights: FrameArray, Wt: Floats, start: Floats) -> Floats:
+def _scene(frames: FrameArray, weights: FrameArray, Wt: Floats, start: Floats) -> Floats:
     """Improve one component (1, n_pixels, channels) at all pixels."""
-    H = np.empty((1, *pictures.shape[1:]), np.float32)
+    H = np.empty((1, *frames.shape[1:]), np.float32)
 
     def fill(block: tuple[int, int]) -> None:
         part = slice(*block)
-        rows = np.ascontiguousarray(pictures[:, part].transpose(1, 2, 0))
+        rows = np.ascontiguousarray(frames[:, part].transpose(1, 2, 0))
         H[:, part] = _improved(rows, np.ascontiguousarray(weights[:, part].T), start[:, part], Wt, SCENE_SWEEPS)
 
-    map_blocks(fill, blocks(pictures.shape[1], BLOCK_PIXELS))
+    map_blocks(fill, blocks(frames.shape[1], BLOCK_PIXELS))
     return H
 
 

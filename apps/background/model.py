@@ -29,8 +29,11 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import choices
+from visionnmf._checks import RandomState, check_count, check_generator, check_number
 from visionnmf.engine.blocks import blocks, map_blocks, n_threads, one_blas_thread
 from visionnmf.exceptions import ParameterError
 
@@ -74,7 +77,7 @@ class Separated:
     mask: FrameArray
 
 
-class BackgroundModel:
+class BackgroundModel(BaseEstimator):
     """Low-rank background of a fixed camera, in the Manhattan loss, and what stands out from it.
 
     Minimises ``sum_tp m_tp |x_tp - sum_k w_tk h_kp|`` over ``W, H >= 0`` for evenly spaced frames `t` and all pixels
@@ -84,15 +87,15 @@ class BackgroundModel:
     Parameters
     ----------
     n_components : int, default=2
-        Number of components. 1: one picture, with a factor for the light of each frame; 2 follows light that changes
+        Number of components. 1: one scene, with a factor for the light of each frame; 2 follows light that changes
         more on one side of the scene than on the other, as when a cloud passes.
     n_frames : int, default=100
         Learn from at most so many frames, evenly spaced over the clip, and from at least half of them if there are as
         many. Large frames take fewer, so that they stay below 400 MiB.
     threshold : float, default=3.0
         Foreground deviates by this many times the noise. Lower finds more, and more that is not there.
-    random_state : int, default=0
-        Chooses the pixels that determine the codes. The same seed gives the same result, for any number of threads.
+    random_state : int, RandomState, Generator or None, default=0
+        Chooses the pixels that determine the codes. The same int gives the same result, for any number of threads.
 
     Attributes
     ----------
@@ -127,21 +130,12 @@ class BackgroundModel:
         *,
         n_frames: int = 100,
         threshold: float = 3.0,
-        random_state: int = choices.RANDOM_STATE,
+        random_state: RandomState = choices.RANDOM_STATE,
     ) -> None:
-        for name, value, least in (
-            ("n_components", n_components, 1),
-            ("n_frames", n_frames, 2),
-            ("random_state", random_state, 0),
-        ):
-            if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-                raise ParameterError(f"{name}={value!r}; it must be a whole number, at least {least}")
-        if not isinstance(threshold, int | float | np.floating) or not 0 < threshold < np.inf:
-            raise ParameterError(f"threshold={threshold!r}; it must be a number above 0")
-        self.n_components = int(n_components)
-        self.n_frames = int(n_frames)
-        self.threshold = float(threshold)
-        self.random_state = int(random_state)
+        self.n_components = n_components
+        self.n_frames = n_frames
+        self.threshold = threshold
+        self.random_state = random_state
 
     def fit(self, frames: Iterable[FrameArray]) -> BackgroundModel:
         """Learn the background.
@@ -160,24 +154,28 @@ class BackgroundModel:
         Raises
         ------
         ParameterError
-            There is no frame, or a frame is not uint8, has another shape than these two or than the first frame.
+            A parameter is not allowed, there is no frame, or a frame is not uint8, has another shape than these two or
+            than the first frame.
         """
-        sample = Sample(self.n_frames)
+        n_components = check_count(self.n_components, "n_components")
+        check_number(self.threshold, "threshold", without_low=True)
+        rng = check_generator(self.random_state)
+        sample = Sample(check_count(self.n_frames, "n_frames", 2))
         for frame in _checked(frames):
             sample.add(frame)
         if sample.seen == 0:
-            raise ParameterError("frames is empty; at least one frame is needed")
+            raise ParameterError("frames must hold at least one frame; got none")
         self._shape = sample.frame_shape
         self.n_frames_seen_ = sample.seen
-        pictures, moved, self.learnt_frames_ = sample.taken()
+        learnt_frames, moved, self.learnt_frames_ = sample.taken()
         with one_blas_thread():
-            learnt = learn(pictures, moved, n_components=self.n_components, random_state=self.random_state)
+            learnt = learn(learnt_frames, moved, n_components=n_components, rng=rng)
             background = _median_background(learnt.H, learnt.Wt)
         self._learnt = learnt
         self._near = learnt.near()
-        self._few_H = learnt.H[:, learnt.chosen].reshape(self.n_components, -1)
+        self._few_H = learnt.H[:, learnt.chosen].reshape(n_components, -1)
         self._candidates = with_median(learnt.Wt)
-        self.components_ = learnt.H.reshape(self.n_components, *self._shape)
+        self.components_ = learnt.H.reshape(n_components, *self._shape)
         self.codes_ = np.ascontiguousarray(learnt.Wt.T)
         self.noise_scale_ = learnt.noise_scale
         self.temporal_median_ = learnt.median.reshape(self._shape)
@@ -203,10 +201,12 @@ class BackgroundModel:
         Raises
         ------
         ParameterError
-            If `fit` has not been called, or a frame has another shape or dtype.
+            If a frame has another shape or dtype, or `threshold` was set to what is not allowed.
+        sklearn.exceptions.NotFittedError
+            Before `fit`.
         """
-        if not hasattr(self, "components_"):
-            raise ParameterError("this BackgroundModel has learnt nothing yet; call fit(frames) first")
+        check_is_fitted(self)
+        check_number(self.threshold, "threshold", without_low=True)
         threads = n_threads()
         pending: deque[Future[Separated]] = deque()
         with ThreadPoolExecutor(threads, thread_name_prefix="visionnmf-apply") as pool:
@@ -288,18 +288,22 @@ def median_mask(frame: FrameArray, median: FrameArray) -> FrameArray:
 def _checked(frames: Iterable[FrameArray], shape: tuple[int, ...] | None = None) -> Iterator[FrameArray]:
     """Pass frames on that are what we take."""
     if isinstance(frames, np.ndarray) and frames.ndim not in (3, 4):
-        raise ParameterError(f"frames has shape {frames.shape}; give (n_frames, height, width) or (..., 3)")
+        raise ParameterError(
+            f"frames must have shape (n_frames, height, width) or (n_frames, height, width, 3); got {frames.shape}"
+        )
     for index, frame in enumerate(frames):
         found = getattr(frame, "dtype", type(frame).__name__)
         size = np.shape(frame)
         if not isinstance(frame, np.ndarray) or frame.dtype != np.uint8:
-            raise ParameterError(f"frame {index} is {found}; frames must be uint8, 0 to 255: convert them first")
+            raise ParameterError(f"frame {index} must be uint8, 0 to 255; got {found}; convert the frames first")
         if not (len(size) == 2 or (len(size) == 3 and size[2] == 3)) or 0 in size:
-            raise ParameterError(f"frame {index} has shape {size}; give (height, width) or (height, width, 3)")
+            raise ParameterError(f"frame {index} must have shape (height, width) or (height, width, 3); got {size}")
         if shape is None:
             shape = size
         if size != shape:
-            raise ParameterError(f"frame {index} has shape {size}, but the model has {shape}; resize the frames first")
+            raise ParameterError(
+                f"frame {index} must have the shape of the first learnt, {shape}; got {size}; resize the frames first"
+            )
         yield frame
 
 

@@ -2,7 +2,7 @@
 
 =======================  ==========================================================================
 :func:`segment`          an image as an array in, the segment of each pixel out
-:func:`overlay`          segments drawn over their picture
+:func:`overlay`          segments drawn over their image
 :func:`process_image`    an image file in; labels and overlay out, and a report
 :func:`region_affinity`  what the model factorises
 =======================  ==========================================================================

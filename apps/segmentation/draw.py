@@ -1,4 +1,4 @@
-"""Segments drawn over their picture."""
+"""Segments drawn over their image."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["overlay"]
 
 
 def overlay(image: ArrayLike, labels: NDArray[Any]) -> NDArray[np.uint8]:
-    """Draw segments over a picture: each tinted with its mean colour, with light borders on dark ones.
+    """Draw segments over an image: each tinted with its mean colour, with light borders on dark ones.
 
     Parameters
     ----------

@@ -18,6 +18,7 @@ from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
 from visionnmf import choices
+from visionnmf._checks import RandomState, check_count, check_seed
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.starts import spread_symmetric
 from visionnmf.engine.symmetric import fit_starts
@@ -67,7 +68,7 @@ class SegmentationResult:
     codes : ndarray of float64 [shape=(n_superpixels, n_components), >= 0]
         How far each superpixel belongs to each component of the model.
     superpixels : ndarray of int32 [shape=(working_height, working_width)]
-        The superpixel of each pixel of the (reduced) picture that was worked on.
+        The superpixel of each pixel of the (reduced) image that was worked on.
     seconds : float
         Time it took.
     """
@@ -88,7 +89,7 @@ def segment(
     *,
     n_components: int = choices.SEGMENT_COMPONENTS,
     n_superpixels: int = choices.SUPERPIXELS,
-    random_state: int = choices.RANDOM_STATE,
+    random_state: RandomState = choices.RANDOM_STATE,
 ) -> SegmentationResult:
     """Divide an image into segments.
 
@@ -97,13 +98,13 @@ def segment(
     image : array-like [shape=(height, width) or (height, width, 1, 3 or 4)]
         Grey, RGB or RGBA (blended onto white); uint8, uint16, or float in [0, 1].
     n_segments : int, 1 to 1000, default=5
-        Segments wanted. Fewer come back where there is no more to tell apart, as in a flat picture.
+        Segments wanted. Fewer come back where there is no more to tell apart, as in a flat image.
     n_components : int, 1 to 100, default=5
         Components of the symmetric model: how many parts it sees. The segments are clusters of its codes.
     n_superpixels : int, 2 to 5000, default=500
         Superpixels, about. More follow fine structure better; time grows with their square, from 2000 on faster.
-    random_state : int, 0 to 2**32 - 1, default=0
-        Seed. The same image and seed give the same labels, for any number of threads.
+    random_state : int, RandomState, Generator or None, default=0
+        The same image and int, 0 to 2**32 - 1, give the same labels, for any number of threads.
 
     Returns
     -------
@@ -117,14 +118,14 @@ def segment(
         number type, is empty, or holds NaN, infinity or floats outside [0, 1].
     """
     begin = time.perf_counter()
-    n_segments = _check_count("n_segments", n_segments, 1, MAX_SEGMENTS)
-    n_components = _check_count("n_components", n_components, 1, MAX_COMPONENTS)
-    n_superpixels = _check_count("n_superpixels", n_superpixels, 2, MAX_SUPERPIXELS)
-    seed = _check_count("random_state", random_state, 0, 2**32 - 1)
+    n_segments = check_count(n_segments, "n_segments", 1, MAX_SEGMENTS)
+    n_components = check_count(n_components, "n_components", 1, MAX_COMPONENTS)
+    n_superpixels = check_count(n_superpixels, "n_superpixels", 2, MAX_SUPERPIXELS)
+    seed = check_seed(random_state)
     if n_segments > n_superpixels:
         raise ParameterError(
-            f"n_segments={n_segments} is more than n_superpixels={n_superpixels}; ask for fewer segments or more "
-            "superpixels"
+            f"n_segments must be at most n_superpixels, {n_superpixels}; got {n_segments}; ask for fewer segments or "
+            "more superpixels"
         )
     pixels = check_image(image)
     # one thread for BLAS and OpenMP: sums do not depend on the machine, and the starts are the parallelism
@@ -147,12 +148,6 @@ def segment(
         superpixels=regions.labels,
         seconds=time.perf_counter() - begin,
     )
-
-
-def _check_count(name: str, value: Any, low: int, high: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not low <= value <= high:
-        raise ParameterError(f"{name} must be a whole number from {low} to {high}; got {value!r}")
-    return int(value)
 
 
 def region_affinity(regions: Superpixels, n_components: int) -> NDArray[np.float64]:

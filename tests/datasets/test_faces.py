@@ -176,7 +176,7 @@ def test_another_reader_serves_and_may_refuse(people):
 @pytest.mark.parametrize("name", ["size", "image_shape"])
 @pytest.mark.parametrize("value", [32, (32,), (0, 5), (5, 1 << 20), (True, 5), (2.5, 3), "ab"])
 def test_a_bad_shape_is_named(name, value, tmp_path):
-    with pytest.raises(ParameterError, match=f"{name} must be a height and a width from 1 to 4096, got "):
+    with pytest.raises(ParameterError, match=f"{name} must be a height and a width from 1 to 4096; got "):
         load_faces(tmp_path, **{name: value})
 
 

@@ -240,9 +240,9 @@ def test_the_network_and_the_folder_can_be_chosen(server, cache, tmp_path):
 
 
 def test_unknown_resolutions_are_refused():
-    with pytest.raises(ParameterError, match="resolution must be one of '112x92', '32x32', got '64x64'"):
+    with pytest.raises(ParameterError, match=r"resolution must be one of .*; got '64x64'"):
         fetch_orl(resolution="64x64")
-    with pytest.raises(ParameterError, match="resolution must be one of '32x32', '64x64', got 32"):
+    with pytest.raises(ParameterError, match=r"resolution must be one of .*; got 32"):
         fetch_yale(resolution=32)
 
 

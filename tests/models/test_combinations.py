@@ -158,9 +158,9 @@ def test_kinds_of_data(kind, loss, X, rng):
         model = NMF(n_components, loss=loss, random_state=0, max_iter=60)
         model.set_params(missing_values=np.nan if "missing" in kind else None)
         if loss in POSITIVE and "zeros" in kind:
-            refuses(model, data, f"loss={loss!r} needs X > 0 and X has zeros")
+            refuses(model, data, f"X must be > 0 for loss={loss!r}; got zeros")
         elif "sparse" in kind and loss not in SPARSE:
-            refuses(model, data, f"loss={loss!r}.* sparse X|loss={loss!r} needs X > 0")
+            refuses(model, data, f"loss={loss!r}.* sparse X|X must be > 0 for loss={loss!r}")
         else:
             W = quiet(model, data)
             sound(model, W, np.float32 if "float32" in kind else np.float64)
@@ -222,7 +222,12 @@ def test_a_sample_of_weight_two_counts_twice(loss, penalty, X, rng):
 
 def test_sample_weight_of_sparse_data_and_penalised_codes(X):
     model = NMF(R, penalty_W=Penalty(l1=1.0))
-    refuses(model, sp.csr_array(X), "sample_weight with sparse X cannot be combined", sample_weight=np.ones(M))
+    refuses(
+        model,
+        sp.csr_array(X),
+        "sample_weight must be None for a sparse X with penalty_W or nuclear",
+        sample_weight=np.ones(M),
+    )
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -273,25 +278,35 @@ def test_a_solver_that_diverges_is_an_error(monkeypatch, X):
         yield from ()
 
     monkeypatch.setitem(SOLVERS, "rri", SOLVERS["rri"]._replace(iterate=diverge))
-    with pytest.raises(ParameterError, match="solver='rri' diverged on these data; solver='auto'"):
+    with pytest.raises(
+        ParameterError, match=r"solver must be one that converges .*; got 'rri', which diverged; 'auto'"
+    ):
         NMF(R, solver="rri").fit(X)
 
 
 @pytest.mark.parametrize(
     ("parameters", "arguments", "sentence"),
     [
-        ({"nuclear": np.inf}, {}, "nuclear must be finite; got inf"),
-        ({"tol": np.inf}, {}, "tol must be finite; got inf"),
-        ({"loss": "huber", "loss_parameter": np.inf}, {}, "loss_parameter must be finite; got inf"),
-        ({"penalty_W": Penalty(high=np.nan)}, {}, "high of penalty_W must be a number >= 0; got nan"),
-        ({"zero_weight": 0.5}, {}, "zero_weight needs a sparse X; got 0.5 with a dense one"),
+        ({"nuclear": np.inf}, {}, "nuclear must be a finite number >= 0; got inf"),
+        ({"tol": np.inf}, {}, "tol must be a finite number >= 0; got inf"),
+        (
+            {"loss": "huber", "loss_parameter": np.inf},
+            {},
+            "loss_parameter of loss='huber' must be a finite number > 0; got inf",
+        ),
+        ({"penalty_W": Penalty(high=np.nan)}, {}, "high of penalty_W must be a finite number >= 0; got nan"),
+        ({"zero_weight": 0.5}, {}, "zero_weight must be 1 for a dense X; got 0.5"),
         ({"solver": ["admm"]}, {}, "solver must be 'auto' or one of .*; got .'admm'."),
         ({}, {"weights": "a"}, "weights must be an array of numbers; got 'a'"),
         ({}, {"weights": [[1, 2], [3]]}, "weights must be an array of numbers; got"),
         ({}, {"sample_weight": ["heavy"] * M}, "sample_weight must be an array of numbers; got"),
         ({"components_init": "nndsvd"}, {}, "components_init must be an array of numbers; got 'nndsvd'"),
         ({}, {"weights": sp.csr_array((M, N))}, "weights must be dense; got a sparse array"),
-        ({"penalty_W": Penalty(graph="knn"), "update_components": False}, {}, "cannot honour graph of penalty_W"),
+        (
+            {"penalty_W": Penalty(graph="knn"), "update_components": False},
+            {},
+            "update_components must be True with graph in penalty_W; got False",
+        ),
     ],
 )
 def test_settings_that_are_not_allowed(parameters, arguments, sentence, X):
@@ -303,7 +318,7 @@ def test_the_weight_of_zeros_holds_for_new_data_too(X):
     model = NMF(R, zero_weight=0.3, missing_values=np.nan, random_state=0, max_iter=20)
     W = quiet(model, sp.csr_array(stored))
     np.testing.assert_array_equal(model.transform(stored), W)
-    with pytest.raises(ParameterError, match="zero_weight cannot be combined with weights or missing entries"):
+    with pytest.raises(ParameterError, match="zero_weight must be 1 with weights or missing entries"):
         model.transform(stored, weights=1.0)
 
 
@@ -314,7 +329,7 @@ def test_a_callback_must_be_callable(X):
 
 def test_data_of_missing_entries_alone(X):
     nothing = np.full((M, N), np.nan)
-    refuses(NMF(R, missing_values=np.nan), nothing, "X must not be missing .* in all entries")
+    refuses(NMF(R, missing_values=np.nan), nothing, "X must not be missing in all entries; got only NaN")
     for loss in LOSSES:
         model = NMF(R, loss=loss, missing_values=np.nan, random_state=0, max_iter=20)
         quiet(model, X)

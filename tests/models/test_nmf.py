@@ -280,7 +280,7 @@ def test_odd_shapes_and_values(m, n, r, kind, pair, dtype):
         X *= dtype(1e-11)
     model = NMF(r, solver=pair[0], loss=pair[1], random_state=0, max_iter=60)
     if pair[1] == "itakura-saito" and not (X > 0).all():
-        with pytest.raises(ParameterError, match="needs X > 0"):
+        with pytest.raises(ParameterError, match="X must be > 0"):
             model.fit(X)
         return
     W = quiet(model, X)
@@ -350,26 +350,29 @@ def test_auto_takes_a_solver_that_can_minimise_the_loss(X):
         ({"loss": "l1"}, "loss must be one of .'manhattan', 'frobenius', .* or a number from -5 to 5 .*; got 'l1'"),
         ({"loss": True}, "loss must be one of .*; got True"),
         ({"loss": 7}, "loss must be one of .*; got 7"),
-        ({"loss_parameter": 1.0}, "loss='manhattan' has no loss_parameter; got 1.0"),
-        ({"loss": "huber", "loss_parameter": 0}, "loss_parameter .delta. of loss='huber' must be > 0; got 0"),
-        ({"loss": "itakura-saito"}, "loss='itakura-saito' needs X > 0 and X has zeros; add a small constant"),
+        ({"loss_parameter": 1.0}, "loss_parameter must be None for loss='manhattan'; got 1.0"),
+        ({"loss": "huber", "loss_parameter": 0}, "loss_parameter of loss='huber' must be a finite number > 0; got 0"),
+        ({"loss": "itakura-saito"}, "X must be > 0 for loss='itakura-saito'; got zeros; add a small constant"),
         ({"solver": "simplex"}, "solver must be 'auto' or one of .*; got 'simplex'"),
         ({"solver": "hals"}, "solver='hals' does not minimise loss='manhattan'; these do: .'admm'.*'rri'"),
-        ({"nuclear": -1}, "nuclear must be a number >= 0; got -1"),
-        ({"nuclear": 1, "loss": "frobenius"}, "nuclear is for the losses .'manhattan', 'elastic-net'."),
+        ({"nuclear": -1}, "nuclear must be a finite number >= 0; got -1"),
+        (
+            {"nuclear": 1, "loss": "frobenius"},
+            "nuclear must be 0 for losses other than .'manhattan', 'elastic-net'.; got 1",
+        ),
         ({"penalty_W": 3}, "penalty_W must be a visionnmf.Penalty or None; got 3"),
         ({"missing_values": 0}, "missing_values must be None or numpy.nan; got 0"),
         ({"zero_weight": 2}, "zero_weight must be a number from 0 to 1; got 2"),
         (
             {"zero_weight": 0.5, "loss": "frobenius"},
-            "zero_weight is for loss='manhattan'; got 0.5 with loss='frobenius'",
+            "zero_weight must be 1 for losses other than 'manhattan'; got 0.5 with loss='frobenius'",
         ),
         ({"n_init": 0}, "n_init must be a whole number >= 1; got 0"),
-        ({"update_components": False}, "update_components=False needs components: give components_init"),
+        ({"update_components": False}, "components_init must be given with update_components=False; got None"),
         ({"components_init": np.ones((2, 40))}, r"components_init must have shape \(3, 40\); got \(2, 40\)"),
         ({"init": "svd"}, "init must be one of"),
         ({"max_iter": 0}, "max_iter must be a whole number >= 1; got 0"),
-        ({"tol": -1}, "tol must be a number >= 0; got -1"),
+        ({"tol": -1}, "tol must be a finite number >= 0; got -1"),
     ],
 )
 def test_parameters_that_are_not_allowed(parameters, sentence, X):
@@ -389,7 +392,7 @@ def test_input_that_is_not_allowed(X):
             model.fit(bad)
     with pytest.raises(ParameterError, match=r"W must have shape \(60, 3\); got \(3, 60\)"):
         model.fit_transform(X, W=np.ones((3, 60)))
-    with pytest.raises(ParameterError, match="H must be finite and non-negative"):
+    with pytest.raises(ParameterError, match="H must hold finite numbers >= 0; got -1"):
         model.fit_transform(X, H=-np.ones((3, 40)))
     quiet(model, X)
     with pytest.raises(ParameterError, match=r"X must have shape \(n_samples, 3\); got \(60, 2\)"):
@@ -398,7 +401,9 @@ def test_input_that_is_not_allowed(X):
 
 @pytest.mark.parametrize(("dtype", "scale"), [(np.float32, 1e-30), (np.float32, 1e30), (np.float64, 1e-200)])
 def test_sizes_beyond_the_dtype_are_refused(dtype, scale, X):
-    with pytest.raises(ParameterError, match=r"X has a mean of .*, too (large|small) for products in float.*divide X"):
+    with pytest.raises(
+        ParameterError, match=r"X must have a mean from .* in float.*; got .*, too (large|small) for products; divide X"
+    ):
         NMF(2).fit((X * scale).astype(dtype))
 
 

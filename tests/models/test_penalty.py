@@ -87,12 +87,12 @@ def test_without_data_graph_and_groups_are_left_out():
 
 ASYMMETRIC = np.triu(np.ones((6, 6)))
 REFUSED = [
-    ({"low": -1}, r"low of penalty_W must be a number >= 0; got -1"),
-    ({"low": 2, "high": 1}, r"penalty_W needs low < high; got low=2 and high=1"),
-    ({"high": "much"}, r"high of penalty_W must be a number >= 0; got 'much'"),
-    ({"l1": -0.5}, r"l1 of penalty_W must be a number >= 0; got -0.5"),
-    ({"l2": np.nan}, r"l2 of penalty_W must be a number >= 0; got nan"),
-    ({"l1": np.inf}, r"l1 of penalty_W must be finite; got inf"),
+    ({"low": -1}, r"low of penalty_W must be a finite number >= 0; got -1"),
+    ({"low": 2, "high": 1}, r"high of penalty_W must be above low; got low=2 and high=1"),
+    ({"high": "much"}, r"high of penalty_W must be a finite number >= 0; got 'much'"),
+    ({"l1": -0.5}, r"l1 of penalty_W must be a finite number >= 0; got -0.5"),
+    ({"l2": np.nan}, r"l2 of penalty_W must be a finite number >= 0; got nan"),
+    ({"l1": np.inf}, r"l1 of penalty_W must be a finite number >= 0; got inf"),
     ({"simplex": "rows"}, r"simplex of penalty_W must be True or False; got 'rows'"),
     ({"graph": "nearest"}, r"graph of penalty_W must be one of \['knn'\]; got 'nearest'"),
     ({"graph": 3}, r"graph of penalty_W must be None, 'knn', or a matrix of affinities; got int"),
@@ -100,17 +100,17 @@ REFUSED = [
     ({"graph": -np.ones((6, 6))}, r"graph of penalty_W must hold finite numbers >= 0"),
     ({"graph": np.full((6, 6), np.nan)}, r"graph of penalty_W must hold finite numbers >= 0"),
     ({"graph": ASYMMETRIC}, r"graph of penalty_W must be symmetric"),
-    ({"graph": "knn", "graph_weight": -1}, r"graph_weight of penalty_W must be a number >= 0; got -1"),
+    ({"graph": "knn", "graph_weight": -1}, r"graph_weight of penalty_W must be a finite number >= 0; got -1"),
     ({"graph": "knn", "n_neighbors": 6}, r"n_neighbors of penalty_W must be below the number of samples, 6; got 6"),
     ({"graph": "knn", "n_neighbors": 0}, r"n_neighbors of penalty_W must be a whole number >= 1; got 0"),
-    ({"group_l1": 1.0}, r"group_l1 and group_bound of penalty_W need groups; got groups=None"),
-    ({"groups": [[0]], "group_l1": -1}, r"group_l1 of penalty_W must be a number >= 0; got -1"),
+    ({"group_l1": 1.0}, r"groups of penalty_W must be given with group_l1 and group_bound; got None"),
+    ({"groups": [[0]], "group_l1": -1}, r"group_l1 of penalty_W must be a finite number >= 0; got -1"),
     ({"groups": [[0]], "group_norm": 3}, r"group_norm of penalty_W must be 2 or 'inf'; got 3"),
     (
         {"groups": [[0]], "group_bound": [1, 2]},
         r"group_bound of penalty_W must be one number, or one for each of the 1",
     ),
-    ({"groups": [[0]], "group_bound": -1}, r"group_bound of penalty_W must be a number >= 0; got -1"),
+    ({"groups": [[0]], "group_bound": -1}, r"group_bound of penalty_W must be a finite number >= 0; got -1"),
     ({"groups": []}, r"groups of penalty_W must be index sets, or a label for each point; got \[\]"),
     ({"groups": "ab"}, r"groups of penalty_W must be index sets, or a label for each point; got 'ab'"),
     ({"groups": [0, 1]}, r"groups of penalty_W must hold a label for each of the 6 samples; got 2"),
@@ -118,7 +118,7 @@ REFUSED = [
     ({"groups": [[0.5]]}, r"groups of penalty_W must be sets of whole numbers, none empty; got \[0.5\]"),
     ({"groups": [[0, 6]]}, r"groups of penalty_W must hold indices from 0 to 5, of the samples; got 0 to 6"),
     ({"groups": [[-1, 0]]}, r"groups of penalty_W must hold indices from 0 to 5, of the samples; got -1 to 0"),
-    ({"groups": [[0, 1], [1]]}, r"groups of penalty_W must not share points; a point is in two of them"),
+    ({"groups": [[0, 1], [1]]}, r"groups of penalty_W must not share points; got some of the samples twice"),
     ({"simplex": True, "high": 2}, r"penalty_W: simplex cannot be combined with bounds"),
     ({"simplex": True, "groups": [[0]], "group_l1": 1}, r"penalty_W: simplex cannot be combined with groups"),
     ({"low": 0.1, "groups": [[0]], "group_l1": 1}, r"penalty_W: groups cannot be combined with bounds"),
@@ -166,7 +166,7 @@ def test_fit_with_each_side(rng):
     np.testing.assert_allclose(codes.sum(axis=1), 1, rtol=1e-5)
     model = NMF(2, penalty_H=Penalty(simplex=True), **options).fit(X)
     np.testing.assert_allclose(model.components_.sum(axis=1), 1, rtol=1e-5)
-    with pytest.raises(ParameterError, match="low of penalty_H must be a number >= 0; got -1"):
+    with pytest.raises(ParameterError, match="low of penalty_H must be a finite number >= 0; got -1"):
         NMF(2, penalty_H=Penalty(low=-1), **options).fit(X)
 
 

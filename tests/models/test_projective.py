@@ -180,7 +180,7 @@ def test_names_pipeline_and_pickle(rng):
         ({"solver": "hals"}, "solver must be one of .*'l-bfgs', 'mu'.*got 'hals'"),
         ({"init": "zeros"}, "init must be one of .*'random'.*got 'zeros'"),
         ({"max_iter": 0}, "max_iter must be a whole number >= 1; got 0"),
-        ({"tol": -1}, "tol must be a number >= 0; got -1"),
+        ({"tol": -1}, "tol must be a finite number >= 0; got -1"),
     ],
 )
 def test_parameters_that_are_not_allowed(parameters, sentence):

@@ -140,13 +140,13 @@ def test_without_matplotlib_the_plot_says_what_to_install(monkeypatch):
 @pytest.mark.parametrize(
     ("parameters", "sentence"),
     [
-        ({"ranks": []}, "ranks must name at least one rank; got none"),
+        ({"ranks": []}, "ranks must hold at least one rank; got none"),
         ({"ranks": [0]}, "each of ranks must be a whole number >= 1; got 0"),
         ({"ranks": [1.5]}, "each of ranks must be a whole number >= 1; got 1.5"),
         ({"n_splits": 0}, "n_splits must be a whole number >= 1; got 0"),
-        ({"fraction": 0}, "fraction must be a number above 0, at most 0.5; got 0"),
-        ({"fraction": 0.6}, "fraction must be a number above 0, at most 0.5; got 0.6"),
-        ({"fraction": 1e-9}, "fraction=1e-09 of 20 entries hides none; raise it"),
+        ({"fraction": 0}, "fraction must be a finite number > 0 and <= 0.5; got 0"),
+        ({"fraction": 0.6}, "fraction must be a finite number > 0 and <= 0.5; got 0.6"),
+        ({"fraction": 1e-9}, "fraction must hide at least one of 20 entries; got 1e-09; raise it"),
         ({"estimator": "nmf"}, "estimator must be a visionnmf.NMF; got 'nmf'"),
         ({"weights": -np.ones((5, 4))}, "weights must be finite and >= 0"),
     ],

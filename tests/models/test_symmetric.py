@@ -130,7 +130,7 @@ def test_threads_do_not_change_the_result(rng, monkeypatch):
     ("matrix", "parameters", "weights", "sentence"),
     [
         (np.ones((3, 4)), {}, None, r"X must be a square affinity matrix; got shape \(3, 4\)"),
-        (np.triu(np.ones((3, 3))), {}, None, "X must be symmetric; entries differ .* by up to 1"),
+        (np.triu(np.ones((3, 3))), {}, None, "X must be symmetric; got entries that differ .* by up to 1"),
         (
             np.ones((3, 3)),
             {"init": "spectral"},
@@ -145,8 +145,8 @@ def test_threads_do_not_change_the_result(rng, monkeypatch):
         ),
         (np.ones((3, 3)), {"n_init": 0}, None, "n_init must be a whole number >= 1; got 0"),
         (np.ones((3, 3)), {"loss": "huber"}, None, "loss must be one of .*'manhattan', 'frobenius'.*; got 'huber'"),
-        (np.ones((3, 3)), {}, np.ones(2), "sample_weight must hold 3 finite numbers >= 0"),
-        (np.ones((3, 3)), {}, np.zeros(3), "sample_weight must not be zero for all"),
+        (np.ones((3, 3)), {}, np.ones(2), "sample_weight must have shape \\(3,\\); got \\(2,\\)"),
+        (np.ones((3, 3)), {}, np.zeros(3), "sample_weight must not be 0 for all"),
     ],
 )
 def test_input_that_is_not_allowed(matrix, parameters, weights, sentence):

@@ -1,7 +1,7 @@
 """From images to what a model can factorise. Arrays in, arrays out.
 
 ==============================  ===========================================================================
-:mod:`.images`                  any picture array as float RGB in [0, 1], and its reduction to fewer pixels
+:mod:`.images`                  any image array as float RGB in [0, 1], and its reduction to fewer pixels
 :mod:`.superpixels`             an image as some hundred small regions with size, colour and position
 :mod:`.affinity`                how alike regions are: by colour and place, along paths, by diffusion
 ==============================  ===========================================================================

@@ -1,4 +1,4 @@
-"""Any picture array as float RGB, checked."""
+"""Any image array as float RGB, checked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["check_image", "reduce_image"]
 
 
 def check_image(image: ArrayLike) -> NDArray[Any]:
-    """Check a picture and return it as RGB, without alpha, in its own number type where that is possible.
+    """Check an image and return it as RGB, without alpha, in its own number type where that is possible.
 
     Parameters
     ----------
@@ -25,12 +25,12 @@ def check_image(image: ArrayLike) -> NDArray[Any]:
     -------
     ndarray [shape=(height, width, 3), uint8, uint16 or float32]
         RGB; grey becomes three equal channels (a read-only view). An alpha channel that is opaque everywhere is
-        dropped; else the picture is blended onto white, as the file reader does, and is float32.
+        dropped; else the image is blended onto white, as the file reader does, and is float32.
 
     Raises
     ------
     ParameterError
-        If the shape or the number type is another, the picture is empty, or holds NaN, infinity or floats outside
+        If the shape or the number type is another, the image is empty, or holds NaN, infinity or floats outside
         [0, 1].
     """
     pixels = np.asarray(image)
@@ -46,7 +46,7 @@ def check_image(image: ArrayLike) -> NDArray[Any]:
         pixels = _check_floats(pixels)
     elif pixels.dtype not in (np.uint8, np.uint16):
         raise ParameterError(
-            f"image must be uint8, uint16 or float in [0, 1]; got {pixels.dtype}: convert it, for instance by "
+            f"image must be uint8, uint16 or float in [0, 1]; got {pixels.dtype}; convert it, for instance by "
             "image.astype(numpy.uint8) where its values are 0 to 255"
         )
     if pixels.shape[2] == 4:
@@ -58,12 +58,12 @@ def _check_floats(pixels: NDArray[Any]) -> NDArray[np.float32]:
     bad = int(pixels.size - np.count_nonzero(np.isfinite(pixels)))
     if bad:
         raise ParameterError(
-            f"image holds {bad} NaN or infinite values; replace them, for instance by numpy.nan_to_num"
+            f"image must be finite; got {bad} NaN or infinite values; replace them, for instance by numpy.nan_to_num"
         )
     low, high = float(pixels.min()), float(pixels.max())
     if low < 0 or high > 1:
         raise ParameterError(
-            f"image has float values from {low:g} to {high:g}; floats must lie in [0, 1]: divide by the largest "
+            f"image must lie in [0, 1] where it is float; got values from {low:g} to {high:g}; divide by the largest "
             "possible value, or pass uint8 or uint16"
         )
     return pixels.astype(np.float32, copy=False)
@@ -87,19 +87,19 @@ def _on_white(pixels: NDArray[Any]) -> NDArray[Any]:
 
 
 def reduce_image(pixels: NDArray[Any], max_pixels: int) -> NDArray[np.float32]:
-    """Average a picture down to at most `max_pixels` and return it as float.
+    """Average an image down to at most `max_pixels` and return it as float.
 
     Parameters
     ----------
     pixels : ndarray [shape=(height, width, 3), uint8, uint16 or float in [0, 1]]
         As :func:`check_image` returns it.
     max_pixels : int, >= 1
-        Largest height times width of the result. A smaller picture keeps its size.
+        Largest height times width of the result. A smaller image keeps its size.
 
     Returns
     -------
     ndarray of float32 [shape=(new_height, new_width, 3), in [0, 1]]
-        The picture; the ratio of the sides is kept as far as whole pixels allow, each side at least 1.
+        The image; the ratio of the sides is kept as far as whole pixels allow, each side at least 1.
     """
     height, width = pixels.shape[:2]
     if height * width > max_pixels:

@@ -11,12 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_non_negative, validate_data
 
 from visionnmf import choices
+from visionnmf._checks import check_number, check_numbers
 from visionnmf.engine.losses import Loss
 from visionnmf.exceptions import ParameterError
 
-from ._checks import check_nonnegative
-
-__all__ = ["check_data", "check_factor", "check_loss", "check_numbers", "check_positive", "check_weights"]
+__all__ = ["check_data", "check_loss", "check_positive", "check_weights"]
 
 Array = NDArray[Any]
 
@@ -71,7 +70,7 @@ def check_data(estimator: Any, X: ArrayLike, *, reset: bool, missing: bool, spar
             data = data.copy()
             data.sum_duplicates()
         if np.isnan(data.data).any():
-            raise ParameterError("a sparse X must not hold NaN; leave missing entries to a dense X")
+            raise ParameterError("X must not hold NaN where it is sparse; got some; leave missing entries to a dense X")
     elif missing:
         gaps = np.isnan(data)
         if gaps.any():
@@ -82,7 +81,8 @@ def check_data(estimator: Any, X: ArrayLike, *, reset: bool, missing: bool, spar
     if size and not 1 / limit <= size <= limit:
         word = "large" if size > 1 else "small"
         raise ParameterError(
-            f"X has a mean of {size:.3g}, too {word} for products in {data.dtype.name}; divide X by its mean"
+            f"X must have a mean from {1 / limit:g} to {limit:g} in {data.dtype.name}; got {size:.3g}, too {word} for "
+            "products; divide X by its mean"
         )
     return data, observed
 
@@ -113,11 +113,11 @@ def check_weights(
         For negative, infinite or all-zero weights, a shape that does not fit, a sparse `X`, or one with no entry.
     """
     if fitting and observed is not None and not observed.any():
-        raise ParameterError("X must not be missing (NaN) in all entries: nothing would be left to fit")
+        raise ParameterError("X must not be missing in all entries; got only NaN")
     if weights is None:
         return X, None if observed is None else observed.astype(X.dtype)
     if sp.issparse(X):
-        raise ParameterError("weights need a dense X; got a sparse one")
+        raise ParameterError("weights must be None for a sparse X; got some; pass X.toarray()")
     if sp.issparse(weights):
         raise ParameterError("weights must be dense; got a sparse array")
     with np.errstate(over="ignore"):  # refused below
@@ -127,22 +127,16 @@ def check_weights(
     except ValueError:
         raise ParameterError(f"weights must have the shape of X, {X.shape}; got {array.shape}") from None
     if not np.isfinite(full).all() or (full < 0).any():
-        raise ParameterError("weights must be finite and >= 0 (0 for missing entries)")
+        raise ParameterError(
+            f"weights must be finite and >= 0, 0 for missing entries; got {full.min():g} to {full.max():g}"
+        )
     if observed is not None:
         full *= observed
     if fitting and not full.any():
-        raise ParameterError("weights must not be 0 for all entries: nothing would be left to fit")
+        raise ParameterError("weights must not be 0 for all entries; got only zeros")
     if X[full == 0].any():
         X = np.where(full > 0, X, X.dtype.type(0))
     return X, full
-
-
-def check_numbers(value: ArrayLike, name: str, dtype: Any) -> Array:
-    """Return an array of a dtype; ParameterError where it holds no numbers, or is ragged."""
-    try:
-        return np.asarray(value, dtype=dtype)
-    except (TypeError, ValueError):
-        raise ParameterError(f"{name} must be an array of numbers; got {' '.join(repr(value).split()):.60}") from None
 
 
 def check_loss(loss: Any, parameter: Any, X: Any, weights: Array | None = None) -> Loss:
@@ -187,15 +181,12 @@ def check_loss(loss: Any, parameter: Any, X: Any, weights: Array | None = None) 
         if weights is not None:  # missing entries are 0
             size *= X.size / np.count_nonzero(weights)
         return Loss(loss, 1 / size if loss == "elastic-net" else size / 10)
-    value = check_nonnegative(parameter, "loss_parameter")
-    if loss == "huber" and value == 0:
-        raise ParameterError("loss_parameter (delta) of loss='huber' must be > 0; got 0")
-    return Loss(loss, value)
+    return Loss(loss, check_number(parameter, f"loss_parameter of loss={loss!r}", without_low=loss == "huber"))
 
 
 def _no_parameter(parameter: Any, what: str) -> None:
     if parameter is not None:
-        raise ParameterError(f"{what} has no loss_parameter; got {parameter!r}")
+        raise ParameterError(f"loss_parameter must be None for {what}; got {parameter!r}")
 
 
 def check_positive(X: Any, weights: Array | None, loss: Loss) -> None:
@@ -204,32 +195,6 @@ def check_positive(X: Any, weights: Array | None, loss: Loss) -> None:
         return
     zero = sp.issparse(X) or bool(((X <= 0) if weights is None else (X <= 0) & (weights > 0)).any())
     if zero:
-        raise ParameterError(f"{loss.label} needs X > 0 and X has zeros; add a small constant, or mark them as missing")
-
-
-def check_factor(value: ArrayLike, name: str, shape: tuple[int, int], dtype: Any) -> Array:
-    """Return a copy of a starting factor in the dtype of the data, checked.
-
-    Parameters
-    ----------
-    value : array-like
-    name : str
-        For the message.
-    shape : tuple of int
-    dtype : dtype
-
-    Returns
-    -------
-    ndarray
-
-    Raises
-    ------
-    ParameterError
-        When the shape is another, or the factor is not finite and non-negative.
-    """
-    array = check_numbers(value, name, dtype).copy()
-    if array.shape != shape:
-        raise ParameterError(f"{name} must have shape {shape}; got {array.shape}")
-    if not np.isfinite(array).all() or (array < 0).any():
-        raise ParameterError(f"{name} must be finite and non-negative")
-    return array
+        raise ParameterError(
+            f"X must be > 0 for {loss.label}; got zeros; add a small constant, or mark them as missing"
+        )

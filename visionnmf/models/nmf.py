@@ -11,10 +11,18 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import choices
+from visionnmf._checks import (
+    check_callable,
+    check_choice,
+    check_count,
+    check_nonnegative_array,
+    check_number,
+    check_random_state,
+    check_sample_weight,
+)
 from visionnmf.engine.alternate import Callback, Fit, fit, warn_not_converged
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.codes import check_codes, solve_codes
@@ -26,8 +34,7 @@ from visionnmf.engine.solvers.baselines import svd
 from visionnmf.engine.starts import STARTS
 from visionnmf.exceptions import ParameterError
 
-from ._checks import check_choice, check_count, check_nonnegative
-from ._data import BETA_NAMES, check_data, check_factor, check_loss, check_numbers, check_positive, check_weights
+from ._data import BETA_NAMES, check_data, check_loss, check_positive, check_weights
 from ._linear import LinearModel
 from ._store import Saveable
 from .penalty import Penalty
@@ -289,9 +296,8 @@ class NMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         """
         problem = self._problem(X, weights)
         n_init, max_iter = check_count(self.n_init, "n_init"), check_count(self.max_iter, "max_iter")
-        tol = check_nonnegative(self.tol, "tol")
-        if self.callback is not None and not callable(self.callback):
-            raise ParameterError(f"callback must be callable or None; got {self.callback!r}")
+        tol = check_number(self.tol, "tol")
+        callback = check_callable(self.callback, "callback")
         given = H if H is not None else self.components_init
         last: Array | None = getattr(self, "components_", None)
         n_components = self._count_components(problem.X.shape, given)
@@ -308,13 +314,15 @@ class NMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         with one_blas_thread():
             for _ in range(n_init):
                 Wt, H_ = self._start(weighted, n_components, rng, W, given, row_scale)
-                result = fit(weighted, Wt, H_, solver=solver, max_iter=max_iter, tol=tol, callback=self.callback)
+                result = fit(weighted, Wt, H_, solver=solver, max_iter=max_iter, tol=tol, callback=callback)
                 if best is None or result.history[-1] < best[0].history[-1] or math.isnan(best[0].history[-1]):
                     best = result, Wt, H_
         assert best is not None
         result, Wt, H_ = best
         if not math.isfinite(result.history[-1]):
-            raise ParameterError(f"solver={solver!r} diverged on these data; solver='auto' takes one that does not")
+            raise ParameterError(
+                f"solver must be one that converges on these data; got {solver!r}, which diverged; 'auto' takes another"
+            )
         if not result.converged and tol > 0:
             warn_not_converged("NMF", result, tol)
         self.n_iter_ = result.n_iter
@@ -346,7 +354,9 @@ class NMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         data, observed = self._check_data(X, reset=False)
         if self.zero_weight != 1 and not sp.issparse(data):
             if observed is not None or weights is not None:
-                raise ParameterError("zero_weight cannot be combined with weights or missing entries")
+                raise ParameterError(
+                    f"zero_weight must be 1 with weights or missing entries; got {self.zero_weight!r}; leave it out"
+                )
             data = sp.csr_array(data)
         data, entries = check_weights(weights, observed, data, fitting=False)
         loss = self._fitted_loss(data)
@@ -370,25 +380,24 @@ class NMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         if self.n_components is not None:
             check_count(self.n_components, "n_components")
         check_choice(self.init, "init", choices.STARTS)
-        zero_weight = check_nonnegative(self.zero_weight, "zero_weight")
-        if zero_weight > 1:
-            raise ParameterError(f"zero_weight must be a number from 0 to 1; got {self.zero_weight!r}")
+        zero_weight = check_number(self.zero_weight, "zero_weight", 0, 1)
         data, observed = self._check_data(X, reset=True)
         data, entries = check_weights(weights, observed, data)
         loss = check_loss(self.loss, self.loss_parameter, data, entries)
         if zero_weight != 1 and loss.name != "manhattan":
             raise ParameterError(
-                f"zero_weight is for loss='manhattan'; got {self.zero_weight!r} with loss={self.loss!r}"
+                f"zero_weight must be 1 for losses other than 'manhattan'; got {self.zero_weight!r} "
+                f"with loss={self.loss!r}"
             )
         check_positive(data, entries, loss)
-        ridge = check_nonnegative(self.nuclear, "nuclear")
+        ridge = check_number(self.nuclear, "nuclear")
         if ridge and loss.name not in NUCLEAR_LOSSES:
             raise ParameterError(
-                f"nuclear is for the losses {list(NUCLEAR_LOSSES)}; for loss={self.loss!r} set penalty_W and penalty_H "
-                "to Penalty(l2=...)"
+                f"nuclear must be 0 for losses other than {list(NUCLEAR_LOSSES)}; got {self.nuclear!r} with "
+                f"loss={self.loss!r}; set penalty_W and penalty_H to Penalty(l2=...)"
             )
         if zero_weight != 1 and not sp.issparse(data):
-            raise ParameterError(f"zero_weight needs a sparse X; got {self.zero_weight!r} with a dense one")
+            raise ParameterError(f"zero_weight must be 1 for a dense X; got {self.zero_weight!r}")
         self.ridge_ = ridge * math.sqrt(max(data.shape))
         sides = {}
         for side, penalty in (("W", self.penalty_W), ("H", self.penalty_H)):
@@ -415,12 +424,12 @@ class NMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
             X = np.where(problem.weights > 0, X, X.sum(dtype=np.float64) / (problem.weights > 0).sum()).astype(X.dtype)
         Wt, components = STARTS[self.init](X, n_components, rng)
         if W is not None:
-            Wt = check_factor(W, "W", (X.shape[0], n_components), X.dtype).T.copy()
+            Wt = check_nonnegative_array(W, "W", (X.shape[0], n_components), X.dtype).T.copy()
             if row_scale is not None:
                 Wt *= row_scale
         if H is not None:
             name = "components_init" if H is self.components_init else "H"
-            components = check_factor(H, name, (n_components, X.shape[1]), X.dtype)
+            components = check_nonnegative_array(H, name, (n_components, X.shape[1]), X.dtype)
         if (W is None) != (H is None):  # the one that was drawn shall suit the one that was given: as `starts.random`
             drawn = Wt if W is None else components
             size = float(Wt.mean(axis=1, dtype=np.float64) @ components.mean(axis=1, dtype=np.float64))
@@ -434,11 +443,14 @@ class NMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
     ) -> Array:
         """Fit with fixed components."""
         if given is None:
-            raise ParameterError("update_components=False needs components: give components_init")
+            raise ParameterError("components_init must be given with update_components=False; got None")
         coupling = problem.penalty_W.kinds & COUPLING
         if coupling:
-            raise ParameterError(f"update_components=False cannot honour {' and '.join(sorted(coupling))} of penalty_W")
-        H = check_factor(given, "components_init", (n_components, problem.X.shape[1]), problem.X.dtype)
+            raise ParameterError(
+                f"update_components must be True with {' and '.join(sorted(coupling))} in penalty_W; got "
+                f"{self.update_components!r}"
+            )
+        H = check_nonnegative_array(given, "components_init", (n_components, problem.X.shape[1]), problem.X.dtype)
         self.solver_ = choose(self.solver, problem)
         self.n_iter_ = 0
         self.components_, self.component_norms_ = H, np.ones(n_components, H.dtype)
@@ -524,18 +536,14 @@ def _with_sample_weight(problem: Problem, sample_weight: ArrayLike | None) -> tu
     if sample_weight is None:
         return problem, None
     X = problem.X
-    s = check_numbers(sample_weight, "sample_weight", np.float64)
-    if s.shape != (X.shape[0],) or not np.isfinite(s).all() or (s < 0).any():
-        raise ParameterError(f"sample_weight must hold {X.shape[0]} finite numbers >= 0; got shape {s.shape}")
-    if not s.any():
-        raise ParameterError("sample_weight must not be zero for all samples")
+    s = check_sample_weight(sample_weight, X.shape[0], np.float64)
     degree = LOSSES[problem.loss.name].degree
     if degree and not problem.penalty_W.kinds:
         scale = (s ** (1 / degree)).astype(X.dtype)
         scaled = sp.csr_array(sp.diags_array(scale) @ X) if problem.is_sparse else X * scale[:, None]
         return replace(problem, X=scaled), scale
     if problem.is_sparse:
-        raise ParameterError("sample_weight with sparse X cannot be combined with penalty_W or nuclear")
+        raise ParameterError("sample_weight must be None for a sparse X with penalty_W or nuclear; got weights")
     if problem.loss.name == "l21":  # weights are under the root
         s = s**2
     rows = np.broadcast_to(s.astype(X.dtype)[:, None], X.shape)

@@ -11,10 +11,9 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.neighbors import kneighbors_graph
 
+from visionnmf._checks import check_choice, check_count, check_flag, check_number
 from visionnmf.engine.penalties import Penalty as Resolved
 from visionnmf.exceptions import ParameterError
-
-from ._checks import check_choice, check_count, check_nonnegative
 
 __all__ = ["Penalty"]
 
@@ -153,15 +152,14 @@ class Penalty(BaseEstimator):
         """
         where = f"penalty_{side}"
         low, high = self._check_box(where)
-        if not isinstance(self.simplex, bool | np.bool_):
-            raise ParameterError(f"simplex of {where} must be True or False; got {self.simplex!r}")
+        simplex = check_flag(self.simplex, f"simplex of {where}")
         options: dict[str, Any] = {
             "low": low,
             "high": high,
-            "l1": check_nonnegative(self.l1, f"l1 of {where}"),
-            "l2": check_nonnegative(self.l2, f"l2 of {where}"),
+            "l1": check_number(self.l1, f"l1 of {where}"),
+            "l2": check_number(self.l2, f"l2 of {where}"),
         }
-        if self.simplex:
+        if simplex:
             options["simplex"] = "columns" if side == "W" else "rows"
         if X is not None:
             points = X if side == "W" else X.T
@@ -170,20 +168,20 @@ class Penalty(BaseEstimator):
         try:
             return Resolved(**options)
         except ParameterError as error:
-            raise ParameterError(f"{where}: {error}") from None
+            raise ParameterError(f"penalty_{side}: {error}") from None
 
     def _check_box(self, where: str) -> tuple[float, float]:
-        low = check_nonnegative(self.low, f"low of {where}")
+        low = check_number(self.low, f"low of {where}")
         if self.high is None:
             return low, float("inf")
-        high = float("inf") if self.high == float("inf") else check_nonnegative(self.high, f"high of {where}")
+        high = float("inf") if self.high == float("inf") else check_number(self.high, f"high of {where}")
         if not low < high:
-            raise ParameterError(f"{where} needs low < high; got low={self.low!r} and high={self.high!r}")
+            raise ParameterError(f"high of {where} must be above low; got low={self.low!r} and high={self.high!r}")
         return low, high
 
     def _build_graph(self, points: Any, side: str, dtype: DTypeLike) -> sp.csr_array | None:
         where = f"penalty_{side}"
-        weight = check_nonnegative(self.graph_weight, f"graph_weight of {where}")
+        weight = check_number(self.graph_weight, f"graph_weight of {where}")
         if self.graph is None:
             return None
         n = points.shape[0]
@@ -208,12 +206,12 @@ class Penalty(BaseEstimator):
 
     def _check_groups(self, n: int, side: str) -> dict[str, Any]:
         where = f"penalty_{side}"
-        weight = check_nonnegative(self.group_l1, f"group_l1 of {where}")
+        weight = check_number(self.group_l1, f"group_l1 of {where}")
         if self.group_norm not in (2, "inf", np.inf):
             raise ParameterError(f"group_norm of {where} must be 2 or 'inf'; got {self.group_norm!r}")
         if self.groups is None:
             if weight or self.group_bound is not None:
-                raise ParameterError(f"group_l1 and group_bound of {where} need groups; got groups=None")
+                raise ParameterError(f"groups of {where} must be given with group_l1 and group_bound; got None")
             return {}
         groups = _check_index_sets(self.groups, n, side)
         if not weight and self.group_bound is None:
@@ -235,7 +233,7 @@ class Penalty(BaseEstimator):
                 f"group_bound of {where} must be one number, or one for each of the {n_groups} groups; "
                 f"got {len(bounds)} numbers"
             )
-        return tuple(check_nonnegative(bound, f"group_bound of {where}") for bound in bounds)
+        return tuple(check_number(bound, f"group_bound of {where}") for bound in bounds)
 
 
 def _check_affinity(given: ArrayLike | Any, n: int, side: str) -> sp.csr_array:
@@ -250,9 +248,12 @@ def _check_affinity(given: ArrayLike | Any, n: int, side: str) -> sp.csr_array:
     if graph.shape != (n, n):
         raise ParameterError(f"{name} must have shape {(n, n)}, the {POINTS[side]}; got {graph.shape}")
     if not np.isfinite(graph.data).all() or (graph.data < 0).any():
-        raise ParameterError(f"{name} must hold finite numbers >= 0")
+        raise ParameterError(f"{name} must hold finite numbers >= 0; got {graph.data.min():g} to {graph.data.max():g}")
     if abs(graph - graph.T).max() > SYMMETRY * graph.max():
-        raise ParameterError(f"{name} must be symmetric; take the mean or the maximum of it and its transpose")
+        raise ParameterError(
+            f"{name} must be symmetric; got entries that differ by up to {abs(graph - graph.T).max():g} from their "
+            "mirror images; take the mean or the maximum of it and its transpose"
+        )
     return (graph + graph.T) / 2
 
 
@@ -279,5 +280,5 @@ def _check_index_sets(given: Any, n: int, side: str) -> tuple[Array, ...]:
         groups.append(group)
     together = np.concatenate(groups)
     if len(np.unique(together)) < len(together):
-        raise ParameterError(f"{name} must not share points; a point is in two of them")
+        raise ParameterError(f"{name} must not share points; got some of the {POINTS[side]} twice")
     return tuple(groups)

@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from visionnmf._checks import check_callable, check_choice, check_count, check_number, check_random_state
 from visionnmf.engine import projective
 from visionnmf.engine.alternate import Callback, warn_not_converged
 from visionnmf.engine.starts import STARTS
 
-from ._checks import check_choice, check_count, check_nonnegative
 from ._data import check_data
 from ._linear import LinearModel
 from ._store import Saveable
@@ -153,11 +152,12 @@ class ProjectiveNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         check_choice(self.loss, "loss", list(projective.SLOPES))
         check_choice(self.solver, "solver", list(projective.SOLVERS))
         check_choice(self.init, "init", list(STARTS))
-        max_iter, tol = check_count(self.max_iter, "max_iter"), check_nonnegative(self.tol, "tol")
+        callback = check_callable(self.callback, "callback")
+        max_iter, tol = check_count(self.max_iter, "max_iter"), check_number(self.tol, "tol")
         n_components = min(data.shape) if self.n_components is None else int(self.n_components)
         H = STARTS[self.init](data, n_components, check_random_state(self.random_state))[1]
         result = projective.fit(
-            data, H, loss=self.loss, solver=self.solver, max_iter=max_iter, tol=tol, callback=self.callback
+            data, H, loss=self.loss, solver=self.solver, max_iter=max_iter, tol=tol, callback=callback
         )
         if not result.converged and tol > 0:
             warn_not_converged("ProjectiveNMF", result, tol)

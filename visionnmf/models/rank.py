@@ -5,19 +5,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 
+from visionnmf._checks import check_callable, check_count, check_number, check_random_state
 from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError
 
-from ._checks import check_count
 from ._data import check_data, check_loss, check_weights
 from .nmf import NMF
 
@@ -159,8 +157,8 @@ def select_rank(
     if not isinstance(estimator, NMF):
         raise ParameterError(f"estimator must be a visionnmf.NMF; got {estimator!r:.80}")
     n_splits = check_count(n_splits, "n_splits")
-    if isinstance(fraction, bool) or not isinstance(fraction, Real) or not 0 < float(fraction) <= 0.5:
-        raise ParameterError(f"fraction must be a number above 0, at most 0.5; got {fraction!r}")
+    callback = check_callable(callback, "callback")
+    fraction = check_number(fraction, "fraction", 0, 0.5, without_low=True)
     missing = estimator.missing_values is not None
     data, observed = check_data(clone(estimator), X, reset=True, missing=missing, sparse=False)
     data, counted = check_weights(weights, observed, data)
@@ -172,7 +170,7 @@ def select_rank(
     for split in range(n_splits):
         held = entries * (rng.random_sample(data.shape) < fraction)
         if not held.any():
-            raise ParameterError(f"fraction={fraction!r} of {data.size} entries hides none; raise it")
+            raise ParameterError(f"fraction must hide at least one of {data.size} entries; got {fraction!r}; raise it")
         seed = int(rng.randint(SEEDS))
         for i, rank in enumerate(tried):
             model = clone(estimator).set_params(n_components=int(rank), random_state=seed)
@@ -195,7 +193,7 @@ def _ranks(ranks: Sequence[int] | None, shape: tuple[int, ...]) -> NDArray[np.in
         return np.arange(1, max(1, min(LARGEST, min(shape) // 3)) + 1)
     given = sorted({check_count(rank, "each of ranks") for rank in ranks})
     if not given:
-        raise ParameterError("ranks must name at least one rank; got none")
+        raise ParameterError("ranks must hold at least one rank; got none")
     return np.array(given)
 
 

@@ -7,15 +7,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_non_negative, validate_data
 
+from visionnmf._checks import (
+    check_choice,
+    check_count,
+    check_number,
+    check_random_state,
+    check_sample_weight,
+    shown,
+)
 from visionnmf.engine.alternate import warn_not_converged
 from visionnmf.engine.starts import random_symmetric, spread_symmetric
 from visionnmf.engine.symmetric import LOSSES, fit_starts, scale_to_fit, symmetric_optimality
 from visionnmf.exceptions import ParameterError
 
-from ._checks import check_choice, check_count, check_nonnegative
 from ._store import Saveable
 
 __all__ = ["SymmetricNMF"]
@@ -147,15 +153,11 @@ class SymmetricNMF(Saveable, BaseEstimator):
         """
         S = self._check_affinity(X)
         n = S.shape[0]
-        c = np.ones(n, S.dtype) if sample_weight is None else np.asarray(sample_weight, dtype=S.dtype)
-        if c.shape != (n,) or not np.isfinite(c).all() or (c < 0).any():
-            raise ParameterError(f"sample_weight must hold {n} finite numbers >= 0; got shape {c.shape}")
-        if not c.any():
-            raise ParameterError("sample_weight must not be zero for all samples")
+        c = np.ones(n, S.dtype) if sample_weight is None else check_sample_weight(sample_weight, n, S.dtype)
         n_components = check_count(self.n_components, "n_components")
         loss = check_choice(self.loss, "loss", list(LOSSES))
         n_init = check_count(self.n_init, "n_init")
-        max_iter, tol = check_count(self.max_iter, "max_iter"), check_nonnegative(self.tol, "tol")
+        max_iter, tol = check_count(self.max_iter, "max_iter"), check_number(self.tol, "tol")
         starts = self._starts(S, c, n_components, n_init)
 
         fits = fit_starts(S, starts, c, max_iter=max_iter, tol=tol, loss=loss)
@@ -194,8 +196,8 @@ class SymmetricNMF(Saveable, BaseEstimator):
         largest = float(np.abs(S - S.T).max())
         if largest > 1e-4 * float(S.max(initial=0)):
             raise ParameterError(
-                f"X must be symmetric; entries differ from their mirror images by up to {largest:.3g}. "
-                "Pass (X + X.T) / 2 if that is meant."
+                f"X must be symmetric; got entries that differ from their mirror images by up to {largest:.3g}; "
+                "pass (X + X.T) / 2 if that is meant"
             )
         return (S + S.T) / 2 if largest > 0 else S
 
@@ -218,6 +220,6 @@ class SymmetricNMF(Saveable, BaseEstimator):
             start = np.empty(0)
         if start.shape != shape or not np.isfinite(start).all() or (start < 0).any():
             raise ParameterError(
-                f"init must be 'k-means++', 'random' or a non-negative array of shape {shape}; got {self.init!r}"
+                f"init must be 'k-means++', 'random' or a non-negative array of shape {shape}; got {shown(self.init)}"
             )
         return start

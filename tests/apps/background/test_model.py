@@ -5,6 +5,8 @@ import itertools
 import cv2
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 from visionnmf.apps.background import BackgroundModel, foreground_mask, median_mask
 from visionnmf.apps.background import fit as _background_fit
@@ -222,12 +224,15 @@ def test_clips_in_which_nothing_happens(shape, n_frames, level, rank):
         (np.zeros((3, 8, 8), np.uint16), "frame 0 is uint16; frames must be uint8"),
         (np.zeros((3, 8, 8), np.float32), "frame 0 is float32; frames must be uint8"),
         (np.full((3, 8, 8), np.nan), "frame 0 is float64; frames must be uint8"),
-        ([np.zeros((8, 8), np.uint8), None], "frame 1 is NoneType; frames must be uint8"),
-        ([np.zeros((8, 8), np.uint8), np.zeros((8, 9), np.uint8)], r"frame 1 has shape \(8, 9\), but .* \(8, 8\)"),
-        (np.zeros((3, 8, 8, 4), np.uint8), r"frame 0 has shape \(8, 8, 4\); give \(height, width\)"),
-        (np.zeros((3, 0, 8), np.uint8), r"frame 0 has shape \(0, 8\)"),
-        (np.zeros((8, 8), np.uint8), r"frames has shape \(8, 8\); give \(n_frames, height, width\)"),
-        ([], "frames is empty; at least one frame is needed"),
+        ([np.zeros((8, 8), np.uint8), None], "frame 1 must be uint8, 0 to 255; got NoneType"),
+        (
+            [np.zeros((8, 8), np.uint8), np.zeros((8, 9), np.uint8)],
+            r"frame 1 must have the shape of the first learnt, \(8, 8\); got \(8, 9\)",
+        ),
+        (np.zeros((3, 8, 8, 4), np.uint8), r"frame 0 must have shape \(height, width\) or .*; got \(8, 8, 4\)"),
+        (np.zeros((3, 0, 8), np.uint8), r"frame 0 must have shape .*; got \(0, 8\)"),
+        (np.zeros((8, 8), np.uint8), r"frames must have shape \(n_frames, height, width\) .*; got \(8, 8\)"),
+        ([], "frames must hold at least one frame; got none"),
     ],
 )
 def test_frames_that_are_refused(frames, message):
@@ -238,24 +243,42 @@ def test_frames_that_are_refused(frames, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_components": 0}, "n_components=0; it must be a whole number, at least 1"),
-        ({"n_components": 1.5}, "n_components=1.5; it must be a whole number"),
-        ({"n_frames": 1}, "n_frames=1; it must be a whole number, at least 2"),
-        ({"threshold": 0}, "threshold=0; it must be a number above 0"),
-        ({"threshold": float("nan")}, "threshold=nan; it must be a number above 0"),
-        ({"random_state": -1}, "random_state=-1; it must be"),
+        ({"n_components": 0}, "n_components must be a whole number >= 1; got 0"),
+        ({"n_components": 1.5}, "n_components must be a whole number >= 1; got 1.5"),
+        ({"n_frames": 1}, "n_frames must be a whole number >= 2; got 1"),
+        ({"threshold": 0}, "threshold must be a finite number > 0; got 0"),
+        ({"threshold": float("nan")}, "threshold must be a finite number > 0; got nan"),
+        ({"random_state": -1}, "random_state must be None, a whole number >= 0, .*; got -1"),
     ],
 )
-def test_parameters_that_are_refused(options, message):
+def test_parameters_that_are_refused(options, message, street):
     with pytest.raises(ParameterError, match=message):
-        BackgroundModel(**options)
+        BackgroundModel(**options).fit(street.frames)
+    model = BackgroundModel().fit(street.frames[:5]).set_params(**options)
+    if "threshold" in options:  # the only one that is used after `fit`
+        with pytest.raises(ParameterError, match=message):
+            next(model.apply(street.frames))
+
+
+def test_a_clone_and_any_kind_of_random_state_give_the_same_model(street):
+    model = BackgroundModel(n_frames=10, random_state=5)
+    again = clone(model)
+    assert again.get_params() == {"n_components": 2, "n_frames": 10, "threshold": 3.0, "random_state": 5}
+    expected = model.fit(street.frames).codes_
+    np.testing.assert_array_equal(again.fit(street.frames).codes_, expected)
+    for make in (np.random.RandomState, np.random.default_rng):
+        first, second = (BackgroundModel(n_frames=10, random_state=make(3)).fit(street.frames).codes_ for _ in range(2))
+        np.testing.assert_array_equal(first, second)
+    BackgroundModel(n_frames=10, random_state=None).fit(street.frames)
 
 
 def test_apply_refuses_before_fit_and_other_sizes(street):
-    with pytest.raises(ParameterError, match=r"call fit\(frames\) first"):
+    with pytest.raises(NotFittedError, match="BackgroundModel instance is not fitted yet"):
         next(BackgroundModel().apply(street.frames))
     model = BackgroundModel().fit(street.frames[:5])
-    with pytest.raises(ParameterError, match=r"frame 0 has shape \(96, 128\), but the model has \(96, 128, 3\)"):
+    with pytest.raises(
+        ParameterError, match=r"frame 0 must have the shape of the first learnt, \(96, 128, 3\); got \(96, 128\)"
+    ):
         next(model.apply(street.frames[..., 0]))
 
 
@@ -269,12 +292,12 @@ def test_the_sample_is_even_and_knows_the_neighbours(n_frames, room, rng):
     sample = _background_fit.Sample(room)
     for frame in frames:
         sample.add(frame)
-    pictures, moved, positions = sample.taken()
+    kept, moved, positions = sample.taken()
     assert sample.seen == n_frames
     assert min(n_frames, (room + 1) // 2) <= len(positions) <= room
     assert positions[0] == 0
     assert n_frames - 1 - positions[-1] < max(1, np.diff(positions, append=2 * n_frames)[0])
-    np.testing.assert_array_equal(pictures[..., 0], frames[positions].reshape(len(positions), 20))
+    np.testing.assert_array_equal(kept[..., 0], frames[positions].reshape(len(positions), 20))
     for position, difference in zip(positions, moved, strict=True):
         neighbours = [other for other in (position - 1, position + 1) if 0 <= other < n_frames]
         changes = [np.abs(frames[position].astype(int) - frames[other]) for other in neighbours]

@@ -142,8 +142,11 @@ def test_many_segments_need_two_bytes(rng: np.random.Generator) -> None:
         ({"n_segments": True}, "got True"),
         ({"n_components": 0}, "n_components must be a whole number from 1 to 100"),
         ({"n_superpixels": 1}, "n_superpixels must be a whole number from 2 to 5000"),
-        ({"n_segments": 6, "n_superpixels": 5}, "n_segments=6 is more than n_superpixels=5; ask for fewer segments"),
-        ({"random_state": -1}, "random_state must be a whole number from 0"),
+        (
+            {"n_segments": 6, "n_superpixels": 5},
+            "n_segments must be at most n_superpixels, 5; got 6; ask for fewer segments",
+        ),
+        ({"random_state": -1}, "random_state must be None, a whole number from 0"),
     ],
 )
 def test_arguments_out_of_range(options: dict[str, float], sentence: str) -> None:

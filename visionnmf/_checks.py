@@ -1,0 +1,177 @@
+"""Checks of arguments: the value, then its name; every refusal reads ``name must be ...; got ...``, then the cure.
+
+Each check returns what it was given in the form that the caller works with, or raises :class:`.ParameterError`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from visionnmf.exceptions import ParameterError
+
+__all__ = [
+    "RandomState",
+    "check_callable",
+    "check_choice",
+    "check_count",
+    "check_flag",
+    "check_generator",
+    "check_image_shape",
+    "check_nonnegative_array",
+    "check_number",
+    "check_numbers",
+    "check_random_state",
+    "check_sample_weight",
+    "check_seed",
+    "shown",
+]
+
+Array = NDArray[Any]
+RandomState = int | np.random.RandomState | np.random.Generator | None
+
+LARGEST_SEED = 2**32 - 1
+
+
+def check_count(value: Any, name: str, low: int = 1, high: int | None = None) -> int:
+    """Return `value` as an int when it is a whole number from `low` to `high`, both allowed."""
+    if _is_whole(value) and low <= value and (high is None or value <= high):
+        return int(value)
+    allowed = f">= {low}" if high is None else f"from {low} to {high}"
+    raise ParameterError(f"{name} must be a whole number {allowed}; got {shown(value)}")
+
+
+def check_number(
+    value: Any, name: str, low: float = 0.0, high: float = math.inf, *, without_low: bool = False
+) -> float:
+    """Return `value` as a float when it is finite and from `low` to `high`, but not `low` itself if `without_low`."""
+    if isinstance(value, Real) and not isinstance(value, bool):
+        number = float(value)
+        if math.isfinite(number) and low <= number <= high and not (without_low and number == low):
+            return number
+    if not without_low and high < math.inf:
+        allowed = f"a number from {low:g} to {high:g}"
+    else:
+        allowed = f"a finite number {'>' if without_low else '>='} {low:g}"
+        allowed += f" and <= {high:g}" if high < math.inf else ""
+    raise ParameterError(f"{name} must be {allowed}; got {shown(value)}")
+
+
+def check_choice(value: Any, name: str, choices: Iterable[str]) -> str:
+    """Return `value` when it is one of `choices`."""
+    allowed = list(choices)
+    if not isinstance(value, str) or value not in allowed:
+        raise ParameterError(f"{name} must be one of {allowed}; got {shown(value)}")
+    return value
+
+
+def check_flag(value: Any, name: str) -> bool:
+    """Return `value` when it is True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ParameterError(f"{name} must be True or False; got {shown(value)}")
+    return bool(value)
+
+
+def check_callable(value: Any, name: str) -> Callable[..., Any] | None:
+    """Return `value` when it can be called, or is None."""
+    if value is not None and not callable(value):
+        raise ParameterError(f"{name} must be callable or None; got {shown(value)}")
+    return value
+
+
+def check_random_state(value: Any, name: str = "random_state") -> np.random.RandomState:
+    """Return scikit-learn's kind of generator: of an int, itself, or the global one for None."""
+    from sklearn.utils import check_random_state
+
+    try:
+        return check_random_state(value)
+    except ValueError:
+        raise ParameterError(
+            f"{name} must be None, a whole number from 0 to {LARGEST_SEED} or a RandomState; got {shown(value)}"
+        ) from None
+
+
+def check_generator(value: Any, name: str = "random_state") -> np.random.Generator:
+    """Return numpy's kind of generator: of an int of any size, itself, of a RandomState's next draw, or a new one."""
+    if isinstance(value, np.random.RandomState):
+        return np.random.default_rng(check_seed(value, name))
+    if value is None or isinstance(value, np.random.Generator):
+        return np.random.default_rng(value)
+    if _is_whole(value) and value >= 0:
+        return np.random.default_rng(int(value))
+    raise ParameterError(
+        f"{name} must be None, a whole number >= 0, a RandomState or a numpy.random.Generator; got {shown(value)}"
+    )
+
+
+def check_seed(value: Any, name: str = "random_state") -> int:
+    """Return an int for code that needs one seed many times: itself, or the next draw of a generator."""
+    if isinstance(value, np.random.Generator):
+        return int(value.integers(LARGEST_SEED, endpoint=True))
+    if value is None or isinstance(value, np.random.RandomState):
+        return int(check_random_state(value).randint(LARGEST_SEED + 1, dtype=np.uint32))
+    if _is_whole(value) and 0 <= value <= LARGEST_SEED:
+        return int(value)
+    raise ParameterError(
+        f"{name} must be None, a whole number from 0 to {LARGEST_SEED}, a RandomState or a numpy.random.Generator; "
+        f"got {shown(value)}"
+    )
+
+
+def check_image_shape(value: Any, name: str = "image_shape", n_pixels: int | None = None) -> tuple[int, int]:
+    """Return the height and width of an image, whose product must be `n_pixels` where that is known."""
+    pair = value if isinstance(value, tuple | list | np.ndarray) and len(value) == 2 else (0, 0)
+    if all(_is_whole(side) and side >= 1 for side in pair):
+        height, width = int(pair[0]), int(pair[1])
+        if n_pixels is None or height * width == n_pixels:
+            return height, width
+    product = "" if n_pixels is None else f" with the product {n_pixels}"
+    raise ParameterError(
+        f"{name} must be the height and width of an image, two whole numbers >= 1{product}; got {shown(value)}"
+    )
+
+
+def check_numbers(value: ArrayLike, name: str, dtype: DTypeLike) -> Array:
+    """Return an array of a dtype, when it holds numbers and is not ragged."""
+    try:
+        return np.asarray(value, dtype=dtype)
+    except (TypeError, ValueError):
+        raise ParameterError(f"{name} must be an array of numbers; got {shown(value)}") from None
+
+
+def check_nonnegative_array(value: ArrayLike, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+    """Return a copy as an array of a shape and dtype, when its numbers are finite and not negative."""
+    array = check_numbers(value, name, dtype).copy()
+    if array.shape != shape:
+        raise ParameterError(f"{name} must have shape {shape}; got {array.shape}")
+    if not np.isfinite(array).all() or (array < 0).any():
+        raise ParameterError(f"{name} must hold finite numbers >= 0; got {_worst(array)}")
+    return array
+
+
+def check_sample_weight(value: ArrayLike, n_samples: int, dtype: DTypeLike) -> Array:
+    """Return the weights of samples, when at least one is not 0."""
+    weight = check_nonnegative_array(value, "sample_weight", (n_samples,), dtype)
+    if not weight.any():
+        raise ParameterError("sample_weight must not be 0 for all samples; got only zeros")
+    return weight
+
+
+def shown(value: Any) -> str:
+    """Return how a value is quoted in a message: on one line, and not all of a large one."""
+    return f"{' '.join(repr(value).split()):.80}"
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _worst(array: Array) -> float:
+    """Return a value of an array that is not finite, or its least."""
+    odd = array[~np.isfinite(array)]
+    return float(odd[0] if odd.size else array.min())
