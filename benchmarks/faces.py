@@ -230,9 +230,9 @@ def picture(name: str, splits: int) -> None:
     # who is on them is not known and does not matter to the cleaning
     found = FaceRecognizer(outliers=3, image_shape=shape, random_state=0).fit(X, np.arange(100) % 2)
     shown = [*range(6), *range(50, 56)]
-    panels = (X, found.pictures_, found.cleaned_, found.corrupted_)
-    images, pictures, cleaned, corrupted = (panel[shown] for panel in panels)
-    sheet = residual_picture(images, pictures, cleaned, corrupted, shape)
+    panels = (X, found.reconstructions_, found.cleaned_, found.corrupted_)
+    images, reconstructions, cleaned, corrupted = (panel[shown] for panel in panels)
+    sheet = residual_picture(images, reconstructions, cleaned, corrupted, shape)
     write_image(Path(__file__).parent.parent / "docs" / "images" / "faces_corrupted.png", sheet, force=True)
 
 

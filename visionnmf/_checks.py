@@ -47,18 +47,27 @@ def check_count(value: Any, name: str, low: int = 1, high: int | None = None) ->
 
 
 def check_number(
-    value: Any, name: str, low: float = 0.0, high: float = math.inf, *, without_low: bool = False
+    value: Any,
+    name: str,
+    low: float = 0.0,
+    high: float = math.inf,
+    *,
+    without_low: bool = False,
+    without_high: bool = False,
 ) -> float:
-    """Return `value` as a float when it is finite and from `low` to `high`, but not `low` itself if `without_low`."""
+    """Return `value` as a float when it is finite and from `low` to `high`; without the ends themselves if told so."""
     if isinstance(value, Real) and not isinstance(value, bool):
         number = float(value)
-        if math.isfinite(number) and low <= number <= high and not (without_low and number == low):
+        at_an_end = (without_low and number == low) or (without_high and number == high)
+        if math.isfinite(number) and low <= number <= high and not at_an_end:
             return number
-    if not without_low and high < math.inf:
-        allowed = f"a number from {low:g} to {high:g}"
+    more, less = "> " if without_low else ">= ", "< " if without_high else "<= "
+    if high == math.inf:
+        allowed = f"a finite number {more}{low:g}"
+    elif without_low or without_high:
+        allowed = f"a number {more}{low:g} and {less}{high:g}"
     else:
-        allowed = f"a finite number {'>' if without_low else '>='} {low:g}"
-        allowed += f" and <= {high:g}" if high < math.inf else ""
+        allowed = f"a number from {low:g} to {high:g}"
     raise ParameterError(f"{name} must be {allowed}; got {shown(value)}")
 
 

@@ -28,7 +28,7 @@ from .detect import crop_face, find_face, read_face
 from .draw import components_picture, curves_picture, residual_picture, shadows_picture
 from .evaluation import evaluate
 from .identification import Identified, identify
-from .model import FaceRecognizer, Identity, Look
+from .model import Decomposition, FaceRecognizer, Identity
 from .plan import Plan, parse_corruption, parse_ranks
 from .shadows import Unshadowed, remove_shadows, unshadow
 from .sources import open_faces
@@ -39,11 +39,11 @@ __all__ = [
     "ClassResidual",
     "Clustered",
     "Comparison",
+    "Decomposition",
     "FaceModel",
     "FaceRecognizer",
     "Identified",
     "Identity",
-    "Look",
     "Nearest",
     "Plan",
     "Trained",

@@ -6,9 +6,10 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 from sklearn.preprocessing import normalize
 
-from visionnmf.exceptions import ParameterError
+from visionnmf._checks import check_flag, check_number
 
 __all__ = ["ClassResidual", "DistanceClassifier", "Nearest", "relative_distance", "whitening"]
 
@@ -49,7 +50,7 @@ def relative_distance(distances: Array) -> Array:
     return np.asarray((least[:, None] / np.maximum(distances, least[:, None])).mean(axis=1))
 
 
-class ClassResidual:
+class ClassResidual(BaseEstimator):
     """Which person's images explain the new one: collaborative representation (Zhang, Yang, Feng 2011).
 
     The new image is written as a ridged combination of all images; a person's distance is what that person's part
@@ -86,10 +87,10 @@ class ClassResidual:
         Raises
         ------
         ParameterError
-            When the ridge is not positive.
+            When a parameter is not allowed.
         """
-        if not self.ridge > 0:
-            raise ParameterError(f"ridge must be above 0; got {self.ridge!r}")
+        check_number(self.ridge, "ridge", without_low=True)
+        check_flag(self.adaptive, "adaptive")
         self.images_ = normalize(X)
         self.labels_ = y
         images = self.images_.astype(np.float64)  # else small powers are rounding errors
@@ -147,7 +148,7 @@ class ClassResidual:
         return np.asarray(np.maximum(likeliest - SPARED * least, least)[:, None])
 
 
-class Nearest:
+class Nearest(BaseEstimator):
     """The nearest image of each person.
 
     Parameters
@@ -175,10 +176,16 @@ class Nearest:
         Returns
         -------
         Nearest
+
+        Raises
+        ------
+        ParameterError
+            When a parameter is not allowed.
         """
+        check_flag(self.cosine, "cosine")
         self.transform_: Array | None = None
         if self.whiten is not None:
-            self.transform_ = whitening(X, self.whiten)
+            self.transform_ = whitening(X, check_number(self.whiten, "whiten"))
         order = np.argsort(y, kind="stable")
         self.images_ = self._prepared(X)[order]
         self.starts_ = np.searchsorted(y[order], np.arange(y.max() + 1))

@@ -14,7 +14,7 @@ from sklearn.metrics.cluster import contingency_matrix
 from sklearn.preprocessing import normalize
 
 from visionnmf import NMF, choices
-from visionnmf.exceptions import ParameterError
+from visionnmf._checks import RandomState, check_choice, check_count, check_seed
 
 from .classifiers import whitening
 
@@ -33,7 +33,7 @@ def cluster_faces(
     model: Any = None,
     by: str = choices.FACE_CLUSTERING_DEFAULT,
     mask: ArrayLike | None = None,
-    random_state: Any = 0,
+    random_state: RandomState = 0,
 ) -> NDArray[np.intp]:
     """Group images by the codes of a model.
 
@@ -51,7 +51,7 @@ def cluster_faces(
         the component with the largest code.
     mask : array-like of bool [shape=(n_samples, n_pixels)], optional
         Missing pixels, which do not count; for models that take ``weights``.
-    random_state : int, RandomState instance or None, default=0
+    random_state : int, RandomState, Generator or None, default=0
         Of the default model and of k-means.
 
     Returns
@@ -65,19 +65,18 @@ def cluster_faces(
         When there is no such way, or there are more groups than images.
     """
     data = np.asarray(X)
-    if by not in ("k-means", "largest"):
-        raise ParameterError(f"by must be 'k-means' or 'largest'; got {by!r}")
-    if not 1 <= n_clusters <= len(data):
-        raise ParameterError(f"n_clusters must be from 1 to the {len(data)} images; got {n_clusters!r}")
+    check_choice(by, "by", choices.FACE_CLUSTERINGS)
+    n_clusters = check_count(n_clusters, "n_clusters", 1, len(data))
+    seed = check_seed(random_state)
     if model is None:
-        rank = n_clusters if by == "largest" else min(100, *data.shape)
-        model = NMF(rank, nuclear=1.0 if by == "k-means" else 0.0, max_iter=100, tol=0, random_state=random_state)
+        n_components = n_clusters if by == "largest" else min(100, *data.shape)
+        model = NMF(n_components, nuclear=1.0 if by == "k-means" else 0.0, max_iter=100, tol=0, random_state=seed)
     fitted = clone(model)
     known = {} if mask is None or not np.any(mask) else {"weights": ~np.asarray(mask, bool)}
     codes = fitted.fit_transform(data, **known) * np.linalg.norm(fitted.components_, axis=1)
     if by == "largest":
         return np.asarray(codes.argmax(axis=1))
-    means = KMeans(n_clusters, n_init=STARTS, random_state=random_state)
+    means = KMeans(n_clusters, n_init=STARTS, random_state=seed)
     return np.asarray(means.fit_predict(normalize(codes @ whitening(codes, WHITENING))))
 
 

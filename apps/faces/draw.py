@@ -71,14 +71,14 @@ def components_picture(components: Array, image_shape: tuple[int, int], *, most:
 
 
 def residual_picture(
-    images: Array, pictures: Array, cleaned: Array, corrupted: NDArray[np.bool_], image_shape: tuple[int, int],
+    images: Array, reconstructions: Array, cleaned: Array, corrupted: NDArray[np.bool_], image_shape: tuple[int, int],
     *, white: float = 255.0,
 ) -> NDArray[np.uint8]:  # fmt: skip
-    """Show images, what was judged corrupted in red, the images cleaned, and the model's pictures: a row each.
+    """Show images, what was judged corrupted in red, the images cleaned, and the model's reconstructions: a row each.
 
     Parameters
     ----------
-    images, pictures, cleaned : ndarray [shape=(n_images, n_pixels)]
+    images, reconstructions, cleaned : ndarray [shape=(n_images, n_pixels)]
     corrupted : ndarray of bool [shape=(n_images, n_pixels)]
     image_shape : tuple of (int, int)
         Height and width.
@@ -92,7 +92,7 @@ def residual_picture(
     grey = _grey(images * (255 / white), image_shape)
     marked = grey.copy()
     marked[corrupted.reshape(len(images), *image_shape)] = MARK
-    others = [_grey(values * (255 / white), image_shape) for values in (cleaned, pictures)]
+    others = [_grey(values * (255 / white), image_shape) for values in (cleaned, reconstructions)]
     return tiled([list(row) for row in (grey, marked, *others)])
 
 
@@ -202,7 +202,9 @@ def _figure(width: float, height: float) -> Any:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ParameterError("plots need matplotlib; install it with: pip install 'visionnmf[plots]'") from error
+        raise ParameterError(
+            "matplotlib must be installed for plots; got none; pip install 'visionnmf[plots]'"
+        ) from error
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure

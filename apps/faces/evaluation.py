@@ -71,11 +71,11 @@ def evaluate(
         When `out` holds other results, and `force` is false.
     """
     if plots and out is None:
-        raise ParameterError("plots need a folder to be written to; give out")
+        raise ParameterError("out must be given with plots; got None")
     if plots and out is not None:
         check_outside(out, source)
     if plots and find_spec("matplotlib") is None:  # before hours of work
-        raise ParameterError("plots need matplotlib; install it with: pip install 'visionnmf[plots]'")
+        raise ParameterError("matplotlib must be installed for plots; got none; pip install 'visionnmf[plots]'")
     faces, skipped = open_faces(source, size=size, detect=detect)
     found = compare(faces, plan, out=out, jobs=jobs, force=force, progress=progress)
     outputs = list(found.outputs)

@@ -92,8 +92,8 @@ def identify(
     outputs = []
     if pictures is not None:
         path = Path(pictures) / f"{Path(str(source).removeprefix('sample:')).stem}_corrupted.png"
-        look = recognizer.explain(row)
-        sheet = residual_picture(row, look.pictures, look.cleaned, look.corrupted, shape, white=recognizer.white_)
+        parts = recognizer.explain(row)
+        sheet = residual_picture(row, *parts, shape, white=recognizer.white_)
         write_image(path, sheet, force=force)
         outputs.append(str(path))
     return Identified(identity, inputs=[str(source)], outputs=outputs)

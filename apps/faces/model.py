@@ -16,12 +16,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
 from visionnmf import NMF, choices
+from visionnmf._checks import check_choice, check_count, check_image_shape, check_number, shown
 from visionnmf.exceptions import ParameterError
 
 from .classifiers import ClassResidual, DistanceClassifier, Nearest, relative_distance
 from .pixels import missing_pixels, noise_scale, winsorise
 
-__all__ = ["FaceRecognizer", "Identity", "Look"]
+__all__ = ["Decomposition", "FaceRecognizer", "Identity"]
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
@@ -64,20 +65,20 @@ class Identity:
     corrupted: float
 
 
-class Look(NamedTuple):
-    """What a model makes of images.
+class Decomposition(NamedTuple):
+    """Images taken apart: what the model explains of them, and what it does not.
 
     Attributes
     ----------
-    pictures : ndarray [shape=(n_samples, n_pixels), >= 0]
-        The model's pictures of them.
+    reconstructions : ndarray [shape=(n_samples, n_pixels), >= 0]
+        The model's.
     cleaned : ndarray [shape=(n_samples, n_pixels)]
-        The images, with pixels pulled towards the pictures where they are far from them.
+        The images, with pixels pulled towards the reconstructions where they are far from them.
     corrupted : ndarray of bool [shape=(n_samples, n_pixels)]
         Pixels that are judged corrupted; see :class:`FaceRecognizer`.
     """
 
-    pictures: Array
+    reconstructions: Array
     cleaned: Array
     corrupted: Mask
 
@@ -115,7 +116,7 @@ class FaceRecognizer(ClassifierMixin, BaseEstimator):
         Of the default model; it may be generous, as what is not needed shrinks to nothing.
     outliers : float or "auto", default="auto"
         How many standard deviations of the noise a training pixel may be from the model; new images are allowed twice
-        that. 0 takes the model's pictures in place of the images, infinity the images as they are. "auto" chooses
+        that. 0 takes the reconstructions in place of the images, infinity the images as they are. "auto" chooses
         among 1.5, 3, 6, 12 and infinity by cross-validation on the training images: the more they are corrupted, the
         stricter.
     missing : {"blocks", "saturated", "none"}, default="blocks"
@@ -138,8 +139,8 @@ class FaceRecognizer(ClassifierMixin, BaseEstimator):
         The fitted model.
     components_ : ndarray [shape=(n_components, n_pixels)]
         Of unit norm.
-    pictures_ : ndarray [shape=(n_samples, n_pixels)]
-        What the model makes of the training images.
+    reconstructions_ : ndarray [shape=(n_samples, n_pixels)]
+        The model's, of the training images.
     outliers_ : float
         `outliers`, or what was chosen.
     cleaned_ : ndarray [shape=(n_samples, n_pixels)]
@@ -239,21 +240,21 @@ class FaceRecognizer(ClassifierMixin, BaseEstimator):
         missing = self._missing(data, mask)
         model = self.model
         if model is None:
-            rank = min(self.n_components, *data.shape)
-            model = NMF(rank, nuclear=1.0, max_iter=ITERATIONS, tol=0, random_state=self.random_state)
+            n_components = min(self.n_components, *data.shape)
+            model = NMF(n_components, nuclear=1.0, max_iter=ITERATIONS, tol=0, random_state=self.random_state)
         self.model_ = clone(model)
         # only models that know weights can do without the missing pixels
         codes = self.model_.fit_transform(data, weights=~missing) if missing.any() else self.model_.fit_transform(data)
         self.labels_ = people
         self._set_components()
-        self.pictures_ = (codes @ self.model_.components_).astype(data.dtype, copy=False)
-        residuals = data - self.pictures_
+        self.reconstructions_ = (codes @ self.model_.components_).astype(data.dtype, copy=False)
+        residuals = data - self.reconstructions_
         self.scale_ = float(noise_scale(residuals[~missing])) if not missing.all() else 0.0
         chosen = self._choose_outliers(data, missing, people) if self.outliers == "auto" else self.outliers
         self.outliers_ = float(chosen)
         limit = _limit(self.outliers_, self.scale_)
         self.corrupted_ = missing | (np.abs(residuals) > self._judged(self.scale_))
-        self.cleaned_ = winsorise(data, self.pictures_, limit, missing)
+        self.cleaned_ = winsorise(data, self.reconstructions_, limit, missing)
         features = self._features(self.cleaned_, codes if self.outliers_ == 0 else None)
         self.classifier_ = self._classifier().fit(features, people)
         self._calibrate(features, people)
@@ -274,7 +275,7 @@ class FaceRecognizer(ClassifierMixin, BaseEstimator):
             In the order of ``classes_``; comparable within a row.
         """
         data, missing = self._check_new(X, mask)
-        return self._distances(data, missing, self._look(data, missing) if self._cleans_new(missing) else None)
+        return self._distances(data, missing, self._decompose(data, missing) if self._cleans_new(missing) else None)
 
     def predict(self, X: ArrayLike) -> Array:
         """Name the nearest person on each image, however far.
@@ -321,17 +322,17 @@ class FaceRecognizer(ClassifierMixin, BaseEstimator):
         list of Identity
         """
         data, missing = self._check_new(X, mask)
-        look = self._look(data, missing)
-        distances = self._distances(data, missing, look)
+        parts = self._decompose(data, missing)
+        distances = self._distances(data, missing, parts)
         relative = relative_distance(distances)
         found = []
         for row, nearest in enumerate(self.classes_[distances.argmin(axis=1)].tolist()):
-            distance, share = float(relative[row]), float(look.corrupted[row].mean())
+            distance, share = float(relative[row]), float(parts.corrupted[row].mean())
             known = distance <= self.threshold_
             found.append(Identity(nearest if known else None, nearest, distance, self.threshold_, share))
         return found
 
-    def explain(self, X: ArrayLike, mask: ArrayLike | None = None) -> Look:
+    def explain(self, X: ArrayLike, mask: ArrayLike | None = None) -> Decomposition:
         """Show what the model makes of images, and which pixels it judges corrupted.
 
         Parameters
@@ -342,9 +343,9 @@ class FaceRecognizer(ClassifierMixin, BaseEstimator):
 
         Returns
         -------
-        Look
+        Decomposition
         """
-        return self._look(*self._check_new(X, mask))
+        return self._decompose(*self._check_new(X, mask))
 
     def _restore(
         self, model: Any, classes: Array, people: NDArray[np.intp], cleaned: Array, numbers: dict[str, float]
@@ -359,17 +360,17 @@ class FaceRecognizer(ClassifierMixin, BaseEstimator):
         self.classifier_ = self._classifier().fit(self._features(cleaned, None), people)
 
     def _check_parameters(self) -> None:
-        for name, allowed in (("rule", choices.FACE_RULES), ("missing", choices.FACE_MISSING)):
-            if getattr(self, name) not in allowed:
-                raise ParameterError(f"{name} must be one of {list(allowed)}; got {getattr(self, name)!r}")
-        if self.outliers != "auto" and not (isinstance(self.outliers, Real) and self.outliers >= 0):
-            raise ParameterError(f"outliers must be 'auto' or a number >= 0; got {self.outliers!r}")
-        if not 0 < self.unknown_rate < 1:
-            raise ParameterError(f"unknown_rate must be between 0 and 1; got {self.unknown_rate!r}")
-        if self.missing == "none" or self.image_shape is None:
-            return
-        if len(self.image_shape) != 2 or min(self.image_shape) < 1:
-            raise ParameterError(f"image_shape must be (height, width); got {self.image_shape!r}")
+        check_choice(self.rule, "rule", choices.FACE_RULES)
+        check_choice(self.missing, "missing", choices.FACE_MISSING)
+        check_count(self.n_components, "n_components")
+        check_number(self.unknown_rate, "unknown_rate", 0, 1, without_low=True, without_high=True)
+        if self.model is not None and not hasattr(self.model, "fit_transform"):
+            raise ParameterError(f"model must be None or an estimator with fit_transform; got {shown(self.model)}")
+        given = isinstance(self.outliers, Real) and not isinstance(self.outliers, bool)
+        if not (self.outliers >= 0 if given else self.outliers == "auto"):  # type: ignore[operator]
+            raise ParameterError(f"outliers must be 'auto' or a number >= 0; got {shown(self.outliers)}")
+        if self.image_shape is not None:
+            check_image_shape(self.image_shape)
 
     def _check_new(self, X: ArrayLike, mask: ArrayLike | None) -> tuple[Array, Mask]:
         check_is_fitted(self)
@@ -384,12 +385,7 @@ class FaceRecognizer(ClassifierMixin, BaseEstimator):
         if self.missing == "saturated":
             found |= missing_pixels(data[:, None], "saturated", self.white_, self.brightest_)[:, 0]
         elif self.missing == "blocks" and self.image_shape is not None:
-            if math.prod(self.image_shape) != data.shape[1]:
-                raise ParameterError(
-                    f"image_shape must be the (height, width) of the images, which have {data.shape[1]} pixels; "
-                    f"got {self.image_shape!r}"
-                )
-            images = data.reshape(-1, *self.image_shape)
+            images = data.reshape(-1, *check_image_shape(self.image_shape, n_pixels=data.shape[1]))
             found |= missing_pixels(images, "blocks", self.white_, self.brightest_).reshape(data.shape)
         return found
 
@@ -403,23 +399,24 @@ class FaceRecognizer(ClassifierMixin, BaseEstimator):
     def _cleans_new(self, missing: Mask) -> bool:
         return self.rule in ("residual", "whitened") or bool(missing.any())
 
-    def _look(self, data: Array, missing: Mask) -> Look:
+    def _decompose(self, data: Array, missing: Mask) -> Decomposition:
         codes = self.model_.transform(data, weights=~missing) if missing.any() else self.model_.transform(data)
-        pictures = (codes @ self.model_.components_).astype(data.dtype, copy=False)
-        residuals = np.abs(data - pictures)
+        reconstructions = (codes @ self.model_.components_).astype(data.dtype, copy=False)
+        residuals = np.abs(data - reconstructions)
         # at least the scale of the training images, so that an image which fits well is left alone
         scale = np.maximum(noise_scale(residuals, axis=1), self.scale_).astype(data.dtype)
         limit = _limit(QUERY_FACTOR * self.outliers_, scale)
-        return Look(pictures, winsorise(data, pictures, limit, missing), missing | (residuals > self._judged(scale)))
+        cleaned = winsorise(data, reconstructions, limit, missing)
+        return Decomposition(reconstructions, cleaned, missing | (residuals > self._judged(scale)))
 
     def _judged(self, scale: Any) -> Any:
         """Return the residual beyond which a pixel is called corrupted: an outlier, and one that can be seen."""
         return np.maximum(JUDGED * scale, VISIBLE * self.white_)
 
-    def _distances(self, data: Array, missing: Mask, look: Look | None) -> Array:
-        if look is not None:
-            cleaned = look.cleaned if self.rule in ("residual", "whitened") else np.where(missing, look.pictures, data)
-            data = cleaned
+    def _distances(self, data: Array, missing: Mask, parts: Decomposition | None) -> Array:
+        if parts is not None:
+            cleans = self.rule in ("residual", "whitened")
+            data = parts.cleaned if cleans else np.where(missing, parts.reconstructions, data)
         return self.classifier_.distances(self._features(data, None))
 
     def _features(self, data: Array, codes: Array | None) -> Array:
@@ -441,7 +438,7 @@ class FaceRecognizer(ClassifierMixin, BaseEstimator):
             return OUTLIERS_UNSURE
         scores = []
         for outliers in OUTLIERS:
-            cleaned = winsorise(data, self.pictures_, _limit(outliers, self.scale_), missing)
+            cleaned = winsorise(data, self.reconstructions_, _limit(outliers, self.scale_), missing)
             features = self._features(cleaned, None)
             hits = [self._left_out(features, people, new)[0] == people[new] for new in _image_folds(people)]
             scores.append(np.concatenate(hits).mean())

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from visionnmf import choices
-from visionnmf.exceptions import ParameterError
+from visionnmf._checks import check_choice
 
 __all__ = ["flat_blocks", "missing_pixels", "noise_scale", "saturated_pixels", "winsorise"]
 
@@ -27,14 +27,14 @@ BLOCK_SHARE = 5  # the side of the smallest block is the image's over this
 MOST_MISSING = 0.9  # of an image; beyond, the search has failed and the image is left as it is
 
 
-def missing_pixels(images: Array, how: str, white: float, brightest: float) -> Mask:
+def missing_pixels(images: Array, missing: str, white: float, brightest: float) -> Mask:
     """Find the pixels that should count as missing.
 
     Parameters
     ----------
     images : ndarray [shape=(n_images, height, width)]
         From 0, black, to `white`.
-    how : {"none", "saturated", "blocks"}
+    missing : {"none", "saturated", "blocks"}
         Nothing, :func:`saturated_pixels` or :func:`flat_blocks`.
     white : float
         The largest value a pixel can have.
@@ -51,11 +51,10 @@ def missing_pixels(images: Array, how: str, white: float, brightest: float) -> M
     ParameterError
         When there is no such way.
     """
-    if how not in choices.FACE_MISSING:
-        raise ParameterError(f"missing must be one of {list(choices.FACE_MISSING)}; got {how!r}")
-    if how == "none":
+    check_choice(missing, "missing", choices.FACE_MISSING)
+    if missing == "none":
         return np.zeros(images.shape, bool)
-    mask = saturated_pixels(images, white) if how == "saturated" else flat_blocks(images, brightest)
+    mask = saturated_pixels(images, white) if missing == "saturated" else flat_blocks(images, brightest)
     mask[mask.mean(axis=(1, 2)) > MOST_MISSING] = False
     return mask
 
@@ -133,24 +132,24 @@ def noise_scale(residuals: Array, axis: int | None = None) -> Any:
     return scale
 
 
-def winsorise(images: Array, pictures: Array, limit: Any, missing: Mask) -> Array:
-    """Pull pixels that lie far from a model's picture to within `limit` of it: Huber's pseudo-values.
+def winsorise(images: Array, reconstructions: Array, limit: Any, missing: Mask) -> Array:
+    """Pull pixels that lie far from a model's reconstruction to within `limit` of it: Huber's pseudo-values.
 
     Parameters
     ----------
     images : ndarray [shape=(n_images, n_pixels)]
-    pictures : ndarray [shape of `images`]
-        What a model makes of them.
+    reconstructions : ndarray [shape of `images`]
+        The model's.
     limit : float or ndarray that broadcasts, >= 0
-        0 gives the pictures, infinity the images.
+        0 gives the reconstructions, infinity the images.
     missing : ndarray of bool [shape of `images`]
-        Pixels that become the picture's.
+        Pixels that become the reconstruction's.
 
     Returns
     -------
     ndarray [shape and dtype of `images`]
     """
-    residuals = np.clip(images - pictures, -limit, limit)
+    residuals = np.clip(images - reconstructions, -limit, limit)
     residuals[missing] = 0
-    residuals += pictures
+    residuals += reconstructions
     return residuals.astype(images.dtype, copy=False)

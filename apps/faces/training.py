@@ -152,7 +152,7 @@ def train(
     if pictures is not None:
         write_image(files[1], components_picture(recognizer.components_, shape), force=force)
         shown = np.linspace(0, len(names) - 1, min(MOST_SHOWN, len(names))).astype(int)
-        panels = (as_rows(faces.images), recognizer.pictures_, recognizer.cleaned_, recognizer.corrupted_)
+        panels = (as_rows(faces.images), recognizer.reconstructions_, recognizer.cleaned_, recognizer.corrupted_)
         images, drawn, cleaned, corrupted = (panel[shown] for panel in panels)
         sheet = residual_picture(images, drawn, cleaned, corrupted, shape, white=recognizer.white_)
         write_image(files[2], sheet, force=force)

@@ -42,7 +42,8 @@ from .baselines import EigenCooccurrence, MexPereraNMF, NaiveBayes, WangNMF
 from .evaluation import Evaluation, evaluate, roc_summary
 from .lines import follow
 from .logs import Event, Session, read_events, sessions
-from .model import Profile, Reason, SessionScorer
+from .model import Reason, SessionScorer
+from .profile import Profile
 from .scoring import SessionResult, score
 from .store import MasqueradeModel, load, save
 from .training import Trained, train

@@ -20,7 +20,9 @@ from collections.abc import Hashable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
+from visionnmf._checks import RandomState, check_count, check_generator, check_number, shown
 from visionnmf.exceptions import ParameterError
 
 __all__ = ["EigenCooccurrence", "MexPereraNMF", "NaiveBayes", "WangNMF"]
@@ -42,6 +44,13 @@ def _multiply_basis(A: Floats, W: Floats, H: Floats) -> Floats:
     return W / np.maximum(W.sum(axis=0), _FLOOR)
 
 
+def _check_iterations(value: tuple[int, ...], n: int) -> None:
+    if not isinstance(value, tuple | list) or len(value) != n:
+        raise ParameterError(f"n_iterations must be {n} whole numbers; got {shown(value)}")
+    for count in value:
+        check_count(count, "each of n_iterations", 0)
+
+
 class _Counts:
     """Training sessions as a matrix (n_commands, n_sessions) of counts that grows."""
 
@@ -51,7 +60,7 @@ class _Counts:
         for session in sessions:
             self.add(session)
         if not self.columns:
-            raise ParameterError("X has no session; give at least one.")
+            raise ParameterError("X must hold at least one session; got none")
 
     def add(self, session: Symbols) -> None:
         self.columns.append(Counter(self.rows.setdefault(command, len(self.rows)) for command in session))
@@ -74,7 +83,7 @@ class _Counts:
         return v, unseen
 
 
-class MexPereraNMF:
+class MexPereraNMF(BaseEstimator):
     """The masquerade detector of Mex-Perera et al., section 3, to the letter.
 
     ``V[i, m]`` is the count of command `i` in session `m` of length `L`, `N` the number of commands of the session
@@ -90,12 +99,11 @@ class MexPereraNMF:
     Parameters
     ----------
     n_components : int, default=2
-        Rank.
     n_iterations : tuple of three int, default=(50, 10, 2)
         Updates in training, for a test session, after an accepted session.
     unseen_distance : float, default=1.0
         The distance of a session of unseen commands alone; 0 for the literal reading.
-    random_state : int or Generator, default=0
+    random_state : int, RandomState, Generator or None, default=0
         Seed of the starts.
     """
 
@@ -105,7 +113,7 @@ class MexPereraNMF:
         *,
         n_iterations: tuple[int, int, int] = (50, 10, 2),
         unseen_distance: float = 1.0,
-        random_state: int | np.random.Generator = 0,
+        random_state: RandomState = 0,
     ) -> None:
         self.n_components = n_components
         self.n_iterations = n_iterations
@@ -128,14 +136,17 @@ class MexPereraNMF:
         Raises
         ------
         ParameterError
-            If there is no session.
+            If there is no session, or a parameter is not allowed.
         """
-        self._rng = np.random.default_rng(self.random_state)
+        check_count(self.n_components, "n_components")
+        _check_iterations(self.n_iterations, 3)
+        check_number(self.unseen_distance, "unseen_distance")
+        rng = check_generator(self.random_state)
         self._counts = _Counts(X)
         A = self._weigh(self._counts.matrix())
-        self.basis_ = self._rng.uniform(0.1, 1.0, (len(A), self.n_components))
+        self.basis_ = rng.uniform(0.1, 1.0, (len(A), self.n_components))
         self.basis_ /= self.basis_.sum(axis=0)
-        self.codes_ = self._rng.uniform(0.1, 1.0, (self.n_components, A.shape[1]))
+        self.codes_ = rng.uniform(0.1, 1.0, (self.n_components, A.shape[1]))
         self._iterate(A, self.n_iterations[0])
         return self
 
@@ -194,7 +205,7 @@ class MexPereraNMF:
         self._iterate(A, self.n_iterations[2])
 
 
-class WangNMF:
+class WangNMF(BaseEstimator):
     """The detector of Wang, Guan and Zhang (CDC 2004) as Mex-Perera et al. describe it.
 
     Kullback-Leibler NMF of command frequencies; the score is ``|sum(h) - 1|`` (5), `h` the code of the session. With
@@ -204,10 +215,9 @@ class WangNMF:
     Parameters
     ----------
     n_components : int, default=2
-        Rank.
     n_iterations : tuple of two int, default=(50, 10)
         Updates in training and for a test session.
-    random_state : int or Generator, default=0
+    random_state : int, RandomState, Generator or None, default=0
         Seed of the start.
     """
 
@@ -216,7 +226,7 @@ class WangNMF:
         n_components: int = 2,
         *,
         n_iterations: tuple[int, int] = (50, 10),
-        random_state: int | np.random.Generator = 0,
+        random_state: RandomState = 0,
     ) -> None:
         self.n_components = n_components
         self.n_iterations = n_iterations
@@ -238,14 +248,17 @@ class WangNMF:
         Raises
         ------
         ParameterError
-            If there is no session.
+            If there is no session, or a parameter is not allowed.
         """
+        check_count(self.n_components, "n_components")
+        _check_iterations(self.n_iterations, 2)
+        check_generator(self.random_state)
         self._counts = _Counts(X)
         self._fit()
         return self
 
     def _fit(self) -> None:
-        rng = np.random.default_rng(self.random_state)
+        rng = check_generator(self.random_state)
         V = self._counts.matrix()
         V /= np.maximum(V.sum(axis=0), 1.0)
         W = rng.uniform(0.1, 1.0, (len(V), self.n_components))
@@ -290,7 +303,7 @@ class WangNMF:
         self._fit()
 
 
-class EigenCooccurrence:
+class EigenCooccurrence(BaseEstimator):
     """Eigen co-occurrence matrices (Oka, Oyama, Kato, RAID 2004), without their layered networks.
 
     A session is the matrix of how often command `j` follows command `i` within `scope` places; unseen commands share
@@ -326,11 +339,13 @@ class EigenCooccurrence:
         Raises
         ------
         ParameterError
-            If there is no session.
+            If there is no session, or a parameter is not allowed.
         """
+        check_count(self.n_components, "n_components")
+        check_count(self.scope, "scope")
         self._sessions = [list(session) for session in X]
         if not self._sessions:
-            raise ParameterError("X has no session; give at least one.")
+            raise ParameterError("X must hold at least one session; got none")
         self._fit()
         return self
 
@@ -386,7 +401,7 @@ class EigenCooccurrence:
         self._fit()
 
 
-class NaiveBayes:
+class NaiveBayes(BaseEstimator):
     """One-class multinomial naive Bayes: the mean of ``-log p`` over a session's commands.
 
     Parameters
@@ -417,10 +432,12 @@ class NaiveBayes:
         Raises
         ------
         ParameterError
-            If there is no session.
+            If there is no session, or a parameter is not allowed.
         """
+        check_number(self.pseudo_count, "pseudo_count", without_low=True)
+        check_count(self.vocabulary, "vocabulary")
         if not len(X):
-            raise ParameterError("X has no session; give at least one.")
+            raise ParameterError("X must hold at least one session; got none")
         self._counts: Counter[Hashable] = Counter()
         for session in X:
             self.update(session)

@@ -7,9 +7,9 @@ import math
 import secrets
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,17 +18,16 @@ from sklearn.base import BaseEstimator, OutlierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import choices
+from visionnmf._checks import check_count, check_flag, check_number, shown
 from visionnmf.exceptions import ParameterError
 
-__all__ = ["Profile", "Reason", "SessionScorer"]
+from .profile import PAIRS_KEPT, CountedSession, Profile, as_bytes
+
+__all__ = ["Reason", "SessionScorer"]
 
 Symbols = Sequence[Hashable]
 
 # Chosen on users 1 to 25 of the SEA data: their own test sessions, and streams made of their sessions alone.
-PSEUDO_COUNT = 0.1  # a: sessions that every command is taken to have been in
-VOCABULARY = 1000  # V: commands that a user might type
-CONTEXT_COUNT = 8.0  # l: sessions that the command alone is worth where the pair is predicted
-NEW_COMMAND = 0.2  # nats for each new command in a session of a hundred
 CARRY = 0.2  # share of the previous session's score that is added
 CARRY_LIMIT = 4.0
 REJECTED_WEIGHT = 0.03  # with which a session above the threshold joins the profile
@@ -42,7 +41,6 @@ DOUBTFUL_SHARE = 0.1  # of the training sessions, at most
 DOUBTFUL_WEIGHT = 0.25
 
 LEARNING_SESSIONS = 10  # with fewer, a user is still being learnt and raises no alarm
-PAIRS_KEPT = 200_000  # also commands: bounds the memory of a profile; the commonest stay
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,120 +63,6 @@ class Reason:
     count: int
     share: float
     sentence: str
-
-
-@dataclass
-class Profile:
-    """What is known of a user: in how many sessions each command and each pair of neighbours was.
-
-    Attributes
-    ----------
-    commands : dict
-        Command to weight: the number of sessions that contain it, rejected sessions counting little.
-    pairs : dict
-        (command, next command) to weight.
-    context : dict
-        Command to the sum of the weights of the pairs that it begins.
-    total : float
-        Sum over `commands`.
-    """
-
-    commands: dict[Hashable, float] = field(default_factory=dict)
-    pairs: dict[tuple[Hashable, Hashable], float] = field(default_factory=dict)
-    context: dict[Hashable, float] = field(default_factory=dict)
-    total: float = 0.0
-
-    def add(self, session: _Counted, weight: float = 1.0, *, bounded: bool = True) -> None:
-        """Count a session.
-
-        Parameters
-        ----------
-        session : counts
-            What the scorer makes of a session.
-        weight : float, default=1.0
-            With which it counts; negative to take it out again.
-        bounded : bool, default=True
-            Whether the rarest may be forgotten. What has been forgotten cannot be taken out again.
-        """
-        for command in session.commands:
-            self.commands[command] = self.commands.get(command, 0.0) + weight
-        self.total += weight * len(session.commands)
-        for pair in session.pairs:
-            self.pairs[pair] = self.pairs.get(pair, 0.0) + weight
-            self.context[pair[0]] = self.context.get(pair[0], 0.0) + weight
-        if bounded and max(len(self.pairs), len(self.commands)) > PAIRS_KEPT:
-            self._forget()
-
-    def _forget(self) -> None:
-        """Keep the commoner half of what has become too much; no pair outlives its commands."""
-        if len(self.commands) > PAIRS_KEPT:
-            self.commands = _heaviest(self.commands, PAIRS_KEPT // 2)
-            self.total = sum(self.commands.values())
-            known = self.commands
-            self.pairs = {pair: w for pair, w in self.pairs.items() if pair[0] in known and pair[1] in known}
-        if len(self.pairs) > PAIRS_KEPT:
-            self.pairs = _heaviest(self.pairs, PAIRS_KEPT // 2)
-        self.context = {}
-        for (first, _), weight in self.pairs.items():
-            self.context[first] = self.context.get(first, 0.0) + weight
-
-    def cost(self, session: _Counted, own: float = 0.0) -> tuple[float, dict[Hashable, float]]:
-        """Return what a session costs.
-
-        Parameters
-        ----------
-        session : counts
-            What the scorer makes of a session; not empty.
-        own : float, default=0.0
-            The weight with which the session itself is in the profile; it is taken out first.
-
-        Returns
-        -------
-        cost : float
-            In nats a command.
-        parts : dict
-            Each command's part of it.
-        """
-        known, pairs, context = self.commands, self.pairs, self.context
-        total = self.total - own * len(session.commands) + PSEUDO_COUNT * VOCABULARY
-        parts: dict[Hashable, float] = {}
-        probability: dict[Hashable, float] = {}
-        # A lone command has no pair: its own cost counts twice, so that the scale stays.
-        per_command = (1.0 if session.pairs else 2.0) / session.length
-        per_new = NEW_COMMAND * 100.0 / session.length
-        for command, count in session.commands.items():
-            weight = known.get(command, 0.0) - own
-            p = (weight + PSEUDO_COUNT) / total
-            probability[command] = p
-            parts[command] = -count * per_command * math.log(p) + (per_new if weight < 0.5 else 0.0)
-        if session.pairs:
-            per_pair = 1.0 / (session.length - 1)
-            begun = Counter(first for first, _ in session.pairs) if own else {}
-            for pair, count in session.pairs.items():
-                first, second = pair
-                among = context.get(first, 0.0) - own * begun.get(first, 0) + CONTEXT_COUNT
-                p = (pairs.get(pair, 0.0) - own + CONTEXT_COUNT * probability[second]) / among
-                parts[second] -= count * per_pair * math.log(p)
-        return sum(parts.values()), parts
-
-
-def _heaviest(weights: dict[Any, float], n: int) -> dict[Any, float]:
-    """Keep `n` entries in their order; of entries with one weight those that were first seen last."""
-    kept = set(sorted(reversed(weights), key=weights.__getitem__, reverse=True)[:n])
-    return {entry: weight for entry, weight in weights.items() if entry in kept}
-
-
-class _Counted(NamedTuple):
-    """A session as counts."""
-
-    commands: Counter[Hashable]
-    pairs: Counter[tuple[Hashable, Hashable]]
-    length: int
-
-
-def as_bytes(text: str) -> bytes:
-    """Encode a text that may hold lone surrogates, Python's stand-ins for bytes that are no UTF-8."""
-    return text.encode("utf-8", "surrogatepass")
 
 
 class SessionScorer(OutlierMixin, BaseEstimator):
@@ -280,7 +164,7 @@ class SessionScorer(OutlierMixin, BaseEstimator):
         self._hashes: dict[Hashable, Hashable] = {}
         counted = [session for session in self._count_all(X) if session.length]
         if not counted:
-            raise ParameterError("X has no session with a command; give at least one.")
+            raise ParameterError("X must hold at least one session with a command; got none")
         self.session_length_ = float(np.median([session.length for session in counted]))
         self.doubtful_ = self._find_doubtful(counted)
         doubtful = set(self.doubtful_.tolist())
@@ -292,15 +176,19 @@ class SessionScorer(OutlierMixin, BaseEstimator):
         return self
 
     def _check_parameters(self) -> None:
-        rate = self.false_alarm_rate
-        if not isinstance(rate, int | float | np.number) or isinstance(rate, bool) or not 0 < rate <= 0.5:
-            raise ParameterError(f"false_alarm_rate must be a number above 0 and at most 0.5, got {rate!r}.")
-        if self.key is not None and (not isinstance(self.key, str) or not 0 < len(as_bytes(self.key)) <= 64):
-            raise ParameterError("key must be None or a text of 1 to 64 bytes.")
-        if self.key is not None and not self.hash_commands:
-            raise ParameterError("key is for hashed commands; set hash_commands=True as well.")
+        check_number(self.false_alarm_rate, "false_alarm_rate", 0, 0.5, without_low=True)
+        check_flag(self.hash_commands, "hash_commands")
+        if self.key is None:
+            return
+        # a key is not shown: messages end in logs
+        if not isinstance(self.key, str):
+            raise ParameterError(f"key must be None or a text of 1 to 64 bytes; got {type(self.key).__name__}")
+        if not 0 < len(as_bytes(self.key)) <= 64:
+            raise ParameterError(f"key must be None or a text of 1 to 64 bytes; got {len(as_bytes(self.key))} bytes")
+        if not self.hash_commands:
+            raise ParameterError("key must be None without hashed commands; got one; set hash_commands=True as well")
 
-    def _calibrate(self, learnt: list[_Counted]) -> None:
+    def _calibrate(self, learnt: list[CountedSession]) -> None:
         """Fill the profile; on the way, let each third be scored by what came before it."""
         self.profile_ = Profile()
         edges = [round(len(learnt) * i / FOLDS) for i in range(FOLDS + 1)]
@@ -319,7 +207,7 @@ class SessionScorer(OutlierMixin, BaseEstimator):
         self.deviation_ = own * deviation + (1 - own) * USUAL_DEVIATION
         self.threshold_ = -float(stdtrit(seen + PRIOR_SESSIONS - 1, self.false_alarm_rate))
 
-    def _find_doubtful(self, counted: list[_Counted]) -> NDArray[np.intp]:
+    def _find_doubtful(self, counted: list[CountedSession]) -> NDArray[np.intp]:
         """Find sessions that all the other sessions together do not explain, the worst first and then without it."""
         profile = Profile()
         for session in counted:
@@ -363,10 +251,10 @@ class SessionScorer(OutlierMixin, BaseEstimator):
         self.doubtful_ = np.empty(0, np.intp)
         self._previous = previous
 
-    def _certainty(self, session: _Counted) -> float:
+    def _certainty(self, session: CountedSession) -> float:
         return math.sqrt(min(1.0, session.length / self.session_length_))
 
-    def _anomaly(self, cost: float, session: _Counted) -> float:
+    def _anomaly(self, cost: float, session: CountedSession) -> float:
         return (cost - self.usual_cost_) / (self.deviation_ + LEAST_DEVIATION) * self._certainty(session)
 
     def anomaly_score(self, X: Sequence[Symbols]) -> NDArray[np.float64]:
@@ -518,8 +406,7 @@ class SessionScorer(OutlierMixin, BaseEstimator):
             If the session is not a sequence of hashable symbols or `top` is below 1.
         """
         check_is_fitted(self, "profile_")
-        if not isinstance(top, int) or top < 1:
-            raise ParameterError(f"top must be an integer of at least 1, got {top!r}.")
+        check_count(top, "top")
         session = list(self._checked(session))
         counted = self._count(session)
         if not counted.length:
@@ -537,7 +424,7 @@ class SessionScorer(OutlierMixin, BaseEstimator):
             Reason(names[c], counted.commands[c], above[c] / total, self._sentence(c, counted, names)) for c in worst
         ]
 
-    def _sentence(self, command: Hashable, session: _Counted, names: dict[Hashable, Hashable]) -> str:
+    def _sentence(self, command: Hashable, session: CountedSession, names: dict[Hashable, Hashable]) -> str:
         count = session.commands[command]
         what = f"{names[command]} ({count} time{'s' if count > 1 else ''})"
         known = self.profile_.commands.get(command, 0.0)
@@ -572,19 +459,19 @@ class SessionScorer(OutlierMixin, BaseEstimator):
 
     def _checked(self, session: Symbols) -> Symbols:
         if isinstance(session, str | bytes) or not isinstance(session, Iterable):
-            raise ParameterError(f"a session must be a sequence of commands, got {session!r:.60}.")
+            raise ParameterError(f"a session must be a sequence of commands; got {shown(session)}")
         return session
 
-    def _count(self, session: Symbols) -> _Counted:
+    def _count(self, session: Symbols) -> CountedSession:
         symbols: Iterable[Hashable] = self._checked(session)
         if isinstance(symbols, np.ndarray):
             symbols = symbols.tolist()
         try:
             symbols = [self._symbol(command) for command in symbols] if self.hash_commands else list(symbols)
-            return _Counted(Counter(symbols), Counter(pairwise(symbols)), len(symbols))
+            return CountedSession(Counter(symbols), Counter(pairwise(symbols)), len(symbols))
         except TypeError as error:
-            raise ParameterError(f"the commands of a session must be hashable ({error}).") from error
+            raise ParameterError(f"the commands of a session must be hashable; got others: {error}") from error
 
-    def _count_all(self, X: Sequence[Symbols]) -> list[_Counted]:
+    def _count_all(self, X: Sequence[Symbols]) -> list[CountedSession]:
         self._checked(X)
         return [self._count(session) for session in X]

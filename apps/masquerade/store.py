@@ -18,7 +18,8 @@ from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError,
 from visionnmf.io.archive import DAMAGE, one_line, read_raw
 from visionnmf.io.inputs import output_file, regular_file
 
-from .model import PAIRS_KEPT, Profile, SessionScorer, as_bytes
+from .model import SessionScorer
+from .profile import PAIRS_KEPT, Profile, as_bytes
 
 __all__ = ["MasqueradeModel", "load", "save"]
 

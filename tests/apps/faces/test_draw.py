@@ -40,6 +40,6 @@ def test_without_matplotlib_it_is_said(faces, tmp_path, monkeypatch):
     found = compare(faces, Plan(methods=("raw",), splits=1, per_person=3))
     monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
     with pytest.raises(
-        ParameterError, match=r"plots need matplotlib; install it with: pip install 'visionnmf\[plots\]'"
+        ParameterError, match=r"matplotlib must be installed for plots; got none; pip install 'visionnmf\[plots\]'"
     ):
         curves_picture(found, tmp_path / "curves.png")

@@ -92,7 +92,7 @@ def test_the_adaptive_ridge_bears_repeated_empty_and_known_images(rng):
 
 def test_a_ridge_must_be_positive_and_integers_are_numbers(rng):
     X, y = rng.integers(0, 255, (6, 20)).astype(np.uint8), np.repeat([0, 1, 2], 2)
-    with pytest.raises(ParameterError, match="ridge must be above 0; got 0"):
+    with pytest.raises(ParameterError, match="ridge must be a finite number > 0; got 0"):
         ClassResidual(ridge=0).fit(X, y)
     expected = ClassResidual().fit(X.astype(float), y).distances(X.astype(float))
     assert ClassResidual().fit(X, y).distances(X) == pytest.approx(expected)
@@ -200,8 +200,8 @@ def test_the_scale_of_the_noise_is_found_among_outliers(rng, share):
 
 
 def test_winsorising_pulls_outliers_to_the_limit():
-    images, pictures = np.array([[1.0, 5, 9, 4]]), np.array([[1.0, 4, 4, 9]])
-    found = winsorise(images, pictures, 2.0, np.array([[False, False, False, True]]))
+    images, reconstructions = np.array([[1.0, 5, 9, 4]]), np.array([[1.0, 4, 4, 9]])
+    found = winsorise(images, reconstructions, 2.0, np.array([[False, False, False, True]]))
     assert found.tolist() == [[1, 5, 6, 9]]
 
 
@@ -340,8 +340,11 @@ def test_float32_stays(people):
         ({"missing": "holes"}, "missing must be one of"),
         ({"outliers": -1}, "outliers must be 'auto' or a number >= 0; got -1"),
         ({"outliers": "many"}, "outliers must be 'auto' or a number >= 0; got 'many'"),
-        ({"unknown_rate": 1}, "unknown_rate must be between 0 and 1; got 1"),
-        ({"image_shape": (16, 15)}, r"image_shape must be the \(height, width\) of the images, which have 256 pixels"),
+        ({"unknown_rate": 1}, "unknown_rate must be a number > 0 and < 1; got 1"),
+        (
+            {"image_shape": (16, 15)},
+            r"image_shape must be the height and width .* product 256; got \(16, 15\)",
+        ),
     ],
 )
 def test_what_is_not_allowed_is_said(people, parameters, sentence):
@@ -404,9 +407,9 @@ def test_accuracy_matches_groups_to_people():
 
 
 def test_clusters_refuse_what_is_not_allowed(people):
-    with pytest.raises(ParameterError, match="by must be 'k-means' or 'largest'; got 'x'"):
+    with pytest.raises(ParameterError, match="by must be one of \\['k-means', 'largest'\\]; got 'x'"):
         cluster_faces(rows(people[0]), 2, by="x")
-    with pytest.raises(ParameterError, match="n_clusters must be from 1 to the 30 images; got 31"):
+    with pytest.raises(ParameterError, match="n_clusters must be a whole number from 1 to 30; got 31"):
         cluster_faces(rows(people[0]), 31)
 
 

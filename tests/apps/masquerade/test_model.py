@@ -310,9 +310,7 @@ def test_shorter_sessions_are_less_certain(users):
 
 
 def test_a_profile_stays_bounded(monkeypatch):
-    from visionnmf.apps.masquerade import model as _session_scorer
-
-    monkeypatch.setattr(_session_scorer, "PAIRS_KEPT", 300)
+    monkeypatch.setattr("visionnmf.apps.masquerade.profile.PAIRS_KEPT", 300)
     scorer = SessionScorer().fit([["a", "b"] * 50] * 20)
     for i in range(30):
         scorer.update([f"{i}-{j}" for j in range(60)], accept=True)
@@ -323,11 +321,9 @@ def test_a_profile_stays_bounded(monkeypatch):
 
 
 def test_diverse_sessions_above_the_bound_can_be_learnt(monkeypatch):
-    from visionnmf.apps.masquerade import model as _session_scorer
-
     sessions = [[f"{i}-{j}" for j in range(40)] + ["a", "b"] * 5 for i in range(30)]
     expected = SessionScorer().fit(sessions).doubtful_
-    monkeypatch.setattr(_session_scorer, "PAIRS_KEPT", 200)
+    monkeypatch.setattr("visionnmf.apps.masquerade.profile.PAIRS_KEPT", 200)
     scorer = SessionScorer().fit(sessions)  # what is known while sessions are taken out again is not forgotten
     np.testing.assert_array_equal(scorer.doubtful_, expected)
     assert np.isfinite(scorer.anomaly_score(sessions)).all()
@@ -335,9 +331,7 @@ def test_diverse_sessions_above_the_bound_can_be_learnt(monkeypatch):
 
 
 def test_a_profile_of_lone_commands_stays_bounded_and_keeps_the_frequent_and_the_latest(monkeypatch):
-    from visionnmf.apps.masquerade import model as _session_scorer
-
-    monkeypatch.setattr(_session_scorer, "PAIRS_KEPT", 100)
+    monkeypatch.setattr("visionnmf.apps.masquerade.profile.PAIRS_KEPT", 100)
     scorer = SessionScorer().fit([["often"]] * 20)
     for i in range(1000):
         scorer.update([f"c{i}"], accept=True)
@@ -348,9 +342,7 @@ def test_a_profile_of_lone_commands_stays_bounded_and_keeps_the_frequent_and_the
 
 
 def test_a_frequent_command_outlives_its_pairs(monkeypatch):
-    from visionnmf.apps.masquerade import model as _session_scorer
-
-    monkeypatch.setattr(_session_scorer, "PAIRS_KEPT", 100)
+    monkeypatch.setattr("visionnmf.apps.masquerade.profile.PAIRS_KEPT", 100)
     profile, count = masquerade.Profile(), SessionScorer()._count
     few = [f"k{i}" for i in range(8)]
     for first in few:  # "often" is next to each of them once, they are next to each other often
@@ -367,9 +359,7 @@ def test_a_frequent_command_outlives_its_pairs(monkeypatch):
 
 
 def test_of_pairs_seen_once_the_latest_are_kept(monkeypatch):
-    from visionnmf.apps.masquerade import model as _session_scorer
-
-    monkeypatch.setattr(_session_scorer, "PAIRS_KEPT", 100)
+    monkeypatch.setattr("visionnmf.apps.masquerade.profile.PAIRS_KEPT", 100)
     profile, count = masquerade.Profile(), SessionScorer()._count
     alphabet = [f"k{i}" for i in range(11)]  # few commands, 110 pairs of them
     pairs = [(a, b) for a in alphabet for b in alphabet if a != b]
@@ -415,8 +405,8 @@ def test_texts_that_are_no_utf8_stay_apart_when_hashed():
 @pytest.mark.parametrize(
     ("parameters", "sentence"),
     [
-        ({"false_alarm_rate": 0}, "false_alarm_rate must be a number above 0 and at most 0.5, got 0"),
-        ({"false_alarm_rate": "x"}, "false_alarm_rate must be a number above 0 and at most 0.5, got 'x'"),
+        ({"false_alarm_rate": 0}, "false_alarm_rate must be a number > 0 and <= 0.5; got 0"),
+        ({"false_alarm_rate": "x"}, "false_alarm_rate must be a number > 0 and <= 0.5; got 'x'"),
         ({"hash_commands": True, "key": ""}, "key must be None or a text of 1 to 64 bytes"),
         ({"hash_commands": True, "key": "é" * 33}, "key must be None or a text of 1 to 64 bytes"),
         ({"key": "secret"}, "set hash_commands=True as well"),
@@ -430,11 +420,11 @@ def test_bad_parameters_are_refused(parameters, sentence):
 @pytest.mark.parametrize(
     ("sessions", "sentence"),
     [
-        ([], "X has no session with a command"),
-        ([[], []], "X has no session with a command"),
-        (["ls", "cd"], "a session must be a sequence of commands, got 'ls'"),
-        ("ls", "a session must be a sequence of commands, got 'ls'"),
-        ([3], "a session must be a sequence of commands, got 3"),
+        ([], "X must hold at least one session with a command; got none"),
+        ([[], []], "X must hold at least one session with a command; got none"),
+        (["ls", "cd"], "a session must be a sequence of commands; got 'ls'"),
+        ("ls", "a session must be a sequence of commands; got 'ls'"),
+        ([3], "a session must be a sequence of commands; got 3"),
         ([[["ls"]]], "the commands of a session must be hashable"),
     ],
 )
@@ -447,7 +437,7 @@ def test_an_unfitted_scorer_says_so():
     for call in ("anomaly_score", "predict", "update", "explain"):
         with pytest.raises(NotFittedError):
             getattr(SessionScorer(), call)([["a"]])
-    with pytest.raises(ParameterError, match="top must be an integer of at least 1, got 0"):
+    with pytest.raises(ParameterError, match="top must be a whole number >= 1; got 0"):
         SessionScorer().fit([["a"]]).explain(["a"], top=0)
 
 
@@ -467,7 +457,7 @@ def test_baselines_find_foreign_commands_learn_them_and_repeat_themselves(name, 
     for session in foreign[:10]:
         model.update(session)
     assert model.anomaly_score(foreign[:1])[0] < before
-    with pytest.raises(ParameterError, match="X has no session"):
+    with pytest.raises(ParameterError, match="X must hold at least one session; got none"):
         BASELINES[name]().fit([])
 
 
