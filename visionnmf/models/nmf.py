@@ -18,6 +18,7 @@ from visionnmf._checks import (
     check_callable,
     check_choice,
     check_count,
+    check_flag,
     check_nonnegative_array,
     check_number,
     check_random_state,
@@ -380,6 +381,8 @@ class NMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         if self.n_components is not None:
             check_count(self.n_components, "n_components")
         check_choice(self.init, "init", choices.STARTS)
+        check_flag(self.update_components, "update_components")
+        check_flag(self.warm_start, "warm_start")
         zero_weight = check_number(self.zero_weight, "zero_weight", 0, 1)
         data, observed = self._check_data(X, reset=True)
         data, entries = check_weights(weights, observed, data)

@@ -1,0 +1,182 @@
+"""Every argument error says ``name must be ...; got ...``; estimators check in `fit`, never when they are made."""
+
+import ast
+import inspect
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, clone
+
+from visionnmf import NMF, Penalty, ProjectiveNMF, SymmetricNMF
+from visionnmf._checks import (
+    check_choice,
+    check_count,
+    check_flag,
+    check_generator,
+    check_image_shape,
+    check_nonnegative_array,
+    check_number,
+    check_random_state,
+    check_sample_weight,
+    check_seed,
+)
+from visionnmf.apps.background import BackgroundModel
+from visionnmf.apps.faces import ClassResidual, FaceRecognizer, Nearest
+from visionnmf.apps.masquerade import EigenCooccurrence, MexPereraNMF, NaiveBayes, SessionScorer, WangNMF
+from visionnmf.exceptions import ParameterError
+
+ROOT = Path(__file__).resolve().parent.parent
+FORM = re.compile(r"\S.* must .+; got .*[^.]")
+
+EXCEPTIONS = {
+    "penalty_{}: {}",  # whose factor it is, before the engine's sentence
+}
+NOT_YET = ("visionnmf/engine", "visionnmf/io", "visionnmf/models/_store.py", "apps/", "datasets/_faces.py")
+
+
+# --- sentences --------------------------------------------------------------------------------------------------------
+
+
+def template(node: ast.expr) -> str | None:
+    """Return the text of a literal or an f-string, with {} for what is filled in; None for other expressions."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        return "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
+    return None
+
+
+def sentences():
+    for folder in ("visionnmf", "apps", "datasets"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "ParameterError" and node.args:
+                    text = template(node.args[0])
+                    if text is not None:
+                        yield f"{path.relative_to(ROOT)}:{node.lineno}", text
+
+
+def test_argument_errors_have_one_form():
+    found = dict(sentences())
+    assert len(found) > 50
+    odd = {place: text for place, text in found.items() if not FORM.fullmatch(text) and text not in EXCEPTIONS}
+    odd = {place: text for place, text in odd.items() if not place.startswith(NOT_YET)}
+    assert not odd
+    assert set(found.values()) >= EXCEPTIONS, "an exception that is none"
+
+
+# --- the checks -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("check", "good", "bad", "sentence"),
+    [
+        (lambda x: check_count(x, "n"), [1, np.int8(5)], [0, 1.0, True, "1", None], "n must be a whole number >= 1"),
+        (lambda x: check_count(x, "n", 0, 3), [0, 3], [-1, 4], "n must be a whole number from 0 to 3"),
+        (lambda x: check_number(x, "a"), [0, 1e300, np.float32(2)], [-1, np.nan, np.inf, "1"], "a finite number >= 0"),
+        (lambda x: check_number(x, "a", without_low=True), [1e-9], [0, 0.0], "a must be a finite number > 0"),
+        (lambda x: check_number(x, "a", 0, 1), [0, 1], [-0.1, 1.1, True], "a must be a number from 0 to 1"),
+        (
+            lambda x: check_number(x, "a", 0, 1, without_low=True, without_high=True),
+            [0.5],
+            [0, 1],
+            "a must be a number > 0 and < 1",
+        ),
+        (lambda x: check_choice(x, "c", ("x", "y")), ["x"], ["z", None, ["x"]], r"c must be one of \['x', 'y'\]"),
+        (lambda x: check_flag(x, "f"), [True, np.False_], [0, "yes", None], "f must be True or False"),
+        (
+            lambda x: check_image_shape(x, n_pixels=12),
+            [(3, 4), [12, 1], np.array([2, 6])],
+            [(3, 5), (-3, -4), 12, (3, 4, 1), "34", (3.0, 4.0), None],
+            "image_shape must be the height and width of an image, two whole numbers >= 1 with the product 12",
+        ),
+        (check_seed, [0, 2**32 - 1], [-1, 2**32, 1.5, True, "seed"], "random_state must be None, a whole number from"),
+        (check_generator, [0, 2**40], [-1, 1.5, True, "seed"], "random_state must be None, a whole number >= 0"),
+        (check_random_state, [0, None], [-1, 1.5, "seed"], "random_state must be None, a whole number from 0"),
+        (
+            lambda x: check_nonnegative_array(x, "W", (2,), float),
+            [[0, 1]],
+            [[1], [0, -1], [0, np.nan], "ab", [[1, 2], [3]]],
+            "W must (have shape|hold finite|be an array)",
+        ),
+        (lambda x: check_sample_weight(x, 2, float), [[0, 1]], [[0, 0], [1, np.inf]], "sample_weight must (not )?"),
+    ],
+)
+def test_checks_take_what_is_allowed_and_say_what_is_not(check, good, bad, sentence):
+    for value in good:
+        check(value)
+    for value in bad:
+        with pytest.raises(ParameterError, match=sentence) as caught:
+            check(value)
+        text = str(caught.value)
+        assert FORM.fullmatch(text) and "\n" not in text and len(text) < 250
+
+
+def test_a_seed_is_itself_and_generators_give_the_next():
+    assert check_seed(7) == 7
+    for make in (np.random.RandomState, np.random.default_rng):
+        one, other = make(3), make(3)
+        drawn = [check_seed(one) for _ in range(5)]
+        assert drawn == [check_seed(other) for _ in range(5)] and len(set(drawn)) == 5
+    assert check_seed(None) != check_seed(None)
+
+
+def test_a_generator_of_an_int_is_numpys_and_others_stay_what_they_are():
+    assert check_generator(7).random() == np.random.default_rng(7).random()
+    rng = np.random.default_rng(0)
+    assert check_generator(rng) is rng
+    assert check_generator(np.random.RandomState(1)).random() == check_generator(np.random.RandomState(1)).random()
+
+
+# --- estimators -------------------------------------------------------------------------------------------------------
+
+X = np.random.default_rng(0).random((12, 8))
+PEOPLE = np.arange(12) // 3
+SESSIONS = [["ls", "cd", "vi"] * 3, ["cd", "make", "ls"] * 3] * 6
+FITS = {
+    NMF: (X,),
+    SymmetricNMF: (X[:8] + X[:8].T,),
+    ProjectiveNMF: (X,),
+    FaceRecognizer: (X, PEOPLE),
+    ClassResidual: (X, PEOPLE),
+    Nearest: (X, PEOPLE),
+    BackgroundModel: (np.zeros((3, 8, 8), np.uint8),),
+    SessionScorer: (SESSIONS,),
+    MexPereraNMF: (SESSIONS,),
+    WangNMF: (SESSIONS,),
+    EigenCooccurrence: (SESSIONS,),
+    NaiveBayes: (SESSIONS,),
+}
+PARAMETERS = [(kind, name) for kind in FITS for name in inspect.signature(kind).parameters]
+
+
+def subclasses(kind):
+    for child in kind.__subclasses__():
+        yield child
+        yield from subclasses(child)
+
+
+def test_no_estimator_is_forgotten():
+    ours = {kind for kind in subclasses(BaseEstimator) if kind.__module__.startswith("visionnmf.")}
+    assert ours == {*FITS, Penalty}  # which has no `fit`
+
+
+@pytest.mark.parametrize(("kind", "name"), PARAMETERS)
+def test_nonsense_is_kept_when_an_estimator_is_made_and_refused_by_fit(kind, name):
+    nonsense = object()
+    estimator = kind(**{name: nonsense})
+    assert getattr(estimator, name) is nonsense
+    with pytest.raises(ParameterError, match=name) as caught:
+        estimator.fit(*FITS[kind])
+    assert FORM.fullmatch(str(caught.value))
+
+
+@pytest.mark.parametrize("kind", FITS)
+def test_parameters_are_kept_as_they_are_given(kind):
+    estimator = kind()
+    assert clone(estimator).get_params(deep=False) == estimator.get_params(deep=False)
+    for name in inspect.signature(kind).parameters:
+        value = [name]
+        assert getattr(kind().set_params(**{name: value}), name) is value
