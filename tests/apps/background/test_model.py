@@ -221,9 +221,9 @@ def test_clips_in_which_nothing_happens(shape, n_frames, level, rank):
 @pytest.mark.parametrize(
     ("frames", "message"),
     [
-        (np.zeros((3, 8, 8), np.uint16), "frame 0 is uint16; frames must be uint8"),
-        (np.zeros((3, 8, 8), np.float32), "frame 0 is float32; frames must be uint8"),
-        (np.full((3, 8, 8), np.nan), "frame 0 is float64; frames must be uint8"),
+        (np.zeros((3, 8, 8), np.uint16), "frame 0 must be uint8, 0 to 255; got uint16"),
+        (np.zeros((3, 8, 8), np.float32), "frame 0 must be uint8, 0 to 255; got float32"),
+        (np.full((3, 8, 8), np.nan), "frame 0 must be uint8, 0 to 255; got float64"),
         ([np.zeros((8, 8), np.uint8), None], "frame 1 must be uint8, 0 to 255; got NoneType"),
         (
             [np.zeros((8, 8), np.uint8), np.zeros((8, 9), np.uint8)],
