@@ -73,7 +73,7 @@ def test_an_interrupted_block_leaves_nothing_and_keeps_the_old_file(tmp_path, er
 
 def test_an_existing_output_needs_force(tmp_path):
     (target,) = map(Path, _touch(tmp_path, "out.png"))
-    with pytest.raises(OutputExistsError, match="exists already; use --force to overwrite"), output_file(target):
+    with pytest.raises(OutputExistsError, match="exists already; pass force=True"), output_file(target):
         pytest.fail("the block must not run")
     with output_file(target, force=True) as temporary:
         temporary.write_bytes(b"new")
@@ -99,7 +99,7 @@ def test_check_outputs_refuses_before_the_work(tmp_path):
     existing, free = *_touch(tmp_path, "old.png"), str(tmp_path / "new.png")
     check_outputs([free], False)
     check_outputs([free, existing], True, inputs=["sample:coffee", str(tmp_path / "in.png")])
-    with pytest.raises(OutputExistsError, match=r"old\.png: exists already; use --force"):
+    with pytest.raises(OutputExistsError, match=r"old\.png: exists already; pass force=True"):
         check_outputs([free, existing], False)
     with pytest.raises(ParameterError, match=r"new\.png: two outputs would have this name"):
         check_outputs([free, existing, tmp_path / "." / "new.png"], True)

@@ -467,7 +467,7 @@ def test_writing_needs_a_png_name_and_does_not_overwrite(tmp_path):
     with pytest.raises(ParameterError, match=r"images are written as PNG; end the name in \.png"):
         write_image(tmp_path / "out.jpg", RGB8)
     write_image(tmp_path / "out.png", RGB8)
-    with pytest.raises(OutputExistsError, match="use --force"):
+    with pytest.raises(OutputExistsError, match="force=True"):
         write_image(tmp_path / "out.png", GREY8)
     np.testing.assert_array_equal(read_image(tmp_path / "out.png"), RGB8)
     write_image(tmp_path / "out.png", GREY8, force=True)
