@@ -19,7 +19,6 @@ from sklearn.exceptions import ConvergenceWarning
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS
-from visionnmf.engine.solvers.sbcd import beta_of
 
 DIVERGENCES = (Loss("kullback-leibler"), Loss("itakura-saito"), Loss("beta", 0.5), Loss("beta", 1.5))
 REPEATS = 3
@@ -62,7 +61,7 @@ def dense() -> None:
                     warnings.simplefilter("ignore", ConvergenceWarning)
                     theirs = non_negative_factorization(
                         X, W=W.copy(), H=H.copy(), init="custom", n_components=len(H), solver="mu",
-                        beta_loss=beta_of(loss), max_iter=count, tol=0,
+                        beta_loss=loss.beta, max_iter=count, tol=0,
                     )  # fmt: skip
                 peers.append(time.process_time() - start)
                 targets.append(problem.objective(np.ascontiguousarray(theirs[0].T), theirs[1]))
@@ -73,7 +72,7 @@ def dense() -> None:
                 for i, count in enumerate(counts):
                     seconds, steps = sorted(run[i] for run in runs)[REPEATS // 2]
                     print(
-                        f"| {loss.name} {beta_of(loss):g} | {np.dtype(dtype).name} | {count} | {targets[i]:.0f} | "
+                        f"| {loss.name} {loss.beta:g} | {np.dtype(dtype).name} | {count} | {targets[i]:.0f} | "
                         f"{peers[i]:.2f} | {solver} | {seconds:.3f} ({steps}) | {peers[i] / seconds:.1f} |",
                         flush=True,
                     )
@@ -103,7 +102,7 @@ def rank() -> None:
             cells = " | ".join(f"{count} ({reached:.4f})" for count, reached in found)
             counts = [count for count, _ in found]
             print(
-                f"| {loss.name} {beta_of(loss):g} | {solver} | {cells} | "
+                f"| {loss.name} {loss.beta:g} | {solver} | {cells} | "
                 f"{counts[-1] / counts[0]:.1f} | {counts[-1] / counts[2]:.1f} |",
                 flush=True,
             )

@@ -34,7 +34,10 @@ def fitting_table() -> str:
 
 def codes_table() -> str:
     """Tell which penalties of the codes `transform` honours."""
-    rows = [[loss, *("yes" if kind in entry.penalties else "–" for kind in KINDS)] for loss, entry in CODES.items()]
+    rows = [
+        [name, *("yes" if kind in CODES[record.codes].penalties else "–" for kind in KINDS)]
+        for name, record in LOSSES.items()
+    ]
     return markdown(["loss", *KINDS], rows)
 
 

@@ -1,6 +1,5 @@
 """Choices and defaults shared by estimators and command line; imports nothing heavy."""
 
-LOSSES = ("manhattan", "frobenius", "kullback-leibler", "itakura-saito", "elastic-net", "l21", "huber")
 STARTS = ("random", "nndsvd", "nndsvda", "nndsvdar")
 
 # visionnmf segment

@@ -11,7 +11,8 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf import NMF, Penalty
-from visionnmf.engine.codes import CODES, solve_codes
+from visionnmf.engine.codes import solve_codes
+from visionnmf.engine.losses import LOSSES as REGISTERED
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import Penalty as Resolved
 from visionnmf.engine.problem import Problem
@@ -349,4 +350,4 @@ def test_penalties_are_cloned_pickled_and_compared_by_their_values(X):
 
 def test_every_loss_is_here():
     names = {"beta" if loss == 1.5 else loss for loss in LOSSES}
-    assert names == set(CODES)
+    assert names == set(REGISTERED)

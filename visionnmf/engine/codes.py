@@ -1,4 +1,4 @@
-"""The half-problem: codes for fixed components. One function a loss, whatever solver found the components.
+"""The half-problem: codes for fixed components. The loss says what finds them, whatever solver found the components.
 
 The problem is convex for all losses but some beta-divergences, and a row's codes do not depend on the other rows. So
 codes of a graph or of groups are not solved for here: those couple the rows.
@@ -23,7 +23,7 @@ Array = NDArray[Any]
 
 
 class CodesSolver(NamedTuple):
-    """One function for codes, and what it can do.
+    """One function for codes, and what it can do. Each takes weights, and sparse data of losses that have such a form.
 
     Attributes
     ----------
@@ -31,17 +31,10 @@ class CodesSolver(NamedTuple):
         ``codes(problem, Wt, H)`` overwrites `Wt` with the minimiser for fixed `H`.
     penalties : frozenset of str
         The kinds of :data:`.penalties.KINDS` that it honours.
-    weights, sparse : bool
-        Whether entries may have weights, and whether `X` may be sparse.
     """
 
     codes: Callable[[Problem, Array, Array], None]
-    penalties: frozenset[str] = frozenset({"box", "l1", "l2"})
-    weights: bool = False
-    sparse: bool = False
-
-
-SIMPLEX = frozenset({"box", "l1", "l2", "simplex"})
+    penalties: frozenset[str] = frozenset({"box", "l1", "l2", "simplex"})
 
 
 def _or_simplex(codes: Callable[[Problem, Array, Array], None]) -> Callable[[Problem, Array, Array], None]:
@@ -54,14 +47,10 @@ def _or_simplex(codes: Callable[[Problem, Array, Array], None]) -> Callable[[Pro
 
 
 CODES: dict[str, CodesSolver] = {
-    "manhattan": CodesSolver(admm.codes, SIMPLEX, weights=True, sparse=True),
-    "elastic-net": CodesSolver(admm.codes, SIMPLEX, weights=True),
-    "huber": CodesSolver(admm.codes, SIMPLEX, weights=True),
-    "l21": CodesSolver(admm.codes, SIMPLEX, weights=True),
-    "frobenius": CodesSolver(hals.codes, SIMPLEX, weights=True, sparse=True),
-    "kullback-leibler": CodesSolver(_or_simplex(ccd.codes), SIMPLEX, weights=True, sparse=True),
-    "itakura-saito": CodesSolver(_or_simplex(sbcd.codes), SIMPLEX, weights=True),
-    "beta": CodesSolver(_or_simplex(sbcd.codes), SIMPLEX, weights=True),
+    "admm": CodesSolver(admm.codes),
+    "hals": CodesSolver(hals.codes),
+    "ccd": CodesSolver(_or_simplex(ccd.codes)),
+    "sbcd": CodesSolver(_or_simplex(sbcd.codes)),
 }
 
 
@@ -76,17 +65,13 @@ def check_codes(problem: Problem) -> None:
     Raises
     ------
     ParameterError
-        When the loss cannot be combined with the penalty, weights or sparse data.
+        When the loss cannot be combined with the penalty or sparse data.
     """
-    name = problem.loss.name
-    solver = CODES[name]
-    kinds = problem.penalty_W.kinds - solver.penalties
+    kinds = problem.penalty_W.kinds - CODES[problem.loss.record.codes].penalties
     if kinds:
         listed = " and ".join(sorted(kinds))
         raise ParameterError(f"codes of {problem.loss.label} cannot be found with {listed} in penalty_W")
-    if problem.weights is not None and not solver.weights:
-        raise ParameterError(f"codes of {problem.loss.label} cannot be found with weights or missing entries")
-    if problem.is_sparse and not solver.sparse:
+    if problem.is_sparse and problem.loss.record.sparse is None:
         raise ParameterError(f"codes of {problem.loss.label} cannot be found for sparse X; pass X.toarray()")
 
 
@@ -107,9 +92,9 @@ def solve_codes(problem: Problem, H: Array) -> Array:
     Raises
     ------
     ParameterError
-        When the loss cannot be combined with the penalty, weights or sparse data.
+        When the loss cannot be combined with the penalty or sparse data.
     """
     check_codes(problem)
     Wt = np.empty((H.shape[0], problem.X.shape[0]), problem.X.dtype)
-    CODES[problem.loss.name].codes(problem, Wt, H)
+    CODES[problem.loss.record.codes].codes(problem, Wt, H)
     return Wt

@@ -15,13 +15,12 @@ of one factor is multiplied and of the other divided by one.
 
 Where the loss has a kink, at a zero residual of the Manhattan and elastic-net losses, the derivative is any number of
 an interval. The numbers are chosen, for each factor by itself, so that the residual is small; residuals up to
-:data:`ZERO` of the mean of the data count as 0 (for the l21 loss: rows of residuals, beside the rows of the data). So a
-figure of 0 says: for data that differ by at most that in an entry, neither factor alone can be improved.
+:data:`.losses.ZERO` of the mean of the data count as 0 (for the l21 loss: rows of residuals, beside the rows of the
+data). So a figure of 0 says: for data that differ by at most that in an entry, neither factor alone can be improved.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,19 +30,18 @@ from numpy.typing import NDArray
 from .blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, row_blocks, rows_per_block
 from .kernels.optimality import balance_signs
 from .kernels.sparse import model_entries
+from .losses import ZERO
 from .penalties import Penalty
 from .problem import Problem
 from .sparse import floors
 
-__all__ = ["ZERO", "optimality"]
+__all__ = ["optimality"]
 
 Array = NDArray[Any]
 
-ZERO = 1e-3  # of the mean of the data: residuals that count as 0
 ENOUGH = 1e-5  # of the size of a row's derivative: the signs need not be balanced better
 SIGN_SWEEPS = 30
 MAX_CHUNKS = 16  # of rows, each with a share of the components' gradient
-KINKED = frozenset({"manhattan", "elastic-net"})
 SEPARABLE = frozenset({"box", "l1", "l2", "graph"})
 
 
@@ -72,7 +70,7 @@ def optimality(problem: Problem, Wt: Array, H: Array) -> float:
     with one_blas_thread():
         if problem.is_sparse:
             G_W, G_H, derivative = _sparse_gradients(problem, W64, H64)
-        elif problem.loss.name in KINKED:
+        elif problem.loss.record.kink:
             G_W, G_H, derivative = _kinked_gradients(problem, W64, H64)
         else:
             G_W, G_H, derivative = _gradients(problem, W64, H64)
@@ -113,49 +111,10 @@ def _change(F: Array, G: Array, norms: Array, penalty: Penalty, sigma: float) ->
     return float(np.linalg.norm(norms[:, None] * (F - moved)))
 
 
-# --- smooth losses: functions of a block of rows give the derivative by the model, and its size at the model 0 --------
-
-
-def _frobenius(X: Array, P: Array, M: Any, parameter: float) -> tuple[Array, Array]:
-    return M * (P - X), M * X
-
-
-def _huber(X: Array, P: Array, M: Any, parameter: float) -> tuple[Array, Array]:
-    return M * np.clip(P - X, -parameter, parameter), M * np.minimum(X, parameter)
-
-
-def _l21(X: Array, P: Array, M: Any, parameter: float) -> tuple[Array, Array]:
-    def derivative(E: Array) -> Array:
-        norms = np.sqrt((M * E * E).sum(axis=1, keepdims=True))
-        return np.asarray(
-            M * E / np.where(norms > ZERO * sizes, norms, np.inf)
-        )  # 0: a subgradient at a row that is met
-
-    sizes = np.sqrt((M * X * X).sum(axis=1, keepdims=True))
-    return derivative(P - X), derivative(X)
-
-
-def _beta(X: Array, P: Array, M: Any, beta: float) -> tuple[Array, Array]:
-    # the floor of the loss itself, under which a model counts as 0
-    P = np.maximum(P, np.maximum(1e-7 * X.mean(axis=1, keepdims=True), 1e-30))
-    size = M * P ** (beta - 1)
-    return size * (1 - X / P), size
-
-
-DERIVATIVES: dict[str, Callable[[Array, Array, Any, float], tuple[Array, Array]]] = {
-    "frobenius": _frobenius,
-    "huber": _huber,
-    "l21": _l21,
-    "kullback-leibler": lambda X, P, M, parameter: _beta(X, P, M, 1),
-    "itakura-saito": lambda X, P, M, parameter: _beta(X, P, M, 0),
-    "beta": _beta,
-}
-
-
 def _gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Array, float]:
     """Return the gradients of a smooth loss by both factors, and the size of its derivative."""
     X, M = problem.X, problem.weights
-    derivative = DERIVATIVES[problem.loss.name]
+    loss = problem.loss
     G_W = np.empty_like(Wt)
     size = rows_per_block(X.shape[1])
     per_chunk = size * max(1, -(-len(X) // (size * MAX_CHUNKS)))  # whatever the number of threads
@@ -166,7 +125,8 @@ def _gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Array, flo
             block = slice(first, last)
             entries = 1.0 if M is None else M[block].astype(np.float64)
             codes = Wt[:, block]
-            D, at_zero = derivative(X[block].astype(np.float64), codes.T @ H, entries, problem.loss.parameter)
+            rows_P = codes.T @ H
+            D, at_zero = loss.record.derivative(X[block].astype(np.float64), rows_P, entries, loss.parameter, 0.0)
             G_W[:, block] = H @ D.T
             G += codes @ D
             squares += _sum_squares(at_zero)
@@ -181,13 +141,13 @@ def _gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Array, flo
 
 def _kinked_gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Array, float]:
     """Return the gradients by both factors with the zero residuals' signs balanced, and the size of the derivative."""
-    X, M = problem.X, problem.weights
-    alpha = problem.loss.parameter if problem.loss.name == "elastic-net" else 0.0
+    X, M, parameter = problem.X, problem.weights, problem.loss.parameter
+    derivative, kink = problem.loss.record.derivative, problem.loss.record.kink
     tiny = ZERO * float(X.mean(dtype=np.float64))
     squares = 0.0
     for first, last in row_blocks(X):
-        at_zero = 1 + alpha * X[first:last].astype(np.float64)
-        squares += _sum_squares(at_zero if M is None else at_zero * M[first:last])
+        part = X[first:last].astype(np.float64)
+        squares += _sum_squares(derivative(part, part, 1.0 if M is None else M[first:last], parameter, tiny)[1])
 
     def half(F: Array, A: Array, X: Array, M: Array | None, penalty: Penalty) -> Array:
         G = np.empty_like(F)
@@ -195,15 +155,15 @@ def _kinked_gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Arr
 
         def rows(block: tuple[int, int]) -> None:
             part = slice(*block)
-            E = F[:, part].T @ A - X[part]
-            zero = np.abs(E) <= tiny
-            D = np.where(zero, 0.0, np.sign(E)) + alpha * E
+            P = F[:, part].T @ A
+            zero = np.abs(P - X[part]) <= tiny
+            D = derivative(X[part].astype(np.float64), P, 1.0 if M is None else M[part], parameter, tiny)[0]
             if M is not None:
-                D *= M[part]
                 zero &= M[part] > 0
             entries, columns = np.nonzero(zero)
             bounds = np.ones(len(columns)) if M is None else M[part][zero].astype(np.float64)
-            G[:, part] = balance(part, A @ D.T, np.searchsorted(entries, np.arange(len(E) + 1)), columns, bounds)
+            starts = np.searchsorted(entries, np.arange(len(P) + 1))
+            G[:, part] = balance(part, A @ D.T, starts, columns, kink * bounds)
 
         map_blocks(rows, row_blocks(X), parallel=X.size > BLOCK_ELEMENTS)
         return G
@@ -237,31 +197,41 @@ class _Balance:
 
 def _sparse_gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Array, float]:
     """Return the gradients by both factors for sparse data, and the size of the derivative."""
-    X, name = problem.X, problem.loss.name
-    half = {"frobenius": _sparse_frobenius, "kullback-leibler": _sparse_kl, "manhattan": _sparse_manhattan}[name]
-    entries = float(X.shape[0]) * X.shape[1]
-    squares = {
-        "frobenius": _sum_squares(X),
-        "kullback-leibler": entries,
-        "manhattan": X.nnz + problem.zero_weight**2 * (entries - X.nnz),
-    }[name]
-    return half(problem, Wt, H), half(problem.transposed, H, Wt), float(np.sqrt(squares))
+    X, form = problem.X, problem.loss.record.sparse
+    assert form is not None
+    elsewhere = 0.0 if form.squared else problem.zero_weight**2 * (float(X.shape[0]) * X.shape[1] - X.nnz)
+    squares = _sum_squares(form.size(X.data)) + elsewhere
+    return _sparse_half(problem, Wt, H), _sparse_half(problem.transposed, H, Wt), float(np.sqrt(squares))
 
 
-def _by_rows(X: Any, gradient: Callable[[Any, slice], Array], G: Array) -> Array:
-    """Fill `G`, whose columns belong to the rows of `X`, with ``gradient(rows in double precision, which)``."""
+def _sparse_half(problem: Problem, F: Array, A: Array) -> Array:
+    """Return the gradient by one factor: that of data which are 0, and what the stored entries deviate from it.
+
+    Where the loss has a kink and `X` is 0, the derivative is `zero_weight` also where the model is 0: it can only grow.
+    """
+    X, loss, weight = problem.X, problem.loss, problem.zero_weight
+    form, kink = loss.record.sparse, loss.record.kink
+    assert form is not None
+    points, levels = np.ascontiguousarray(A.T), floors(X)
+    elsewhere = A @ A.T if form.squared else weight * A.sum(axis=1)[:, None]
+    tiny = ZERO * float(X.sum(dtype=np.float64)) / (float(X.shape[0]) * X.shape[1])
+    balance = _Balance(F, A, problem.penalty_W, X.nnz / X.shape[0]) if kink else None
+    result = np.empty_like(F)
 
     def rows(block: tuple[int, int]) -> None:
         part = slice(*block)
-        G[:, part] = gradient(X[part].astype(np.float64), part)
+        stored = X[part].astype(np.float64)
+        model, floor = _stored_model(stored, F[:, part], points), np.repeat(levels[part], np.diff(stored.indptr))
+        zero = np.abs(model - stored.data) <= tiny if kink else np.zeros(len(model), bool)
+        stored.data = form.deviation(stored.data, np.where(zero, stored.data, model), floor, weight)
+        G = (elsewhere @ F[:, part] if form.squared else elsewhere) + (stored @ points).T
+        if balance is not None:
+            starts, columns = np.concatenate([[0], np.cumsum(zero)])[stored.indptr], stored.indices[zero]
+            G = balance(part, G, starts, columns.astype(np.int64), np.full(len(columns), kink))
+        result[:, part] = G
 
     map_blocks(rows, row_blocks(X), parallel=X.nnz > BLOCK_ELEMENTS)
-    return G
-
-
-def _sparse_frobenius(problem: Problem, F: Array, A: Array) -> Array:
-    gram = A @ A.T
-    return _by_rows(problem.X, lambda X, part: gram @ F[:, part] - (X @ A.T).T, np.empty_like(F))
+    return result
 
 
 def _stored_model(X: Any, F: Array, points: Array) -> Array:
@@ -269,36 +239,3 @@ def _stored_model(X: Any, F: Array, points: Array) -> Array:
     model = np.empty(X.nnz)
     model_entries(X.indices, X.indptr, np.ascontiguousarray(F.T), points, 0, X.shape[0], model)
     return model
-
-
-def _sparse_kl(problem: Problem, F: Array, A: Array) -> Array:
-    points, sums, levels = np.ascontiguousarray(A.T), A.sum(axis=1)[:, None], floors(problem.X)
-
-    def gradient(X: Any, part: slice) -> Array:
-        X.data /= np.maximum(_stored_model(X, F[:, part], points), np.repeat(levels[part], np.diff(X.indptr)))
-        return np.asarray(sums - (X @ points).T)
-
-    return _by_rows(problem.X, gradient, np.empty_like(F))
-
-
-def _sparse_manhattan(problem: Problem, F: Array, A: Array) -> Array:
-    """Return the gradient for the Manhattan loss of sparse data.
-
-    Where `X` is 0 the loss is the model itself, so its derivative is `zero_weight`, also where the model is 0: it can
-    only grow. The stored entries deviate from that.
-    """
-    X, weight = problem.X, problem.zero_weight
-    tiny = ZERO * float(X.sum(dtype=np.float64)) / (float(X.shape[0]) * X.shape[1])
-    points, sums = np.ascontiguousarray(A.T), A.sum(axis=1)[:, None]
-    balance = _Balance(F, A, problem.penalty_W, X.nnz / X.shape[0])
-
-    def gradient(X: Any, part: slice) -> Array:
-        residual = _stored_model(X, F[:, part], points) - X.data
-        zero = np.abs(residual) <= tiny
-        X.data = np.where(zero, 0.0, np.sign(residual)) - weight
-        G = weight * sums + (X @ points).T
-        starts = np.concatenate([[0], np.cumsum(zero)])[X.indptr]
-        columns = X.indices[zero].astype(np.int64)
-        return balance(part, G, starts, columns, np.ones(len(columns)))
-
-    return _by_rows(X, gradient, np.empty_like(F))

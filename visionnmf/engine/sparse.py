@@ -15,9 +15,9 @@ from visionnmf.exceptions import ParameterError
 
 from .blocks import map_blocks, one_blas_thread, row_blocks
 from .kernels import sparse as _sparse_kernels
-from .losses import Loss
+from .losses import LOSSES, Loss
 
-__all__ = ["floors", "loss_value", "product"]
+__all__ = ["check_zero_weight", "floors", "loss_value", "product"]
 
 Array = NDArray[Any]
 
@@ -76,9 +76,9 @@ def loss_value(X: Any, Wt: Array, H: Array, loss: Loss, *, zero_weight: float = 
     Wt : ndarray [shape=(n_components, n_samples)]
     H : ndarray [shape=(n_components, n_features)]
     loss : Loss
-        One of "manhattan", "frobenius" and "kullback-leibler".
+        One with a sparse form.
     zero_weight : float, default=1
-        Weight of the entries that are not stored, for the Manhattan loss.
+        Weight of the entries that are not stored, for a loss that takes one.
 
     Returns
     -------
@@ -88,13 +88,13 @@ def loss_value(X: Any, Wt: Array, H: Array, loss: Loss, *, zero_weight: float = 
     Raises
     ------
     ParameterError
-        For another loss, or a `zero_weight` other than 1 with another loss than "manhattan".
+        For another loss, or a `zero_weight` other than 1 where the loss does not take one.
     """
-    name = loss.name
-    if name not in STORED:
-        raise ParameterError(f"sparse X works with loss={sorted(STORED)}; got {name!r}; pass X.toarray()")
-    if zero_weight != 1 and name != "manhattan":
-        raise ParameterError(f"zero_weight works with loss='manhattan'; got {zero_weight!r} with loss={name!r}")
+    form = loss.record.sparse
+    if form is None:
+        able = sorted(name for name, record in LOSSES.items() if record.sparse)
+        raise ParameterError(f"sparse X works with loss={able}; got {loss.name!r}; pass X.toarray()")
+    check_zero_weight(loss, zero_weight)
     codes, points = np.ascontiguousarray(Wt.T), np.ascontiguousarray(H.T)
     levels = floors(X)
 
@@ -105,15 +105,34 @@ def loss_value(X: Any, Wt: Array, H: Array, loss: Loss, *, zero_weight: float = 
         _sparse_kernels.model_entries(X.indices, X.indptr, codes, points, start, stop, p)
         x = X.data[first:last].astype(np.float64)
         floor = np.repeat(levels[start:stop], np.diff(X.indptr[start : stop + 1]))
-        return STORED[name](x, p, floor), float(np.dot(p, p) if name == "frobenius" else p.sum())
+        return form.value(x, p, floor), float(np.dot(p, p) if form.squared else p.sum())
 
     work = row_blocks(X)
     with one_blas_thread():
         parts = map_blocks(stored, work, parallel=len(work) > 1)
-        everywhere = _model_total(Wt, H, squared=name == "frobenius")
+        everywhere = _model_total(Wt, H, squared=form.squared)
     elsewhere = max(0.0, everywhere - sum(part[1] for part in parts))
-    weight = 0.5 if name == "frobenius" else float(zero_weight)
+    weight = 0.5 if form.squared else float(zero_weight)
     return float(sum(part[0] for part in parts)) + weight * elsewhere
+
+
+def check_zero_weight(loss: Loss, zero_weight: float) -> None:
+    """Raise ParameterError when the entries that a sparse `X` does not store have a weight that the loss cannot take.
+
+    Parameters
+    ----------
+    loss : Loss
+    zero_weight : float
+
+    Raises
+    ------
+    ParameterError
+        The message names the losses that can.
+    """
+    if zero_weight == 1 or (loss.record.sparse is not None and loss.record.sparse.weighted):
+        return
+    able = " and ".join(repr(name) for name, record in LOSSES.items() if record.sparse and record.sparse.weighted)
+    raise ParameterError(f"zero_weight must be 1 for losses other than {able}; got {zero_weight!r} with {loss.label}")
 
 
 def _model_total(Wt: Array, H: Array, *, squared: bool) -> float:
@@ -122,20 +141,3 @@ def _model_total(Wt: Array, H: Array, *, squared: bool) -> float:
         return float(np.dot(Wt.sum(axis=1, dtype=np.float64), H.sum(axis=1, dtype=np.float64)))
     wide = [F.astype(np.float64) for F in (Wt, H)]
     return float(np.einsum("ij,ij->", *(F @ F.T for F in wide)))
-
-
-def _manhattan(x: Array, p: Array, floor: Array) -> float:
-    return float(np.abs(x - p).sum())
-
-
-def _frobenius(x: Array, p: Array, floor: Array) -> float:
-    return float(np.square(x - p).sum()) / 2
-
-
-def _kullback_leibler(x: Array, p: Array, floor: Array) -> float:
-    positive = x > 0
-    ratio = x[positive] / np.maximum(p, floor)[positive]
-    return float((p - x).sum() + np.dot(x[positive], np.log(ratio)))
-
-
-STORED = {"manhattan": _manhattan, "frobenius": _frobenius, "kullback-leibler": _kullback_leibler}

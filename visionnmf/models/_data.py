@@ -10,19 +10,17 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_non_negative, validate_data
 
-from visionnmf import choices
 from visionnmf._checks import check_number, check_numbers
-from visionnmf.engine.losses import Loss
+from visionnmf.engine.losses import LOSSES, Loss, Record, named_losses
 from visionnmf.exceptions import ParameterError
 
-__all__ = ["check_data", "check_loss", "check_positive", "check_weights"]
+__all__ = ["check_data", "check_loss", "check_positive", "check_weights", "find_loss"]
 
 Array = NDArray[Any]
 
 # Means of X beyond which sums of squares or products of the factors over- or underflow.
 SIZES = {"float32": 1e12, "float64": 1e100}
 
-BETA_NAMES = {2.0: "frobenius", 1.0: "kullback-leibler", 0.0: "itakura-saito"}
 BETA_LIMIT = 5.0  # powers beyond overflow float32 for ordinary data
 
 
@@ -139,6 +137,16 @@ def check_weights(
     return X, full
 
 
+def find_loss(loss: Any) -> Record | None:
+    """Return the record of what the user calls a loss, a name or an exponent; None when there is no such loss."""
+    if isinstance(loss, str):
+        return LOSSES[loss] if loss in named_losses() else None
+    if not isinstance(loss, Real) or isinstance(loss, bool) or not abs(float(loss)) <= BETA_LIMIT:
+        return None
+    betas = {record.beta: record for record in LOSSES.values()}
+    return betas.get(float(loss), betas["parameter"])
+
+
 def check_loss(loss: Any, parameter: Any, X: Any, weights: Array | None = None) -> Loss:
     """Make a loss of what the user gave.
 
@@ -147,7 +155,7 @@ def check_loss(loss: Any, parameter: Any, X: Any, weights: Array | None = None) 
     loss : str or float
         A name, or ``beta`` of the beta-divergence as in scikit-learn's ``beta_loss``.
     parameter : float or None
-        ``alpha`` of "elastic-net", ``delta`` of "huber"; None scales it to the data.
+        What the loss's record asks for; None scales it to the data.
     X : ndarray or csr_array
         The data, whose mean sets the scale.
     weights : ndarray [shape=X.shape, >= 0], optional
@@ -162,26 +170,25 @@ def check_loss(loss: Any, parameter: Any, X: Any, weights: Array | None = None) 
     ParameterError
         When there is no such loss, or it has no parameter.
     """
-    if isinstance(loss, Real) and not isinstance(loss, bool) and abs(float(loss)) <= BETA_LIMIT:
-        beta = float(loss)
-        loss = BETA_NAMES.get(beta)
-        if loss is None:
-            _no_parameter(parameter, "a beta-divergence")
-            return Loss("beta", beta)
-    if not isinstance(loss, str) or loss not in choices.LOSSES:
+    record = find_loss(loss)
+    if record is None:
         raise ParameterError(
-            f"loss must be one of {list(choices.LOSSES)} or a number from {-BETA_LIMIT:g} to {BETA_LIMIT:g} "
+            f"loss must be one of {named_losses()} or a number from {-BETA_LIMIT:g} to {BETA_LIMIT:g} "
             f"(beta of the beta-divergence); got {loss!r}"
         )
-    if loss not in ("elastic-net", "huber"):
-        _no_parameter(parameter, f"loss={loss!r}")
-        return Loss(loss)
+    if not record.is_named:
+        _no_parameter(parameter, "a beta-divergence")
+        return Loss(record.name, float(loss))
+    if record.parameter is None:
+        _no_parameter(parameter, f"loss={record.name!r}")
+        return Loss(record.name)
     if parameter is None:
         size = float(X.mean(dtype=np.float64)) or 1.0
         if weights is not None:  # missing entries are 0
             size *= X.size / np.count_nonzero(weights)
-        return Loss(loss, 1 / size if loss == "elastic-net" else size / 10)
-    return Loss(loss, check_number(parameter, f"loss_parameter of loss={loss!r}", without_low=loss == "huber"))
+        return Loss(record.name, record.parameter.default(size))
+    where = f"loss_parameter of loss={loss!r}"
+    return Loss(record.name, check_number(parameter, where, without_low=record.parameter.positive))
 
 
 def _no_parameter(parameter: Any, what: str) -> None:
@@ -191,7 +198,7 @@ def _no_parameter(parameter: Any, what: str) -> None:
 
 def check_positive(X: Any, weights: Array | None, loss: Loss) -> None:
     """Raise ParameterError when the loss is infinite at an entry 0 that counts."""
-    if loss.name != "itakura-saito" and not (loss.name == "beta" and loss.parameter <= 0):
+    if not loss.needs_positive:
         return
     zero = sp.issparse(X) or bool(((X <= 0) if weights is None else (X <= 0) & (weights > 0)).any())
     if zero:

@@ -32,10 +32,11 @@ from visionnmf.engine.optimality import optimality
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS, choose
 from visionnmf.engine.solvers.baselines import svd
+from visionnmf.engine.sparse import check_zero_weight
 from visionnmf.engine.starts import STARTS
 from visionnmf.exceptions import ParameterError
 
-from ._data import BETA_NAMES, check_data, check_loss, check_positive, check_weights
+from ._data import check_data, check_loss, check_positive, check_weights, find_loss
 from ._linear import LinearModel
 from ._store import Saveable
 from .penalty import Penalty
@@ -44,9 +45,6 @@ __all__ = ["NMF"]
 
 Array = NDArray[Any]
 
-NUCLEAR_LOSSES = ("manhattan", "elastic-net")  # whose RPCA parameter is sqrt(max(shape)), whatever the data's scale
-SPARSE_LOSSES = sorted(set().union(*(solver.sparse for solver in SOLVERS.values())))
-SPARSE_BETAS = [beta for beta, name in BETA_NAMES.items() if name in SPARSE_LOSSES]
 COUPLING = frozenset({"graph", "groups"})  # penalties of the codes that tie samples together
 
 
@@ -224,7 +222,8 @@ class NMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = True
-        tags.input_tags.sparse = self.loss in [*SPARSE_LOSSES, *SPARSE_BETAS]
+        record = find_loss(self.loss)
+        tags.input_tags.sparse = record is not None and record.sparse is not None
         tags.input_tags.allow_nan = self._missing_allowed()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
@@ -387,16 +386,13 @@ class NMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         data, observed = self._check_data(X, reset=True)
         data, entries = check_weights(weights, observed, data)
         loss = check_loss(self.loss, self.loss_parameter, data, entries)
-        if zero_weight != 1 and loss.name != "manhattan":
-            raise ParameterError(
-                f"zero_weight must be 1 for losses other than 'manhattan'; got {self.zero_weight!r} "
-                f"with loss={self.loss!r}"
-            )
+        check_zero_weight(loss, zero_weight)
         check_positive(data, entries, loss)
         ridge = check_number(self.nuclear, "nuclear")
-        if ridge and loss.name not in NUCLEAR_LOSSES:
+        if ridge and not loss.record.kink:  # else its right size for RPCA depends on the scale of the data
+            able = [name for name, record in LOSSES.items() if record.kink]
             raise ParameterError(
-                f"nuclear must be 0 for losses other than {list(NUCLEAR_LOSSES)}; got {self.nuclear!r} with "
+                f"nuclear must be 0 for losses other than {able}; got {self.nuclear!r} with "
                 f"loss={self.loss!r}; set penalty_W and penalty_H to Penalty(l2=...)"
             )
         if zero_weight != 1 and not sp.issparse(data):
@@ -540,15 +536,14 @@ def _with_sample_weight(problem: Problem, sample_weight: ArrayLike | None) -> tu
         return problem, None
     X = problem.X
     s = check_sample_weight(sample_weight, X.shape[0], np.float64)
-    degree = LOSSES[problem.loss.name].degree
+    degree = problem.loss.record.degree
     if degree and not problem.penalty_W.kinds:
         scale = (s ** (1 / degree)).astype(X.dtype)
         scaled = sp.csr_array(sp.diags_array(scale) @ X) if problem.is_sparse else X * scale[:, None]
         return replace(problem, X=scaled), scale
     if problem.is_sparse:
         raise ParameterError("sample_weight must be None for a sparse X with penalty_W or nuclear; got weights")
-    if problem.loss.name == "l21":  # weights are under the root
-        s = s**2
+    s = s ** (1 / problem.loss.record.weight_degree)
     rows = np.broadcast_to(s.astype(X.dtype)[:, None], X.shape)
     weights = np.array(rows if problem.weights is None else problem.weights * rows)
     return replace(problem, X=np.where(weights > 0, X, X.dtype.type(0)), weights=weights), None

@@ -16,10 +16,10 @@ from visionnmf.engine.blocks import map_blocks
 from visionnmf.engine.kernels import admm as _admm_kernels
 from visionnmf.engine.kernels import medians as _kernels
 from visionnmf.engine.kernels import smoothing as _ogm_kernels
-from visionnmf.engine.losses import Loss, loss_value
+from visionnmf.engine.losses import LOSSES, Loss, loss_value
 from visionnmf.engine.penalties import NONNEGATIVE
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solvers import admm, rri
+from visionnmf.engine.solvers import rri
 
 DTYPES = [np.float64, np.float32]
 
@@ -289,9 +289,7 @@ def test_admm_pass_is_the_prox_of_the_loss(name, weighted, dtype, rng):
     bounds, decay, parameter = np.array([9, 0.3, 0.2, 9], dtype), 0.9, 0.4
     losses, residuals = np.zeros(4), np.zeros(4)
     V, dual = P[1:3].copy(), U.copy()
-    _admm_kernels.admm_pass(
-        X, V, dual, M, admm.LOSSES[name], dtype(parameter), bounds, dtype(decay), 1, 3, losses, residuals
-    )
+    LOSSES[name].proximal.rows(X, V, dual, M, parameter, bounds, dtype(decay), 1, 3, losses, residuals)
     weights = np.ones_like(X) if M is None else M
     for j in (1, 2):
         for i in range(6):
@@ -322,8 +320,8 @@ def test_admm_pass_shrinks_rows_for_l21(weights, bound, dtype, rng):
         M[:] = rng.integers(0, 3, (2, 6))
         U[M == 0] = 0
     losses, residuals, dual, V = np.zeros(2), np.zeros(2), U.copy(), P.copy()
-    code, none = admm.LOSSES["l21"], dtype(0)
-    _admm_kernels.admm_pass(X, V, dual, M, code, none, np.full(2, bound, dtype), dtype(1), 0, 2, losses, residuals)
+    bounds = np.full(2, bound, dtype)
+    LOSSES["l21"].proximal.rows(X, V, dual, M, 0.0, bounds, dtype(1), 0, 2, losses, residuals)
     m = np.ones((2, 6)) if M is None else M.astype(float)
     a = X.astype(float) - P + U
     S = a - dual

@@ -42,7 +42,7 @@ def run(problem, rank, rng, solver, *, max_iter=30, tol=0.0):
 
 def gradients(problem, Wt, H):
     """Return the derivatives by the codes and by the components, in double precision."""
-    beta = sbcd.beta_of(problem.loss)
+    beta = problem.loss.beta
     X, W, H = problem.X.astype(float), Wt.astype(float), H.astype(float)
     P = W.T @ H
     slope = P ** (beta - 2) * (P - X)
@@ -72,7 +72,7 @@ def test_the_objective_never_rises(dtype, loss, solver, rng):
 def test_sbcd_ends_at_a_stationary_point_as_good_as_scikit_learn(loss, rng):
     problem = Problem(make(rng), loss)
     Wt, H = start(problem, 3, rng)
-    theirs = SklearnNMF(3, init="custom", solver="mu", beta_loss=sbcd.beta_of(loss), max_iter=3000, tol=0)
+    theirs = SklearnNMF(3, init="custom", solver="mu", beta_loss=loss.beta, max_iter=3000, tol=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         W = theirs.fit_transform(problem.X, W=np.ascontiguousarray(Wt.T), H=H.copy())
@@ -167,7 +167,7 @@ def test_codes_are_stationary(loss, penalty, weighted, rng):
     Wt = solve_codes(problem, H)
     assert (Wt >= penalty.low).all() and (Wt <= penalty.high).all()
     gradient, _ = gradients(problem, Wt, H)
-    size = (H @ (Wt.T @ H).T ** (sbcd.beta_of(loss) - 1)).max()  # of the terms that cancel
+    size = (H @ (Wt.T @ H).T ** (loss.beta - 1)).max()  # of the terms that cancel
     assert kkt(Wt, gradient, penalty) < 1e-7 * size
 
 
@@ -179,7 +179,7 @@ def test_codes_of_components_that_are_nearly_dependent(loss, rng):
     X = rng.gamma(0.3, size=(6, 25)) @ H * rng.gamma(50, 0.02, size=(6, 60))
     problem = Problem(X, loss)
     gradient, _ = gradients(problem, Wt := solve_codes(problem, H), H)
-    size = (H @ (Wt.T @ H).T ** (sbcd.beta_of(loss) - 1)).max()
+    size = (H @ (Wt.T @ H).T ** (loss.beta - 1)).max()
     assert kkt(Wt, gradient, Penalty()) < 1e-9 * size
 
 

@@ -4,7 +4,7 @@ A solver improves both factors by turns, in place: ``iterate(problem, Wt, H, *, 
 ``Wt`` of shape ``(n_components, n_samples)``. It yields a :class:`Progress` an iteration.
 
 Finding the codes of fixed components is a problem of its own, whatever solver found the components:
-:mod:`..codes` has one function a loss for it.
+the loss's record names the function of :mod:`..codes` for it.
 
 ==========  ================  ==========================================================  ==============================
 name        loss              algorithm                                                   source
@@ -32,9 +32,10 @@ sbcd-plain  all divergences   sBCD as published; al-a, al-b: its other weights  
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
+from visionnmf.engine.losses import LOSSES, Record
 from visionnmf.engine.penalties import KINDS
 from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError
@@ -53,25 +54,30 @@ class Solver(NamedTuple):
     ----------
     iterate : callable
         ``iterate(problem, Wt, H, *, max_iter)`` improves the factors in place and yields :class:`Progress`.
-    losses : frozenset of str
-        The losses that it minimises.
+    minimises : callable
+        Whether it minimises a loss, from its record.
     penalties : frozenset of str
         The kinds of :data:`..penalties.KINDS` that it honours, on either factor, beside non-negativity.
     weights : bool
         Whether entries may have weights, or be missing.
-    sparse : frozenset of str
-        The losses for which `X` may be sparse.
+    sparse : bool
+        Whether `X` may be sparse, for a loss that has a sparse form.
     signed : bool
         Whether the factors come out with both signs: a baseline, no factorisation into parts. Codes are then the
         projection on the components.
     """
 
     iterate: Callable[..., Iterator[Progress]]
-    losses: frozenset[str]
+    minimises: Callable[[Record], bool]
     penalties: frozenset[str] = frozenset()
     weights: bool = False
-    sparse: frozenset[str] = frozenset()
+    sparse: bool = False
     signed: bool = False
+
+    @property
+    def losses(self) -> frozenset[str]:
+        """The losses that it minimises."""
+        return frozenset(name for name, record in LOSSES.items() if self.minimises(record))
 
     def obstacle(self, problem: Problem) -> str | None:
         """Say in a clause what keeps this solver from a problem.
@@ -85,8 +91,8 @@ class Solver(NamedTuple):
         str or None
             None when nothing does.
         """
-        name = problem.loss.name
-        if name not in self.losses:
+        record = problem.loss.record
+        if not self.minimises(record):
             return f"does not minimise {problem.loss.label}"
         for side in ("W", "H"):
             kinds = (problem.penalty_W if side == "W" else problem.penalty_H).kinds - self.penalties
@@ -94,43 +100,45 @@ class Solver(NamedTuple):
                 return f"does not take {' and '.join(sorted(kinds))} in penalty_{side}"
         if problem.weights is not None and not self.weights:
             return "does not take weights or missing entries"
-        if problem.is_sparse and name not in self.sparse:
+        if problem.is_sparse and not (self.sparse and record.sparse is not None):
             return f"does not take sparse X with {problem.loss.label}"
         return None
 
 
 SEPARABLE = frozenset({"box", "l1", "l2"})
-DIVERGENCES = frozenset({"frobenius", "kullback-leibler", "itakura-saito", "beta"})
+
+
+def _only(names: Collection[str]) -> Callable[[Record], bool]:
+    return lambda record: record.name in names
+
+
+def _divergence(record: Record) -> bool:
+    return record.beta is not None
+
+
+LEAST_SQUARES = _only({"frobenius"})
 
 # In the order in which "auto" tries them: measured by benchmarks/solvers.py.
 SOLVERS: dict[str, Solver] = {
-    "hals": Solver(
-        hals.iterate, frozenset({"frobenius"}), frozenset(KINDS), weights=True, sparse=frozenset({"frobenius"})
-    ),
-    "nenmf": Solver(nenmf.iterate, frozenset({"frobenius"}), frozenset(KINDS), sparse=frozenset({"frobenius"})),
-    "bpp": Solver(bpp.iterate, frozenset({"frobenius"}), SEPARABLE, sparse=frozenset({"frobenius"})),
-    "pg": Solver(pg.iterate, frozenset({"frobenius"}), SEPARABLE, sparse=frozenset({"frobenius"})),
-    "svd": Solver(svd.iterate, frozenset({"frobenius"}), sparse=frozenset({"frobenius"}), signed=True),
-    "sbcd": Solver(sbcd.iterate, DIVERGENCES, SEPARABLE, weights=True),
-    "ccd": Solver(
-        ccd.iterate, frozenset({"kullback-leibler"}), SEPARABLE, weights=True, sparse=frozenset({"kullback-leibler"})
-    ),
+    "hals": Solver(hals.iterate, LEAST_SQUARES, frozenset(KINDS), weights=True, sparse=True),
+    "nenmf": Solver(nenmf.iterate, LEAST_SQUARES, frozenset(KINDS), sparse=True),
+    "bpp": Solver(bpp.iterate, LEAST_SQUARES, SEPARABLE, sparse=True),
+    "pg": Solver(pg.iterate, LEAST_SQUARES, SEPARABLE, sparse=True),
+    "svd": Solver(svd.iterate, LEAST_SQUARES, sparse=True, signed=True),
+    "sbcd": Solver(sbcd.iterate, _divergence, SEPARABLE, weights=True),
+    "ccd": Solver(ccd.iterate, _only({"kullback-leibler"}), SEPARABLE, weights=True, sparse=True),
     # least squares has no need of it
-    "spg": Solver(spg.iterate, DIVERGENCES - {"frobenius"}, frozenset(KINDS), weights=True),
-    "admm": Solver(admm.iterate, frozenset(admm.LOSSES), frozenset(KINDS), weights=True),
-    "rri": Solver(
-        rri.iterate,
-        frozenset({"manhattan", "elastic-net"}),
-        SEPARABLE | {"graph"},
-        weights=True,
-        sparse=frozenset({"manhattan"}),
+    "spg": Solver(
+        spg.iterate, lambda record: _divergence(record) and not LEAST_SQUARES(record), frozenset(KINDS), weights=True
     ),
-    "mu": Solver(mu.iterate, DIVERGENCES, frozenset({"l1", "l2", "graph"}), weights=True),
-    "sbcd-plain": Solver(sbcd_paper.iterate_model, DIVERGENCES, SEPARABLE, weights=True),
-    "al-a": Solver(sbcd_paper.iterate_data, DIVERGENCES, SEPARABLE, weights=True),
-    "al-b": Solver(sbcd_paper.iterate_unit, DIVERGENCES, SEPARABLE, weights=True),
-    "ogm": Solver(ogm.iterate, frozenset({"manhattan", "elastic-net"}), frozenset(KINDS), weights=True),
-    "ogm-paper": Solver(ogm.iterate_paper, frozenset({"manhattan", "elastic-net"}), frozenset(KINDS), weights=True),
+    "admm": Solver(admm.iterate, lambda record: record.proximal is not None, frozenset(KINDS), weights=True),
+    "rri": Solver(rri.iterate, _only(rri.LOSSES), SEPARABLE | {"graph"}, weights=True, sparse=True),
+    "mu": Solver(mu.iterate, _divergence, frozenset({"l1", "l2", "graph"}), weights=True),
+    "sbcd-plain": Solver(sbcd_paper.iterate_model, _divergence, SEPARABLE, weights=True),
+    "al-a": Solver(sbcd_paper.iterate_data, _divergence, SEPARABLE, weights=True),
+    "al-b": Solver(sbcd_paper.iterate_unit, _divergence, SEPARABLE, weights=True),
+    "ogm": Solver(ogm.iterate, _only(ogm.LOSSES), frozenset(KINDS), weights=True),
+    "ogm-paper": Solver(ogm.iterate_paper, _only(ogm.LOSSES), frozenset(KINDS), weights=True),
 }
 
 
@@ -171,7 +179,7 @@ def _no_solver(problem: Problem) -> str:
     """Say in one sentence why no solver can work on a problem."""
     reasons: dict[str, list[str]] = {}
     for name, entry in SOLVERS.items():
-        if problem.loss.name in entry.losses:
+        if entry.minimises(problem.loss.record):
             reasons.setdefault(str(entry.obstacle(problem)), []).append(name)
     listed = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
     return f"no solver can combine this with {problem.loss.label} ({listed})"

@@ -25,24 +25,16 @@ from visionnmf.engine import projections
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, rows_per_block
 from visionnmf.engine.kernels import admm as _admm_kernels
 from visionnmf.engine.kernels.admm import TILE
-from visionnmf.engine.losses import Loss
+from visionnmf.engine.losses import Loss, Proximal
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.quadratic import SEPARABLE, improve
 
 from . import hals, rri, sparse_descent
 from ._progress import Progress
 
-__all__ = ["LOSSES", "codes", "iterate"]
+__all__ = ["codes", "iterate"]
 
 Array = NDArray[Any]
-
-LOSSES = {
-    "manhattan": _admm_kernels.MANHATTAN,
-    "elastic-net": _admm_kernels.ELASTIC_NET,
-    "huber": _admm_kernels.HUBER,
-    "l21": _admm_kernels.L21,
-    "kullback-leibler": _admm_kernels.KULLBACK_LEIBLER,
-}
 
 # Chosen on made low-rank data and the L1 problems of benchmarks/; docs/decisions.md has the table.
 FIRST_PENALTY = 1.5  # rho at the start, in units of the loss's slope at the mean of the data over that mean
@@ -59,8 +51,7 @@ CODES_GROWTH = 30.0  # of rho, which starts at 1 / mean residual of the row's le
 CODES_TIE = 0.01  # strength of the tie between the codes and their copy in the box, for components of unit norm
 SIMPLEX_TIE = 0.1  # and their copy on the simplex; no coordinate descent follows there
 CODES_START_SWEEPS = 30
-POLISHED = ("manhattan", "elastic-net")  # codes by coordinate descent at last:
-CODES_POLISH = 30  # sweeps of coordinate descent at most; most rows need two or three
+CODES_POLISH = 30  # sweeps of coordinate descent at most, where a loss has them; most rows need two or three
 ROWS = 8  # in a product: with more, some BLAS kernels round a row by its position
 
 
@@ -70,7 +61,7 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
     Parameters
     ----------
     problem : Problem
-        Its loss is one of :data:`LOSSES`.
+        Its loss has a :class:`..losses.Proximal` form.
     Wt : ndarray [shape=(n_components, n_samples)]
         Codes, transposed; updated.
     H : ndarray [shape=(n_components, n_features)]
@@ -94,8 +85,8 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
     total = float(X.sum(dtype=np.float64)) or 1.0
     for iteration in range(max_iter):
         penalties, loss = problem.penalty_value(Wt, H), 0.0
-        if problem.loss.name == "kullback-leibler":
-            loss = problem.loss_value(Wt, H)  # a logarithm an entry: not in the pass
+        if not _form(problem.loss).valued:
+            loss = problem.loss_value(Wt, H)
         with one_blas_thread():
             right = half(Wt, H, bound, decay)
             improve(H, Wt @ Wt.T, right, problem.penalty_H, sweeps=SWEEPS, scale=bound, alternate=half.back_and_forth)
@@ -117,15 +108,15 @@ def _growth(iteration: int, max_iter: int) -> float:
     return float((PENALTY_GROWTH / SLOW_GROWTH) ** (1 / (max_iter - slow)))
 
 
+def _form(loss: Loss) -> Proximal:
+    form = loss.record.proximal
+    assert form is not None, "choose() asks for it"
+    return form
+
+
 def _slope(loss: Loss, size: Any, n_features: int) -> Any:
     """Return the loss's derivative where every entry of a row of residuals has this size (> 0)."""
-    if loss.name == "elastic-net":
-        return 1 + loss.parameter * size
-    if loss.name == "huber":
-        return np.minimum(size, loss.parameter)
-    if loss.name == "l21":
-        return 1 / n_features**0.5
-    return 1.0
+    return _form(loss).slope(size, n_features, loss.parameter)
 
 
 def _natural_scale(problem: Problem) -> tuple[float, float]:
@@ -140,8 +131,8 @@ def _natural_scale(problem: Problem) -> tuple[float, float]:
         weight = float(M.sum(dtype=np.float64)) / n_observed or 1.0
         mean *= X.size / n_observed  # missing entries are 0
     mean = mean or 1.0  # where the data are all 0 any number will do
-    weight = weight**0.5 if loss.name == "l21" else weight
-    if loss.name == "kullback-leibler":
+    weight **= loss.record.weight_degree
+    if loss.record.beta is not None:  # a divergence from the model 0 is infinite
         largest = mean * weight * X.size
     else:
         largest = problem.loss_value(np.zeros((1, X.shape[0]), X.dtype), np.zeros((1, X.shape[1]), X.dtype))
@@ -200,12 +191,11 @@ class _Half:
 
     def _target(self, start: int, stop: int, Wt: Array, step: _Step, V: Array) -> Array:
         """Write the target of rows ``start:stop`` over `V`; return ``H @ V.T``."""
-        problem, dtype = self.problem, V.dtype
+        problem = self.problem
         np.matmul(Wt[:, start:stop].T, step.H, out=V)
-        loss = LOSSES[problem.loss.name], dtype.type(problem.loss.parameter)
-        _admm_kernels.admm_pass(
-            problem.X, V, self.U, problem.weights, *loss, step.bounds, step.decay, start, stop, self.losses,
-            self.residuals,
+        _form(problem.loss).rows(
+            problem.X, V, self.U, problem.weights, problem.loss.parameter, step.bounds, step.decay, start, stop,
+            self.losses, self.residuals,
         )  # fmt: skip
         return np.asarray(step.H @ V.T)
 
@@ -245,18 +235,17 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
     Parameters
     ----------
     problem : Problem
-        Of the loss "manhattan", "elastic-net", "huber" or "l21"; its `penalty_H` does not matter.
+        Its loss has a :class:`..losses.Proximal` form; its `penalty_H` does not matter.
     Wt : ndarray [shape=(n_components, n_samples)]
         Overwritten; its values do not matter.
     H : ndarray [shape=(n_components, n_features)]
     """
     if problem.is_sparse:
-        sparse_descent.codes(problem, Wt, H)
+        sparse_descent.median_codes(problem, Wt, H)
         return
-    kinds = problem.penalty_W.kinds
-    if problem.loss.name == "l21" and not kinds & {"l1", "l2"}:
-        # the root of a sum of squares has the same minimiser, row by row
-        hals.codes(replace(problem, loss=Loss("frobenius")), Wt, H)
+    same = problem.loss.record.codes_as
+    if same is not None and not problem.penalty_W.kinds & {"l1", "l2"}:
+        hals.codes(replace(problem, loss=Loss(same)), Wt, H)
         return
     solve = _Codes(problem, H)
     size = max(ROWS, rows_per_block(problem.X.shape[1]) // ROWS * ROWS)
@@ -302,7 +291,7 @@ class _Codes:
         penalty, dtype = problem.penalty_W, X.dtype
         if "simplex" not in penalty.kinds:
             np.clip(found, *penalty.box(dtype), out=found)
-            if problem.loss.name in POLISHED:
+            if problem.loss.name in rri.LOSSES:
                 polished = replace(problem, X=X, weights=M)
                 rri.half(polished, found, self.H, sweeps=CODES_POLISH)
         Wt[:, rows] = found[:, : block[1] - block[0]]
@@ -314,16 +303,16 @@ class _Codes:
         U, dual = np.zeros_like(X), np.zeros_like(copy)
         V = _product(copy, self.unit)
         # codes that a penalty shrinks leave residuals as large as the data, and no polish follows that would help
-        shrunk = self.problem.penalty_W.kinds & {"l1", "l2"} and self.problem.loss.name not in POLISHED
+        shrunk = self.problem.penalty_W.kinds & {"l1", "l2"} and self.problem.loss.name not in rri.LOSSES
         bounds = _row_scales(self.problem.loss, X, np.zeros_like(V) if shrunk else V, M)
         decay = number(CODES_GROWTH ** (-1 / CODES_ITERATIONS))
-        loss = LOSSES[self.problem.loss.name], number(self.problem.loss.parameter)
-        unused = np.empty(len(X))
+        loss = self.problem.loss
+        rows, unused = _form(loss).rows, np.empty(len(X))
         F = copy
         for iteration in range(CODES_ITERATIONS):
             _product(F, self.unit, out=V)
             shrink = decay if iteration else number(1)
-            _admm_kernels.admm_pass(X, V, U, M, *loss, bounds, shrink, 0, len(X), unused, unused)
+            rows(X, V, U, M, loss.parameter, bounds, shrink, 0, len(X), unused, unused)
             right = _product(V, self.unit.T)
             right += number(self.tie) * (copy - dual)
             F = self._linear(right, bounds[:, None])
@@ -382,6 +371,5 @@ def _row_scales(loss: Loss, X: Array, V: Array, M: Array | None) -> Array:
         weights[weights == 0] = 1
         means = (sizes * (M > 0)).sum(axis=1, dtype=np.float64) / n_observed
     means[means == 0] = 1  # an exact fit already: any number will do
-    if loss.name == "l21":
-        weights **= 0.5
+    weights **= loss.record.weight_degree
     return (means / (weights * _slope(loss, means, X.shape[1]))).astype(X.dtype)

@@ -30,7 +30,7 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
         The change is the decrease of the objective in the iteration, relative to the first objective.
     """
     if problem.is_sparse:
-        yield from sparse_descent.iterate(problem, Wt, H, max_iter=max_iter)
+        yield from sparse_descent.iterate(problem, Wt, H, sparse_descent.newton_half, max_iter=max_iter)
     else:
         yield from sbcd.iterate(problem, Wt, H, max_iter=max_iter, exact=True)
 
@@ -38,6 +38,6 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
 def codes(problem: Problem, Wt: Array, H: Array) -> None:
     """Solve for the codes of fixed components, a convex problem, row by row; see :func:`.admm.codes`."""
     if problem.is_sparse:
-        sparse_descent.codes(problem, Wt, H)
+        sparse_descent.newton_codes(problem, Wt, H)
     else:
         sbcd.codes(problem, Wt, H)

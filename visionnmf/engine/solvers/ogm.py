@@ -34,6 +34,8 @@ __all__ = ["OURS", "PAPER", "Options", "half", "iterate", "iterate_paper"]
 
 Array = NDArray[Any]
 
+LOSSES = frozenset({"manhattan", "elastic-net"})  # |e| + alpha / 2 e^2
+
 FIRST_SMOOTHING = 0.3  # half-width of the parabola at the start, in units of the mean of the data
 SMOOTHING_DECAY = 30.0  # over the whole path
 STEPS = 10  # a factor and iteration
@@ -121,7 +123,7 @@ def half(problem: Problem, Wt: Array, H: Array, *, smoothing: float, steps: int,
     Parameters
     ----------
     problem : Problem
-        Of the loss "manhattan" or "elastic-net". For the components of a model, the transposed problem.
+        Of one of :data:`LOSSES`. For the components of a model, the transposed problem.
     Wt : ndarray [shape=(r, n_rows)]
         The factor to improve.
     H : ndarray [shape=(r, n), >= 0]
@@ -211,7 +213,7 @@ class _Smoothed:
 
         For any u in [-m, m] the minimum is at least ``min_f <f A - x, u>``; in a box that is attained at a corner.
         """
-        if penalty.kinds != {"box"} or np.isinf(penalty.high) or self.problem.loss.name != "manhattan":
+        if penalty.kinds != {"box"} or np.isinf(penalty.high) or self.problem.loss.parameter:
             return float("inf")
         if not self.widths.all():
             return float("inf")  # features that are left out have u = 0, and their loss would count as a gap

@@ -20,9 +20,11 @@ from visionnmf.engine.problem import Problem
 from . import sparse_descent
 from ._progress import Progress
 
-__all__ = ["half", "iterate", "weighted_half"]
+__all__ = ["LOSSES", "half", "iterate", "weighted_half"]
 
 Array = NDArray[Any]
+
+LOSSES = frozenset({"manhattan", "elastic-net"})  # |e| + alpha / 2 e^2
 
 
 def half(problem: Problem, Wt: Array, H: Array, *, sweeps: int) -> float:
@@ -31,7 +33,7 @@ def half(problem: Problem, Wt: Array, H: Array, *, sweeps: int) -> float:
     Parameters
     ----------
     problem : Problem
-        Of the loss "manhattan" or "elastic-net". For the components of a model, the transposed problem.
+        Of one of :data:`LOSSES`. For the components of a model, the transposed problem.
     Wt : ndarray [shape=(r, n_rows)]
         The factor to improve.
     H : ndarray [shape=(r, n), >= 0]
@@ -100,7 +102,7 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
         The change is the relative decrease of the objective in the iteration before.
     """
     if problem.is_sparse:
-        yield from sparse_descent.iterate(problem, Wt, H, max_iter=max_iter)
+        yield from sparse_descent.iterate(problem, Wt, H, sparse_descent.median_half, max_iter=max_iter)
         return
     previous = np.inf
     for _ in range(max_iter):

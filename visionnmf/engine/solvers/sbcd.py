@@ -18,18 +18,16 @@ from numpy.typing import DTypeLike, NDArray
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, row_blocks
 from visionnmf.engine.kernels import divergence_codes as _divergence_codes_kernels
 from visionnmf.engine.kernels import divergences as _divergence_kernels
-from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import Penalty
 from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError
 
 from ._progress import Progress
 
-__all__ = ["BETAS", "beta_of", "check_positive", "codes", "half", "iterate"]
+__all__ = ["check_positive", "codes", "half", "iterate"]
 
 Array = NDArray[Any]
 
-BETAS = {"kullback-leibler": 1.0, "itakura-saito": 0.0, "frobenius": 2.0}
 SWEEPS = 2  # of coordinate descent a model
 ALIGNMENT = 64  # bytes: a SIMD register, a cache line
 
@@ -50,11 +48,6 @@ NEWTON_STEPS = 100
 CODES_ROWS = 256  # at a time in double precision
 
 
-def beta_of(loss: Loss) -> float:
-    """Return the beta of a loss that is a beta-divergence."""
-    return BETAS.get(loss.name, loss.parameter)
-
-
 def check_positive(problem: Problem) -> None:
     """Refuse zeros in the data where the divergence from them is infinite: for ``beta <= 0``.
 
@@ -63,7 +56,7 @@ def check_positive(problem: Problem) -> None:
     ParameterError
         When an entry that is not missing is 0.
     """
-    if beta_of(problem.loss) > 0:
+    if not problem.loss.needs_positive:
         return
     zeros = problem.X == 0
     if problem.weights is not None:
@@ -121,7 +114,7 @@ def half(
     """
     X, M, penalty = problem.X, problem.weights, problem.penalty_W
     dtype, n = X.dtype, X.shape[1]
-    beta = beta_of(problem.loss)
+    beta = problem.loss.beta
     scale = A.max(axis=1, initial=0)
     l1, l2 = penalty.weights(len(A), dtype)
     Ft[(scale == 0) & (l1 + l2 > 0)] = penalty.low
@@ -294,7 +287,7 @@ def _newton(problem: Problem, Ft: Array, A: Array) -> Array:
     units = A / np.where(scale > 0, scale, 1)[:, None]
     low, high = (float(bound) for bound in problem.penalty_W.box(np.float64))
     l1, l2 = problem.penalty_W.weights(len(A), np.float64)
-    beta = beta_of(problem.loss)
+    beta = problem.loss.beta
     floor = _divergence_kernels.floor_of(beta)
 
     def improve(block: tuple[int, int]) -> None:

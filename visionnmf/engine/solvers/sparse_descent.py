@@ -6,7 +6,7 @@ sweep costs O(nnz r). Each row's components are first gathered into a small dens
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +24,7 @@ from visionnmf.exceptions import ParameterError
 
 from ._progress import Progress
 
-__all__ = ["codes", "half", "iterate"]
+__all__ = ["iterate", "median_codes", "median_half", "newton_codes", "newton_half"]
 
 Array = NDArray[Any]
 
@@ -42,30 +42,26 @@ def _refuse_coupled(problem: Problem) -> None:
     for name, penalty in (("penalty_W", problem.penalty_W), ("penalty_H", problem.penalty_H)):
         kinds = penalty.kinds - SEPARABLE
         if kinds:
-            loss = problem.loss.name
             raise ParameterError(
-                f"{name} has {' and '.join(sorted(kinds))}, which sparse X with loss={loss!r} does not take; "
+                f"{name} has {' and '.join(sorted(kinds))}, which sparse X with {problem.loss.label} does not take; "
                 "pass X.toarray(), or leave it out"
             )
 
 
-def half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: float = 0) -> float:
-    """Sweep over the codes of all rows, in place; a row's codes do not depend on the other rows.
+def median_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int) -> float:
+    """Sweep over the codes of all rows by weighted medians, in place; a row's codes do not depend on the other rows.
 
     Parameters
     ----------
     problem : Problem
-        With sparse `X` [shape=(n_rows, n)] and the loss "manhattan" or "kullback-leibler"; for the components of a
-        model, the transposed problem.
+        With sparse `X` [shape=(n_rows, n)] and the Manhattan loss; for the components of a model, the transposed
+        problem.
     Ft : ndarray [shape=(r, n_rows)]
         The factor to improve.
     A : ndarray [shape=(r, n), >= 0]
         The factor that is fixed.
     sweeps : int
-        At most so many a row.
-    tol : float, default=0
-        A row is left when a sweep changes no code by more than this share of its largest code; for the Manhattan loss,
-        whose minimisers are reached exactly, when it changes none.
+        At most so many a row; a row is left when a sweep changes nothing, as its minimisers are reached exactly.
 
     Returns
     -------
@@ -73,32 +69,53 @@ def half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: float = 0) 
         The loss before.
     """
     X, penalty = problem.X, problem.penalty_W
-    number = X.dtype.type
     points, sums = np.ascontiguousarray(A.T), A.sum(axis=1, dtype=np.float64)
     limits = (*penalty.box(X.dtype), *penalty.weights(len(A), X.dtype))
     losses = np.empty(X.shape[0])
-    if problem.loss.name == "manhattan":
-        eps, weight = _kernels.sum_rounding(X.dtype), float(problem.zero_weight)
+    eps, weight = _kernels.sum_rounding(X.dtype), float(problem.zero_weight)
 
-        def sweep(block: tuple[int, int]) -> None:
-            _kernels.rri_sparse_rows(
-                X.data, X.indices, X.indptr, Ft, points, sums, weight, *limits, sweeps, eps, *block, losses
-            )
-    else:
-        levels, sums = floors(X), sums.astype(X.dtype)
-
-        def sweep(block: tuple[int, int]) -> None:
-            _sparse_kernels.kl_rows(
-                X.data, X.indices, X.indptr, Ft, points, sums, *limits, sweeps, number(tol), levels, *block, losses
-            )
+    def sweep(block: tuple[int, int]) -> None:
+        _kernels.rri_sparse_rows(
+            X.data, X.indices, X.indptr, Ft, points, sums, weight, *limits, sweeps, eps, *block, losses
+        )
 
     work = row_blocks(X)
     map_blocks(sweep, work, parallel=len(work) > 1)
     return float(losses.sum())
 
 
-def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Improve both factors in place, two sweeps each; see :func:`.admm.iterate`.
+def newton_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: float = 0) -> float:
+    """Sweep over the codes of all rows by Newton's steps for Kullback-Leibler, in place; see :func:`median_half`.
+
+    Parameters
+    ----------
+    problem, Ft, A, sweeps
+        As for :func:`median_half`.
+    tol : float, default=0
+        A row is left when a sweep changes no code by more than this share of its largest code.
+
+    Returns
+    -------
+    float
+        The loss before.
+    """
+    X, penalty = problem.X, problem.penalty_W
+    points, sums = np.ascontiguousarray(A.T), A.sum(axis=1, dtype=np.float64).astype(X.dtype)
+    limits = (*penalty.box(X.dtype), *penalty.weights(len(A), X.dtype))
+    losses, levels, tolerance = np.empty(X.shape[0]), floors(X), X.dtype.type(tol)
+
+    def sweep(block: tuple[int, int]) -> None:
+        _sparse_kernels.kl_rows(
+            X.data, X.indices, X.indptr, Ft, points, sums, *limits, sweeps, tolerance, levels, *block, losses
+        )
+
+    work = row_blocks(X)
+    map_blocks(sweep, work, parallel=len(work) > 1)
+    return float(losses.sum())
+
+
+def iterate(problem: Problem, Wt: Array, H: Array, half: Callable[..., float], *, max_iter: int) -> Iterator[Progress]:
+    """Improve both factors in place, two sweeps of `half` each; see :func:`.admm.iterate`.
 
     Yields
     ------
@@ -118,24 +135,29 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
         yield Progress(objective, change)
 
 
-def codes(problem: Problem, Wt: Array, H: Array) -> None:
-    """Solve for the codes of fixed components, a convex problem, row by row; see :func:`.admm.codes`.
+def newton_codes(problem: Problem, Wt: Array, H: Array) -> None:
+    """Solve for the codes of fixed components for Kullback-Leibler, row by row; see :func:`.admm.codes`."""
+    _refuse_coupled(replace(problem, penalty_H=NONNEGATIVE))
+    X = problem.X
+    low, high = problem.penalty_W.box(X.dtype)
+    sums = H.sum(axis=1, dtype=np.float64)
+    live = sums > 0
+    # each component explains an equal share of the row's sum
+    totals = X.sum(axis=1, dtype=np.float64)
+    Wt[:] = totals / (max(1, int(live.sum())) * np.where(live, sums, 1)[:, None])
+    np.clip(Wt, low, high, out=Wt)
+    Wt[~live] = low
+    newton_half(problem, Wt, H, sweeps=CODES_SWEEPS, tol=CODES_TOLERANCE)
 
-    Coordinate descent alone can stall on the Manhattan loss, so ADMM starts it there.
+
+def median_codes(problem: Problem, Wt: Array, H: Array) -> None:
+    """Solve for the codes of fixed components for the Manhattan loss, row by row; see :func:`.admm.codes`.
+
+    Coordinate descent alone can stall, so ADMM starts it.
     """
     _refuse_coupled(replace(problem, penalty_H=NONNEGATIVE))
     X, penalty = problem.X, problem.penalty_W
     low, high = penalty.box(X.dtype)
-    if problem.loss.name != "manhattan":
-        sums = H.sum(axis=1, dtype=np.float64)
-        live = sums > 0
-        # each component explains an equal share of the row's sum
-        totals = X.sum(axis=1, dtype=np.float64)
-        Wt[:] = totals / (max(1, int(live.sum())) * np.where(live, sums, 1)[:, None])
-        np.clip(Wt, low, high, out=Wt)
-        Wt[~live] = low
-        half(problem, Wt, H, sweeps=CODES_SWEEPS, tol=CODES_TOLERANCE)
-        return
     points, sums = np.ascontiguousarray(H.T), H.sum(axis=1, dtype=np.float64)
     l1, l2 = penalty.weights(len(H), np.float64)
     decay = CODES_GROWTH ** (-1 / CODES_ITERATIONS)
@@ -149,4 +171,4 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
     work = row_blocks(X, BLOCK_ELEMENTS // 16)
     with one_blas_thread():
         map_blocks(solve, work, parallel=len(work) > 1)
-    half(problem, Wt, H, sweeps=CODES_POLISH)
+    median_half(problem, Wt, H, sweeps=CODES_POLISH)

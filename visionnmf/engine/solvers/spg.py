@@ -33,7 +33,7 @@ from visionnmf.engine.problem import Problem
 from . import sbcd
 from ._progress import Progress
 from .baselines import mu
-from .sbcd import beta_of, check_positive
+from .sbcd import check_positive
 
 __all__ = ["codes", "iterate"]
 
@@ -59,7 +59,7 @@ class _Side:
         self.apart = not penalty.kinds & {"graph", "groups"} and penalty.simplex != "rows"
         self.l1, self.l2 = penalty.weights(len(F), np.float64)
         # gradients in units of what the data's mean makes them, so that they do not underflow
-        self.beta = beta_of(problem.loss)
+        self.beta = problem.loss.beta
         mean = float(problem.X.mean(dtype=np.float64)) or 1.0
         self.unit = mean ** (self.beta - 1)
         # whether the l1 norm, linear on F >= 0, goes with the gradient, so that steps may differ between points
@@ -175,7 +175,7 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
         When `X` has zeros and beta is not positive.
     """
     check_positive(problem)
-    beta, A = beta_of(problem.loss), H.astype(np.float64)
+    beta, A = problem.loss.beta, H.astype(np.float64)
     l1, l2 = problem.penalty_W.weights(len(H), np.float64)
 
     X, weights = problem.X, problem.weights

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, map_blocks, one_blas_thread, row_blocks
 from visionnmf.engine.kernels import divergences as _divergence_kernels
-from visionnmf.engine.losses import LOSSES
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers._progress import Progress
-from visionnmf.engine.solvers.sbcd import beta_of, check_positive
+from visionnmf.engine.solvers.sbcd import check_positive
 
 __all__ = ["exponent", "half", "iterate", "parts"]
 
@@ -53,8 +52,7 @@ def parts(problem: Problem, Ft: Array, A: Array, vanishing: Array | None = None)
         Of each row, so that powers neither overflow nor vanish.
     """
     X, M = problem.X, problem.weights
-    dtype, beta = X.dtype, beta_of(problem.loss)
-    form = LOSSES[problem.loss.name]
+    dtype, beta = X.dtype, problem.loss.beta
     losses, units = np.empty(X.shape[0]), np.empty(X.shape[0])
     negative, positive = np.empty_like(Ft), np.empty_like(Ft)
     least = np.finfo(dtype).tiny / np.finfo(dtype).eps
@@ -65,7 +63,7 @@ def parts(problem: Problem, Ft: Array, A: Array, vanishing: Array | None = None)
     def evaluate(block: tuple[int, int]) -> None:
         rows = slice(*block)
         P = np.matmul(Ft[:, rows].T, A)
-        form.rows(X, P, M, problem.loss.parameter, *block, losses)
+        problem.loss.record.rows(X, P, M, problem.loss.parameter, *block, losses)
         mean = X[rows].mean(axis=1, keepdims=True)
         unit = np.where(mean > least, mean, 1)
         units[rows] = unit[:, 0]
@@ -86,7 +84,7 @@ def parts(problem: Problem, Ft: Array, A: Array, vanishing: Array | None = None)
 
 def half(problem: Problem, Ft: Array, A: Array) -> float:
     """Update the codes of all rows, in place; return the loss before, without penalties."""
-    penalty, dtype, beta = problem.penalty_W, Ft.dtype, beta_of(problem.loss)
+    penalty, dtype, beta = problem.penalty_W, Ft.dtype, problem.loss.beta
     losses, numerator, denominator, units = parts(problem, Ft, A)
     scale = units.astype(dtype) ** dtype.type(1 - beta)
     if penalty.kinds:

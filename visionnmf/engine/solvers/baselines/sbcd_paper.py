@@ -27,7 +27,7 @@ from visionnmf.engine.kernels import divergences as _divergence_kernels
 from visionnmf.engine.kernels import sbcd_paper as _sbcd_paper_kernels
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers._progress import Progress
-from visionnmf.engine.solvers.sbcd import beta_of, check_positive
+from visionnmf.engine.solvers.sbcd import check_positive
 
 __all__ = ["iterate_data", "iterate_model", "iterate_unit"]
 
@@ -52,7 +52,7 @@ def iterate_unit(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Ite
 def _iterate(problem: Problem, Wt: Array, H: Array, source: str, max_iter: int) -> Iterator[Progress]:
     check_positive(problem)
     X, M = problem.X, problem.weights
-    dtype, beta = X.dtype, beta_of(problem.loss)
+    dtype, beta = X.dtype, problem.loss.beta
     unit = float(X.mean(dtype=np.float64)) or 1.0
     floor = _divergence_kernels.floor_of(beta)
 

@@ -1,0 +1,85 @@
+"""The beta-divergences: Kullback-Leibler, Itakura-Saito, and all between and beyond by their exponent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf.engine.kernels import admm as _admm_kernels
+from visionnmf.engine.kernels import divergences as _kernels
+
+from .record import Proximal, Record, SparseForm
+from .residual import admm_rows
+
+__all__ = ["RECORDS"]
+
+Array = NDArray[Any]
+
+
+def _derivative(X: Array, P: Array, M: Any, beta: float, tiny: float) -> tuple[Array, Array]:
+    # the floor of the loss itself, under which a model counts as 0
+    P = np.maximum(P, np.maximum(1e-7 * X.mean(axis=1, keepdims=True), 1e-30))
+    size = M * P ** (beta - 1)
+    return size * (1 - X / P), size
+
+
+def _stored_kullback_leibler(x: Array, p: Array, floor: Array) -> float:
+    positive = x > 0
+    ratio = x[positive] / np.maximum(p, floor)[positive]
+    return float((p - x).sum() + np.dot(x[positive], np.log(ratio)))
+
+
+RECORDS = (
+    Record(
+        name="kullback-leibler",
+        formula="x log(x / p) - x + p",
+        noise="counts (Poisson noise)",
+        parameter=None,
+        degree=1,
+        beta=1.0,
+        kink=0.0,
+        rows=_kernels.kullback_leibler_rows,
+        derivative=lambda X, P, M, parameter, tiny: _derivative(X, P, M, 1, tiny),
+        proximal=Proximal(
+            admm_rows(_admm_kernels.KULLBACK_LEIBLER), valued=False, slope=lambda size, n, parameter: 1.0
+        ),
+        sparse=SparseForm(
+            value=_stored_kullback_leibler,
+            squared=False,
+            deviation=lambda x, p, floor, weight: -(x / np.maximum(p, floor)),
+            size=np.ones_like,
+            weighted=False,
+        ),
+        codes="ccd",
+    ),
+    Record(
+        name="itakura-saito",
+        formula="x / p - log(x / p) - 1",
+        noise="multiplicative noise, such as power spectra; `X` must be positive",
+        parameter=None,
+        degree=0,
+        beta=0.0,
+        kink=0.0,
+        rows=_kernels.itakura_saito_rows,
+        derivative=lambda X, P, M, parameter, tiny: _derivative(X, P, M, 0, tiny),
+        proximal=None,
+        sparse=None,
+        codes="sbcd",
+    ),
+    Record(
+        name="beta",
+        formula="x^b / (b (b - 1)) + p^b / b - x p^(b - 1) / (b - 1)",
+        noise="between these, by its exponent: 2 is Frobenius, 1 Kullback-Leibler, 0 Itakura-Saito",
+        parameter=None,
+        degree=None,
+        beta="parameter",
+        kink=0.0,
+        rows=_kernels.beta_rows,
+        derivative=_derivative,
+        proximal=None,
+        sparse=None,
+        codes="sbcd",
+    ),
+)

@@ -1,0 +1,152 @@
+"""Losses of the residual ``X - P``: Manhattan, Frobenius, elastic net, l21 and Huber."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf.engine.kernels import admm as _admm_kernels
+from visionnmf.engine.kernels import losses as _kernels
+
+from .record import ZERO, Parameter, Proximal, Record, SparseForm
+
+__all__ = ["RECORDS"]
+
+Array = NDArray[Any]
+
+
+def admm_rows(code: int) -> Callable[..., None]:
+    """Return the ADMM pass of a loss that the kernel knows by a code; see :class:`.record.Proximal`."""
+
+    def rows(X: Array, P: Array, U: Array, M: Array | None, parameter: float, *arguments: Any) -> None:
+        _admm_kernels.admm_pass(X, P, U, M, code, X.dtype.type(parameter), *arguments)
+
+    return rows
+
+
+# --- derivatives by the model, and their sizes at the model 0 --------------------------------------------------------
+
+
+def _manhattan(X: Array, P: Array, M: Any, parameter: float, tiny: float) -> tuple[Array, Array]:
+    return _elastic_net(X, P, M, 0.0, tiny)
+
+
+def _elastic_net(X: Array, P: Array, M: Any, alpha: float, tiny: float) -> tuple[Array, Array]:
+    E = P - X
+    return M * (np.where(np.abs(E) <= tiny, 0.0, np.sign(E)) + alpha * E), M * (1 + alpha * X)
+
+
+def _frobenius(X: Array, P: Array, M: Any, parameter: float, tiny: float) -> tuple[Array, Array]:
+    return M * (P - X), M * X
+
+
+def _huber(X: Array, P: Array, M: Any, delta: float, tiny: float) -> tuple[Array, Array]:
+    return M * np.clip(P - X, -delta, delta), M * np.minimum(X, delta)
+
+
+def _l21(X: Array, P: Array, M: Any, parameter: float, tiny: float) -> tuple[Array, Array]:
+    sizes = np.sqrt((M * X * X).sum(axis=1, keepdims=True))
+
+    def derivative(E: Array) -> Array:
+        norms = np.sqrt((M * E * E).sum(axis=1, keepdims=True))
+        # 0: a subgradient at a row that is met
+        return np.asarray(M * E / np.where(norms > ZERO * sizes, norms, np.inf))
+
+    return derivative(P - X), derivative(X)
+
+
+# --- the records ------------------------------------------------------------------------------------------------------
+
+RECORDS = (
+    Record(
+        name="manhattan",
+        formula="|x - p|",
+        noise="outlying entries: occlusion, dead pixels, moving objects; Laplace noise",
+        parameter=None,
+        degree=1,
+        beta=None,
+        kink=1.0,
+        rows=_kernels.manhattan_rows,
+        derivative=_manhattan,
+        proximal=Proximal(admm_rows(_admm_kernels.MANHATTAN), valued=True, slope=lambda size, n, parameter: 1.0),
+        sparse=SparseForm(
+            value=lambda x, p, floor: float(np.abs(x - p).sum()),
+            squared=False,
+            deviation=lambda x, p, floor, weight: np.sign(p - x) - weight,
+            size=np.ones_like,
+            weighted=True,
+        ),
+        codes="admm",
+    ),
+    Record(
+        name="frobenius",
+        formula="(x - p)^2 / 2",
+        noise="Gaussian noise of equal variance, no outliers",
+        parameter=None,
+        degree=2,
+        beta=2.0,
+        kink=0.0,
+        rows=_kernels.frobenius_rows,
+        derivative=_frobenius,
+        proximal=None,
+        sparse=SparseForm(
+            value=lambda x, p, floor: float(np.square(x - p).sum()) / 2,
+            squared=True,
+            deviation=lambda x, p, floor, weight: -x,
+            size=np.asarray,
+            weighted=False,
+        ),
+        codes="hals",
+    ),
+    Record(
+        name="l21",
+        formula="sqrt(sum_j (x_j - p_j)^2) of a row",
+        noise="outlying samples: whole rows that do not belong",
+        parameter=None,
+        degree=1,
+        weight_degree=0.5,
+        beta=None,
+        kink=0.0,
+        rows=_kernels.l21_rows,
+        derivative=_l21,
+        proximal=Proximal(admm_rows(_admm_kernels.L21), valued=True, slope=lambda size, n, parameter: 1 / n**0.5),
+        sparse=None,
+        codes="admm",
+        codes_as="frobenius",  # the root of a sum of squares has the same minimiser
+    ),
+    Record(
+        name="huber",
+        formula="(x - p)^2 / 2 to delta, then delta (|x - p| - delta / 2)",
+        noise="Gaussian noise and outlying entries",
+        parameter=Parameter("delta", default=lambda mean: mean / 10, positive=True),
+        degree=None,
+        beta=None,
+        kink=0.0,
+        rows=_kernels.huber_rows,
+        derivative=_huber,
+        proximal=Proximal(
+            admm_rows(_admm_kernels.HUBER), valued=True, slope=lambda size, n, delta: np.minimum(size, delta)
+        ),
+        sparse=None,
+        codes="admm",
+    ),
+    Record(  # MahNMF-EN, Guan et al. 2012
+        name="elastic-net",
+        formula="|x - p| + alpha / 2 (x - p)^2",
+        noise="Laplace and Gaussian noise at once",
+        parameter=Parameter("alpha", default=lambda mean: 1 / mean, positive=False),
+        degree=None,
+        beta=None,
+        kink=1.0,
+        rows=_kernels.elastic_net_rows,
+        derivative=_elastic_net,
+        proximal=Proximal(
+            admm_rows(_admm_kernels.ELASTIC_NET), valued=True, slope=lambda size, n, alpha: 1 + alpha * size
+        ),
+        sparse=None,
+        codes="admm",
+    ),
+)
