@@ -64,7 +64,13 @@ class Loss(NamedTuple):
 
 
 def named_losses() -> list[str]:
-    """Return the losses that the user names; the others he gives by a number."""
+    """List the losses that the user names; the others he gives by a number.
+
+    Returns
+    -------
+    list of str
+        Keys of :data:`LOSSES`.
+    """
     return [name for name, record in LOSSES.items() if record.is_named]
 
 
