@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf.exceptions import OutputExistsError, UnreadableError
-from visionnmf.io.inputs import check_outputs, output_file
+from visionnmf.io import check_outputs, output_file
 
 __all__ = ["RESULTS", "run_jobs", "settings_key"]
 

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf.exceptions import MediaError, ParameterError, UnreadableError, UnsupportedError
-from visionnmf.io.mat import read_mat
-
-from ._files import check_bytes, decode, read_npz, resize, to_grey8
+from visionnmf.io import read_arrays, read_image, read_mat, resize_grey, to_grey8
+from visionnmf.io.inputs import check_bytes
 
 __all__ = ["PICTURE_SUFFIXES", "Faces", "load_faces"]
 
@@ -35,6 +34,7 @@ PICTURE_SUFFIXES: tuple[str, ...] = (
 """Endings of the files that :func:`load_faces` takes for pictures, in any case."""
 
 _MAX_SIDE = 4096
+_MAX_PIXELS = 50_000_000  # a picture
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ def load_faces(
                         numbers of the people
     ==================  ==============================================================================================
 
-    Pictures are turned upright by their Exif data and become grey. A picture that cannot be read is left out with a
-    warning that names it.
+    Pictures are read by :func:`visionnmf.io.read_image`, that is upright and with white where they are transparent, and
+    become 8-bit grey. A picture that cannot be read is left out with a warning that names it.
 
     Parameters
     ----------
@@ -198,29 +198,23 @@ def _read_pictures(
     """Yield the pictures that can be read, having noted each in `used`."""
     for label, picture in entries:
         try:
-            image = _read_grey(picture) if read is None else _checked(read(picture))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # what is warned of here is left out, nothing else
+                image = to_grey8(_checked(read(picture)) if read else read_image(picture, max_pixels=_MAX_PIXELS))
         except MediaError as error:
             warnings.warn(f"left out: {error}", UserWarning, stacklevel=5)
             continue
         used.append((label, picture))
-        yield resize(image, size) if size else image
+        yield resize_grey(image, size) if size else image
 
 
-def _read_grey(picture: Path) -> NDArray[np.uint8]:
-    try:
-        check_bytes(picture, picture.stat().st_size)
-    except OSError as error:
-        raise UnreadableError(f"{picture} cannot be read: {error.strerror}.") from error
-    return decode(picture, picture, "L")
-
-
-def _checked(values: Any) -> NDArray[np.uint8]:
+def _checked(values: Any) -> NDArray[Any]:
     shape, dtype = np.shape(values), getattr(values, "dtype", None)
     if dtype not in (np.uint8, np.uint16) or 0 in shape or (len(shape) != 2 and (len(shape) != 3 or shape[2] != 3)):
         raise ParameterError(
             f"read must return (height, width) or (height, width, 3), uint8 or uint16, not empty, got {shape}, {dtype}."
         )
-    return to_grey8(values)
+    return values  # type: ignore[no-any-return]
 
 
 def _stack(
@@ -246,7 +240,7 @@ def _stack(
 
 
 def _read_faces_npz(path: Path, size: tuple[int, int] | None) -> Faces:
-    arrays = read_npz(path, ["images"], ["labels", "names"])
+    arrays = read_arrays(path, ["images"], ["labels", "names"])
     images = arrays["images"]
     if images.ndim != 3 or images.size == 0:
         raise UnsupportedError(f"{path}: images must have the shape (n_images, height, width), got {images.shape}.")
@@ -292,7 +286,7 @@ def _faces(
     """Make faces whose people are numbered from 1, whatever their labels are."""
     if size:
         check_bytes(f"{path}, scaled,", len(images) * size[0] * size[1])
-        images = np.stack([resize(image, size) for image in images])
+        images = np.stack([resize_grey(image, size) for image in images])
     count = len(images)
     if labels is None:
         return Faces(images, np.zeros(count, int))

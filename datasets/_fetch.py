@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import http.client
-import io
 import os
 import re
-import secrets
 import sys
 import time
 import urllib.error
@@ -21,8 +19,9 @@ import numpy as np
 from visionnmf._checks import check_choice
 from visionnmf._version import __version__
 from visionnmf.exceptions import MediaError, TooLargeError, UnreadableError, UnsupportedError
+from visionnmf.io import decode_image, output_file, output_folder, to_grey8
+from visionnmf.io.inputs import check_bytes
 
-from . import _files
 from ._faces import Faces, load_faces
 
 __all__ = ["cache_folder", "fetch_orl", "fetch_yale", "fetch_yaleb"]
@@ -231,14 +230,15 @@ def _fetch(name: str, data_home: str | Path | None, download_if_missing: bool) -
             reasons.append(f"the file there: {error}")
     try:
         if download_if_missing:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            output_folder(path.parent)
         for address in remote.addresses if download_if_missing else ():
             faces = _download_checked(address, path, remote, reasons)
             if faces is not None:
                 return faces
-    except OSError as error:
+    except (MediaError, OSError) as error:  # of the folder or the file, not of what was downloaded
+        told = getattr(error, "strerror", None) or error
         raise MediaError(
-            f"{path} cannot be written ({error.strerror}); set VISIONNMF_CACHE or data_home to a folder that can."
+            f"{path} cannot be written ({told}); set VISIONNMF_CACHE or data_home to a folder that can."
         ) from error
     if not download_if_missing:
         reasons.append("download_if_missing is False")
@@ -250,17 +250,14 @@ def _fetch(name: str, data_home: str | Path | None, download_if_missing: bool) -
 
 def _download_checked(address: str, path: Path, remote: _Remote, reasons: list[str]) -> Faces | None:
     """Download the file, and let it appear at `path` once its content is the expected one; else note the reason."""
-    temporary = path.with_name(f".{secrets.token_hex(6)}.part{remote.suffix}")
+    temporary = path
     try:
-        temporary.write_bytes(_download(address, remote.max_bytes))
-        faces = _read(temporary, remote)
-        os.replace(temporary, path)
-        return faces
+        with output_file(path, force=True) as temporary:
+            temporary.write_bytes(_download(address, remote.max_bytes))
+            return _read(temporary, remote)
     except (UnreadableError, TooLargeError, UnsupportedError) as error:
         reasons.append(str(error).replace(str(temporary), address))
         return None
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _download(address: str, max_bytes: int) -> bytes:
@@ -321,8 +318,8 @@ def _read_pgm_zip(path: Path) -> Faces:
             members = sorted((int(match[1]), int(match[2]), match.string) for match in found if match)
             if not members:
                 raise UnreadableError(f"{path} holds no s1/1.pgm and so on.")
-            _files.check_bytes(path, sum(archive.getinfo(member).file_size for _, _, member in members))
-            images = [_files.decode(io.BytesIO(archive.read(member)), path, "L") for _, _, member in members]
+            check_bytes(path, sum(archive.getinfo(member).file_size for _, _, member in members))
+            images = [to_grey8(decode_image(archive.read(member), str(path))) for _, _, member in members]
             labels, people = np.unique([person for person, _, _ in members], return_inverse=True)
             return Faces(np.stack(images), people.reshape(-1) + 1, tuple(map(str, labels)))
     except MediaError:

@@ -7,20 +7,21 @@ checkout. Nothing here is downloaded. Most of the sets are for research only, so
 
 from __future__ import annotations
 
-import io
 import os
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf._checks import check_choice
 from visionnmf.exceptions import MediaError, UnreadableError
+from visionnmf.io import decode_image, read_arrays, read_image, to_grey8
+from visionnmf.io.inputs import check_bytes
 
-from . import _files
 from ._faces import Faces, load_faces
 
 __all__ = [
@@ -145,8 +146,8 @@ def load_bsds() -> Iterator[SegmentedImage]:
     if not photographs:
         raise UnreadableError(f"{_existing('bsds')} holds no photographs (*.jpg).")
     for path in photographs:
-        image = _files.decode(path, path, "RGB")
-        segmentations = _files.read_npz(path.with_suffix(".npz"), ["segmentations"])
+        image = read_image(path)
+        segmentations = read_arrays(path.with_suffix(".npz"), ["segmentations"])
         yield SegmentedImage(path.stem, image, segmentations["segmentations"])
 
 
@@ -183,7 +184,7 @@ def load_video_with_masks(name: str) -> MaskedVideo:
     archive = _existing(".") / f"video_{name}.zip"
     if archive.is_file():
         return _read_frames_zip(name, archive)
-    arrays = _files.read_npz(_existing(f"video_{name}.npz"), ["frames", "gt_index", "gt_masks"])
+    arrays = read_arrays(_existing(f"video_{name}.npz"), ["frames", "gt_index", "gt_masks"])
     return MaskedVideo(name, arrays["frames"], arrays["gt_index"], arrays["gt_masks"], None)
 
 
@@ -242,15 +243,15 @@ def _read_frames_zip(name: str, path: Path) -> MaskedVideo:
     try:
         with zipfile.ZipFile(path) as archive:
 
-            def image(member: str, mode: str) -> NDArray[np.uint8]:
-                _files.check_bytes(f"{path}: {member}", archive.getinfo(member).file_size)
-                return _files.decode(io.BytesIO(archive.read(member)), f"{path}: {member}", mode)
+            def image(member: str) -> NDArray[Any]:
+                check_bytes(f"{path}: {member}", archive.getinfo(member).file_size)
+                return decode_image(archive.read(member), f"{path}: {member}")
 
             members = set(archive.namelist())
             numbers = sorted(m[len("input/in") : -len(".jpg")] for m in members if m.startswith("input/in"))
-            frames = _stack((image(f"input/in{n}.jpg", "RGB") for n in numbers), len(numbers), path)
-            masks = _stack((image(f"groundtruth/gt{n}.png", "L") for n in numbers), len(numbers), path)
-            background = image("background_gt.png", "RGB") if "background_gt.png" in members else None
+            frames = _stack((image(f"input/in{n}.jpg") for n in numbers), len(numbers), path)
+            masks = _stack((to_grey8(image(f"groundtruth/gt{n}.png")) for n in numbers), len(numbers), path)
+            background = image("background_gt.png") if "background_gt.png" in members else None
     except MediaError:
         raise
     except Exception as error:  # zipfile has many ways to say that a file is damaged
@@ -262,7 +263,7 @@ def _stack(images: Iterator[NDArray[np.uint8]], count: int, path: Path) -> NDArr
     first = next(images, None)
     if first is None:
         raise UnreadableError(f"{path} holds no frames.")
-    _files.check_bytes(f"{path} ({count} images of {first.nbytes} bytes)", first.nbytes * count)
+    check_bytes(f"{path} ({count} images of {first.nbytes} bytes)", first.nbytes * count)
     stack = np.empty((count, *first.shape), np.uint8)
     stack[0] = first
     for i, other in enumerate(images, start=1):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -19,9 +18,8 @@ from numpy.typing import NDArray
 
 from visionnmf import choices
 from visionnmf.apps.report import Report
-from visionnmf.exceptions import MediaError, ParameterError, UnreadableError
-from visionnmf.io import VideoReader, VideoWriter, check_outputs, write_image
-from visionnmf.io.files import temporary_folder
+from visionnmf.exceptions import ParameterError, UnreadableError
+from visionnmf.io import VideoReader, VideoWriter, check_outputs, output_folder, transaction, write_image
 
 from .model import BackgroundModel, Separated, median_mask
 
@@ -208,17 +206,17 @@ def process_video(
     total = _expected(clip, every, max_frames)
     model.fit(_counted(clip, "learning", total, progress))
     learnt = time.perf_counter()
-    with temporary_folder(out) as temporary:
-        unfinished = {kind: temporary / path.name for kind, path in paths.items()}
-        write_image(unfinished["image"], model.background_)
+    output_folder(out)
+    with transaction():
+        write_image(paths["image"], model.background_, force=force)
         rate = max(Fraction(clip.frame_rate) / every, SLOWEST)
-        with _Encoders(unfinished, clip.width, clip.height, rate) as encoders:
+        with _Encoders(paths, clip.width, clip.height, rate, force) as encoders:
             counts = _Counts(getattr(clip, "masks", None))
             with closing(model.apply(_counted(clip, "masking", model.n_frames_seen_, progress))) as parts:
                 for part in parts:
                     counts.add(part, median_mask(part.frame, model.temporal_median_))
                     encoders.write(part)
-        _publish(unfinished, paths, force, source)
+        check_outputs(paths.values(), force, inputs=[source])  # again: the work took long
     done = time.perf_counter()
     masks = counts.masks(ours=True)
     return BackgroundReport(
@@ -288,23 +286,6 @@ def _counted(
             progress(stage, done, total)
 
 
-def _publish(unfinished: dict[str, Path], paths: dict[str, Path], force: bool, source: str | Path) -> None:
-    """Give the finished files their names, all or none; look again whether we may."""
-    check_outputs(paths.values(), force, inputs=[source])
-    named: list[Path] = []
-    try:
-        for kind, path in paths.items():
-            try:
-                os.replace(unfinished[kind], path)
-            except OSError as error:
-                raise MediaError(f"{path}: cannot be written ({error.strerror})") from error
-            named.append(path)
-    except BaseException:
-        for path in named:
-            path.unlink(missing_ok=True)
-        raise
-
-
 class _SampleClip:
     """The made clip, in the shape of a :class:`.VideoReader`."""
 
@@ -347,7 +328,7 @@ class _Encoder(NamedTuple):
 class _Encoders:
     """The three videos, each encoded in a thread of its own, beside the modelling."""
 
-    def __init__(self, paths: dict[str, Path], width: int, height: int, frame_rate: Fraction) -> None:
+    def __init__(self, paths: dict[str, Path], width: int, height: int, frame_rate: Fraction, force: bool) -> None:
         self._stack = ExitStack()
         self._panel = (width, height)
         if width > PREVIEW_WIDTH:
@@ -364,7 +345,7 @@ class _Encoders:
                     frame_rate=frame_rate,
                     codec="ffv1" if kind == "foreground" else "h264",
                     grey=kind == "foreground",
-                    force=True,  # into our own folder
+                    force=force,
                 )
                 self._encoders[kind] = _Encoder(writer, ThreadPoolExecutor(1), deque())
 

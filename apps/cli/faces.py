@@ -285,7 +285,7 @@ def _listed(text: str) -> tuple[str, ...]:
 
 def _make_folder_outside(out: Path, source: str, option: str) -> None:
     """Make a folder for pictures, unless it would lie among the faces."""
-    from visionnmf.io.inputs import check_outside
+    from visionnmf.io import check_outside
 
     check_outside(out, source)
     make_folder(out, option)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from visionnmf import choices
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import ParameterError
-from visionnmf.io.inputs import check_outputs, output_file
+from visionnmf.io import check_outputs, output_file
 
 from .clusters import cluster_faces, clustering_accuracy, clustering_information
 from .pixels import missing_pixels

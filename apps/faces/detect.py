@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf.exceptions import UnreadableError
-from visionnmf.io.images import read_image
+from visionnmf.io import read_image
 
 __all__ = ["crop_face", "find_face", "read_face"]
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf.exceptions import ParameterError
-from visionnmf.io.inputs import output_file
+from visionnmf.io import output_file
 
 from .comparison import Comparison
 

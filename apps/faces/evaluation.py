@@ -11,7 +11,7 @@ import numpy as np
 
 from visionnmf.datasets import Faces
 from visionnmf.exceptions import ParameterError
-from visionnmf.io.inputs import check_outside
+from visionnmf.io import check_outside
 
 from .comparison import Comparison, compare, make_task
 from .draw import curves_picture, montage_picture

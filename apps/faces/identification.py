@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from visionnmf.apps.report import Report
-from visionnmf.datasets._files import resize, to_grey8
-from visionnmf.io.images import read_image, write_image
+from visionnmf.io import read_image, resize_grey, to_grey8, write_image
 
 from .detect import read_face
 from .draw import residual_picture
@@ -87,7 +86,7 @@ def identify(
     shape = recognizer.image_shape
     assert shape is not None
     image = read_face(source) if model.detect else read_image(source)
-    row = as_rows(resize(to_grey8(image), shape)[None])
+    row = as_rows(resize_grey(to_grey8(image), shape)[None])
     (identity,) = recognizer.identify(row)
     outputs = []
     if pictures is not None:

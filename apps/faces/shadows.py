@@ -13,8 +13,7 @@ from sklearn.utils.validation import check_array
 from visionnmf import NMF, choices
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import MediaError, ParameterError
-from visionnmf.io.images import write_image
-from visionnmf.io.inputs import check_outputs, check_outside
+from visionnmf.io import check_outputs, check_outside, write_image
 
 from .draw import shadows_picture
 from .sources import open_faces

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from visionnmf import choices
 from visionnmf.datasets import Faces, load_faces
-from visionnmf.datasets._files import resize
 from visionnmf.exceptions import ParameterError
+from visionnmf.io import resize_grey
 
 from .detect import read_face
 
@@ -55,7 +55,7 @@ def open_faces(source: str | Path, *, size: int | None = None, detect: bool = Fa
     if name.lower() in fetchers and not Path(source).exists():
         faces = fetchers[name.lower()]()
         if size:
-            faces = replace(faces, images=np.stack([resize(image, (size, size)) for image in faces.images]))
+            faces = replace(faces, images=np.stack([resize_grey(image, (size, size)) for image in faces.images]))
         return faces, []
     side = size or (choices.FACE_SIZE if detect else None)
     with warnings.catch_warnings(record=True) as notes:

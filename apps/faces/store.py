@@ -1,10 +1,8 @@
-"""Recognizers in files: arrays in ``.npz`` with a JSON header; nothing in them is ever executed."""
+"""Recognizers in files: the people, their cleaned images, thresholds, and the NMF's own section."""
 
 from __future__ import annotations
 
-import json
 import math
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,21 +11,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf import NMF
-from visionnmf.exceptions import ParameterError, UnreadableError, UnsupportedError
-from visionnmf.io.archive import DAMAGE, one_line, read_raw
-from visionnmf.io.inputs import output_file, regular_file
+from visionnmf.exceptions import ParameterError, UnsupportedError
+from visionnmf.io.archive import Archive, Format
+from visionnmf.models._store import pack_model, unpack_model
 
 from .model import FaceRecognizer
 
 __all__ = ["FaceModel", "load", "save"]
 
-FORMAT = "visionnmf-faces"
-VERSION = 2  # 1 had thresholds for a ridge that did not follow the noise
-HEADER_BYTES = 16 << 20
-ARRAYS = {"components": 2, "component_norms": 1, "cleaned": 2, "people": 1}  # and their dimensions
+# Version 1 had thresholds for a ridge that did not follow the noise; in 2 the model was six numbers and two arrays.
+FORMAT = Format(
+    "visionnmf-faces",
+    version=3,
+    title="a model of faces",
+    origin="make one with 'visionnmf faces train'",
+    smaller="train fewer people a model",
+)
 PARAMETERS = ("rule", "missing", "unknown_rate")
 NUMBERS = ("threshold_", "false_rejection_rate_", "scale_", "white_", "brightest_", "outliers_")
-MODEL = ("loss", "nuclear", "solver_", "loss_parameter_", "ridge_")
+SPECIAL = {"outliers_": math.inf, "false_rejection_rate_": math.nan}  # which infinity, or NaN, they may be
 
 
 @dataclass(frozen=True)
@@ -74,32 +76,21 @@ def save(model: FaceModel, path: str | Path, *, force: bool = False) -> None:
             "only recognizers of named people with an image_shape and an NMF as their model can be saved; got "
             f"{type(nmf).__name__}, image_shape={recognizer.image_shape!r}, labels such as {names[0]!r:.40}"
         )
+    _, people = np.unique(recognizer.labels_, return_inverse=True)
+    arrays = {"cleaned": recognizer.cleaned_, "people": people.astype(np.int32)}
     header = {
-        "format": FORMAT,
-        "version": VERSION,
         "names": names,
         "detect": model.detect,
         "image_shape": list(recognizer.image_shape),
         "parameters": {name: getattr(recognizer, name) for name in PARAMETERS},
         "numbers": {name: _plain(getattr(recognizer, name)) for name in NUMBERS},
-        "model": {name: _plain(getattr(nmf, name)) for name in MODEL},
+        "model": pack_model(nmf, arrays, "model."),
     }
-    _, people = np.unique(recognizer.labels_, return_inverse=True)
-    arrays = {
-        "components": nmf.components_,
-        "component_norms": nmf.component_norms_,
-        "cleaned": recognizer.cleaned_,
-        "people": people.astype(np.int32),
-    }
-    text = np.frombuffer(json.dumps(header).encode(), np.uint8)
-    with output_file(path, force=force) as temporary, temporary.open("wb") as file:
-        np.savez(file, header=text, **arrays)  # type: ignore[arg-type]
+    FORMAT.write(path, header, arrays, force=force)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: float) -> float | str:
     """Return what JSON knows: infinity and NaN have no number there."""
-    if isinstance(value, str):
-        return value
     number = float(value)
     return number if math.isfinite(number) else str(number)
 
@@ -123,75 +114,54 @@ def load(path: str | Path) -> FaceModel:
     UnsupportedError
         If a later version of visionnmf wrote it, or one before the first release.
     """
-    path = regular_file(path, "model")
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = archive.infolist()
-            # so that a file cannot ask for more memory than it is long
-            if any(member.compress_type != zipfile.ZIP_STORED for member in members):
-                raise ValueError("it is compressed")
-            if sum(member.file_size for member in members) > path.stat().st_size:
-                raise ValueError("its members are larger than the file")
-            if archive.getinfo("header.npy").file_size > HEADER_BYTES:
-                raise ValueError("its header is too long")
-            header = json.loads(read_raw(archive, "header").data)
-            if header["format"] != FORMAT:
-                raise UnreadableError(f"{path}: not a model of faces; make one with 'visionnmf faces train'")
-            if int(header["version"]) > VERSION:
-                raise UnsupportedError(
-                    f"{path}: written by a later version of visionnmf (model version {int(header['version'])}, this "
-                    f"one reads up to {VERSION}); upgrade visionnmf"
-                )
-            if int(header["version"]) < VERSION:
-                raise UnsupportedError(f"{path}: written by an earlier version of visionnmf; train it again")
-            return _restored(header, {name: _array(archive, name) for name in ARRAYS})
-    except DAMAGE as error:
-        raise UnreadableError(f"{path}: damaged, or not a model of faces ({one_line(error)})") from error
+    with FORMAT.read(path) as archive:
+        if archive.version < 2:
+            raise UnsupportedError(f"{path}: written by an earlier version of visionnmf; train it again")
+        nmf = _model_of_version_2(archive) if archive.version == 2 else unpack_model(archive.header["model"], archive)
+        return _restored(archive.header, nmf, archive.array("cleaned"), archive.array("people"))
 
 
-def _array(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
-    raw = read_raw(archive, name)
-    kind = np.dtype("int32") if name == "people" else raw.dtype
-    if raw.dtype != kind or raw.dtype.name not in ("float32", "float64", "int32") or len(raw.shape) != ARRAYS[name]:
-        raise ValueError(f"{name} is not what it should be")
-    if raw.fortran_order or math.prod(raw.shape) * raw.dtype.itemsize != len(raw.data):
-        raise ValueError(f"{name} is not of the size it says")
-    array = np.frombuffer(bytearray(raw.data), raw.dtype).reshape(raw.shape)
-    if not np.isfinite(array).all() or (array < 0).any():
-        raise ValueError(f"{name} is not finite and non-negative")
-    return array
+def _model_of_version_2(archive: Archive) -> NMF:
+    header, H = archive.header["model"], archive.array("components")
+    nmf = NMF(len(H), loss=header["loss"], nuclear=float(header["nuclear"]))
+    nmf.components_, nmf.component_norms_ = H, archive.array("component_norms")
+    nmf.n_components_, nmf.n_features_in_ = H.shape
+    nmf.loss_parameter_, nmf.ridge_ = float(header["loss_parameter_"]), float(header["ridge_"])
+    nmf.solver_ = header["solver_"]
+    return nmf
 
 
-def _restored(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> FaceModel:
+def _restored(header: dict[str, Any], nmf: NMF, cleaned: NDArray[Any], people: NDArray[Any]) -> FaceModel:
     names, (height, width) = header["names"], header["image_shape"]
-    H, cleaned, people = arrays["components"], arrays["cleaned"], arrays["people"]
     _require(isinstance(names, list) and names and all(isinstance(name, str) for name in names), "names")
-    _require(len(set(names)) == len(names) and names == sorted(names), "names")
+    _require(names == sorted(set(names)), "names")
     _require(all(isinstance(side, int) and side > 0 for side in (height, width)), "image_shape")
-    _require(H.shape[1] == height * width == cleaned.shape[1] and len(H) > 0, "components")
-    _require(len(arrays["component_norms"]) == len(H) and (arrays["component_norms"] > 0).all(), "component norms")
-    _require(len(people) == len(cleaned) and np.array_equal(np.unique(people), np.arange(len(names))), "people")
+    _require(people.dtype == np.int32 and people.shape == (len(cleaned),), "people")
+    _require(np.array_equal(np.unique(people), np.arange(len(names))), "people")
+    _require(cleaned.dtype.name in ("float32", "float64") and cleaned.shape == (len(people), height * width), "images")
+    _require(np.isfinite(cleaned).all() and (cleaned >= 0).all(), "images")
+    _check_model(nmf, height * width)
     numbers = {name: float(header["numbers"][name]) for name in NUMBERS}
-    special = {"outliers_": math.inf, "false_rejection_rate_": math.nan}  # which infinity, or NaN, they may be
     for name, number in numbers.items():
-        _require(0 <= number < math.inf or str(number) == str(special.get(name)), "numbers")
+        _require(0 <= number < math.inf or str(number) == str(SPECIAL.get(name)), "numbers")
     recognizer = FaceRecognizer(
-        image_shape=(height, width), n_components=len(H), **{name: header["parameters"][name] for name in PARAMETERS}
+        image_shape=(height, width),
+        n_components=nmf.n_components_,
+        **{name: header["parameters"][name] for name in PARAMETERS},
     )
-    recognizer._restore(_model(header["model"], arrays), np.array(names), people.astype(np.intp), cleaned, numbers)
+    recognizer._restore(nmf, np.array(names), people.astype(np.intp), cleaned, numbers)
     return FaceModel(recognizer, bool(header["detect"]))
 
 
-def _model(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> NMF:
-    H = arrays["components"]
-    _require(all(isinstance(header[name], str) for name in ("loss", "solver_")), "model")
-    values = {name: float(header[name]) for name in ("nuclear", "loss_parameter_", "ridge_")}
-    _require(all(0 <= value < math.inf for value in values.values()), "model")
-    nmf = NMF(len(H), loss=header["loss"], nuclear=values["nuclear"])
-    nmf.components_, nmf.component_norms_ = H, arrays["component_norms"]
-    nmf.n_components_, nmf.n_features_in_ = len(H), H.shape[1]
-    nmf.solver_, nmf.loss_parameter_, nmf.ridge_ = header["solver_"], values["loss_parameter_"], values["ridge_"]
-    return nmf
+def _check_model(nmf: NMF, n_pixels: int) -> None:
+    """Make sure that an NMF can make pictures of so many pixels."""
+    _require(type(nmf) is NMF, "model")
+    H, norms = nmf.components_, nmf.component_norms_
+    _require(H.dtype.name in ("float32", "float64") and H.ndim == 2 and H.shape[1] == n_pixels and len(H), "components")
+    _require(np.isfinite(H).all() and (H >= 0).all(), "components")
+    _require(norms.shape == (len(H),) and np.isfinite(norms).all() and (norms > 0).all(), "component norms")
+    _require(all(isinstance(text, str) for text in (nmf.loss, nmf.solver_)), "model")
+    _require(all(0 <= value < math.inf for value in (nmf.nuclear, nmf.loss_parameter_, nmf.ridge_)), "model")
 
 
 def _require(holds: Any, what: str) -> None:

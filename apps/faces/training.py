@@ -12,8 +12,7 @@ import numpy as np
 from visionnmf import choices
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import MediaError, ParameterError
-from visionnmf.io.images import write_image
-from visionnmf.io.inputs import check_outputs, check_outside
+from visionnmf.io import check_outputs, check_outside, transaction, write_image
 
 from .draw import components_picture, residual_picture
 from .model import STRANGERS_LEAST, FaceRecognizer
@@ -149,12 +148,13 @@ def train(
         random_state=random_state,
     ).fit(as_rows(faces.images), names)
     trained = FaceModel(recognizer, detect)
-    if pictures is not None:
-        write_image(files[1], components_picture(recognizer.components_, shape), force=force)
-        shown = np.linspace(0, len(names) - 1, min(MOST_SHOWN, len(names))).astype(int)
-        panels = (as_rows(faces.images), recognizer.reconstructions_, recognizer.cleaned_, recognizer.corrupted_)
-        images, drawn, cleaned, corrupted = (panel[shown] for panel in panels)
-        sheet = residual_picture(images, drawn, cleaned, corrupted, shape, white=recognizer.white_)
-        write_image(files[2], sheet, force=force)
-    save(trained, model, force=force)
+    with transaction():
+        if pictures is not None:
+            write_image(files[1], components_picture(recognizer.components_, shape), force=force)
+            shown = np.linspace(0, len(names) - 1, min(MOST_SHOWN, len(names))).astype(int)
+            panels = (as_rows(faces.images), recognizer.reconstructions_, recognizer.cleaned_, recognizer.corrupted_)
+            images, drawn, cleaned, corrupted = (panel[shown] for panel in panels)
+            sheet = residual_picture(images, drawn, cleaned, corrupted, shape, white=recognizer.white_)
+            write_image(files[2], sheet, force=force)
+        save(trained, model, force=force)
     return Trained(trained, len(names), inputs=[str(source)], outputs=[str(path) for path in files], skipped=skipped)

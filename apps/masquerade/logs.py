@@ -16,7 +16,7 @@ from pathlib import Path
 
 from visionnmf import choices
 from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
-from visionnmf.io.inputs import regular_file
+from visionnmf.io import regular_file
 
 from .formats import FORMATS, Event, clean, format_of, read_csv
 from .lines import Line, file_lines

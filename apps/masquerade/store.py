@@ -1,38 +1,39 @@
-"""Masquerade models in files: counts as arrays in ``.npz`` with a JSON header; nothing in them is ever executed."""
+"""Masquerade models in files: the counts of all users as arrays, each user's numbers in the header."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import math
-import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf import choices
-from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
-from visionnmf.io.archive import DAMAGE, one_line, read_raw
-from visionnmf.io.inputs import output_file, regular_file
+from visionnmf.exceptions import ParameterError
+from visionnmf.io.archive import Archive, Format
 
 from .model import SessionScorer
 from .profile import PAIRS_KEPT, Profile, as_bytes
 
 __all__ = ["MasqueradeModel", "load", "save"]
 
-FORMAT = "visionnmf-masquerade"
-VERSION = 1
-MODEL_BYTES = 1 << 30  # of all arrays, unpacked
-HEADER_BYTES = 32 << 20  # of the JSON alone, which takes up to 25 times the memory when decoded
+FORMAT = Format(
+    "visionnmf-masquerade",
+    version=1,
+    title="a masquerade model",
+    origin="make one with 'visionnmf masquerade train'",
+    smaller="train fewer users a model",
+    header_bytes=32 << 20,
+    unpacked_bytes=1 << 30,
+)
 MOST_WEIGHT = 1e12  # beyond any number of sessions, and far from where scores overflow ...
 MOST_NUMBER = 1e6  # ... as for costs, deviations and thresholds
 
 # Array: dtype. Commands and pairs of all users one after the other; the header has each user's numbers of them.
 ARRAYS = {
-    "header": "uint8",
     "text": "uint8",
     "text_lengths": "int32",
     "command_weights": "float64",
@@ -40,7 +41,6 @@ ARRAYS = {
     "pair_second": "int32",
     "pair_weights": "float64",
 }
-NPY_HEADER = 128  # bytes before the data of each
 NUMBERS = ("usual_cost", "deviation", "threshold", "session_length", "previous", "false_alarm_rate")
 
 
@@ -114,13 +114,10 @@ def save(model: MasqueradeModel, path: str | Path, *, force: bool = False) -> No
     if model.idle is not None and not 0 < model.idle < math.inf:
         raise ParameterError(f"idle must be None or a finite number of seconds above 0, got {model.idle!r}.")
     header = {
-        "format": FORMAT,
-        "version": VERSION,
         "sessions": {"size": model.size, "idle": model.idle, "whole_lines": model.whole_lines},
         "users": users,
     }
     values = {
-        "header": np.frombuffer(json.dumps(header).encode(), np.uint8),
         "text": np.frombuffer(b"".join(texts), np.uint8),
         "text_lengths": [len(text) for text in texts],
         "command_weights": weights,
@@ -128,22 +125,7 @@ def save(model: MasqueradeModel, path: str | Path, *, force: bool = False) -> No
         "pair_second": second,
         "pair_weights": pair_weights,
     }
-    arrays = {key: np.asarray(values[key], dtype) for key, dtype in ARRAYS.items()}
-    _check_sizes(path, {key: array.nbytes + NPY_HEADER for key, array in arrays.items()})
-    with output_file(path, force=force) as temporary, temporary.open("wb") as file:
-        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-
-
-def _check_sizes(path: str | Path, sizes: dict[str, int]) -> None:
-    """Refuse what would unpack to too much; the same when written and when read."""
-    for what, size, allowed in (
-        ("it", sum(sizes.values()), MODEL_BYTES),
-        ("its header", sizes["header"], HEADER_BYTES),
-    ):
-        if size > allowed:
-            raise TooLargeError(
-                f"{path}: {what} unpacks to {size >> 20} MiB, {allowed >> 20} are allowed; train fewer users a model"
-            )
+    FORMAT.write(path, header, {key: np.asarray(values[key], dtype) for key, dtype in ARRAYS.items()}, force=force)
 
 
 def _user_header(name: str, scorer: SessionScorer) -> dict[str, Any]:
@@ -164,7 +146,7 @@ def _user_header(name: str, scorer: SessionScorer) -> dict[str, Any]:
 
 
 def _key_check(key: str, salt: bytes) -> str:
-    return hashlib.blake2b(FORMAT.encode(), digest_size=16, key=as_bytes(key), salt=salt).hexdigest()
+    return hashlib.blake2b(FORMAT.name.encode(), digest_size=16, key=as_bytes(key), salt=salt).hexdigest()
 
 
 def load(path: str | Path, *, key: str | None = None) -> MasqueradeModel:
@@ -193,44 +175,41 @@ def load(path: str | Path, *, key: str | None = None) -> MasqueradeModel:
     ParameterError
         If the model needs a key and `key` is another or missing.
     """
-    path = regular_file(path, "input model")
-    try:
-        arrays = _arrays(path)
-        header = json.loads(arrays["header"].tobytes())
-        if header["format"] != FORMAT:
-            raise UnreadableError(f"{path}: not a masquerade model; make one with 'visionnmf masquerade train'")
-        if int(header["version"]) > VERSION:
-            raise UnsupportedError(
-                f"{path}: written by a later version of visionnmf (model version {int(header['version'])}, this one "
-                f"reads up to {VERSION}); upgrade visionnmf"
-            )
-        return _model(path, header, arrays, key)
-    except DAMAGE as error:
-        if isinstance(error, ParameterError):
-            raise
-        raise UnreadableError(f"{path}: damaged, or not a masquerade model ({one_line(error)})") from error
+    with FORMAT.read(path) as archive:
+        model = _sessions(archive.header["sessions"])
+        parts = _users(archive.header["users"], _arrays(archive))
+    # what may be wrong with the key or a parameter is no damage
+    for part in parts:
+        model.scorers[part.user["name"]] = _scorer(path, part, key)
+    return model
 
 
-def _arrays(path: Path) -> dict[str, NDArray[Any]]:
+class _User(NamedTuple):
+    """One user of a file, checked."""
+
+    user: dict[str, Any]
+    numbers: dict[str, float]
+    salt: bytes
+    profile: Profile
+
+
+def _arrays(archive: Archive) -> dict[str, NDArray[Any]]:
     """Read the arrays, and make sure that each is a list of its dtype."""
-    found: dict[str, NDArray[Any]] = {}
-    with zipfile.ZipFile(path) as archive:
-        sizes = {key: archive.getinfo(f"{key}.npy").file_size for key in ARRAYS}
-        _check_sizes(path, sizes)
-        for key, dtype in ARRAYS.items():
-            shape, _, stored, data = read_raw(archive, key)
-            if stored != np.dtype(dtype) or len(shape) != 1 or shape[0] * stored.itemsize != len(data):
-                raise ValueError(f"{key} is not a list of {dtype} of the size it says")
-            found[key] = np.frombuffer(data, stored)
+    found = {name: archive.array(name) for name in ARRAYS}
+    for name, dtype in ARRAYS.items():
+        _require(found[name].dtype == dtype and found[name].ndim == 1, name)
     return found
 
 
-def _model(path: Path, header: dict[str, Any], arrays: dict[str, NDArray[Any]], key: str | None) -> MasqueradeModel:
-    cut = header["sessions"]
+def _sessions(cut: dict[str, Any]) -> MasqueradeModel:
     size, idle = cut["size"], cut["idle"]
     _require(isinstance(size, int) and size >= 1, "size")
     _require(idle is None or (isinstance(idle, int | float) and 0 < idle < math.inf), "idle")
-    users, lengths = header["users"], arrays["text_lengths"]
+    return MasqueradeModel({}, size, idle, bool(cut["whole_lines"]))
+
+
+def _users(users: list[dict[str, Any]], arrays: dict[str, NDArray[Any]]) -> list[_User]:
+    lengths = arrays["text_lengths"]
     _require(isinstance(users, list), "users")
     _require(max(len(lengths), len(arrays["pair_first"])) <= PAIRS_KEPT * len(users), "counts")
     _require(bool((lengths >= 0).all()) and lengths.sum() == len(arrays["text"]), "text lengths")
@@ -241,7 +220,7 @@ def _model(path: Path, header: dict[str, Any], arrays: dict[str, NDArray[Any]], 
     data = arrays["text"].tobytes()
     ends = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
     commands = [data[ends[i] : ends[i + 1]].decode("utf-8", "surrogatepass") for i in range(len(lengths))]
-    model = MasqueradeModel({}, size, idle, bool(cut["whole_lines"]))
+    found: list[_User] = []
     command, pair = 0, 0
     for user in users:
         n_commands, n_pairs = user["n_commands"], user["n_pairs"]
@@ -253,10 +232,13 @@ def _model(path: Path, header: dict[str, Any], arrays: dict[str, NDArray[Any]], 
             *(arrays[f"pair_{part}"][own] for part in ("first", "second", "weights")),
         )
         command, pair = command + n_commands, pair + n_pairs
-        _require(isinstance(user["name"], str) and user["name"] not in model.scorers, "users")
-        model.scorers[user["name"]] = _scorer(path, user, profile, key)
+        _require(isinstance(user["name"], str) and isinstance(user["key_check"], str), "users")
+        salt = bytes.fromhex(user["salt"])
+        _require(len(salt) in (0, 16), "salt")
+        found.append(_User(user, _check_user(user), salt, profile))
+    _require(len({part.user["name"] for part in found}) == len(users), "users")
     _require(command == len(commands) and pair == len(arrays["pair_first"]), "counts")
-    return model
+    return found
 
 
 def _profile(
@@ -277,14 +259,12 @@ def _profile(
     return profile
 
 
-def _scorer(path: Path, user: dict[str, Any], profile: Profile, key: str | None) -> SessionScorer:
-    salt = bytes.fromhex(user["salt"])
-    _require(len(salt) in (0, 16), "salt")
+def _scorer(path: str | Path, part: _User, key: str | None) -> SessionScorer:
+    user, numbers, salt, profile = part
     needs_key = bool(user["key_check"])
     if needs_key and (key is None or _key_check(key, salt) != user["key_check"]):
         which = "another key" if key is not None else "none"
         raise ParameterError(f"{path}: the commands are hashed with a key, got {which}; give the key of the training")
-    numbers = _check_user(user)
     scorer = SessionScorer(
         false_alarm_rate=numbers["false_alarm_rate"], hash_commands=bool(salt), key=key if needs_key else None
     )

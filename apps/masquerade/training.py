@@ -12,7 +12,7 @@ from typing import Any
 from visionnmf import choices
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import MediaError, ParameterError, UnreadableError
-from visionnmf.io.inputs import check_outputs
+from visionnmf.io import check_outputs
 
 from .logs import Event, read_events, sessions, with_commands
 from .model import SessionScorer

@@ -115,14 +115,10 @@ def process_image(
         image, n_segments, n_components=n_components, n_superpixels=n_superpixels, random_state=random_state
     )
     picture = overlay(image, result.labels)
-    folder.mkdir(parents=True, exist_ok=True)
-    # both are written before either gets its name
-    with (
-        io.output_file(labels_file, force=force) as first,
-        io.output_file(overlay_file, force=force) as second,
-    ):
-        io.write_image(first, result.labels, force=True)
-        io.write_image(second, picture, force=True)
+    io.output_folder(folder)
+    with io.transaction():
+        io.write_image(labels_file, result.labels, force=force)
+        io.write_image(overlay_file, picture, force=force)
     return SegmentationReport(
         shape=result.labels.shape,
         sizes=result.sizes.tolist(),

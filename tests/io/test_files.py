@@ -73,7 +73,7 @@ def test_an_interrupted_block_leaves_nothing_and_keeps_the_old_file(tmp_path, er
 
 def test_an_existing_output_needs_force(tmp_path):
     (target,) = map(Path, _touch(tmp_path, "out.png"))
-    with pytest.raises(OutputExistsError, match="exists already; pass force=True"), output_file(target):
+    with pytest.raises(OutputExistsError, match="exists already; pass force=True to replace it"), output_file(target):
         pytest.fail("the block must not run")
     with output_file(target, force=True) as temporary:
         temporary.write_bytes(b"new")

@@ -384,8 +384,8 @@ def test_limits(tmp_path, monkeypatch):
     for kind in ("png rgb", "tiff 16 rgb", "tiff rgb", "bmp"):
         with pytest.raises(TooLargeError, match=r"declares 35 x 24 = 840 pixels; at most 839 are read"):
             _read(tmp_path, EXACT[kind][0], max_pixels=839)
-    monkeypatch.setattr("visionnmf.io.images._MAX_FILE_BYTES", 100)
-    with pytest.raises(TooLargeError, match=r"the file has \d+ bytes; images may have at most 100"):
+    monkeypatch.setattr("visionnmf.io.inputs.MAX_BYTES", 100)
+    with pytest.raises(TooLargeError, match=r"has \d+ bytes, more than 100"):
         _read(tmp_path, EXACT["png rgb"][0])
 
 
@@ -416,7 +416,7 @@ def test_two_decoders_must_agree_on_deep_png(tmp_path, monkeypatch):
         given.append(data)
         return np.where(np.arange(HEIGHT)[:, None, None] < 12, RGB16[..., ::-1], 32768).astype(np.uint16)
 
-    monkeypatch.setattr("visionnmf.io.images._opencv", half_grey)
+    monkeypatch.setattr("visionnmf.io.images.decode_by_opencv", half_grey)
     text = _chunk(b"tEXt", b"Comment\0of a stranger")
     with pytest.raises(UnreadableError, match="two decoders disagree"):
         _read(tmp_path, _png(RGB16, 2, extra=text))
@@ -467,7 +467,7 @@ def test_writing_needs_a_png_name_and_does_not_overwrite(tmp_path):
     with pytest.raises(ParameterError, match=r"images are written as PNG; end the name in \.png"):
         write_image(tmp_path / "out.jpg", RGB8)
     write_image(tmp_path / "out.png", RGB8)
-    with pytest.raises(OutputExistsError, match="force=True"):
+    with pytest.raises(OutputExistsError, match="pass force=True"):
         write_image(tmp_path / "out.png", GREY8)
     np.testing.assert_array_equal(read_image(tmp_path / "out.png"), RGB8)
     write_image(tmp_path / "out.png", GREY8, force=True)

@@ -177,7 +177,7 @@ def test_a_file_that_lost_frames_is_not_delivered(tmp_path):
 def test_writer_does_not_overwrite(tmp_path):
     path = tmp_path / "out.mkv"
     path.write_bytes(b"old")
-    with pytest.raises(OutputExistsError, match="exists already; pass force=True"):
+    with pytest.raises(OutputExistsError, match="exists already; pass force=True to replace it"):
         VideoWriter(path, width=4, height=4, frame_rate=25, codec="ffv1").__enter__()
     assert path.read_bytes() == b"old"
 

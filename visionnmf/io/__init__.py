@@ -1,30 +1,89 @@
-"""Images and video in and out: the one place where files are opened.
+"""Files in and out: the one place where they are opened.
 
-==========================================  ================================================================
-:func:`read_image`, :func:`write_image`     one picture as an array (height, width, 3), uint8 or uint16, RGB
-:class:`VideoReader`, :class:`VideoWriter`  frames (height, width, 3), uint8, RGB, one at a time
-:func:`sample_frames`                       evenly spaced frames of a clip of unknown length, in one pass
-:func:`expand_inputs`                       files, patterns and ``sample:`` names of a command line
-:func:`check_outputs`, :func:`output_file`  outputs are written whole or not at all, and never over an input
-==========================================  ================================================================
+===========================  =========================================================================================
+:func:`read_image`           one picture, upright, as RGB (height, width, 3), uint8 or uint16
+:func:`decode_image`         the same from bytes
+:func:`write_image`          one picture (height, width) or (height, width, 3), uint8 or uint16, as PNG
+:func:`sample_names`         the names of ``sample:NAME``
+:func:`to_grey8`             a picture as grey (height, width), uint8
+:func:`resize_grey`          a grey picture at another (height, width)
+:class:`VideoReader`         frames (height, width, 3), uint8, RGB, one at a time
+:class:`VideoWriter`         the same out, as H.264 or lossless
+:func:`sample_frames`        (n, height, width, 3): evenly spaced frames of a clip of unknown length, in one pass
+:func:`read_arrays`          arrays by name out of a ``.npz`` file
+:func:`read_mat`             matrices by name out of a MATLAB file, versions 5 to 7
+:class:`Format`              a kind of model file: one archive of a JSON header and arrays for all
+:func:`expand_inputs`        files, patterns and ``sample:`` names of a command line
+:func:`regular_file`         a path that is a readable file
+:func:`check_outputs`        refuses to overwrite, before the work
+:func:`check_outside`        refuses results among the inputs
+:func:`output_file`          one output, whole or not at all
+:func:`transaction`          several outputs, all or none, whoever writes them
+:func:`output_folder`        a folder for outputs
+===========================  =========================================================================================
 
 Files come from strangers. What cannot be used raises a :class:`~visionnmf.exceptions.MediaError` of one line; sizes are
 checked before pixels are decoded; nothing is returned that was only partly decoded without saying so.
+
+Importing this package loads no numerical library; each name is loaded when first used.
 """
 
-from .images import read_image, sample_names, write_image
-from .inputs import check_outputs, expand_inputs, output_file
-from .video import VideoReader, sample_frames
-from .video_writer import VideoWriter
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "VideoReader",
-    "VideoWriter",
-    "check_outputs",
-    "expand_inputs",
-    "output_file",
-    "read_image",
-    "sample_frames",
-    "sample_names",
-    "write_image",
-]
+if TYPE_CHECKING:
+    from .archive import Format as Format
+    from .archive import read_arrays as read_arrays
+    from .images import decode_image as decode_image
+    from .images import read_image as read_image
+    from .images import sample_names as sample_names
+    from .images import write_image as write_image
+    from .inputs import expand_inputs as expand_inputs
+    from .inputs import regular_file as regular_file
+    from .mat import read_mat as read_mat
+    from .outputs import check_outputs as check_outputs
+    from .outputs import check_outside as check_outside
+    from .outputs import output_file as output_file
+    from .outputs import output_folder as output_folder
+    from .outputs import transaction as transaction
+    from .pixels import resize_grey as resize_grey
+    from .pixels import to_grey8 as to_grey8
+    from .video import VideoReader as VideoReader
+    from .video import sample_frames as sample_frames
+    from .video_writer import VideoWriter as VideoWriter
+
+_LAZY = {
+    "Format": ".archive",
+    "VideoReader": ".video",
+    "VideoWriter": ".video_writer",
+    "check_outputs": ".outputs",
+    "check_outside": ".outputs",
+    "decode_image": ".images",
+    "expand_inputs": ".inputs",
+    "output_file": ".outputs",
+    "output_folder": ".outputs",
+    "read_arrays": ".archive",
+    "read_image": ".images",
+    "read_mat": ".mat",
+    "regular_file": ".inputs",
+    "resize_grey": ".pixels",
+    "sample_frames": ".video",
+    "sample_names": ".images",
+    "to_grey8": ".pixels",
+    "transaction": ".outputs",
+    "write_image": ".images",
+}
+
+__all__ = list(_LAZY)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        value = getattr(import_module(_LAZY[name], __name__), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,14 +1,45 @@
-"""Arrays from ``.npz`` files of strangers: nothing is executed, and nothing allocated that the file does not hold."""
+"""ONE archive for every model file: arrays in ``.npz`` with a JSON header; nothing in it is ever executed.
+
+An archive is a zip file of ``.npy`` members, as numpy writes them. The member ``header`` is JSON: ``format``, the name
+of the kind of model, ``version``, ``written_by``, and what else the model's store puts there. The other members are
+arrays of numbers. :class:`Format` writes and reads one kind of model; a store (``models/_store.py``, ``store.py`` of an
+application) says what its model holds, and nothing about files.
+
+Files come from strangers. The sizes in the directory are looked at before anything is read: members are stored, so that
+a file cannot ask for more memory than it is long, or compressed with a bound on what they unpack to. An array is read
+once, of the size that both the directory and its own header say, numbers only. :func:`read_arrays` reads ``.npz`` files
+of data, which have no header, with the same care.
+"""
 
 from __future__ import annotations
 
+import json
+import math
 import zipfile
 import zlib
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["DAMAGE", "RawArray", "one_line", "read_raw"]
+from visionnmf._version import __version__
+from visionnmf.exceptions import MediaError, TooLargeError, UnreadableError, UnsupportedError
+
+from .inputs import check_bytes, one_line, regular_file
+from .outputs import output_file
+
+__all__ = ["Archive", "Format", "check_names", "read_arrays"]
+
+Array = NDArray[Any]
+
+NUMBERS = "biuf"  # kinds of arrays: truth values, integers, floating point
+NPY_HEADER = 128  # bytes before the data of an array
+BLOCK = 1 << 20
+MOST_SHOWN = 100  # characters of an error at the end of a sentence
 
 # What a damaged file can raise on its way through zipfile, numpy, json and the checks of what they found.
 DAMAGE = (
@@ -27,50 +58,233 @@ DAMAGE = (
 )
 
 
-class RawArray(NamedTuple):
-    """An array as a file says it is, not yet checked.
+class Archive:
+    """An open archive.
 
     Attributes
     ----------
-    shape : tuple of int
-    fortran_order : bool
-    dtype : dtype
-    data : bytes
-        As many as the archive's directory says, or fewer; the shape may ask for more.
+    path : Path
+    header : dict
+        Not yet checked, but for ``format`` and ``version``.
+    version : int
     """
 
-    shape: tuple[int, ...]
-    fortran_order: bool
-    dtype: np.dtype[Any]
-    data: bytes
+    def __init__(self, path: Path, file: zipfile.ZipFile, header: dict[str, Any]) -> None:
+        self.path = path
+        self.header = header
+        self.version = int(header["version"])
+        self._file = file
+        self._read: set[str] = set()
+
+    def array(self, name: str) -> Array:
+        """Read an array of numbers.
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        ndarray
+            In the machine's byte order, writable.
+
+        Raises
+        ------
+        Exception
+            One of `DAMAGE`: the array is missing, damaged, not of numbers, or has been read before.
+        """
+        if name in self._read:
+            raise ValueError(f"{name:.60} stands for two things")
+        self._read.add(name)
+        array = _read_member(self._file, name)
+        if array.dtype.kind not in NUMBERS or array.dtype.itemsize > 8:
+            raise ValueError(f"{name:.60} is not an array of numbers")
+        return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+    def later(self, what: str) -> UnsupportedError:
+        """Return the error to raise where the file holds what only a later version can have written."""
+        return UnsupportedError(f"{self.path}: written by a later version of visionnmf ({what}); upgrade visionnmf")
 
 
-def read_raw(archive: zipfile.ZipFile, name: str) -> RawArray:
-    """Read an array without numpy's loader, which allocates what a header asks for before it looks at the file.
+@dataclass(frozen=True)
+class Format:
+    """One kind of model file.
+
+    Attributes
+    ----------
+    name : str
+        Stands in the header, for instance ``"visionnmf-faces"``.
+    version : int
+        What is written, and the latest that is read.
+    title : str
+        For messages: ``"a model of faces"``.
+    origin : str
+        For messages: how to make such a file.
+    smaller : str
+        For messages: how to make a smaller one.
+    header_bytes : int
+        The longest header, which takes up to 25 times the memory when decoded.
+    unpacked_bytes : int or None
+        None: members are stored, and cannot be larger than the file. Otherwise they are compressed, and the most
+        that they may unpack to.
+    """
+
+    name: str
+    version: int
+    title: str
+    origin: str
+    smaller: str
+    header_bytes: int = 16 << 20
+    unpacked_bytes: int | None = None
+
+    def write(
+        self, path: str | Path, header: Mapping[str, Any], arrays: Mapping[str, Array], *, force: bool = False
+    ) -> None:
+        """Write a file, whole or not at all.
+
+        Parameters
+        ----------
+        path : str or Path
+        header : mapping
+            JSON: text, finite numbers, truth values, None, lists and dicts of those.
+        arrays : mapping of str to ndarray
+            Numbers of at most eight bytes.
+        force : bool, default=False
+            Whether an existing file may be replaced.
+
+        Raises
+        ------
+        TooLargeError
+            If the header, or what is compressed, is larger than would be read.
+        OutputExistsError
+            If `path` exists and `force` is false.
+        MediaError
+            If `path` cannot be written.
+        """
+        told = {"format": self.name, "version": self.version, "written_by": __version__, **header}
+        text = np.frombuffer(json.dumps(told, allow_nan=False).encode(), np.uint8)
+        members = {"header": text, **arrays}
+        self._check_sizes(path, {name: array.nbytes + NPY_HEADER for name, array in members.items()})
+        method = zipfile.ZIP_STORED if self.unpacked_bytes is None else zipfile.ZIP_DEFLATED
+        with output_file(path, force=force) as temporary, zipfile.ZipFile(temporary, "w", method) as file:
+            for name, array in members.items():
+                with file.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, array, allow_pickle=False)
+
+    @contextmanager
+    def read(self, path: str | Path) -> Iterator[Archive]:
+        """Open a file; what the block raises because of damage becomes one sentence.
+
+        Parameters
+        ----------
+        path : str or Path
+
+        Yields
+        ------
+        Archive
+
+        Raises
+        ------
+        UnreadableError
+            If the file is missing, damaged, or no model of this kind, and where the block raises one of `DAMAGE`.
+        UnsupportedError
+            If a later version of visionnmf wrote it.
+        TooLargeError
+            If the header, or what is compressed, is too large.
+        """
+        path = regular_file(path, "model")
+        try:
+            with zipfile.ZipFile(path) as file:
+                self._check_members(path, file)
+                yield self._opened(path, file)
+        except DAMAGE as error:
+            told = f"{type(error).__name__}: {one_line(error)}"[:MOST_SHOWN]
+            raise UnreadableError(f"{path}: damaged, or not {self.title} ({told})") from error
+
+    def _opened(self, path: Path, file: zipfile.ZipFile) -> Archive:
+        header = json.loads(_read_member(file, "header").tobytes())
+        if not isinstance(header, dict) or header.get("format") != self.name:
+            raise UnreadableError(f"{path}: not {self.title}; {self.origin}")
+        archive = Archive(path, file, header)
+        if archive.version > self.version:
+            raise archive.later(f"model version {archive.version}, this one reads up to {self.version}")
+        return archive
+
+    def _check_members(self, path: Path, file: zipfile.ZipFile) -> None:
+        members = file.infolist()
+        if self.unpacked_bytes is None:
+            if any(member.compress_type != zipfile.ZIP_STORED for member in members):
+                raise ValueError("it is compressed")
+            if sum(member.file_size for member in members) > path.stat().st_size:
+                raise ValueError("its members are larger than the file")
+        self._check_sizes(path, {member.filename.removesuffix(".npy"): member.file_size for member in members})
+
+    def _check_sizes(self, path: str | Path, sizes: dict[str, int]) -> None:
+        """Refuse the same when a file is written and when it is read."""
+        for what, size, allowed in (
+            ("it unpacks to", sum(sizes.values()), self.unpacked_bytes),
+            ("its header has", sizes["header"], self.header_bytes + NPY_HEADER),
+        ):
+            if allowed is not None and size > allowed:
+                raise TooLargeError(f"{path}: {what} {size >> 20} MiB, {allowed >> 20} are allowed; {self.smaller}")
+
+
+def read_arrays(path: Path, names: Iterable[str], optional: Iterable[str] = ()) -> dict[str, Array]:
+    """Read arrays of a ``.npz`` file of data, of whatever kind but objects.
 
     Parameters
     ----------
-    archive : ZipFile
-        Its caller limits the sizes in its directory.
-    name : str
+    path : Path
+    names, optional : iterable of str
+        What must be there, and what is read where it is.
 
     Returns
     -------
-    RawArray
+    dict of str to ndarray
 
     Raises
     ------
-    Exception
-        One of :data:`DAMAGE`.
+    UnreadableError
+        If the file is damaged, or one of `names` is missing.
+    TooLargeError
+        If the arrays have more than 1 GiB, or say that they have.
     """
-    size = archive.getinfo(f"{name}.npy").file_size
-    with archive.open(f"{name}.npy") as file:
-        if np.lib.format.read_magic(file) != (1, 0):
-            raise ValueError(f"{name} has an unknown array version")
-        shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(file)
-        return RawArray(shape, fortran_order, dtype, file.read(size))
+    try:
+        with zipfile.ZipFile(path) as file:
+            sizes = {member.filename.removesuffix(".npy"): member.file_size for member in file.infolist()}
+            check_names(path, names, set(sizes))
+            wanted = [*names, *(name for name in optional if name in sizes)]
+            check_bytes(path, sum(sizes[name] for name in wanted))
+            return {name: _read_member(file, name, bounded=True) for name in wanted}
+    except MediaError:
+        raise
+    except Exception as error:  # zipfile, zlib and numpy have many ways to say that a file is damaged
+        raise UnreadableError(f"{path} cannot be read: {one_line(error)}.") from error
 
 
-def one_line(error: BaseException) -> str:
-    """Return the kind and the beginning of an error's message, at most 100 characters, for the end of a sentence."""
-    return f"{type(error).__name__}: {error}".replace("\n", " ")[:100]
+def check_names(path: Path, names: Iterable[str], held: set[str]) -> None:
+    """Raise UnreadableError where one of the names is not among those that the file holds."""
+    absent = sorted(set(names) - held)
+    if absent:
+        shown = ", ".join(repr(name[:40]) for name in sorted(held)[:10]) or "nothing"  # a stranger chose them
+        raise UnreadableError(f"{path} cannot be read: it has no {' and no '.join(absent)}, it holds {shown}.")
+
+
+def _read_member(file: zipfile.ZipFile, name: str, *, bounded: bool = False) -> Array:
+    """Read an array; not by numpy's loader, which allocates what a header asks for before it looks at the file."""
+    member = file.getinfo(f"{name}.npy")
+    with file.open(member) as content:
+        version = np.lib.format.read_magic(content)
+        headers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+        shape, fortran_order, dtype = headers[version](content)
+        if dtype.hasobject:
+            raise ValueError(f"{name:.60} holds objects")
+        size = math.prod(shape) * dtype.itemsize
+        if bounded:
+            check_bytes(f"{file.filename}: {name}.npy", size)
+        if size != member.file_size - content.tell():
+            raise ValueError(f"{name:.60} is not of the size it says")
+        data = np.empty(size, np.uint8)
+        for start in range(0, size, BLOCK):
+            data[start : start + BLOCK] = np.frombuffer(content.read(min(BLOCK, size - start)), np.uint8)
+    return data.view(dtype).reshape(shape, order="F" if fortran_order else "C")

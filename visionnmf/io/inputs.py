@@ -1,19 +1,19 @@
-"""Files in and out: which inputs are meant, and which outputs may be written."""
+"""What is read: which inputs are meant, whether they are files, and how large they may be."""
 
 from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterable, Sequence
+import stat
+from collections.abc import Sequence
 from pathlib import Path
 
-from visionnmf.exceptions import OutputExistsError, ParameterError, UnreadableError
+from visionnmf.exceptions import TooLargeError, UnreadableError
 
-from .files import check_free, output_file, regular_file
-
-__all__ = ["SAMPLE_PREFIX", "check_outputs", "check_outside", "expand_inputs", "output_file", "regular_file"]
+__all__ = ["MAX_BYTES", "SAMPLE_PREFIX", "check_bytes", "expand_inputs", "one_line", "regular_file"]
 
 SAMPLE_PREFIX = "sample:"
+MAX_BYTES = 1 << 30  # of a picture's file or a set of images; video is a stream, models have limits of their own
 
 
 def expand_inputs(arguments: Sequence[str]) -> list[str]:
@@ -51,59 +51,51 @@ def expand_inputs(arguments: Sequence[str]) -> list[str]:
     return list(inputs.values())
 
 
-def check_outputs(paths: Iterable[str | Path], force: bool, *, inputs: Iterable[str | Path] = ()) -> None:
-    """Refuse outputs that must not be written, before long work starts.
+def regular_file(path: str | Path, kind: str) -> Path:
+    """Make sure that a path is a readable, non-empty, regular file.
 
     Parameters
     ----------
-    paths : iterable of str or Path
-        The files that will be written.
-    force : bool
-        Whether existing files may be overwritten.
-    inputs : iterable of str or Path, default=()
-        Files that are read; none of them is ever overwritten, even with `force`. ``sample:NAME`` entries are ignored.
+    path : str or Path
+        The file.
+    kind : str
+        What the file should be, for the messages: ``"image"`` or ``"video"``.
+
+    Returns
+    -------
+    Path
+        The same path.
 
     Raises
     ------
-    OutputExistsError
-        If an output is one of the inputs, or exists and `force` is false.
-    ParameterError
-        If two outputs have the same name.
-    MediaError
-        If an output is a folder.
+    UnreadableError
+        If it is missing, a folder, not a regular file (a pipe could block for ever), empty, or may not be read.
     """
-    sources = {os.path.realpath(source): source for source in inputs if not str(source).startswith(SAMPLE_PREFIX)}
-    seen: set[str] = set()
-    for path in map(Path, paths):
-        key = os.path.realpath(path)
-        source = sources.get(key) or next((s for s in sources.values() if _same_file(path, s)), None)
-        if source is not None:
-            raise OutputExistsError(f"{path}: would overwrite the input {source}; choose another output folder or name")
-        if key in seen:
-            raise ParameterError(f"{path}: two outputs would have this name; write them to different folders")
-        seen.add(key)
-        check_free(path, force)
-
-
-def check_outside(out: str | Path, source: str | Path) -> None:
-    """Refuse to write pictures into a folder of faces: there they would be faces, or a person, the next time.
-
-    Parameters
-    ----------
-    out, source : str or Path
-
-    Raises
-    ------
-    ParameterError
-        When `source` is a folder and `out` lies in it.
-    """
-    if Path(source).is_dir() and Path(out).resolve().is_relative_to(Path(source).resolve()):
-        raise ParameterError(f"{out}: lies in {source}, where results would be taken for faces; give another folder")
-
-
-def _same_file(first: str | Path, second: str | Path) -> bool:
-    # Hard links and folders that ignore case: two different names, one file.
+    path = Path(path)
     try:
-        return os.path.samefile(first, second)
-    except (OSError, ValueError):
-        return False
+        status = path.stat()
+        if stat.S_ISDIR(status.st_mode):
+            raise UnreadableError(f"{path}: a folder, not a file; name the files in it, for instance {path}/*")
+        if not stat.S_ISREG(status.st_mode):
+            raise UnreadableError(f"{path}: not a regular file; copy the {kind} into a file first")
+        if status.st_size == 0:
+            raise UnreadableError(f"{path}: the file is empty (0 bytes)")
+        with path.open("rb"):
+            return path
+    except FileNotFoundError as error:
+        raise UnreadableError(f"{path}: no such file") from error
+    except PermissionError as error:
+        raise UnreadableError(f"{path}: permission to read the file is denied") from error
+    except (OSError, ValueError) as error:  # ValueError: a null character in the name
+        raise UnreadableError(f"{str(path)!r}: cannot be opened ({error})") from error
+
+
+def check_bytes(name: object, count: int) -> None:
+    """Raise TooLargeError where `count` bytes are more than the limit."""
+    if count > MAX_BYTES:
+        raise TooLargeError(f"{name} has {count} bytes, more than {MAX_BYTES}.")
+
+
+def one_line(error: BaseException) -> str:
+    """Return what an error says, on one line and without a full stop; its kind where it says nothing."""
+    return (" ".join(str(error).split()) or type(error).__name__).removesuffix(".")

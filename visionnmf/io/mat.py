@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf.datasets._files import check_bytes, check_names, one_line
 from visionnmf.exceptions import MediaError, UnreadableError, UnsupportedError
+
+from .archive import check_names
+from .inputs import check_bytes, one_line
 
 __all__ = ["read_mat"]
 
@@ -29,7 +31,27 @@ _COMPLEX = 0x800
 
 
 def read_mat(path: Path, names: list[str]) -> dict[str, NDArray[Any]]:
-    """Read matrices by name, in the types they are stored in; every size is looked at before memory is taken for it."""
+    """Read matrices by name; every size is looked at before memory is taken for it.
+
+    Parameters
+    ----------
+    path : Path
+    names : list of str
+
+    Returns
+    -------
+    dict of str to ndarray
+        In the types they are stored in.
+
+    Raises
+    ------
+    UnreadableError
+        If the file is damaged, or a name is missing.
+    UnsupportedError
+        If it is no file of MATLAB 5 to 7, or a name is no matrix of real numbers.
+    TooLargeError
+        If the file has more than 1 GiB, compressed or not.
+    """
     try:
         check_bytes(path, path.stat().st_size)
         data = path.read_bytes()

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from visionnmf.exceptions import MediaError, ParameterError
 
-from .inputs import output_file
+from .outputs import output_file
 from .video import CODEC_ERRORS, CODEC_THREADS, convert, reason_of
 
 __all__ = ["VideoWriter"]

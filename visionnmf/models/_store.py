@@ -1,24 +1,21 @@
-"""Models in files: arrays in ``.npz`` with a JSON header; nothing in them is ever executed.
+"""Models in files: a section of an archive for each, its class, parameters and fitted attributes as JSON.
 
-The header names the class and has its parameters and fitted attributes as JSON, in which an object of one key stands
-for what JSON does not have::
+An object of one key stands for what JSON does not have::
 
-    {"array": "components_"}            an array of numbers, the member components_.npy
+    {"array": "components_"}            an array of numbers, the archive's member of that name
     {"csr": [shape, data, indices, indptr]}   a sparse array
     {"strings": [...]}                  an array of text, such as feature names
     {"tuple": [...]}, {"dict": {...}}, {"slice": [start, stop, step]}
     {"float": "inf"}                    or "-inf" or "nan"
     {"object": "Penalty", "parameters": {...}}
 
-Members are stored, not compressed, so that a file cannot ask for more memory than it is long.
+:func:`pack_model` and :func:`unpack_model` are for the files of applications that hold an estimator among other things;
+what such a file adds to the names of the arrays is their `prefix`.
 """
 
 from __future__ import annotations
 
-import json
 import math
-import re
-import zipfile
 from collections.abc import Callable
 from importlib import import_module
 from inspect import signature
@@ -30,23 +27,41 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from visionnmf._version import __version__
-from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
-from visionnmf.io.archive import DAMAGE, one_line, read_raw
-from visionnmf.io.files import output_file, regular_file
+from visionnmf.exceptions import ParameterError
+from visionnmf.io.archive import NUMBERS, Archive, Format
 
-__all__ = ["Saveable", "load_model"]
+__all__ = ["Saveable", "load_model", "pack_model", "unpack_model"]
 
 Array = NDArray[Any]
 
-FORMAT = "visionnmf-model"
-VERSION = 1
-HEADER_BYTES = 16 << 20  # of the JSON, which takes up to 25 times the memory when decoded
-NUMBERS = "biuf"  # kinds of arrays: truth values, integers, floating point
+FORMAT = Format(
+    "visionnmf-model",
+    version=1,
+    title="a model of visionnmf's estimators",
+    origin="write one with model.save",
+    smaller="fit without feature names",
+)
 
 # Class: module. Those with `save` can be the model of a file, the others are parameters of one.
 CLASSES = {"NMF": ".nmf", "ProjectiveNMF": ".projective", "SymmetricNMF": ".symmetric", "Penalty": ".penalty"}
-ATTRIBUTE = re.compile(r"[a-z][a-z0-9_]*_|_sklearn_output_config")  # the latter is what set_output has chosen
+
+# What a fit leaves, of whichever class. Nothing else is written, nor set when a stranger's file asks for it.
+FITTED = (
+    "component_norms_",
+    "components_",
+    "feature_names_in_",
+    "loss_parameter_",
+    "n_components_",
+    "n_features_in_",
+    "n_iter_",
+    "objective_history_",
+    "objectives_",
+    "optimality_",
+    "reconstruction_err_",
+    "ridge_",
+    "solver_",
+    "_sklearn_output_config",  # what set_output has chosen
+)
 
 
 class Saveable:
@@ -79,31 +94,8 @@ class Saveable:
         MediaError
             If `path` is a folder, or its folder is missing or cannot be written.
         """
-        check_is_fitted(self)
-        name = type(self).__name__
-        if name not in CLASSES or type(self) is not _class(name):
-            raise ParameterError(f"only models of {sorted(_models())} can be saved; got a {name}; save its parts")
         arrays: dict[str, Array] = {}
-        parameters = self.get_params(deep=False)  # type: ignore[attr-defined]
-        fitted = {key: value for key, value in vars(self).items() if key not in parameters and ATTRIBUTE.fullmatch(key)}
-        header = {
-            "format": FORMAT,
-            "version": VERSION,
-            "written_by": __version__,
-            "class": name,
-            "parameters": {key: _encode(value, f"parameters.{key}", arrays) for key, value in parameters.items()},
-            "fitted": {key: _encode(value, key, arrays) for key, value in fitted.items()},
-        }
-        text = json.dumps(header, allow_nan=False).encode()
-        if len(text) > HEADER_BYTES:
-            raise TooLargeError(
-                f"{path}: the model's parameters and names take {len(text) >> 20} MiB, {HEADER_BYTES >> 20} are "
-                "allowed; fit without feature names"
-            )
-        members = {"header": np.frombuffer(text, np.uint8), **arrays}
-        cure = "pass force=True to replace it"
-        with output_file(path, force=force, cure=cure) as temporary, temporary.open("wb") as file:
-            np.savez(file, **members)  # type: ignore[arg-type]
+        FORMAT.write(path, pack_model(self, arrays), arrays, force=force)
 
 
 def load_model(path: str | Path) -> Any:
@@ -142,22 +134,78 @@ def load_model(path: str | Path) -> Any:
     >>> bool((again.transform(X) == model.transform(X)).all())
     True
     """
-    path = regular_file(path, "model")
-    try:
-        with zipfile.ZipFile(path) as archive:
-            _check_members(archive, path)
-            header = json.loads(_header(archive, path))
-            if not isinstance(header, dict) or header.get("format") != FORMAT:
-                raise UnreadableError(f"{path}: not a model of visionnmf's estimators; write one with model.save")
-            if int(header["version"]) > VERSION:
-                raise _from_the_future(path, f"model version {int(header['version'])}, this one reads up to {VERSION}")
-            return _model(archive, path, header)
-    except DAMAGE as error:
-        raise UnreadableError(f"{path}: damaged, or not a model of visionnmf ({one_line(error)})") from error
+    with FORMAT.read(path) as archive:
+        return unpack_model(archive.header, archive)
 
 
-def _from_the_future(path: Path, what: str) -> UnsupportedError:
-    return UnsupportedError(f"{path}: written by a later version of visionnmf ({what}); upgrade visionnmf")
+def pack_model(model: Any, arrays: dict[str, Array], prefix: str = "") -> dict[str, Any]:
+    """Return a fitted estimator as the section of a header.
+
+    Parameters
+    ----------
+    model : NMF, ProjectiveNMF or SymmetricNMF
+    arrays : dict
+        Gets the model's arrays.
+    prefix : str, default=""
+        Begins the names of the arrays.
+
+    Returns
+    -------
+    dict
+        For JSON.
+
+    Raises
+    ------
+    sklearn.exceptions.NotFittedError
+        Before `fit`.
+    ParameterError
+        If a parameter is of a kind that files do not hold, or the class is not one of visionnmf's own.
+    """
+    check_is_fitted(model)
+    name = type(model).__name__
+    if name not in CLASSES or type(model) is not _class(name):
+        raise ParameterError(f"only models of {sorted(_models())} can be saved; got a {name}; save its parts")
+    parameters = model.get_params(deep=False).items()
+    fitted = ((key, vars(model)[key]) for key in FITTED if key in vars(model))
+    return {
+        "class": name,
+        "parameters": {key: _encode(value, f"{prefix}parameters.{key}", arrays) for key, value in parameters},
+        "fitted": {key: _encode(value, f"{prefix}{key}", arrays) for key, value in fitted},
+    }
+
+
+def unpack_model(section: dict[str, Any], archive: Archive) -> Any:
+    """Return the estimator of a header's section, checked.
+
+    Parameters
+    ----------
+    section : dict
+        What :func:`pack_model` returned.
+    archive : Archive
+        Holds the arrays.
+
+    Returns
+    -------
+    NMF, ProjectiveNMF or SymmetricNMF
+
+    Raises
+    ------
+    UnsupportedError
+        If a later version of visionnmf wrote the section.
+    Exception
+        One of the archive's `DAMAGE`.
+    """
+    name = section["class"]
+    if name not in _models():
+        raise archive.later(f"it has no estimator {name!r:.60}")
+    reader = _Reader(archive)
+    model = reader.object({"object": name, "parameters": section["parameters"]})
+    for key, item in section["fitted"].items():
+        if key not in FITTED:
+            raise ValueError(f"{key!r:.60} is no fitted attribute")
+        setattr(model, key, reader.value(item))
+    _check_fitted(model)
+    return model
 
 
 def _class(name: str) -> Any:
@@ -213,18 +261,17 @@ def _encode_array(value: Array, name: str, arrays: dict[str, Array]) -> Any:
 
 
 def _not_kept(name: str, what: str) -> ParameterError:
-    name = name.removeprefix("parameters.")
+    name = name.split("parameters.", 1)[-1]
     return ParameterError(f"{name} cannot be saved: got {what}; files hold numbers, text, arrays and penalties")
 
 
 class _Reader:
-    """Turns the JSON of a header into values; each array is read once."""
+    """Turns the JSON of a section into values."""
 
-    def __init__(self, archive: zipfile.ZipFile, path: Path) -> None:
+    def __init__(self, archive: Archive) -> None:
         self.archive = archive
-        self.path = path
         self.forms: dict[str, Callable[[Any], Any]] = {
-            "array": self.array,
+            "array": archive.array,
             "csr": self.csr,
             "strings": lambda items: np.array([_expect(item, str) for item in items], object),
             "tuple": lambda items: tuple(self.value(_expect(items, list))),
@@ -249,18 +296,8 @@ class _Reader:
         parameters = {key: self.value(part) for key, part in item["parameters"].items()}
         unknown = sorted(set(parameters) - set(signature(cls).parameters))
         if unknown:
-            raise _from_the_future(self.path, f"{item['object']} has no parameter {unknown[0]!r:.60} in this one")
+            raise self.archive.later(f"{item['object']} has no parameter {unknown[0]!r:.60} in this one")
         return cls(**parameters)
-
-    def array(self, name: str) -> Array:
-        raw = read_raw(self.archive, name)
-        if raw.dtype.kind not in NUMBERS or raw.dtype.itemsize > 8:
-            raise ValueError(f"{name:.60} is not an array of numbers")
-        if math.prod(raw.shape) * raw.dtype.itemsize != len(raw.data):
-            raise ValueError(f"{name:.60} is not of the size it says")
-        order: Any = "F" if raw.fortran_order else "C"
-        array = np.frombuffer(bytearray(raw.data), raw.dtype).reshape(raw.shape, order=order)
-        return array.astype(raw.dtype.newbyteorder("="), copy=False)
 
     def csr(self, content: list[Any]) -> Any:
         rows, columns = (_expect(size, int) for size in content[0])
@@ -274,39 +311,6 @@ def _expect(value: Any, kind: Any) -> Any:
     if not isinstance(value, kind):
         raise TypeError(f"{value!r:.40} where another kind of value belongs")
     return value
-
-
-# --- a file, checked --------------------------------------------------------------------------------------------------
-
-
-def _check_members(archive: zipfile.ZipFile, path: Path) -> None:
-    """Refuse members that would unpack to more than the file holds."""
-    members = archive.infolist()
-    if any(member.compress_type != zipfile.ZIP_STORED for member in members):
-        raise UnreadableError(f"{path}: compressed, or not a model of visionnmf; model files are not compressed")
-    if sum(member.file_size for member in members) > path.stat().st_size:
-        raise ValueError("the members are larger than the file")
-
-
-def _header(archive: zipfile.ZipFile, path: Path) -> bytes:
-    size = archive.getinfo("header.npy").file_size
-    if size > HEADER_BYTES + 128:
-        raise TooLargeError(f"{path}: its header has {size >> 20} MiB, {HEADER_BYTES >> 20} are allowed")
-    return read_raw(archive, "header").data
-
-
-def _model(archive: zipfile.ZipFile, path: Path, header: dict[str, Any]) -> Any:
-    name = header["class"]
-    if name not in _models():
-        raise _from_the_future(path, f"it has no estimator {name!r:.60}")
-    reader = _Reader(archive, path)
-    model = reader.object({"object": name, "parameters": header["parameters"]})
-    for key, item in header["fitted"].items():
-        if not ATTRIBUTE.fullmatch(key):
-            raise ValueError(f"{key!r:.60} is no fitted attribute")
-        setattr(model, key, reader.value(item))
-    _check_fitted(model)
-    return model
 
 
 def _check_fitted(model: Any) -> None:

@@ -231,7 +231,7 @@ def test_an_interrupt_between_the_names_leaves_none(clip, tmp_path, monkeypatch)
             raise KeyboardInterrupt
         replace(source, target)
 
-    monkeypatch.setattr(_background_video.os, "replace", interrupted)
+    monkeypatch.setattr(os, "replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
         process_video(clip, out=tmp_path / "out")
     assert [path for path in (tmp_path / "out").iterdir() if not path.name.startswith(".")] == []

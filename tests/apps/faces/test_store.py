@@ -51,12 +51,12 @@ def rewritten(path, **changes):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"components": lambda a: a[:, 1:]},
-        {"components": lambda a: -a},
-        {"components": lambda a: a * np.nan},
+        {"model.components_": lambda a: a[:, 1:]},
+        {"model.components_": lambda a: -a},
+        {"model.components_": lambda a: a * np.nan},
         {"people": lambda a: a * 0},
         {"people": lambda a: a + 1},
-        {"component_norms": lambda a: a * 0},
+        {"model.component_norms_": lambda a: a * 0},
         {"cleaned": lambda a: a[:-1]},
         {"header": lambda h: h.update(names=h["names"][:-1])},
         {"header": lambda h: h.update(names=h["names"][::-1])},
@@ -64,6 +64,9 @@ def rewritten(path, **changes):
         {"header": lambda h: h["parameters"].update(rule="svm")},
         {"header": lambda h: h.update(image_shape=[1, 1])},
         {"header": lambda h: h.pop("model")},
+        {"header": lambda h: h["model"].update({"class": "ProjectiveNMF", "parameters": {}})},
+        {"header": lambda h: h["model"]["fitted"].update(ridge_=-1.0)},
+        {"header": lambda h: h["model"]["fitted"].pop("solver_")},
     ],
 )
 def test_a_damaged_model_is_refused(model, changes):
@@ -76,7 +79,7 @@ def test_other_files_are_refused(model, tmp_path):
     with pytest.raises(UnreadableError, match="damaged, or not a model of faces"):
         load(tmp_path / "text.npz")
     with pytest.raises(UnsupportedError, match="written by a later version"):
-        load(rewritten(model[0], header=lambda h: h.update(version=3)))
+        load(rewritten(model[0], header=lambda h: h.update(version=4)))
     with pytest.raises(UnsupportedError, match="written by an earlier version of visionnmf; train it again"):
         load(rewritten(model[0], header=lambda h: h.update(version=1)))
     with pytest.raises(UnreadableError, match="not a model of faces; make one with"):

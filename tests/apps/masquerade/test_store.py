@@ -1,5 +1,6 @@
 """Model files: what goes in comes out, and what is damaged, foreign or from the future is refused in one sentence."""
 
+import dataclasses
 import io
 import json
 import random
@@ -86,6 +87,10 @@ def test_only_text_commands_can_be_saved(path):
     assert not path.exists()
 
 
+def limit(patch, **limits):
+    patch.setattr(_masquerade_store, "FORMAT", dataclasses.replace(_masquerade_store.FORMAT, **limits))
+
+
 def arrays_of(path):
     with np.load(path, allow_pickle=False) as file:
         return {name: file[name] for name in file.files}
@@ -141,6 +146,7 @@ DAMAGES = {
     "too many sessions": lambda h, a: h["users"][0].update(n_sessions=10**400),
     "same user twice": lambda h, a: h["users"][1].update(name="alice"),
     "name no text": lambda h, a: h["users"][1].update(name=["alice"]),
+    "no key": lambda h, a: h["users"][1].pop("key_check"),
     "another format": lambda h, a: h.update(format="other"),
 }
 
@@ -197,10 +203,10 @@ def test_a_small_file_that_asks_for_much_is_refused(path, monkeypatch):
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in parts.items():
             archive.writestr(name, content)
-    with pytest.raises(UnreadableError, match="pair_weights is not a list of float64 of the size it says"):
+    with pytest.raises(UnreadableError, match="pair_weights is not of the size it says"):
         load(path)
     save(made(), path, force=True)
-    monkeypatch.setattr(_masquerade_store, "MODEL_BYTES", 100)
+    limit(monkeypatch, unpacked_bytes=100)
     with pytest.raises(TooLargeError, match="unpacks to"):
         load(path)
 
@@ -209,7 +215,7 @@ def test_a_header_that_would_fill_the_memory_is_refused_before_it_is_decoded(pat
     save(made(), path)
     changed(path, lambda header, arrays: header.update(bomb=[[]] * (12 << 20)))
     monkeypatch.setattr(json, "loads", lambda data: pytest.fail("decoded"))
-    with pytest.raises(TooLargeError, match="its header unpacks to 48 MiB, 32 are allowed"):
+    with pytest.raises(TooLargeError, match="its header has 48 MiB, 32 are allowed"):
         load(path)
 
 
@@ -242,23 +248,24 @@ def test_what_could_not_be_loaded_is_not_saved(path, monkeypatch):
     endless.idle = float("inf")
     with pytest.raises(ParameterError, match="idle must be None or a finite number of seconds above 0, got inf"):
         save(endless, path)
-    for name in ("HEADER_BYTES", "MODEL_BYTES"):
+    for name in ("header_bytes", "unpacked_bytes"):
         with monkeypatch.context() as patch:
-            patch.setattr(_masquerade_store, name, 100)
+            limit(patch, **{name: 100})
             with pytest.raises(TooLargeError, match="train fewer users a model"):
                 save(made(), path)
     assert not path.exists()
 
 
-@pytest.mark.parametrize("name", ["HEADER_BYTES", "MODEL_BYTES"])
+@pytest.mark.parametrize("name", ["header_bytes", "unpacked_bytes"])
 def test_what_is_just_small_enough_to_save_can_be_loaded(name, path, monkeypatch):
     save(made(), path)
     with zipfile.ZipFile(path) as archive:
         sizes = {info.filename: info.file_size for info in archive.infolist()}
-    size = sizes["header.npy"] if name == "HEADER_BYTES" else sum(sizes.values())
-    monkeypatch.setattr(_masquerade_store, name, size)
+    size = sizes["header.npy"] - 128 if name == "header_bytes" else sum(sizes.values())
+    limit(monkeypatch, **{name: size})
     load(path)
-    monkeypatch.setattr(_masquerade_store, name, size - 1)
+    save(made(), path, force=True)
+    limit(monkeypatch, **{name: size - 1})
     with pytest.raises(TooLargeError):
         load(path)
 

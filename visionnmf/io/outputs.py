@@ -1,0 +1,233 @@
+"""What is written: which outputs may be, and how a half-written file is never left.
+
+Every writer of the package writes through :func:`output_file`, once: to a temporary name in the folder of the output,
+which gets its name in one step when all went well. In a :func:`transaction` that step waits for the end of the block,
+so that several files appear together or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import NamedTuple
+
+from visionnmf.exceptions import MediaError, OutputExistsError, ParameterError
+
+from .inputs import SAMPLE_PREFIX
+
+__all__ = ["check_outputs", "check_outside", "output_file", "output_folder", "transaction"]
+
+
+class _Finished(NamedTuple):
+    """A file that is whole and waits for its name."""
+
+    temporary: Path
+    path: Path
+    force: bool
+
+
+_waiting: ContextVar[list[_Finished] | None] = ContextVar("waiting", default=None)
+
+
+@contextmanager
+def output_file(path: str | Path, *, force: bool = False) -> Iterator[Path]:
+    """Write a file whole or not at all.
+
+    The block writes to a temporary name in the same folder, with the same suffix so that encoders recognise the
+    format. When the block ends well the file gets its name in one step, in a :func:`transaction` at the end of that;
+    after any exception, Ctrl-C included, the temporary file is removed and `path` is as it was.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file to write.
+    force : bool, default=False
+        Whether an existing file may be replaced.
+
+    Yields
+    ------
+    Path
+        The temporary file: it exists and is empty.
+
+    Raises
+    ------
+    OutputExistsError
+        If `path` exists and `force` is false; looked at before and again after the block.
+    MediaError
+        If `path` is a folder, or its folder is missing or cannot be written.
+    """
+    path = Path(path)
+    _check_free(path, force)
+    temporary = path.with_name(f".{secrets.token_hex(6)}.part{path.suffix}")
+    try:
+        _create(temporary, path)
+        yield temporary
+        finished = _Finished(temporary, path, force)
+        waiting = _waiting.get()
+        if waiting is None:
+            _give_names([finished])
+        else:
+            waiting.append(finished)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def transaction() -> Iterator[None]:
+    """Give the files that are written in the block their names together, or none.
+
+    Holds for every writer of the package that is called in the block by the same thread. After an exception, Ctrl-C
+    included, none of the files is there. A transaction within another is part of it.
+
+    Raises
+    ------
+    OutputExistsError
+        If an output that may not be replaced has appeared meanwhile.
+    MediaError
+        If a file cannot get its name; those that had theirs already are removed.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with transaction(), output_file(f"{folder}/a.txt") as a, output_file(f"{folder}/b.txt") as b:
+    ...         _ = a.write_text("one"), b.write_text("two")
+    ...     sorted(path.name for path in Path(folder).iterdir())
+    ['a.txt', 'b.txt']
+    """
+    if _waiting.get() is not None:
+        yield
+        return
+    waiting: list[_Finished] = []
+    token = _waiting.set(waiting)
+    try:
+        yield
+        _give_names(waiting)
+    finally:
+        _waiting.reset(token)
+        for finished in waiting:
+            finished.temporary.unlink(missing_ok=True)
+
+
+def _create(temporary: Path, path: Path) -> None:
+    try:
+        # Not tempfile: its files may be read by their owner only, and the name must keep its suffix.
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    except FileNotFoundError as error:
+        raise MediaError(f"{path}: there is no folder {path.parent}; create it first") from error
+    except OSError as error:
+        raise MediaError(f"{path}: cannot be written ({error.strerror})") from error
+
+
+def _give_names(waiting: list[_Finished]) -> None:
+    for _, path, force in waiting:
+        _check_free(path, force)
+    named: list[Path] = []
+    try:
+        for temporary, path, _ in waiting:
+            try:
+                os.replace(temporary, path)
+            except OSError as error:
+                raise MediaError(f"{path}: cannot be written ({error.strerror})") from error
+            named.append(path)
+    except BaseException:
+        for path in named:
+            path.unlink(missing_ok=True)
+        raise
+
+
+def _check_free(path: Path, force: bool) -> None:
+    if path.is_dir():
+        raise MediaError(f"{path}: is a folder; name a file to write")
+    if not force and os.path.lexists(path):
+        raise OutputExistsError(f"{path}: exists already; pass force=True to replace it")
+
+
+def output_folder(path: str | Path) -> Path:
+    """Make a folder for outputs, and those that it lies in.
+
+    Parameters
+    ----------
+    path : str or Path
+        It may exist.
+
+    Returns
+    -------
+    Path
+        The same path.
+
+    Raises
+    ------
+    MediaError
+        If it cannot be made.
+    """
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MediaError(f"{folder}: cannot be written ({error.strerror})") from error
+    return folder
+
+
+def check_outputs(paths: Iterable[str | Path], force: bool, *, inputs: Iterable[str | Path] = ()) -> None:
+    """Refuse outputs that must not be written, before long work starts.
+
+    Parameters
+    ----------
+    paths : iterable of str or Path
+        The files that will be written.
+    force : bool
+        Whether existing files may be overwritten.
+    inputs : iterable of str or Path, default=()
+        Files that are read; none of them is ever overwritten, even with `force`. ``sample:NAME`` entries are ignored.
+
+    Raises
+    ------
+    OutputExistsError
+        If an output is one of the inputs, or exists and `force` is false.
+    ParameterError
+        If two outputs have the same name.
+    MediaError
+        If an output is a folder.
+    """
+    sources = {os.path.realpath(source): source for source in inputs if not str(source).startswith(SAMPLE_PREFIX)}
+    seen: set[str] = set()
+    for path in map(Path, paths):
+        key = os.path.realpath(path)
+        source = sources.get(key) or next((s for s in sources.values() if _same_file(path, s)), None)
+        if source is not None:
+            raise OutputExistsError(f"{path}: would overwrite the input {source}; choose another output folder or name")
+        if key in seen:
+            raise ParameterError(f"{path}: two outputs would have this name; write them to different folders")
+        seen.add(key)
+        _check_free(path, force)
+
+
+def check_outside(out: str | Path, source: str | Path) -> None:
+    """Refuse to write pictures into a folder of faces: there they would be faces, or a person, the next time.
+
+    Parameters
+    ----------
+    out, source : str or Path
+
+    Raises
+    ------
+    ParameterError
+        When `source` is a folder and `out` lies in it.
+    """
+    if Path(source).is_dir() and Path(out).resolve().is_relative_to(Path(source).resolve()):
+        raise ParameterError(f"{out}: lies in {source}, where results would be taken for faces; give another folder")
+
+
+def _same_file(first: str | Path, second: str | Path) -> bool:
+    # Hard links and folders that ignore case: two different names, one file.
+    try:
+        return os.path.samefile(first, second)
+    except (OSError, ValueError):
+        return False

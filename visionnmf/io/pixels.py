@@ -1,0 +1,126 @@
+"""Pixels between decoders and users: sizes, orientation, channels, depth, grey; no file is opened here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from visionnmf.exceptions import TooLargeError, UnreadableError, UnsupportedError
+
+__all__ = ["check_size", "decode_by_opencv", "from_float", "resize_grey", "rgb_on_white", "to_grey8", "upright"]
+
+
+def to_grey8(values: NDArray[Any]) -> NDArray[np.uint8]:
+    """Return a picture as 8-bit grey.
+
+    Parameters
+    ----------
+    values : ndarray of uint8 or uint16 [shape=(height, width) or (height, width, 3)]
+        Grey or RGB. 16 bits are rounded to 8; colours are weighted as in ITU-R BT.601.
+
+    Returns
+    -------
+    ndarray of uint8 [shape=(height, width)]
+    """
+    if values.dtype == np.uint16:
+        values = ((values.astype(np.uint32) + 128) // 257).astype(np.uint8)
+    return values if values.ndim == 2 else np.array(Image.fromarray(values).convert("L"))
+
+
+def resize_grey(image: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
+    """Scale a grey picture, averaging where it shrinks.
+
+    Parameters
+    ----------
+    image : ndarray of uint8 [shape=(height, width)]
+    size : tuple of two ints
+        Height and width that are wanted.
+
+    Returns
+    -------
+    ndarray of uint8 [shape=size]
+    """
+    if image.shape == size:
+        return image
+    return np.array(Image.fromarray(image).resize(size[::-1], Image.Resampling.BILINEAR))
+
+
+def check_size(name: str, width: int, height: int, max_pixels: int) -> None:
+    """Raise TooLargeError or UnreadableError where a declared size should not be decoded."""
+    if width * height > max_pixels:
+        raise TooLargeError(
+            f"{name}: declares {width} x {height} = {width * height} pixels; at most {max_pixels} are read"
+        )
+    if width < 1 or height < 1:
+        raise UnreadableError(f"{name}: declares a size of {width} x {height} pixels; the file is damaged")
+
+
+def upright(image: NDArray[Any], orientation: int) -> NDArray[Any]:
+    """Apply an Exif orientation to an array (height, width, ...)."""
+    if orientation in (5, 6, 7, 8):
+        image = image.swapaxes(0, 1)
+    if orientation in (2, 3, 6, 7):
+        image = image[:, ::-1]
+    if orientation in (3, 4, 7, 8):
+        image = image[::-1]
+    return np.ascontiguousarray(image)
+
+
+def rgb_on_white(
+    colour: NDArray[Any], alpha: NDArray[Any] | None, notes: list[str], *, premultiplied: bool = False
+) -> NDArray[Any]:
+    """Make three channels, and blend what is transparent onto white."""
+    if colour.ndim == 2 or colour.shape[2] == 1:
+        colour = np.repeat(colour.reshape(*colour.shape[:2], 1), 3, axis=2)
+    white = int(np.iinfo(colour.dtype).max)
+    if alpha is None or (alpha == white).all():
+        return np.ascontiguousarray(colour)
+    notes.append("has transparent parts; they are blended onto white")
+    blended = np.empty_like(colour)
+    for start in range(0, len(colour), 256):  # in strips: the products take four times the picture's memory
+        rows = slice(start, start + 256)
+        opacity = alpha[rows, :, np.newaxis].astype(np.uint32)  # 65535 squared and half of it still fit
+        light = colour[rows].astype(np.uint32) * (white if premultiplied else opacity)
+        blended[rows] = (np.minimum(light, white * opacity) + white * (white - opacity) + white // 2) // white
+    return blended
+
+
+def from_float(values: NDArray[Any], name: str) -> NDArray[np.uint16]:
+    """Return floats in [0, 1] as 16 bits; UnsupportedError for others."""
+    bad = int(values.size - np.isfinite(values).sum())
+    if bad:
+        raise UnsupportedError(
+            f"{name}: {bad} values are NaN or infinite; replace them before saving (for instance by numpy.nan_to_num)"
+        )
+    low, high = float(values.min()), float(values.max())
+    if low < 0 or high > 1:
+        raise UnsupportedError(
+            f"{name}: float values from {low:g} to {high:g}; floats must lie in [0, 1]: "
+            "rescale them, or save the picture as 8- or 16-bit integers"
+        )
+    return np.rint(values * np.float64(65535)).astype(np.uint16)
+
+
+def decode_by_opencv(data: bytes) -> NDArray[Any] | None:
+    """Decode a picture as it is stored, channels in OpenCV's order; None where that fails."""
+    with _quiet_opencv():
+        decoded: NDArray[Any] | None = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
+    return decoded
+
+
+@contextmanager
+def _quiet_opencv() -> Iterator[None]:
+    """Keep OpenCV's reports on damaged files from standard error; ours is enough."""
+    log: Any = getattr(cv2.utils, "logging", cv2)  # OpenCV 5, OpenCV 4
+    level = log.getLogLevel()
+    log.setLogLevel(0)
+    try:
+        yield
+    finally:
+        log.setLogLevel(level)

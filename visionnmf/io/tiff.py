@@ -1,0 +1,125 @@
+"""TIFF files: checked, and decoded where Pillow would lose bits or the process its memory."""
+
+from __future__ import annotations
+
+import io
+import logging
+import zlib
+from typing import Any
+
+import numpy as np
+import tifffile
+from numpy.typing import NDArray
+
+from visionnmf.exceptions import UnreadableError, UnsupportedError
+
+from .pixels import check_size, decode_by_opencv, from_float, rgb_on_white, upright
+
+__all__ = ["TIFF_STARTS", "decode_tiff"]
+
+TIFF_STARTS = (b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+")
+
+# tifffile decodes these by itself with a bounded result; it wants another package for the rest, or does not bound it.
+_TIFFFILE_COMPRESSIONS = {1, 8, 32773, 32946}
+_DEFLATE = {8, 32946}
+
+
+def decode_tiff(data: bytes, name: str, max_pixels: int, notes: list[str]) -> NDArray[Any] | None:
+    """Check a TIFF file, and decode it if it holds 16-bit or float samples; Pillow does the others (None)."""
+    if not (log := logging.getLogger("tifffile")).handlers:
+        log.addHandler(logging.NullHandler())  # else its complaints about damaged files go to standard error
+    with tifffile.TiffFile(io.BytesIO(data)) as tiff:
+        page = tiff.pages[0]
+        assert isinstance(page, tifffile.TiffPage)
+        check_size(name, page.imagewidth, page.imagelength, max_pixels)
+        if page.imagedepth > 1 or page.tiledepth > 1:
+            raise UnsupportedError(f"{name}: a volume of {page.imagedepth} slices; save one slice as an image")
+        if page.samplesperpixel > 4:
+            raise UnsupportedError(f"{name}: {page.samplesperpixel} channels; save the picture as grey, RGB or RGBA")
+        segments = list(zip(page.dataoffsets, page.databytecounts, strict=False))
+        if not segments or any(start <= 0 or count <= 0 or start + count > len(data) for start, count in segments):
+            raise UnreadableError(f"{name}: the file is cut off or damaged (image data lie beyond its end)")
+        bits = page.bitspersample
+        stored = sum(count for _, count in segments)
+        plain = page.compression == 1 and page.photometric != 6  # 6: YCbCr, whose colours are stored at half resolution
+        if plain and stored < page.imagelength * page.imagewidth * page.samplesperpixel * bits // 8:
+            raise UnreadableError(f"{name}: the file is cut off or damaged (it holds fewer data than it declares)")
+        if _has_second_picture(tiff):
+            notes.append("has several pages; only the first is read")
+        kind = page.dtype.kind if page.dtype is not None else "?"
+        if kind in ("b", "u") and bits <= 8:
+            return None
+        if kind not in ("u", "f") or (kind == "u" and bits != 16) or page.photometric not in (0, 1, 2):
+            described = page.dtype.name if page.dtype is not None else f"{bits}-bit"
+            raise UnsupportedError(
+                f"{name}: {described} samples with photometric interpretation {int(page.photometric)} are not "
+                "supported; save the picture as 8- or 16-bit grey or RGB"
+            )
+        samples = _tiff_samples(page, data, segments, name, max_pixels)
+    return upright(_tiff_colours(page, samples, name, notes), _tiff_orientation(page))
+
+
+def _has_second_picture(tiff: tifffile.TiffFile) -> bool:
+    try:
+        return not getattr(tiff.pages[1], "is_reduced", False)  # a thumbnail is no second picture
+    except Exception:  # there is none, or it is damaged, which does not concern the first
+        return False
+
+
+def _tiff_orientation(page: tifffile.TiffPage) -> int:
+    tag = page.tags.get(274)
+    value = tag.value if tag is not None else 1
+    return value if value in range(1, 9) else 1
+
+
+def _tiff_samples(
+    page: tifffile.TiffPage, data: bytes, segments: list[tuple[int, int]], name: str, max_pixels: int
+) -> NDArray[Any]:
+    """Decode the samples of a page as (height, width, samples)."""
+    height, width, channels = page.imagelength, page.imagewidth, page.samplesperpixel
+    if page.compression in _TIFFFILE_COMPRESSIONS and page.predictor in (1, 2):
+        if page.compression in _DEFLATE:
+            _check_inflated_size(page, data, segments, name, max_pixels)
+        samples = page.asarray()
+        if page.planarconfig == 2 and channels > 1:
+            samples = np.moveaxis(samples, 0, -1)
+    else:
+        decoded = decode_by_opencv(data)
+        if decoded is None or decoded.dtype != page.dtype or decoded.size != height * width * channels:
+            raise UnsupportedError(
+                f"{name}: {page.bitspersample}-bit samples with TIFF compression {int(page.compression)} cannot be "
+                "decoded; save the picture without compression or as PNG"
+            )
+        samples = decoded if decoded.ndim == 2 else decoded[..., [2, 1, 0, *range(3, channels)]]
+    return samples.reshape(height, width, channels)
+
+
+def _check_inflated_size(
+    page: tifffile.TiffPage, data: bytes, segments: list[tuple[int, int]], name: str, max_pixels: int
+) -> None:
+    # tifffile inflates each strip or tile without a limit: a few kilobytes could become gigabytes
+    rows, columns = min(page.rowsperstrip, page.imagelength), page.imagewidth
+    if page.is_tiled:
+        rows, columns = page.tilelength, page.tilewidth
+    check_size(name, columns, rows, max_pixels)
+    limit = rows * columns * page.samplesperpixel * page.bitspersample // 8
+    for start, count in segments:
+        inflater = zlib.decompressobj()
+        inflater.decompress(data[start : start + count], limit)
+        if inflater.decompress(inflater.unconsumed_tail, 1):
+            raise UnreadableError(f"{name}: compressed image data are larger than the image; the file is damaged")
+
+
+def _tiff_colours(page: tifffile.TiffPage, samples: NDArray[Any], name: str, notes: list[str]) -> NDArray[Any]:
+    """Split colours from alpha; both as uint16."""
+    if samples.dtype.kind == "f":
+        samples = from_float(samples, name)
+    colours = 3 if page.photometric == 2 else 1
+    if samples.shape[2] < colours:
+        raise UnreadableError(f"{name}: declares RGB with {samples.shape[2]} samples a pixel; the file is damaged")
+    colour = samples[..., :colours].astype(np.uint16)
+    if page.photometric == 0:
+        colour = 65535 - colour
+    extra = [int(kind) for kind in page.extrasamples]
+    alpha = samples[..., colours] if extra and extra[0] in (1, 2) and samples.shape[2] > colours else None
+    return rgb_on_white(colour, alpha, notes, premultiplied=bool(extra) and extra[0] == 1)
