@@ -16,7 +16,7 @@ __all__ = ["ClassResidual", "DistanceClassifier", "Nearest", "relative_distance"
 Array = NDArray[Any]
 Labels = NDArray[np.intp]
 
-# Chosen on splits 0 and 1 of ORL and split 0 of Extended Yale B; docs/decisions.md has the tables.
+# Chosen on splits 0 and 1 of ORL and split 0 of Extended Yale B; docs/decisions/faces.md has the tables.
 SPARED = 10.0  # clean images seem to want so many ridges, and are better off with one
 GRID = 2.0 ** np.arange(0, 16, 0.5)  # of ridges, in units of the least
 SPAN = 1e-9  # of the largest power: directions with less are rounding errors

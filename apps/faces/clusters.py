@@ -23,7 +23,7 @@ __all__ = ["cluster_faces", "clustering_accuracy", "clustering_information"]
 Array = NDArray[Any]
 
 STARTS = 10  # of k-means
-WHITENING = 1.0  # chosen on splits 0 and 1 of ORL and Extended Yale B; docs/decisions.md has figures
+WHITENING = 1.0  # chosen on splits 0 and 1 of ORL and Extended Yale B; docs/decisions/faces.md has figures
 
 
 def cluster_faces(

@@ -27,7 +27,7 @@ __all__ = ["Decomposition", "FaceRecognizer", "Identity"]
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
 
-# Chosen on splits 0 and 1 of ORL and split 0 of Extended Yale B; docs/decisions.md has the tables.
+# Chosen on splits 0 and 1 of ORL and split 0 of Extended Yale B; docs/decisions/faces.md has the tables.
 ITERATIONS = 100  # of the default model
 OUTLIERS = (1.5, 3.0, 6.0, 12.0, math.inf)  # what cross-validation chooses among
 OUTLIERS_UNSURE = 3.0  # where there is nothing to choose by

@@ -38,7 +38,7 @@ def _scale(X: Any, n_components: int) -> float:
     """Return the standard deviation of a random start.
 
     ``W @ H`` then has a quarter of the mean of `X`, as |normal| has the mean sqrt(2/pi). Smaller starts change little;
-    with the whole mean ADMM ends in poor solutions when outliers dominate the mean (docs/decisions.md).
+    with the whole mean ADMM ends in poor solutions when outliers dominate the mean (docs/decisions/manhattan.md).
     """
     return 0.5 * float(np.sqrt(X.mean(dtype=np.float64) / n_components * np.pi / 2))
 
@@ -165,7 +165,7 @@ def spread_symmetric(S: Array, c: Array, n_components: int, rng: RandomState | n
     """Start a symmetric model from columns of `S` that differ, chosen as k-means++ chooses its centres.
 
     A column says which nodes belong with the chosen one, so it is a component already; from random numbers the
-    weighted medians end far higher (``docs/decisions.md``).
+    weighted medians end far higher (``docs/decisions/segmentation.md``).
 
     Parameters
     ----------

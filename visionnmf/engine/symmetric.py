@@ -78,7 +78,7 @@ def scale_to_fit(S: Array, H: Array, c: Array) -> None:
     """Multiply a start by the number for which the Frobenius loss is least, in place.
 
     The columns of an affinity whose diagonal varies much make starts that are far too large, and coordinate descent
-    from there ends in poor minima (docs/decisions.md).
+    from there ends in poor minima (docs/decisions/segmentation.md).
 
     Parameters
     ----------

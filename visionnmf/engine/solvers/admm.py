@@ -36,7 +36,7 @@ __all__ = ["codes", "iterate"]
 
 Array = NDArray[Any]
 
-# Chosen on made low-rank data and the L1 problems of benchmarks/; docs/decisions.md has the table.
+# Chosen on made low-rank data and the L1 problems of benchmarks/; docs/decisions/manhattan.md has the table.
 FIRST_PENALTY = 1.5  # rho at the start, in units of the loss's slope at the mean of the data over that mean
 PENALTY_GROWTH = 3e4  # over the whole path, of which
 SLOW_GROWTH = 40.0  # are spread over the first

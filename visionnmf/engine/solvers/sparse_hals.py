@@ -34,7 +34,7 @@ __all__ = ["iterate"]
 
 Array = NDArray[Any]
 
-# Chosen on made topics and counts of other seeds than the benchmark's; docs/decisions.md.
+# Chosen on made topics and counts of other seeds than the benchmark's; docs/decisions/least_squares.md.
 MAX_PARTS = 8
 PART_ENTRIES = 0.3  # stored entries of a part, at least, in units of the components' size: what their sweep costs
 CODES_SWEEPS = 2  # share one product with the data
