@@ -21,6 +21,7 @@ __all__ = [
     "check_choice",
     "check_count",
     "check_flag",
+    "check_frames_wanted",
     "check_generator",
     "check_image_shape",
     "check_nonnegative_array",
@@ -143,6 +144,14 @@ def check_image_shape(value: Any, name: str = "image_shape", n_pixels: int | Non
     raise ParameterError(
         f"{name} must be the height and width of an image, two whole numbers >= 1{product}; got {shown(value)}"
     )
+
+
+def check_frames_wanted(every: Any, max_frames: Any, scale: Any) -> None:
+    """Check which frames of a video are wanted, and how large."""
+    check_count(every, "every")
+    if max_frames is not None:
+        check_count(max_frames, "max_frames")
+    check_number(scale, "scale", 0, 1, without_low=True)
 
 
 def check_numbers(value: ArrayLike, name: str, dtype: DTypeLike) -> Array:

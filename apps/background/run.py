@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf import choices
+from visionnmf._checks import check_frames_wanted
 from visionnmf.apps.report import Report
-from visionnmf.exceptions import ParameterError, UnreadableError
+from visionnmf.exceptions import UnreadableError
 from visionnmf.io import VideoReader, VideoWriter, check_outputs, output_folder, transaction, write_image
 
 from .model import BackgroundModel, Separated, median_mask
@@ -296,11 +297,7 @@ class _SampleClip:
     def __init__(self, *, every: int, max_frames: int | None, scale: float) -> None:
         from visionnmf.datasets import make_surveillance
 
-        if every < 1 or (max_frames is not None and max_frames < 1) or not 0 < scale <= 1:
-            raise ParameterError(
-                f"every={every!r}, max_frames={max_frames!r}, scale={scale!r}; the first two must be at least 1, "
-                "scale above 0 and at most 1"
-            )
+        check_frames_wanted(every, max_frames, scale)
         made = make_surveillance(**SAMPLE_OPTIONS)
         picked = slice(0, None if max_frames is None else max_frames * every, every)
         height, width = made.frames.shape[1:3]

@@ -110,7 +110,7 @@ def cluster(
     faces, skipped = open_faces(source, size=size, detect=detect)
     known = bool(faces.labels.all())
     if n_clusters is None and not known:
-        raise ParameterError("n_clusters must be given where the people are not known")
+        raise ParameterError("n_clusters must be given where the people are not known; got None")
     wanted = len(np.unique(faces.labels)) if n_clusters is None else n_clusters
     mask = missing_pixels(faces.images, missing, 255, int(faces.images.max())).reshape(len(faces.images), -1)
     found = cluster_faces(as_rows(faces.images), wanted, by=by, mask=mask, random_state=random_state)

@@ -129,7 +129,8 @@ def make_task(faces: Faces, corruption: Corruption, split: int, plan: Plan) -> T
         own = rng.permutation(np.flatnonzero(faces.labels == person))
         if len(own) <= plan.per_person:
             raise ParameterError(
-                f"person {_person(faces, person)} has {len(own)} images; {plan.per_person} to train leave none to test"
+                f"per_person must leave images to test; got {plan.per_person} of the {len(own)} of person "
+                f"{_person(faces, person)}"
             )
         train.append(own[: plan.per_person])
         test.append(own[plan.per_person :][: plan.most_test])
@@ -234,9 +235,9 @@ def compare(
     plan = plan or Plan()
     plan.check()
     if not len(faces.labels) or not faces.labels.any():
-        raise ParameterError("the people must be known; use a folder with one sub-folder a person")
+        raise ParameterError("faces must have known people; got labels 0; use a folder with one sub-folder a person")
     if len(np.unique(faces.labels)) < 2:
-        raise ParameterError("there must be two people at least to tell apart; got 1")
+        raise ParameterError("faces must have two people at least to tell apart; got 1")
     for corruption in plan.corruptions:
         make_task(faces, corruption, 0, plan)  # complains before the work starts
     rows = run_jobs(

@@ -159,7 +159,10 @@ def unshadow(
             f"{who}images: {count}; at least {n_components + 1} under different light are needed to tell shadows"
         )
     if counts.max() <= n_components:
-        raise ParameterError(f"{source}: {skipped[-1]}")
+        raise ParameterError(
+            f"source must have more than {n_components} images of a person under different light; got at most "
+            f"{counts.max()} in {source}"
+        )
     kept = np.flatnonzero(np.isin(faces.labels, people[counts > n_components]))
     X, labels = faces.images[kept].reshape(len(kept), -1).astype(np.float32), faces.labels[kept]
     # an archive's own names are a stranger's, and could lead anywhere

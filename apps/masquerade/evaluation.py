@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from visionnmf import choices
+from visionnmf._checks import check_number
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import ParameterError, UnreadableError
 
@@ -111,8 +112,7 @@ def evaluate(
     UnreadableError
         If fewer than two users have four sessions.
     """
-    if not 0 < training_share < 1:
-        raise ParameterError(f"training_share must be between 0 and 1, got {training_share!r}.")
+    check_number(training_share, "training_share", 0, 1, without_low=True, without_high=True)
     paths = [str(path) for path in histories]
     found, skipped = collect_sessions(paths, size=size, idle=idle, format=format, user=None, whole_lines=whole_lines)
     split = {}
@@ -199,7 +199,10 @@ def roc_summary(scores: ArrayLike, labels: ArrayLike) -> tuple[float, dict[int, 
     z = np.asarray(scores, np.float64).ravel()
     y = np.asarray(labels).ravel().astype(bool)
     if z.shape != y.shape or y.all() or not y.any():
-        raise ParameterError("scores and labels must have one length, and labels both kinds of sessions.")
+        raise ParameterError(
+            f"labels must have the length of scores, {len(z)}, and both kinds of sessions; got {len(y)}, "
+            f"{y.sum()} of them masquerades"
+        )
     own, other = np.sort(z[~y]), np.sort(z[y])
     thresholds = np.concatenate([[-np.inf], np.unique(z)])  # flagged: above
     flagged = len(own) - np.searchsorted(own, thresholds, "right")

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from visionnmf.exceptions import ParameterError, UnreadableError
+from visionnmf._checks import check_number
+from visionnmf.exceptions import UnreadableError
 
 __all__ = ["Line", "file_lines", "follow"]
 
@@ -55,8 +56,7 @@ def follow(
         If the file may not be read at first, or is a folder. One that may not be read for a while after a rotation is
         waited for.
     """
-    if not poll > 0:
-        raise ParameterError(f"poll must be a number of seconds above 0, got {poll!r}.")
+    check_number(poll, "poll", without_low=True)
     path = Path(path)
     file: BinaryIO | None = _open(path)
     splitter = _Splitter()

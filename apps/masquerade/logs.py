@@ -15,6 +15,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 from visionnmf import choices
+from visionnmf._checks import check_choice, check_count
 from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
 from visionnmf.io import regular_file
 
@@ -88,8 +89,7 @@ def read_events(
     UnreadableError
         If the file cannot be read, or is said to be ``csv`` and its header has no command column.
     """
-    if format != "auto" and format not in FORMATS:
-        raise ParameterError(f"format must be 'auto' or one of {', '.join(map(repr, FORMATS))}, got {format!r}.")
+    check_choice(format, "format", ("auto", *FORMATS))
     name = "the log"
     lines: Iterator[Line]
     if isinstance(source, str | Path):
@@ -157,10 +157,9 @@ def sessions(
     TooLargeError
         If there are more than 100,000 users and `evict` is false.
     """
-    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-        raise ParameterError(f"size must be an integer of at least 1, got {size!r}.")
+    check_count(size, "size")
     if idle is not None and not idle > 0:
-        raise ParameterError(f"idle must be None or a number of seconds above 0, got {idle!r}.")
+        raise ParameterError(f"idle must be None or a number of seconds > 0; got {idle!r}")
     longest = size if idle is None else max(size, LONGEST_SESSION)
     cut: OrderedDict[str, int] = OrderedDict()  # with `evict`, the longest silent first
     shared: dict[str, str] = {}  # a reader makes a new string, some 60 bytes, for each command

@@ -149,7 +149,7 @@ def score(
         model = load(model, key=key)
     paths = [str(path) for path in logs]
     if following and len(paths) != 1:
-        raise ParameterError(f"only one log can be followed at a time, got {len(paths)}.")
+        raise ParameterError(f"logs must be one log where it is followed; got {len(paths)}")
     source = ""
 
     def commands() -> Iterator[Event | None]:

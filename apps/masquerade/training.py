@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from visionnmf import choices
+from visionnmf._checks import check_number
 from visionnmf.apps.report import Report
-from visionnmf.exceptions import MediaError, ParameterError, UnreadableError
+from visionnmf.exceptions import MediaError, UnreadableError
 from visionnmf.io import check_outputs
 
 from .logs import Event, read_events, sessions, with_commands
@@ -146,8 +146,8 @@ def collect_sessions(
     whole_lines: bool,
 ) -> tuple[dict[str, deque[tuple[str, ...]]], list[str]]:
     """Read the sessions of each user; a file that cannot be read becomes a sentence."""
-    if idle is not None and not 0 < idle < math.inf:
-        raise ParameterError(f"idle must be None or a finite number of seconds above 0, got {idle!r}.")
+    if idle is not None:
+        check_number(idle, "idle", without_low=True)
     learnt: dict[str, deque[tuple[str, ...]]] = {}
     skipped: list[str] = []
 

@@ -116,12 +116,12 @@ def test_names_that_ffmpeg_reads_in_its_own_way(tmp_path, name):
 
 
 BAD_FRAMES = {
-    "transposed": (CLIP[0].swapaxes(0, 1), r"\(64, 48, 3\) and dtype uint8"),
-    "grey": (CLIP[0][..., 0], r"\(48, 64\) and dtype uint8"),
-    "alpha": (np.dstack([CLIP[0], CLIP[0][..., 0]]), r"\(48, 64, 4\) and dtype uint8"),
-    "float": (CLIP[0] / 255, r"\(48, 64, 3\) and dtype float64"),
-    "uint16": (CLIP[0].astype(np.uint16), r"\(48, 64, 3\) and dtype uint16"),
-    "list": (CLIP[0].tolist(), r"\(48, 64, 3\) and dtype list"),
+    "transposed": (CLIP[0].swapaxes(0, 1), r"\(64, 48, 3\) and uint8"),
+    "grey": (CLIP[0][..., 0], r"\(48, 64\) and uint8"),
+    "alpha": (np.dstack([CLIP[0], CLIP[0][..., 0]]), r"\(48, 64, 4\) and uint8"),
+    "float": (CLIP[0] / 255, r"\(48, 64, 3\) and float64"),
+    "uint16": (CLIP[0].astype(np.uint16), r"\(48, 64, 3\) and uint16"),
+    "list": (CLIP[0].tolist(), r"\(48, 64, 3\) and list"),
 }
 
 
@@ -129,7 +129,7 @@ BAD_FRAMES = {
 def test_a_wrong_frame_is_an_error_and_leaves_no_file(tmp_path, kind):
     frame, sentence = BAD_FRAMES[kind]
     with (
-        pytest.raises(ParameterError, match=rf"frame 2 has shape {sentence}; this video takes \(48, 64, 3\), uint8"),
+        pytest.raises(ParameterError, match=rf"frame 2 must have shape \(48, 64, 3\) and dtype uint8; got {sentence}"),
         VideoWriter(tmp_path / "out.mp4", width=WIDTH, height=HEIGHT, frame_rate=25, codec="h264") as writer,
     ):
         writer.write(CLIP[0])
@@ -185,12 +185,12 @@ def test_writer_does_not_overwrite(tmp_path):
 @pytest.mark.parametrize(
     ("name", "changed", "sentence"),
     [
-        ("out.avi", {}, r"h264 video goes into a \.mp4 file"),
-        ("out.mp4", {"codec": "ffv1"}, r"ffv1 video goes into a \.mkv file"),
-        ("out.mp4", {"codec": "mpeg2"}, "codec='mpeg2'; it must be 'h264' or 'ffv1'"),
-        ("out.mp4", {"width": 0}, "width=0, height=48; both must be at least 1"),
-        ("out.mp4", {"frame_rate": 0}, "frame_rate=0; it must be above 0"),
-        ("out.mp4", {"frame_rate": float("nan")}, "frame_rate=nan; it must be above 0"),
+        ("out.avi", {}, r"path must end in \.mp4 for h264 video; got"),
+        ("out.mp4", {"codec": "ffv1"}, r"path must end in \.mkv for ffv1 video; got"),
+        ("out.mp4", {"codec": "mpeg2"}, "codec must be one of \\['h264', 'ffv1'\\]; got 'mpeg2'"),
+        ("out.mp4", {"width": 0}, "width must be a whole number >= 1; got 0"),
+        ("out.mp4", {"frame_rate": 0}, "frame_rate must be a number > 0 and <= 1000; got 0"),
+        ("out.mp4", {"frame_rate": float("nan")}, "frame_rate must be a number > 0 and <= 1000; got nan"),
     ],
 )
 def test_writer_arguments(tmp_path, name, changed, sentence):
@@ -201,7 +201,7 @@ def test_writer_arguments(tmp_path, name, changed, sentence):
 
 def test_writing_needs_an_open_writer(tmp_path):
     writer = VideoWriter(tmp_path / "out.mp4", width=WIDTH, height=HEIGHT, frame_rate=25, codec="h264")
-    with pytest.raises(ParameterError, match="write needs an open writer"):
+    with pytest.raises(ParameterError, match="the writer must be open"):
         writer.write(CLIP[0])
 
 

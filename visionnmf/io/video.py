@@ -19,6 +19,7 @@ from av.video.stream import VideoStream
 from numpy.typing import NDArray
 from PIL import Image
 
+from visionnmf._checks import check_count, check_frames_wanted
 from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
 
 from .images import PICTURE_FORMATS
@@ -119,12 +120,7 @@ class VideoReader:
         scale: float = 1.0,
         max_pixels: int = MAX_FRAME_PIXELS,
     ) -> None:
-        if every < 1:
-            raise ParameterError(f"every={every!r}; it must be at least 1")
-        if max_frames is not None and max_frames < 1:
-            raise ParameterError(f"max_frames={max_frames!r}; it must be at least 1, or None for all")
-        if not 0 < scale <= 1:
-            raise ParameterError(f"scale={scale!r}; it must be above 0 and at most 1")
+        check_frames_wanted(every, max_frames, scale)
         self.path = regular_file(path, "video")
         self.every = every
         self.max_frames = max_frames
@@ -403,8 +399,7 @@ def sample_frames(frames: Iterable[NDArray[np.uint8]], n: int) -> NDArray[np.uin
     ParameterError
         If `n` is below 1, or there is no frame.
     """
-    if n < 1:
-        raise ParameterError(f"n={n!r}; it must be at least 1")
+    n = check_count(n, "n")
     held: list[NDArray[np.uint8]] = []
     step = 1
     for index, frame in enumerate(frames):
@@ -414,6 +409,6 @@ def sample_frames(frames: Iterable[NDArray[np.uint8]], n: int) -> NDArray[np.uin
                 del held[1::2]
                 step *= 2
     if not held:
-        raise ParameterError("frames is empty; at least one frame is needed")
+        raise ParameterError("frames must hold at least one frame; got none")
     picked = np.linspace(0, len(held) - 1, min(n, len(held))).round().astype(int)
     return np.stack([held[index] for index in picked])

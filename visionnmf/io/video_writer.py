@@ -15,6 +15,7 @@ from av.video.frame import VideoFrame
 from av.video.reformatter import VideoReformatter
 from numpy.typing import NDArray
 
+from visionnmf._checks import check_choice, check_count, check_number
 from visionnmf.exceptions import MediaError, ParameterError
 
 from .outputs import output_file
@@ -76,15 +77,12 @@ class VideoWriter:
     ) -> None:
         self.path = Path(path)
         suffixes = {"h264": ".mp4", "ffv1": ".mkv"}
-        if codec not in suffixes:
-            raise ParameterError(f"codec={codec!r}; it must be 'h264' or 'ffv1'")
+        check_choice(codec, "codec", suffixes)
         if self.path.suffix.lower() != suffixes[codec]:
-            raise ParameterError(f"path={str(path)!r}: {codec} video goes into a {suffixes[codec]} file; name it so")
-        if width < 1 or height < 1:
-            raise ParameterError(f"width={width!r}, height={height!r}; both must be at least 1")
-        if not 0 < frame_rate <= 1000:
-            raise ParameterError(f"frame_rate={frame_rate!r}; it must be above 0 and at most 1000")
-        self.width, self.height, self.grey, self.force = int(width), int(height), grey, force
+            raise ParameterError(f"path must end in {suffixes[codec]} for {codec} video; got {str(path)!r}")
+        check_number(frame_rate, "frame_rate", 0, 1000, without_low=True)
+        self.width, self.height = check_count(width, "width"), check_count(height, "height")
+        self.grey, self.force = grey, force
         self.frame_rate = Fraction(frame_rate).limit_denominator(1001)
         self.encoder, self._pixel_format, self._options = _encoding(codec, self.width, self.height, grey)
         self.frames_written = 0
@@ -165,12 +163,12 @@ class VideoWriter:
             If the encoder fails.
         """
         if self._lifetime is None:
-            raise ParameterError("write needs an open writer: use `with VideoWriter(...) as writer`")
+            raise ParameterError("the writer must be open; got one that is not; use `with VideoWriter(...) as writer`")
         expected = (self.height, self.width) if self.grey else (self.height, self.width, 3)
         if not isinstance(frame, np.ndarray) or frame.shape != expected or frame.dtype != np.uint8:
             raise ParameterError(
-                f"frame {self.frames_written + 1} has shape {np.shape(frame)} and dtype "
-                f"{getattr(frame, 'dtype', type(frame).__name__)}; this video takes {expected}, uint8"
+                f"frame {self.frames_written + 1} must have shape {expected} and dtype uint8; got {np.shape(frame)} "
+                f"and {getattr(frame, 'dtype', type(frame).__name__)}"
             )
         with self._encoding_errors():
             source = "gray" if self.grey else "rgb24"

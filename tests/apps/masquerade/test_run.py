@@ -130,7 +130,7 @@ def test_sessions_by_idle_time_and_short_rests(tmp_path):
     assert train([log], size=20).users[0]["sessions"] == 1
     with pytest.raises(UnsupportedError, match="idle needs the time of each command"):
         train([log], idle=5.0)
-    with pytest.raises(ParameterError, match="idle must be None or a finite number of seconds above 0, got inf"):
+    with pytest.raises(ParameterError, match="idle must be a finite number > 0; got inf"):
         train([log], idle=math.inf)
 
 
@@ -155,7 +155,7 @@ def test_followed_logs_are_scored_as_they_grow(logs, tmp_path):
     results = list(score(model, [log], following=True, poll=1e-4, stop=stop))
     assert [(r.index, r.verdict) for r in results] == [(0, "own"), (1, "own"), (2, "alarm")]
     assert len(done) == 3
-    with pytest.raises(ParameterError, match="only one log can be followed at a time, got 2"):
+    with pytest.raises(ParameterError, match="logs must be one log where it is followed; got 2"):
         score(model, [log, log], following=True)
 
 
@@ -295,5 +295,5 @@ def test_evaluation_says_what_it_needs(logs, tmp_path):
     (tmp_path / "one").write_text("ls\n" * 400)
     with pytest.raises(UnreadableError, match="two users with 4 sessions are needed, found 1; try a smaller size"):
         evaluate([tmp_path / "one"])
-    with pytest.raises(ParameterError, match="training_share must be between 0 and 1, got 1"):
+    with pytest.raises(ParameterError, match="training_share must be a number > 0 and < 1; got 1"):
         evaluate(logs, training_share=1)
