@@ -97,7 +97,7 @@ def test_solvers_that_do_not_know_the_loss_refuse_it(pseudo_huber, rng):
         NMF(2, loss="pseudo-huber", solver="rri").fit(X)
     with pytest.raises(ParameterError, match=r"nuclear must be 0 for losses other than .'manhattan', 'elastic-net'."):
         NMF(2, loss="pseudo-huber", nuclear=1.0).fit(X)
-    with pytest.raises(ParameterError, match="loss_parameter of .* must be a finite number > 0; got 0"):
+    with pytest.raises(ParameterError, match=r"loss_parameter of .* must be a finite number > 0; got 0"):
         NMF(2, loss="pseudo-huber", loss_parameter=0).fit(X)
     assert values(pseudo_huber, X, X, 1.0).sum() == 0
 

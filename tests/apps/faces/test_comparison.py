@@ -169,7 +169,10 @@ def test_corrupted_tests_are_corrupted(faces):
         ({"methods": ("svm",)}, "methods must be some of .* got 'svm'"),
         ({"corruptions": (("rain", None),)}, "corruption must be some of .* got 'rain'"),
         ({"per_person": 6}, "per_person must leave images to test; got 6 of the 6 of person"),
-        ({"corruptions": (("none", None), ("salt_and_pepper", 3)), "per_person": 3}, "severity must be a number from 0 to 1; got 3"),
+        (
+            {"corruptions": (("none", None), ("salt_and_pepper", 3)), "per_person": 3},
+            "severity must be a number from 0 to 1; got 3",
+        ),
         ({"splits": 0}, "splits must be at least 1; got 0"),
         ({"ranks": ()}, "ranks must be whole numbers from 1"),
     ],
