@@ -19,6 +19,7 @@ def test_importing_loads_no_heavy_library(module):
     assert loaded_by(f"import {module}") == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     ["--help", "--version", "segment --help", "background --help", "masquerade --help", "faces train --help"],
@@ -32,6 +33,7 @@ def test_help_loads_no_heavy_library(arguments):
     assert loaded_by(code) == set()
 
 
+@pytest.mark.slow
 def test_a_public_name_is_loaded_when_it_is_used():
     assert "sklearn" in loaded_by("import visionnmf; visionnmf.NMF")
 

@@ -172,6 +172,7 @@ def _programme(x, H):
     return found
 
 
+@pytest.mark.slow
 def test_manhattan_is_nearly_zero_where_linear_programmes_find_nothing_to_gain(rng):
     Wt, H = factors(rng, 15, 12, 2)
     X = data(rng, Wt, H)

@@ -269,6 +269,7 @@ def test_manhattan_codes_reach_the_linear_programme(rng):
             assert one.objective(codes[:, [j]], H) <= best * 1.002 + 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_codes_of_a_row_do_not_depend_on_the_others(loss, dtype, rng):
@@ -295,6 +296,7 @@ def test_the_number_of_threads_does_not_matter(loss, monkeypatch, rng):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 def test_memory_grows_with_the_stored_entries(loss, rng):
     shape, nnz, r = (60_000, 40_000), 40_000, 2

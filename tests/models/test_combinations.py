@@ -86,6 +86,7 @@ def weights(rng):
     return (rng.random((M, N)) > 0.2) * rng.uniform(0.5, 2, (M, N))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("kind_W", KINDS)
 def test_penalties_of_both_factors(loss, kind_W, X, weights):
@@ -109,6 +110,7 @@ def test_penalties_of_both_factors(loss, kind_W, X, weights):
                 assert (model.transform(X, **arguments) == W).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("kind", UNABLE)
 def test_auto_is_as_good_as_the_others(loss, kind, X):
@@ -151,6 +153,7 @@ DATA = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [*LOSSES, -0.5])
 @pytest.mark.parametrize("kind", DATA)
 def test_kinds_of_data(kind, loss, X, rng):
@@ -168,6 +171,7 @@ def test_kinds_of_data(kind, loss, X, rng):
             assert (model.transform(data) == W).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("missing", [False, True])
@@ -183,6 +187,7 @@ def test_codes_of_a_row_do_not_depend_on_its_company(loss, dtype, missing, rng):
             np.testing.assert_array_equal(model.transform(X[row : row + 1])[0], W[row])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["manhattan", "elastic-net", "huber", "l21", "frobenius"])
 @pytest.mark.parametrize("penalty", [{"l2": 0.1}, {"l2": 1.0}, {"l1": 0.3, "l2": 10.0}, {"l1": 1.0}])
 def test_penalised_codes_of_data_that_fit_well(loss, penalty, rng):

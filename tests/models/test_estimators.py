@@ -40,6 +40,7 @@ def expected_failures(estimator):
     return {}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # a few checks set max_iter to 1 or 2
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")  # optional array libraries, pandas
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)

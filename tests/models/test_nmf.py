@@ -48,6 +48,7 @@ def X(rng):
     return np.where(rng.random(clean.shape) < 0.1, clean.max(), clean)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("solver", "loss"), PAIRS)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_a_fit_is_what_its_attributes_say(solver, loss, dtype, X):
@@ -196,6 +197,7 @@ def test_hals_is_as_good_as_scikit_learn(rng):
     assert ours.reconstruction_err_ <= 1.01 * peer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("solver", "loss"), SCALE_FREE)
 @pytest.mark.parametrize("init", ["random", "nndsvda"])
 def test_scaling_the_data_scales_the_model(solver, loss, init, X):
@@ -223,6 +225,7 @@ def test_permuting_samples_permutes_the_codes(solver, loss, X, rng):
     np.testing.assert_allclose(W_permuted, W[order], atol=10 * near)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("solver", "loss"), PAIRS)
 def test_the_number_of_threads_does_not_matter(solver, loss, monkeypatch, rng):
     X = rng.random((700, 500)).astype(np.float32)
@@ -407,6 +410,7 @@ def test_sizes_beyond_the_dtype_are_refused(dtype, scale, X):
         NMF(2).fit((X * scale).astype(dtype))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("solver", "loss"), SCALE_FREE)
 @pytest.mark.parametrize("scale", [1e-11, 1e11])
 def test_sizes_within_the_dtype_change_nothing(solver, loss, scale, X):

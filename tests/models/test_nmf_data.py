@@ -21,6 +21,7 @@ def clean(rng):
     return rng.gamma(0.5, size=(80, 3)) @ rng.gamma(0.5, size=(3, 50))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", WEIGHTED)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_missing_entries_are_found_and_do_not_count(loss, dtype, clean, rng):

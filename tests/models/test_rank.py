@@ -116,6 +116,7 @@ def test_fits_that_did_not_converge_are_counted_in_one_warning(rng):
     assert len(caught) == 1
 
 
+@pytest.mark.slow
 def test_the_plot_shows_ranks_scores_and_choice():
     pytest.importorskip("matplotlib").use("Agg")
     scores = np.array([[3.0, 4.0], [1.0, 1.5], [2.0, 2.0]])

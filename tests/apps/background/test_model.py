@@ -57,6 +57,7 @@ def test_masks_and_background_of_a_street(street):
     assert np.abs(model.background_.astype(int) - street.background).mean() < 2.5
 
 
+@pytest.mark.slow
 def test_two_components_follow_the_light(cloudy):
     median = BackgroundModel(1).fit(cloudy.frames).temporal_median_
     baseline = f_measure([median_mask(frame, median) for frame in cloudy.frames], cloudy.masks)
@@ -67,6 +68,7 @@ def test_two_components_follow_the_light(cloudy):
     assert two > one + 0.01
 
 
+@pytest.mark.slow
 def test_the_background_behind_what_moves_most_of_the_time(rng):
     scene = rng.integers(100, 200, (40, 50)).astype(np.uint8)
     frames = np.repeat(scene[None], 80, axis=0)
@@ -77,6 +79,7 @@ def test_the_background_behind_what_moves_most_of_the_time(rng):
     assert np.abs(model.temporal_median_.astype(int) - scene)[:, :25].mean() > 8
 
 
+@pytest.mark.slow
 def test_an_object_that_fills_most_of_a_frame_is_no_change_of_light():
     grey = np.add.outer(np.linspace(80, 120, 60), np.linspace(0, 80, 80))
     frames = np.repeat(grey[None].astype(np.uint8), 30, axis=0)
@@ -116,6 +119,7 @@ def test_edges_stay_where_they_are():
     assert f_measure(mask, truth) > 0.9
 
 
+@pytest.mark.slow
 def test_a_lower_threshold_finds_more(street):
     strict = masks_of(BackgroundModel(threshold=6.0).fit(street.frames), street.frames[:20])
     loose = masks_of(BackgroundModel(threshold=2.0).fit(street.frames), street.frames[:20])
@@ -152,6 +156,7 @@ def test_noise_is_estimated_without_the_foreground(rng):
     assert scale.max() <= _background_fit.NOISE_CEILING + 1e-3
 
 
+@pytest.mark.slow
 def test_the_same_seed_and_any_number_of_threads_give_the_same(street, monkeypatch):
     results = []
     for threads in ("1", "3", "3"):
@@ -201,6 +206,7 @@ def test_grey_frames_and_one_buffer_for_all(street):
     np.testing.assert_array_equal(again.noise_scale_, model.noise_scale_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(24, 32), (24, 32, 3), (1, 1), (1, 7, 3), (3, 2)])
 @pytest.mark.parametrize("n_frames", [1, 2, 5])
 @pytest.mark.parametrize("level", [0, 130, 255])

@@ -191,6 +191,7 @@ def test_pictures_are_not_written_among_the_faces(folder, tmp_path):
         assert not (folder / "p").exists()
 
 
+@pytest.mark.slow
 def test_evaluate(folder, tmp_path):
     pytest.importorskip("matplotlib")
     options = ("--methods", "raw,pca", "--ranks", "2,3", "--splits", 2, "--train", 3, "--plots", "--both")

@@ -12,6 +12,7 @@ from visionnmf.apps.faces.draw import montage_picture
 from visionnmf.exceptions import ParameterError
 
 
+@pytest.mark.slow
 def test_curves_are_drawn(faces, tmp_path):
     pytest.importorskip("matplotlib")
     plan = Plan((("none", None), ("laplace", 20)), ("raw", "pca"), (2, 3), splits=2, per_person=3)

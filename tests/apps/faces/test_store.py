@@ -48,6 +48,7 @@ def rewritten(path, **changes):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [

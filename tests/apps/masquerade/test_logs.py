@@ -312,6 +312,7 @@ def test_silence_ends_a_session_while_a_log_is_followed():
     assert len(list(found)) == 2
 
 
+@pytest.mark.slow
 def test_a_long_stream_is_cut_in_bounded_memory():
     tracemalloc.start()
     stream = (Event(f"u{i % 20}", "ls", None) for i in range(200_000))

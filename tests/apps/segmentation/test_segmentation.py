@@ -19,6 +19,7 @@ def picture() -> np.ndarray:
     return make_mosaic(120, 160, n_segments=5, random_state=3).image
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_segments", [2, 3, 5, 8])
 def test_segments_of_a_mosaic_are_found(n_segments: int) -> None:
     mosaic = make_mosaic(160, 240, n_segments=n_segments, noise=0.05, random_state=10 * n_segments)
@@ -49,6 +50,7 @@ def test_equal_sizes_are_ordered_as_read() -> None:
     np.testing.assert_array_equal(labels[::20, ::20], [[0, 1], [2, 3]])
 
 
+@pytest.mark.slow
 def test_same_seed_same_labels_for_any_number_of_threads(picture: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
     results = []
     for threads in ("1", "3"):
@@ -59,6 +61,7 @@ def test_same_seed_same_labels_for_any_number_of_threads(picture: np.ndarray, mo
     assert (segment(picture, random_state=8).objectives != results[0].objectives).any()
 
 
+@pytest.mark.slow
 def test_number_types_and_channels_do_not_matter(picture: np.ndarray) -> None:
     labels = segment(picture).labels
     same = {
@@ -72,6 +75,7 @@ def test_number_types_and_channels_do_not_matter(picture: np.ndarray) -> None:
     np.testing.assert_array_equal(segment(grey).labels, segment(np.dstack([grey] * 3)).labels)
 
 
+@pytest.mark.slow
 def test_transposing_the_image_transposes_the_labels() -> None:
     # not exactly: superpixels are seeded along rows
     mosaic = make_mosaic(160, 200, n_segments=4, random_state=1)
@@ -102,6 +106,7 @@ def test_codes_come_from_the_best_start(picture: np.ndarray) -> None:
 # --- odd input -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(1, 1), (1, 2), (4, 4), (1, 700), (700, 1), (2, 400)])
 @pytest.mark.parametrize("n_segments", [1, 5])
 def test_tiny_images(shape: tuple[int, int], n_segments: int, rng: np.random.Generator) -> None:
@@ -127,6 +132,7 @@ def test_fewer_colours_than_segments() -> None:
     assert result.sizes.tolist() == [60 * 40, 40 * 50, 20 * 50]
 
 
+@pytest.mark.slow
 def test_many_segments_need_two_bytes(rng: np.random.Generator) -> None:
     image = rng.integers(0, 256, (20, 30, 3), dtype=np.uint8)
     result = segment(image, 400, n_superpixels=600)

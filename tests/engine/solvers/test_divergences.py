@@ -68,6 +68,7 @@ def test_the_objective_never_rises(dtype, loss, solver, rng):
     assert (np.diff(history) <= 1e-5 * history[0]).all() and history[-1] < 0.7 * history[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 def test_sbcd_ends_at_a_stationary_point_as_good_as_scikit_learn(loss, rng):
     problem = Problem(make(rng), loss)
@@ -330,6 +331,7 @@ def test_threads_do_not_change_the_result(monkeypatch, rng):
         np.testing.assert_allclose(one, two, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_data_is_not_written(rng):
     X = make(rng)
     X.flags.writeable = False

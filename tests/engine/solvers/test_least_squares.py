@@ -91,6 +91,7 @@ def test_a_small_loss_is_not_lost_in_the_rounding_of_large_products(rng):
         assert history[count] == pytest.approx(end, rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SOLVERS)
 @pytest.mark.parametrize("l1_ratio", [0.0, 1.0, 0.4])
 def test_penalties_lead_to_the_minima_of_scikit_learn(name, l1_ratio, rng):
@@ -125,6 +126,7 @@ def test_a_box_is_kept_and_the_end_is_stationary_in_it(name, rng):
     assert kkt_residual(problem, Wt, H) < 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["missing", "uniform", "skewed"])
 @pytest.mark.parametrize("penalty", [{}, {"l1": 0.05, "l2": 0.1}, {"high": 0.9}])
 def test_weights_lead_to_a_stationary_point(kind, penalty, rng):
@@ -343,6 +345,7 @@ def test_codes_of_a_row_do_not_depend_on_the_others(dtype, kind, penalty, rng):
         np.testing.assert_array_equal(codes_of(part, H), together[:, rows])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [None, "missing"])
 @pytest.mark.parametrize("penalty", [{}, {"high": 0.4}, {"simplex": "columns"}])
 def test_codes_when_pivoting_fails(kind, penalty, monkeypatch, rng):

@@ -125,6 +125,7 @@ def test_nothing_but_zeros(rng, name):
     assert np.isfinite(Wt).all() and np.isfinite(H).all()
 
 
+@pytest.mark.slow
 def test_sparse_data_like_dense_data(rng):
     problem = make_problem(rng)
     X = np.where(rng.random(problem.X.shape) < 0.3, problem.X, 0)

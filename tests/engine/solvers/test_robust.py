@@ -74,6 +74,7 @@ def test_low_rank_is_recovered_from_outliers_and_missing_entries(outliers, missi
         assert error(Wt, H, clean) > 0.1
 
 
+@pytest.mark.slow
 def test_a_default_fit_of_noisy_data_ends_as_low_as_a_longer_one():
     shares, longer = [], []
     for seed in range(3):
@@ -161,6 +162,7 @@ def penalties(n, rng):
 KINDS = ["box", "l1", "l2", "graph", "simplex", "groups", "bounds"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("side", ["W", "H"])
 @pytest.mark.parametrize("solver", ["admm", "rri", "ogm"])
@@ -259,6 +261,7 @@ DEGENERATE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", DEGENERATE)
 @pytest.mark.parametrize(("solver", "loss"), PAIRS, ids=IDS)
@@ -345,6 +348,7 @@ CODE_PENALTIES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("weights", ["none", "missing", "random"])
 @pytest.mark.parametrize("kind", CODE_PENALTIES)
@@ -373,6 +377,7 @@ def test_codes_are_optimal(loss, kind, weights, dtype, rng):
         assert found <= best * (1 + 2e-3) and found >= best * (1 - 1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plain", "l2", "simplex"])
 @pytest.mark.parametrize("loss", LOSSES[:3], ids=[loss.name for loss in LOSSES[:3]])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

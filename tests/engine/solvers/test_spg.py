@@ -100,6 +100,7 @@ PENALTIES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES, ids=label)
 @pytest.mark.parametrize("kind", PENALTIES)
 def test_fits_fall_and_converge(loss, kind, X):
@@ -114,6 +115,7 @@ def test_fits_fall_and_converge(loss, kind, X):
     assert model.optimality_ < 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES[:4], ids=label)
 def test_its_own_steps_do_the_work(loss, X, monkeypatch):
     """Without the start by coordinate descent; the end is that of multiplicative updates that run long."""
@@ -127,6 +129,7 @@ def test_its_own_steps_do_the_work(loss, X, monkeypatch):
     assert ends[0] <= 1.03 * ends[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES, ids=label)
 @pytest.mark.parametrize("kind", PENALTIES)
 def test_a_default_fit_has_converged(loss, kind, X):
@@ -171,6 +174,7 @@ def test_low_powers_in_single_precision(X):
     assert np.isfinite(model.fit(X.astype(np.float32)).components_).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES, ids=label)
 def test_without_penalties_it_ends_where_coordinate_descent_does(loss, X):
     ends = [
@@ -180,6 +184,7 @@ def test_without_penalties_it_ends_where_coordinate_descent_does(loss, X):
     assert ends[0] <= 1.02 * ends[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [1e-10, 1.0, 1e10])
 @pytest.mark.parametrize("loss", LOSSES, ids=label)
 def test_the_unit_of_the_data_does_not_matter(scale, loss, X):
