@@ -212,9 +212,9 @@ def _checked(values: Any) -> NDArray[Any]:
     shape, dtype = np.shape(values), getattr(values, "dtype", None)
     if dtype not in (np.uint8, np.uint16) or 0 in shape or (len(shape) != 2 and (len(shape) != 3 or shape[2] != 3)):
         raise ParameterError(
-            f"read must return (height, width) or (height, width, 3), uint8 or uint16, not empty, got {shape}, {dtype}."
+            f"read must return (height, width) or (height, width, 3), uint8 or uint16, not empty; got {shape}, {dtype}"
         )
-    return values  # type: ignore[no-any-return]
+    return values
 
 
 def _stack(

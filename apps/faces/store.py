@@ -73,7 +73,7 @@ def save(model: FaceModel, path: str | Path, *, force: bool = False) -> None:
     names = recognizer.classes_.tolist()
     if type(nmf) is not NMF or recognizer.image_shape is None or not all(isinstance(name, str) for name in names):
         raise ParameterError(
-            "only recognizers of named people with an image_shape and an NMF as their model can be saved; got "
+            "recognizer must have named people, an image_shape and an NMF as its model to be saved; got "
             f"{type(nmf).__name__}, image_shape={recognizer.image_shape!r}, labels such as {names[0]!r:.40}"
         )
     _, people = np.unique(recognizer.labels_, return_inverse=True)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf import choices
+from visionnmf._checks import check_number
 from visionnmf.exceptions import ParameterError
 from visionnmf.io.archive import Archive, Format
 
@@ -99,7 +100,7 @@ def save(model: MasqueradeModel, path: str | Path, *, force: bool = False) -> No
         profile = scorer.profile_
         odd = next((command for command in profile.commands if not isinstance(command, str)), None)
         if odd is not None:
-            raise ParameterError(f"only models of text commands can be saved; {name} has {odd!r:.60}.")
+            raise ParameterError(f"the commands of {name} must be text to be saved; got {odd!r:.60}")
         number = {command: i for i, command in enumerate(profile.commands)}
         texts += [as_bytes(str(command)) for command in number]
         weights += profile.commands.values()
@@ -110,9 +111,11 @@ def save(model: MasqueradeModel, path: str | Path, *, force: bool = False) -> No
         try:
             _check_user(users[-1])
         except ValueError as error:
-            raise ParameterError(f"the model of {name!r:.60} cannot be saved: {error}.") from error
-    if model.idle is not None and not 0 < model.idle < math.inf:
-        raise ParameterError(f"idle must be None or a finite number of seconds above 0, got {model.idle!r}.")
+            raise ParameterError(
+                f"the model of {name!r:.60} must make sense to be saved; got one that does not: {error}"
+            ) from error
+    if model.idle is not None:
+        check_number(model.idle, "idle", without_low=True)
     header = {
         "sessions": {"size": model.size, "idle": model.idle, "whole_lines": model.whole_lines},
         "users": users,
@@ -264,7 +267,9 @@ def _scorer(path: str | Path, part: _User, key: str | None) -> SessionScorer:
     needs_key = bool(user["key_check"])
     if needs_key and (key is None or _key_check(key, salt) != user["key_check"]):
         which = "another key" if key is not None else "none"
-        raise ParameterError(f"{path}: the commands are hashed with a key, got {which}; give the key of the training")
+        raise ParameterError(
+            f"key must be that of the training, with which the commands of {path} are hashed; got {which}"
+        )
     scorer = SessionScorer(
         false_alarm_rate=numbers["false_alarm_rate"], hash_commands=bool(salt), key=key if needs_key else None
     )

@@ -169,7 +169,7 @@ def test_another_reader_serves_and_may_refuse(people):
         faces = load_faces(people, read=read)
     assert faces.images.shape == (5, 3, 3)
     assert faces.images[:, 0, 0].tolist() == [7, 7, 255, 7, 7]
-    with pytest.raises(ParameterError, match=r"read must return .*, got \(3, 3\), float64"):
+    with pytest.raises(ParameterError, match=r"read must return .*; got \(3, 3\), float64"):
         load_faces(people, read=lambda path: np.zeros((3, 3)))
 
 

@@ -101,7 +101,7 @@ def test_check_outputs_refuses_before_the_work(tmp_path):
     check_outputs([free, existing], True, inputs=["sample:coffee", str(tmp_path / "in.png")])
     with pytest.raises(OutputExistsError, match=r"old\.png: exists already; pass force=True"):
         check_outputs([free, existing], False)
-    with pytest.raises(ParameterError, match=r"new\.png: two outputs would have this name"):
+    with pytest.raises(ParameterError, match=r"outputs must have different names; got .*new\.png twice"):
         check_outputs([free, existing, tmp_path / "." / "new.png"], True)
     with pytest.raises(MediaError, match="is a folder"):
         check_outputs([tmp_path], True)

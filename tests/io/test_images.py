@@ -458,13 +458,13 @@ def test_writing_views_and_single_pixels(tmp_path):
     ids=["float", "two channels", "one axis", "empty", "bool", "int64", "list"],
 )
 def test_only_arrays_that_are_pictures_are_written(tmp_path, array):
-    with pytest.raises(ParameterError, match=r"array has shape .* and dtype .*; it must be \(height, width\)"):
+    with pytest.raises(ParameterError, match=r"array must have shape \(height, width\) .*; got shape .* and dtype"):
         write_image(tmp_path / "out.png", array)
     assert os.listdir(tmp_path) == []
 
 
 def test_writing_needs_a_png_name_and_does_not_overwrite(tmp_path):
-    with pytest.raises(ParameterError, match=r"images are written as PNG; end the name in \.png"):
+    with pytest.raises(ParameterError, match=r"path must end in \.png, as images are written as PNG"):
         write_image(tmp_path / "out.jpg", RGB8)
     write_image(tmp_path / "out.png", RGB8)
     with pytest.raises(OutputExistsError, match="pass force=True"):

@@ -357,7 +357,10 @@ def test_auto_takes_a_solver_that_can_minimise_the_loss(X):
         ({"loss": "huber", "loss_parameter": 0}, "loss_parameter of loss='huber' must be a finite number > 0; got 0"),
         ({"loss": "itakura-saito"}, "X must be > 0 for loss='itakura-saito'; got zeros; add a small constant"),
         ({"solver": "simplex"}, "solver must be 'auto' or one of .*; got 'simplex'"),
-        ({"solver": "hals"}, "solver='hals' does not minimise loss='manhattan'; these do: .'admm'.*'rri'"),
+        (
+            {"solver": "hals"},
+            "solver must be .*, as .'admm'.*'rri'. can; got 'hals', which does not minimise loss='manhattan'",
+        ),
         ({"nuclear": -1}, "nuclear must be a finite number >= 0; got -1"),
         (
             {"nuclear": 1, "loss": "frobenius"},

@@ -150,13 +150,17 @@ def test_what_cannot_be_kept_is_refused(path):
     model = fitted()
     for value, word in (({1: 2}, "a dict"), (object(), "a object"), (np.array([1j]), "an array of complex128")):
         model.init = value
-        with pytest.raises(ParameterError, match=f"init cannot be saved: got {word}; files hold numbers"):
+        with pytest.raises(
+            ParameterError, match=f"init must be a number, text, an array or a penalty to be saved; got {word}"
+        ):
             model.save(path)
 
     class Mine(NMF):
         pass
 
-    with pytest.raises(ParameterError, match=r"only models of \['NMF', 'ProjectiveNMF', .*\] can be saved; got a Mine"):
+    with pytest.raises(
+        ParameterError, match=r"model must be one of \['NMF', 'ProjectiveNMF', .*\] to be saved; got a Mine"
+    ):
         Mine(2, loss="frobenius", **FEW).fit(X).save(path)
     assert not path.exists()
 

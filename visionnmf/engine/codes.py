@@ -70,9 +70,9 @@ def check_codes(problem: Problem) -> None:
     kinds = problem.penalty_W.kinds - CODES[problem.loss.record.codes].penalties
     if kinds:
         listed = " and ".join(sorted(kinds))
-        raise ParameterError(f"codes of {problem.loss.label} cannot be found with {listed} in penalty_W")
+        raise ParameterError(f"penalty_W must be without {listed} for codes of {problem.loss.label}; got one with it")
     if problem.is_sparse and problem.loss.record.sparse is None:
-        raise ParameterError(f"codes of {problem.loss.label} cannot be found for sparse X; pass X.toarray()")
+        raise ParameterError(f"X must be dense for codes of {problem.loss.label}; got a sparse one; pass X.toarray()")
 
 
 def solve_codes(problem: Problem, H: Array) -> Array:

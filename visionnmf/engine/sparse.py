@@ -93,7 +93,7 @@ def loss_value(X: Any, Wt: Array, H: Array, loss: Loss, *, zero_weight: float = 
     form = loss.record.sparse
     if form is None:
         able = sorted(name for name, record in LOSSES.items() if record.sparse)
-        raise ParameterError(f"sparse X works with loss={able}; got {loss.name!r}; pass X.toarray()")
+        raise ParameterError(f"loss must be one of {able} for a sparse X; got {loss.name!r}; pass X.toarray()")
     check_zero_weight(loss, zero_weight)
     codes, points = np.ascontiguousarray(Wt.T), np.ascontiguousarray(H.T)
     levels = floors(X)

@@ -277,13 +277,13 @@ def write_image(path: str | Path, array: NDArray[Any], *, force: bool = False) -
     """
     path = Path(path)
     if path.suffix.lower() != ".png":
-        raise ParameterError(f"path={str(path)!r}: images are written as PNG; end the name in .png")
+        raise ParameterError(f"path must end in .png, as images are written as PNG; got {str(path)!r}")
     shape = np.shape(array)
     dtype = getattr(array, "dtype", None)
     if dtype not in (np.uint8, np.uint16) or not (len(shape) == 2 or (len(shape) == 3 and shape[2] == 3)) or 0 in shape:
         raise ParameterError(
-            f"array has shape {shape} and dtype {dtype}; it must be (height, width) or (height, width, 3), uint8 or "
-            "uint16, and not empty"
+            "array must have shape (height, width) or (height, width, 3), be uint8 or uint16, and not be empty; got "
+            f"shape {shape} and dtype {dtype}"
         )
     with output_file(path, force=force) as temporary:
         done, encoded = cv2.imencode(".png", array if len(shape) == 2 else array[..., ::-1])

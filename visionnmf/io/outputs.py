@@ -204,7 +204,9 @@ def check_outputs(paths: Iterable[str | Path], force: bool, *, inputs: Iterable[
         if source is not None:
             raise OutputExistsError(f"{path}: would overwrite the input {source}; choose another output folder or name")
         if key in seen:
-            raise ParameterError(f"{path}: two outputs would have this name; write them to different folders")
+            raise ParameterError(
+                f"outputs must have different names; got {path} twice; write them to different folders"
+            )
         seen.add(key)
         _check_free(path, force)
 
@@ -222,7 +224,7 @@ def check_outside(out: str | Path, source: str | Path) -> None:
         When `source` is a folder and `out` lies in it.
     """
     if Path(source).is_dir() and Path(out).resolve().is_relative_to(Path(source).resolve()):
-        raise ParameterError(f"{out}: lies in {source}, where results would be taken for faces; give another folder")
+        raise ParameterError(f"out must lie outside {source}, where results would be taken for faces; got {out}")
 
 
 def _same_file(first: str | Path, second: str | Path) -> bool:

@@ -164,7 +164,7 @@ def pack_model(model: Any, arrays: dict[str, Array], prefix: str = "") -> dict[s
     check_is_fitted(model)
     name = type(model).__name__
     if name not in CLASSES or type(model) is not _class(name):
-        raise ParameterError(f"only models of {sorted(_models())} can be saved; got a {name}; save its parts")
+        raise ParameterError(f"model must be one of {sorted(_models())} to be saved; got a {name}; save its parts")
     parameters = model.get_params(deep=False).items()
     fitted = ((key, vars(model)[key]) for key in FITTED if key in vars(model))
     return {
@@ -262,7 +262,7 @@ def _encode_array(value: Array, name: str, arrays: dict[str, Array]) -> Any:
 
 def _not_kept(name: str, what: str) -> ParameterError:
     name = name.split("parameters.", 1)[-1]
-    return ParameterError(f"{name} cannot be saved: got {what}; files hold numbers, text, arrays and penalties")
+    return ParameterError(f"{name} must be a number, text, an array or a penalty to be saved; got {what}")
 
 
 class _Reader:

@@ -239,7 +239,7 @@ def test_a_model_is_never_overwritten_unless_told(logs):
     with pytest.raises(OutputExistsError, match="exists already"):
         train([training], model, size=SIZE)
     train([training], model, size=SIZE, force=True, hash_commands=True, key="k")
-    with pytest.raises(ParameterError, match="hashed with a key"):
+    with pytest.raises(ParameterError, match="key must be that of the training"):
         score(model, [training])
     assert next(iter(score(model, [training], key="k"))).verdict == "own"
 

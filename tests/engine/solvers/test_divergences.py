@@ -215,9 +215,7 @@ def test_codes_of_counts_with_zeros_and_dead_parts(rng):
 def test_itakura_saito_refuses_zeros(solver, rng):
     X = make(rng)
     X[2, 3] = X[4, 4] = 0
-    with pytest.raises(
-        ParameterError, match="X must be positive with loss='itakura-saito', but 2 of its entries are 0"
-    ):
+    with pytest.raises(ParameterError, match="X must be > 0 for loss='itakura-saito'; got 2 entries that are 0"):
         run(Problem(X, IS), 2, rng, solver)
     with pytest.raises(ParameterError, match="X must be positive"):
         solve_codes(Problem(X, IS), rng.random((2, 14)))

@@ -170,8 +170,8 @@ def choose(solver: str, problem: Problem) -> str:
         raise ParameterError(f"solver must be 'auto' or one of {sorted(SOLVERS)}; got {solver!r}")
     obstacle = SOLVERS[solver].obstacle(problem)
     if obstacle:
-        others = f"; these do: {sorted(able)}" if able else ""
-        raise ParameterError(f"solver={solver!r} {obstacle}{others}")
+        others = f", as {sorted(able)} can" if able else ""
+        raise ParameterError(f"solver must be able to work on this problem{others}; got {solver!r}, which {obstacle}")
     return solver
 
 
@@ -182,4 +182,6 @@ def _no_solver(problem: Problem) -> str:
         if entry.minimises(problem.loss.record):
             reasons.setdefault(str(entry.obstacle(problem)), []).append(name)
     listed = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
-    return f"no solver can combine this with {problem.loss.label} ({listed})"
+    return (
+        f"penalties and data must be such that one solver of {problem.loss.label} takes them all; got others ({listed})"
+    )

@@ -64,8 +64,8 @@ def check_positive(problem: Problem) -> None:
     count = int(np.count_nonzero(zeros))
     if count:
         raise ParameterError(
-            f"X must be positive with loss={problem.loss.name!r}, but {count} of its entries are 0; add a small "
-            f"constant, or mark them as missing"
+            f"X must be > 0 for {problem.loss.label}; got {count} entries that are 0; add a small constant, or mark "
+            "them as missing"
         )
 
 

@@ -43,8 +43,8 @@ def _refuse_coupled(problem: Problem) -> None:
         kinds = penalty.kinds - SEPARABLE
         if kinds:
             raise ParameterError(
-                f"{name} has {' and '.join(sorted(kinds))}, which sparse X with {problem.loss.label} does not take; "
-                "pass X.toarray(), or leave it out"
+                f"{name} must be separable for a sparse X with {problem.loss.label}; got one with "
+                f"{' and '.join(sorted(kinds))}; pass X.toarray(), or leave it out"
             )
 
 
