@@ -217,7 +217,7 @@ def test_itakura_saito_refuses_zeros(solver, rng):
     X[2, 3] = X[4, 4] = 0
     with pytest.raises(ParameterError, match="X must be > 0 for loss='itakura-saito'; got 2 entries that are 0"):
         run(Problem(X, IS), 2, rng, solver)
-    with pytest.raises(ParameterError, match="X must be positive"):
+    with pytest.raises(ParameterError, match="X must be > 0"):
         solve_codes(Problem(X, IS), rng.random((2, 14)))
     problem = Problem(X, IS, weights=(X > 0).astype(float))  # missing entries are zeros
     _, _, result = run(problem, 2, rng, solver)
