@@ -14,7 +14,9 @@ def loaded_by(code: str) -> set[str]:
     return HEAVY & set(output.split("\n")[-2].split())
 
 
-@pytest.mark.parametrize("module", ["visionnmf", "visionnmf.apps", "visionnmf.datasets", "visionnmf.apps.cli"])
+@pytest.mark.parametrize(
+    "module", ["visionnmf", "visionnmf.apps", "visionnmf.datasets", "visionnmf.io", "visionnmf.apps.cli"]
+)
 def test_importing_loads_no_heavy_library(module):
     assert loaded_by(f"import {module}") == set()
 
@@ -36,6 +38,19 @@ def test_help_loads_no_heavy_library(arguments):
 @pytest.mark.slow
 def test_a_public_name_is_loaded_when_it_is_used():
     assert "sklearn" in loaded_by("import visionnmf; visionnmf.NMF")
+
+
+def test_files_are_found_and_written_without_a_library_for_pictures():
+    assert loaded_by("from visionnmf.io import check_outputs, expand_inputs, output_file, transaction") == set()
+    assert loaded_by("from visionnmf.io import Format, read_mat") == {"numpy"}
+
+
+def test_datasets_know_files_and_checks_alone():
+    code = "import sys, visionnmf.datasets as d, visionnmf.datasets.local\n[getattr(d, name) for name in d.__all__]"
+    script = [sys.executable, "-c", f"{code}\nprint(*sys.modules)"]
+    loaded = subprocess.run(script, capture_output=True, text=True, check=True).stdout.split()
+    rooms = {name.split(".")[1] for name in loaded if name.startswith("visionnmf.")}
+    assert rooms <= {"_checks", "_version", "datasets", "exceptions", "io"}
 
 
 def test_an_unknown_name_is_an_attribute_error():

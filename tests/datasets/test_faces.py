@@ -6,11 +6,11 @@ import zlib
 import numpy as np
 import pytest
 from PIL import Image
-from scipy.io import loadmat, savemat
+from scipy.io import savemat
 
 from visionnmf.datasets import Faces, _faces, load_faces
 from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
-from visionnmf.io import inputs, read_mat, to_grey8
+from visionnmf.io import inputs, to_grey8
 
 
 def save(path, image, **options):
@@ -297,23 +297,6 @@ def test_mat_rows_are_images_column_by_column(tmp_path, rng, compressed, kind):
     np.testing.assert_array_equal(faces.images, images)
     assert faces.labels.tolist() == [2, 2, 1, 3]
     assert faces.names == ("1", "3", "9")
-
-
-@pytest.mark.parametrize("compressed", [False, True])
-def test_mat_reader_agrees_with_scipy(tmp_path, rng, compressed):
-    kinds = ["u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f4", "f8"]
-    matrices = {f"of_{kind}": rng.integers(0, 100, (3, 5)).astype(kind) for kind in kinds}
-    matrices |= {"x": np.array([[1]]), "a_name_of_more_than_eight": np.zeros((2, 3, 4)), "empty": np.zeros((0, 3))}
-    others = {"cell": np.array([1, "x"], dtype=object), "text": "abc", "struct": {"a": 1}, "complex": np.array([1j])}
-    savemat(tmp_path / "x.mat", {**matrices, **others}, do_compression=compressed)
-    found = read_mat(tmp_path / "x.mat", list(matrices))
-    for name, expected in loadmat(tmp_path / "x.mat", variable_names=list(matrices)).items():
-        if name in matrices:
-            np.testing.assert_array_equal(found[name], expected, err_msg=name)
-            assert found[name].dtype == expected.dtype
-    for name in others:
-        with pytest.raises(UnsupportedError, match=f"{name} is no matrix of real numbers"):
-            read_mat(tmp_path / "x.mat", [name])
 
 
 def test_mat_of_a_machine_with_the_other_byte_order(tmp_path):

@@ -81,6 +81,7 @@ def test_a_symmetric_model_and_its_start(path):
     again = load_model(path)
     assert same(again.get_params(), model.get_params())
     np.testing.assert_array_equal(again.components_, model.components_)
+    assert {key for key in vars(model) if key.endswith("_")} <= set(_store.FITTED)
     np.testing.assert_array_equal(again.fit(A).components_, model.components_)
 
 
@@ -369,3 +370,19 @@ def test_any_cut_and_any_flipped_byte_is_refused_or_harmless(path):
 def test_every_estimator_can_be_saved():
     estimators = {name for name in visionnmf.__all__ if hasattr(getattr(visionnmf, name), "fit")}
     assert estimators == set(_store._models())
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_all_that_a_fit_leaves_is_kept(name):
+    model = fitted(name)
+    assert {key for key in vars(model) if key.endswith("_")} <= set(_store.FITTED)
+
+
+def test_only_what_a_fit_leaves_is_written(path):
+    model = fitted()
+    model.note_ = "mine"
+    model.save(path)
+    assert not hasattr(load_model(path), "note_")
+    changed(path, lambda header, arrays: header["fitted"].update(note_=1))
+    with pytest.raises(UnreadableError, match="'note_' is no fitted attribute"):
+        load_model(path)

@@ -1,0 +1,220 @@
+"""Outputs are whole or absent, alone and together, and never written over an input."""
+
+import os
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from visionnmf.exceptions import MediaError, OutputExistsError, ParameterError
+from visionnmf.io import (
+    VideoWriter,
+    check_outputs,
+    check_outside,
+    output_file,
+    output_folder,
+    read_image,
+    transaction,
+    write_image,
+)
+
+
+def _touch(folder: Path, *names: str) -> list[str]:
+    for name in names:
+        (folder / name).write_bytes(b"x")
+    return [str(folder / name) for name in names]
+
+
+def test_output_appears_only_when_the_block_is_done(tmp_path):
+    target = tmp_path / "out.png"
+    with output_file(target, force=False) as temporary:
+        assert temporary.parent == tmp_path and temporary.suffix == ".png"
+        temporary.write_bytes(b"whole")
+        assert not target.exists()
+    assert target.read_bytes() == b"whole"
+    assert os.listdir(tmp_path) == ["out.png"]
+
+
+def test_output_has_the_permissions_of_an_ordinary_file(tmp_path):
+    (tmp_path / "ordinary").touch()
+    with output_file(tmp_path / "out.png", force=False):
+        pass
+    assert (tmp_path / "out.png").stat().st_mode == (tmp_path / "ordinary").stat().st_mode
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError, SystemExit])
+def test_an_interrupted_block_leaves_nothing_and_keeps_the_old_file(tmp_path, error):
+    target = tmp_path / "out.png"
+    target.write_bytes(b"old")
+    with pytest.raises(error), output_file(target, force=True) as temporary:
+        temporary.write_bytes(b"half")
+        raise error
+    assert target.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["out.png"]
+
+
+def test_an_existing_output_needs_force(tmp_path):
+    (target,) = map(Path, _touch(tmp_path, "out.png"))
+    with pytest.raises(OutputExistsError, match="exists already; pass force=True to replace it"), output_file(target):
+        pytest.fail("the block must not run")
+    with output_file(target, force=True) as temporary:
+        temporary.write_bytes(b"new")
+    assert target.read_bytes() == b"new"
+
+
+def test_an_output_that_appears_meanwhile_is_not_overwritten(tmp_path):
+    target = tmp_path / "out.png"
+    with pytest.raises(OutputExistsError), output_file(target):
+        target.write_bytes(b"somebody else's")
+    assert target.read_bytes() == b"somebody else's"
+    assert os.listdir(tmp_path) == ["out.png"]
+
+
+def test_output_folder_must_exist(tmp_path):
+    with pytest.raises(MediaError, match=r"there is no folder .*missing; create it first"):
+        output_file(tmp_path / "missing" / "out.png").__enter__()
+    with pytest.raises(MediaError, match="is a folder; name a file"):
+        output_file(tmp_path, force=True).__enter__()
+
+
+def test_check_outputs_refuses_before_the_work(tmp_path):
+    existing, free = *_touch(tmp_path, "old.png"), str(tmp_path / "new.png")
+    check_outputs([free], False)
+    check_outputs([free, existing], True, inputs=["sample:coffee", str(tmp_path / "in.png")])
+    with pytest.raises(OutputExistsError, match=r"old\.png: exists already; pass force=True"):
+        check_outputs([free, existing], False)
+    with pytest.raises(ParameterError, match=r"outputs must have different names; got .*new\.png twice"):
+        check_outputs([free, existing, tmp_path / "." / "new.png"], True)
+    with pytest.raises(MediaError, match="is a folder"):
+        check_outputs([tmp_path], True)
+
+
+@pytest.mark.parametrize("link", [None, os.symlink, os.link])
+def test_an_input_is_never_overwritten_under_whatever_name(tmp_path, link):
+    (source,) = _touch(tmp_path, "in.png")
+    output = source
+    if link is not None:
+        output = str(tmp_path / "alias.png")
+        link(source, output)
+    with pytest.raises(OutputExistsError, match=r"would overwrite the input .*in\.png"):
+        check_outputs([output], True, inputs=[source])
+
+
+def test_results_are_not_written_among_the_faces(tmp_path):
+    (file,) = _touch(tmp_path, "faces.npz")
+    check_outside(tmp_path.parent, tmp_path)
+    check_outside(tmp_path / "out", file)
+    with pytest.raises(ParameterError, match=r"out must lie outside .* where results would be taken for faces; got"):
+        check_outside(tmp_path / "deep" / "out", tmp_path)
+
+
+def test_a_folder_for_outputs_is_made_or_refused_in_one_line(tmp_path):
+    assert output_folder(tmp_path / "a" / "b").is_dir()
+    assert output_folder(tmp_path / "a") == tmp_path / "a"
+    (tmp_path / "file").touch()
+    with pytest.raises(MediaError, match=r"file/out: cannot be written \(Not a directory\)"):
+        output_folder(tmp_path / "file" / "out")
+
+
+# --- several together -------------------------------------------------------------------------------------------------
+
+
+def _names(folder):
+    return sorted(os.listdir(folder))
+
+
+def _visible(folder):
+    return [name for name in _names(folder) if not name.startswith(".")]
+
+
+FRAME = np.zeros((8, 8, 3), np.uint8)
+
+
+def test_files_of_all_writers_appear_together(tmp_path):
+    with transaction():
+        write_image(tmp_path / "a.png", FRAME)
+        with VideoWriter(tmp_path / "b.mkv", width=8, height=8, frame_rate=25, codec="ffv1") as writer:
+            writer.write(FRAME)
+        with output_file(tmp_path / "c.txt") as temporary:
+            temporary.write_text("c")
+        assert _visible(tmp_path) == []
+    assert _names(tmp_path) == ["a.png", "b.mkv", "c.txt"]
+    assert (read_image(tmp_path / "a.png") == 0).all()
+
+
+def test_each_file_is_renamed_once(tmp_path, monkeypatch):
+    named, replace = [], os.replace
+
+    def counted(source, target):
+        named.append(Path(target).name)
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", counted)
+    with transaction():
+        write_image(tmp_path / "a.png", FRAME)
+        write_image(tmp_path / "b.png", FRAME)
+    write_image(tmp_path / "c.png", FRAME)
+    assert named == ["a.png", "b.png", "c.png"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError, SystemExit])
+def test_an_error_leaves_none_and_keeps_the_old(tmp_path, error):
+    _touch(tmp_path, "a.png")
+    with pytest.raises(error), transaction():
+        write_image(tmp_path / "a.png", FRAME, force=True)
+        with output_file(tmp_path / "b.txt"):
+            raise error
+    assert _names(tmp_path) == ["a.png"]
+    assert (tmp_path / "a.png").read_bytes() == b"x"
+    write_image(tmp_path / "b.png", FRAME)  # the transaction is over
+    assert "b.png" in _names(tmp_path)
+
+
+def test_an_interrupt_between_the_names_leaves_none(tmp_path, monkeypatch):
+    replace = os.replace
+
+    def interrupted(source, target):
+        if str(target).endswith("b.png"):
+            raise KeyboardInterrupt
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt), transaction():
+        write_image(tmp_path / "a.png", FRAME)
+        write_image(tmp_path / "b.png", FRAME)
+    assert _names(tmp_path) == []
+
+
+def test_an_output_that_appears_before_the_names_are_given_is_kept(tmp_path):
+    with pytest.raises(OutputExistsError, match=r"a\.png: exists already; pass force=True"), transaction():
+        write_image(tmp_path / "b.png", FRAME)
+        write_image(tmp_path / "a.png", FRAME)
+        _touch(tmp_path, "a.png")
+    assert _names(tmp_path) == ["a.png"]
+    assert (tmp_path / "a.png").read_bytes() == b"x"
+
+
+def test_a_transaction_within_another_is_part_of_it(tmp_path):
+    with pytest.raises(ValueError, match="late"), transaction():
+        with transaction():
+            write_image(tmp_path / "a.png", FRAME)
+        assert _visible(tmp_path) == []
+        raise ValueError("late")
+    assert _names(tmp_path) == []
+
+
+def test_a_file_given_up_within_a_transaction_does_not_harm_the_others(tmp_path):
+    with transaction():
+        write_image(tmp_path / "a.png", FRAME)
+        with pytest.raises(ValueError, match="given up"), output_file(tmp_path / "b.txt"):
+            raise ValueError("given up")
+    assert _names(tmp_path) == ["a.png"]
+
+
+def test_other_threads_are_not_part_of_a_transaction(tmp_path):
+    with transaction():
+        thread = threading.Thread(target=write_image, args=(tmp_path / "a.png", FRAME))
+        thread.start()
+        thread.join()
+        assert _names(tmp_path) == ["a.png"]
