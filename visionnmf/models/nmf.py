@@ -22,7 +22,6 @@ from visionnmf._checks import (
     check_nonnegative_array,
     check_number,
     check_random_state,
-    check_sample_weight,
 )
 from visionnmf.engine.alternate import Callback, Fit, fit, warn_not_converged
 from visionnmf.engine.blocks import one_blas_thread
@@ -33,9 +32,9 @@ from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS, choose
 from visionnmf.engine.solvers.baselines import svd
 from visionnmf.engine.sparse import check_zero_weight
-from visionnmf.engine.starts import STARTS
 from visionnmf.exceptions import ParameterError
 
+from ._begin import given_penalty, start_factors, with_sample_weight
 from ._data import check_data, check_loss, check_positive, check_weights, find_loss
 from ._linear import LinearModel
 from ._store import Saveable
@@ -306,14 +305,18 @@ class NMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         self.loss_parameter_ = problem.loss.parameter
         if not self.update_components:
             return self._fit_codes(problem, given, n_components, sample_weight)
-        weighted, row_scale = _with_sample_weight(problem, sample_weight)
+        weighted, row_scale = with_sample_weight(problem, sample_weight)
         solver = self.solver_ = choose(self.solver, weighted)
         check_codes(replace(problem, penalty_W=self._transform_penalty(problem.X.dtype)))
         rng = check_random_state(self.random_state)
+        (n_samples, n_features), dtype = problem.X.shape, problem.X.dtype
+        codes = None if W is None else check_nonnegative_array(W, "W", (n_samples, n_components), dtype)
+        name = "components_init" if H is None else "H"
+        components = None if given is None else check_nonnegative_array(given, name, (n_components, n_features), dtype)
         best: tuple[Fit, Array, Array] | None = None
         with one_blas_thread():
             for _ in range(n_init):
-                Wt, H_ = self._start(weighted, n_components, rng, W, given, row_scale)
+                Wt, H_ = start_factors(weighted, n_components, self.init, rng, codes, components, row_scale)
                 result = fit(weighted, Wt, H_, solver=solver, max_iter=max_iter, tol=tol, callback=callback)
                 if best is None or result.history[-1] < best[0].history[-1] or math.isnan(best[0].history[-1]):
                     best = result, Wt, H_
@@ -400,7 +403,7 @@ class NMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         self.ridge_ = ridge * math.sqrt(max(data.shape))
         sides = {}
         for side, penalty in (("W", self.penalty_W), ("H", self.penalty_H)):
-            resolved = _penalty(penalty, side).resolve(side, data, data.dtype)
+            resolved = given_penalty(penalty, side).resolve(side, data, data.dtype)
             sides[side] = replace(resolved, l2=resolved.l2 + self.ridge_)
         return Problem(data, loss, sides["W"], sides["H"], weights=entries, zero_weight=zero_weight)
 
@@ -408,34 +411,6 @@ class NMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         if self.n_components is not None:
             return int(self.n_components)
         return int(np.shape(given)[0]) if given is not None and np.ndim(given) == 2 else min(shape)
-
-    def _start(
-        self,
-        problem: Problem,
-        n_components: int,
-        rng: np.random.RandomState,
-        W: ArrayLike | None,
-        H: ArrayLike | None,
-        row_scale: Array | None,
-    ) -> tuple[Array, Array]:
-        X = problem.X
-        if problem.weights is not None:  # for the scale and the SVD of a start, a missing entry is an average one
-            X = np.where(problem.weights > 0, X, X.sum(dtype=np.float64) / (problem.weights > 0).sum()).astype(X.dtype)
-        Wt, components = STARTS[self.init](X, n_components, rng)
-        if W is not None:
-            Wt = check_nonnegative_array(W, "W", (X.shape[0], n_components), X.dtype).T.copy()
-            if row_scale is not None:
-                Wt *= row_scale
-        if H is not None:
-            name = "components_init" if H is self.components_init else "H"
-            components = check_nonnegative_array(H, name, (n_components, X.shape[1]), X.dtype)
-        if (W is None) != (H is None):  # the one that was drawn shall suit the one that was given: as `starts.random`
-            drawn = Wt if W is None else components
-            size = float(Wt.mean(axis=1, dtype=np.float64) @ components.mean(axis=1, dtype=np.float64))
-            drawn *= X.dtype.type(X.mean(dtype=np.float64) / (4 * size) if size > 0 else 1)
-        problem.penalty_W.feasible(Wt)
-        problem.penalty_H.feasible(components)
-        return Wt, components
 
     def _fit_codes(
         self, problem: Problem, given: ArrayLike | None, n_components: int, sample_weight: ArrayLike | None
@@ -456,7 +431,7 @@ class NMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         self.n_components_ = n_components
         with one_blas_thread():
             Wt = self._codes(problem, H)
-        return self._report(Wt, *_with_sample_weight(problem, sample_weight), [])
+        return self._report(Wt, *with_sample_weight(problem, sample_weight), [])
 
     def _finish(
         self,
@@ -511,39 +486,8 @@ class NMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
 
     def _transform_penalty(self, dtype: Any) -> Any:
         """Return the penalty of codes of new data: without what ties samples together."""
-        penalty = _penalty(self.penalty_W, "W").resolve("W", None, dtype)
+        penalty = given_penalty(self.penalty_W, "W").resolve("W", None, dtype)
         return replace(penalty, l2=penalty.l2 + self.ridge_)
 
     def _fitted_loss(self, X: Any) -> Loss:
         return check_loss(self.loss, self.loss_parameter, X)._replace(parameter=self.loss_parameter_)
-
-
-def _penalty(penalty: Penalty | None, side: str) -> Penalty:
-    if penalty is None:
-        return Penalty()
-    if not isinstance(penalty, Penalty):
-        raise ParameterError(f"penalty_{side} must be a visionnmf.Penalty or None; got {penalty!r}")
-    return penalty
-
-
-def _with_sample_weight(problem: Problem, sample_weight: ArrayLike | None) -> tuple[Problem, Array | None]:
-    """Return the problem with weighted samples, and what its rows were multiplied by, if they were.
-
-    Where the loss is homogeneous and the codes free to be scaled, weighting a row is scaling it; else the weights go to
-    the entries.
-    """
-    if sample_weight is None:
-        return problem, None
-    X = problem.X
-    s = check_sample_weight(sample_weight, X.shape[0], np.float64)
-    degree = problem.loss.record.degree
-    if degree and not problem.penalty_W.kinds:
-        scale = (s ** (1 / degree)).astype(X.dtype)
-        scaled = sp.csr_array(sp.diags_array(scale) @ X) if problem.is_sparse else X * scale[:, None]
-        return replace(problem, X=scaled), scale
-    if problem.is_sparse:
-        raise ParameterError("sample_weight must be None for a sparse X with penalty_W or nuclear; got weights")
-    s = s ** (1 / problem.loss.record.weight_degree)
-    rows = np.broadcast_to(s.astype(X.dtype)[:, None], X.shape)
-    weights = np.array(rows if problem.weights is None else problem.weights * rows)
-    return replace(problem, X=np.where(weights > 0, X, X.dtype.type(0)), weights=weights), None

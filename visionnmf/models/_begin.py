@@ -1,0 +1,82 @@
+"""What a fit of :class:`.NMF` begins with: its penalties, weighted samples and starting factors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from visionnmf._checks import check_sample_weight
+from visionnmf.engine.problem import Problem
+from visionnmf.engine.starts import STARTS
+from visionnmf.exceptions import ParameterError
+
+from .penalty import Penalty
+
+__all__ = ["given_penalty", "start_factors", "with_sample_weight"]
+
+Array = NDArray[Any]
+
+
+def given_penalty(penalty: Penalty | None, side: str) -> Penalty:
+    """Return the penalty that a user gave for "W" or "H", or one that asks for nothing."""
+    if penalty is None:
+        return Penalty()
+    if not isinstance(penalty, Penalty):
+        raise ParameterError(f"penalty_{side} must be a visionnmf.Penalty or None; got {penalty!r}")
+    return penalty
+
+
+def with_sample_weight(problem: Problem, sample_weight: ArrayLike | None) -> tuple[Problem, Array | None]:
+    """Return the problem with weighted samples, and what its rows were multiplied by, if they were.
+
+    Where the loss is homogeneous and the codes free to be scaled, weighting a row is scaling it; else the weights go to
+    the entries.
+    """
+    if sample_weight is None:
+        return problem, None
+    X = problem.X
+    s = check_sample_weight(sample_weight, X.shape[0], np.float64)
+    degree = problem.loss.record.degree
+    if degree and not problem.penalty_W.kinds:
+        scale = (s ** (1 / degree)).astype(X.dtype)
+        scaled = sp.csr_array(sp.diags_array(scale) @ X) if problem.is_sparse else X * scale[:, None]
+        return replace(problem, X=scaled), scale
+    if problem.is_sparse:
+        raise ParameterError("sample_weight must be None for a sparse X with penalty_W or nuclear; got weights")
+    s = s ** (1 / problem.loss.record.weight_degree)
+    rows = np.broadcast_to(s.astype(X.dtype)[:, None], X.shape)
+    weights = np.array(rows if problem.weights is None else problem.weights * rows)
+    return replace(problem, X=np.where(weights > 0, X, X.dtype.type(0)), weights=weights), None
+
+
+def start_factors(
+    problem: Problem,
+    n_components: int,
+    init: str,
+    rng: np.random.RandomState,
+    W: Array | None,
+    H: Array | None,
+    row_scale: Array | None,
+) -> tuple[Array, Array]:
+    """Return the codes, transposed, and the components to start from: copies of those given, else what `init` draws."""
+    X = problem.X
+    if problem.weights is not None:  # for the scale and the SVD of a start, a missing entry is an average one
+        X = np.where(problem.weights > 0, X, X.sum(dtype=np.float64) / (problem.weights > 0).sum()).astype(X.dtype)
+    Wt, components = STARTS[init](X, n_components, rng)
+    if W is not None:
+        Wt = W.T.copy()
+        if row_scale is not None:
+            Wt *= row_scale
+    if H is not None:
+        components = H.copy()
+    if (W is None) != (H is None):  # the one that was drawn shall suit the one that was given: as `starts.random`
+        drawn = Wt if W is None else components
+        size = float(Wt.mean(axis=1, dtype=np.float64) @ components.mean(axis=1, dtype=np.float64))
+        drawn *= X.dtype.type(X.mean(dtype=np.float64) / (4 * size) if size > 0 else 1)
+    problem.penalty_W.feasible(Wt)
+    problem.penalty_H.feasible(components)
+    return Wt, components
