@@ -252,7 +252,7 @@ def _tree(scene: Image, y: Image, x: Image, rng: np.random.Generator) -> None:
 
 
 class _Object:
-    """A car or a pedestrian: a picture with a silhouette, and where it is in frame t."""
+    """A car or a pedestrian: a patch of an image with a silhouette, and where it is in frame t."""
 
     def __init__(self, scene: _Scene, index: int, rng: np.random.Generator) -> None:
         self._scene_width = scene.width
@@ -261,12 +261,12 @@ class _Object:
         if car:
             self.bottom = (0.91 if self._to_right else 0.75) * scene.height
             size = rng.uniform(0.15, 0.18) * scene.height
-            self._picture, self._shape = _car(*_pixels(size, 2.3 * size), rng)
+            self._patch, self._shape = _car(*_pixels(size, 2.3 * size), rng)
             self._crossing, pause = rng.uniform(35, 60), rng.uniform(20, 80)
         else:
             self.bottom = rng.uniform(0.57, 0.61) * scene.height
             size = rng.uniform(0.17, 0.21) * scene.height
-            self._picture, self._shape = _pedestrian(*_pixels(size, 0.42 * size), rng)
+            self._patch, self._shape = _pedestrian(*_pixels(size, 0.42 * size), rng)
             self._crossing, pause = rng.uniform(80, 130), rng.uniform(10, 60)
         self._rest = rng.uniform(20, 30) if index == 0 else 0.0
         self._rest_at = rng.uniform(0.35, 0.65) * self._crossing
@@ -289,7 +289,7 @@ class _Object:
         if y0 >= y1 or x0 >= x1:
             return
         shape = self._shape[y0 - top : y1 - top, x0 - left : x1 - left]
-        frame[y0:y1, x0:x1][shape] = self._picture[y0 - top : y1 - top, x0 - left : x1 - left][shape]
+        frame[y0:y1, x0:x1][shape] = self._patch[y0 - top : y1 - top, x0 - left : x1 - left][shape]
         mask[y0:y1, x0:x1] |= shape
 
 
@@ -326,10 +326,10 @@ def _car(height: int, width: int, rng: np.random.Generator) -> tuple[Image, NDAr
     windows = (y > 0.08) & (y < 0.36) & (across < slope - 0.05) & (across > 0.02)
     aspect = width / height
     wheels = ((across - 0.28) * aspect) ** 2 + (y - 0.82) ** 2 < 0.17**2
-    picture = _paint(height, width, rng)
-    picture[windows] = (0.16, 0.19, 0.22)
-    picture[wheels] = (0.05, 0.05, 0.05)
-    return picture, body | cabin | wheels
+    patch = _paint(height, width, rng)
+    patch[windows] = (0.16, 0.19, 0.22)
+    patch[wheels] = (0.05, 0.05, 0.05)
+    return patch, body | cabin | wheels
 
 
 def _pedestrian(height: int, width: int, rng: np.random.Generator) -> tuple[Image, NDArray[np.bool_]]:
@@ -338,7 +338,7 @@ def _pedestrian(height: int, width: int, rng: np.random.Generator) -> tuple[Imag
     head = ((x - 0.5) * width / height) ** 2 + (y - 0.09) ** 2 < 0.085**2
     trunk = (across / 0.42) ** 2 + ((y - 0.40) / 0.25) ** 2 < 1
     legs = (y > 0.55) & (across < 0.36) & (across > 0.30 * (y - 0.6))
-    picture = _paint(height, width, rng)
-    picture[legs & ~trunk] = 0.5 * _paint(height, width, rng)[legs & ~trunk]
-    picture[head] = (0.62, 0.46, 0.36)
-    return picture, head | trunk | legs
+    patch = _paint(height, width, rng)
+    patch[legs & ~trunk] = 0.5 * _paint(height, width, rng)[legs & ~trunk]
+    patch[head] = (0.62, 0.46, 0.36)
+    return patch, head | trunk | legs

@@ -37,12 +37,12 @@ def overlay(image: ArrayLike, labels: NDArray[Any]) -> NDArray[np.uint8]:
     pixels = check_image(image)
     if np.shape(labels) != pixels.shape[:2]:
         raise ParameterError(f"labels must have the image's shape {pixels.shape[:2]}; got {np.shape(labels)}")
-    picture = _eight_bits(pixels)
+    rgb = _eight_bits(pixels)
     index = np.unique(labels, return_inverse=True)[1]
     index = index.reshape(labels.shape)
     counts = np.bincount(index.ravel())
-    means = np.stack([np.bincount(index.ravel(), picture[..., k].ravel()) / counts for k in range(3)], axis=1)
-    tinted = np.asarray(cv2.addWeighted(picture, 0.4, means.round().astype(np.uint8)[index], 0.6, 0), np.uint8)
+    means = np.stack([np.bincount(index.ravel(), rgb[..., k].ravel()) / counts for k in range(3)], axis=1)
+    tinted = np.asarray(cv2.addWeighted(rgb, 0.4, means.round().astype(np.uint8)[index], 0.6, 0), np.uint8)
     border = np.zeros(labels.shape, np.uint8)
     border[:, 1:] |= index[:, 1:] != index[:, :-1]
     border[1:] |= index[1:] != index[:-1]

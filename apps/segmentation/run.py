@@ -1,4 +1,4 @@
-"""The work of ``visionnmf segment``: read a picture, segment it, write labels and overlay."""
+"""The work of ``visionnmf segment``: read an image, segment it, write labels and overlay."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def process_image(
     Parameters
     ----------
     source : str or Path
-        A picture, or ``sample:NAME``.
+        An image, or ``sample:NAME``.
     n_segments, n_components, n_superpixels, random_state : int
         As in :func:`.segment`.
     out : str or Path, default="."
@@ -100,7 +100,7 @@ def process_image(
     Raises
     ------
     MediaError
-        If the picture cannot be read, or the results cannot or may not be written.
+        If the image cannot be read, or the results cannot or may not be written.
     ParameterError
         As in :func:`.segment`.
     """

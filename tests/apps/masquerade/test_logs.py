@@ -1,7 +1,6 @@
-"""Readers: what each format means, hostile input, sessions, and a log that grows, rotates and shrinks."""
+"""Readers: what each format means, hostile input, and sessions."""
 
 import json
-import os
 import random
 import time
 import tracemalloc
@@ -9,9 +8,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from visionnmf.apps.masquerade import Event, follow, logs, read_events, sessions
+from visionnmf.apps.masquerade import Event, logs, read_events, sessions
 from visionnmf.apps.masquerade import formats as _log_formats
-from visionnmf.apps.masquerade import lines as _log_lines
 from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
 
 AUDIT = """\
@@ -333,154 +331,6 @@ def test_sessions_refuse_what_they_cannot_cut(monkeypatch):
     monkeypatch.setattr(logs, "MAX_USERS", 3)
     with pytest.raises(TooLargeError, match="more than 3 users; is the right column taken for the user"):
         list(sessions(events("abcd")))
-
-
-# --- follow -----------------------------------------------------------------------------------------------------------
-
-
-def until_silence(lines):
-    """Everything up to the next look that finds nothing."""
-    return list(iter(lambda: next(lines), None))
-
-
-@pytest.fixture
-def log(tmp_path):
-    path = tmp_path / "log"
-    path.write_text("old\n")
-    return path
-
-
-def append(path, text):
-    with path.open("a") as file:
-        file.write(text)
-
-
-def test_follow_begins_at_the_end_or_at_the_start(log):
-    for from_start, first in ((False, []), (True, ["old"])):
-        lines = follow(log, poll=1e-4, from_start=from_start)
-        assert until_silence(lines) == first
-        lines.close()
-
-
-def test_follow_waits_for_the_end_of_a_line(log):
-    lines = follow(log, poll=1e-4)
-    assert until_silence(lines) == []
-    append(log, "one\ntw")
-    assert until_silence(lines) == ["one"]
-    append(log, "o\n")
-    assert until_silence(lines) == ["two"]
-    lines.close()
-
-
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le"])
-def test_follow_skips_the_rest_of_a_line_that_is_being_written(log, encoding):
-    log.write_bytes("old\nsudo su".encode(encoding))
-    lines = follow(log, poll=1e-4)
-    assert until_silence(lines) == []
-    with log.open("ab", 0) as file:
-        file.write("do rm".encode(encoding))
-        assert until_silence(lines) == []
-        file.write("\nls\n".encode(encoding))
-        assert until_silence(lines) == ["ls"]
-    lines.close()
-    lines = follow(log, poll=1e-4)
-    assert until_silence(lines) == []
-    with log.open("ab", 0) as file:
-        file.write("whole\n".encode(encoding))
-    assert until_silence(lines) == ["whole"]
-    lines.close()
-
-
-def test_nothing_of_a_new_log_is_skipped(log):
-    log.write_text("half a line")
-    lines = follow(log, poll=1e-4)
-    assert until_silence(lines) == []
-    os.rename(log, log.with_suffix(".1"))
-    log.write_text("new\n")
-    assert until_silence(lines) == ["new"]
-    lines.close()
-    log.write_text("")
-    lines = follow(log, poll=1e-4)
-    assert until_silence(lines) == []
-    append(log, "first\n")
-    assert until_silence(lines) == ["first"]
-    lines.close()
-
-
-def test_follow_waits_for_a_new_log_that_may_not_be_read_yet(log, monkeypatch):
-    lines = follow(log, poll=1e-4)
-    assert until_silence(lines) == []
-    os.rename(log, log.with_suffix(".1"))
-    log.write_text("new\n")
-    really = type(log).open
-
-    def refuse(*args, **kwargs):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(type(log), "open", refuse)
-    assert until_silence(lines) == []
-    with pytest.raises(UnreadableError, match=r"cannot be read \(Permission denied\)"):
-        next(follow(log))
-    monkeypatch.setattr(type(log), "open", really)
-    assert until_silence(lines) == ["new"]
-    lines.close()
-
-
-def test_follow_survives_rotation_by_renaming(log):
-    lines = follow(log, poll=1e-4)
-    assert until_silence(lines) == []
-    append(log, "one\n")
-    os.rename(log, log.with_suffix(".1"))
-    assert until_silence(lines) == ["one"]  # and while there is no file
-    append(log.with_suffix(".1"), "late\n")
-    log.write_text("new and longer than the old file has ever been\n")
-    assert until_silence(lines) == ["late", "new and longer than the old file has ever been"]
-    append(log, "newer\n")
-    assert until_silence(lines) == ["newer"]
-    lines.close()
-
-
-def test_what_is_written_just_before_a_rotation_is_not_lost(log, monkeypatch):
-    replaced = _log_lines._replaced
-
-    def late(path, file):
-        if path.exists() and not path.with_suffix(".1").exists():
-            append(path, "late")
-            os.rename(path, path.with_suffix(".1"))
-            path.write_text("new and longer than the old file has ever been\n")
-        return replaced(path, file)
-
-    monkeypatch.setattr(_log_lines, "_replaced", late)
-    lines = follow(log, poll=1e-4)
-    assert until_silence(lines) == ["late", "new and longer than the old file has ever been"]
-    lines.close()
-
-
-def test_follow_survives_rotation_by_truncation(log):
-    append(log, "a long line that will be gone\n")
-    lines = follow(log, poll=1e-4)
-    assert until_silence(lines) == []
-    log.write_text("new\n")
-    assert until_silence(lines) == ["new"]
-    lines.close()
-
-
-def test_follow_waits_for_a_file_and_stops_when_told(tmp_path):
-    path = tmp_path / "later"
-    stop = [False]
-    lines = follow(path, poll=1e-4, stop=lambda: stop[0])
-    assert until_silence(lines) == []
-    path.write_text("here\n")
-    assert until_silence(lines) == ["here"]
-    stop[0] = True
-    assert list(lines) == []
-
-
-def test_follow_refuses_a_folder_and_a_bad_poll(tmp_path):
-    with pytest.raises(UnreadableError, match="cannot be read"):
-        next(follow(tmp_path))
-    with pytest.raises(ParameterError, match="poll must be a finite number > 0; got 0"):
-        next(follow(tmp_path, poll=0))
 
 
 def test_a_format_is_recognised_as_soon_as_a_followed_log_has_lines():
