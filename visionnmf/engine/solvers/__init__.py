@@ -182,6 +182,4 @@ def _no_solver(problem: Problem) -> str:
         if entry.minimises(problem.loss.record):
             reasons.setdefault(str(entry.obstacle(problem)), []).append(name)
     listed = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
-    return (
-        f"penalties and data must be such that one solver of {problem.loss.label} takes them all; got others ({listed})"
-    )
+    return f"X and penalties must be what a solver for {problem.loss.label} takes; got what none does ({listed})"
