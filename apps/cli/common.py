@@ -33,7 +33,7 @@ OPTIONS = {
     "unknown_rate": "--strangers",
     "per_person": "--train",
     "false_alarm_rate": "--false-alarms",
-    "hash_commands": "--hash",
+    "hash_commands=True": "--hash",
     "size=(height, width)": "--size N",
     "force=True": "--force",
 }

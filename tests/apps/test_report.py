@@ -1,0 +1,48 @@
+"""What all reports have in common."""
+
+import dataclasses
+import json
+
+import pytest
+
+from visionnmf.apps import background, faces, masquerade, segmentation
+from visionnmf.apps.report import Report
+
+COMMON = ("inputs", "outputs", "skipped", "notes")
+
+
+@dataclasses.dataclass(frozen=True)
+class Counted(Report):
+    """A report with one figure."""
+
+    count: int
+
+    def summary(self):
+        return "\n".join([f"{self.count} things", *self._ending()])
+
+
+def test_a_report_says_the_same_to_programs_and_to_people():
+    report = Counted(3, inputs=["a"], outputs=["b", "c"], skipped=["d: empty"], notes=["few"])
+    expected = {"count": 3, "inputs": ["a"], "outputs": ["b", "c"], "skipped": ["d: empty"], "notes": ["few"]}
+    assert json.loads(json.dumps(report.as_dict())) == expected
+    assert report.summary().splitlines() == ["3 things", "few", "wrote b", "wrote c", "left out: d: empty"]
+    assert Counted(1).as_dict() == {"count": 1} | {name: [] for name in COMMON}
+
+
+def test_every_report_of_an_application_is_one():
+    """What JSON documents hold is tested with each command."""
+    found = set()
+    for module in (background, faces, masquerade, segmentation):
+        found |= {value for value in vars(module).values() if isinstance(value, type) and issubclass(value, Report)}
+    assert {each.__name__ for each in found} == {
+        "BackgroundReport", "Clustered", "Comparison", "Evaluation", "Identified", "SegmentationReport", "Trained",
+        "Unshadowed",
+    }  # fmt: skip
+    assert len(found) == 9  # Trained is two: of faces, and of masquerade
+    for each in found:
+        assert set(COMMON) <= {field.name for field in dataclasses.fields(each)}
+
+
+def test_a_report_needs_a_summary():
+    with pytest.raises(TypeError, match="summary"):
+        Report(inputs=["a"])
