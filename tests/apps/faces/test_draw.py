@@ -7,27 +7,32 @@ import pytest
 from helpers import SHAPE
 from PIL import Image
 
-from visionnmf.apps.faces import Plan, compare, curves_picture, shadows_picture
+from visionnmf.apps.faces import Comparison, Plan, compare, curves_picture, shadows_picture
 from visionnmf.apps.faces.draw import montage_picture
 from visionnmf.exceptions import ParameterError
 
 
-@pytest.mark.slow
-def test_curves_are_drawn(faces, tmp_path):
+def test_curves_and_lines_are_drawn_in_each_panel(tmp_path):
     pytest.importorskip("matplotlib")
-    plan = Plan((("none", None), ("laplace", 20)), ("raw", "pca"), (2, 3), splits=2, per_person=3)
-    found = compare(faces, plan)
-    curves_picture(found, tmp_path / "curves.png")
-    assert np.ptp(np.asarray(Image.open(tmp_path / "curves.png"))) > 200
+    rows = []
+    for corruption, severity in (("none", None), ("laplace", 20)):
+        place = {"corruption": corruption, "severity": severity, "test": "clean"}
+        rows.append(place | {"method": "raw", "rank": None, "rule": None, "accuracy": 60.0})
+        rows += [place | {"method": "pca", "rank": n, "rule": "codes", "accuracy": 30.0 * n} for n in (2, 3)]
+    curves_picture(Comparison(rows), tmp_path / "curves.png")
+    drawn = np.asarray(Image.open(tmp_path / "curves.png"))[..., :3].astype(int)
+    for panel in np.array_split(drawn[: len(drawn) * 3 // 4], 2, axis=1):  # side by side, above the legend
+        for colour in ([31, 119, 180], [23, 190, 207]):  # the first curve, pca; the first line, raw
+            assert (np.abs(panel - colour).sum(axis=-1) < 60).sum() > 150
 
 
 def test_montages_have_a_row_of_images_each(tmp_path):
     pytest.importorskip("matplotlib")
-    rows = {"one": np.zeros((3, 256)), "two": np.ones((3, 256))}
+    rows = {"one": np.zeros((3, 256)), "two": np.full((3, 256), 0.6)}
     montage_picture(rows, SHAPE, tmp_path / "m.png")
     drawn = np.asarray(Image.open(tmp_path / "m.png"))[..., 0]
     half = drawn.shape[0] // 2
-    assert (drawn[:half] == 0).mean() > 0.4 and (drawn[half:] == 0).mean() < 0.05
+    assert (drawn[:half] == 0).mean() > 0.4 and (drawn[half:] == 153).mean() > 0.4
 
 
 def test_shadows_are_dark_and_highlights_bright():

@@ -215,7 +215,7 @@ def test_every_rule_recognises_clean_faces(people, rule):
     train, y, test, answers = people
     found = FaceRecognizer(rule=rule, random_state=0).fit(rows(train), y)
     assert found.score(rows(test), answers) >= 0.9
-    assert np.allclose(np.linalg.norm(found.components_, axis=1), 1, atol=1e-5) or rule != "codes"
+    assert np.allclose(np.linalg.norm(found.components_, axis=1), 1, atol=1e-5)
 
 
 def test_salt_and_pepper_is_cleaned(people):
