@@ -25,6 +25,7 @@ def test_rows_come_in_the_order_of_the_jobs_and_are_written(tmp_path):
     assert len(list((tmp_path / "out" / "jobs").iterdir())) == 5
 
 
+@pytest.mark.slow
 def test_processes_return_the_same_rows_and_their_errors(tmp_path):
     assert run_jobs(JOBS, partial(squares, 9), COLUMNS, processes=2) == ROWS
     with pytest.raises(ValueError, match="is too much"):
