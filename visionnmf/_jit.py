@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
+import gc
 import hashlib
 import os
 import shutil
-import sys
 import threading
 import time
 import warnings
@@ -30,10 +30,10 @@ KEPT = 60 * DAY  # that a folder of compiled kernels lies unused before it is re
 @overload
 def kernel(function: F) -> F: ...
 @overload
-def kernel(*, reassociate: bool = ...) -> Callable[[F], F]: ...
+def kernel(*, reassociate: bool = ..., part: bool = ...) -> Callable[[F], F]: ...
 
 
-def kernel(function: F | None = None, *, reassociate: bool = False) -> Any:
+def kernel(function: F | None = None, *, reassociate: bool = False, part: bool = False) -> Any:
     """Compile a kernel with the options of the house.
 
     - ``nogil``: blocks of rows run in ordinary Python threads (:mod:`visionnmf.engine.blocks`), so kernels must
@@ -45,6 +45,9 @@ def kernel(function: F | None = None, *, reassociate: bool = False) -> Any:
       they import nothing of visionnmf but each other and this file.
     - ``error_model="numpy"``: division by zero gives inf, as in numpy, and costs no branch.
     - ``boundscheck`` and ``fastmath`` stay at numba's defaults (off); `reassociate` names the only exception.
+    - ``no_cfunc_wrapper``: nothing calls a kernel from C, and the wrapper takes a tenth of the time of compiling.
+      ``no_cpython_wrapper`` for the parts of a kernel, which takes four tenths; LLVM makes them a part of their caller
+      where that pays (it is not forced to: each caller's caller would optimise the lot once more).
 
     Parameters
     ----------
@@ -52,6 +55,8 @@ def kernel(function: F | None = None, *, reassociate: bool = False) -> Any:
         The kernel; given when the decorator is used without parentheses.
     reassociate : bool, default=False
         Allow sums to be reordered (:data:`REASSOCIATE`). For kernels whose time is a long sum.
+    part : bool, default=False
+        For what other kernels alone call; Python cannot.
 
     Returns
     -------
@@ -63,7 +68,9 @@ def kernel(function: F | None = None, *, reassociate: bool = False) -> Any:
         import numba
 
         _listen()
-        options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+        options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+        if part:
+            options |= {"no_cpython_wrapper": True}
         if reassociate:
             options["fastmath"] = set(REASSOCIATE)
         folder = None if _config().DISABLE_JIT else cache_folder()
@@ -163,29 +170,33 @@ def on_first_compile(callback: Callable[[], None]) -> None:
     """
     global _callback
     _callback = callback
-    if "numba" in sys.modules:
-        _listen()
 
 
+@functools.cache
 def _listen() -> None:
-    """Ask numba to tell when it compiles, if someone wants to know; a command that needs no numba never imports it."""
-    global _callback
-    if _callback is None:
-        return
+    """Ask numba to tell when it compiles a kernel: for :func:`on_first_compile`, and to hold the garbage collector.
+
+    Compiling makes millions of objects that stay; looking through them again and again takes a fifth of the time.
+    """
     from numba.core import event
 
     class Listener(event.Listener):
-        def __init__(self, callback: Callable[[], None]) -> None:
-            self.callback: Callable[[], None] | None = callback
+        depth = 0
+        collects = False
 
         def on_start(self, event: Any) -> None:
-            callback = self.callback
-            if callback is not None and event.data["dispatcher"].py_func.__module__.startswith("visionnmf."):
-                self.callback = None
+            global _callback
+            if not self.depth:
+                self.collects = gc.isenabled()
+                gc.disable()
+            self.depth += 1  # kernels that call others; numba compiles in one thread at a time
+            if _callback is not None and event.data["dispatcher"].py_func.__module__.startswith("visionnmf."):
+                callback, _callback = _callback, None
                 callback()
 
         def on_end(self, event: Any) -> None:
-            pass
+            self.depth -= 1
+            if not self.depth and self.collects:
+                gc.enable()
 
-    event.register("numba:compile", Listener(_callback))
-    _callback = None
+    event.register("numba:compile", Listener())

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread
-from .kernels import medians as _kernels
 from .kernels import penalties as _penalty_kernels
+from .kernels.hals import TILE, hals_columns, padded_system
 from .penalties import Penalty
 
 __all__ = ["accelerate", "improve", "largest_eigenvalue"]
@@ -38,7 +38,7 @@ def improve(
 ) -> None:
     """Decrease ``<F, gram F> / 2 - <right, F> + scale * penalty(F)``, in place.
 
-    - box, l1, l2: HALS (:func:`.kernels.medians.hals_columns`), in threads over the points;
+    - box, l1, l2: HALS (:func:`.kernels.hals.hals_columns`), in threads over the points;
     - a graph beside these: coordinate descent point after point (:func:`.kernels.penalties.graph_points`);
     - what ties no two components together, as groups in penalty form: a proximal step a component, an exact minimiser
       without a graph;
@@ -76,10 +76,12 @@ def _improve_points(
     low, high = penalty.box(F.dtype)
     l1, l2 = (F.dtype.type(scale) * weights for weights in penalty.weights(len(F), F.dtype))
 
-    def columns(block: tuple[int, int]) -> None:
-        _kernels.hals_columns(F, gram, right, 0, low, high, l1, l2, sweeps, *block, alternate)
+    system = padded_system(gram, l2)
 
-    map_blocks(columns, blocks(F.shape[1], 4 * _kernels.TILE), parallel=F.size * len(F) > 4 * BLOCK_ELEMENTS)
+    def columns(block: tuple[int, int]) -> None:
+        hals_columns(F, *system, right, 0, low, high, l1, sweeps, alternate, *block)
+
+    map_blocks(columns, blocks(F.shape[1], 4 * TILE), parallel=F.size * len(F) > 4 * BLOCK_ELEMENTS)
 
 
 def _improve_on_graph(F: Array, gram: Array, right: Array, penalty: Penalty, sweeps: int, scale: float) -> None:

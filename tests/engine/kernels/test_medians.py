@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from visionnmf.engine.blocks import map_blocks
-from visionnmf.engine.kernels import admm as _admm_kernels
+from visionnmf.engine.kernels import hals
 from visionnmf.engine.kernels import medians as _kernels
 from visionnmf.engine.kernels import smoothing as _ogm_kernels
 from visionnmf.engine.losses import LOSSES, Loss, loss_value
@@ -222,7 +222,7 @@ def test_symmetric_sweep_and_objective(dtype, n, r, rng):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("columns", [3, _admm_kernels.TILE + 5])
+@pytest.mark.parametrize("columns", [3, hals.TILE + 5])
 @pytest.mark.parametrize("r", [3, 5])
 def test_hals_columns(dtype, columns, r, rng):
     A, V = rng.random((r, 8)), rng.random((8, columns))
@@ -230,22 +230,23 @@ def test_hals_columns(dtype, columns, r, rng):
     F = rng.random((r, columns)).astype(dtype)
     G, B = (A @ A.T).astype(dtype), (A @ V).astype(dtype)
     for box, l1, l2 in (((0.0, np.inf), 0.0, 0.0), ((0.1, 0.4), 0.2, 0.5)):
-        lean, ridge = l1 * np.arange(r), l2 * np.arange(r)
-        limits = dtype(box[0]), dtype(box[1]), lean.astype(dtype), ridge.astype(dtype)
-        expected = naive.hals(F[:, 1:], G + np.diag(ridge), B[:, 1:] - lean[:, None], *box, 0.0, 2)
+        prices, ridge = l1 * np.arange(r), l2 * np.arange(r)
+        limits = dtype(box[0]), dtype(box[1]), prices.astype(dtype)
+        system = hals.padded_system(G, ridge.astype(dtype))
+        expected = naive.hals(F[:, 1:], G + np.diag(ridge), B[:, 1:] - prices[:, None], *box, 0.0, 2)
         got = F.copy()
-        _admm_kernels.hals_columns(got, G, B, 0, *limits, 2, 1, columns)
+        hals.hals_columns(got, *system, B, 0, *limits, 2, False, 1, columns)
         np.testing.assert_allclose(got[:, 1:], expected, rtol=1e-3 if dtype is np.float32 else 1e-10, atol=1e-6)
         assert (got[:, 0] == F[:, 0]).all()
-        expected = naive.hals(F[:, 1:], G + np.diag(ridge), B[:, 1:] - lean[:, None], *box, 0.0, 3, alternate=True)
+        expected = naive.hals(F[:, 1:], G + np.diag(ridge), B[:, 1:] - prices[:, None], *box, 0.0, 3, alternate=True)
         back_and_forth = F.copy()
-        _admm_kernels.hals_columns(back_and_forth, G, B, 0, *limits, 3, 1, columns, True)
+        hals.hals_columns(back_and_forth, *system, B, 0, *limits, 3, True, 1, columns)
         np.testing.assert_allclose(
             back_and_forth[:, 1:], expected, rtol=1e-3 if dtype is np.float32 else 1e-10, atol=1e-6
         )
         shifted = F.copy()
         B_part = np.ascontiguousarray(B[:, 1:])
-        _admm_kernels.hals_columns(shifted, G, B_part, 1, *limits, 2, 1, columns)
+        hals.hals_columns(shifted, *system, B_part, 1, *limits, 2, False, 1, columns)
         assert (shifted == got).all()
 
 
@@ -400,8 +401,6 @@ def test_long_sums_keep_single_precision_exact():
     X = np.full((1, 1_000_000), 0.1, np.float32)
     exact = 1_000_000 * float(np.float32(0.1))
     losses, residuals, one = np.empty(1), np.empty(1), np.ones(1, np.float32)
-    code = _admm_kernels.MANHATTAN
-    _admm_kernels.admm_pass(
-        X, np.zeros_like(X), np.zeros_like(X), None, code, one[0], one, one[0], 0, 1, losses, residuals
-    )
+    nothing = np.zeros_like(X)
+    LOSSES["manhattan"].proximal.rows(X, nothing, nothing.copy(), None, 0.0, one, one[0], 0, 1, losses, residuals)
     assert losses[0] == pytest.approx(exact, rel=1e-4)

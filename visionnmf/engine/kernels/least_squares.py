@@ -11,33 +11,27 @@ import numpy as np
 
 from visionnmf._jit import kernel
 
+from .arithmetic import clipped, multiply, short_dot
+
 LOW, FREE, HIGH = -1, 0, 1  # where a variable is
-CHANCES = 3  # exchanges of all variables that may fail to make the wrong ones fewer
+FULL_EXCHANGES = 3  # exchanges of all variables that may fail to make the wrong ones fewer
 RIDGE = 1e-12  # of the largest diagonal entry: where components are alike, one solution of many is taken
 
 
 # --- exact codes of a point: coordinate descent, then block principal pivoting ---------------------------------------
 
 
-@kernel(reassociate=True)
-def _dot(a, b, n):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for i in range(n):
-        total += a[i] * b[i]
-    return total
-
-
-@kernel(reassociate=True)
+@kernel(reassociate=True, part=True)
 def _descend(g, b, f, low, high, sweeps, slope):  # type: ignore[no-untyped-def]
     """Sweep over one point's variables; `slope` is scratch."""
     r = f.shape[0]
     for k in range(r):
-        slope[k] = b[k] - _dot(g[k], f, r)
+        slope[k] = b[k] - short_dot(g[k], f, r)
     for _ in range(sweeps):
         moved = False
         for k in range(r):
             if g[k, k] > 0:
-                new = min(max(f[k] + slope[k] / g[k, k], low), high)
+                new = clipped(f[k] + slope[k] / g[k, k], low, high)
                 change = new - f[k]
                 if change != 0:
                     moved = True
@@ -49,11 +43,11 @@ def _descend(g, b, f, low, high, sweeps, slope):  # type: ignore[no-untyped-def]
             break
 
 
-@kernel
+@kernel(part=True)
 def _substitute(factor, count, x):  # type: ignore[no-untyped-def]
     """Solve ``L L.T x = x`` in place."""
     for a in range(count):
-        x[a] = (x[a] - _dot(factor[a], x, a)) / factor[a, a]
+        x[a] = (x[a] - short_dot(factor[a], x, a)) / factor[a, a]
     for a in range(count - 1, -1, -1):
         x[a] /= factor[a, a]
         row = factor[a]
@@ -61,61 +55,67 @@ def _substitute(factor, count, x):  # type: ignore[no-untyped-def]
             x[c] -= row[c] * x[a]
 
 
-@kernel
-def _solve_free(g, b, f, state, on_simplex, factor, index, x, ones):  # type: ignore[no-untyped-def]
-    """Set the free variables to their minimiser, the others held; return the multiplier of ``sum f = 1``."""
-    r = f.shape[0]
+@kernel(part=True)
+def _factorise(g, state, factor, index):  # type: ignore[no-untyped-def]
+    """Write the Cholesky factor of the free variables' part of `g`, and which they are; return how many."""
     count = 0
-    for k in range(r):
-        if state[k] != FREE:
-            continue
-        row = factor[count]
-        for c in range(count):
-            row[c] = (g[k, index[c]] - _dot(row, factor[c], c)) / factor[c, c]
-        row[count] = np.sqrt(g[k, k] - _dot(row, row, count))
-        index[count] = k
-        count += 1
+    for k in range(g.shape[0]):
+        if state[k] == FREE:
+            row = factor[count]
+            for c in range(count):
+                row[c] = (g[k, index[c]] - short_dot(row, factor[c], c)) / factor[c, c]
+            row[count] = np.sqrt(g[k, k] - short_dot(row, row, count))
+            index[count] = k
+            count += 1
+    return count
+
+
+@kernel(part=True)
+def _meet_sum(factor, count, x, ones):  # type: ignore[no-untyped-def]
+    """Move the solution `x` to the best one whose sum, with those at a bound, is 1; return the multiplier."""
+    total = -1.0
+    weight = 0.0
     for a in range(count):
-        k = index[a]
-        x[a] = b[k]
-        for m in range(r):
-            if state[m] != FREE:
-                x[a] -= g[k, m] * f[m]
-    _substitute(factor, count, x)
-    multiplier = 0.0
-    if on_simplex:
-        total = -1.0
-        weight = 0.0
-        ones[:count] = 1.0
-        _substitute(factor, count, ones)
-        for a in range(count):
-            total += x[a]
-            weight += ones[a]
-        multiplier = total / weight
-        for a in range(count):
-            x[a] -= multiplier * ones[a]
+        ones[a] = 1.0
+    _substitute(factor, count, ones)
     for a in range(count):
-        f[index[a]] = x[a]
+        total += x[a]
+        weight += ones[a]
+    multiplier = total / weight
+    for a in range(count):
+        x[a] -= multiplier * ones[a]
     return multiplier
 
 
-@kernel
+@kernel(part=True)
+def _right_side(g, b, f, state, index, count, x):  # type: ignore[no-untyped-def]
+    """Write what the free variables' equations are equal to when the others are held."""
+    for a in range(count):
+        k = index[a]
+        x[a] = b[k]
+        for m in range(f.shape[0]):
+            if state[m] != FREE:
+                x[a] -= g[k, m] * f[m]
+
+
+@kernel(part=True)
 def _stiffen(g, l2, on_simplex):  # type: ignore[no-untyped-def]
     """Add the ridge to a Gram matrix, and enough to make it positive definite."""
     r = g.shape[0]
     largest = 0.0
     for k in range(r):
         g[k, k] += l2[k]
-        largest = max(largest, g[k, k])
+        largest = g[k, k] if g[k, k] > largest else largest
     if not largest > 0:
         largest = 1.0
     for k in range(r):
         g[k, k] += RIDGE * largest
-    if on_simplex:
-        g += largest  # a constant on the simplex: components are dependent only where their differences are
+        if on_simplex:
+            for m in range(r):
+                g[k, m] += largest  # a constant on the simplex: components are dependent only where differences are
 
 
-@kernel
+@kernel(part=True)
 def _find_wrong(g, b, f, low, high, state, multiplier, slack, wrong):  # type: ignore[no-untyped-def]
     """List the variables on the wrong side: free ones outside the box, bound ones that the derivative would free."""
     count = 0
@@ -123,7 +123,7 @@ def _find_wrong(g, b, f, low, high, state, multiplier, slack, wrong):  # type: i
         if state[k] == FREE:
             good = low <= f[k] <= high
         else:
-            slope = _dot(g[k], f, f.shape[0]) - b[k] + multiplier
+            slope = short_dot(g[k], f, f.shape[0]) - b[k] + multiplier
             good = slope >= -slack if state[k] == LOW else slope <= slack
         if not good:  # also when it is not a number
             wrong[count] = k
@@ -131,7 +131,44 @@ def _find_wrong(g, b, f, low, high, state, multiplier, slack, wrong):  # type: i
     return count
 
 
-@kernel
+@kernel(part=True)
+def _set_sides(g, b, f, low, high, on_simplex, state):  # type: ignore[no-untyped-def]
+    """Write where each variable is; return the size of the derivative and the best variable to be free alone."""
+    size = 0.0
+    best = 0
+    for k in range(f.shape[0]):
+        size = abs(b[k]) if abs(b[k]) > size else size
+        if on_simplex:
+            size = g[k, k] if g[k, k] > size else size
+        state[k] = LOW if f[k] <= low else (HIGH if f[k] >= high else FREE)
+        if b[k] - g[k, k] / 2 > b[best] - g[best, best] / 2:
+            best = k
+    return size, best
+
+
+@kernel(part=True)
+def _hold(f, low, high, state):  # type: ignore[no-untyped-def]
+    """Set the variables that are not free to their bounds; return how many are free."""
+    count = 0
+    for k in range(f.shape[0]):
+        if state[k] == FREE:
+            count += 1
+        else:
+            f[k] = low if state[k] == LOW else high
+    return count
+
+
+@kernel(part=True)
+def _change_sides(wrong, first, count, f, low, state):  # type: ignore[no-untyped-def]
+    for i in range(first, count):
+        k = wrong[i]
+        if state[k] != FREE:
+            state[k] = FREE
+        else:
+            state[k] = LOW if f[k] < low else HIGH
+
+
+@kernel(part=True)
 def _pivot(g, b, f, low, high, on_simplex, tolerance, state, wrong, index, scratch):  # type: ignore[no-untyped-def]
     """Find the exact minimiser for one point by block principal pivoting; return whether the conditions hold.
 
@@ -139,39 +176,31 @@ def _pivot(g, b, f, low, high, on_simplex, tolerance, state, wrong, index, scrat
     that makes them fewer, else only the last of them, which cannot cycle.
     """
     r = f.shape[0]
-    size = 0.0
-    best = 0
-    for k in range(r):
-        size = max(size, abs(b[k]), g[k, k] * on_simplex)
-        state[k] = LOW if f[k] <= low else (HIGH if f[k] >= high else FREE)
-        if b[k] - g[k, k] / 2 > b[best] - g[best, best] / 2:
-            best = k
+    x, factor = scratch[0], scratch[2:]
+    size, best = _set_sides(g, b, f, low, high, on_simplex, state)
     fewest = r + 1
-    chances = CHANCES
+    exchanges = FULL_EXCHANGES
     for _ in range(5 * r + 20):
-        if on_simplex and not (state == FREE).any():
+        if _hold(f, low, high, state) == 0 and on_simplex:
             state[best] = FREE
-        for k in range(r):
-            if state[k] != FREE:
-                f[k] = low if state[k] == LOW else high
-        multiplier = _solve_free(g, b, f, state, on_simplex, scratch[2:], index, scratch[0], scratch[1])
+        free = _factorise(g, state, factor, index)
+        _right_side(g, b, f, state, index, free, x)
+        _substitute(factor, free, x)
+        multiplier = _meet_sum(factor, free, x, scratch[1]) if on_simplex else 0.0
+        for a in range(free):
+            f[index[a]] = x[a]
         count = _find_wrong(g, b, f, low, high, state, multiplier, tolerance * size, wrong)
         if count == 0:
             return True
         first = 0
         if count < fewest:
             fewest = count
-            chances = CHANCES
-        elif chances > 0:
-            chances -= 1
+            exchanges = FULL_EXCHANGES
+        elif exchanges > 0:
+            exchanges -= 1
         else:
             first = count - 1
-        for i in range(first, count):
-            k = wrong[i]
-            if state[k] != FREE:
-                state[k] = FREE
-            else:
-                state[k] = LOW if f[k] < low else HIGH
+        _change_sides(wrong, first, count, f, low, state)
     return False
 
 
@@ -190,16 +219,12 @@ def right_columns(X, M, A, B, start, stop):  # type: ignore[no-untyped-def]
     B : ndarray (r, stop - start), float64
     start, stop : int
     """
-    r, n = A.shape
-    x = np.empty(n)
+    x = np.empty(A.shape[1])
     for j in range(start, stop):
-        for i in range(n):
-            x[i] = X[j, i]
-        if M is not None:
-            for i in range(n):
-                x[i] *= M[j, i]
-        for k in range(r):
-            B[k, j - start] = _dot(A[k], x, n)
+        for i in range(A.shape[1]):
+            x[i] = X[j, i] if M is None else np.float64(X[j, i]) * M[j, i]
+        for k in range(A.shape[0]):
+            B[k, j - start] = short_dot(A[k], x, A.shape[1])
 
 
 @kernel
@@ -228,18 +253,13 @@ def exact_columns(F, G, B, M, A, l1, l2, low, high, on_simplex, sweeps, toleranc
         Receives whether the conditions of optimality hold.
     """
     r = F.shape[0]
-    f, b = np.empty(r), np.empty(r)
-    state, wrong, index = np.empty(r, np.int64), np.empty(r, np.int64), np.empty(r, np.int64)
-    scratch = np.empty((r + 2, r))
-    weighted = np.empty(A.shape)
+    reals, integers = np.empty((r + 4, r)), np.empty((3, r), np.int64)
+    f, b, scratch = reals[0], reals[1], reals[2:]
     g = G.copy()
     _stiffen(g, l2, on_simplex)
     for j in range(start, stop):
         if M is not None:
-            for k in range(r):
-                for i in range(A.shape[1]):
-                    weighted[k, i] = A[k, i] * M[j, i]
-            np.dot(weighted, A.T, g)
+            _weighted_gram(A, M[j], g)
             _stiffen(g, l2, on_simplex)
         for k in range(r):
             f[k] = F[k, j]
@@ -248,10 +268,18 @@ def exact_columns(F, G, B, M, A, l1, l2, low, high, on_simplex, sweeps, toleranc
             _descend(g, b, f, low, high, sweeps, scratch[0])
             for k in range(r):
                 F[k, j] = f[k]
-        settled[j] = _pivot(g, b, f, low, high, on_simplex, tolerance, state, wrong, index, scratch)
+        settled[j] = _pivot(g, b, f, low, high, on_simplex, tolerance, integers[0], integers[1], integers[2], scratch)
         if settled[j]:
             for k in range(r):
                 F[k, j] = f[k]
+
+
+@kernel(part=True)
+def _weighted_gram(A, m, g):  # type: ignore[no-untyped-def]
+    weighted = np.empty(A.shape)
+    for k in range(A.shape[0]):
+        multiply(A[k], m, weighted[k])
+    np.dot(weighted, A.T, g)
 
 
 # --- weights of the entries ------------------------------------------------------------------------------------------
@@ -282,7 +310,8 @@ def weighted_hals_rows(X, M, Ft, A, low, high, l1, l2, sweeps, start, stop):  # 
     curvature = np.empty(r, A.dtype)
     for j in range(start, stop):
         m = M[j]
-        residual[:] = X[j]
+        for i in range(n):
+            residual[i] = X[j, i]
         for k in range(r):
             f = Ft[k, j]
             a = A[k]
@@ -303,7 +332,7 @@ def weighted_hals_rows(X, M, Ft, A, low, high, l1, l2, sweeps, start, stop):  # 
                     slope += residual[i] * a[i]
                 old = Ft[k, j]
                 new = old + (slope - l1[k] - l2[k] * old) / curvature[k]
-                new = min(max(new, low), high)
+                new = clipped(new, low, high)
                 change = new - old
                 if change != zero:
                     Ft[k, j] = new

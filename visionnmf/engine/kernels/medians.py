@@ -1,10 +1,11 @@
-"""The numba kernels of the engine.
+"""Coordinate descent by weighted medians: the one-dimensional problem, and sweeps of dense, sparse, symmetric data.
 
-They share this file because numba's cache notices a change only in the file of the kernel itself. All are private to
-the engine, release the interpreter lock, and work on a range of rows or columns, so that ranges can run in threads.
+The kernels of the engine are private to it, release the interpreter lock, and work on a range of rows or columns, so
+that ranges can run in threads. How quickly they compile decides how long a user's first fit takes: what is cheap and
+what is dear is written down in CONTRIBUTING.
 
-Layout: both factors are stored component-major, ``(n_components, n_points)``: the codes as ``Wt = W.T``, the components
-as ``H``. A sweep over a factor then runs along contiguous memory for either.
+Layout, of all kernels: both factors are stored component-major, ``(n_components, n_points)``: the codes as
+``Wt = W.T``, the components as ``H``. A sweep over a factor then runs along contiguous memory for either.
 """
 
 from __future__ import annotations
@@ -15,10 +16,7 @@ import numpy as np
 
 from visionnmf._jit import kernel
 
-from .admm import TILE as TILE
-from .admm import hals_columns as hals_columns
-
-CHUNK = 4096  # entries that are summed in the data's dtype; sums of chunks are taken in double precision
+from .arithmetic import CHUNK, clipped, dot, multiply, sum_abs, weighted_dot, weighted_sum_abs
 
 
 def sum_rounding(dtype: Any) -> float:
@@ -63,7 +61,10 @@ def select_step(steps, weights, count, slope, curvature, rounding):  # type: ign
         if right - left > 2:
             # the median of three guards against sorted input
             first, middle, last = steps[left], steps[(left + right) >> 1], steps[right - 1]
-            pivot = max(min(first, middle), min(max(first, middle), last))
+            if middle < first:
+                first, middle = middle, first
+            pivot = middle if middle < last else last
+            pivot = first if first > pivot else pivot
         else:
             pivot = steps[left]
         below = left  # steps[left:below] < pivot
@@ -107,7 +108,8 @@ def select_step(steps, weights, count, slope, curvature, rounding):  # type: ign
         left = below
         right = above
     if curvature > 0.0:
-        return max(furthest, -reached / curvature)
+        step = -reached / curvature
+        return step if step > furthest else furthest
     return furthest if reached >= -rounding else np.inf
 
 
@@ -144,13 +146,12 @@ def update_variable(residual, a, weights, x, low, high, slope, curvature, eps, t
     below = 0.0
     total = 0.0
     for first in range(0, a.shape[0], CHUNK):
-        last = min(first + CHUNK, a.shape[0])
-        ws = weights[first:last]
-        es = residual[first:last]
+        ws = weights[first : first + CHUNK]
+        es = residual[first : first + CHUNK]
         positive = zero
         negative = zero
         both = zero
-        for i in range(last - first):
+        for i in range(ws.shape[0]):
             w = ws[i]
             e = es[i]
             positive += w if e > tiny else zero
@@ -159,29 +160,19 @@ def update_variable(residual, a, weights, x, low, high, slope, curvature, eps, t
         above += positive
         below += negative
         total += both
-    at_zero = max(0.0, total - above - below)
+    at_zero = total - above - below
+    at_zero = at_zero if at_zero > 0.0 else 0.0
     to_right = slope + below - above + at_zero  # one-sided derivatives at x
     to_left = slope + below - above - at_zero
     rounding = eps * total  # the error of these sums must not look like a descent
-    count = 0
     if to_right < -rounding and x < high:
-        for i in range(a.shape[0]):
-            e = residual[i]
-            w = weights[i]
-            steps[count] = e / a[i]
-            jumps[count] = w + w
-            count += (e > tiny) & (w > zero)
-        new = number(min(x + select_step(steps, jumps, count, to_right, curvature, rounding), np.float64(high)))
+        sign, slope = number(1), to_right
     elif to_left > rounding and x > low:
-        for i in range(a.shape[0]):
-            e = residual[i]
-            w = weights[i]
-            steps[count] = -e / a[i]
-            jumps[count] = w + w
-            count += (e < -tiny) & (w > zero)
-        new = number(max(x - select_step(steps, jumps, count, -to_left, curvature, rounding), np.float64(low)))
+        sign, slope = number(-1), -to_left
     else:
         return number(x)
+    count = _breakpoints(residual, a, weights, sign, tiny, steps, jumps)
+    new = clipped(number(x + sign * select_step(steps, jumps, count, slope, curvature, rounding)), low, high)
     if not abs(new) < np.inf:  # coefficients so small that the quotient overflows
         return number(x)
     change = new - number(x)
@@ -190,14 +181,28 @@ def update_variable(residual, a, weights, x, low, high, slope, curvature, eps, t
     return new
 
 
-@kernel(reassociate=True)
+@kernel(part=True)
+def _breakpoints(residual, a, weights, sign, tiny, steps, jumps):  # type: ignore[no-untyped-def]
+    """List the steps in the direction `sign` at which a residual vanishes, and the derivative's jumps; count them."""
+    count = 0
+    for i in range(a.shape[0]):
+        e = sign * residual[i]
+        w = weights[i]
+        steps[count] = e / a[i]
+        jumps[count] = w + w
+        count += (e > tiny) & (w > 0)
+    return count
+
+
+@kernel(reassociate=True, part=True)
 def _set_residual(residual, target, Ft, j, A):  # type: ignore[no-untyped-def]
     """Write ``target - Ft[:, j] @ A`` into `residual`; return the largest absolute target."""
     number = A.dtype.type
     largest = number(0)
     for i in range(target.shape[0]):
         residual[i] = target[i]
-        largest = max(largest, abs(residual[i]))
+        size = abs(target[i])
+        largest = size if size > largest else largest
     for k in range(A.shape[0]):
         f = Ft[k, j]
         a = A[k]
@@ -228,8 +233,8 @@ def rri_rows(  # type: ignore[no-untyped-def]
     A : ndarray (r, n), >= 0
     low, high : float
     l1, l2 : ndarray (r,), >= 0
-    alpha : float, >= 0
-        Of the elastic net.
+    alpha : float, or None
+        Of the elastic net; None without one.
     graph : tuple of ndarray (indptr, indices, affinities, degrees), or None
         Adds ``tr(F L F^T) / 2``; nothing on the diagonal.
     sweeps : int
@@ -249,24 +254,24 @@ def rri_rows(  # type: ignore[no-untyped-def]
     for j in range(start, stop):
         tiny = number(4 * eps) * _set_residual(residual, X[j], Ft, j, A)
         if M is None:
-            losses[j] = _sum_abs(residual)
-            if alpha > 0.0:
-                losses[j] += alpha / 2 * _dot(residual, residual)
+            losses[j] = sum_abs(residual)
+            if alpha is not None:
+                losses[j] += alpha / 2 * dot(residual, residual)
         else:
-            losses[j] = _weighted_sum_abs(residual, M[j])
-            if alpha > 0.0:
-                losses[j] += alpha / 2 * _weighted_dot(residual, residual, M[j])
+            losses[j] = weighted_sum_abs(residual, M[j])
+            if alpha is not None:
+                losses[j] += alpha / 2 * weighted_dot(residual, residual, M[j])
             for k in range(r):
-                _multiply(A[k], M[j], weighted[k])
+                multiply(A[k], M[j], weighted[k])
         for _ in range(sweeps):
             moved = False
             for k in range(r):
                 x = Ft[k, j]
                 slope = np.float64(l1[k] + l2[k] * x)
                 curvature = np.float64(l2[k])
-                if alpha > 0.0:
-                    slope -= alpha * _dot(weighted[k], residual)
-                    curvature += alpha * _dot(weighted[k], A[k])
+                if alpha is not None:
+                    slope -= alpha * dot(weighted[k], residual)
+                    curvature += alpha * dot(weighted[k], A[k])
                 if graph is not None:
                     pull, degree = _pull_of_neighbours(graph, Ft, k, j)
                     slope += degree * np.float64(x) - pull
@@ -280,7 +285,7 @@ def rri_rows(  # type: ignore[no-untyped-def]
                 break
 
 
-@kernel
+@kernel(part=True)
 def _pull_of_neighbours(graph, Ft, k, j):  # type: ignore[no-untyped-def]
     """Return ``sum_i S_ij F_ki`` and the degree of point `j`."""
     indptr, indices, affinities, degrees = graph
@@ -290,40 +295,7 @@ def _pull_of_neighbours(graph, Ft, k, j):  # type: ignore[no-untyped-def]
     return total, np.float64(degrees[j])
 
 
-@kernel(reassociate=True)
-def _multiply(a, b, out):  # type: ignore[no-untyped-def]
-    for i in range(a.shape[0]):
-        out[i] = a[i] * b[i]
-
-
-@kernel(reassociate=True)
-def _dot(a, b):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for first in range(0, a.shape[0], CHUNK):
-        part = a[first : first + CHUNK]
-        other = b[first : first + CHUNK]
-        partial = a.dtype.type(0)
-        for i in range(part.shape[0]):
-            partial += part[i] * other[i]
-        total += partial
-    return total
-
-
-@kernel(reassociate=True)
-def _weighted_dot(a, b, weights):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for first in range(0, a.shape[0], CHUNK):
-        part = a[first : first + CHUNK]
-        other = b[first : first + CHUNK]
-        factors = weights[first : first + CHUNK]
-        partial = a.dtype.type(0)
-        for i in range(part.shape[0]):
-            partial += part[i] * other[i] * factors[i]
-        total += partial
-    return total
-
-
-@kernel(reassociate=True)
+@kernel(reassociate=True, part=True)
 def _gather(points, support, A, totals):  # type: ignore[no-untyped-def]
     """Copy the rows `support` of `points` into `A`, component-major, and their sums into `totals`."""
     totals[:] = 0.0
@@ -367,7 +339,8 @@ def rri_sparse_rows(  # type: ignore[no-untyped-def]
     r = Ft.shape[0]
     longest = 0
     for j in range(start, stop):
-        longest = max(longest, indptr[j + 1] - indptr[j])
+        count = indptr[j + 1] - indptr[j]
+        longest = count if count > longest else longest
     gathered = np.empty((r, longest), points.dtype)
     scratch = np.empty((3, longest), points.dtype)
     rest = np.empty(r, np.float64)
@@ -378,9 +351,10 @@ def rri_sparse_rows(  # type: ignore[no-untyped-def]
         A = gathered[:, :count]
         residual, steps, jumps = scratch[0, :count], scratch[1], scratch[2]
         tiny = number(4 * eps) * _set_residual(residual, x, Ft, j, A)
-        losses[j] = _sum_abs(residual)
+        losses[j] = sum_abs(residual)
         for k in range(r):
-            rest[k] = zero_weight * max(0.0, sums[k] - rest[k])
+            rest[k] = sums[k] - rest[k]
+            rest[k] = zero_weight * rest[k] if rest[k] > 0.0 else 0.0
             losses[j] += Ft[k, j] * rest[k]
         for _ in range(sweeps):
             moved = False
@@ -442,31 +416,6 @@ def rri_weighted_rows(X, M, group, Ft, A, low, high, sweeps, eps, start, stop): 
                     break
 
 
-@kernel(reassociate=True)
-def _sum_abs(values):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for first in range(0, values.shape[0], CHUNK):
-        part = values[first : first + CHUNK]
-        partial = values.dtype.type(0)
-        for i in range(part.shape[0]):
-            partial += abs(part[i])
-        total += partial
-    return total
-
-
-@kernel(reassociate=True)
-def _weighted_sum_abs(values, weights):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for first in range(0, values.shape[0], CHUNK):
-        part = values[first : first + CHUNK]
-        factors = weights[first : first + CHUNK]
-        partial = values.dtype.type(0)
-        for i in range(part.shape[0]):
-            partial += abs(part[i]) * factors[i]
-        total += partial
-    return total
-
-
 @kernel
 def rri_symmetric_sweep(S, H, HC, c, eps, scratch):  # type: ignore[no-untyped-def]
     """One sweep of coordinate descent on ``sum_{i != j} c_i c_j |S_ij - h_i . h_j|`` over ``H >= 0``.
@@ -513,5 +462,5 @@ def symmetric_objective(S, H, c, scratch):  # type: ignore[no-untyped-def]
     for j in range(S.shape[0]):
         _set_residual(residual, S[j], H, j, H)
         residual[j] = 0
-        total += np.float64(c[j]) * _weighted_sum_abs(residual, c)
+        total += np.float64(c[j]) * weighted_sum_abs(residual, c)
     return total

@@ -6,6 +6,8 @@ import numpy as np
 
 from visionnmf._jit import kernel
 
+from .arithmetic import clipped, short_dot
+
 
 @kernel
 def balance_signs(starts, columns, bounds, A, F, G, low, high, enough, sweeps):  # type: ignore[no-untyped-def]
@@ -34,51 +36,42 @@ def balance_signs(starts, columns, bounds, A, F, G, low, high, enough, sweeps): 
     sweeps : int
         At most so many a row.
     """
-    r = A.shape[1]
-    distance = np.empty(r)
-    squares = np.zeros(A.shape[0])
+    distance, squares, signs = np.empty(A.shape[1]), np.empty(A.shape[0]), np.empty(columns.shape[0])
     for i in range(A.shape[0]):
-        for k in range(r):
-            squares[i] += A[i, k] * A[i, k]
+        squares[i] = short_dot(A[i], A[i], A.shape[1])
+    signs[:] = 0.0
     for j in range(F.shape[0]):
-        first = starts[j]
-        last = starts[j + 1]
-        signs = np.zeros(last - first)
         left = _set_distance(G[j], F[j], low, high, distance)
         for _ in range(sweeps):
-            if first == last or left <= enough * enough:
+            if starts[j] == starts[j + 1] or left <= enough * enough:
                 break
             moved = 0.0
-            for e in range(first, last):
+            for e in range(starts[j], starts[j + 1]):
                 i = columns[e]
                 if squares[i] == 0.0:
                     continue
-                slope = 0.0
-                for k in range(r):
-                    slope += A[i, k] * distance[k]
-                old = signs[e - first]
-                new = min(max(old - slope / squares[i], -bounds[e]), bounds[e])
-                if new == old:
+                old = signs[e]
+                signs[e] = clipped(old - short_dot(A[i], distance, A.shape[1]) / squares[i], -bounds[e], bounds[e])
+                change = signs[e] - old
+                if change == 0.0:
                     continue
-                signs[e - first] = new
-                moved = max(moved, abs(new - old) / bounds[e])
-                for k in range(r):
-                    G[j, k] += (new - old) * A[i, k]
+                share = abs(change) / bounds[e]
+                moved = share if share > moved else moved
+                for k in range(A.shape[1]):
+                    G[j, k] += change * A[i, k]
                 left = _set_distance(G[j], F[j], low, high, distance)
             if moved < 1e-6:
                 break
 
 
-@kernel
+@kernel(part=True)
 def _set_distance(g, f, low, high, distance):  # type: ignore[no-untyped-def]
     """Write what is left of a gradient when the bounds have taken their share; return the sum of squares."""
     total = 0.0
     for k in range(g.shape[0]):
         d = g[k]
-        if f[k] <= low:
-            d = min(d, 0.0)
-        elif f[k] >= high:
-            d = max(d, 0.0)
+        if (f[k] <= low and d > 0.0) or (f[k] >= high and f[k] > low and d < 0.0):
+            d = 0.0
         distance[k] = d
         total += d * d
     return total

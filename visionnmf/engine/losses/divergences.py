@@ -11,7 +11,6 @@ from visionnmf.engine.kernels import admm as _admm_kernels
 from visionnmf.engine.kernels import divergences as _kernels
 
 from .record import Proximal, Record, SparseForm
-from .residual import admm_rows
 
 __all__ = ["RECORDS"]
 
@@ -42,9 +41,7 @@ RECORDS = (
         kink=0.0,
         rows=_kernels.kullback_leibler_rows,
         derivative=lambda X, P, M, parameter, tiny: _derivative(X, P, M, 1, tiny),
-        proximal=Proximal(
-            admm_rows(_admm_kernels.KULLBACK_LEIBLER), valued=False, slope=lambda size, n, parameter: 1.0
-        ),
+        proximal=Proximal(_admm_kernels.kullback_leibler_pass, valued=False, slope=lambda size, n, parameter: 1.0),
         sparse=SparseForm(
             value=_stored_kullback_leibler,
             squared=False,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,15 +15,6 @@ from .record import ZERO, Parameter, Proximal, Record, SparseForm
 __all__ = ["RECORDS"]
 
 Array = NDArray[Any]
-
-
-def admm_rows(code: int) -> Callable[..., None]:
-    """Return the ADMM pass of a loss that the kernel knows by a code; see :class:`.record.Proximal`."""
-
-    def rows(X: Array, P: Array, U: Array, M: Array | None, parameter: float, *arguments: Any) -> None:
-        _admm_kernels.admm_pass(X, P, U, M, code, X.dtype.type(parameter), *arguments)
-
-    return rows
 
 
 # --- derivatives by the model, and their sizes at the model 0 --------------------------------------------------------
@@ -71,7 +61,7 @@ RECORDS = (
         kink=1.0,
         rows=_kernels.manhattan_rows,
         derivative=_manhattan,
-        proximal=Proximal(admm_rows(_admm_kernels.MANHATTAN), valued=True, slope=lambda size, n, parameter: 1.0),
+        proximal=Proximal(_admm_kernels.manhattan_pass, valued=True, slope=lambda size, n, parameter: 1.0),
         sparse=SparseForm(
             value=lambda x, p, floor: float(np.abs(x - p).sum()),
             squared=False,
@@ -112,7 +102,7 @@ RECORDS = (
         kink=0.0,
         rows=_kernels.l21_rows,
         derivative=_l21,
-        proximal=Proximal(admm_rows(_admm_kernels.L21), valued=True, slope=lambda size, n, parameter: 1 / n**0.5),
+        proximal=Proximal(_admm_kernels.l21_pass, valued=True, slope=lambda size, n, parameter: 1 / n**0.5),
         sparse=None,
         codes="admm",
         codes_as="frobenius",  # the root of a sum of squares has the same minimiser
@@ -127,9 +117,7 @@ RECORDS = (
         kink=0.0,
         rows=_kernels.huber_rows,
         derivative=_huber,
-        proximal=Proximal(
-            admm_rows(_admm_kernels.HUBER), valued=True, slope=lambda size, n, delta: np.minimum(size, delta)
-        ),
+        proximal=Proximal(_admm_kernels.huber_pass, valued=True, slope=lambda size, n, delta: np.minimum(size, delta)),
         sparse=None,
         codes="admm",
     ),
@@ -143,9 +131,7 @@ RECORDS = (
         kink=1.0,
         rows=_kernels.elastic_net_rows,
         derivative=_elastic_net,
-        proximal=Proximal(
-            admm_rows(_admm_kernels.ELASTIC_NET), valued=True, slope=lambda size, n, alpha: 1 + alpha * size
-        ),
+        proximal=Proximal(_admm_kernels.elastic_net_pass, valued=True, slope=lambda size, n, alpha: 1 + alpha * size),
         sparse=None,
         codes="admm",
     ),

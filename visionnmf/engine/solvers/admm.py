@@ -1,7 +1,7 @@
 """Continuation ADMM for the losses that outliers move little: the default solver for them.
 
 The residual ``S = X - W H`` is a variable of its own, tied to the factors by a scaled dual ``U`` and a penalty ``rho``
-that grows geometrically. One iteration is one pass over the data (:func:`..kernels.admm.admm_pass`), which gives the
+that grows geometrically. One iteration is one pass over the data (:mod:`..kernels.admm`), which gives the
 cleaned data ``V``, and a few sweeps of HALS for each factor on ``||V - W H||^2``. The loss enters by its prox alone.
 Early on, with a small rho, outliers pull like in least squares; as rho grows they are clipped harder and harder. That
 slow change of the problem is what finds good solutions where coordinate descent stalls, so the number of iterations is
@@ -23,8 +23,7 @@ from scipy.linalg import eigh
 
 from visionnmf.engine import projections
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, rows_per_block
-from visionnmf.engine.kernels import admm as _admm_kernels
-from visionnmf.engine.kernels.admm import TILE
+from visionnmf.engine.kernels.hals import TILE, hals_columns, padded_system
 from visionnmf.engine.losses import Loss, Proximal
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.quadratic import SEPARABLE, improve
@@ -203,12 +202,13 @@ class _Half:
         penalty, dtype = self.problem.penalty_W, Wt.dtype
         box = penalty.box(dtype)
         l1, l2 = (step.bounds[0] * weights for weights in penalty.weights(len(Wt), dtype))
+        system = padded_system(step.gram, l2)
         right: Array | None = None
         product = np.empty((min(self.size, chunk[1] - chunk[0]), step.H.shape[1]), dtype)
         for start, stop in self._blocks(chunk):
             V = product[: stop - start]
             B = self._target(start, stop, Wt, step, V)
-            _admm_kernels.hals_columns(Wt, step.gram, B, start, *box, l1, l2, SWEEPS, start, stop, self.back_and_forth)
+            hals_columns(Wt, *system, B, start, *box, l1, SWEEPS, self.back_and_forth, start, stop)
             share = Wt[:, start:stop] @ V
             right = share if right is None else np.add(right, share, out=right)
         assert right is not None
@@ -328,7 +328,8 @@ class _Codes:
         F = np.zeros((len(self.H), len(X)), X.dtype)
         none, zero, infinite = np.zeros(len(F), X.dtype), X.dtype.type(0), X.dtype.type(np.inf)
         right = np.ascontiguousarray(_product(X, self.unit.T).T)
-        _admm_kernels.hals_columns(F, self.gram, right, 0, zero, infinite, none, none, CODES_START_SWEEPS, 0, len(X))
+        system = padded_system(self.gram, none)
+        hals_columns(F, *system, right, 0, zero, infinite, none, CODES_START_SWEEPS, False, 0, len(X))
         return self._project(np.ascontiguousarray(F.T))
 
     def _linear(self, right: Array, bounds: Array) -> Array:

@@ -49,7 +49,8 @@ def half(problem: Problem, Wt: Array, H: Array, *, sweeps: int) -> float:
     X, penalty = problem.X, problem.penalty_W
     dtype = X.dtype
     losses = np.empty(X.shape[0])
-    arguments = (*penalty.box(dtype), *penalty.weights(len(Wt), dtype), problem.loss.parameter, _graph(penalty, dtype))
+    alpha = problem.loss.parameter or None  # of the elastic net; the Manhattan loss has none
+    arguments = (*penalty.box(dtype), *penalty.weights(len(Wt), dtype), alpha, _graph(penalty, dtype))
     eps = _kernels.sum_rounding(dtype)
 
     def sweep(block: tuple[int, int]) -> None:

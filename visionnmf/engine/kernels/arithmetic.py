@@ -1,0 +1,82 @@
+"""Sums and products of rows, as parts of the other kernels."""
+
+from __future__ import annotations
+
+from visionnmf._jit import kernel
+
+CHUNK = 4096  # entries that are summed in the data's dtype; sums of chunks are taken in double precision
+
+
+@kernel(reassociate=True, part=True)
+def dot(a, b):  # type: ignore[no-untyped-def]
+    """Return ``sum a b``."""
+    total = 0.0
+    for first in range(0, a.shape[0], CHUNK):
+        part, other = a[first : first + CHUNK], b[first : first + CHUNK]
+        partial = a.dtype.type(0)
+        for i in range(part.shape[0]):
+            partial += part[i] * other[i]
+        total += partial
+    return total
+
+
+@kernel(reassociate=True, part=True)
+def weighted_dot(a, b, weights):  # type: ignore[no-untyped-def]
+    """Return ``sum weights a b``."""
+    total = 0.0
+    for first in range(0, a.shape[0], CHUNK):
+        part, other, factors = a[first : first + CHUNK], b[first : first + CHUNK], weights[first : first + CHUNK]
+        partial = a.dtype.type(0)
+        for i in range(part.shape[0]):
+            partial += part[i] * other[i] * factors[i]
+        total += partial
+    return total
+
+
+@kernel(reassociate=True, part=True)
+def short_dot(a, b, n):  # type: ignore[no-untyped-def]
+    """Return the inner product of the first `n` entries, in double precision."""
+    total = 0.0
+    for i in range(n):
+        total += a[i] * b[i]
+    return total
+
+
+@kernel(reassociate=True, part=True)
+def sum_abs(values):  # type: ignore[no-untyped-def]
+    """Return ``sum |values|``."""
+    total = 0.0
+    for first in range(0, values.shape[0], CHUNK):
+        part = values[first : first + CHUNK]
+        partial = values.dtype.type(0)
+        for i in range(part.shape[0]):
+            partial += abs(part[i])
+        total += partial
+    return total
+
+
+@kernel(reassociate=True, part=True)
+def weighted_sum_abs(values, weights):  # type: ignore[no-untyped-def]
+    """Return ``sum weights |values|``."""
+    total = 0.0
+    for first in range(0, values.shape[0], CHUNK):
+        part, factors = values[first : first + CHUNK], weights[first : first + CHUNK]
+        partial = values.dtype.type(0)
+        for i in range(part.shape[0]):
+            partial += abs(part[i]) * factors[i]
+        total += partial
+    return total
+
+
+@kernel(reassociate=True, part=True)
+def multiply(a, b, out):  # type: ignore[no-untyped-def]
+    """Write ``a b``."""
+    for i in range(a.shape[0]):
+        out[i] = a[i] * b[i]
+
+
+@kernel(part=True)
+def clipped(value, low, high):  # type: ignore[no-untyped-def]
+    """Return ``min(max(value, low), high)``; a comparison compiles in a fraction of the time of ``min``."""
+    value = low if value < low else value
+    return high if value > high else value
