@@ -9,8 +9,9 @@ from typing import Annotated, NoReturn
 import typer
 
 from visionnmf import __version__
+from visionnmf._jit import on_first_compile
 
-from .common import on_signal
+from .common import on_signal, say
 
 __all__ = ["app", "main"]
 
@@ -20,6 +21,7 @@ COMMANDS = {
     "background": "background",
     "masquerade": "masquerade",
     "faces": "faces",
+    "warm": "warm",
 }
 
 app = typer.Typer(
@@ -54,6 +56,7 @@ def _common(
       visionnmf background sample:surveillance --out out
       visionnmf masquerade train histories/* --model users.npz
       visionnmf faces train people/ --model people.npz
+      visionnmf warm
     """
 
 
@@ -71,5 +74,6 @@ def main() -> NoReturn:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
             signal.signal(number, on_signal)
+    on_first_compile(lambda: say("compiling kernels for this machine, once"))
     app()
     raise SystemExit(0)

@@ -1,0 +1,133 @@
+"""Compile all kernels, once: tiny problems that touch every one which a fit or an application needs."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from visionnmf import NMF, Penalty, ProjectiveNMF, SymmetricNMF
+from visionnmf.engine.losses import LOSSES
+from visionnmf.exceptions import VisionNMFError
+
+__all__ = ["warm_up"]
+
+N_SAMPLES, N_FEATURES, N_COMPONENTS = 24, 20, 3
+
+
+def warm_up() -> Iterator[tuple[str, int, int]]:
+    """Fit a tiny problem of each kind, so that all kernels are in the cache.
+
+    Losses in single and double precision, on dense data, with missing entries, on sparse data where the loss takes
+    them; penalties; symmetric and projective models; the applications. Takes minutes where nothing is cached yet.
+
+    Yields
+    ------
+    name : str
+        Of the kind that comes next.
+    done, total : int
+        How many are done, of how many.
+    """
+    work = [*_losses(), *_penalties(), *_models(), *_applications()]
+    for done, (name, fit) in enumerate(work):
+        yield name, done, len(work)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # nothing here converges
+            fit()
+
+
+Work = Iterator[tuple[str, Callable[[], Any]]]
+
+
+def _data(dtype: str) -> NDArray[Any]:
+    rng = np.random.default_rng(0)
+    return np.asarray(rng.random((N_SAMPLES, N_FEATURES)) + 0.1, dtype)
+
+
+def _fit(loss: Any, data: Any, **options: Any) -> None:
+    """Fit and transform; what a loss or solver does not take is left out."""
+    try:
+        model = NMF(N_COMPONENTS, loss=loss, max_iter=5, missing_values=np.nan, random_state=0, **options)
+        model.fit(data).transform(data)
+    except VisionNMFError:
+        pass
+
+
+def _losses() -> Work:
+    for dtype in ("float32", "float64"):
+        X = _data(dtype)
+        gaps = np.where(X < X.mean() / 2, X.dtype.type(np.nan), X)
+        stored = sp.csr_array(np.where(X < X.mean(), X.dtype.type(0), X))
+        for record in LOSSES.values():
+            loss = record.name if record.is_named else 1.5
+            for kind, data in (("dense", X), ("missing entries", gaps), ("sparse", stored)):
+                yield f"{loss}, {dtype}, {kind}", partial(_fit, loss, data)
+
+
+def _penalties() -> Work:
+    chain = sp.diags_array([np.ones(N_FEATURES - 1)] * 2, offsets=[-1, 1], format="csr")
+    halves = [np.arange(N_FEATURES // 2), np.arange(N_FEATURES // 2, N_FEATURES)]
+    for dtype in ("float32", "float64"):
+        X = _data(dtype)
+        for loss in ("manhattan", "frobenius", "kullback-leibler"):
+            yield f"{loss}, {dtype}, simplex", partial(_fit, loss, X, penalty_W=Penalty(simplex=True))
+            graph = Penalty(graph=chain, graph_weight=0.1)
+            yield f"{loss}, {dtype}, graph", partial(_fit, loss, X, penalty_H=graph)
+            groups = Penalty(groups=halves, group_l1=0.1)
+            yield f"{loss}, {dtype}, groups", partial(_fit, loss, X, penalty_H=groups)
+
+
+def _models() -> Work:
+    for dtype in ("float32", "float64"):
+        X = _data(dtype)
+        for loss in ("manhattan", "frobenius"):
+            symmetric = SymmetricNMF(N_COMPONENTS, loss=loss, random_state=0)
+            yield f"symmetric, {loss}, {dtype}", partial(symmetric.fit, X @ X.T)
+        for loss in ("frobenius", "kullback-leibler"):
+            projective = ProjectiveNMF(N_COMPONENTS, loss=loss, max_iter=5, random_state=0)
+            yield f"projective, {loss}, {dtype}", partial(projective.fit, X)
+
+
+def _applications() -> Work:
+    yield "segmentation", _segment
+    yield "background", _background
+    yield "faces", _faces
+    yield "masquerade", _masquerade
+
+
+def _segment() -> None:
+    from visionnmf.apps.segmentation import segment
+
+    image = np.zeros((40, 60, 3), np.uint8)
+    image[:, 30:] = 200
+    segment(image, n_segments=2, n_superpixels=12)
+
+
+def _background() -> None:
+    from visionnmf.apps.background import BackgroundModel
+
+    rng = np.random.default_rng(0)
+    for shape in ((12, 16, 20, 3), (12, 16, 20)):
+        frames = rng.integers(90, 110, shape).astype(np.uint8)
+        for _ in BackgroundModel(n_components=2).fit(frames).apply(frames[:3]):
+            pass
+
+
+def _faces() -> None:
+    from visionnmf.apps.faces import FaceRecognizer
+
+    images = np.random.default_rng(0).integers(0, 256, (16, 64)).astype(np.uint8)
+    FaceRecognizer(n_components=4, image_shape=(8, 8), random_state=0).fit(images, np.repeat([0, 1], 8)).predict(images)
+
+
+def _masquerade() -> None:
+    from visionnmf.apps.masquerade import SessionScorer
+
+    rng = np.random.default_rng(0)
+    sessions = [[f"command-{i}" for i in rng.geometric(0.2, 50)] for _ in range(12)]
+    SessionScorer().fit(sessions).score_samples(sessions[:3])
