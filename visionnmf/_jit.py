@@ -47,7 +47,8 @@ def kernel(function: F | None = None, *, reassociate: bool = False, part: bool =
     - ``boundscheck`` and ``fastmath`` stay at numba's defaults (off); `reassociate` names the only exception.
     - ``no_cfunc_wrapper``: nothing calls a kernel from C, and the wrapper takes a tenth of the time of compiling.
       ``no_cpython_wrapper`` for the parts of a kernel, which takes four tenths; LLVM makes them a part of their caller
-      where that pays (it is not forced to: each caller's caller would optimise the lot once more).
+      where that pays (it is not forced to: each caller's caller would optimise the lot once more). Nor are parts
+      cached: making machine code of each for the cache takes as long as what else a part costs.
 
     Parameters
     ----------
@@ -73,7 +74,7 @@ def kernel(function: F | None = None, *, reassociate: bool = False, part: bool =
             options |= {"no_cpython_wrapper": True}
         if reassociate:
             options["fastmath"] = set(REASSOCIATE)
-        folder = None if _config().DISABLE_JIT else cache_folder()
+        folder = None if part or _config().DISABLE_JIT else cache_folder()
         if folder is not None:
             with _caching_in(folder):
                 compiled = numba.njit(cache=True, **options)(f)

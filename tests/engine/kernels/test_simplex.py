@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from visionnmf.engine.kernels.divergences import floor_of
+from visionnmf.engine.divergence import floor_of
 from visionnmf.engine.kernels.simplex import _project, simplex_codes
 
 

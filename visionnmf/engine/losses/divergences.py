@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from visionnmf.engine import divergence
 from visionnmf.engine.kernels import admm as _admm_kernels
-from visionnmf.engine.kernels import divergences as _kernels
 
 from .record import Proximal, Record, SparseForm
 
@@ -39,7 +39,7 @@ RECORDS = (
         degree=1,
         beta=1.0,
         kink=0.0,
-        rows=_kernels.kullback_leibler_rows,
+        rows=divergence.kullback_leibler_rows,
         derivative=lambda X, P, M, parameter, tiny: _derivative(X, P, M, 1, tiny),
         proximal=Proximal(_admm_kernels.kullback_leibler_pass, valued=False, slope=lambda size, n, parameter: 1.0),
         sparse=SparseForm(
@@ -59,7 +59,7 @@ RECORDS = (
         degree=0,
         beta=0.0,
         kink=0.0,
-        rows=_kernels.itakura_saito_rows,
+        rows=divergence.itakura_saito_rows,
         derivative=lambda X, P, M, parameter, tiny: _derivative(X, P, M, 0, tiny),
         proximal=None,
         sparse=None,
@@ -73,7 +73,7 @@ RECORDS = (
         degree=None,
         beta="parameter",
         kink=0.0,
-        rows=_kernels.beta_rows,
+        rows=divergence.beta_rows,
         derivative=_derivative,
         proximal=None,
         sparse=None,

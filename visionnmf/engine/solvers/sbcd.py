@@ -13,15 +13,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, row_blocks
-from visionnmf.engine.kernels import divergence_codes as _divergence_codes_kernels
-from visionnmf.engine.kernels import divergences as _divergence_kernels
 from visionnmf.engine.penalties import Penalty
 from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError
 
+from . import newton, sbcd_rows
 from ._progress import Progress
 
 __all__ = ["check_positive", "codes", "half", "iterate"]
@@ -29,7 +28,6 @@ __all__ = ["check_positive", "codes", "half", "iterate"]
 Array = NDArray[Any]
 
 SWEEPS = 2  # of coordinate descent a model
-ALIGNMENT = 64  # bytes: a SIMD register, a cache line
 
 FIRST_MOMENTUM = 0.3
 MOMENTUM_GROWTH = 1.02  # after an accepted iteration
@@ -44,7 +42,6 @@ SAMPLE_SEED = 0
 
 START_ROUNDS, START_SWEEPS = 10, 4  # of the codes, before Newton's method
 START_TOLERANCE = 1e-3  # of a row's largest code
-NEWTON_STEPS = 100
 CODES_ROWS = 256  # at a time in double precision
 
 
@@ -67,15 +64,6 @@ def check_positive(problem: Problem) -> None:
             f"X must be > 0 for {problem.loss.label}; got {count} entries that are 0; add a small constant, or mark "
             "them as missing"
         )
-
-
-def _padded(shape: tuple[int, int], dtype: DTypeLike) -> Array:
-    """Return zeros whose rows all start on a cache line: rows that do not cost a third more."""
-    size = np.dtype(dtype).itemsize
-    columns = -(-shape[1] * size // ALIGNMENT) * ALIGNMENT // size
-    buffer = np.zeros(shape[0] * columns * size + ALIGNMENT, np.uint8)
-    start = -buffer.ctypes.data % ALIGNMENT
-    return buffer[start : start + shape[0] * columns * size].view(dtype).reshape(shape[0], columns)
 
 
 def half(
@@ -104,8 +92,7 @@ def half(
     tol : float
         A row is left when a round changes no code by more than this share of its largest one.
     alone : bool
-        Whether a row's codes must not depend on the other rows, to the last bit, and the steps are found in the dtype
-        of the data instead of in single precision.
+        Whether a row's codes must not depend on the other rows, to the last bit.
 
     Returns
     -------
@@ -113,31 +100,18 @@ def half(
         The loss afterwards, without penalties.
     """
     X, M, penalty = problem.X, problem.weights, problem.penalty_W
-    dtype, n = X.dtype, X.shape[1]
-    beta = problem.loss.beta
-    scale = A.max(axis=1, initial=0)
-    l1, l2 = penalty.weights(len(A), dtype)
-    Ft[(scale == 0) & (l1 + l2 > 0)] = penalty.low
-    units = _padded(A.shape, dtype)
-    np.divide(A, np.where(scale > 0, scale, 1)[:, None], out=units[:, :n])
-    precision = dtype if alone else np.dtype(np.float32)
-    rough = units
-    if precision != dtype:
-        rough = _padded(A.shape, precision)
-        rough[:, :n] = units[:, :n]
+    l1, l2 = penalty.weights(len(A), X.dtype)
+    Ft[(A.max(axis=1, initial=0) == 0) & (l1 + l2 > 0)] = penalty.low
     losses = np.empty(X.shape[0])
-
-    def improve(block: tuple[int, int]) -> None:
-        start, stop = block
-        work = np.empty((7, n), dtype)
-        bits = work[5].view(f"i{dtype.itemsize}")
-        P = np.empty((0, n), dtype) if alone else np.matmul(Ft[:, start:stop].T, A)
-        _divergence_kernels.sbcd_rows(
-            X, M, P, Ft, units, rough, scale, beta, exact, *penalty.box(dtype), l1, l2, rounds, sweeps, float(tol),
-            start, stop, work, bits, _padded((3, n), precision), losses,
-        )  # fmt: skip
-
     with one_blas_thread():
+        fixed = sbcd_rows.Fixed(
+            A, penalty, problem.loss.beta, exact=exact, rounds=rounds, sweeps=sweeps, tol=tol, alone=alone
+        )
+
+        def improve(block: tuple[int, int]) -> None:
+            rows = slice(*block)
+            losses[rows] = sbcd_rows.improve(X[rows], None if M is None else M[rows], Ft[:, rows], fixed)
+
         map_blocks(improve, row_blocks(X), parallel=X.size > BLOCK_ELEMENTS)
     return float(losses.sum())
 
@@ -283,17 +257,14 @@ def _newton(problem: Problem, Ft: Array, A: Array) -> Array:
     """Return the codes of all rows by Newton's method, in double precision."""
     X, codes = problem.X.astype(np.float64), Ft.astype(np.float64)
     M = np.ones_like(X) if problem.weights is None else problem.weights.astype(np.float64)
-    scale = A.max(axis=1, initial=0).astype(np.float64)
-    units = A / np.where(scale > 0, scale, 1)[:, None]
     low, high = (float(bound) for bound in problem.penalty_W.box(np.float64))
     l1, l2 = problem.penalty_W.weights(len(A), np.float64)
-    beta = problem.loss.beta
-    floor = _divergence_kernels.floor_of(beta)
+    A, beta = A.astype(np.float64), problem.loss.beta
 
     def improve(block: tuple[int, int]) -> None:
-        _divergence_codes_kernels.newton_rows(
-            X, M, codes, units, scale, beta, floor, low, high, l1, l2, NEWTON_STEPS, *block
-        )
+        rows = slice(*block)
+        newton.improve(X[rows], M[rows], codes[:, rows], A, beta, low, high, l1, l2)
 
-    map_blocks(improve, row_blocks(X), parallel=X.size > BLOCK_ELEMENTS)
+    with one_blas_thread():
+        map_blocks(improve, row_blocks(X), parallel=X.size > BLOCK_ELEMENTS)
     return codes

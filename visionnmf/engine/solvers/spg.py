@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, rows_per_block
-from visionnmf.engine.kernels import divergences as _divergence_kernels
+from visionnmf.engine.divergence import floor_of
 from visionnmf.engine.kernels import simplex as _simplex_kernels
 from visionnmf.engine.penalties import Penalty
 from visionnmf.engine.problem import Problem
@@ -184,7 +184,7 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
         part = slice(*block)
         _simplex_kernels.simplex_codes(
             X[part].toarray() if problem.is_sparse else X[part], None if weights is None else weights[part], A,
-            Wt[:, part], beta, _divergence_kernels.floor_of(beta), l1, l2, CODES_STEPS, CODES_TOLERANCE,
+            Wt[:, part], beta, floor_of(beta), l1, l2, CODES_STEPS, CODES_TOLERANCE,
         )  # fmt: skip
 
     n_samples, n_features = X.shape

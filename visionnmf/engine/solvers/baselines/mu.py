@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, map_blocks, one_blas_thread, row_blocks
-from visionnmf.engine.kernels import divergences as _divergence_kernels
+from visionnmf.engine.divergence import floor_of
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers._progress import Progress
 from visionnmf.engine.solvers.sbcd import check_positive
@@ -56,7 +56,7 @@ def parts(problem: Problem, Ft: Array, A: Array, vanishing: Array | None = None)
     losses, units = np.empty(X.shape[0]), np.empty(X.shape[0])
     negative, positive = np.empty_like(Ft), np.empty_like(Ft)
     least = np.finfo(dtype).tiny / np.finfo(dtype).eps
-    floor = _divergence_kernels.floor_of(beta)
+    floor = floor_of(beta)
     if beta < 0:  # its powers must not overflow
         floor = max(floor, float(np.finfo(dtype).max) ** (0.5 / (beta - 2)))
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf.engine.kernels import divergences as _divergence_kernels
+from visionnmf.engine.divergence import floor_of
 from visionnmf.engine.kernels import sbcd_paper as _sbcd_paper_kernels
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers._progress import Progress
@@ -54,7 +54,7 @@ def _iterate(problem: Problem, Wt: Array, H: Array, source: str, max_iter: int) 
     X, M = problem.X, problem.weights
     dtype, beta = X.dtype, problem.loss.beta
     unit = float(X.mean(dtype=np.float64)) or 1.0
-    floor = _divergence_kernels.floor_of(beta)
+    floor = floor_of(beta)
 
     def limits(penalty: Any, count: int) -> tuple[Any, ...]:
         l1, l2 = (value * dtype.type(unit ** (2 - beta)) for value in penalty.weights(count, dtype))

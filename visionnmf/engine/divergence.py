@@ -1,0 +1,140 @@
+"""The beta-divergences of blocks of rows: which kernel goes with which exponent.
+
+With ``beta = 1`` the divergence is Kullback and Leibler's, with 0 Itakura and Saito's, with 2 half the squared
+distance. Rows are taken in units of their means, so that no number leaves the range of single precision.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .kernels import divergences as kernels
+
+__all__ = [
+    "beta_rows", "curvatures", "floor_of", "itakura_saito_rows", "kullback_leibler_rows", "powers_of", "row_means",
+    "values",
+]  # fmt: skip
+
+Array = NDArray[Any]
+
+EMPTY_FLOOR = 1e-30  # of the model of a row of zeros
+LEAST_VALUE = 1e-30  # of which a power is taken
+LEAST_MEAN = {4: 1e-30, 8: 1e-290}  # that one can divide by, by the size of a number
+
+
+def floor_of(beta: float) -> float:
+    """Return the level, as a share of a row's mean, that is as good as 0 in a model, but can be divided by."""
+    return 1e-7 if beta >= 1.0 else 1e-10
+
+
+def row_means(X: Array, M: Array | None) -> Array:
+    """Return the mean of the observed entries of each row; 0 also where it is too small to divide by.
+
+    Parameters
+    ----------
+    X : ndarray [shape=(n_rows, n), >= 0]
+    M : ndarray [shape=(n_rows, n), >= 0] or None
+        Weights of the entries; those of weight 0 are not observed.
+
+    Returns
+    -------
+    ndarray of float64 [shape=(n_rows,)]
+    """
+    if M is None:
+        means = np.einsum("ij->i", X) / X.shape[1]
+    else:
+        observed = M > 0
+        means = X.sum(axis=1, where=observed) / np.maximum(np.count_nonzero(observed, axis=1), 1)
+    return np.where(means > LEAST_MEAN[X.itemsize], means, 0).astype(np.float64)
+
+
+def _raised(values: Array, exponent: float) -> Array:
+    out = np.empty_like(values)
+    kernels.raise_to(values.reshape(-1), exponent, out.reshape(-1))
+    return out
+
+
+def powers_of(Y: Array, beta: float) -> Array | None:
+    """Return ``Y**beta`` where :func:`values` needs it."""
+    if beta in (0.0, 1.0, 2.0):
+        return None
+    return np.where(Y > 0, _raised(np.maximum(Y, Y.dtype.type(LEAST_VALUE)), beta), Y)
+
+
+def curvatures(P: Array, beta: float) -> Array:
+    """Return Fisher's curvatures ``P**(beta - 2)`` of models."""
+    if beta == 2.0:
+        return np.ones_like(P)
+    if beta == 1.0:
+        return np.reciprocal(P)
+    if beta == 0.0:
+        inverse = np.reciprocal(P)
+        return np.multiply(inverse, inverse, out=inverse)
+    return _raised(P, beta - 2.0)
+
+
+def values(Y: Array, powers: Array | None, P: Array, M: Array | None, beta: float, V: Array | None = None) -> Array:
+    """Evaluate ``sum m d(y | p)`` of each row.
+
+    Parameters
+    ----------
+    Y, P : ndarray [shape=(n_rows, n)]
+        Data and model, which is positive.
+    powers : ndarray [shape=(n_rows, n)] or None
+        :func:`powers_of` the data.
+    M : ndarray [shape=(n_rows, n)] or None
+        Weights of the entries.
+    beta : float
+    V : ndarray [shape=(n_rows, n)], optional
+        :func:`curvatures` of the model, where they are at hand.
+
+    Returns
+    -------
+    ndarray of float64 [shape=(n_rows,)]
+    """
+    out = np.empty(len(Y))
+    if beta == 1.0:
+        kernels.kullback_leibler(Y, P, M, out)
+    elif beta == 0.0:
+        kernels.itakura_saito(Y, P, M, out)
+    elif beta == 2.0:
+        squares = (Y - P) ** 2
+        np.sum(squares if M is None else np.multiply(squares, M, out=squares), axis=1, out=out, dtype=np.float64)
+        out /= 2
+    else:
+        kernels.beta_divergence(Y, powers, P, curvatures(P, beta) if V is None else V, M, beta, out)
+    return out
+
+
+# --- losses ----------------------------------------------------------------------------------------------------------
+
+
+def beta_rows(X: Array, P: Array, M: Array | None, parameter: float, start: int, stop: int, out: Array) -> None:
+    """Write the beta-divergence of each row, in double precision; the parameter is beta. See :mod:`.kernels.losses`."""
+    beta = float(parameter)
+    X, P = X[start:stop].astype(np.float64), P.astype(np.float64)
+    M = None if M is None else M[start:stop].astype(np.float64)
+    means = row_means(X, M)
+    units = np.where(means > 0, means, 1)
+    floors = np.where(means > 0, floor_of(beta), EMPTY_FLOOR)
+    X /= units[:, None]
+    P /= units[:, None]
+    np.maximum(P, floors[:, None], out=P)
+    out[start:stop] = values(X, powers_of(X, beta), P, M, beta) * units**beta
+
+
+def kullback_leibler_rows(
+    X: Array, P: Array, M: Array | None, parameter: float, start: int, stop: int, out: Array
+) -> None:
+    """Write ``sum m (x log(x / p) - x + p)`` of each row."""
+    beta_rows(X, P, M, 1.0, start, stop, out)
+
+
+def itakura_saito_rows(
+    X: Array, P: Array, M: Array | None, parameter: float, start: int, stop: int, out: Array
+) -> None:
+    """Write ``sum m (x / p - log(x / p) - 1)`` of each row; `X` must be positive."""
+    beta_rows(X, P, M, 0.0, start, stop, out)

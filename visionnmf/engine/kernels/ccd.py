@@ -1,0 +1,71 @@
+"""The numba kernel of coordinate descent for the Kullback-Leibler divergence (after Hsieh & Dhillon 2011)."""
+
+from __future__ import annotations
+
+from visionnmf._jit import kernel
+
+
+@kernel(reassociate=True, part=True)
+def _sums(y, p, m, a):  # type: ignore[no-untyped-def]
+    """Return ``sum m a``, ``sum m a y / p`` and ``sum m a^2 y / p^2``."""
+    zero = y.dtype.type(0)
+    target, total, slope = zero, zero, zero
+    for i in range(y.shape[0]):
+        share = a[i] if m is None else m[i] * a[i]
+        inverse = y.dtype.type(1) / p[i]
+        term = y[i] * inverse * share
+        target += share
+        total += term
+        slope += term * inverse * a[i]
+    return target, total, slope
+
+
+@kernel(part=True)
+def _move(p, change, a, floor):  # type: ignore[no-untyped-def]
+    for i in range(p.shape[0]):
+        new = p[i] + change * a[i]
+        p[i] = new if new > floor else floor
+
+
+@kernel(part=True)
+def _sweep(y, p, m, codes, A, limits, units, floor):  # type: ignore[no-untyped-def]
+    for k in range(A.shape[0]):
+        f = codes[k]
+        target, total, slope = _sums(y, p, m, A[k])
+        low = limits[0, k] * units[0]
+        l2 = limits[3, k] * units[2]
+        target += limits[2, k] * units[1] + l2 * f
+        if target > 0:  # else a component that is zero everywhere: its codes do not matter
+            new = f + (total - target) * total / (target * slope + l2 * total) if slope > 0 else low
+            new = low if new < low else new
+            new = new if new < limits[1, k] * units[0] else limits[1, k] * units[0]
+            if new != f:
+                _move(p, new - f, A[k], floor)
+                codes[k] = new
+
+
+@kernel
+def ccd_rows(Y, P, M, codes, A, limits, units, floor, sweeps):  # type: ignore[no-untyped-def]
+    """Sweep over the codes of rows, whose models are `P`; both are updated in place.
+
+    As in Hsieh & Dhillon (2011), one variable at a time, but with a better step than Newton's: the derivative is
+    ``sum(m a) + l1 + l2 f - S(f)`` with ``S = sum m a y / p``, a sum of hyperbolas; the step is Newton's on ``1 / S``,
+    which is exact for a single hyperbola (``docs/derivations/kullback_leibler.md``).
+
+    Parameters
+    ----------
+    Y, P : ndarray (n_rows, n)
+    M : ndarray (n_rows, n) or None
+    codes : ndarray (n_rows, r)
+    A : ndarray (r, >= n)
+    limits : ndarray (4, r)
+        Lower and upper ends, l1 and l2.
+    units : ndarray (n_rows, 3)
+        Factors of a row for its ends, l1 and l2.
+    floor : float
+        The model is kept above it.
+    sweeps : int
+    """
+    for j in range(Y.shape[0]):
+        for _ in range(sweeps):
+            _sweep(Y[j], P[j], None if M is None else M[j], codes[j], A, limits, units[j], floor)

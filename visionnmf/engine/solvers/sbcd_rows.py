@@ -1,0 +1,269 @@
+"""Damped scalar block coordinate descent for the rows of one factor; see :mod:`.sbcd` and ``docs/derivations/sbcd.md``.
+
+Works in units in which each row's mean and each component's maximum are 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from visionnmf.engine.divergence import EMPTY_FLOOR, curvatures, floor_of, powers_of, row_means, values
+from visionnmf.engine.kernels import ccd as _ccd_kernels
+from visionnmf.engine.kernels import sbcd as _sbcd_kernels
+from visionnmf.engine.penalties import Penalty
+
+__all__ = ["Fixed", "improve"]
+
+Array = NDArray[Any]
+
+ALIGNMENT = 64  # bytes: a SIMD register, a cache line
+REFITS = 3  # of the model of a row whose divergence rose, at most
+HALVINGS = 12  # of a step, at most
+ROUNDING = 4.0  # of a sum over a row, in units of its mean and the dtype's precision
+STEPS = np.float32  # low precision is enough for the change of the codes, not for the codes
+
+
+def padded(shape: tuple[int, int], dtype: DTypeLike = STEPS) -> Array:
+    """Return zeros whose rows all start on a cache line: rows that do not cost a third more."""
+    size = np.dtype(dtype).itemsize
+    columns = -(-shape[1] * size // ALIGNMENT) * ALIGNMENT // size
+    buffer = np.zeros(shape[0] * columns * size + ALIGNMENT, np.uint8)
+    start = -buffer.ctypes.data % ALIGNMENT
+    return buffer[start : start + shape[0] * columns * size].view(dtype).reshape(shape[0], columns)
+
+
+class Fixed:
+    """What the rows of a half-problem share: the fixed factor, the penalty and the divergence.
+
+    Parameters
+    ----------
+    A : ndarray [shape=(n_components, n)]
+        The fixed factor.
+    penalty : Penalty
+        On the codes.
+    beta : float
+    exact : bool
+        Take the coordinate steps of :mod:`.ccd`; for the Kullback-Leibler divergence only.
+    rounds, sweeps : int
+        Models a row, and sweeps of coordinate descent on each.
+    tol : float
+        A row is left when a round changes no code by more than this share of its largest one.
+    alone : bool
+        Whether a row's codes must not depend on the other rows, to the last bit.
+    """
+
+    def __init__(
+        self, A: Array, penalty: Penalty, beta: float, *, exact: bool, rounds: int, sweeps: int, tol: float, alone: bool
+    ) -> None:
+        largest = A.max(axis=1, initial=0)
+        self.live = largest > 0  # not of a component that is zero everywhere
+        self.scale = np.where(self.live, largest, 1)
+        self.units = A / self.scale[:, None]
+        self.rough = padded(A.shape)
+        self.rough[:, : A.shape[1]] = self.units
+        self.low, self.high = penalty.box(A.dtype)
+        l1, l2 = penalty.weights(len(A), A.dtype)
+        scale = self.scale
+        self.limits = np.stack([self.low * scale, self.high * scale, l1 / scale, l2 / (scale * scale)])
+        self.penalised = bool((l1 + l2 > 0).any())
+        self.beta, self.convex, self.floor = beta, 1.0 <= beta <= 2.0, A.dtype.type(floor_of(beta))
+        self.slack = ROUNDING * A.shape[1] * (1e-7 if A.itemsize == 4 else 2e-16)
+        self.exact, self.rounds, self.sweeps, self.tol, self.alone = exact, rounds, sweeps, tol, alone
+
+    def times(self, F: Array, A: Array) -> Array:
+        """Multiply ``F @ A``; row by row where rows must not depend on each other."""
+        return np.matmul(F[:, None], A)[:, 0] if self.alone else np.matmul(F, A)
+
+    def slope(self, rows: _Rows, codes: Array) -> Array:
+        """Return the derivatives of the penalty at codes of rows."""
+        return self.limits[2] * rows.units[:, 1:2] + self.limits[3] * (rows.units[:, 2:] * codes)
+
+    def penalty(self, rows: _Rows, codes: Array) -> Array:
+        """Evaluate ``l1 . f + l2 . f^2 / 2`` of each row."""
+        values: Array = np.sum(codes * self.slope(rows, codes / 2), axis=1, dtype=np.float64)
+        return values
+
+    def model(self, codes: Array) -> Array:
+        """Return the model of codes, at least the floor."""
+        P = self.times(codes, self.units)
+        return np.maximum(P, self.floor, out=P)
+
+
+@dataclass
+class _Rows:
+    """Rows in their own units: data, weights, powers of the data, model, its curvatures, codes and losses.
+
+    `units` [shape=(n_rows, 3)] are factors of :attr:`Fixed.limits`, for bounds, l1 and l2; `flat` counts entries that
+    keep a model from being recovered from the residual.
+    """
+
+    Y: Array
+    M: Array | None
+    powers: Array | None
+    P: Array
+    V: Array
+    codes: Array
+    units: Array
+    losses: Array
+    flat: Array
+
+    def take(self, index: Array) -> _Rows:
+        """Return a copy of some of the rows."""
+        return _Rows(*(None if value is None else value[index] for value in vars(self).values()))  # type: ignore[arg-type]
+
+
+def improve(X: Array, M: Array | None, Ft: Array, fixed: Fixed) -> Array:
+    """Improve the codes of rows, in place; return their losses without penalties.
+
+    Parameters
+    ----------
+    X : ndarray [shape=(n_rows, n)]
+    M : ndarray [shape=(n_rows, n)] or None
+        Weights of the entries.
+    Ft : ndarray [shape=(n_components, n_rows)]
+    fixed : Fixed
+
+    Returns
+    -------
+    ndarray of float64 [shape=(n_rows,)]
+    """
+    number, beta = X.dtype.type, fixed.beta
+    means = row_means(X, M)
+    full = means > 0
+    if not full.all():
+        Ft[np.ix_(fixed.live, ~full)] = fixed.low
+        means[~full] = 1
+    units = np.stack([1 / means, means ** (1 - beta), means ** (2 - beta)], axis=1).astype(X.dtype)
+    codes = (Ft * fixed.scale[:, None]).T * units[:, :1]
+    Y = X / means.astype(X.dtype)[:, None]
+    P = fixed.model(codes)
+    if not full.all():
+        Y[~full] = 0
+        P[~full] = np.maximum(codes[~full] @ fixed.units, number(EMPTY_FLOOR))
+    V, powers = curvatures(P, beta), powers_of(Y, beta)
+    losses = values(Y, powers, P, M, beta, V)
+    rows = _Rows(Y, M, powers, P, V, codes, units, losses, np.zeros(len(X), np.int64))
+    index = np.flatnonzero(full)
+    for turn in range(fixed.rounds):
+        part = rows if len(index) == len(X) else rows.take(index)
+        if turn > 0:
+            part.P = fixed.model(part.codes)
+            part.V = curvatures(part.P, beta)
+        before = part.codes
+        _step(part, fixed)
+        if part is not rows:
+            rows.codes[index], rows.losses[index] = part.codes, part.losses
+        if fixed.rounds > 1:
+            moved = np.abs(part.codes - before).max(axis=1, initial=0)
+            index = index[moved > fixed.tol * part.codes.max(axis=1, initial=0)]
+        if not index.size:
+            break
+    found = rows.codes.T * (means.astype(X.dtype) / fixed.scale[:, None])
+    np.clip(found, fixed.low, fixed.high, out=found)
+    np.copyto(Ft, found, where=fixed.live[:, None] & full)
+    return rows.losses * means**beta
+
+
+def _step(rows: _Rows, fixed: Fixed) -> None:
+    """Take one model of each row; no objective rises, beyond rounding."""
+    if fixed.exact:
+        _polish(rows, fixed)
+        return
+    new, reached, model = _solve(rows, rows.Y, rows.V, rows.M, fixed.convex, fixed)
+    risen = ~_fallen(rows, new, reached, fixed)
+    if risen.any():
+        part = rows.take(risen)
+        if fixed.beta == 1.0:
+            _polish(part, fixed)
+        else:
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # where powers leave their range
+                part.codes, part.losses = _refit(part, model[risen], fixed)
+        new[risen], reached[risen] = part.codes, part.losses
+    rows.codes, rows.losses = new, reached
+
+
+def _polish(rows: _Rows, fixed: Fixed) -> None:
+    """Sweep with exact coordinate steps, for the Kullback-Leibler divergence."""
+    rows.codes = rows.codes.copy()
+    _ccd_kernels.ccd_rows(
+        rows.Y, rows.P, rows.M, rows.codes, fixed.units, fixed.limits, rows.units, fixed.floor, fixed.sweeps
+    )
+    rows.losses = values(rows.Y, rows.powers, rows.P, rows.M, fixed.beta)
+
+
+def _solve(rows: _Rows, Y: Array, V: Array, M: Array | None, convex: bool, fixed: Fixed) -> tuple[Array, Array, Array]:
+    """Minimise the least-squares models of rows; return the new codes, their divergences and their models of the data.
+
+    `Y`, `V`, `M` and `convex` say which models; see :func:`.kernels.sbcd.improve_rows`.
+    """
+    codes, model = rows.codes.copy(), np.empty_like(rows.P)
+    _sbcd_kernels.improve_rows(
+        Y, rows.P, V, M, fixed.beta, convex, fixed.rough, codes, fixed.limits, rows.units, fixed.sweeps, fixed.floor,
+        padded((3, Y.shape[1])), np.empty(codes.shape[1], bool), model, rows.flat,
+    )  # fmt: skip
+    if fixed.rounds > 1:
+        model = fixed.model(codes)
+    elif rows.flat.any():
+        flat = rows.flat > 0
+        model[flat] = fixed.model(codes[flat])
+    return codes, values(rows.Y, rows.powers, model, rows.M, fixed.beta), model
+
+
+def _fallen(rows: _Rows, new: Array, reached: Array, fixed: Fixed) -> Array:
+    rise = reached - rows.losses
+    if fixed.penalised:
+        rise += fixed.penalty(rows, new) - fixed.penalty(rows, rows.codes)
+    return rise <= fixed.slack
+
+
+def _refit(rows: _Rows, model: Array, fixed: Fixed) -> tuple[Array, Array]:
+    """Try greater curvatures on rows that have risen to `model`, then shorter steps; return codes and divergences."""
+    codes, losses, beta = rows.codes.copy(), rows.losses.copy(), fixed.beta
+    left = np.arange(len(codes))
+    ratio = np.maximum(beta - 1 + (2 - beta) * rows.Y / rows.P, _sbcd_kernels.LEAST_CURVATURE)
+    B = rows.V * (2 * ratio / (ratio + 1)) if fixed.convex else rows.V
+    for _ in range(REFITS):
+        # the divergence's greatest curvature between both models, but not below a tenth of the first
+        nearest = np.minimum(rows.P, np.maximum(model, rows.P / 10))
+        B = np.maximum(B, curvatures(nearest, beta) * (beta - 1 + (2 - beta) * rows.Y / nearest))
+        goal = rows.P + rows.V * (rows.Y - rows.P) / B  # with these curvatures the gradient is the same
+        new, reached, model = _solve(rows, goal, B, rows.M, False, fixed)
+        fallen = _fallen(rows, new, reached, fixed)
+        codes[left[fallen]], losses[left[fallen]] = new[fallen], reached[fallen]
+        risen = ~fallen
+        left, rows = left[risen], rows.take(risen)
+        new, reached, model, B = new[risen], reached[risen], model[risen], B[risen]
+        if not left.size:
+            break
+    else:
+        codes[left], losses[left] = _damped(rows, new, reached, model, fixed)
+    return codes, losses
+
+
+def _damped(rows: _Rows, new: Array, reached: Array, model: Array, fixed: Fixed) -> tuple[Array, Array]:
+    """Take new codes back towards the old ones until the objective has not risen; return codes and divergences."""
+    before = rows.losses + fixed.penalty(rows, rows.codes)
+    objective = reached + fixed.penalty(rows, new)
+    fall = rows.V * (rows.Y - rows.P) * (1 if rows.M is None else rows.M)
+    slope = -np.einsum("ij,ij->i", fall, model - rows.P, dtype=np.float64)
+    slope += (fixed.slope(rows, rows.codes) * (new - rows.codes)).sum(axis=1)
+    codes, losses = rows.codes.copy(), rows.losses.copy()
+    share, left = np.ones(len(codes)), np.ones(len(codes), bool)
+    for _ in range(HALVINGS):
+        rise = objective - before - slope * share
+        best = np.where(rise > 0, -slope * share * share / np.where(rise > 0, 2 * rise, 1), 0)
+        share = np.clip(best, 0.1 * share, 0.5 * share)
+        part = share.astype(codes.dtype)[:, None]
+        step, trial = rows.codes + part * (new - rows.codes), rows.P + part * (model - rows.P)
+        reached = values(rows.Y, rows.powers, trial, rows.M, fixed.beta)
+        objective = reached + fixed.penalty(rows, step)
+        fallen = left & (objective <= before)
+        codes[fallen], losses[fallen] = step[fallen], reached[fallen]
+        left &= ~fallen
+        if not left.any():
+            break
+    return codes, losses
