@@ -224,7 +224,9 @@ def check_outside(out: str | Path, source: str | Path) -> None:
         When `source` is a folder and `out` lies in it.
     """
     if Path(source).is_dir() and Path(out).resolve().is_relative_to(Path(source).resolve()):
-        raise ParameterError(f"out must lie outside {source}, where results would be taken for faces; got {out}")
+        raise ParameterError(
+            f"out must lie outside {source}, where results would be taken for faces; got {out}; give another"
+        )
 
 
 def _same_file(first: str | Path, second: str | Path) -> bool:

@@ -115,10 +115,10 @@ def test_shadows(rng, tmp_path):
     assert read_image(out / "shadows.png").shape[0] > 3 * 24
     for refused, reason in (
         (run("faces", "shadows", source, "--out", out), "exists"),
-        (run("faces", "shadows", source, "--out", source / "out", "--force"), "taken for faces; give another folder"),
+        (run("faces", "shadows", source, "--out", source / "out", "--force"), "taken for faces; got"),
         (
             run("faces", "shadows", source, "--rank", 40, "--out", tmp_path / "more"),
-            "images: 40; at least 41 under different light",
+            "source must have more than 40 images of a person under different light; got at most 40 in",
         ),
     ):
         assert refused.exit_code == 2 and reason in refused.stderr and refused.stderr.count("\n") == 1

@@ -29,7 +29,7 @@ def test_a_model_is_not_overwritten_unasked(model):
 
 def test_only_named_people_and_known_shapes_are_saved(faces, tmp_path):
     recognizer = FaceRecognizer(random_state=0).fit(rows(faces.images), faces.labels)
-    with pytest.raises(ParameterError, match="only recognizers of named people with an image_shape"):
+    with pytest.raises(ParameterError, match="recognizer must have named people, an image_shape"):
         save(FaceModel(recognizer), tmp_path / "m.npz")
 
 
