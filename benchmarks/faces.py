@@ -39,9 +39,10 @@ from visionnmf.apps.faces import (
     residual_picture,
 )
 from visionnmf.apps.faces.classifiers import Nearest, relative_distance
-from visionnmf.apps.faces.comparison import Plan, compare, make_task
+from visionnmf.apps.faces.comparison import compare, make_task
 from visionnmf.apps.faces.methods import RULES, Task
 from visionnmf.apps.faces.pixels import flat_blocks
+from visionnmf.apps.faces.plan import Plan
 from visionnmf.datasets import Faces, corrupt, load_faces
 from visionnmf.datasets.local import data_folder
 from visionnmf.io import write_image

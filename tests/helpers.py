@@ -12,7 +12,9 @@ from visionnmf.datasets import local
 
 DATA = local.data_folder()
 needs_data = pytest.mark.skipif(DATA is None, reason="no research data (VISIONNMF_DATA, ../shared/data)")
-SHAPE = (16, 16)
+SHAPE = (16, 16)  # of made faces
+COMMANDS = [f"c{i}" for i in range(60)]
+LENGTH = 100  # of a session
 
 
 def made_faces(rng, n_people=6, n_images=8):
@@ -50,3 +52,23 @@ def squares(most, number):
     if number > most:
         raise ValueError(f"{number} is too much")
     return [{"number": number, "square": number**2}]
+
+
+def make_chain(rng):
+    """A user's habits: each command is followed by a few others; all users share all commands."""
+    liking = rng.dirichlet(np.full(len(COMMANDS), 0.3))
+    return np.array([rng.dirichlet(0.02 + 6 * liking) for _ in COMMANDS])
+
+
+def walk(chain, rng, n, length=LENGTH):
+    """Return sessions of a user with these habits."""
+    cumulative = chain.cumsum(axis=1)
+    draws = rng.random((n, length))
+    found = []
+    for row in draws:
+        state, session = int(row[0] * len(COMMANDS)), []
+        for u in row:
+            state = min(int(np.searchsorted(cumulative[state], u)), len(COMMANDS) - 1)
+            session.append(COMMANDS[state])
+        found.append(session)
+    return found

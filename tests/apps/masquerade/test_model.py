@@ -1,59 +1,18 @@
-"""The scorer against made users with known masqueraders, with floors that trivial scores miss; and the baselines."""
+"""The scorer against made users with known masqueraders, with floors that trivial scores miss."""
 
 import math
 import pickle
 
 import numpy as np
 import pytest
+from helpers import COMMANDS, LENGTH, make_chain, walk
 from scipy import stats
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from visionnmf.apps import masquerade
-from visionnmf.apps.masquerade import (
-    EigenCooccurrence,
-    MexPereraNMF,
-    NaiveBayes,
-    SessionScorer,
-    WangNMF,
-    roc_summary,
-)
+from visionnmf.apps.masquerade import NaiveBayes, SessionScorer, roc_summary
 from visionnmf.exceptions import ParameterError
-
-COMMANDS = [f"c{i}" for i in range(60)]
-LENGTH = 100
-
-
-def make_chain(rng):
-    """A user's habits: each command is followed by a few others; all users share all commands."""
-    liking = rng.dirichlet(np.full(len(COMMANDS), 0.3))
-    return np.array([rng.dirichlet(0.02 + 6 * liking) for _ in COMMANDS])
-
-
-def walk(chain, rng, n, length=LENGTH):
-    cumulative = chain.cumsum(axis=1)
-    draws = rng.random((n, length))
-    found = []
-    for row in draws:
-        state, session = int(row[0] * len(COMMANDS)), []
-        for u in row:
-            state = min(int(np.searchsorted(cumulative[state], u)), len(COMMANDS) - 1)
-            session.append(COMMANDS[state])
-        found.append(session)
-    return found
-
-
-@pytest.fixture(scope="module")
-def users():
-    """Five users: 40 sessions to train, 30 own and 30 of the other users to test."""
-    rng = np.random.default_rng(7)
-    chains = [make_chain(rng) for _ in range(5)]
-    own = [walk(chain, rng, 70) for chain in chains]
-    made = []
-    for u in range(5):
-        others = [s for v in range(5) if v != u for s in own[v][40:48]][:30]
-        made.append((own[u][:40], own[u][40:], others))
-    return made
 
 
 def pooled_auc(users, score):
@@ -379,88 +338,3 @@ def test_an_unfitted_scorer_says_so():
             getattr(SessionScorer(), call)([["a"]])
     with pytest.raises(ParameterError, match="top must be a whole number >= 1; got 0"):
         SessionScorer().fit([["a"]]).explain(["a"], top=0)
-
-
-# --- baselines --------------------------------------------------------------------------------------------------------
-
-BASELINES = {"mex": MexPereraNMF, "wang": WangNMF, "ecm": EigenCooccurrence, "bayes": NaiveBayes}
-
-
-@pytest.mark.parametrize("name", BASELINES)
-def test_baselines_find_foreign_commands_learn_them_and_repeat_themselves(name, users):
-    training, own, _ = users[0]
-    model = BASELINES[name]().fit(training)
-    foreign = [["x1", "x2", "x3", "x4"] * 10 + s[:60] for s in own]
-    assert model.anomaly_score(foreign).min() > model.anomaly_score(own).max()
-    np.testing.assert_array_equal(BASELINES[name]().fit(training).anomaly_score(foreign), model.anomaly_score(foreign))
-    before = model.anomaly_score(foreign[:1])[0]
-    for session in foreign[:10]:
-        model.update(session)
-    assert model.anomaly_score(foreign[:1])[0] < before
-    with pytest.raises(ParameterError, match="X must hold at least one session; got none"):
-        BASELINES[name]().fit([])
-
-
-def test_the_papers_model_to_the_letter():
-    training = [["a", "a", "b"], ["b", "c", "a"], ["a", "c", "c"]]
-    model = MexPereraNMF(random_state=3).fit(training)
-    p = {"a": 4 / 9, "b": 2 / 9, "c": 3 / 9}
-    V = np.array([[2, 1, 1], [1, 1, 0], [0, 1, 2]], float)
-    A = np.array([-math.log(p[c]) / 3 for c in "abc"])[:, None] * V
-    rng = np.random.default_rng(3)
-    W = rng.uniform(0.1, 1.0, (3, 2))
-    W /= W.sum(axis=0)
-    H = rng.uniform(0.1, 1.0, (2, 3))
-    for _ in range(50):
-        H = np.array(
-            [
-                [H[a, m] * sum(A[i, m] / (W @ H)[i, m] * W[i, a] for i in range(3)) / W[:, a].sum() for m in range(3)]
-                for a in range(2)
-            ]
-        )
-        W = np.array(
-            [[W[i, a] * sum(A[i, m] / (W @ H)[i, m] * H[a, m] for m in range(3)) for a in range(2)] for i in range(3)]
-        )
-        W /= W.sum(axis=0)
-    np.testing.assert_allclose(model.basis_, W)
-    # a test session with one unseen command: L = 4, N = 1
-    a = np.array([-math.log(p["a"]) * 2, -math.log(p["b"]), 0]) / (4 - 1)
-    h = np.full(2, a.sum() / 2)
-    for _ in range(10):
-        h = h * (W.T @ (a / (W @ h))) / W.sum(axis=0)
-    assert model.anomaly_score([["a", "b", "a", "z"]])[0] == pytest.approx(np.linalg.norm(a - W @ h) * 2)
-    assert model.anomaly_score([["y", "z"]])[0] == 3
-    assert MexPereraNMF(unseen_distance=0.0).fit(training).anomaly_score([["y", "z"]])[0] == 0
-
-
-def test_wangs_score_is_the_share_of_unseen_commands_in_the_limit(users):
-    training, own, _ = users[0]
-    model = WangNMF(n_iterations=(50, 200)).fit(training)
-    test = [["new"] * n + s[n:] for n, s in zip((0, 10, 40, 100), own, strict=False)]
-    known = {c for s in training for c in s}
-    np.testing.assert_allclose(
-        model.anomaly_score(test), [np.mean([c not in known for c in s]) for s in test], atol=1e-9
-    )
-
-
-def test_roc_summary_against_counting():
-    rng = np.random.default_rng(0)
-    z, y = rng.integers(0, 40, 300) / 4, rng.random(300) < 0.3
-    z[y] += 2
-    auc, missing, cost = roc_summary(z, y)
-    own, other = z[~y], z[y]
-    assert auc == pytest.approx(np.mean([(o > s) + (o == s) / 2 for o in other for s in own]))
-    points = [(100 * (own > t).mean(), 100 * (other <= t).mean()) for t in [-1, *z]]
-    assert missing == {rate: pytest.approx(min(m for f, m in points if f <= rate)) for rate in (1, 5, 10)}
-    assert cost == pytest.approx(min(m + 6 * f for f, m in points))
-    with pytest.raises(ParameterError, match="both kinds of sessions"):
-        roc_summary([1, 2], [True, True])
-
-
-@pytest.mark.parametrize("n", [20, 100])
-def test_roc_summary_allows_just_so_many_false_alarms(n):
-    own = np.arange(n, dtype=float)
-    for rate in (1, 5, 10):
-        allowed = rate * n // 100
-        just_above = own[n - 1 - allowed] + 0.5  # missed by every threshold with fewer false alarms
-        assert roc_summary([*own, just_above], [False] * n + [True])[1][rate] == 0
