@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf.exceptions import OutputExistsError, UnreadableError
-from visionnmf.io import check_outputs, output_file
+from visionnmf.io import check_outputs, output_file, output_folder
 
 __all__ = ["RESULTS", "run_jobs", "settings_key"]
 
@@ -121,7 +121,7 @@ def run_jobs(
 
 def _all_kept(folder: Path, jobs: Jobs, key: str, columns: tuple[str, ...], force: bool) -> dict[str, Rows]:
     """Return the rows of the jobs that are done."""
-    folder.mkdir(parents=True, exist_ok=True)
+    output_folder(folder)
     read = {name: _kept(folder / f"{name}.json", key, columns, force) for name in jobs}
     found = {name: rows for name, rows in read.items() if rows is not None}
     if not found:

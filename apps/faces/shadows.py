@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_array
 
 from visionnmf import NMF, choices
 from visionnmf.apps.report import Report
-from visionnmf.exceptions import MediaError, ParameterError
-from visionnmf.io import check_outputs, check_outside, write_image
+from visionnmf.exceptions import ParameterError
+from visionnmf.io import check_outputs, check_outside, output_folder, write_image
 
 from .draw import shadows_picture
 from .sources import open_faces
@@ -171,10 +171,7 @@ def unshadow(
     images, sheet = _outputs(Path(out), names), Path(out) / "shadows.png"
     check_outputs([*images, sheet], force, inputs=[Path(source) / name for name in faces.files] if inside else ())
     for folder in {path.parent for path in (*images, sheet)}:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise MediaError(f"{folder}: cannot be made ({error.strerror}); choose another folder") from error
+        output_folder(folder)
     found = np.empty_like(X)
     for label in people[counts > n_components]:
         own = labels == label

@@ -3,14 +3,16 @@
 import struct
 import zlib
 
+import cv2
 import numpy as np
 import pytest
+import tifffile
 from PIL import Image
 from scipy.io import savemat
 
 from visionnmf.datasets import Faces, _faces, load_faces
 from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
-from visionnmf.io import inputs, to_grey8
+from visionnmf.io import inputs, read_image, to_grey8
 
 
 def save(path, image, **options):
@@ -128,6 +130,25 @@ def test_colour_transparency_and_16_bits_become_8_bit_grey(tmp_path):
         np.testing.assert_array_equal(image, ramp)
     assert images[5][0, 0] == 255
     np.testing.assert_array_equal(images[5].ravel()[1:], ramp.ravel()[1:])
+
+
+def test_deep_colours_are_rounded_before_they_become_grey(tmp_path, rng):
+    deep = rng.integers(0, 65536, (5, 4, 3), dtype=np.uint16)
+    (tmp_path / "a").mkdir()
+    cv2.imwrite(str(tmp_path / "a" / "1.png"), deep[..., ::-1])
+    tifffile.imwrite(tmp_path / "a" / "2.tif", deep, photometric="rgb")
+    tifffile.imwrite(tmp_path / "a" / "3.tif", (deep / 65535).astype(np.float32), photometric="rgb")
+    expected = np.rint(np.rint(deep / 257) @ [0.299, 0.587, 0.114])
+    for image in load_faces(tmp_path).images:
+        np.testing.assert_array_equal(image, expected)
+    np.testing.assert_array_equal(load_faces(tmp_path).images[0], to_grey8(read_image(tmp_path / "a" / "1.png")))
+
+
+def test_white_is_white_where_a_file_says_that_it_is_0(tmp_path):
+    (tmp_path / "a").mkdir()
+    ramp = np.linspace(0, 65535, 20).astype(np.uint16).reshape(5, 4)
+    tifffile.imwrite(tmp_path / "a" / "1.tif", ramp, photometric="miniswhite")
+    np.testing.assert_array_equal(load_faces(tmp_path).images[0], np.rint((65535 - ramp) / 257))
 
 
 def test_16_bits_are_rounded_to_8():
