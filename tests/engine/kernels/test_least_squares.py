@@ -51,7 +51,8 @@ def exact(X, M, A, l1, l2, low, high, on_simplex=False, sweeps=3, start=None):
     F = np.full((r, n), low) if start is None else start.copy()
     B, settled = np.empty((r, n)), np.zeros(n, np.bool_)
     kernels.right_columns(X, M, A, B, 0, n)
-    kernels.exact_columns(F, A @ A.T, B, M, A, l1, l2, low, high, on_simplex, sweeps, 1e-8, 0, n, settled)
+    ones = np.empty(r) if on_simplex else None
+    kernels.exact_columns(F, A @ A.T, B, M, A, l1, l2, low, high, ones, sweeps, 1e-8, 0, n, settled)
     return F, settled
 
 
@@ -114,7 +115,7 @@ def test_a_column_that_cannot_be_settled_says_so_and_is_left(right, tolerance, r
     F, settled, zero = np.full((2, 1), 0.5), np.ones(1, np.bool_), np.zeros(2)
     B = np.full((2, 1), right)
     kernels.exact_columns(
-        F, A @ A.T, B, None, A, zero, zero, 0.0, np.inf, False, 0, tolerance, 0, 1, settled
+        F, A @ A.T, B, None, A, zero, zero, 0.0, np.inf, None, 0, tolerance, 0, 1, settled
     )  # a negative tolerance: no variable at a bound is ever right
     assert not settled[0] and (F == 0.5).all()
 

@@ -56,10 +56,13 @@ def _substitute(factor, count, x):  # type: ignore[no-untyped-def]
 
 
 @kernel(part=True)
-def _factorise(g, state, factor, index):  # type: ignore[no-untyped-def]
-    """Write the Cholesky factor of the free variables' part of `g`, and which they are; return how many."""
+def _factorise(g, f, low, high, state, factor, index):  # type: ignore[no-untyped-def]
+    """Write the Cholesky factor of the free variables' part of `g`, and which they are; return how many.
+
+    The others are set to their bounds.
+    """
     count = 0
-    for k in range(g.shape[0]):
+    for k in range(f.shape[0]):
         if state[k] == FREE:
             row = factor[count]
             for c in range(count):
@@ -67,6 +70,8 @@ def _factorise(g, state, factor, index):  # type: ignore[no-untyped-def]
             row[count] = np.sqrt(g[k, k] - short_dot(row, row, count))
             index[count] = k
             count += 1
+        else:
+            f[k] = low if state[k] == LOW else high
     return count
 
 
@@ -99,7 +104,7 @@ def _right_side(g, b, f, state, index, count, x):  # type: ignore[no-untyped-def
 
 
 @kernel(part=True)
-def _stiffen(g, l2, on_simplex):  # type: ignore[no-untyped-def]
+def _stiffen(g, l2, ones):  # type: ignore[no-untyped-def]
     """Add the ridge to a Gram matrix, and enough to make it positive definite."""
     r = g.shape[0]
     largest = 0.0
@@ -110,7 +115,8 @@ def _stiffen(g, l2, on_simplex):  # type: ignore[no-untyped-def]
         largest = 1.0
     for k in range(r):
         g[k, k] += RIDGE * largest
-        if on_simplex:
+    if ones is not None:
+        for k in range(r):
             for m in range(r):
                 g[k, m] += largest  # a constant on the simplex: components are dependent only where differences are
 
@@ -132,30 +138,27 @@ def _find_wrong(g, b, f, low, high, state, multiplier, slack, wrong):  # type: i
 
 
 @kernel(part=True)
-def _set_sides(g, b, f, low, high, on_simplex, state):  # type: ignore[no-untyped-def]
-    """Write where each variable is; return the size of the derivative and the best variable to be free alone."""
+def _set_sides(g, b, f, low, high, state, ones):  # type: ignore[no-untyped-def]
+    """Write where each variable is; return the size of the derivative."""
     size = 0.0
-    best = 0
     for k in range(f.shape[0]):
-        size = abs(b[k]) if abs(b[k]) > size else size
-        if on_simplex:
-            size = g[k, k] if g[k, k] > size else size
         state[k] = LOW if f[k] <= low else (HIGH if f[k] >= high else FREE)
-        if b[k] - g[k, k] / 2 > b[best] - g[best, best] / 2:
-            best = k
-    return size, best
+        size = abs(b[k]) if abs(b[k]) > size else size
+        if ones is not None:
+            size = g[k, k] if g[k, k] > size else size
+    return size
 
 
 @kernel(part=True)
-def _hold(f, low, high, state):  # type: ignore[no-untyped-def]
-    """Set the variables that are not free to their bounds; return how many are free."""
-    count = 0
-    for k in range(f.shape[0]):
+def _free_one(g, b, state):  # type: ignore[no-untyped-def]
+    """Free the variable that is best alone, where none is free: on the simplex one must be."""
+    best = 0
+    for k in range(b.shape[0]):
         if state[k] == FREE:
-            count += 1
-        else:
-            f[k] = low if state[k] == LOW else high
-    return count
+            return
+        if b[k] - g[k, k] / 2 > b[best] - g[best, best] / 2:
+            best = k
+    state[best] = FREE
 
 
 @kernel(part=True)
@@ -169,27 +172,26 @@ def _change_sides(wrong, first, count, f, low, state):  # type: ignore[no-untype
 
 
 @kernel(part=True)
-def _pivot(g, b, f, low, high, on_simplex, tolerance, state, wrong, index, scratch):  # type: ignore[no-untyped-def]
+def _pivot(g, b, f, low, high, ones, tolerance, integers, scratch):  # type: ignore[no-untyped-def]
     """Find the exact minimiser for one point by block principal pivoting; return whether the conditions hold.
 
     Kim & Park (2008; Judice & Pires 1994 for two bounds): all variables on the wrong side change sides at once while
     that makes them fewer, else only the last of them, which cannot cycle.
     """
-    r = f.shape[0]
-    x, factor = scratch[0], scratch[2:]
-    size, best = _set_sides(g, b, f, low, high, on_simplex, state)
-    fewest = r + 1
+    state, wrong, index, x = integers[0], integers[1], integers[2], scratch[f.shape[0]]
+    slack = tolerance * _set_sides(g, b, f, low, high, state, ones)
+    fewest = f.shape[0] + 1
     exchanges = FULL_EXCHANGES
-    for _ in range(5 * r + 20):
-        if _hold(f, low, high, state) == 0 and on_simplex:
-            state[best] = FREE
-        free = _factorise(g, state, factor, index)
+    for _ in range(5 * f.shape[0] + 20):
+        if ones is not None:
+            _free_one(g, b, state)
+        free = _factorise(g, f, low, high, state, scratch, index)
         _right_side(g, b, f, state, index, free, x)
-        _substitute(factor, free, x)
-        multiplier = _meet_sum(factor, free, x, scratch[1]) if on_simplex else 0.0
+        _substitute(scratch, free, x)
+        multiplier = _meet_sum(scratch, free, x, ones) if ones is not None else 0.0
         for a in range(free):
             f[index[a]] = x[a]
-        count = _find_wrong(g, b, f, low, high, state, multiplier, tolerance * size, wrong)
+        count = _find_wrong(g, b, f, low, high, state, multiplier, slack, wrong)
         if count == 0:
             return True
         first = 0
@@ -228,7 +230,7 @@ def right_columns(X, M, A, B, start, stop):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def exact_columns(F, G, B, M, A, l1, l2, low, high, on_simplex, sweeps, tolerance, start, stop, settled):  # type: ignore[no-untyped-def]
+def exact_columns(F, G, B, M, A, l1, l2, low, high, ones, sweeps, tolerance, start, stop, settled):  # type: ignore[no-untyped-def]
     """Minimise ``f G f / 2 - b f + l1 . f + l2 . f^2 / 2`` for columns ``start:stop`` of `F`, exactly.
 
     Parameters
@@ -242,8 +244,8 @@ def exact_columns(F, G, B, M, A, l1, l2, low, high, on_simplex, sweeps, toleranc
     A : ndarray (r, n), float64
     l1, l2 : ndarray (r,), float64
     low, high : float
-    on_simplex : bool
-        ``sum f = 1`` and ``f >= 0`` in place of the box.
+    ones : ndarray (r,) or None
+        Scratch, for ``sum f = 1`` and ``f >= 0`` in place of the box; None for the box.
     sweeps : int
         Of coordinate descent beforehand, which finds most of the variables at a bound; 0 for a start that is near.
     tolerance : float
@@ -253,22 +255,22 @@ def exact_columns(F, G, B, M, A, l1, l2, low, high, on_simplex, sweeps, toleranc
         Receives whether the conditions of optimality hold.
     """
     r = F.shape[0]
-    reals, integers = np.empty((r + 4, r)), np.empty((3, r), np.int64)
-    f, b, scratch = reals[0], reals[1], reals[2:]
+    reals, integers = np.empty((r + 3, r)), np.empty((3, r), np.int64)  # the factor and three vectors
+    f, b = reals[r + 1], reals[r + 2]
     g = G.copy()
-    _stiffen(g, l2, on_simplex)
+    _stiffen(g, l2, ones)
     for j in range(start, stop):
         if M is not None:
             _weighted_gram(A, M[j], g)
-            _stiffen(g, l2, on_simplex)
+            _stiffen(g, l2, ones)
         for k in range(r):
             f[k] = F[k, j]
             b[k] = B[k, j] - l1[k]
-        if sweeps > 0 and not on_simplex:
-            _descend(g, b, f, low, high, sweeps, scratch[0])
+        if sweeps > 0 and ones is None:
+            _descend(g, b, f, low, high, sweeps, reals[r])
             for k in range(r):
                 F[k, j] = f[k]
-        settled[j] = _pivot(g, b, f, low, high, on_simplex, tolerance, integers[0], integers[1], integers[2], scratch)
+        settled[j] = _pivot(g, b, f, low, high, ones, tolerance, integers, reals)
         if settled[j]:
             for k in range(r):
                 F[k, j] = f[k]

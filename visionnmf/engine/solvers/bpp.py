@@ -64,6 +64,6 @@ def _solve(F: Array, gram: Array, right: Array, penalty: Penalty) -> None:
     settled = np.empty(F.shape[1], np.bool_)
 
     def columns(block: tuple[int, int]) -> None:
-        kernels.exact_columns(F, exact, right, None, exact, *weights, *limits, False, 0, tolerance, *block, settled)
+        kernels.exact_columns(F, exact, right, None, exact, *weights, *limits, None, 0, tolerance, *block, settled)
 
     map_blocks(columns, blocks(F.shape[1], COLUMNS), parallel=F.size * len(F) > BLOCK_ELEMENTS)

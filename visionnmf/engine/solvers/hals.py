@@ -256,7 +256,7 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
             A,
             *weights,
             *limits,
-            penalty.simplex is not None,
+            np.empty(len(A)) if penalty.simplex is not None else None,
             CODES_SWEEPS,
             CODES_TOLERANCE,
             0,
