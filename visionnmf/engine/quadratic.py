@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread
 from .kernels import penalties as _penalty_kernels
-from .kernels.hals import TILE, hals_columns, padded_system
+from .kernels.hals import TILE, hals_columns
 from .penalties import Penalty
 
 __all__ = ["accelerate", "improve", "largest_eigenvalue"]
@@ -76,10 +76,8 @@ def _improve_points(
     low, high = penalty.box(F.dtype)
     l1, l2 = (F.dtype.type(scale) * weights for weights in penalty.weights(len(F), F.dtype))
 
-    system = padded_system(gram, l2)
-
     def columns(block: tuple[int, int]) -> None:
-        hals_columns(F, *system, right, 0, low, high, l1, sweeps, alternate, *block)
+        hals_columns(F, gram, right, 0, low, high, l1, l2, sweeps, alternate, *block)
 
     map_blocks(columns, blocks(F.shape[1], 4 * TILE), parallel=F.size * len(F) > 4 * BLOCK_ELEMENTS)
 

@@ -231,22 +231,21 @@ def test_hals_columns(dtype, columns, r, rng):
     G, B = (A @ A.T).astype(dtype), (A @ V).astype(dtype)
     for box, l1, l2 in (((0.0, np.inf), 0.0, 0.0), ((0.1, 0.4), 0.2, 0.5)):
         prices, ridge = l1 * np.arange(r), l2 * np.arange(r)
-        limits = dtype(box[0]), dtype(box[1]), prices.astype(dtype)
-        system = hals.padded_system(G, ridge.astype(dtype))
+        limits = dtype(box[0]), dtype(box[1]), prices.astype(dtype), ridge.astype(dtype)
         expected = naive.hals(F[:, 1:], G + np.diag(ridge), B[:, 1:] - prices[:, None], *box, 0.0, 2)
         got = F.copy()
-        hals.hals_columns(got, *system, B, 0, *limits, 2, False, 1, columns)
+        hals.hals_columns(got, G, B, 0, *limits, 2, False, 1, columns)
         np.testing.assert_allclose(got[:, 1:], expected, rtol=1e-3 if dtype is np.float32 else 1e-10, atol=1e-6)
         assert (got[:, 0] == F[:, 0]).all()
         expected = naive.hals(F[:, 1:], G + np.diag(ridge), B[:, 1:] - prices[:, None], *box, 0.0, 3, alternate=True)
         back_and_forth = F.copy()
-        hals.hals_columns(back_and_forth, *system, B, 0, *limits, 3, True, 1, columns)
+        hals.hals_columns(back_and_forth, G, B, 0, *limits, 3, True, 1, columns)
         np.testing.assert_allclose(
             back_and_forth[:, 1:], expected, rtol=1e-3 if dtype is np.float32 else 1e-10, atol=1e-6
         )
         shifted = F.copy()
         B_part = np.ascontiguousarray(B[:, 1:])
-        hals.hals_columns(shifted, *system, B_part, 1, *limits, 2, False, 1, columns)
+        hals.hals_columns(shifted, G, B_part, 1, *limits, 2, False, 1, columns)
         assert (shifted == got).all()
 
 

@@ -2,52 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from visionnmf._jit import kernel
 
 from .arithmetic import clipped
 
-__all__ = ["TILE", "hals_columns", "padded_system"]
-
-Array = NDArray[Any]
+__all__ = ["TILE", "hals_columns"]
 
 TILE = 128  # columns at a time: a tile of both factors stays in the first-level cache
 LINE = 16  # numbers, at least, that a line of the cache holds
 UNROLL = 4  # components whose products are taken together: one load and store of the sum serves them all
 
 
-def padded_system(G: Array, l2: Array) -> tuple[Array, Array]:
-    """Return what :func:`hals_columns` divides and multiplies by, for whole groups of components.
-
-    Parameters
-    ----------
-    G : ndarray (r, r), symmetric
-        Gram matrix ``A A.T`` of the factor that is fixed.
-    l2 : ndarray (r,), >= 0
-
-    Returns
-    -------
-    gram : ndarray (padded, padded)
-        ``G + diag(l2)``; 0 in the components that pad it.
-    inverse : ndarray (padded,)
-        Of its diagonal; 0 for a component that is zero everywhere: its codes do not matter.
-    """
-    r = len(G)
-    padded = -(-r // UNROLL) * UNROLL
-    gram, inverse = np.zeros((padded, padded), G.dtype), np.zeros(padded, G.dtype)
-    gram[:r, :r] = G
-    diagonal = gram.reshape(-1)[:: padded + 1]
-    diagonal[:r] += l2
-    np.divide(1, diagonal, out=inverse, where=diagonal > 0)
-    return gram, inverse
-
-
 @kernel(reassociate=True)
-def hals_columns(F, gram, inverse, B, offset, low, high, l1, sweeps, alternate, start, stop):  # type: ignore[no-untyped-def]
+def hals_columns(F, G, B, offset, low, high, l1, l2, sweeps, alternate, start, stop):  # type: ignore[no-untyped-def]
     """Coordinate descent (HALS) on ``|V - A.T F|^2 / 2 + l1 . F + l2 . F^2 / 2`` for columns ``start:stop`` of `F`.
 
     In place. Cichocki & Phan (2009), Algorithm 2, in Gram form. Columns are independent; the inner loops run along
@@ -57,14 +26,14 @@ def hals_columns(F, gram, inverse, B, offset, low, high, l1, sweeps, alternate, 
     ----------
     F : ndarray (r, n)
         In the box.
-    gram, inverse : ndarray
-        See :func:`padded_system`.
+    G : ndarray (r, r), symmetric
+        ``A A.T``.
     B : ndarray (r, >= stop - offset)
         ``A V``; its first column belongs to column `offset` of `F`.
     offset : int
     low, high : float
         Of the dtype of `F`.
-    l1 : ndarray (r,), >= 0
+    l1, l2 : ndarray (r,), >= 0
     sweeps : int
     alternate : bool
         Whether every second sweep goes backward.
@@ -72,7 +41,9 @@ def hals_columns(F, gram, inverse, B, offset, low, high, l1, sweeps, alternate, 
     """
     # Whole tiles of scratch copies, made here with a width that is known: loops of a fixed length over their rows
     # become SIMD code without checks (6 x faster). One function, as parts would not know the width (20 % slower).
-    padded = gram.shape[0]
+    padded = -(-F.shape[0] // UNROLL) * UNROLL
+    gram, inverse = np.empty((padded, padded), F.dtype), np.empty(padded, F.dtype)
+    _pad(G, l2, gram, inverse)
     rows = 2 * padded + UNROLL
     numbers = np.empty(rows * TILE + LINE, F.dtype)
     numbers[:] = 0
@@ -125,6 +96,22 @@ def hals_columns(F, gram, inverse, B, offset, low, high, l1, sweeps, alternate, 
                     f2[i] = new
                     f3[i] = clipped(f3[i] + (w3[i] - d0 * x0 - d1 * x1 - d2 * x2) * i3, low, high)
         _store(tile, first, size, F)
+
+
+@kernel(part=True)
+def _pad(G, l2, gram, inverse):  # type: ignore[no-untyped-def]
+    """Write the system for whole groups of components, and one over its diagonal.
+
+    That stays 0 for a component that is zero everywhere: its codes do not matter.
+    """
+    gram[:] = 0
+    inverse[:] = 0
+    for k in range(G.shape[0]):
+        for m in range(G.shape[0]):
+            gram[k, m] = G[k, m]
+        gram[k, k] += l2[k]
+        if gram[k, k] > 0:
+            inverse[k] = G.dtype.type(1) / gram[k, k]
 
 
 @kernel(part=True)

@@ -23,7 +23,7 @@ from scipy.linalg import eigh
 
 from visionnmf.engine import projections
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, rows_per_block
-from visionnmf.engine.kernels.hals import TILE, hals_columns, padded_system
+from visionnmf.engine.kernels.hals import TILE, hals_columns
 from visionnmf.engine.losses import Loss, Proximal
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.quadratic import SEPARABLE, improve
@@ -202,13 +202,12 @@ class _Half:
         penalty, dtype = self.problem.penalty_W, Wt.dtype
         box = penalty.box(dtype)
         l1, l2 = (step.bounds[0] * weights for weights in penalty.weights(len(Wt), dtype))
-        system = padded_system(step.gram, l2)
         right: Array | None = None
         product = np.empty((min(self.size, chunk[1] - chunk[0]), step.H.shape[1]), dtype)
         for start, stop in self._blocks(chunk):
             V = product[: stop - start]
             B = self._target(start, stop, Wt, step, V)
-            hals_columns(Wt, *system, B, start, *box, l1, SWEEPS, self.back_and_forth, start, stop)
+            hals_columns(Wt, step.gram, B, start, *box, l1, l2, SWEEPS, self.back_and_forth, start, stop)
             share = Wt[:, start:stop] @ V
             right = share if right is None else np.add(right, share, out=right)
         assert right is not None
@@ -328,8 +327,7 @@ class _Codes:
         F = np.zeros((len(self.H), len(X)), X.dtype)
         none, zero, infinite = np.zeros(len(F), X.dtype), X.dtype.type(0), X.dtype.type(np.inf)
         right = np.ascontiguousarray(_product(X, self.unit.T).T)
-        system = padded_system(self.gram, none)
-        hals_columns(F, *system, right, 0, zero, infinite, none, CODES_START_SWEEPS, False, 0, len(X))
+        hals_columns(F, self.gram, right, 0, zero, infinite, none, none, CODES_START_SWEEPS, False, 0, len(X))
         return self._project(np.ascontiguousarray(F.T))
 
     def _linear(self, right: Array, bounds: Array) -> Array:
