@@ -97,6 +97,7 @@ class Run:
         self._batch = kind
         stems: dict[str, str] = {}
         for source in self._sources(arguments):
+            self._current = source
             with self.attempt(source):
                 stem = _free_stem(source, stems) if writes else source
                 with warnings.catch_warnings(record=True) as caught:
@@ -111,6 +112,7 @@ class Run:
                 self._entries.append(report.as_dict() | {"warnings": said})
                 if not self.as_json:
                     typer.echo(printable(report.summary()))
+        self._current = ""
 
     def _sources(self, arguments: list[str]) -> Iterator[str]:
         """Yield the inputs that arguments mean, each once; a pattern without a file is a failure."""
@@ -130,7 +132,6 @@ class Run:
     @contextmanager
     def attempt(self, source: str = "") -> Iterator[None]:
         """Turn an error into a failure of an input, or of the whole run, unless the traceback was asked for."""
-        self._current = source
         try:
             yield
         except BrokenPipeError:  # typer ends in silence when a reader like `head` has gone
@@ -142,7 +143,6 @@ class Run:
                 raise
             self._ours = self._ours or not isinstance(error, VisionNMFError | OSError | MemoryError)
             self.fail(sentence_of(error, source), source)
-        self._current = ""
 
     def fail(self, sentence: str, source: str = "") -> None:
         """Say what could not be used, and why."""

@@ -1,5 +1,6 @@
 """One run of a command: what fails, what is said, and the one place that decides the exit code."""
 
+import json
 import re
 import signal
 from pathlib import Path
@@ -55,7 +56,7 @@ def test_the_exit_code_of_one_report():
     assert code(raising(KeyboardInterrupt())) == 130
 
 
-def test_the_exit_code_of_a_batch():
+def test_the_exit_code_of_a_batch(capsys):
     def process(name):
         if name == "ours":
             raise ZeroDivisionError
@@ -72,7 +73,15 @@ def test_the_exit_code_of_a_batch():
     assert batch("good", "bad") == batch("bad", "good") == 1
     assert batch("bad", "worse") == 2
     assert batch("bad", "ours") == batch("ours") == 1
+    capsys.readouterr()
     assert batch("good", "stop", "bad") == 130
+    printed = capsys.readouterr()
+    assert printed.err == "visionnmf: interrupted during stop; nothing was written for it\n"
+    assert json.loads(printed.out) | {"visionnmf": ""} == {
+        "visionnmf": "",
+        "things": [{"skipped": [], "warnings": []}],
+        "failed": 0,
+    }
 
 
 def test_the_exit_code_of_a_stream():
