@@ -102,17 +102,17 @@ def sort() -> None:
         done = 0
         for sweeps in (0, 1, 5, 20):
             for _ in range(sweeps - done):
-                _kernels.rri_rows(X, None, F, A, *box, zeros, zeros, 0.0, None, 1, eps, 0, 1024, losses)
-                _kernels.rri_rows(Xt, None, A, F, *box, zeros, zeros, 0.0, None, 1, eps, 0, 476, losses)
+                _kernels.rri_rows(X, None, F, A, *box, zeros, zeros, None, None, 1, eps, 0, 1024, losses)
+                _kernels.rri_rows(Xt, None, A, F, *box, zeros, zeros, None, None, 1, eps, 0, 476, losses)
             done = sweeps
             figures, objectives = [], []
             for kernel in (_kernels.rri_rows, sorting):
                 after = F.copy()
-                kernel(X, None, after, A, *box, zeros, zeros, 0.0, None, 1, eps, 0, 1024, losses)
+                kernel(X, None, after, A, *box, zeros, zeros, None, None, 1, eps, 0, 1024, losses)
                 objectives.append(np.abs(X - after.T @ A).sum())
 
                 def sweep(kernel=kernel, F=F, A=A, X=X, box=box, eps=eps, losses=losses, zeros=zeros) -> None:  # type: ignore[no-untyped-def]
-                    kernel(X, None, F.copy(), A, *box, zeros, zeros, 0.0, None, 1, eps, 0, 1024, losses)
+                    kernel(X, None, F.copy(), A, *box, zeros, zeros, None, None, 1, eps, 0, 1024, losses)
 
                 figures.append([1e3 * value for value in timed(sweep)])
             (low, ours, high), (low_s, peer, high_s) = figures
