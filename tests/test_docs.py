@@ -13,7 +13,7 @@ from numpydoc.validate import validate
 from visionnmf.apps.cli import app
 
 ROOT = Path(__file__).resolve().parent.parent
-GUIDES = {"segment": "segmentation.md"}
+GUIDES = {"segment": "segmentation.md", "warm": "../README.md"}
 
 PUBLIC_MODULES = [
     "visionnmf",
