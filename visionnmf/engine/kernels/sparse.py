@@ -15,15 +15,17 @@ TRACE = 1e-9  # of a component's sum: less than that on a row's support is as go
 TILE = 64  # rows at a time: a tile of the codes and of the right-hand sides stays in the first-level cache
 
 
-@kernel(reassociate=True)
+@kernel(reassociate=True, part=True)
 def _product_of_row(data, indices, begin, end, points, part, total):  # type: ignore[no-untyped-def]
     """Write to `part` the sum of ``data[e] * points[indices[e]]`` over ``begin:end``; `total` is scratch."""
     r = points.shape[1]
-    total[:] = 0.0
+    for k in range(r):
+        total[k] = 0.0
     for chunk in range(begin, end, CHUNK):
         stop = min(end, chunk + CHUNK)
         fours = chunk + (stop - chunk) // 4 * 4
-        part[:] = part.dtype.type(0)
+        for k in range(r):
+            part[k] = part.dtype.type(0)
         # four entries at a time: the sums are read and written a quarter as often
         for e in range(chunk, fours, 4):
             x0, x1, x2, x3 = data[e], data[e + 1], data[e + 2], data[e + 3]
@@ -176,7 +178,7 @@ def longest_row(indptr, start, stop):  # type: ignore[no-untyped-def]
     return longest
 
 
-@kernel(reassociate=True)
+@kernel(reassociate=True, part=True)
 def _model_of_row(f, support, points, A, floor, p):  # type: ignore[no-untyped-def]
     """Copy the components at a row's support into `A`, component-major, and write the model there, at least `floor`."""
     count = support.shape[0]
@@ -184,7 +186,8 @@ def _model_of_row(f, support, points, A, floor, p):  # type: ignore[no-untyped-d
         a = points[support[e]]
         for k in range(a.shape[0]):
             A[k, e] = a[k]
-    p[:count] = p.dtype.type(0)
+    for e in range(count):
+        p[e] = p.dtype.type(0)
     for k in range(f.shape[0]):
         a = A[k]
         for e in range(count):
@@ -193,7 +196,7 @@ def _model_of_row(f, support, points, A, floor, p):  # type: ignore[no-untyped-d
         p[e] = floor if p[e] < floor else p[e]
 
 
-@kernel(reassociate=True)
+@kernel(reassociate=True, part=True)
 def _divergence_at_support(x, p):  # type: ignore[no-untyped-def]
     """Evaluate ``sum x log(x / p) - x`` over the support, with 0 log 0 = 0."""
     total = 0.0
@@ -202,6 +205,26 @@ def _divergence_at_support(x, p):  # type: ignore[no-untyped-def]
             total += x[e] * np.log(x[e] / p[e])
         total -= x[e]
     return total
+
+
+@kernel(reassociate=True, part=True)
+def _hyperbola(x, p, a):  # type: ignore[no-untyped-def]
+    """Return ``sum a x / p`` and ``sum a^2 x / p^2``."""
+    total = x.dtype.type(0)
+    slope = x.dtype.type(0)
+    for e in range(x.shape[0]):
+        inverse = x.dtype.type(1) / p[e]
+        term = x[e] * inverse * a[e]
+        total += term
+        slope += term * inverse * a[e]
+    return total, slope
+
+
+@kernel(reassociate=True, part=True)
+def _move_model(p, change, a, count, floor):  # type: ignore[no-untyped-def]
+    for e in range(count):
+        new = p[e] + change * a[e]
+        p[e] = floor if new < floor else new  # rounding
 
 
 @kernel(reassociate=True)
@@ -234,7 +257,6 @@ def kl_rows(  # type: ignore[no-untyped-def]
         Receives each row's loss, without the penalty, at the start of the call.
     """
     zero = data.dtype.type(0)
-    one = data.dtype.type(1)
     r = Ft.shape[0]
     longest = longest_row(indptr, start, stop)
     A = np.empty((r, longest), data.dtype)
@@ -242,14 +264,14 @@ def kl_rows(  # type: ignore[no-untyped-def]
     f = np.empty(r, data.dtype)
     for j in range(start, stop):
         x = data[indptr[j] : indptr[j + 1]]
-        count = x.shape[0]
         floor = floors[j]
-        f[:] = Ft[:, j]
+        for k in range(r):
+            f[k] = Ft[k, j]
         _model_of_row(f, indices[indptr[j] : indptr[j + 1]], points, A, floor, p)
         loss = _divergence_at_support(x, p)
         for k in range(r):
             loss += np.float64(f[k]) * sums[k]
-        losses[j] = max(loss, 0.0)
+        losses[j] = loss if loss > 0.0 else 0.0
         for _ in range(sweeps):
             largest = zero
             moved = zero
@@ -257,35 +279,28 @@ def kl_rows(  # type: ignore[no-untyped-def]
                 target = sums[k] + l1[k] + l2[k] * f[k]
                 if not target > zero:
                     continue  # a component that is zero everywhere: its codes do not matter
-                a = A[k]
-                total = zero
-                slope = zero
-                for e in range(count):
-                    inverse = one / p[e]
-                    term = x[e] * inverse * a[e]
-                    total += term
-                    slope += term * inverse * a[e]
+                total, slope = _hyperbola(x, p, A[k])
                 new = f[k] + (total - target) / (l2[k] + target * (slope / total)) if slope > zero else low
                 new = low if new < low else new
                 new = high if new > high else new
                 change = new - f[k]
                 if change != zero:
-                    for e in range(count):
-                        p[e] += change * a[e]
-                    for e in range(count):
-                        p[e] = floor if p[e] < floor else p[e]  # rounding
+                    _move_model(p, change, A[k], x.shape[0], floor)
                     f[k] = new
-                largest = max(largest, abs(new))
-                moved = max(moved, abs(change))
+                largest = new if new > largest else largest
+                change = abs(change)
+                moved = change if change > moved else moved
             if moved <= tol * largest:
                 break
-        Ft[:, j] = f
+        for k in range(r):
+            Ft[k, j] = f[k]
 
 
-@kernel(reassociate=True)
+@kernel(reassociate=True, part=True)
 def _least_squares_start(A, x, G, low, high, sweeps, f):  # type: ignore[no-untyped-def]
     """Minimise ``|x - f @ A|^2`` roughly over the box of each code, by coordinate descent from the box's low end."""
-    f[:] = low
+    for k in range(A.shape[0]):
+        f[k] = low[k]
     for _ in range(sweeps):
         for k in range(A.shape[0]):
             if G[k, k] > 0.0:
@@ -297,7 +312,7 @@ def _least_squares_start(A, x, G, low, high, sweeps, f):  # type: ignore[no-unty
                 f[k] = min(max(f[k] - gradient / G[k, k], low[k]), high[k])
 
 
-@kernel(reassociate=True)
+@kernel(reassociate=True, part=True)
 def _absolute_deviations(A, x, cost, ridge, low, high, inverse, tie, decay, iterations, f):  # type: ignore[no-untyped-def]
     """Minimise ``sum |x - f @ A| + cost . f + ridge . f^2 / 2`` over the box of each code by ADMM, from `f`.
 
@@ -311,7 +326,8 @@ def _absolute_deviations(A, x, cost, ridge, low, high, inverse, tie, decay, iter
     right = np.empty(r)
     bound = 0.0
     for iteration in range(iterations + 1):
-        V[:] = 0.0
+        for e in range(n):
+            V[e] = 0.0
         for k in range(r):
             for e in range(n):
                 V[e] += F[k] * A[k, e]
@@ -371,7 +387,8 @@ def manhattan_codes_rows(  # type: ignore[no-untyped-def]
     for j in range(start, stop):
         x = data[indptr[j] : indptr[j + 1]].astype(np.float64)
         if x.shape[0] == 0:
-            Ft[:, j] = low
+            for k in range(r):
+                Ft[k, j] = low
             continue
         A = np.empty((r, x.shape[0]), np.float64)
         for e in range(x.shape[0]):
