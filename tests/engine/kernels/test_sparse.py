@@ -91,7 +91,21 @@ def test_least_squares_codes_of_a_range_of_rows(dtype, box, rng):
     ahead, kept = F[2:].copy(), last[2:].copy()
     number = dtype
     _sparse_kernels.hals_rows(
-        *arrays(X), 2, points, G, None, ahead, kept, number(0.3), number(box[0]), number(box[1]), l1, l2, 2, 1, 4
+        *arrays(X),
+        2,
+        points,
+        G,
+        np.empty((0, 3)),
+        ahead,
+        kept,
+        number(0.3),
+        number(box[0]),
+        number(box[1]),
+        l1,
+        l2,
+        2,
+        1,
+        4,
     )
     want = hals_naive(X.toarray()[2:].astype(float), F[2:], last[2:], points, G, 0.3, *box, l1, l2, 2)
     tolerance = {"rtol": 1e-4 if dtype == np.float32 else 1e-10}

@@ -79,8 +79,8 @@ def hals_rows(  # type: ignore[no-untyped-def]
         The factor that is fixed.
     G : ndarray (r, r)
         The quadratic term: ``points.T @ points``, or the sum of these over all parts.
-    totals : ndarray of float64 (n_rows, r), or None
-        When given, the products are added to it and it is the right-hand side; else they are.
+    totals : ndarray of float64 (n_rows, r), or (0, r)
+        Unless it is empty, the products are added to it and it is the right-hand side; else they are.
     ahead, last : ndarray (n_rows, r)
         The codes, from which the descent starts; and the last descent's result. Both updated: `last` receives the
         result, `ahead` the result and `momentum` times its change.
@@ -104,7 +104,7 @@ def hals_rows(  # type: ignore[no-untyped-def]
             i = begin + t
             j = offset + i
             _product_of_row(data, indices, indptr[j], indptr[j + 1], points, part, scratch)
-            if totals is not None:
+            if totals.shape[0] > 0:
                 for k in range(r):
                     totals[i, k] += part[k]
                     part[k] = number(totals[i, k])
@@ -296,67 +296,142 @@ def kl_rows(  # type: ignore[no-untyped-def]
             Ft[k, j] = f[k]
 
 
+@kernel(part=True)
+def _gather(support, points, A):  # type: ignore[no-untyped-def]
+    """Copy the components at a row's support into `A`, component-major."""
+    for e in range(support.shape[0]):
+        for k in range(A.shape[0]):
+            A[k, e] = points[support[e], k]
+
+
 @kernel(reassociate=True, part=True)
-def _least_squares_start(A, x, G, low, high, sweeps, f):  # type: ignore[no-untyped-def]
+def _sum_and_square(a):  # type: ignore[no-untyped-def]
+    total = 0.0
+    square = 0.0
+    for e in range(a.shape[0]):
+        total += a[e]
+        square += a[e] * a[e]
+    return total, square
+
+
+@kernel(reassociate=True, part=True)
+def _dot(a, b):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for e in range(a.shape[0]):
+        total += a[e] * b[e]
+    return total
+
+
+@kernel(part=True)
+def _gram(A, G):  # type: ignore[no-untyped-def]
+    for k in range(A.shape[0]):
+        for m in range(k + 1):
+            G[k, m] = G[m, k] = _dot(A[k], A[m])
+
+
+@kernel(part=True)
+def _invert(G):  # type: ignore[no-untyped-def]
+    """Invert a positive definite matrix in place, by Gauss and Jordan's method."""
+    for k in range(G.shape[0]):
+        pivot = 1.0 / G[k, k]
+        G[k, k] = 1.0
+        for m in range(G.shape[0]):
+            G[k, m] *= pivot
+        for i in range(G.shape[0]):
+            if i != k:
+                factor = G[i, k]
+                G[i, k] = 0.0
+                for m in range(G.shape[0]):
+                    G[i, m] -= factor * G[k, m]
+
+
+@kernel(part=True)
+def _least_squares_start(A, x, G, limits, sweeps, f):  # type: ignore[no-untyped-def]
     """Minimise ``|x - f @ A|^2`` roughly over the box of each code, by coordinate descent from the box's low end."""
     for k in range(A.shape[0]):
-        f[k] = low[k]
+        f[k] = limits[0, k]
     for _ in range(sweeps):
         for k in range(A.shape[0]):
             if G[k, k] > 0.0:
-                gradient = 0.0
-                for e in range(x.shape[0]):
-                    gradient -= A[k, e] * x[e]
-                for m in range(A.shape[0]):
-                    gradient += G[k, m] * f[m]
-                f[k] = min(max(f[k] - gradient / G[k, k], low[k]), high[k])
+                new = f[k] - (_dot(G[k], f) - _dot(A[k], x)) / G[k, k]
+                new = limits[0, k] if new < limits[0, k] else new
+                f[k] = limits[1, k] if new > limits[1, k] else new
 
 
 @kernel(reassociate=True, part=True)
-def _absolute_deviations(A, x, cost, ridge, low, high, inverse, tie, decay, iterations, f):  # type: ignore[no-untyped-def]
+def _model(F, A, V):  # type: ignore[no-untyped-def]
+    for e in range(A.shape[1]):
+        V[e] = 0.0
+    for k in range(A.shape[0]):
+        for e in range(A.shape[1]):
+            V[e] += F[k] * A[k, e]
+
+
+@kernel(part=True)
+def _shrink(x, V, u, bound, decay):  # type: ignore[no-untyped-def]
+    """Update the scaled dual variables; `V` becomes the model's goal."""
+    for e in range(x.shape[0]):
+        new = x[e] - V[e] + u[e]
+        new = -bound if new < -bound else new
+        new = bound if new > bound else new
+        V[e] += 2.0 * new - u[e]
+        u[e] = new * decay
+
+
+@kernel(part=True)
+def _absolute_deviations(  # type: ignore[no-untyped-def]
+    A, x, limits, inverse, coupling, decay, iterations, f, u, V
+):
     """Minimise ``sum |x - f @ A| + cost . f + ridge . f^2 / 2`` over the box of each code by ADMM, from `f`.
 
-    The consensus form of :func:`.solvers.admm.codes`, for one row; `inverse` is that of ``A @ A.T + tie I``.
+    The consensus form of :func:`.solvers.admm.codes`, for one row; `inverse` is that of ``A @ A.T + coupling I``. The
+    rows of `limits` are the ends of the boxes, cost, ridge, and from the sixth on scratch, as are `u` and `V`.
     """
     r, n = A.shape
-    u = np.zeros(n)
-    V = np.zeros(n)
-    F = f.copy()
-    dual = np.zeros(r)
-    right = np.empty(r)
+    F, dual, right = limits[5], limits[6], limits[7]
+    for k in range(r):
+        F[k] = f[k]
+        dual[k] = 0.0
+    _model(F, A, V)
     bound = 0.0
-    for iteration in range(iterations + 1):
-        for e in range(n):
-            V[e] = 0.0
+    for e in range(n):
+        bound += abs(x[e] - V[e]) / n
+        u[e] = 0.0
+    bound = bound if bound > 0.0 else 1.0  # an exact fit already: any number will do
+    for _ in range(iterations + 1):
+        _model(F, A, V)
+        _shrink(x, V, u, bound, decay)
         for k in range(r):
-            for e in range(n):
-                V[e] += F[k] * A[k, e]
-        if iteration == 0:
-            for e in range(n):
-                bound += abs(x[e] - V[e]) / n
-            bound = bound if bound > 0.0 else 1.0  # an exact fit already: any number will do
-        for e in range(n):
-            new = min(max(x[e] - V[e] + u[e], -bound), bound)
-            V[e] += 2.0 * new - u[e]
-            u[e] = new * decay
+            right[k] = coupling * (f[k] - dual[k]) - bound * limits[2, k] + _dot(A[k], V)
         for k in range(r):
-            total = tie * (f[k] - dual[k]) - bound * cost[k]
-            for e in range(n):
-                total += A[k, e] * V[e]
-            right[k] = total
-        for k in range(r):
-            F[k] = 0.0
-            for m in range(r):
-                F[k] += inverse[k, m] * right[m]
+            F[k] = _dot(inverse[k], right)
             goal = F[k] + dual[k]
-            f[k] = min(max(goal / (1.0 + bound * ridge[k] / tie), low[k]), high[k])
+            new = goal / (1.0 + bound * limits[3, k] / coupling)
+            new = limits[0, k] if new < limits[0, k] else new
+            f[k] = limits[1, k] if new > limits[1, k] else new
             dual[k] = (goal - f[k]) * decay
         bound *= decay
 
 
 @kernel
 def manhattan_codes_rows(  # type: ignore[no-untyped-def]
-    data, indices, indptr, Ft, points, sums, zero_weight, low, high, l1, l2, sweeps, tie, decay, iterations, start, stop
+    data,
+    indices,
+    indptr,
+    Ft,
+    points,
+    sums,
+    zero_weight,
+    low,
+    high,
+    l1,
+    l2,
+    sweeps,
+    coupling,
+    decay,
+    iterations,
+    start,
+    stop,
 ):
     """Find the codes of fixed components for the Manhattan loss, nearly, for rows ``start:stop`` of sparse data.
 
@@ -375,40 +450,48 @@ def manhattan_codes_rows(  # type: ignore[no-untyped-def]
     l1, l2 : ndarray (r,), >= 0
     sweeps : int
         Of coordinate descent on the least-squares problem, from which ADMM starts.
-    tie, decay : float
-        Strength of the tie between codes and box, for components of unit norm; of ``1 / rho``, an iteration.
+    coupling, decay : float
+        Weight of the difference between codes and box, for components of unit norm; of ``1 / rho``, an iteration.
     iterations : int
         Of ADMM.
     start, stop : int
     """
     r = Ft.shape[0]
-    lows, highs, scale, cost, ridge = np.empty((5, r), np.float64)
-    f = np.empty(r, np.float64)
+    longest = longest_row(indptr, start, stop)
+    # bounds, scale, cost and ridge of each code; and the scratch of `_absolute_deviations`
+    limits, vectors, G = np.empty((8, r)), np.empty((3, longest)), np.empty((r, r))
+    components = np.empty(r * longest)
+    f = np.empty(r)
     for j in range(start, stop):
-        x = data[indptr[j] : indptr[j + 1]].astype(np.float64)
-        if x.shape[0] == 0:
+        count = indptr[j + 1] - indptr[j]
+        if count == 0:
             for k in range(r):
                 Ft[k, j] = low
             continue
-        A = np.empty((r, x.shape[0]), np.float64)
-        for e in range(x.shape[0]):
-            a = points[indices[indptr[j] + e]]
-            for k in range(r):
-                A[k, e] = a[k]
+        A = components[: r * count].reshape((r, count))
+        x = vectors[0, :count]
+        for e in range(count):
+            x[e] = data[indptr[j] + e]
+        _gather(indices[indptr[j] : indptr[j + 1]], points, A)
         for k in range(r):
-            total = A[k].sum()
-            norm = np.sqrt((A[k] * A[k]).sum())
+            total, square = _sum_and_square(A[k])
             # a component that is 0 beside the data here, but for rounding, must not get an enormous code
-            scale[k] = norm if total > TRACE * sums[k] else 1.0
-            A[k] /= scale[k]
-            cost[k] = (zero_weight * max(0.0, sums[k] - total) + l1[k]) / scale[k]
-            ridge[k] = l2[k] / scale[k] ** 2
-            lows[k] = low * scale[k]
-            highs[k] = high * scale[k]
-        G = np.dot(A, A.T)
-        _least_squares_start(A, x, G, lows, highs, sweeps, f)
+            scale = np.sqrt(square) if total > TRACE * sums[k] else 1.0
+            for e in range(count):
+                A[k, e] /= scale
+            missing = sums[k] - total if sums[k] > total else 0.0
+            limits[0, k] = low * scale
+            limits[1, k] = high * scale
+            limits[2, k] = (zero_weight * missing + l1[k]) / scale
+            limits[3, k] = l2[k] / (scale * scale)
+            limits[4, k] = scale
+        _gram(A, G)
+        _least_squares_start(A, x, G, limits, sweeps, f)
         for k in range(r):
-            G[k, k] += tie
-        _absolute_deviations(A, x, cost, ridge, lows, highs, np.linalg.inv(G), tie, decay, iterations, f)
+            G[k, k] += coupling
+        _invert(G)
+        _absolute_deviations(A, x, limits, G, coupling, decay, iterations, f, vectors[1], vectors[2])
         for k in range(r):
-            Ft[k, j] = min(max(Ft.dtype.type(f[k] / scale[k]), low), high)
+            new = Ft.dtype.type(f[k] / limits[4, k])
+            new = low if new < low else new
+            Ft[k, j] = high if new > high else new

@@ -33,7 +33,7 @@ CODES_SWEEPS = 500
 CODES_TOLERANCE = 1e-6  # of a row's largest code
 CODES_ITERATIONS = 200  # of ADMM, for the Manhattan loss; its other constants as in :mod:`.admm`
 CODES_GROWTH = 30.0
-CODES_TIE = 0.01
+CODES_COUPLING = 0.01
 CODES_START_SWEEPS = 30
 CODES_POLISH = 30
 
@@ -165,7 +165,7 @@ def median_codes(problem: Problem, Wt: Array, H: Array) -> None:
     def solve(block: tuple[int, int]) -> None:
         _sparse_kernels.manhattan_codes_rows(
             X.data, X.indices, X.indptr, Wt, points, sums, float(problem.zero_weight), low, high, l1, l2,
-            CODES_START_SWEEPS, CODES_TIE, decay, CODES_ITERATIONS, *block,
+            CODES_START_SWEEPS, CODES_COUPLING, decay, CODES_ITERATIONS, *block,
         )  # fmt: skip
 
     work = row_blocks(X, BLOCK_ELEMENTS // 16)

@@ -116,10 +116,11 @@ class _Model:
     def _improve_codes(self, part: _Part, momentum: float, *, sweeps: int) -> None:
         codes, X, points = part.codes, self.X, self.H.ahead
         gram, step = points.T @ points, points.dtype.type(momentum * CODES_SHARE)
+        none = np.empty((0, points.shape[1]))  # no sums over the parts
 
         def rows(block: tuple[int, int]) -> None:
             _sparse_kernels.hals_rows(
-                X.data, X.indices, X.indptr, part.rows.start, points, gram, None, codes.ahead, codes.last,
+                X.data, X.indices, X.indptr, part.rows.start, points, gram, none, codes.ahead, codes.last,
                 step, *codes.limits, sweeps, *block,
             )  # fmt: skip
 
