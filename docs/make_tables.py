@@ -7,7 +7,7 @@ from pathlib import Path
 
 from visionnmf.engine.codes import CODES
 from visionnmf.engine.losses import LOSSES
-from visionnmf.engine.penalties import KINDS
+from visionnmf.engine.penalties import TERMS
 from visionnmf.engine.solvers import SOLVERS
 
 GUIDE = Path(__file__).parent / "penalties.md"
@@ -24,21 +24,21 @@ def fitting_table() -> str:
     rows = []
     for loss in LOSSES:
         able = {
-            kind: [name for name, entry in SOLVERS.items() if loss in entry.losses and kind in entry.penalties]
-            for kind in KINDS
+            kind: [n for n, entry in SOLVERS.items() if loss in entry.losses and issubclass(term, entry.terms)]
+            for kind, term in TERMS.items()
         }
         if any(able.values()):
-            rows.append([loss, *(", ".join(able[kind]) or "–" for kind in KINDS)])
-    return markdown(["loss", *KINDS], rows)
+            rows.append([loss, *(", ".join(able[kind]) or "–" for kind in TERMS)])
+    return markdown(["loss", *TERMS], rows)
 
 
 def codes_table() -> str:
     """Tell which penalties of the codes `transform` honours."""
     rows = [
-        [name, *("yes" if kind in CODES[record.codes].penalties else "–" for kind in KINDS)]
+        [name, *("yes" if issubclass(term, CODES[record.codes].terms) else "–" for term in TERMS.values())]
         for name, record in LOSSES.items()
     ]
-    return markdown(["loss", *KINDS], rows)
+    return markdown(["loss", *TERMS], rows)
 
 
 TABLES = {"fitting": fitting_table, "codes": codes_table}

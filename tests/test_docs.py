@@ -29,7 +29,7 @@ PUBLIC_MODULES = [
     "visionnmf.engine.optimality",
     "visionnmf.engine.penalties",
     "visionnmf.engine.problem",
-    "visionnmf.engine.projections",
+    "visionnmf.engine.penalties.projections",
     "visionnmf.engine.solvers",
     "visionnmf.engine.starts",
     "visionnmf.engine.symmetric",

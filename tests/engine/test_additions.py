@@ -1,13 +1,22 @@
-"""A loss is added by one record and fitted; when it is gone nothing is left of it."""
+"""A loss is added by one record, a penalty by one class, and fitted; who does not know them refuses them."""
+
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from loss_checks import CHECKS, values
+from sklearn.base import clone
 
-from visionnmf import NMF
-from visionnmf.engine.losses import LOSSES, Loss, Parameter, Proximal, Record
+from visionnmf import NMF, Penalty
+from visionnmf.engine.alternate import fit
+from visionnmf.engine.codes import solve_codes
+from visionnmf.engine.losses import LOSSES, Loss, Parameter, Record
+from visionnmf.engine.losses import Proximal as ProximalForm
+from visionnmf.engine.optimality import optimality
+from visionnmf.engine.penalties import Linear, Proximal, Smooth, Term
+from visionnmf.engine.penalties import Penalty as Resolved
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solvers import SOLVERS
+from visionnmf.engine.solvers import SOLVERS, choose
 from visionnmf.exceptions import ParameterError
 
 
@@ -49,7 +58,7 @@ PSEUDO_HUBER = Record(
     kink=0.0,
     rows=pseudo_huber_rows,
     derivative=pseudo_huber_derivative,
-    proximal=Proximal(
+    proximal=ProximalForm(
         pseudo_huber_pass, valued=True, slope=lambda size, n, delta: size / np.sqrt(1 + (size / delta) ** 2)
     ),
     sparse=None,
@@ -108,3 +117,151 @@ def test_solvers_that_do_not_know_the_loss_refuse_it(pseudo_huber, rng):
 def test_a_loss_that_is_gone_is_refused(rng):
     with pytest.raises(ParameterError, match=r"loss must be one of \['manhattan', .*; got 'pseudo-huber'"):
         NMF(2, loss="pseudo-huber").fit(rng.random((6, 5)))
+
+
+# --- a penalty --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedL1(Linear):
+    """An l1 norm with a weight for each point."""
+
+    weight: np.ndarray
+
+    kind = "weighted l1"
+    is_cone = True
+    of_points = True
+
+    def value(self, F):
+        return float((F * self.weight).sum(dtype=np.float64))
+
+    def slope(self, n_components):
+        return self.weight * np.ones((n_components, 1)) if self.weight.ndim == 1 else self.weight
+
+    def rescaled(self, scale):
+        return WeightedL1(self.slope(len(scale)) / scale[:, None])
+
+
+@dataclass(frozen=True, eq=False)
+class OffsetRidge(Smooth):
+    """A ridge around a number that is not 0."""
+
+    weight: float
+    centre: float
+
+    kind = "offset ridge"
+
+    def value(self, F):
+        return self.weight / 2 * float(np.square(F - self.centre, dtype=np.float64).sum())
+
+    def add_gradient(self, F, out):
+        out += F.dtype.type(self.weight) * (F - F.dtype.type(self.centre))
+
+    def lipschitz(self):
+        return self.weight
+
+
+@dataclass(frozen=True, eq=False)
+class Ball(Proximal):
+    """Components of norm 1 at most."""
+
+    kind = "ball"
+    couples_points = True
+
+    def value(self, F):
+        return 0.0
+
+    def prox(self, F, step):
+        np.maximum(F, 0, out=F)
+        F /= np.maximum(np.linalg.norm(F, axis=1, keepdims=True), 1)
+
+    def feasible(self, F):
+        self.prox(F, 0.0)
+
+
+def added_terms(n):
+    return {
+        "linear": WeightedL1(np.where(np.arange(n) < n // 2, 30.0, 0.0)),
+        "smooth": OffsetRidge(2.0, 0.5),
+        "proximal": Ball(),
+    }
+
+
+@pytest.mark.parametrize("form", added_terms(2))
+@pytest.mark.parametrize("solver", ["hals", "nenmf", "admm", "ogm", "spg"])
+def test_a_penalty_of_one_class_is_fitted(solver, form, rng):
+    loss = {"hals": "frobenius", "nenmf": "frobenius", "spg": "kullback-leibler"}.get(solver, "manhattan")
+    X = rng.gamma(2, size=(30, 3)) @ rng.gamma(1, size=(3, 20)) + 0.1 * rng.random((30, 20)) + 0.05
+    problem = Problem(X, Loss(loss), Resolved(l2=1.0), Resolved(terms=(added_terms(20)[form],), l1=0.1))
+    assert choose(solver, problem) == solver
+    Wt, H = rng.random((3, 30)), rng.random((3, 20))
+    problem.penalty_H.feasible(H)
+    result = fit(problem, Wt, H, solver=solver, max_iter=300, tol=0)
+    history = np.array(result.history)
+    assert history[-1] < 0.9 * history[0]
+    if solver in ("hals", "spg"):
+        assert (np.diff(history) <= 1e-9 * history[0]).all()
+    assert optimality(problem, Wt, H) < {"admm": 0.2, "ogm": 0.2}.get(solver, 0.02)
+    # for fixed codes the components are a convex problem: none near are better
+    for size in (1e-3, 1e-2):
+        for _ in range(100):
+            other = np.maximum(H + size * rng.normal(size=H.shape), 0)
+            problem.penalty_H.constraint.feasible(other)
+            assert problem.objective(Wt, other) >= history[-1] - 2e-3 * abs(history[-1])
+
+
+@pytest.mark.parametrize("form", added_terms(2))
+def test_estimators_take_it_and_it_does_what_it_says(form, rng):
+    X = rng.gamma(2, size=(30, 3)) @ rng.gamma(1, size=(3, 20)) + 0.05
+    plain, added = (
+        NMF(3, loss="frobenius", penalty_W=Penalty(l2=1.0), penalty_H=penalty, random_state=0, max_iter=300).fit(X)
+        for penalty in (Penalty(l2=0.1), Penalty(l2=0.1, terms=[added_terms(20)[form]]))
+    )
+    assert (added.solver_, added.optimality_ < 0.02) == ("hals", True)
+    H = added.components_ * added.component_norms_[:, None]
+    if form == "linear":
+        shares = [model.components_[:, :10].sum() / model.components_.sum() for model in (plain, added)]
+        assert shares[1] < 0.9 * shares[0]
+    elif form == "smooth":
+        assert np.abs(H - 0.5).mean() < np.abs(plain.components_ * plain.component_norms_[:, None] - 0.5).mean()
+    else:
+        assert np.linalg.norm(H, axis=1).max() <= 1 + 1e-9
+    assert clone(added).fit(X).objective_history_[-1] == added.objective_history_[-1]
+
+
+PROXIMAL_SOLVERS = {"hals", "nenmf", "spg", "admm", "ogm", "ogm-paper"}
+
+
+class Unknown(Term):
+    """A term in none of the three forms."""
+
+    kind = "unknown"
+
+    def value(self, F):
+        return 0.0
+
+
+def test_solvers_that_do_not_know_a_term_refuse_it(rng):
+    X = rng.random((6, 5)) + 0.1
+    for name, solver in SOLVERS.items():
+        loss = Loss("frobenius") if "frobenius" in solver.losses else Loss(min(solver.losses))
+        for term, able in (
+            (added_terms(5)["linear"], {"hals", "nenmf", "spg", "admm", "ogm", "ogm-paper"}),
+            (Unknown(), ()),
+        ):
+            obstacle = solver.obstacle(Problem(X, loss, penalty_H=Resolved(terms=(term,))))
+            assert obstacle == (None if name in able else f"does not take {term.kind} in penalty_H")
+    with pytest.raises(ParameterError, match=r"no solver .* loss='huber' .admm: does not take unknown"):
+        NMF(2, loss="huber", penalty_H=Penalty(terms=[Unknown()])).fit(X)
+    for loss in LOSSES:  # nor does a function for codes
+        with pytest.raises(ParameterError, match=r"penalty_W must be without offset ridge for codes of"):
+            solve_codes(Problem(X, Loss(loss, 0.5), penalty_W=Resolved(terms=(OffsetRidge(1.0, 0.5),))), X[:2])
+
+
+def test_what_terms_may_not_be(rng):
+    with pytest.raises(ParameterError, match=r"simplex cannot be combined with ball; leave one of them out"):
+        Resolved(simplex="rows", terms=(Ball(),))
+    with pytest.raises(ParameterError, match=r"terms of penalty_H must be of visionnmf.engine.penalties.Term; got 3"):
+        NMF(2, penalty_H=Penalty(terms=[3])).fit(rng.random((6, 5)))
+    with pytest.raises(TypeError, match="abstract"):  # an incomplete one
+        type("Half", (Smooth,), {"kind": "half", "value": lambda self, F: 0.0})()

@@ -14,6 +14,7 @@ from visionnmf import NMF, Penalty
 from visionnmf.engine import alternate, penalties
 from visionnmf.engine.codes import solve_codes
 from visionnmf.engine.losses import LOSSES, Loss, loss_value
+from visionnmf.engine.penalties import Box
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS, choose
 from visionnmf.engine.starts import STARTS
@@ -29,7 +30,7 @@ PAIRS = [
 UNGUARDED = {"sbcd-plain", "al-a", "al-b"}  # as published: they may rise, even overflow
 PAIRS = [pair for pair in PAIRS if pair[0] not in UNGUARDED]
 SCALE_FREE = [pair for pair in PAIRS if pair[0] != "ogm-paper"]  # the paper's smoothing has the unit of its data
-BOXED = [pair for pair in PAIRS if "box" in SOLVERS[pair[0]].penalties]
+BOXED = [pair for pair in PAIRS if issubclass(Box, SOLVERS[pair[0]].terms)]
 
 
 def quiet(model, X, **start):

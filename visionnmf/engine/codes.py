@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from visionnmf.exceptions import ParameterError
 
+from .penalties import SEPARABLE, Simplex, Term
 from .problem import Problem
 from .solvers import admm, ccd, hals, sbcd, spg
 
@@ -29,12 +30,12 @@ class CodesSolver(NamedTuple):
     ----------
     codes : callable
         ``codes(problem, Wt, H)`` overwrites `Wt` with the minimiser for fixed `H`.
-    penalties : frozenset of str
-        The kinds of :data:`.penalties.KINDS` that it honours.
+    terms : tuple of type
+        The terms of penalties that it honours.
     """
 
     codes: Callable[[Problem, Array, Array], None]
-    penalties: frozenset[str] = frozenset({"box", "l1", "l2", "simplex"})
+    terms: tuple[type[Term], ...] = (*SEPARABLE, Simplex)
 
 
 def _or_simplex(codes: Callable[[Problem, Array, Array], None]) -> Callable[[Problem, Array, Array], None]:
@@ -67,9 +68,9 @@ def check_codes(problem: Problem) -> None:
     ParameterError
         When the loss cannot be combined with the penalty or sparse data.
     """
-    kinds = problem.penalty_W.kinds - CODES[problem.loss.record.codes].penalties
+    kinds = problem.penalty_W.beyond(CODES[problem.loss.record.codes].terms)
     if kinds:
-        listed = " and ".join(sorted(kinds))
+        listed = " and ".join(kinds)
         raise ParameterError(f"penalty_W must be without {listed} for codes of {problem.loss.label}; got one with it")
     if problem.is_sparse and problem.loss.record.sparse is None:
         raise ParameterError(f"X must be dense for codes of {problem.loss.label}; got a sparse one; pass X.toarray()")

@@ -31,7 +31,7 @@ from .blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, row_blo
 from .kernels.optimality import balance_signs
 from .kernels.sparse import model_entries
 from .losses import ZERO
-from .penalties import Penalty
+from .penalties import Box, Penalty
 from .problem import Problem
 from .sparse import floors
 
@@ -42,7 +42,6 @@ Array = NDArray[Any]
 ENOUGH = 1e-5  # of the size of a row's derivative: the signs need not be balanced better
 SIGN_SWEEPS = 30
 MAX_CHUNKS = 16  # of rows, each with a share of the components' gradient
-SEPARABLE = frozenset({"box", "l1", "l2", "graph"})
 
 
 def optimality(problem: Problem, Wt: Array, H: Array) -> float:
@@ -88,10 +87,11 @@ def _sum_squares(X: Any) -> float:
 
 
 def _penalty_gradient(penalty: Penalty, F: Array) -> Array:
-    """Return the gradient of what is smooth in a penalty on ``F >= 0``; l1 is, where no prox has to handle it."""
+    """Return the gradient of what is smooth on ``F >= 0``: linear terms are, where the rest is a box."""
     G = penalty.gradient(F)
-    if penalty.kinds <= SEPARABLE:
-        G += penalty.weights(len(F), np.float64)[0][:, None]
+    if isinstance(penalty.constraint, Box):
+        for term in penalty.linear:
+            G += term.slope(len(F))
     return G
 
 
@@ -102,7 +102,7 @@ def _change(F: Array, G: Array, norms: Array, penalty: Penalty, sigma: float) ->
     if not used.any():
         return 0.0
     steps = 1 / (sigma * np.where(used, norms, np.inf)[:, None] ** 2)
-    if penalty.kinds <= SEPARABLE:
+    if isinstance(penalty.constraint, Box):
         moved = np.clip(F - steps * G, penalty.low, penalty.high)
     else:
         step = float(steps[used].min())

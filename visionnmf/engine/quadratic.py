@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 from .blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread
 from .kernels import penalties as _penalty_kernels
 from .kernels.hals import TILE, hals_columns
-from .penalties import Penalty
+from .penalties import SEPARABLE, Graph, Penalty
 
 __all__ = ["accelerate", "improve", "largest_eigenvalue"]
 
 Array = NDArray[Any]
 
-SEPARABLE = frozenset({"box", "l1", "l2"})
 STEPS_A_SWEEP = 4  # of proximal gradient, which gains less a step than coordinate descent does a sweep
 
 
@@ -59,10 +58,9 @@ def improve(
     alternate : bool, default=False
         Whether every second sweep of HALS goes backward.
     """
-    kinds = penalty.kinds
-    if kinds <= SEPARABLE:
+    if not penalty.beyond(SEPARABLE):
         _improve_points(F, gram, right, penalty, sweeps, scale, alternate)
-    elif kinds <= SEPARABLE | {"graph"}:
+    elif not penalty.beyond((*SEPARABLE, Graph)):
         _improve_on_graph(F, gram, right, penalty, sweeps, scale)
     elif not penalty.couples_components:
         _improve_components(F, gram, right, penalty, sweeps, scale)
@@ -202,7 +200,7 @@ def accelerate(
 def _slopes(F: Array, gram: Array, penalty: Penalty, scale: float) -> Array:
     """Evaluate the part of the gradient that is linear in `F`."""
     result = np.matmul(gram, F)
-    if penalty.kinds & {"l2", "graph"}:
+    if penalty.smooth:
         result += F.dtype.type(scale) * penalty.gradient(F)
     return result
 

@@ -44,8 +44,6 @@ __all__ = ["NMF"]
 
 Array = NDArray[Any]
 
-COUPLING = frozenset({"graph", "groups"})  # penalties of the codes that tie samples together
-
 
 class NMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
     r"""Non-negative matrix factorisation, robust by default.
@@ -418,10 +416,10 @@ class NMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         """Fit with fixed components."""
         if given is None:
             raise ParameterError("components_init must be given with update_components=False; got None")
-        coupling = problem.penalty_W.kinds & COUPLING
+        coupling = problem.penalty_W.of_points
         if coupling:
             raise ParameterError(
-                f"update_components must be True with {' and '.join(sorted(coupling))} in penalty_W; got "
+                f"update_components must be True with {' and '.join(coupling)} in penalty_W; got "
                 f"{self.update_components!r}"
             )
         H = check_nonnegative_array(given, "components_init", (n_components, problem.X.shape[1]), problem.X.dtype)
@@ -451,7 +449,7 @@ class NMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
             Wt *= norms[:, None]
         self.components_, self.component_norms_ = H, norms
         self.n_components_ = len(H)
-        if not problem.penalty_W.kinds & COUPLING:
+        if not problem.penalty_W.of_points:
             with one_blas_thread():
                 Wt = self._codes(problem, H)
         return self._report(Wt, weighted, row_scale, history)

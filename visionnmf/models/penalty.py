@@ -13,6 +13,7 @@ from sklearn.neighbors import kneighbors_graph
 
 from visionnmf._checks import check_choice, check_count, check_flag, check_number
 from visionnmf.engine.penalties import Penalty as Resolved
+from visionnmf.engine.penalties import Term
 from visionnmf.exceptions import ParameterError
 
 __all__ = ["Penalty"]
@@ -64,6 +65,9 @@ class Penalty(BaseEstimator):
     group_bound : None, float or sequence of float, default=None
         Constraint form (equation 40): ``sum_k |F_{k,g}|_p`` of each group is at most this; one for all groups, or one
         each.
+    terms : None or sequence of visionnmf.engine.penalties.Term, default=None
+        Further constraints and penalties, of classes of your own: CONTRIBUTING.md, "How to add a penalty". Solvers that
+        take a proximal gradient step work with any; the others refuse them. A model that has them cannot be saved.
 
     See Also
     --------
@@ -115,6 +119,7 @@ class Penalty(BaseEstimator):
         group_norm: Any = 2,
         group_l1: float = 0.0,
         group_bound: float | Sequence[float] | None = None,
+        terms: Sequence[Term] | None = None,
     ) -> None:
         self.low = low
         self.high = high
@@ -128,6 +133,7 @@ class Penalty(BaseEstimator):
         self.group_norm = group_norm
         self.group_l1 = group_l1
         self.group_bound = group_bound
+        self.terms = terms
 
     def resolve(self, side: str, X: Any, dtype: DTypeLike) -> Resolved:
         """Check the values and return the engine's form, for the data of a fit.
@@ -159,6 +165,7 @@ class Penalty(BaseEstimator):
             "l1": check_number(self.l1, f"l1 of {where}"),
             "l2": check_number(self.l2, f"l2 of {where}"),
         }
+        options["terms"] = self._check_terms(where, new=X is None)
         if simplex:
             options["simplex"] = "columns" if side == "W" else "rows"
         if X is not None:
@@ -169,6 +176,13 @@ class Penalty(BaseEstimator):
             return Resolved(**options)
         except ParameterError as error:
             raise ParameterError(f"penalty_{side}: {error}") from None
+
+    def _check_terms(self, where: str, *, new: bool) -> tuple[Term, ...]:
+        terms = () if self.terms is None else tuple(self.terms)
+        for term in terms:
+            if not isinstance(term, Term):
+                raise ParameterError(f"terms of {where} must be of visionnmf.engine.penalties.Term; got {term!r:.60}")
+        return tuple(term for term in terms if not (new and term.of_points))
 
     def _check_box(self, where: str) -> tuple[float, float]:
         low = check_number(self.low, f"low of {where}")

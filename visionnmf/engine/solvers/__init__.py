@@ -36,7 +36,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 from visionnmf.engine.losses import LOSSES, Record
-from visionnmf.engine.penalties import KINDS
+from visionnmf.engine.penalties import ANY, L1, L2, SEPARABLE, Graph, Term
 from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError
 
@@ -56,8 +56,9 @@ class Solver(NamedTuple):
         ``iterate(problem, Wt, H, *, max_iter)`` improves the factors in place and yields :class:`Progress`.
     minimises : callable
         Whether it minimises a loss, from its record.
-    penalties : frozenset of str
-        The kinds of :data:`..penalties.KINDS` that it honours, on either factor, beside non-negativity.
+    terms : tuple of type
+        The terms of penalties that it honours, on either factor, beside non-negativity: classes that it knows, or
+        :data:`..penalties.ANY` where it takes whatever has a gradient or a prox.
     weights : bool
         Whether entries may have weights, or be missing.
     sparse : bool
@@ -69,7 +70,7 @@ class Solver(NamedTuple):
 
     iterate: Callable[..., Iterator[Progress]]
     minimises: Callable[[Record], bool]
-    penalties: frozenset[str] = frozenset()
+    terms: tuple[type[Term], ...] = ()
     weights: bool = False
     sparse: bool = False
     signed: bool = False
@@ -95,17 +96,14 @@ class Solver(NamedTuple):
         if not self.minimises(record):
             return f"does not minimise {problem.loss.label}"
         for side in ("W", "H"):
-            kinds = (problem.penalty_W if side == "W" else problem.penalty_H).kinds - self.penalties
+            kinds = (problem.penalty_W if side == "W" else problem.penalty_H).beyond(self.terms)
             if kinds:
-                return f"does not take {' and '.join(sorted(kinds))} in penalty_{side}"
+                return f"does not take {' and '.join(kinds)} in penalty_{side}"
         if problem.weights is not None and not self.weights:
             return "does not take weights or missing entries"
         if problem.is_sparse and not (self.sparse and record.sparse is not None):
             return f"does not take sparse X with {problem.loss.label}"
         return None
-
-
-SEPARABLE = frozenset({"box", "l1", "l2"})
 
 
 def _only(names: Collection[str]) -> Callable[[Record], bool]:
@@ -120,25 +118,23 @@ LEAST_SQUARES = _only({"frobenius"})
 
 # In the order in which "auto" tries them: measured by benchmarks/solvers.py.
 SOLVERS: dict[str, Solver] = {
-    "hals": Solver(hals.iterate, LEAST_SQUARES, frozenset(KINDS), weights=True, sparse=True),
-    "nenmf": Solver(nenmf.iterate, LEAST_SQUARES, frozenset(KINDS), sparse=True),
+    "hals": Solver(hals.iterate, LEAST_SQUARES, ANY, weights=True, sparse=True),
+    "nenmf": Solver(nenmf.iterate, LEAST_SQUARES, ANY, sparse=True),
     "bpp": Solver(bpp.iterate, LEAST_SQUARES, SEPARABLE, sparse=True),
     "pg": Solver(pg.iterate, LEAST_SQUARES, SEPARABLE, sparse=True),
     "svd": Solver(svd.iterate, LEAST_SQUARES, sparse=True, signed=True),
     "sbcd": Solver(sbcd.iterate, _divergence, SEPARABLE, weights=True),
     "ccd": Solver(ccd.iterate, _only({"kullback-leibler"}), SEPARABLE, weights=True, sparse=True),
     # least squares has no need of it
-    "spg": Solver(
-        spg.iterate, lambda record: _divergence(record) and not LEAST_SQUARES(record), frozenset(KINDS), weights=True
-    ),
-    "admm": Solver(admm.iterate, lambda record: record.proximal is not None, frozenset(KINDS), weights=True),
-    "rri": Solver(rri.iterate, _only(rri.LOSSES), SEPARABLE | {"graph"}, weights=True, sparse=True),
-    "mu": Solver(mu.iterate, _divergence, frozenset({"l1", "l2", "graph"}), weights=True),
+    "spg": Solver(spg.iterate, lambda record: _divergence(record) and not LEAST_SQUARES(record), ANY, weights=True),
+    "admm": Solver(admm.iterate, lambda record: record.proximal is not None, ANY, weights=True),
+    "rri": Solver(rri.iterate, _only(rri.LOSSES), (*SEPARABLE, Graph), weights=True, sparse=True),
+    "mu": Solver(mu.iterate, _divergence, (L1, L2, Graph), weights=True),
     "sbcd-plain": Solver(sbcd_paper.iterate_model, _divergence, SEPARABLE, weights=True),
     "al-a": Solver(sbcd_paper.iterate_data, _divergence, SEPARABLE, weights=True),
     "al-b": Solver(sbcd_paper.iterate_unit, _divergence, SEPARABLE, weights=True),
-    "ogm": Solver(ogm.iterate, _only(ogm.LOSSES), frozenset(KINDS), weights=True),
-    "ogm-paper": Solver(ogm.iterate_paper, _only(ogm.LOSSES), frozenset(KINDS), weights=True),
+    "ogm": Solver(ogm.iterate, _only(ogm.LOSSES), ANY, weights=True),
+    "ogm-paper": Solver(ogm.iterate_paper, _only(ogm.LOSSES), ANY, weights=True),
 }
 
 

@@ -21,12 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from visionnmf.engine import projections
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, rows_per_block
 from visionnmf.engine.kernels.hals import TILE, hals_columns
 from visionnmf.engine.losses import Loss, Proximal
+from visionnmf.engine.penalties import SEPARABLE, projections
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.quadratic import SEPARABLE, improve
+from visionnmf.engine.quadratic import improve
 
 from . import hals, rri, sparse_descent
 from ._progress import Progress
@@ -162,7 +162,7 @@ class _Half:
         self.U = np.zeros_like(X)
         self.losses, self.residuals = np.empty(n_samples), np.empty(n_samples)
         # a penalty that ties the codes of samples together wants all targets at once
-        self.V = None if problem.penalty_W.kinds <= SEPARABLE else np.empty_like(X)
+        self.V = np.empty_like(X) if problem.penalty_W.beyond(SEPARABLE) else None
 
     def __call__(self, Wt: Array, H: Array, bound: float, decay: float) -> Array:
         """Improve `Wt` in place, with ``1 / rho = bound``; return ``Wt @ V``."""

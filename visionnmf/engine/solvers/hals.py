@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from visionnmf.engine import quadratic
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, row_blocks, rows_per_block
 from visionnmf.engine.kernels import least_squares as kernels
-from visionnmf.engine.penalties import Penalty
+from visionnmf.engine.penalties import SEPARABLE, Penalty
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import features_of, product, right_sides, squares
 
@@ -46,7 +46,6 @@ MOMENTUM_FLOOR = 0.1  # below it none is used, once; from it it grows again
 CODES_SWEEPS = 10  # before the active set is settled
 CODES_TOLERANCE = 1e-8  # of the derivative, relative to the largest entry of a row's right-hand side
 CODES_STEPS = 5000  # of accelerated gradient for rows that block pivoting cannot settle
-SEPARABLE = frozenset({"box", "l1", "l2"})
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
@@ -57,7 +56,7 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
     Progress
         The change is the decrease of the objective in the iteration before, relative to the first objective.
     """
-    if problem.is_sparse and (problem.penalty_W.kinds | problem.penalty_H.kinds) <= SEPARABLE:
+    if problem.is_sparse and _separable(problem):
         yield from sparse_hals.iterate(problem, Wt, H, max_iter=max_iter)
         return
     halves = _halves(problem)
@@ -94,13 +93,16 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
         yield Progress(before, change if accepted else 1.0)
 
 
+def _separable(problem: Problem) -> bool:
+    return not problem.penalty_W.beyond(SEPARABLE) and not problem.penalty_H.beyond(SEPARABLE)
+
+
 def _halves(problem: Problem) -> _Gram | _Residual:
     weights = problem.weights
     if weights is None or not weights.any():
         return _Gram(problem)
     skew = float(weights.max()) / float(weights.mean(dtype=np.float64))
-    separable = (problem.penalty_W.kinds | problem.penalty_H.kinds) <= SEPARABLE
-    return _Residual(problem) if skew > SKEW and separable else _Filled(problem, weights)
+    return _Residual(problem) if skew > SKEW and _separable(problem) else _Filled(problem, weights)
 
 
 class _Gram:
@@ -190,7 +192,7 @@ def _extrapolated(new: Array, old: Array, momentum: float, penalty: Penalty) -> 
     ahead = new - old
     ahead *= new.dtype.type(momentum)
     ahead += new
-    if penalty.kinds <= SEPARABLE:
+    if not penalty.beyond(SEPARABLE):
         return np.clip(ahead, *penalty.box(new.dtype), out=ahead)
     penalty.prox(ahead, 0.0)  # a step of no length is the projection
     return ahead

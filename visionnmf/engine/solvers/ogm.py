@@ -151,7 +151,7 @@ def half(problem: Problem, Wt: Array, H: Array, *, smoothing: float, steps: int,
         first = first if k else value
         if gap <= GAP * value:
             break
-        if penalty.kinds & {"l2", "graph"}:
+        if penalty.smooth:
             gradient += penalty.gradient(Wt)
         weight += (k + 1) / 2
         total += number((k + 1) / 2) * gradient

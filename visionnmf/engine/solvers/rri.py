@@ -58,7 +58,7 @@ def half(problem: Problem, Wt: Array, H: Array, *, sweeps: int) -> float:
 
     size = max(1, rows_per_block(X.shape[1]) // 4)
     # with a graph the rows are taken in their order
-    work = blocks(X.shape[0], X.shape[0] if "graph" in penalty.kinds else size)
+    work = blocks(X.shape[0], size if penalty.graph is None else X.shape[0])
     map_blocks(sweep, work, parallel=X.size > BLOCK_ELEMENTS)
     return float(losses.sum())
 

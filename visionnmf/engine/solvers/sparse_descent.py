@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, map_blocks, one_blas_thread, row_blocks
 from visionnmf.engine.kernels import medians as _kernels
 from visionnmf.engine.kernels import sparse as _sparse_kernels
-from visionnmf.engine.penalties import NONNEGATIVE
+from visionnmf.engine.penalties import NONNEGATIVE, SEPARABLE
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.quadratic import SEPARABLE
 from visionnmf.engine.sparse import floors
 from visionnmf.exceptions import ParameterError
 
@@ -40,11 +39,11 @@ CODES_POLISH = 30
 
 def _refuse_coupled(problem: Problem) -> None:
     for name, penalty in (("penalty_W", problem.penalty_W), ("penalty_H", problem.penalty_H)):
-        kinds = penalty.kinds - SEPARABLE
+        kinds = penalty.beyond(SEPARABLE)
         if kinds:
             raise ParameterError(
                 f"{name} must be separable for a sparse X with {problem.loss.label}; got one with "
-                f"{' and '.join(sorted(kinds))}; pass X.toarray(), or leave it out"
+                f"{' and '.join(kinds)}; pass X.toarray(), or leave it out"
             )
 
 

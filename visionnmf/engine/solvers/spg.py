@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, rows_per_block
 from visionnmf.engine.divergence import floor_of
 from visionnmf.engine.kernels import simplex as _simplex_kernels
-from visionnmf.engine.penalties import Penalty
+from visionnmf.engine.penalties import SEPARABLE, Graph, Penalty, Simplex
 from visionnmf.engine.problem import Problem
 
 from . import sbcd
@@ -56,14 +56,14 @@ class _Side:
     def __init__(self, problem: Problem, F: Array) -> None:
         penalty = problem.penalty_W
         self.problem, self.F = problem, F
-        self.apart = not penalty.kinds & {"graph", "groups"} and penalty.simplex != "rows"
+        self.apart = not penalty.beyond((*SEPARABLE, Simplex)) and penalty.simplex != "rows"
         self.l1, self.l2 = penalty.weights(len(F), np.float64)
         # gradients in units of what the data's mean makes them, so that they do not underflow
         self.beta = problem.loss.beta
         mean = float(problem.X.mean(dtype=np.float64)) or 1.0
         self.unit = mean ** (self.beta - 1)
         # whether the l1 norm, linear on F >= 0, goes with the gradient, so that steps may differ between points
-        self.linear = self.apart or penalty.kinds <= {"box", "l1", "l2", "graph"}
+        self.linear = self.apart or not penalty.beyond((*SEPARABLE, Graph))
         self.projection = replace(penalty, l1=0.0)
         self.metric = np.ones(1)  # of the steps of the points
         if self.linear and not self.apart:
@@ -117,7 +117,7 @@ class _Side:
         losses, numerator, slope, unit = mu.parts(self.problem, F, A, vanishing)
         slope -= numerator
         slope *= (unit ** (self.beta - 1) / self.unit).astype(F.dtype)
-        if penalty.kinds & {"l2", "graph"}:
+        if penalty.smooth:
             slope += (penalty.gradient(F) / self.unit).astype(F.dtype)
         if self.linear:
             slope += (self.l1 / self.unit).astype(F.dtype)[:, None]

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .blocks import BLOCK_ELEMENTS, blocks, map_blocks
-from .kernels import penalties as _penalty_kernels
+from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks
+from visionnmf.engine.kernels import penalties as _penalty_kernels
 
 __all__ = [
     "project_l1_2_ball",

@@ -1,0 +1,37 @@
+"""Constraints and penalties of one factor. One file a term; :class:`Penalty` is what a factor pays in all.
+
+A factor is stored component-major, ``F`` of shape ``(n_components, n_points)``; the points are samples for the codes
+and features for the components.
+"""
+
+from .box import Box
+from .composite import NONNEGATIVE, Penalty
+from .graph import Graph
+from .groups import Groups
+from .l1 import L1
+from .l2 import L2
+from .simplex import Simplex
+from .term import Linear, Proximal, Smooth, Term
+
+__all__ = [
+    "ANY",
+    "L1",
+    "L2",
+    "NONNEGATIVE",
+    "SEPARABLE",
+    "TERMS",
+    "Box",
+    "Graph",
+    "Groups",
+    "Linear",
+    "Penalty",
+    "Proximal",
+    "Simplex",
+    "Smooth",
+    "Term",
+]
+
+TERMS: dict[str, type[Term]] = {term.kind: term for term in (Box, L1, L2, Graph, Simplex, Groups)}
+
+SEPARABLE: tuple[type[Term], ...] = (Box, L1, L2)  # numbers a component, which the kernels of coordinate descent take
+ANY: tuple[type[Term], ...] = (Linear, Smooth, Proximal)  # what a proximal gradient step takes, known or not

@@ -1,0 +1,93 @@
+"""Groups: whole views of a component in use, or none (MahNMF-GS: Guan et al. 2012, section 4.3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import projections
+from .term import Proximal
+
+__all__ = ["Groups"]
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Groups(Proximal):
+    r"""``weight sum_g sum_k |F_{k,g}|_p``, and where there are bounds ``sum_k |F_{k,g}|_p <= bound_g``.
+
+    Attributes
+    ----------
+    groups : tuple of ndarray of int
+        Index sets of points, none in two of them.
+    norm : {2, inf}
+        ``p``.
+    weight : float, >= 0
+    bounds : tuple of float, optional
+    """
+
+    groups: tuple[Array, ...]
+    norm: float
+    weight: float
+    bounds: tuple[float, ...] | None
+
+    kind = "groups"
+    couples_points = True
+    of_points = True
+
+    @property
+    def couples_components(self) -> bool:  # type: ignore[override]
+        """Whether components share a bound."""
+        return self.bounds is not None
+
+    def value(self, F: Array) -> float:
+        """Evaluate it in double precision."""
+        if not self.weight:
+            return 0.0
+        return self.weight * sum(float(self._norms(F[:, _columns(group)]).sum()) for group in self.groups)
+
+    def prox(self, F: Array, step: float | Array) -> None:
+        """Take the prox group by group: bounds of entries come first, as norms keep signs and shrink.
+
+        Jenatton et al. (2011), for nested norms.
+        """
+        np.maximum(F, 0, out=F)
+        shrink = projections.shrink_2 if self.norm == 2 else projections.shrink_inf
+        ball = projections.project_l1_2_ball if self.norm == 2 else projections.project_l1_inf_ball
+        for g, group in enumerate(self.groups):
+            columns = _columns(group)
+            block = F[:, columns]
+            if self.weight:
+                block = shrink(block, step * self.weight)
+            if self.bounds is not None:
+                block = ball(block, self.bounds[g])
+            F[:, columns] = block
+
+    def feasible(self, F: Array) -> None:
+        """Scale a start, since the projection would set most of it to zero."""
+        np.maximum(F, 0, out=F)
+        if self.bounds is None:
+            return
+        for group, bound in zip(self.groups, self.bounds, strict=True):
+            columns = _columns(group)
+            size = float(self._norms(F[:, columns]).sum())
+            if size > bound:
+                F[:, columns] *= F.dtype.type(bound / size)
+
+    def _norms(self, block: Array) -> Array:
+        """Return the p-norm of each row in double precision."""
+        if self.norm == 2:
+            return np.sqrt(np.einsum("ij,ij->i", block, block, dtype=np.float64))
+        return np.asarray(block.max(axis=1, initial=0), np.float64)
+
+
+def _columns(group: Array) -> Any:
+    """Return a slice where a group is a range of points, since a view costs no copy."""
+    first, last = int(group[0]), int(group[-1])
+    if last - first + 1 == len(group) and (np.diff(group) == 1).all():
+        return slice(first, last + 1)
+    return group
