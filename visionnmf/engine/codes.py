@@ -6,7 +6,6 @@ codes of a graph or of groups are not solved for here: those couple the rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ from visionnmf.exceptions import ParameterError
 from .penalties import SEPARABLE, Simplex, Term
 from .problem import Problem
 from .solvers import admm, ccd, hals, sbcd, spg
+from .solvers.contract import Codes
 
 __all__ = ["CODES", "CodesSolver", "check_codes", "solve_codes"]
 
@@ -29,16 +29,16 @@ class CodesSolver(NamedTuple):
     Attributes
     ----------
     codes : callable
-        ``codes(problem, Wt, H)`` overwrites `Wt` with the minimiser for fixed `H`.
+        See :class:`.solvers.contract.Codes`.
     terms : tuple of type
         The terms of penalties that it honours.
     """
 
-    codes: Callable[[Problem, Array, Array], None]
+    codes: Codes
     terms: tuple[type[Term], ...] = (*SEPARABLE, Simplex)
 
 
-def _or_simplex(codes: Callable[[Problem, Array, Array], None]) -> Callable[[Problem, Array, Array], None]:
+def _or_simplex(codes: Codes) -> Codes:
     """Extend codes of a divergence to the simplex, which coordinate descent cannot stay on."""
 
     def either(problem: Problem, Wt: Array, H: Array) -> None:

@@ -178,7 +178,7 @@ def improve(X, F, A, beta, *, dtype=np.float64, M=None, penalty=None, **options)
     loss = Loss("beta", beta)
     extra = {} if penalty is None else {"penalty_W": penalty}
     problem = Problem(X.astype(dtype), loss, weights=None if M is None else M.astype(dtype), **extra)
-    return sbcd.half(problem, F, A.astype(dtype), **options)
+    return sbcd.improve(problem, F, A.astype(dtype), **options)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

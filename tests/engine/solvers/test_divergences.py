@@ -283,8 +283,8 @@ def test_long_steps_on_the_sample_do_not_make_the_model_vanish(monkeypatch):
     rng = np.random.default_rng(0)
     clean = rng.gamma(0.2, size=(800, 10)) @ rng.gamma(0.2, size=(10, 60)) + 1e-4
     problem = Problem((clean * rng.gamma(20, 0.05, size=clean.shape)).astype(np.float32), IS)
-    losses, half = [], sbcd.half
-    monkeypatch.setattr(sbcd, "half", lambda *args, **kwargs: losses.append(half(*args, **kwargs)) or losses[-1])
+    losses, half = [], sbcd.improve
+    monkeypatch.setattr(sbcd, "improve", lambda *args, **kwargs: losses.append(half(*args, **kwargs)) or losses[-1])
     Wt, H = start(problem, 10, rng)
     sbcd._start_on_sample(problem, Wt, H, np.inf)
     assert max(losses[1 : 2 * sbcd.SAMPLE_ITERATIONS]) <= losses[0]  # the last one is of all rows

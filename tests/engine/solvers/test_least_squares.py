@@ -13,8 +13,8 @@ from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import Penalty
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solvers import bpp, hals
-from visionnmf.engine.solvers.baselines import pg, svd
+from visionnmf.engine.solvers import hals
+from visionnmf.engine.solvers.baselines import bpp, pg, svd
 
 FROBENIUS = Loss("frobenius")
 SOLVERS = {"hals": hals, "bpp": bpp, "pg": pg}

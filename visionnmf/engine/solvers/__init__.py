@@ -32,7 +32,7 @@ sbcd-plain  all divergences   sBCD as published; al-a, al-b: its other weights  
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from visionnmf.engine.losses import LOSSES, Record
@@ -40,9 +40,9 @@ from visionnmf.engine.penalties import ANY, L1, L2, SEPARABLE, Graph, Term
 from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError
 
-from . import admm, bpp, ccd, hals, nenmf, ogm, rri, sbcd, spg
-from ._progress import Progress
-from .baselines import mu, pg, sbcd_paper, svd
+from . import admm, ccd, hals, ogm, rri, sbcd, spg
+from .baselines import bpp, mu, nenmf, ogm_paper, pg, sbcd_paper, svd
+from .contract import Iterate, Progress
 
 __all__ = ["SOLVERS", "Progress", "Solver", "choose"]
 
@@ -53,7 +53,7 @@ class Solver(NamedTuple):
     Attributes
     ----------
     iterate : callable
-        ``iterate(problem, Wt, H, *, max_iter)`` improves the factors in place and yields :class:`Progress`.
+        See :class:`.contract.Iterate`.
     minimises : callable
         Whether it minimises a loss, from its record.
     terms : tuple of type
@@ -68,7 +68,7 @@ class Solver(NamedTuple):
         projection on the components.
     """
 
-    iterate: Callable[..., Iterator[Progress]]
+    iterate: Iterate
     minimises: Callable[[Record], bool]
     terms: tuple[type[Term], ...] = ()
     weights: bool = False
@@ -134,7 +134,7 @@ SOLVERS: dict[str, Solver] = {
     "al-a": Solver(sbcd_paper.iterate_data, _divergence, SEPARABLE, weights=True),
     "al-b": Solver(sbcd_paper.iterate_unit, _divergence, SEPARABLE, weights=True),
     "ogm": Solver(ogm.iterate, _only(ogm.LOSSES), ANY, weights=True),
-    "ogm-paper": Solver(ogm.iterate_paper, _only(ogm.LOSSES), ANY, weights=True),
+    "ogm-paper": Solver(ogm_paper.iterate, _only(ogm.LOSSES), ANY, weights=True),
 }
 
 

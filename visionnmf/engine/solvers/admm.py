@@ -29,7 +29,7 @@ from visionnmf.engine.problem import Problem
 from visionnmf.engine.quadratic import improve
 
 from . import hals, rri, sparse_descent
-from ._progress import Progress
+from .contract import Progress
 
 __all__ = ["codes", "iterate"]
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from visionnmf.engine.problem import Problem
 
 from . import sbcd, sparse_descent
-from ._progress import Progress
+from .contract import Progress
 
 __all__ = ["codes", "iterate"]
 

@@ -24,12 +24,13 @@ from numpy.typing import NDArray
 from visionnmf.engine import quadratic
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, row_blocks, rows_per_block
 from visionnmf.engine.kernels import least_squares as kernels
-from visionnmf.engine.penalties import SEPARABLE, Penalty
+from visionnmf.engine.penalties import SEPARABLE
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import features_of, product, right_sides, squares
 
 from . import sparse_hals
-from ._progress import Progress
+from .contract import Progress
+from .momentum import Momentum, extrapolated
 
 __all__ = ["codes", "iterate", "value_from_products"]
 
@@ -38,11 +39,11 @@ Array = NDArray[Any]
 SWEEPS = 6  # share one product with the data
 RESIDUAL_SWEEPS = 2  # where a sweep costs as much as the products
 SKEW = 3.0  # largest weight over mean weight: above, descent on residuals was the faster
-FIRST_MOMENTUM = 0.3
-MOMENTUM_GROWTH = 1.02  # after an accepted iteration
-MOMENTUM_CUT = 1.5  # what it is divided by after one that raised the objective
-CEILING_GROWTH = 1.005  # of the largest momentum, which a rise lowers to the momentum that failed
-MOMENTUM_FLOOR = 0.1  # below it none is used, once; from it it grows again
+FIRST_MOMENTUM = 0.3  # see :class:`.momentum.Momentum`
+MOMENTUM_GROWTH = 1.02
+MOMENTUM_CUT = 1.5
+CEILING_GROWTH = 1.005
+MOMENTUM_FLOOR = 0.1
 CODES_SWEEPS = 10  # before the active set is settled
 CODES_TOLERANCE = 1e-8  # of the derivative, relative to the largest entry of a row's right-hand side
 CODES_STEPS = 5000  # of accelerated gradient for rows that block pivoting cannot settle
@@ -64,29 +65,27 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
     first = objective = problem.objective(Wt, H)
     W_last, H_last = Wt.copy(), H.copy()  # the last accepted factors, before extrapolation
     W_ahead, H_ahead = Wt.copy(), H.copy()  # after it
-    momentum, ceiling, safe = FIRST_MOMENTUM, 1.0, False
+    momentum = Momentum(
+        FIRST_MOMENTUM, growth=MOMENTUM_GROWTH, ceiling_growth=CEILING_GROWTH, floor=MOMENTUM_FLOOR, cut=MOMENTUM_CUT
+    )
     for _ in range(max_iter):
         before = objective
         W_new = W_ahead.copy()
         halves.improve_codes(W_new, H_ahead)
-        W_next = _extrapolated(W_new, W_last, momentum, penalty_W)
+        W_next = extrapolated(W_new, W_last, momentum.value, penalty_W)
         H_new = H_ahead.copy()
         halves.improve_components(H_new, W_next)
         found = halves.objective(W_next, H_new)
-        accepted = found <= objective or safe
+        accepted = found <= objective or momentum.is_none
         if accepted:
             # without momentum a rise can only be rounding
             objective = min(found, objective)
             Wt[:], H[:] = W_next, H_new
-            W_ahead, H_ahead = W_next, _extrapolated(H_new, H_last, momentum, penalty_H)
+            W_ahead, H_ahead = W_next, extrapolated(H_new, H_last, momentum.value, penalty_H)
             W_last, H_last = W_new, H_new
-            ceiling = min(1.0, CEILING_GROWTH * ceiling)
-            momentum = min(ceiling, MOMENTUM_GROWTH * max(momentum, MOMENTUM_FLOOR))
-            safe = False
+            momentum.grow()
         else:
-            ceiling, momentum = momentum, momentum / MOMENTUM_CUT
-            if momentum < MOMENTUM_FLOOR:
-                momentum, safe = 0.0, True
+            momentum.restart()
             W_ahead, H_ahead = Wt.copy(), H.copy()
             W_last, H_last = Wt.copy(), H.copy()
         change = (before - objective) / first if first > 0 else 0.0
@@ -186,16 +185,6 @@ def _descend(problem: Problem, Ft: Array, A: Array) -> None:
 
     size = max(1, rows_per_block(X.shape[1]) // 4)
     map_blocks(rows, blocks(X.shape[0], size), parallel=X.size > BLOCK_ELEMENTS)
-
-
-def _extrapolated(new: Array, old: Array, momentum: float, penalty: Penalty) -> Array:
-    ahead = new - old
-    ahead *= new.dtype.type(momentum)
-    ahead += new
-    if not penalty.beyond(SEPARABLE):
-        return np.clip(ahead, *penalty.box(new.dtype), out=ahead)
-    penalty.prox(ahead, 0.0)  # a step of no length is the projection
-    return ahead
 
 
 def value_from_products(problem: Problem, Wt: Array, H: Array, gram: Array, right: Array, square: float) -> float:

@@ -5,7 +5,7 @@ fixed factor, and Nesterov's optimal gradient method (OGM) runs on the smoothed 
 while the smoothing goes to 0. Two sets of options (``docs/derivations/ogm.md``):
 
 =========  ==============================================  ========================================================
-option     ``ogm``                                         ``ogm-paper``
+option     ``ogm``                                         :mod:`.baselines.ogm_paper`
 =========  ==============================================  ========================================================
 centre     the present factor: a warm start                0, as in Algorithm 2
 curvature  largest eigenvalue of ``A diag(1/q) A^T``       its trace
@@ -28,9 +28,9 @@ from visionnmf.engine.penalties import Penalty
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.quadratic import largest_eigenvalue
 
-from ._progress import Progress
+from .contract import Progress
 
-__all__ = ["OURS", "PAPER", "Options", "half", "iterate", "iterate_paper"]
+__all__ = ["LOSSES", "OURS", "Options", "follow", "half", "iterate"]
 
 Array = NDArray[Any]
 
@@ -39,8 +39,6 @@ LOSSES = frozenset({"manhattan", "elastic-net"})  # |e| + alpha / 2 e^2
 FIRST_SMOOTHING = 0.3  # half-width of the parabola at the start, in units of the mean of the data
 SMOOTHING_DECAY = 30.0  # over the whole path
 STEPS = 10  # a factor and iteration
-PAPER_SMOOTHING = 1.0  # lambda_0 of the authors' code
-PAPER_STEPS = 10  # at the first round
 GAP = 1e-4  # relative duality gap at which a half-problem in a finite box is left
 
 
@@ -63,7 +61,6 @@ class Options(NamedTuple):
 
 
 OURS = Options(centred=True, trace=False, relative=True)
-PAPER = Options(centred=False, trace=True, relative=False)
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
@@ -78,32 +75,13 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
     """
     smoothing = FIRST_SMOOTHING * float(problem.X.mean(dtype=np.float64))
     decay = SMOOTHING_DECAY ** (-1 / max_iter)
-    yield from _iterate(problem, Wt, H, [(smoothing * decay**t, STEPS) for t in range(max_iter)], OURS)
+    yield from follow(problem, Wt, H, [(smoothing * decay**t, STEPS) for t in range(max_iter)], OURS)
 
 
-def iterate_paper(
-    problem: Problem, Wt: Array, H: Array, *, max_iter: int, smoothing: float = PAPER_SMOOTHING
-) -> Iterator[Progress]:
-    """Run Algorithm 3 as the paper has it; see :func:`iterate`.
-
-    Parameters
-    ----------
-    problem, Wt, H, max_iter
-        See :func:`.admm.iterate`.
-    smoothing : float, default=1
-        ``lambda_0``; the result depends on it, and on the scale of the data.
-
-    Yields
-    ------
-    Progress
-    """
-    path = [(smoothing / (t + 1), int(PAPER_STEPS * (t + 1) ** 0.5)) for t in range(max_iter)]
-    yield from _iterate(problem, Wt, H, path, PAPER)
-
-
-def _iterate(
+def follow(
     problem: Problem, Wt: Array, H: Array, path: list[tuple[float, int]], options: Options
 ) -> Iterator[Progress]:
+    """Run the rounds of a path, each a smoothing and a number of steps; see :func:`iterate`."""
     previous = np.inf
     for smoothing, steps in path:
         objective = problem.penalty_value(Wt, H)

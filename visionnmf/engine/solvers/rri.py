@@ -18,7 +18,7 @@ from visionnmf.engine.penalties import Penalty
 from visionnmf.engine.problem import Problem
 
 from . import sparse_descent
-from ._progress import Progress
+from .contract import Progress
 
 __all__ = ["LOSSES", "half", "iterate", "weighted_half"]
 

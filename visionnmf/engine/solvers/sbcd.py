@@ -18,20 +18,21 @@ from numpy.typing import NDArray
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, row_blocks
 from visionnmf.engine.penalties import Penalty
 from visionnmf.engine.problem import Problem
-from visionnmf.exceptions import ParameterError
 
 from . import newton, sbcd_rows
-from ._progress import Progress
+from .contract import Progress
+from .divergence_gradient import check_positive
+from .momentum import Momentum, extrapolated
 
-__all__ = ["check_positive", "codes", "half", "iterate"]
+__all__ = ["codes", "improve", "iterate"]
 
 Array = NDArray[Any]
 
 SWEEPS = 2  # of coordinate descent a model
 
-FIRST_MOMENTUM = 0.3
-MOMENTUM_GROWTH = 1.02  # after an accepted iteration
-CEILING_GROWTH = 1.01  # of the largest momentum, which a restart lowers to the momentum that failed
+FIRST_MOMENTUM = 0.3  # see :class:`.momentum.Momentum`
+MOMENTUM_GROWTH = 1.02
+CEILING_GROWTH = 1.01
 
 SAMPLE_SIZE = 4  # rows of the sample, times the components
 SAMPLE_SHARE = 0.25  # of the rows, at most
@@ -45,28 +46,7 @@ START_TOLERANCE = 1e-3  # of a row's largest code
 CODES_ROWS = 256  # at a time in double precision
 
 
-def check_positive(problem: Problem) -> None:
-    """Refuse zeros in the data where the divergence from them is infinite: for ``beta <= 0``.
-
-    Raises
-    ------
-    ParameterError
-        When an entry that is not missing is 0.
-    """
-    if not problem.loss.needs_positive:
-        return
-    zeros = problem.X == 0
-    if problem.weights is not None:
-        zeros &= problem.weights > 0
-    count = int(np.count_nonzero(zeros))
-    if count:
-        raise ParameterError(
-            f"X must be > 0 for {problem.loss.label}; got {count} entries that are 0; add a small constant, or mark "
-            "them as missing"
-        )
-
-
-def half(
+def improve(
     problem: Problem,
     Ft: Array,
     A: Array,
@@ -124,7 +104,7 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int, exact: bool
     problem, Wt, H, max_iter
         See :func:`.admm.iterate`.
     exact : bool
-        See :func:`half`.
+        See :func:`improve`.
 
     Yields
     ------
@@ -141,45 +121,37 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int, exact: bool
     first = objective = problem.objective(Wt, H)
     W_last, H_last = Wt.copy(), H.copy()  # the last accepted factors, before extrapolation
     W_ahead, H_ahead = Wt.copy(), H.copy()  # after it
-    momentum, ceiling, safe = 0.0, 1.0, True  # none from a start whose scale may be far off
+    # none from a start whose scale may be far off
+    momentum = Momentum(0.0, growth=MOMENTUM_GROWTH, ceiling_growth=CEILING_GROWTH, floor=FIRST_MOMENTUM)
     for iteration in range(max_iter):
         before = objective
         if iteration == 0 and _start_on_sample(problem, W_ahead, H_ahead, objective):
             W_last[:], H_last[:] = W_ahead, H_ahead
-            momentum, safe = FIRST_MOMENTUM, False
+            momentum.value = FIRST_MOMENTUM
         W_new, H_new = W_ahead.copy(), H_ahead.copy()
-        half(problem, W_new, H_ahead, exact=exact)
-        W_next = _extrapolated(W_new, W_last, momentum, penalty_W)
-        loss = half(transposed, H_new, W_next, exact=exact)
+        improve(problem, W_new, H_ahead, exact=exact)
+        W_next = extrapolated(W_new, W_last, momentum.value, penalty_W)
+        loss = improve(transposed, H_new, W_next, exact=exact)
         found = loss + problem.penalty_value(W_next, H_new)
         if found <= objective:
             objective = found
             Wt[:], H[:] = W_next, H_new
-            W_ahead, H_ahead = W_next, _extrapolated(H_new, H_last, momentum, penalty_H)
+            W_ahead, H_ahead = W_next, extrapolated(H_new, H_last, momentum.value, penalty_H)
             W_last, H_last = W_new, H_new
-            ceiling = min(1.0, CEILING_GROWTH * ceiling)
-            momentum = min(ceiling, MOMENTUM_GROWTH * max(momentum, FIRST_MOMENTUM))
+            momentum.grow()
             change = (before - objective) / first if first > 0 else 0.0
         else:
             # without momentum a rise can only be rounding: there is nothing left to gain
-            change = 0.0 if safe else 1.0
-            ceiling, momentum = momentum, 0.0
+            change = 0.0 if momentum.is_none else 1.0
+            momentum.restart()
             W_ahead, H_ahead = Wt.copy(), H.copy()
             W_last, H_last = Wt.copy(), H.copy()
-        safe = momentum == 0
         yield Progress(before, change)
-
-
-def _extrapolated(new: Array, old: Array, momentum: float, penalty: Penalty) -> Array:
-    ahead = new - old
-    ahead *= new.dtype.type(momentum)
-    ahead += new
-    return np.clip(ahead, *penalty.box(new.dtype), out=ahead)
 
 
 def _lengthened(new: Array, old: Array, penalty: Penalty) -> Array:
     """Extrapolate without a guard: no entry is more than halved, so no entry of the model vanishes."""
-    ahead = _extrapolated(new, old, SAMPLE_MOMENTUM, penalty)
+    ahead = extrapolated(new, old, SAMPLE_MOMENTUM, penalty)
     return np.maximum(ahead, new / 2, out=ahead)
 
 
@@ -205,11 +177,11 @@ def _start_on_sample(problem: Problem, Wt: Array, H: Array, objective: float) ->
     sample, found = np.ascontiguousarray(Wt[:, chosen]), H.copy()
     for turn in range(SAMPLE_ITERATIONS):
         before = sample.copy()
-        half(few, sample, found)
+        improve(few, sample, found)
         if turn > 0:  # the first step is long enough: it brings the scale
             sample = _lengthened(sample, before, few.penalty_W)
         before = found.copy()
-        half(few.transposed, found, sample)
+        improve(few.transposed, found, sample)
         if 0 < turn < SAMPLE_ITERATIONS - 1:
             found = _lengthened(found, before, few.penalty_H)
     # the others start from the sample's mean codes, in proportion to their sums
@@ -219,7 +191,7 @@ def _start_on_sample(problem: Problem, Wt: Array, H: Array, objective: float) ->
     codes[:] = sample.sum(axis=1, keepdims=True) * (sums / total if total > 0 else share)
     codes[:, chosen] = sample
     np.clip(codes, *problem.penalty_W.box(codes.dtype), out=codes)
-    loss = half(problem, codes, found, sweeps=SAMPLE_SWEEPS)
+    loss = improve(problem, codes, found, sweeps=SAMPLE_SWEEPS)
     if not loss + problem.penalty_value(codes, found) < objective:
         return False
     Wt[:], H[:] = codes, found
@@ -249,7 +221,7 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
         F = np.clip(part.X.sum(axis=1, dtype=np.float64) / shares, *problem.penalty_W.box(np.float64))
         F[~live] = problem.penalty_W.low
         F = F.astype(problem.X.dtype, order="C")
-        half(part, F, H, rounds=START_ROUNDS, sweeps=START_SWEEPS, tol=START_TOLERANCE, alone=True)
+        improve(part, F, H, rounds=START_ROUNDS, sweeps=START_SWEEPS, tol=START_TOLERANCE, alone=True)
         Wt[:, rows] = _newton(part, F, H)
 
 

@@ -6,7 +6,7 @@ sweep costs O(nnz r). Each row's components are first gathered into a small dens
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from visionnmf.engine.problem import Problem
 from visionnmf.engine.sparse import floors
 from visionnmf.exceptions import ParameterError
 
-from ._progress import Progress
+from .contract import Half, Progress
 
 __all__ = ["iterate", "median_codes", "median_half", "newton_codes", "newton_half"]
 
@@ -113,7 +113,7 @@ def newton_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: floa
     return float(losses.sum())
 
 
-def iterate(problem: Problem, Wt: Array, H: Array, half: Callable[..., float], *, max_iter: int) -> Iterator[Progress]:
+def iterate(problem: Problem, Wt: Array, H: Array, half: Half, *, max_iter: int) -> Iterator[Progress]:
     """Improve both factors in place, two sweeps of `half` each; see :func:`.admm.iterate`.
 
     Yields

@@ -28,7 +28,8 @@ from visionnmf.engine.penalties import Penalty
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import squares
 
-from ._progress import Progress
+from .contract import Progress
+from .momentum import Momentum
 
 __all__ = ["iterate"]
 
@@ -39,7 +40,12 @@ MAX_PARTS = 8
 PART_ENTRIES = 0.3  # stored entries of a part, at least, in units of the components' size: what their sweep costs
 CODES_SWEEPS = 2  # share one product with the data
 FIRST_SWEEPS = 3  # of codes that are far off
-FIRST_MOMENTUM, MOMENTUM_GROWTH, CEILING_GROWTH, MOMENTUM_FLOOR = 0.5, 1.05, 1.01, 0.3  # see :mod:`.hals`
+FIRST_MOMENTUM, MOMENTUM_GROWTH, CEILING_GROWTH, MOMENTUM_FLOOR = (
+    0.5,
+    1.05,
+    1.01,
+    0.3,
+)  # see :class:`.momentum.Momentum`
 CODES_SHARE, COMPONENTS_SHARE = 0.5, 0.25  # of the momentum; the components move several times a pass
 SAMPLE = 16  # one row of so many, at first, and
 SAMPLE_ROWS = 50  # rows a component, at least
@@ -273,22 +279,21 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
         else:
             first = objective = model.start_objective(problem, square)
             model.H.reset(found)
-    momentum, ceiling, safe = FIRST_MOMENTUM, 1.0, False
+    momentum = Momentum(FIRST_MOMENTUM, growth=MOMENTUM_GROWTH, ceiling_growth=CEILING_GROWTH, floor=MOMENTUM_FLOOR)
     for iteration in range(max_iter):
         before = objective
         with one_blas_thread():
             if iteration == 0 and found is not None:
                 model.enter()
             else:
-                model.improve_all(momentum)
+                model.improve_all(momentum.value)
             value = model.objective(problem, square)
-            if value <= objective or safe:
-                # without momentum a rise can only be rounding
-                objective, safe = min(value, objective), False
+            accepted = value <= objective or momentum.is_none
+            if accepted:
+                objective = min(value, objective)  # without momentum a rise can only be rounding
                 model.keep(Wt, H)
-                ceiling = min(1.0, CEILING_GROWTH * ceiling)
-                momentum = min(ceiling, MOMENTUM_GROWTH * max(momentum, MOMENTUM_FLOOR))
+                momentum.grow()
             else:
-                ceiling, momentum, safe = momentum, 0.0, True
+                momentum.restart()
                 model.reset(Wt, H)
-        yield Progress(before, 1.0 if safe else (before - objective) / first if first > 0 else 0.0)
+        yield Progress(before, 1.0 if not accepted else (before - objective) / first if first > 0 else 0.0)

@@ -31,9 +31,8 @@ from visionnmf.engine.penalties import SEPARABLE, Graph, Penalty, Simplex
 from visionnmf.engine.problem import Problem
 
 from . import sbcd
-from ._progress import Progress
-from .baselines import mu
-from .sbcd import check_positive
+from .contract import Progress
+from .divergence_gradient import check_positive, gradient_parts
 
 __all__ = ["codes", "iterate"]
 
@@ -114,7 +113,7 @@ class _Side:
         """Return the objective and the vanishing entries, of each point or in all, and the smooth part's gradient."""
         penalty = self.problem.penalty_W
         vanishing = np.empty(F.shape[1], np.intp)
-        losses, numerator, slope, unit = mu.parts(self.problem, F, A, vanishing)
+        losses, numerator, slope, unit = gradient_parts(self.problem, F, A, vanishing)
         slope -= numerator
         slope *= (unit ** (self.beta - 1) / self.unit).astype(F.dtype)
         if penalty.smooth:

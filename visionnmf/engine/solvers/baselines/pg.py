@@ -22,7 +22,7 @@ from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.penalties import Penalty
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import features_of, product, right_sides, squares
-from visionnmf.engine.solvers._progress import Progress
+from visionnmf.engine.solvers.contract import Progress
 from visionnmf.engine.solvers.hals import value_from_products
 
 __all__ = ["iterate"]

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from visionnmf.engine.divergence import floor_of
 from visionnmf.engine.kernels import sbcd_paper as _sbcd_paper_kernels
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solvers._progress import Progress
-from visionnmf.engine.solvers.sbcd import check_positive
+from visionnmf.engine.solvers.contract import Progress
+from visionnmf.engine.solvers.divergence_gradient import check_positive
 
 __all__ = ["iterate_data", "iterate_model", "iterate_unit"]
 

@@ -19,7 +19,7 @@ from sklearn.utils.extmath import svd_flip
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import right_sides
-from visionnmf.engine.solvers._progress import Progress
+from visionnmf.engine.solvers.contract import Progress
 
 __all__ = ["codes", "iterate"]
 

@@ -24,9 +24,8 @@ from visionnmf.engine.kernels import least_squares as kernels
 from visionnmf.engine.penalties import Penalty
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import features_of, product, right_sides, squares
-
-from ._progress import Progress
-from .hals import value_from_products
+from visionnmf.engine.solvers.contract import Progress
+from visionnmf.engine.solvers.hals import value_from_products
 
 __all__ = ["iterate"]
 

@@ -23,8 +23,7 @@ from visionnmf.engine import quadratic
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import features_of, product, right_sides, squares
-
-from ._progress import Progress
+from visionnmf.engine.solvers.contract import Progress
 
 __all__ = ["iterate"]
 

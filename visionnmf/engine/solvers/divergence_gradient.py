@@ -1,0 +1,92 @@
+"""What the solvers of the beta-divergences share: the gradient in two non-negative parts, and a check of the data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf.engine.blocks import BLOCK_ELEMENTS, map_blocks, one_blas_thread, row_blocks
+from visionnmf.engine.divergence import floor_of
+from visionnmf.engine.problem import Problem
+from visionnmf.exceptions import ParameterError
+
+__all__ = ["check_positive", "gradient_parts"]
+
+Array = NDArray[Any]
+
+
+def check_positive(problem: Problem) -> None:
+    """Refuse zeros in the data where the divergence from them is infinite: for ``beta <= 0``.
+
+    Raises
+    ------
+    ParameterError
+        When an entry that is not missing is 0.
+    """
+    if not problem.loss.needs_positive:
+        return
+    zeros = problem.X == 0
+    if problem.weights is not None:
+        zeros &= problem.weights > 0
+    count = int(np.count_nonzero(zeros))
+    if count:
+        raise ParameterError(
+            f"X must be > 0 for {problem.loss.label}; got {count} entries that are 0; add a small constant, or mark "
+            "them as missing"
+        )
+
+
+def gradient_parts(
+    problem: Problem, Ft: Array, A: Array, vanishing: Array | None = None
+) -> tuple[Array, Array, Array, Array]:
+    """Evaluate the loss of each row and the gradient with respect to its codes, as a difference.
+
+    Parameters
+    ----------
+    problem : Problem
+        Its penalties do not matter.
+    Ft, A : ndarray
+        Codes, transposed, and components.
+    vanishing : ndarray of int [shape=(n_samples,)], optional
+        Receives how many entries above 0 of each row have a model that is as good as 0.
+
+    Returns
+    -------
+    losses : ndarray [shape=(n_samples,)]
+        Without penalties.
+    negative, positive : ndarray [shape=(n_components, n_samples), >= 0]
+        The gradient is ``(positive - negative) * units**(beta - 1)``.
+    units : ndarray [shape=(n_samples,), > 0]
+        Of each row, so that powers neither overflow nor vanish.
+    """
+    X, M = problem.X, problem.weights
+    dtype, beta = X.dtype, problem.loss.beta
+    losses, units = np.empty(X.shape[0]), np.empty(X.shape[0])
+    negative, positive = np.empty_like(Ft), np.empty_like(Ft)
+    least = np.finfo(dtype).tiny / np.finfo(dtype).eps
+    floor = floor_of(beta)
+    if beta < 0:  # its powers must not overflow
+        floor = max(floor, float(np.finfo(dtype).max) ** (0.5 / (beta - 2)))
+
+    def evaluate(block: tuple[int, int]) -> None:
+        rows = slice(*block)
+        P = np.matmul(Ft[:, rows].T, A)
+        problem.loss.record.rows(X, P, M, problem.loss.parameter, *block, losses)
+        mean = X[rows].mean(axis=1, keepdims=True)
+        unit = np.where(mean > least, mean, 1)
+        units[rows] = unit[:, 0]
+        P /= unit
+        if vanishing is not None:
+            vanishing[rows] = np.count_nonzero((P < floor) & (X[rows] > 0), axis=1)
+        np.maximum(P, dtype.type(floor), out=P)
+        weights = P ** dtype.type(beta - 2)
+        if M is not None:
+            weights *= M[rows]
+        negative[:, rows] = A @ (X[rows] / unit * weights).T
+        positive[:, rows] = A @ np.multiply(P, weights, out=weights).T
+
+    with one_blas_thread():
+        map_blocks(evaluate, row_blocks(X), parallel=X.size > BLOCK_ELEMENTS)
+    return losses, negative, positive, units
