@@ -25,13 +25,10 @@ class Box(Proximal):
     kind = "box"
 
     def value(self, F: Array) -> float:
-        """Return 0: a constraint costs nothing."""
         return 0.0
 
     def prox(self, F: Array, step: float | Array) -> None:
-        """Overwrite `F` by the nearest point."""
         self.feasible(F)
 
     def feasible(self, F: Array) -> None:
-        """Clip."""
         np.clip(F, F.dtype.type(self.low), F.dtype.type(self.high), out=F)

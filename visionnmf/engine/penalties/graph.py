@@ -33,7 +33,6 @@ class Graph(Smooth):
     of_points = True
 
     def value(self, F: Array) -> float:
-        """Evaluate it in double precision."""
         i, j, affinities = self._edges
         total = 0.0
         for row in F.astype(np.float64):
@@ -41,7 +40,6 @@ class Graph(Smooth):
         return total
 
     def add_gradient(self, F: Array, out: Array) -> None:
-        """Add its gradient at `F` to `out`."""
         out += F * self.degrees.astype(F.dtype)
         out -= (self.affinity.astype(F.dtype, copy=False) @ np.ascontiguousarray(F.T)).T
 

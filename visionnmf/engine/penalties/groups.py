@@ -45,7 +45,6 @@ class Groups(Proximal):
         return self.bounds is not None
 
     def value(self, F: Array) -> float:
-        """Evaluate it in double precision."""
         if not self.weight:
             return 0.0
         return self.weight * sum(float(self._norms(F[:, _columns(group)]).sum()) for group in self.groups)
@@ -68,7 +67,6 @@ class Groups(Proximal):
             F[:, columns] = block
 
     def feasible(self, F: Array) -> None:
-        """Scale a start, since the projection would set most of it to zero."""
         np.maximum(F, 0, out=F)
         if self.bounds is None:
             return

@@ -25,18 +25,14 @@ class L1(Linear):
     is_cone = True
 
     def value(self, F: Array) -> float:
-        """Evaluate it in double precision."""
         return float(np.dot(np.broadcast_to(self.weight, len(F)), F.sum(axis=1, dtype=np.float64)))
 
     def slope(self, n_components: int) -> Array:
-        """Return its derivative."""
         return np.broadcast_to(np.asarray(self.weight), n_components)[:, None]
 
     def component(self, k: int) -> L1:
-        """Return the term of one component."""
         weight = np.asarray(self.weight)
         return L1(float(weight[k] if weight.ndim else weight))
 
     def rescaled(self, scale: Array) -> L1:
-        """Return the term for a factor with scaled components."""
         return L1(self.weight / scale)

@@ -25,23 +25,18 @@ class L2(Smooth):
     is_cone = True
 
     def value(self, F: Array) -> float:
-        """Evaluate it in double precision."""
         squares = np.einsum("ij,ij->i", F, F, dtype=np.float64)
         return float(np.dot(np.broadcast_to(self.weight, len(F)), squares)) / 2
 
     def add_gradient(self, F: Array, out: Array) -> None:
-        """Add its gradient at `F` to `out`."""
         out += np.array(np.broadcast_to(self.weight, len(F)), F.dtype)[:, None] * F
 
     def lipschitz(self) -> float:
-        """Return its curvature."""
         return float(np.max(self.weight))
 
     def component(self, k: int) -> L2:
-        """Return the term of one component."""
         weight = np.asarray(self.weight)
         return L2(float(weight[k] if weight.ndim else weight))
 
     def rescaled(self, scale: Array) -> L2:
-        """Return the term for a factor with scaled components."""
         return L2(self.weight / scale**2)

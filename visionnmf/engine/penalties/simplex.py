@@ -35,18 +35,15 @@ class Simplex(Proximal):
         return self.side == "rows"
 
     def value(self, F: Array) -> float:
-        """Return 0: a constraint costs nothing."""
         return 0.0
 
     def prox(self, F: Array, step: float | Array) -> None:
-        """Overwrite `F` by the nearest point."""
         if self.side == "columns":
             projections.project_simplex_columns(F)
         else:
             F[:] = projections.project_simplex(F)
 
     def feasible(self, F: Array) -> None:
-        """Scale a start, since the projection would set most of it to zero."""
         np.maximum(F, 0, out=F)
         axis = 0 if self.side == "columns" else 1
         sums = F.sum(axis=axis, keepdims=True, dtype=np.float64)

@@ -38,14 +38,44 @@ class Term(ABC):
 
     @abstractmethod
     def value(self, F: Array) -> float:
-        """Evaluate what the factor pays, in double precision; a constraint counts nothing."""
+        """Evaluate what the factor pays.
+
+        Parameters
+        ----------
+        F : ndarray [shape=(n_components, n_points), >= 0]
+
+        Returns
+        -------
+        float
+            Summed in double precision; 0 of a constraint.
+        """
 
     def component(self, k: int) -> Term:
-        """Single out component `k`, for a factor of one row, where components are not coupled."""
+        """Single out a component, where components are not coupled.
+
+        Parameters
+        ----------
+        k : int
+
+        Returns
+        -------
+        Term
+            Of a factor of one row.
+        """
         return self
 
     def rescaled(self, scale: Array) -> Term:
-        """Return the term for a factor with component k multiplied by ``scale[k]``, which is 1 if this is no cone."""
+        """Return the same term for a factor whose component k has been multiplied by ``scale[k]``.
+
+        Parameters
+        ----------
+        scale : ndarray [shape=(n_components,)], > 0
+            All 1 where the term is no cone.
+
+        Returns
+        -------
+        Term
+        """
         return self
 
 
@@ -54,7 +84,17 @@ class Linear(Term):
 
     @abstractmethod
     def slope(self, n_components: int) -> Array:
-        """Return the derivative, >= 0, as an array that broadcasts to the factor."""
+        """Return the derivative.
+
+        Parameters
+        ----------
+        n_components : int
+
+        Returns
+        -------
+        ndarray, >= 0
+            Broadcasts to the factor.
+        """
 
 
 class Smooth(Term):
@@ -62,11 +102,23 @@ class Smooth(Term):
 
     @abstractmethod
     def add_gradient(self, F: Array, out: Array) -> None:
-        """Add the gradient at `F` to `out`, in the dtype of `F`."""
+        """Add the gradient.
+
+        Parameters
+        ----------
+        F, out : ndarray [shape=(n_components, n_points)]
+            Where it is taken; what it is added to, in the dtype of `F`.
+        """
 
     @abstractmethod
     def lipschitz(self) -> float:
-        """Bound the curvature: return a Lipschitz constant of the gradient."""
+        """Bound the curvature.
+
+        Returns
+        -------
+        float
+            A Lipschitz constant of the gradient.
+        """
 
 
 class Proximal(Term):
@@ -74,11 +126,22 @@ class Proximal(Term):
 
     @abstractmethod
     def prox(self, F: Array, step: float | Array) -> None:
-        """Make `F`, of any sign, the minimiser of ``|Y - F|^2 / (2 step) + value(Y)``, in place.
+        """Make `F` the minimiser of ``|Y - F|^2 / (2 step) + value(Y)``, in place.
 
-        `step` is one number, or one a component unless components are coupled; 0 gives the projection.
+        Parameters
+        ----------
+        F : ndarray [shape=(n_components, n_points)]
+            Of any sign; overwritten.
+        step : float or ndarray [shape=(n_components,)], >= 0
+            One for all components, or one each unless they are coupled; 0 gives the projection.
         """
 
     @abstractmethod
     def feasible(self, F: Array) -> None:
-        """Move a start, >= 0, to where it may lie, in place; without setting most of it to zero."""
+        """Move a start to where it may lie, in place, without setting most of it to zero.
+
+        Parameters
+        ----------
+        F : ndarray [shape=(n_components, n_points), >= 0]
+            Overwritten.
+        """
