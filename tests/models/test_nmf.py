@@ -25,7 +25,7 @@ PAIRS = [
     (name, BETA if loss == "beta" else loss)
     for name, solver in SOLVERS.items()
     for loss in sorted(solver.losses)
-    if not solver.signed
+    if solver.codes is None
 ]
 UNGUARDED = {"sbcd-plain", "al-a", "al-b"}  # as published: they may rise, even overflow
 PAIRS = [pair for pair in PAIRS if pair[0] not in UNGUARDED]

@@ -30,7 +30,6 @@ from visionnmf.engine.losses import LOSSES, Loss
 from visionnmf.engine.optimality import optimality
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS, choose
-from visionnmf.engine.solvers.baselines import svd
 from visionnmf.engine.sparse import check_zero_weight
 from visionnmf.exceptions import ParameterError
 
@@ -475,9 +474,10 @@ class NMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
     def _codes(self, problem: Problem, H: Array) -> Array:
         """Solve for codes with the penalty that `transform` knows, whatever the training data were."""
         penalty = self._transform_penalty(H.dtype).rescaled(self.component_norms_.astype(np.float64))
-        if SOLVERS[self.solver_].signed:
+        own = SOLVERS[self.solver_].codes
+        if own is not None:
             Wt = np.empty((len(H), problem.X.shape[0]), H.dtype)
-            svd.codes(problem, Wt, H)
+            own(problem, Wt, H)
             return Wt
         with one_blas_thread():
             return solve_codes(replace(problem, penalty_W=penalty), H)

@@ -42,7 +42,7 @@ from visionnmf.exceptions import ParameterError
 
 from . import admm, ccd, hals, ogm, rri, sbcd, spg
 from .baselines import bpp, mu, nenmf, ogm_paper, pg, sbcd_paper, svd
-from .contract import Iterate, Progress
+from .contract import Codes, Iterate, Progress
 
 __all__ = ["SOLVERS", "Progress", "Solver", "choose"]
 
@@ -63,9 +63,9 @@ class Solver(NamedTuple):
         Whether entries may have weights, or be missing.
     sparse : bool
         Whether `X` may be sparse, for a loss that has a sparse form.
-    signed : bool
-        Whether the factors come out with both signs: a baseline, no factorisation into parts. Codes are then the
-        projection on the components.
+    codes : callable or None
+        What finds the codes of its components, :class:`.contract.Codes`, where that is not what the loss names: of a
+        baseline whose factors have both signs.
     """
 
     iterate: Iterate
@@ -73,7 +73,7 @@ class Solver(NamedTuple):
     terms: tuple[type[Term], ...] = ()
     weights: bool = False
     sparse: bool = False
-    signed: bool = False
+    codes: Codes | None = None
 
     @property
     def losses(self) -> frozenset[str]:
@@ -122,7 +122,7 @@ SOLVERS: dict[str, Solver] = {
     "nenmf": Solver(nenmf.iterate, LEAST_SQUARES, ANY, sparse=True),
     "bpp": Solver(bpp.iterate, LEAST_SQUARES, SEPARABLE, sparse=True),
     "pg": Solver(pg.iterate, LEAST_SQUARES, SEPARABLE, sparse=True),
-    "svd": Solver(svd.iterate, LEAST_SQUARES, sparse=True, signed=True),
+    "svd": Solver(svd.iterate, LEAST_SQUARES, sparse=True, codes=svd.codes),
     "sbcd": Solver(sbcd.iterate, _divergence, SEPARABLE, weights=True),
     "ccd": Solver(ccd.iterate, _only({"kullback-leibler"}), SEPARABLE, weights=True, sparse=True),
     # least squares has no need of it
