@@ -124,8 +124,13 @@ def data_folder() -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def load_bsds() -> Iterator[SegmentedImage]:
+def load_bsds(part: str = "test") -> Iterator[SegmentedImage]:
     """Read the photographs of the Berkeley segmentation data set (BSDS500) that are there, by number.
+
+    Parameters
+    ----------
+    part : {"test", "train"}, default="test"
+        Test photographs are for reporting only; training photographs for choosing and learning.
 
     Yields
     ------
@@ -142,9 +147,10 @@ def load_bsds() -> Iterator[SegmentedImage]:
     P. Arbelaez, M. Maire, C. Fowlkes, J. Malik, "Contour detection and hierarchical image segmentation", IEEE
     Transactions on Pattern Analysis and Machine Intelligence 33(5), 2011.
     """
-    photographs = sorted(_existing("bsds").glob("*.jpg"), key=lambda p: (len(p.stem), p.stem))
+    folder = _existing({"test": "bsds", "train": "bsds_train"}[check_choice(part, "part", ("test", "train"))])
+    photographs = sorted(folder.glob("*.jpg"), key=lambda p: (len(p.stem), p.stem))
     if not photographs:
-        raise UnreadableError(f"{_existing('bsds')} holds no photographs (*.jpg).")
+        raise UnreadableError(f"{folder} holds no photographs (*.jpg).")
     for path in photographs:
         image = read_image(path)
         segmentations = read_arrays(path.with_suffix(".npz"), ["segmentations"])

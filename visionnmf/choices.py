@@ -3,9 +3,7 @@
 STARTS = ("random", "nndsvd", "nndsvda", "nndsvdar")
 
 # visionnmf segment
-SEGMENTS = 5
-SEGMENT_COMPONENTS = 5
-SUPERPIXELS = 500
+MAX_SEGMENTS = 1000
 
 # visionnmf background
 BACKGROUND_COMPONENTS = 2

@@ -1,15 +1,29 @@
-"""Image segmentation by symmetric Manhattan NMF of a superpixel affinity.
+"""Image segmentation: an ultrametric tree of regions from learnt borders.
 
 =======================  ==========================================================================
-:func:`segment`          an image as an array in, the segment of each pixel out
-:func:`overlay`          segments drawn over their image
+:func:`segment`          an image as an array in; the segment of each pixel out, and the tree
+:class:`Hierarchy`       the tree
+:func:`overlay`          segments drawn over their picture
 :func:`process_image`    an image file in; labels and overlay out, and a report
-:func:`region_affinity`  what the model factorises
+:func:`evaluate`         methods compared on pictures that people segmented
 =======================  ==========================================================================
 """
 
 from .draw import overlay
-from .model import SegmentationResult, region_affinity, segment
+from .evaluation import SegmentationScoresReport, evaluate
+from .hierarchy import Hierarchy
+from .methods import METHODS
+from .model import SegmentationResult, segment
 from .run import SegmentationReport, process_image
 
-__all__ = ["SegmentationReport", "SegmentationResult", "overlay", "process_image", "region_affinity", "segment"]
+__all__ = [
+    "METHODS",
+    "Hierarchy",
+    "SegmentationReport",
+    "SegmentationResult",
+    "SegmentationScoresReport",
+    "evaluate",
+    "overlay",
+    "process_image",
+    "segment",
+]

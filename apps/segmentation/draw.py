@@ -1,7 +1,8 @@
-"""Segments drawn over their image."""
+"""Segments drawn over their picture."""
 
 from __future__ import annotations
 
+import colorsys
 from typing import Any
 
 import cv2
@@ -11,11 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from visionnmf.exceptions import ParameterError
 from visionnmf.features import check_image
 
-__all__ = ["overlay"]
+__all__ = ["colours", "overlay", "to_eight_bits"]
+
+NUMBERED = 20  # so many segments, the largest, bear their numbers
 
 
 def overlay(image: ArrayLike, labels: NDArray[Any]) -> NDArray[np.uint8]:
-    """Draw segments over an image: each tinted with its mean colour, with light borders on dark ones.
+    """Draw segments over a picture: each tinted in a colour of its own, with light borders on dark ones, numbered.
 
     Parameters
     ----------
@@ -37,22 +40,56 @@ def overlay(image: ArrayLike, labels: NDArray[Any]) -> NDArray[np.uint8]:
     pixels = check_image(image)
     if np.shape(labels) != pixels.shape[:2]:
         raise ParameterError(f"labels must have the image's shape {pixels.shape[:2]}; got {np.shape(labels)}")
-    rgb = _eight_bits(pixels)
-    index = np.unique(labels, return_inverse=True)[1]
+    names, index = np.unique(labels, return_inverse=True)
     index = index.reshape(labels.shape)
-    counts = np.bincount(index.ravel())
-    means = np.stack([np.bincount(index.ravel(), rgb[..., k].ravel()) / counts for k in range(3)], axis=1)
-    tinted = np.asarray(cv2.addWeighted(rgb, 0.4, means.round().astype(np.uint8)[index], 0.6, 0), np.uint8)
+    picture = to_eight_bits(pixels)
+    tinted = np.asarray(cv2.addWeighted(picture, 0.6, colours(len(names))[index], 0.4, 0), np.uint8)
     border = np.zeros(labels.shape, np.uint8)
     border[:, 1:] |= index[:, 1:] != index[:, :-1]
     border[1:] |= index[1:] != index[:-1]
     thick = max(1, round(max(labels.shape) / 500))
     for width, colour in ((2 * thick + 1, 0), (thick, 255)):
         tinted[cv2.dilate(border, np.ones((width, width), np.uint8)) > 0] = colour
+    counts = np.bincount(index.ravel())
+    for place in np.argsort(-counts, kind="stable")[:NUMBERED]:
+        _write_number(tinted, index == place, str(names[place]), thick)
     return tinted
 
 
-def _eight_bits(pixels: NDArray[Any]) -> NDArray[np.uint8]:
+def colours(count: int) -> NDArray[np.uint8]:
+    """Return colours that differ: hues a golden section apart, in three brightnesses.
+
+    Parameters
+    ----------
+    count : int, >= 0
+
+    Returns
+    -------
+    ndarray of uint8 [shape=(count, 3)]
+        RGB.
+    """
+    found = [
+        colorsys.hsv_to_rgb(k * 0.618034 % 1, (0.9, 0.6, 0.75)[k % 3], (1.0, 0.95, 0.7)[k % 3]) for k in range(count)
+    ]
+    return np.rint(255 * np.array(found).reshape(count, 3)).astype(np.uint8)
+
+
+def _write_number(picture: NDArray[np.uint8], inside: NDArray[np.bool_], text: str, thick: int) -> None:
+    """Write a number where a segment is widest, if it fits."""
+    # a frame of zeros, so that the picture's edge counts as a border; less exact distances do for a place
+    distance = cv2.distanceTransform(np.pad(inside.astype(np.uint8), 1), cv2.DIST_L2, 3)
+    _, room, _, (x, y) = cv2.minMaxLoc(distance)
+    size = 0.5 * thick
+    (width, height), _ = cv2.getTextSize(text, cv2.FONT_HERSHEY_SIMPLEX, size, thick)
+    if room < np.hypot(width, height) / 2:
+        return
+    corner = (int(x - 1 - width / 2), int(y - 1 + height / 2))
+    for colour, extra in ((0, 2), (255, 0)):
+        cv2.putText(picture, text, corner, cv2.FONT_HERSHEY_SIMPLEX, size, (colour,) * 3, thick + extra * thick)
+
+
+def to_eight_bits(pixels: NDArray[Any]) -> NDArray[np.uint8]:
+    """Return a picture as :func:`~visionnmf.features.check_image` does in 8 bits."""
     if pixels.dtype == np.uint8:
         return np.ascontiguousarray(pixels)
     if pixels.dtype == np.uint16:

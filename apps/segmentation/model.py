@@ -1,51 +1,38 @@
-"""Image segmentation by symmetric Manhattan NMF of a superpixel affinity.
+"""Segmentation of a picture: a tree of regions from learnt borders, cut where it is asked for.
 
-Superpixels with their sizes as weights, distances along paths over them, a diffused affinity, the symmetric model from
-several starts, k-means of its codes, labels at full resolution: MahNMF's section 5.3.2 (Guan et al. 2012), made to work
-on whole photographs. ``docs/segmentation.md`` is the guide.
+The first regions are basins of a gradient over several scales; their borders are measured, judged and taken away one by
+one (:mod:`.cues`, :mod:`.borders`, :mod:`.strength`); what results is an ultrametric tree (:mod:`.hierarchy`).
+``docs/segmentation.md`` is the guide.
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import cv2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.cluster import KMeans
-from threadpoolctl import threadpool_limits
 
 from visionnmf import choices
-from visionnmf._checks import RandomState, check_count, check_seed
-from visionnmf.engine.blocks import one_blas_thread
-from visionnmf.engine.starts import spread_symmetric
-from visionnmf.engine.symmetric import fit_starts
+from visionnmf._checks import check_count, check_number
 from visionnmf.exceptions import ParameterError
-from visionnmf.features import (
-    check_image,
-    diffuse_affinity,
-    find_superpixels,
-    geodesic_affinity,
-    geodesic_distances,
-    reduce_image,
-)
-from visionnmf.features.superpixels import Superpixels
+from visionnmf.features import check_image, reduce_image
 
-__all__ = ["SegmentationResult", "region_affinity", "segment"]
+from .borders import find_regions, measure
+from .cleaning import remove_impulses
+from .cues import find_cues
+from .draw import overlay, to_eight_bits
+from .hierarchy import Hierarchy
+from .strength import load_learnt, merge_regions
 
-# The image is reduced to this many pixels before superpixels are sought.
+__all__ = ["SegmentationResult", "segment"]
+
+# The image is reduced to this many pixels before regions are sought.
 WORKING_PIXELS = 2**18
-MAX_SEGMENTS = 1000
-MAX_COMPONENTS = 100
-MAX_SUPERPIXELS = 5000
-
-# Chosen on the first 20 images (by number) of the benchmark; docs/segmentation.md has the figures.
-BLOCKS_A_COMPONENT = 0.7
-N_STARTS = 4
-MAX_ITER = 50
-TOL = 1e-3
+NOTHING = 0.015  # borders up to this height part nothing: pieces of a flat area
 
 
 @dataclass(frozen=True)
@@ -55,174 +42,166 @@ class SegmentationResult:
     Attributes
     ----------
     labels : ndarray of uint8 or uint16 [shape=(height, width)]
-        The segment of each pixel, 0 to K - 1, from the largest segment to the smallest. K is at most `n_segments`;
-        uint16 only when K > 256.
+        The segment of each pixel, 0 to K - 1, from the largest segment to the smallest; uint16 only when K > 256.
     sizes : ndarray of int64 [shape=(K,)]
         Pixels of each segment.
-    n_superpixels : int
-        Superpixels that the model saw. At most this many segments are possible.
-    objective : float
-        The model's ``sum_{i != j} c_i c_j |A_ij - h_i . h_j|``, as a share of its value at H = 0: 0 is a perfect fit.
-    objectives : ndarray of float64 [shape=(n_starts,)]
-        The objective that each start ended with; `objective` is the lowest. Empty where no model was needed.
-    codes : ndarray of float64 [shape=(n_superpixels, n_components), >= 0]
-        How far each superpixel belongs to each component of the model.
-    superpixels : ndarray of int32 [shape=(working_height, working_width)]
-        The superpixel of each pixel of the (reduced) image that was worked on.
+    scale : float in [0, 1]
+        Where the tree was cut: the height of the last merge that was done.
+    hierarchy : Hierarchy
+        The tree, from which other numbers of segments and other scales are read.
+    image : ndarray [shape=(height, width, 3)]
+        The picture, as RGB.
     seconds : float
         Time it took.
     """
 
     labels: NDArray[Any]
     sizes: NDArray[np.int64]
-    n_superpixels: int
-    objective: float
-    objectives: NDArray[np.float64]
-    codes: NDArray[np.float64]
-    superpixels: NDArray[np.int32]
+    scale: float
+    hierarchy: Hierarchy
+    image: NDArray[Any]
     seconds: float
 
+    def at(self, *, n_segments: int | None = None, scale: float | None = None) -> NDArray[Any]:
+        """Read other segments from the same tree.
 
-def segment(
-    image: ArrayLike,
-    n_segments: int = choices.SEGMENTS,
-    *,
-    n_components: int = choices.SEGMENT_COMPONENTS,
-    n_superpixels: int = choices.SUPERPIXELS,
-    random_state: RandomState = choices.RANDOM_STATE,
-) -> SegmentationResult:
+        Parameters
+        ----------
+        n_segments : int, >= 1, optional
+            So many segments; fewer where the tree has fewer regions.
+        scale : float in [0, 1], optional
+            All borders up to this height are taken away: 0 leaves nearly all regions apart, 1 one segment.
+
+        Returns
+        -------
+        ndarray of uint8 or uint16 [shape=(height, width)]
+            As `labels`. Segments of a smaller scale lie within those of a larger one.
+
+        Raises
+        ------
+        ParameterError
+            If not exactly one of the two is given, or it is out of its range.
+        """
+        return _paint(self.hierarchy, self.hierarchy.cut(n_segments=n_segments, scale=scale))[0]
+
+    @cached_property
+    def boundaries(self) -> NDArray[np.float32]:
+        """The tree as a picture, ndarray of float32 [shape=(height, width), in [0, 1]]; see :class:`.Hierarchy`."""
+        return self.hierarchy.boundary_map()
+
+    def overlay(self) -> NDArray[np.uint8]:
+        """Draw the segments over the picture.
+
+        Returns
+        -------
+        ndarray of uint8 [shape=(height, width, 3)]
+            As :func:`.draw.overlay` draws.
+        """
+        return overlay(self.image, self.labels)
+
+
+def segment(image: ArrayLike, n_segments: int | None = None, *, scale: float | None = None) -> SegmentationResult:
     """Divide an image into segments.
 
     Parameters
     ----------
     image : array-like [shape=(height, width) or (height, width, 1, 3 or 4)]
         Grey, RGB or RGBA (blended onto white); uint8, uint16, or float in [0, 1].
-    n_segments : int, 1 to 1000, default=5
-        Segments wanted. Fewer come back where there is no more to tell apart, as in a flat image.
-    n_components : int, 1 to 100, default=5
-        Components of the symmetric model: how many parts it sees. The segments are clusters of its codes.
-    n_superpixels : int, 2 to 5000, default=500
-        Superpixels, about. More follow fine structure better; time grows with their square, from 2000 on faster.
-    random_state : int, RandomState, Generator or None, default=0
-        The same image and int, 0 to 2**32 - 1, give the same labels, for any number of threads.
+    n_segments : int, 1 to 1000, optional
+        Segments wanted. Fewer come back where there is no more to tell apart, as in a flat picture. As many as the
+        picture has at `scale` when not given.
+    scale : float in [0, 1], optional
+        How strong a border must be to part two segments: smaller values give more of them. The default was chosen on
+        training photographs.
 
     Returns
     -------
     SegmentationResult
-        Labels of the size of `image`, and how they were found.
+        Labels of the size of `image`, and the tree, which answers for other numbers and scales.
 
     Raises
     ------
     ParameterError
-        If an argument is out of its range, more segments than superpixels are wanted, or `image` has another shape or
+        If an argument is out of its range, both `n_segments` and `scale` are given, or `image` has another shape or
         number type, is empty, or holds NaN, infinity or floats outside [0, 1].
     """
     begin = time.perf_counter()
-    n_segments = check_count(n_segments, "n_segments", 1, MAX_SEGMENTS)
-    n_components = check_count(n_components, "n_components", 1, MAX_COMPONENTS)
-    n_superpixels = check_count(n_superpixels, "n_superpixels", 2, MAX_SUPERPIXELS)
-    seed = check_seed(random_state)
-    if n_segments > n_superpixels:
-        raise ParameterError(
-            f"n_segments must be at most n_superpixels, {n_superpixels}; got {n_segments}; ask for fewer segments or "
-            "more superpixels"
-        )
-    pixels = check_image(image)
-    # one thread for BLAS and OpenMP: sums do not depend on the machine, and the starts are the parallelism
-    with one_blas_thread(), threadpool_limits(1, user_api="openmp"):
-        regions = find_superpixels(reduce_image(pixels, WORKING_PIXELS), n_superpixels)
-        if len(regions.sizes) <= n_segments:
-            clusters = np.arange(len(regions.sizes))
-            codes, objectives = np.eye(len(clusters)), np.empty(0)
-        else:
-            codes, objectives, affinity = _factorise(regions, n_components, seed)
-            clusters = _cluster(codes, affinity, regions.sizes, n_segments, seed)
-    labels, sizes = _largest_first(_enlarge(clusters[regions.labels], pixels.shape[:2]))
+    if n_segments is not None and scale is not None:
+        raise ParameterError(f"n_segments must be left out where scale is given; got {n_segments!r} and {scale!r}")
+    if n_segments is not None:
+        n_segments = check_count(n_segments, "n_segments", 1, choices.MAX_SEGMENTS)
+    if scale is not None:
+        scale = check_number(scale, "scale", 0, 1)
+    learnt = load_learnt()
+    pixels = _full_range(check_image(image))
+    clean = remove_impulses(pixels)
+    working = reduce_image(clean, WORKING_PIXELS)
+    cues = find_cues(working, learnt.textons)
+    partition = measure(cues, find_regions(cues.energy))
+    merged = merge_regions(partition, learnt)
+    labels = _enlarge(partition.labels, clean)
+    hierarchy = Hierarchy(labels, partition.edges, merged.children, merged.heights).without(NOTHING)
+    if n_segments is None and scale is None:
+        scale = learnt.scale
+    merges = hierarchy.n_merges(n_segments=n_segments, scale=scale)
+    painted, sizes = _paint(hierarchy, hierarchy.cut(n_segments=n_segments, scale=scale))
     return SegmentationResult(
-        labels=labels,
+        labels=painted,
         sizes=sizes,
-        n_superpixels=len(regions.sizes),
-        objective=float(objectives.min()) if objectives.size else 0.0,
-        objectives=objectives,
-        codes=codes,
-        superpixels=regions.labels,
+        scale=float(hierarchy.heights[merges - 1]) if merges else 0.0,
+        hierarchy=hierarchy,
+        image=pixels,
         seconds=time.perf_counter() - begin,
     )
 
 
-def region_affinity(regions: Superpixels, n_components: int) -> NDArray[np.float64]:
-    """Compute the affinity that the model factorises.
+def _full_range(pixels: NDArray[Any]) -> NDArray[Any]:
+    """Bring a picture of 10, 12 or 14 bits, which comes in 16, to all of them."""
+    if pixels.dtype != np.uint16:
+        return pixels
+    bits = max(8, int(pixels.max()).bit_length())
+    return pixels << np.uint16(16 - bits) if bits < 16 else pixels
 
-    Parameters
-    ----------
-    regions : Superpixels
-    n_components : int, >= 1
-        Components of the model.
 
-    Returns
-    -------
-    ndarray of float64 [shape=(n, n), >= 0], symmetric
-        Affinity of pairs of pixels, one of region i, the other of region j.
+def _paint(hierarchy: Hierarchy, cut: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Name the segments by size, the largest 0; of equal ones the first in reading order comes first."""
+    sizes = np.bincount(cut, hierarchy.sizes).astype(np.int64)
+    first = np.full(len(sizes), hierarchy.labels.size)
+    np.minimum.at(first, cut, hierarchy.first_pixels)
+    order = np.lexsort((first, -sizes))
+    order = order[: np.count_nonzero(sizes)]  # a region may be lost where the picture is enlarged
+    names = np.zeros(len(sizes), np.uint8 if len(order) <= 256 else np.uint16)
+    names[order] = np.arange(len(order))
+    return names[cut][hierarchy.labels], sizes[order]
+
+
+def _enlarge(labels: NDArray[np.int32], pixels: NDArray[Any]) -> NDArray[np.int32]:
+    """Bring regions to the size of the picture, and their borders to where the picture changes most.
+
+    Along borders a strip as wide as the reduction is undecided, and the picture's own watershed divides it; a region
+    that lies wholly within the strip stays as it is.
     """
-    distances = geodesic_distances(regions.colours, regions.edges)
-    affinity = geodesic_affinity(distances, regions.sizes)
-    return diffuse_affinity(affinity, regions.sizes, n_blocks=max(1.5, BLOCKS_A_COMPONENT * n_components))
-
-
-def _factorise(
-    regions: Superpixels, n_components: int, seed: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return the codes (n, n_components) of the best start, the objective of each start, and the affinity."""
-    affinity = region_affinity(regions, n_components)
-    weights = regions.sizes / regions.sizes.mean()
-    starts = [
-        spread_symmetric(affinity, weights, n_components, np.random.default_rng([seed, i])) for i in range(N_STARTS)
-    ]
-
-    fits = fit_starts(affinity, starts, weights, max_iter=MAX_ITER, tol=TOL)
-    objectives = np.array([found.history[-1] for found in fits])
-    nothing = weights @ affinity @ weights - weights**2 @ affinity.diagonal()
-    return starts[int(objectives.argmin())].T, objectives / nothing, affinity
-
-
-def _cluster(
-    codes: NDArray[np.float64],
-    affinity: NDArray[np.float64],
-    sizes: NDArray[np.float64],
-    n_segments: int,
-    seed: int,
-) -> NDArray[np.intp]:
-    """Group the codes by k-means of their directions; a node without a code goes with those it is most alike."""
-    norms = np.linalg.norm(codes, axis=1)
-    coded = norms > 1e-6 * norms.max()
-    directions = codes[coded] / norms[coded, np.newaxis]
-    distinct = len(np.unique(directions.round(6), axis=0))
-    model = KMeans(min(n_segments, distinct), n_init=10, random_state=seed)
-    found = model.fit(directions, sample_weight=sizes[coded]).labels_
-    votes = np.stack([affinity[:, coded] @ (sizes[coded] * (found == k)) for k in range(model.n_clusters)], axis=1)
-    clusters: NDArray[np.intp] = votes.argmax(axis=1)
-    clusters[coded] = found
-    return clusters
-
-
-def _enlarge(labels: NDArray[Any], shape: tuple[int, int]) -> NDArray[np.intp]:
-    """Bring labels to a larger size with smooth borders: the label whose interpolated area is largest wins."""
+    shape = pixels.shape[:2]
     if labels.shape == shape:
         return labels
-    best = np.full(shape, -1, np.float32)
-    enlarged = np.zeros(shape, np.intp)
-    for label in range(int(labels.max()) + 1):
-        share = cv2.resize((labels == label).astype(np.float32), shape[::-1], interpolation=cv2.INTER_LINEAR)
-        closer = share > best
-        best[closer] = share[closer]
-        enlarged[closer] = label
-    return enlarged
+    large = cv2.resize(labels, shape[::-1], interpolation=cv2.INTER_NEAREST).astype(np.int32)
+    reach = 2 * int(np.ceil(max(shape[0] / labels.shape[0], shape[1] / labels.shape[1]))) + 1
+    window = np.ones((reach, reach), np.uint8)
+    values = large.astype(np.float32)  # exact up to 2^24; the only wide enough type that OpenCV dilates
+    undecided = cv2.dilate(values, window) != cv2.erode(values, window)
+    kept = np.bincount(large[~undecided], minlength=int(labels.max()) + 1) > 0
+    undecided &= kept[large]
+    markers = np.where(undecided, 0, large + 1).astype(np.int32)
+    cv2.watershed(to_eight_bits(pixels), markers)
+    return _fill(markers, large)
 
 
-def _largest_first(labels: NDArray[np.intp]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Name the segments by size, the largest 0; of equal ones the first in reading order comes first."""
-    names, first, counts = np.unique(labels, return_index=True, return_counts=True)
-    order = np.lexsort((first, -counts))
-    new = np.zeros(int(names.max()) + 1, np.uint8 if len(names) <= 256 else np.uint16)
-    new[names[order]] = np.arange(len(names))
-    return new[labels], counts[order].astype(np.int64)
+def _fill(markers: NDArray[np.int32], before: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Give the lines that OpenCV draws between regions, and the frame, to a neighbour."""
+    for axis, step in ((0, 1), (0, -1), (1, 1), (1, -1)):
+        line = markers < 1
+        if not line.any():
+            break
+        neighbour = np.roll(markers, step, axis)
+        markers = np.where(line & (neighbour > 0), neighbour, markers)
+    return np.where(markers < 1, before, markers - 1)

@@ -1,4 +1,4 @@
-"""The work of ``visionnmf segment``: read an image, segment it, write labels and overlay."""
+"""The work of ``visionnmf segment``: read a picture, segment it, write labels, overlay and boundaries."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from visionnmf import choices, io
+import numpy as np
+
+from visionnmf import io
 from visionnmf.apps.report import Report
 
-from .draw import overlay
 from .model import segment
 
 __all__ = ["SegmentationReport", "process_image"]
@@ -26,18 +27,18 @@ class SegmentationReport(Report):
         Height and width in pixels.
     sizes : list of int
         Pixels of segment 0, 1, ...
-    n_superpixels : int
-        Superpixels that the model saw.
-    objective : float
-        The model's misfit, as a share of that of no model.
+    scale : float
+        Where the tree of regions was cut, 0 to 1.
+    n_regions : int
+        Regions of which the tree is made.
     seconds : float
         Time from reading to the last file.
     """
 
     shape: tuple[int, int]
     sizes: list[int]
-    n_superpixels: int
-    objective: float
+    scale: float
+    n_regions: int
     seconds: float
 
     def _figures(self) -> dict[str, Any]:
@@ -45,8 +46,8 @@ class SegmentationReport(Report):
             "input": self.inputs[0],
             "shape": list(self.shape),
             "segments": [{"label": label, "pixels": pixels} for label, pixels in enumerate(self.sizes)],
-            "superpixels": self.n_superpixels,
-            "objective": round(self.objective, 6),
+            "scale": round(self.scale, 4),
+            "regions": self.n_regions,
             "seconds": round(self.seconds, 3),
             "files": self.outputs,
         }
@@ -72,20 +73,19 @@ class SegmentationReport(Report):
 def process_image(
     source: str | Path,
     *,
-    n_segments: int = choices.SEGMENTS,
-    n_components: int = choices.SEGMENT_COMPONENTS,
-    n_superpixels: int = choices.SUPERPIXELS,
-    random_state: int = choices.RANDOM_STATE,
+    n_segments: int | None = None,
+    scale: float | None = None,
     out: str | Path = ".",
     force: bool = False,
 ) -> SegmentationReport:
-    """Segment a file; write ``<stem>_labels.png`` and ``<stem>_overlay.png``, both or neither.
+    """Segment a file; write ``<stem>_labels.png``, ``_overlay.png`` and ``_boundaries.png``, all or none.
 
     Parameters
     ----------
     source : str or Path
-        An image, or ``sample:NAME``.
-    n_segments, n_components, n_superpixels, random_state : int
+        A picture, or ``sample:NAME``.
+    n_segments : int, optional
+    scale : float, optional
         As in :func:`.segment`.
     out : str or Path, default="."
         Folder for the results; made if missing.
@@ -100,7 +100,7 @@ def process_image(
     Raises
     ------
     MediaError
-        If the image cannot be read, or the results cannot or may not be written.
+        If the picture cannot be read, or the results cannot or may not be written.
     ParameterError
         As in :func:`.segment`.
     """
@@ -108,23 +108,21 @@ def process_image(
     name = str(source)
     stem = name.removeprefix("sample:") if name.startswith("sample:") else Path(name).stem
     folder = Path(out)
-    labels_file, overlay_file = folder / f"{stem}_labels.png", folder / f"{stem}_overlay.png"
-    io.check_outputs([labels_file, overlay_file], force, inputs=[source])
+    files = [folder / f"{stem}_{kind}.png" for kind in ("labels", "overlay", "boundaries")]
+    io.check_outputs(files, force, inputs=[source])
     image = io.read_image(source)
-    result = segment(
-        image, n_segments, n_components=n_components, n_superpixels=n_superpixels, random_state=random_state
-    )
-    picture = overlay(image, result.labels)
+    result = segment(image, n_segments, scale=scale)
+    pictures = (result.labels, result.overlay(), np.rint(result.boundaries * 65535).astype(np.uint16))
     io.output_folder(folder)
     with io.transaction():
-        io.write_image(labels_file, result.labels, force=force)
-        io.write_image(overlay_file, picture, force=force)
+        for file, picture in zip(files, pictures, strict=True):
+            io.write_image(file, picture, force=force)
     return SegmentationReport(
         shape=result.labels.shape,
         sizes=result.sizes.tolist(),
-        n_superpixels=result.n_superpixels,
-        objective=result.objective,
+        scale=result.scale,
+        n_regions=result.hierarchy.n_regions,
         seconds=time.perf_counter() - begin,
         inputs=[name],
-        outputs=[str(labels_file), str(overlay_file)],
+        outputs=[str(file) for file in files],
     )

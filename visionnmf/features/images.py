@@ -69,12 +69,12 @@ def _check_floats(pixels: NDArray[Any]) -> NDArray[np.float32]:
     return pixels.astype(np.float32, copy=False)
 
 
-def _full_range(dtype: np.dtype[Any]) -> float:
+def full_range(dtype: np.dtype[Any]) -> float:
     return 1.0 if dtype.kind == "f" else float(np.iinfo(dtype).max)
 
 
 def _on_white(pixels: NDArray[Any]) -> NDArray[Any]:
-    white = _full_range(pixels.dtype)
+    white = full_range(pixels.dtype)
     colour, alpha = pixels[..., :3], pixels[..., 3:]
     if (alpha == white).all():
         return colour
@@ -112,5 +112,5 @@ def reduce_image(pixels: NDArray[Any], max_pixels: int) -> NDArray[np.float32]:
         elif new_height == 1:
             new_width = min(width, max_pixels)
         pixels = cv2.resize(np.ascontiguousarray(pixels), (new_width, new_height), interpolation=cv2.INTER_AREA)
-    white = np.float32(_full_range(pixels.dtype))
+    white = np.float32(full_range(pixels.dtype))
     return np.ascontiguousarray(pixels, dtype=np.float32) / white

@@ -40,27 +40,27 @@ def files(folder):
 
 def test_segment_writes_labels_and_overlay(picture, tmp_path):
     out = tmp_path / "out"
-    result = run("segment", picture, "--segments", 4, "--superpixels", 60, "--out", out)
+    result = run("segment", picture, "--segments", 4, "--out", out)
     assert result.exit_code == 0 and "photo" in result.stdout and not result.stderr
-    assert files(out) == ["photo_labels.png", "photo_overlay.png"]
+    assert files(out) == ["photo_boundaries.png", "photo_labels.png", "photo_overlay.png"]
     labels = np.array(Image.open(out / "photo_labels.png"))
     assert labels.shape == (60, 80) and set(np.unique(labels)) == {0, 1, 2, 3}
     assert np.array(Image.open(out / "photo_overlay.png")).shape == (60, 80, 3)
 
 
 def test_segment_json_is_one_document(picture, tmp_path):
-    result = run("segment", picture, "--superpixels", 60, "--json", "--out", tmp_path / "out")
+    result = run("segment", picture, "--json", "--out", tmp_path / "out")
     document = json.loads(result.stdout)
     assert result.exit_code == 0 and document["failed"] == 0
     (report,) = document["images"]
     assert report["shape"] == [60, 80]
     assert sum(segment["pixels"] for segment in report["segments"]) == 60 * 80
-    assert {"objective", "seconds", "files"} <= set(report)
+    assert {"scale", "regions", "seconds", "files"} <= set(report)
 
 
-def test_the_same_seed_gives_the_same_bytes(picture, tmp_path):
+def test_the_same_picture_gives_the_same_bytes(picture, tmp_path):
     for name in ("a", "b"):
-        run("segment", picture, "--superpixels", 60, "--seed", 3, "--out", tmp_path / name)
+        run("segment", picture, "--out", tmp_path / name)
     first, second = ((tmp_path / name / "photo_labels.png").read_bytes() for name in ("a", "b"))
     assert first == second
 
@@ -122,15 +122,15 @@ def test_input_that_cannot_be_used_is_one_line_and_exit_code_2(command, kind, tm
 
 def test_a_batch_goes_on_and_reports_at_the_end(picture, tmp_path):
     empty = bad(tmp_path, "empty.png")
-    result = run("segment", empty, picture, tmp_path / "no*.jpg", "--superpixels", 60, "--out", tmp_path / "out")
+    result = run("segment", empty, picture, tmp_path / "no*.jpg", "--out", tmp_path / "out")
     assert result.exit_code == 1
-    assert files(tmp_path / "out") == ["photo_labels.png", "photo_overlay.png"]
+    assert files(tmp_path / "out") == ["photo_boundaries.png", "photo_labels.png", "photo_overlay.png"]
     assert result.stderr.splitlines()[-1] == "visionnmf: 2 of 3 images failed"
 
 
 def test_json_names_what_failed(picture, tmp_path):
     empty = bad(tmp_path, "empty.png")
-    result = run("segment", empty, picture, "--superpixels", 60, "--out", tmp_path / "out", "--json")
+    result = run("segment", empty, picture, "--out", tmp_path / "out", "--json")
     document = json.loads(result.stdout)
     assert document["failed"] == 1 and "error" in document["images"][0] and "error" not in document["images"][1]
 
@@ -139,15 +139,15 @@ def test_two_inputs_with_one_name_do_not_overwrite_each_other(picture, tmp_path)
     other = tmp_path / "other" / picture.name
     other.parent.mkdir()
     other.write_bytes(picture.read_bytes())
-    result = run("segment", picture, other, "--superpixels", 60, "--out", tmp_path / "out", "--force")
+    result = run("segment", picture, other, "--out", tmp_path / "out", "--force")
     assert result.exit_code == 1 and "would have the names of those of" in result.stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (["segment", "x.png", "--segments", "0"], "--segments"),
-        (["segment", "x.png", "--seed", "-1"], "--seed"),
+        (["segment", "x.png", "--segments", "0"], "neither auto nor a whole number"),
+        (["segment", "x.png", "--segments", "3", "--scale", "0.1"], "exclude each other"),
         (["segment"], "IMAGE"),
         (["background", "x.mp4", "--scale", "2"], "--scale"),
         (["background", "x.mp4", "--every", "0"], "--every"),
@@ -181,12 +181,12 @@ def test_version():
 
 def test_a_file_named_twice_is_done_once_and_a_failure_reserves_no_name(picture, tmp_path):
     spelled = picture.parent / "." / ".." / picture.parent.name / picture.name
-    once = run("segment", picture, spelled, "--superpixels", 60, "--out", tmp_path / "a", "--json")
+    once = run("segment", picture, spelled, "--out", tmp_path / "a", "--json")
     assert once.exit_code == 0 and len(json.loads(once.stdout)["images"]) == 1
     broken = tmp_path / "photo.jpg"
     broken.write_bytes(b"")
-    after = run("segment", broken, picture, "--superpixels", 60, "--out", tmp_path / "b")
-    assert after.exit_code == 1 and len(files(tmp_path / "b")) == 2
+    after = run("segment", broken, picture, "--out", tmp_path / "b")
+    assert after.exit_code == 1 and len(files(tmp_path / "b")) == 3
 
 
 def test_a_warning_is_one_line_and_in_the_json(tmp_path):

@@ -9,9 +9,12 @@ variation of information.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf.exceptions import ParameterError
 
 __all__ = [
     "SegmentationScores",
@@ -19,6 +22,7 @@ __all__ = [
     "covering",
     "probabilistic_rand_index",
     "score_segmentation",
+    "score_tables",
     "variation_of_information",
 ]
 
@@ -31,7 +35,7 @@ class SegmentationScores(NamedTuple):
     covering: float
 
 
-def contingency_table(labels: np.ndarray, truth: np.ndarray) -> np.ndarray:
+def contingency_table(labels: NDArray[Any], truth: NDArray[Any]) -> NDArray[Any]:
     """Count the pixels that two label maps share.
 
     Parameters
@@ -46,31 +50,40 @@ def contingency_table(labels: np.ndarray, truth: np.ndarray) -> np.ndarray:
 
     Raises
     ------
-    ValueError
-        The shapes differ, or there is no pixel.
+    ParameterError
+        If the shapes differ, or there is no pixel.
     """
     labels, truth = np.asarray(labels), np.asarray(truth)
     if labels.shape != truth.shape or labels.size == 0:
-        raise ValueError(f"two label maps of one shape, not empty, are needed; got {labels.shape} and {truth.shape}")
-    names, rows = np.unique(labels, return_inverse=True)
-    others, columns = np.unique(truth, return_inverse=True)
-    table = np.bincount(rows.ravel() * others.size + columns.ravel(), minlength=names.size * others.size)
-    return table.reshape(names.size, others.size).astype(np.int64)
+        raise ParameterError(
+            f"two label maps of one shape, not empty, are needed; got {labels.shape} and {truth.shape}"
+        )
+    (rows, n_rows), (columns, n_columns) = _places(labels), _places(truth)
+    table = np.bincount(rows * n_columns + columns, minlength=n_rows * n_columns).reshape(n_rows, n_columns)
+    return table[table.any(axis=1)][:, table.any(axis=0)]
 
 
-def _covering_parts(table: np.ndarray) -> tuple[float, int]:
+def _places(labels: NDArray[Any]) -> tuple[NDArray[np.int64], int]:
+    """Return each pixel's place among the labels; small ones may leave gaps, as sorting all pixels takes long."""
+    if labels.dtype.kind in "iu" and labels.min() >= 0 and labels.max() < 4096:
+        return labels.ravel().astype(np.int64), int(labels.max()) + 1
+    names, places = np.unique(labels, return_inverse=True)
+    return places.ravel().astype(np.int64), len(names)
+
+
+def _covering_parts(table: NDArray[Any]) -> tuple[float, int]:
     union = table.sum(axis=1)[:, None] + table.sum(axis=0)[None, :] - table
     best = (table / union).max(axis=0)
     return float(table.sum(axis=0) @ best), int(table.sum())
 
 
-def _pairs(counts: np.ndarray) -> float:
+def _pairs(counts: NDArray[Any]) -> float:
     # in floating point, where a 12-megapixel image's squares would still fit in int64 but not much more
     counts = counts.astype(np.float64)
     return float((counts * (counts - 1)).sum() / 2)
 
 
-def _rand_index(table: np.ndarray) -> float:
+def _rand_index(table: NDArray[Any]) -> float:
     total = _pairs(np.array([table.sum()]))
     if total == 0:
         return 1.0
@@ -78,24 +91,24 @@ def _rand_index(table: np.ndarray) -> float:
     return 1.0 - apart / total
 
 
-def _entropy(counts: np.ndarray) -> float:
+def _entropy(counts: NDArray[Any]) -> float:
     p = counts[counts > 0] / counts.sum()
     return float(-(p * np.log2(p)).sum())
 
 
-def _variation(table: np.ndarray) -> float:
+def _variation(table: NDArray[Any]) -> float:
     # H(S) + H(G) - 2 I(S; G) = 2 H(S, G) - H(S) - H(G); rounding may leave -1e-16
     return max(0.0, 2 * _entropy(table) - _entropy(table.sum(axis=1)) - _entropy(table.sum(axis=0)))
 
 
-def _tables(labels: np.ndarray, annotations: Iterable[np.ndarray]) -> list[np.ndarray]:
+def _tables(labels: NDArray[Any], annotations: Iterable[NDArray[Any]]) -> list[NDArray[Any]]:
     tables = [contingency_table(labels, truth) for truth in annotations]
     if not tables:
-        raise ValueError("at least one annotator's label map is needed")
+        raise ParameterError("at least one annotator's label map is needed")
     return tables
 
 
-def covering(labels: np.ndarray, annotations: Iterable[np.ndarray]) -> float:
+def covering(labels: NDArray[Any], annotations: Iterable[NDArray[Any]]) -> float:
     """Measure how well the best regions of `labels` cover the annotators' regions.
 
     ``sum_g sum_{R in g} |R| max_{R' in labels} IoU(R, R') / sum_g N``, with IoU the intersection over union and N the
@@ -117,7 +130,7 @@ def covering(labels: np.ndarray, annotations: Iterable[np.ndarray]) -> float:
     return sum(part for part, _ in parts) / sum(size for _, size in parts)
 
 
-def probabilistic_rand_index(labels: np.ndarray, annotations: Iterable[np.ndarray]) -> float:
+def probabilistic_rand_index(labels: NDArray[Any], annotations: Iterable[NDArray[Any]]) -> float:
     """Average the Rand index over the annotators: the share of pixel pairs that both maps join, or both part.
 
     Parameters
@@ -133,7 +146,7 @@ def probabilistic_rand_index(labels: np.ndarray, annotations: Iterable[np.ndarra
     return float(np.mean([_rand_index(table) for table in _tables(labels, annotations)]))
 
 
-def variation_of_information(labels: np.ndarray, annotations: Iterable[np.ndarray]) -> float:
+def variation_of_information(labels: NDArray[Any], annotations: Iterable[NDArray[Any]]) -> float:
     """Average the variation of information over the annotators, ``H(S) + H(G) - 2 I(S; G)``.
 
     Parameters
@@ -149,7 +162,7 @@ def variation_of_information(labels: np.ndarray, annotations: Iterable[np.ndarra
     return float(np.mean([_variation(table) for table in _tables(labels, annotations)]))
 
 
-def score_segmentation(labels: np.ndarray, annotations: Iterable[np.ndarray]) -> SegmentationScores:
+def score_segmentation(labels: NDArray[Any], annotations: Iterable[NDArray[Any]]) -> SegmentationScores:
     """Compute the three scores from one set of contingency tables.
 
     Parameters
@@ -162,7 +175,23 @@ def score_segmentation(labels: np.ndarray, annotations: Iterable[np.ndarray]) ->
     SegmentationScores
         ``pri``, ``voi`` (bits) and ``covering``.
     """
-    tables = _tables(labels, annotations)
+    return score_tables(_tables(labels, annotations))
+
+
+def score_tables(tables: Iterable[NDArray[Any]]) -> SegmentationScores:
+    """Compute the three scores from contingency tables.
+
+    Parameters
+    ----------
+    tables : iterable of ndarray, shape (n_labels, n_truth)
+        One for each annotator, as from :func:`contingency_table`.
+
+    Returns
+    -------
+    SegmentationScores
+        ``pri``, ``voi`` (bits) and ``covering``.
+    """
+    tables = list(tables)
     parts = [_covering_parts(table) for table in tables]
     return SegmentationScores(
         pri=float(np.mean([_rand_index(table) for table in tables])),

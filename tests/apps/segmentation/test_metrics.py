@@ -6,7 +6,7 @@ from math import log2
 import numpy as np
 import pytest
 
-from benchmarks.metrics import (
+from visionnmf.apps.segmentation.metrics import (
     contingency_table,
     covering,
     probabilistic_rand_index,

@@ -1,0 +1,249 @@
+"""The work of ``visionnmf segment evaluate``: methods compared on pictures that people segmented."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf import io
+from visionnmf.apps.report import Report
+from visionnmf.apps.runner import RESULTS, run_jobs, settings_key
+from visionnmf.exceptions import MediaError, UnreadableError
+
+from .boundaries import count_matches, label_boundaries, score_boundaries
+from .methods import METHODS, OURS, check_methods
+from .metrics import score_segmentation
+from .model import segment
+from .strength import load_learnt
+
+__all__ = ["COLUMNS", "SegmentationScoresReport", "evaluate", "read_truth"]
+
+COLUMNS = (
+    "image",
+    "method",
+    "scale",
+    "n_segments",
+    "covering",
+    "pri",
+    "voi",
+    "truth_matched",
+    "truth_pixels",
+    "found_matched",
+    "found_pixels",
+    "seconds",
+)
+DEFAULT = f"{OURS}, default"
+SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp")
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class SegmentationScoresReport(Report):
+    """How well methods agree with people; with the attributes of :class:`~visionnmf.apps.report.Report`.
+
+    Attributes
+    ----------
+    n_images : int
+    methods : list of dict
+        For each method ``method``, ``scale`` (best for all pictures), ``covering``, ``pri``, ``voi`` (each at its own
+        best scale for all pictures: ODS) and ``covering_ois``, ``pri_ois``, ``voi_ois`` (at the best scale a picture:
+        OIS), ``seconds`` a picture, all scales together; where boundaries were matched ``f_ods``, ``f_ois``, ``ap``.
+    """
+
+    n_images: int
+    methods: list[dict[str, Any]]
+
+    def summary(self) -> str:
+        """Return a table.
+
+        Returns
+        -------
+        str
+            One line a method.
+        """
+        boundary = any("f_ods" in row for row in self.methods)
+        lines = [
+            f"{self.n_images} pictures; best scale for all (ODS) / for each (OIS)",
+            f"{'method':20} {'covering':>15} {'Rand index':>15} {'VoI, bits':>15}"
+            + (f" {'boundary F':>15} {'AP':>6}" if boundary else "")
+            + f" {'scale':>7} {'s':>6}",
+        ]
+        for row in self.methods:
+            pairs = [f"{row[name]:.3f} / {row[name + '_ois']:.3f}" for name in ("covering", "pri", "voi")]
+            line = f"{row['method']:20} " + " ".join(f"{pair:>15}" for pair in pairs)
+            if "f_ods" in row:
+                pair = f"{row['f_ods']:.3f} / {row['f_ois']:.3f}"
+                line += f" {pair:>15} {row['ap']:6.3f}"
+            elif boundary:
+                line += " " * 23
+            lines.append(line + f" {row['scale']:7g} {row['seconds']:6.2f}")
+        return "\n".join([*lines, *self._ending()])
+
+
+def evaluate(
+    images: str | Path,
+    truth: str | Path,
+    *,
+    methods: tuple[str, ...] = (OURS, "felzenszwalb", "slic+ncut", "k-means", "spectral", "quickshift", "whole"),
+    boundaries: bool = False,
+    out: str | Path | None = None,
+    jobs: int = 1,
+    force: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> SegmentationScoresReport:
+    """Compare methods on pictures that people segmented.
+
+    Parameters
+    ----------
+    images : str or Path
+        Folder of pictures.
+    truth : str or Path
+        Folder with the segmentations of each picture NAME: ``NAME.npz`` that holds `segmentations` (annotators, height,
+        width), or label maps ``NAME.png``, ``NAME_1.png``, ``NAME_2.png``, ...
+    methods : tuple of str
+        Of :data:`.METHODS`.
+    boundaries : bool, default=False
+        Whether boundaries are matched, too, which takes seconds a picture and method.
+    out : str or Path, optional
+        Folder for the table ``results.csv`` with a row for each picture, method and scale. An interrupted run goes on
+        where it was.
+    jobs : int, default=1
+        Processes.
+    force : bool, default=False
+        Whether other results in `out` may be replaced.
+    progress : callable, optional
+        Called as ``progress(done, total)``.
+
+    Returns
+    -------
+    SegmentationScoresReport
+
+    Raises
+    ------
+    ParameterError
+        If a method is not known.
+    UnreadableError
+        If there is no picture with a segmentation.
+    OutputExistsError
+        If `out` holds other results, and `force` is false.
+    """
+    check_methods(tuple(methods))
+    pictures = {path.stem: path for path in sorted(Path(images).glob("*")) if path.suffix.lower() in SUFFIXES}
+    known = {name: _truth_files(Path(truth), name) for name in pictures}
+    skipped = [f"{pictures[name]}: no segmentation of that name in {truth}" for name in pictures if not known[name]]
+    work = {name: (str(pictures[name]), known[name], tuple(methods), boundaries) for name in pictures if known[name]}
+    if not work:
+        raise UnreadableError(f"{images}: no picture with a segmentation in {truth}; give folders with equal names")
+    learnt = load_learnt()
+    key = settings_key({"methods": list(methods), "boundaries": boundaries}, *learnt.trees, learnt.textons)
+    rows = run_jobs(work, _evaluate_one, COLUMNS, key=key, out=out, processes=jobs, force=force, progress=progress)
+    names = dict.fromkeys(row["method"] for row in rows)
+    return SegmentationScoresReport(
+        n_images=len(work),
+        methods=[_summary(name, [row for row in rows if row["method"] == name], boundaries) for name in names],
+        inputs=[str(images), str(truth)],
+        outputs=[] if out is None else [str(Path(out) / RESULTS)],
+        skipped=skipped,
+    )
+
+
+def _truth_files(folder: Path, name: str) -> list[str]:
+    archive = folder / f"{name}.npz"
+    if archive.is_file():
+        return [str(archive)]
+    return [str(path) for path in sorted({*folder.glob(f"{name}.png"), *folder.glob(f"{name}_*.png")})]
+
+
+def read_truth(files: list[str]) -> list[NDArray[Any]]:
+    """Read the segmentations of a picture.
+
+    Parameters
+    ----------
+    files : list of str
+        One .npz that holds `segmentations` (annotators, height, width), or pictures of labels.
+
+    Returns
+    -------
+    list of ndarray of int [shape=(height, width)]
+        One label map an annotator.
+    """
+    if files[0].endswith(".npz"):
+        return list(io.read_arrays(Path(files[0]), ["segmentations"])["segmentations"])
+    # equal colours are one segment, whatever they are
+    return [_as_labels(io.read_image(file)) for file in files]
+
+
+def _as_labels(picture: NDArray[Any]) -> NDArray[Any]:
+    flat = picture.reshape(-1, picture.shape[2]) if picture.ndim == 3 else picture.reshape(-1, 1)
+    return np.unique(flat, axis=0, return_inverse=True)[1].reshape(picture.shape[:2])
+
+
+def _evaluate_one(source: str, files: list[str], methods: tuple[str, ...], boundaries: bool) -> Rows:
+    image, truths = io.read_image(source), read_truth(files)
+    for truth in truths:
+        if truth.shape != image.shape[:2]:
+            raise MediaError(f"{source}: {image.shape[:2]} pixels, its segmentation {truth.shape}; they must be equal")
+    lines = [label_boundaries(truth) for truth in truths] if boundaries else []
+    rows = []
+    for name in methods:
+        begin = time.perf_counter()
+        found = list(METHODS[name](image))
+        seconds = time.perf_counter() - begin
+        rows += [_row(source, name, scale, labels, truths, lines, seconds) for scale, labels in found]
+        if name == OURS:
+            begin = time.perf_counter()
+            result = segment(image)
+            seconds = time.perf_counter() - begin
+            rows.append(_row(source, DEFAULT, load_learnt().scale, result.labels, truths, lines, seconds))
+    return rows
+
+
+def _row(
+    source: str,
+    method: str,
+    scale: float,
+    labels: NDArray[Any],
+    truths: list[NDArray[Any]],
+    lines: list[NDArray[np.bool_]],
+    seconds: float,
+) -> dict[str, Any]:
+    scores = score_segmentation(labels, truths)
+    matches = [0, 0, 0, 0]
+    if lines:
+        matches = count_matches(label_boundaries(labels), lines, np.array([0.5]))[0].tolist()
+    values = (Path(source).stem, method, scale, len(np.unique(labels)), scores.covering, scores.pri, scores.voi)
+    return dict(zip(COLUMNS, (*values, *matches, seconds), strict=True))
+
+
+def _summary(name: str, rows: Rows, boundaries: bool) -> dict[str, Any]:
+    """Find the best scale for all pictures and for each."""
+    scales = sorted({row["scale"] for row in rows})
+    pictures = sorted({row["image"] for row in rows})
+    table = np.full((len(pictures), len(scales), 3), np.nan)
+    counts = np.zeros((len(pictures), len(scales), 4))
+    for row in rows:
+        place = pictures.index(row["image"]), scales.index(row["scale"])
+        table[place] = row["covering"], row["pri"], -row["voi"]
+        counts[place] = [row[column] for column in COLUMNS[7:11]]
+    # a picture without this scale, as where there are fewer superpixels than segments, has the nearest finer or coarser
+    for picture in table:
+        last = np.flatnonzero(np.isfinite(picture[:, 0]))
+        nearest = last[np.abs(np.arange(len(scales))[:, np.newaxis] - last).argmin(axis=1)]
+        picture[:] = picture[nearest]
+    ods, ois = table.mean(axis=0), table.max(axis=1).mean(axis=0)
+    found: dict[str, Any] = {"method": name, "scale": scales[int(ods[:, 0].argmax())]}
+    for column, metric in enumerate(("covering", "pri", "voi")):
+        found[metric] = abs(float(ods[:, column].max()))
+        found[metric + "_ois"] = abs(float(ois[column]))
+    if boundaries:
+        scores = score_boundaries(counts, np.array(scales))
+        found |= {"f_ods": scores.ods, "f_ois": scores.ois, "ap": scores.ap}
+    found["seconds"] = float(np.mean([next(r["seconds"] for r in rows if r["image"] == p) for p in pictures]))
+    return found

@@ -1,0 +1,171 @@
+"""An ultrametric tree of regions, from which any number of segments and any scale is read.
+
+Leaves are the first regions; each merge joins two nodes at a height, and no merge is lower than one before it. So the
+segments at a height are nested in those at every larger one, and ``height of the merge at which two regions meet`` is
+an ultrametric.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf._checks import check_count, check_number
+from visionnmf.exceptions import ParameterError
+
+__all__ = ["Hierarchy"]
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """A tree over n regions of a picture.
+
+    Attributes
+    ----------
+    labels : ndarray of int32 [shape=(height, width)]
+        The region of each pixel, 0 to n - 1.
+    edges : ndarray of int64 [shape=(m, 2)]
+        Pairs of regions that touch, the smaller first.
+    children : ndarray of int64 [shape=(n - 1, 2)]
+        The two nodes that each merge joins: a region below n, or merge k as n + k.
+    heights : ndarray of float64 [shape=(n - 1,), in [0, 1]], ascending
+        At which scale each merge happens.
+    """
+
+    labels: NDArray[np.int32]
+    edges: NDArray[np.int64]
+    children: NDArray[np.int64]
+    heights: NDArray[np.float64]
+
+    @property
+    def n_regions(self) -> int:
+        """Number of leaves."""
+        return len(self.children) + 1
+
+    @cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        """Pixels of each region: ndarray of int64 [shape=(n,)]."""
+        return np.bincount(self.labels.ravel(), minlength=self.n_regions)
+
+    @cached_property
+    def first_pixels(self) -> NDArray[np.int64]:
+        """Where each region begins, in reading order: ndarray of int64 [shape=(n,)]."""
+        first = np.full(self.n_regions, self.labels.size)
+        first[self.labels.ravel()[::-1]] = np.arange(self.labels.size)[::-1]  # the last one written stays
+        return first
+
+    def cut(self, *, n_segments: int | None = None, scale: float | None = None) -> NDArray[np.int64]:
+        """Read the segment of each region.
+
+        Parameters
+        ----------
+        n_segments : int, >= 1, optional
+            So many segments, or all regions where there are fewer.
+        scale : float in [0, 1], optional
+            All merges up to this height are done: 0 leaves nearly every region apart, 1 none.
+
+        Returns
+        -------
+        ndarray of int64 [shape=(n,)]
+            The segment of each region, numbered from 0 in the order of its first region.
+
+        Raises
+        ------
+        ParameterError
+            If not exactly one of the two is given, or it is out of its range.
+        """
+        return self._segments(self.n_merges(n_segments=n_segments, scale=scale))
+
+    def n_merges(self, *, n_segments: int | None = None, scale: float | None = None) -> int:
+        """Count the merges that lead to a number of segments or up to a scale.
+
+        Parameters
+        ----------
+        n_segments : int, >= 1, optional
+        scale : float in [0, 1], optional
+            As in :meth:`cut`.
+
+        Returns
+        -------
+        int
+        """
+        if (n_segments is None) == (scale is None):
+            raise ParameterError(
+                f"one of n_segments and scale must be given, and not both; got n_segments={n_segments!r} and "
+                f"scale={scale!r}"
+            )
+        if n_segments is not None:
+            return max(0, self.n_regions - check_count(n_segments, "n_segments"))
+        return int(np.searchsorted(self.heights, check_number(scale, "scale", 0, 1), side="right"))
+
+    def without(self, scale: float) -> Hierarchy:
+        """Return the tree whose regions are the segments at a scale.
+
+        Parameters
+        ----------
+        scale : float in [0, 1]
+
+        Returns
+        -------
+        Hierarchy
+        """
+        done = self.n_merges(scale=scale)
+        if not done:
+            return self
+        cut = self._segments(done)
+        n, count = self.n_regions, self.n_regions - done
+        name = np.empty(2 * n - 1, np.int64)
+        name[:n] = cut
+        for merge, (i, _) in enumerate(self.children.tolist()):
+            name[n + merge] = name[i] if merge < done else count + merge - done
+        edges = np.sort(cut[self.edges], axis=1)
+        edges = np.unique(edges[edges[:, 0] != edges[:, 1]], axis=0).reshape(-1, 2)
+        return Hierarchy(cut.astype(np.int32)[self.labels], edges, name[self.children[done:]], self.heights[done:])
+
+    def _segments(self, n_merges: int) -> NDArray[np.int64]:
+        n = self.n_regions
+        top = np.arange(n + n_merges)
+        for merge in range(n_merges - 1, -1, -1):
+            top[self.children[merge]] = top[n + merge]
+        first, names = np.unique(top[:n], return_index=True, return_inverse=True)[1:]
+        return np.argsort(np.argsort(first))[names.reshape(n)]
+
+    @cached_property
+    def edge_heights(self) -> NDArray[np.float64]:
+        """The height at which the two regions of each edge meet: ndarray of float64 [shape=(m,)]."""
+        n = self.n_regions
+        parent = np.full(2 * n - 1, -1)
+        parent[self.children] = n + np.arange(n - 1)[:, np.newaxis]
+        low, high = self.edges.T
+        while (apart := low != high).any():  # a parent comes after its children: the earlier of two nodes climbs
+            climbs = low < high
+            low = np.where(apart & climbs, parent[low], low)
+            high = np.where(apart & ~climbs, parent[high], high)
+        return self.heights[low - n]
+
+    def boundary_map(self) -> NDArray[np.float32]:
+        """Draw the tree: how strong the border at each pixel is.
+
+        Returns
+        -------
+        ndarray of float32 [shape=(height, width), in [0, 1]]
+            At a pixel whose right or lower neighbour lies in another region, the height at which the two meet (the
+            larger one of two); else 0. Cut at a scale, it shows the borders of the segments at that scale.
+        """
+        found = np.zeros(self.labels.shape, np.float32)
+        if not len(self.edges):
+            return found
+        codes = self.edges[:, 0] * self.n_regions + self.edges[:, 1]
+        heights = self.edge_heights.astype(np.float32)
+        for first, second, out in (
+            (self.labels[:, :-1], self.labels[:, 1:], found[:, :-1]),
+            (self.labels[:-1], self.labels[1:], found[:-1]),
+        ):
+            differ = first != second
+            a, b = first[differ].astype(np.int64), second[differ].astype(np.int64)
+            edge = np.searchsorted(codes, np.minimum(a, b) * self.n_regions + np.maximum(a, b))
+            out[differ] = np.maximum(out[differ], heights[edge])
+        return found

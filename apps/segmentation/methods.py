@@ -1,0 +1,119 @@
+"""Segmentations to compare with, each at several scales.
+
+A method is called with a picture and gives label maps for its scales, finest or coarsest first, as its own parameter
+goes. The scales are those among which the best one is sought; nothing else is tuned.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans, spectral_clustering
+
+from visionnmf.exceptions import ParameterError
+from visionnmf.features import (
+    find_superpixels,
+    geodesic_affinity,
+    geodesic_distances,
+    reduce_image,
+)
+
+from .model import segment
+
+__all__ = ["METHODS", "OURS", "Method"]
+
+Labels = NDArray[Any]
+Scales = Iterator[tuple[float, Labels]]
+Method = Callable[[NDArray[Any]], Scales]
+
+OURS = "visionnmf"
+COUNTS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24)
+
+
+def _ours(image: NDArray[Any]) -> Scales:
+    result = segment(image)
+    for scale in np.linspace(0.02, 0.7, 35).round(4):
+        yield float(scale), result.at(scale=float(scale))
+
+
+def _felzenszwalb(image: NDArray[Any]) -> Scales:
+    from skimage.segmentation import felzenszwalb
+
+    for scale in (50, 100, 150, 200, 300, 400, 500, 600, 800, 1000, 1300, 1700, 2200):
+        yield scale, felzenszwalb(image, scale=scale, sigma=0.8, min_size=50)
+
+
+def _quickshift(image: NDArray[Any]) -> Scales:
+    from skimage.segmentation import quickshift
+
+    for distance in (10, 20, 40, 80):
+        yield distance, quickshift(image, kernel_size=5, max_dist=distance, ratio=0.5, rng=0)
+
+
+def _normalised_cuts(image: NDArray[Any]) -> Scales:
+    from skimage.graph import cut_normalized, rag_mean_color
+    from skimage.segmentation import slic
+
+    labels = slic(image, n_segments=200, compactness=10, start_label=1)
+    for threshold in (1e-4, 3e-4, 1e-3, 2e-3, 3e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1):
+        graph = rag_mean_color(image, labels, mode="similarity")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield threshold, cut_normalized(labels, graph, thresh=threshold, rng=0)
+
+
+def _k_means(image: NDArray[Any]) -> Scales:
+    small = reduce_image(image, 2**18)
+    lab = cv2.cvtColor(small, cv2.COLOR_RGB2LAB).reshape(-1, 3)
+    places = np.stack(np.indices(small.shape[:2]), axis=-1).reshape(-1, 2)
+    values = np.column_stack([lab, places]).astype(np.float32)
+    values = (values - values.mean(axis=0)) / np.maximum(values.std(axis=0), 1e-6)
+    for count in COUNTS:
+        found = KMeans(count, n_init=1, random_state=0).fit_predict(values).reshape(small.shape[:2])
+        yield count, cv2.resize(found, image.shape[1::-1], interpolation=cv2.INTER_NEAREST)
+
+
+def _spectral(image: NDArray[Any]) -> Scales:
+    small = reduce_image(image, 2**18)
+    regions = find_superpixels(small)
+    affinity = geodesic_affinity(geodesic_distances(regions.colours, regions.edges), regions.sizes)
+    weighted = affinity * np.outer(regions.sizes, regions.sizes) / regions.sizes.mean() ** 2
+    for count in COUNTS:
+        if count >= len(regions.sizes):
+            break
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a graph in several parts
+            found = spectral_clustering(weighted, n_clusters=count, assign_labels="cluster_qr", random_state=0)
+        yield count, cv2.resize(found[regions.labels], image.shape[1::-1], interpolation=cv2.INTER_NEAREST)
+
+
+def _whole(image: NDArray[Any]) -> Scales:
+    yield 0, np.zeros(image.shape[:2], np.uint8)
+
+
+METHODS: dict[str, Method] = {
+    OURS: _ours,
+    "felzenszwalb": _felzenszwalb,
+    "slic+ncut": _normalised_cuts,
+    "k-means": _k_means,
+    "spectral": _spectral,
+    "quickshift": _quickshift,
+    "whole": _whole,
+}
+"""By name: :func:`.segment`; Felzenszwalb and Huttenlocher 2004; normalised cuts (Shi and Malik 2000) of 200 SLIC
+superpixels by mean colour; k-means of colour and place; spectral clustering of superpixels by paths over colours;
+quickshift (Vedaldi and Soatto 2008); the whole picture as one segment."""
+
+
+def check_methods(names: tuple[str, ...]) -> None:
+    """Raise ParameterError where a name is not one of :data:`METHODS`."""
+    for name in names:
+        if name not in METHODS:
+            raise ParameterError(f"methods must be some of {list(METHODS)}; got {name!r}")
+    if not names:
+        raise ParameterError(f"methods must be some of {list(METHODS)}; got none")

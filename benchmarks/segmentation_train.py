@@ -1,0 +1,184 @@
+"""Learn how strong a border is from photographs that people segmented, and write ``apps/segmentation/learnt.npz``.
+
+Only the 200 training photographs of BSDS500 are read. Textons are k-means centres of filter responses. The strength is
+a sum of regression trees, fitted to the share of pairs of pixels, one on each side of a border, that people put into
+different segments: first on borders of first regions, then, twice, on all that were met while merging by the trees
+before.
+The scale is the one of best covering out of fold: of trees learnt on every second photograph, on the others.
+
+    python benchmarks/segmentation_train.py            # ten minutes; writes the file
+    python benchmarks/segmentation_train.py --dry-run  # out-of-fold scores only
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import cv2
+import numpy as np
+from _machine import machine
+from sklearn.cluster import KMeans
+from sklearn.ensemble import HistGradientBoostingRegressor
+from threadpoolctl import threadpool_limits
+
+from visionnmf.apps.segmentation.borders import Partition, find_regions, measure
+from visionnmf.apps.segmentation.cues import filter_responses, find_cues
+from visionnmf.apps.segmentation.hierarchy import Hierarchy
+from visionnmf.apps.segmentation.merging import FEATURES
+from visionnmf.apps.segmentation.metrics import score_tables
+from visionnmf.apps.segmentation.strength import FILE, Learnt, merge_regions
+from visionnmf.datasets.local import load_bsds
+from visionnmf.features import reduce_image
+
+N_TEXTONS = 32
+RESPONSES = 1000  # a photograph, for the textons
+TREES, LEAVES, RATE, SMALLEST_LEAF = 150, 31, 0.08, 60  # 60 trees of 8 leaves: .007 less
+ROUNDS = 2
+RECORDED = 20_000
+SCALES = np.linspace(0.02, 0.7, 69)
+
+Tables = list[np.ndarray]  # of one photograph: pixels of each region in each segment of an annotator
+
+
+def learn_textons(images: list[np.ndarray]) -> np.ndarray:
+    """Cluster filter responses at random pixels."""
+    rng = np.random.default_rng(0)
+    chosen = []
+    for image in images:
+        lightness = cv2.cvtColor(reduce_image(image, 2**18), cv2.COLOR_RGB2LAB)[..., 0]
+        responses = filter_responses(np.ascontiguousarray(lightness)).reshape(-1, 10)
+        chosen.append(responses[rng.choice(len(responses), RESPONSES, replace=False)])
+    found = KMeans(N_TEXTONS, n_init=1, max_iter=40, random_state=0).fit(np.concatenate(chosen))
+    return found.cluster_centers_.astype(np.float32)
+
+
+def look_at(image: np.ndarray, annotations: np.ndarray, textons: np.ndarray) -> tuple[Partition, Tables]:
+    """Measure a photograph, and count what people's segments share with its first regions."""
+    cues = find_cues(reduce_image(image, 2**18), textons)
+    partition = measure(cues, find_regions(cues.energy))
+    n, flat = len(partition.regions), partition.labels.ravel().astype(np.int64)
+    tables = []
+    for truth in annotations:
+        count = int(truth.max()) + 1
+        tables.append(np.bincount(flat * count + truth.ravel(), minlength=n * count).reshape(n, count))
+    return partition, tables
+
+
+def examples(photographs: list[tuple[Partition, Tables]], learnt: Learnt, first: bool) -> tuple[np.ndarray, ...]:
+    """Return features, targets and weights of borders: the first ones, or all that the merging meets."""
+    features, targets, weights = [], [], []
+    smaller = FEATURES.index("log share of the smaller")
+    for partition, tables in photographs:
+        merged = merge_regions(partition, learnt, n_recorded=len(partition.edges) if first else RECORDED)
+        apart = np.zeros(len(merged.pairs))
+        for table in tables:
+            nodes = np.concatenate([table, np.zeros((len(table) - 1, table.shape[1]))])
+            for merge, (i, j) in enumerate(merged.children):
+                nodes[len(table) + merge] = nodes[i] + nodes[j]
+            a, b = nodes[merged.pairs[:, 0]], nodes[merged.pairs[:, 1]]
+            apart += 1 - (a * b).sum(axis=1) / (a.sum(axis=1) * b.sum(axis=1))
+        features.append(merged.features.astype(np.float32))
+        targets.append(apart / len(tables))
+        weight = np.exp(merged.features[:, smaller] / 2)
+        weights.append(weight / weight.sum())
+    return np.concatenate(features), np.concatenate(targets), np.concatenate(weights)
+
+
+def fit_trees(features: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> tuple[Any, float]:
+    """Fit regression trees, and return them as plain arrays, children side by side."""
+    model = HistGradientBoostingRegressor(
+        max_iter=TREES,
+        max_leaf_nodes=LEAVES,
+        learning_rate=RATE,
+        min_samples_leaf=SMALLEST_LEAF,
+        early_stopping=False,
+        random_state=0,
+    ).fit(features, targets, weights / weights.mean())
+    rows: list[list[float]] = []  # feature, threshold, left child, value
+    roots = []
+    for (tree,) in model._predictors:
+        roots.append(len(rows))
+        waiting = [(0, len(rows))]
+        rows.append([])
+        for node, place in waiting:
+            record = tree.nodes[node]
+            if record["is_leaf"]:
+                rows[place] = [-1, 0, 0, record["value"]]
+                continue
+            rows[place] = [record["feature_idx"], record["num_threshold"], len(rows), 0]
+            waiting += [(record["left"], len(rows)), (record["right"], len(rows) + 1)]
+            rows += [[], []]
+    table = np.array(rows)
+    trees = (
+        np.array(roots, np.int32),
+        table[:, 0].astype(np.int8),
+        table[:, 1].astype(np.float32),
+        table[:, 2].astype(np.int32),
+        table[:, 3].astype(np.float32),
+    )
+    return trees, float(np.ravel(model._baseline_prediction)[0])
+
+
+def learn(photographs: list[tuple[Partition, Tables]], textons: np.ndarray) -> Learnt:
+    """Fit the trees on photographs."""
+    one_leaf = (np.zeros(1, np.int32), np.full(1, -1, np.int8), *(np.zeros(1, t) for t in ("f4", "i4", "f4")))
+    learnt = Learnt(textons, one_leaf, 0.5, 0.5)  # type: ignore[arg-type]
+    rounds = [examples(photographs, learnt, first=True)]
+    learnt = Learnt(textons, *fit_trees(*rounds[0]), 0.5)
+    for _ in range(ROUNDS):
+        rounds = [*rounds[1:], examples(photographs, learnt, first=False)][-2:]
+        learnt = Learnt(textons, *fit_trees(*(np.concatenate(part) for part in zip(*rounds, strict=True))), 0.5)
+    return learnt
+
+
+def score(photographs: list[tuple[Partition, Tables]], learnt: Learnt) -> np.ndarray:
+    """Return covering, Rand index and variation of information of each photograph at each scale."""
+    found = np.empty((len(photographs), len(SCALES), 3))
+    for rows, (partition, tables) in zip(found, photographs, strict=True):
+        merged = merge_regions(partition, learnt)
+        tree = Hierarchy(partition.labels, partition.edges, merged.children, merged.heights)
+        for row, scale in zip(rows, SCALES, strict=True):
+            cut = tree.cut(scale=scale)
+            sums = [np.zeros((cut.max() + 1, table.shape[1])) for table in tables]
+            for total, table in zip(sums, tables, strict=True):
+                np.add.at(total, cut, table)
+            scores = score_tables([total[:, total.any(axis=0)] for total in sums])
+            row[:] = scores.covering, scores.pri, scores.voi
+    return found
+
+
+def report(found: np.ndarray, best: int) -> str:
+    means = found.mean(axis=0)
+    return (
+        f"scale {SCALES[best]:.2f}: covering {means[best, 0]:.4f}, Rand index {means[best, 1]:.4f}, "
+        f"variation of information {means[best, 2]:.3f}; best scale a photograph: covering "
+        f"{found[..., 0].max(axis=1).mean():.4f}"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dry-run", action="store_true", help="write nothing")
+    options = parser.parse_args()
+    print(machine())
+    with threadpool_limits(1, user_api="blas"):
+        training = list(load_bsds("train"))
+        textons = learn_textons([photograph.image for photograph in training])
+        photographs = [look_at(p.image, p.segmentations, textons) for p in training]
+        print(f"{len(photographs)} photographs, {np.mean([len(p.regions) for p, _ in photographs]):.0f} regions each")
+        found = np.empty((len(photographs), len(SCALES), 3))
+        for fold in (0, 1):
+            found[fold::2] = score(photographs[fold::2], learn(photographs[1 - fold :: 2], textons))
+        best = int(found[..., 0].mean(axis=0).argmax())
+        print("out of fold,", report(found, best))
+        if options.dry_run:
+            return
+        learnt = learn(photographs, textons)
+        learnt = Learnt(learnt.textons, learnt.trees, learnt.base, float(SCALES[best].round(4)))
+        learnt.save(FILE)
+        print(f"{len(learnt.trees[1])} nodes in {len(learnt.trees[0])} trees; wrote {FILE.name}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,196 @@
+"""The tree against its definition, the kernel that makes it against loops, and what comes with the package."""
+
+import numpy as np
+import pytest
+
+from visionnmf.apps.segmentation import borders, cues, merging, segment
+from visionnmf.apps.segmentation.hierarchy import Hierarchy
+from visionnmf.apps.segmentation.strength import Learnt, load_learnt, merge_regions
+from visionnmf.datasets import make_mosaic
+from visionnmf.exceptions import ParameterError
+
+
+@pytest.fixture(scope="module")
+def image() -> np.ndarray:
+    return make_mosaic(90, 120, n_segments=6, noise=0.1, random_state=5).image.astype(np.float32) / 255
+
+
+@pytest.fixture(scope="module")
+def partition(image: np.ndarray) -> borders.Partition:
+    found = cues.find_cues(image, load_learnt().textons)
+    return borders.measure(found, borders.find_regions(found.energy))
+
+
+@pytest.fixture(scope="module")
+def tree(partition: borders.Partition) -> Hierarchy:
+    merged = merge_regions(partition, load_learnt())
+    return Hierarchy(partition.labels, partition.edges, merged.children, merged.heights)
+
+
+def test_the_tree_is_ultrametric_and_nested(tree: Hierarchy) -> None:
+    assert (np.diff(tree.heights) >= 0).all()
+    n = tree.n_regions
+    assert n > 20
+    met = np.full((n, n), np.inf)
+    np.fill_diagonal(met, 0)
+    for count in range(n - 1, 0, -1):
+        cut = tree.cut(n_segments=count)
+        assert cut.max() == count - 1
+        together = cut[:, np.newaxis] == cut
+        assert together[np.isfinite(met)].all()  # what has met stays together
+        met[together & np.isinf(met)] = tree.heights[n - count - 1]
+    for middle in range(n):
+        assert (met <= np.maximum(met[:, middle, np.newaxis], met[middle])).all()
+    np.testing.assert_array_equal(tree.edge_heights, met[tuple(tree.edges.T)])
+
+
+def test_a_scale_does_all_merges_up_to_it(tree: Hierarchy) -> None:
+    for scale in (0, 0.1, float(tree.heights[7]), 0.9, 1):
+        count = tree.n_regions - (tree.heights <= scale).sum()
+        np.testing.assert_array_equal(tree.cut(scale=scale), tree.cut(n_segments=int(count)))
+    assert tree.cut(n_segments=10**6).max() == tree.n_regions - 1
+
+
+def test_the_boundary_map_cut_at_a_scale_shows_the_segments_of_that_scale(tree: Hierarchy) -> None:
+    drawn = tree.boundary_map()
+    for scale in (0.05, 0.3):
+        labels = tree.cut(scale=scale)[tree.labels]
+        border = np.zeros(labels.shape, bool)
+        border[:, :-1] |= labels[:, 1:] != labels[:, :-1]
+        border[:-1] |= labels[1:] != labels[:-1]
+        np.testing.assert_array_equal(drawn > np.float32(scale), border)
+
+
+@pytest.mark.parametrize("arguments", [{}, {"n_segments": 2, "scale": 0.5}])
+def test_one_of_number_and_scale_is_needed(tree: Hierarchy, arguments: dict[str, float]) -> None:
+    with pytest.raises(ParameterError, match="one of n_segments and scale must be given, and not both"):
+        tree.cut(**arguments)
+
+
+# --- first regions and sums ------------------------------------------------------------------------------------------
+
+
+def test_first_regions_are_pieces_that_cover_the_picture(partition: borders.Partition) -> None:
+    from skimage.measure import label
+
+    n = len(partition.regions)
+    assert label(partition.labels, connectivity=1, background=-1).max() == n
+    np.testing.assert_array_equal(partition.regions[:, merging.SIZE], np.bincount(partition.labels.ravel()))
+
+
+def test_sums_are_those_of_the_pixels(image: np.ndarray, partition: borders.Partition) -> None:
+    found = cues.find_cues(image, load_learnt().textons)
+    k = len(partition.regions) // 2
+    inside = partition.labels == k
+    sums = partition.regions[k]
+    assert sums[merging.ENERGY] == pytest.approx(found.energy[inside].sum(), rel=1e-5)
+    np.testing.assert_allclose(sums[merging.LAB : merging.LAB + 3], found.lab[inside].sum(axis=0), rtol=1e-4)
+    shares = cues.soft_bins(found.lab[..., 0], cues.L_BINS)
+    np.testing.assert_allclose(sums[merging.HISTOGRAMS :][:10], [s[inside].sum() for s in shares], atol=1e-2)
+    np.testing.assert_array_equal(sums[-32:], np.bincount(found.textons[inside], minlength=32))
+    # a border is as long as the sides between its two regions
+    i, j = partition.edges[0]
+    labels = partition.labels
+    length = sum(
+        ((a == i) & (b == j)).sum() + ((a == j) & (b == i)).sum()
+        for a, b in ((labels[:, 1:], labels[:, :-1]), (labels[1:], labels[:-1]))
+    )
+    assert partition.borders[0, 0] == length
+
+
+def test_cues_are_strong_across_a_border_and_weak_along_it() -> None:
+    image = np.zeros((60, 80, 3), np.float32)
+    image[:, 40:] = 0.7
+    found = cues.find_cues(image, load_learnt().textons)
+    for name, (xx, yy, _) in zip(merging.CUES, found.tensors, strict=True):
+        if not name.startswith("ab"):
+            assert xx[30, 39:41].mean() > 20 * yy[30, 39:41].mean() + 0.01, name
+    turned = cues.find_cues(np.ascontiguousarray(image.swapaxes(0, 1)), load_learnt().textons)
+    # textons were learnt on photographs, where the world is not the same along x and y
+    np.testing.assert_allclose(turned.energy.T, found.energy, atol=0.01 * found.energy.max())
+
+
+# --- merging --------------------------------------------------------------------------------------------------------
+
+
+def slow_tree(row: np.ndarray, trees: tuple[np.ndarray, ...]) -> float:
+    roots, features, thresholds, children, values = trees
+    total = 0.0
+    for node in roots:
+        while features[node] >= 0:
+            node = children[node] + (1 if row[features[node]] > thresholds[node] else 0)
+        total += float(values[node])
+    return total
+
+
+def test_merging_takes_the_weakest_border_and_judges_anew(partition: borders.Partition) -> None:
+    """The kernel against dictionaries: regions as sums, borders as sums, all judged again before every merge."""
+    learnt = load_learnt()
+    merged = merge_regions(partition, learnt, n_recorded=100_000)
+    judged = {tuple(sorted(pair)): row for pair, row in zip(merged.pairs.tolist(), merged.features, strict=True)}
+    n = len(partition.regions)
+    sums = dict(enumerate(partition.regions))
+    sides = {tuple(edge): border for edge, border in zip(partition.edges.tolist(), partition.borders, strict=True)}
+    total = partition.regions[:, merging.SIZE].sum()
+    at = merging.FEATURES.index
+    highest = 0.0
+    for step, (i, j) in enumerate(merged.children.tolist()):
+        costs = {}
+        for pair, border in sides.items():
+            row = judged[pair]
+            small, large = sorted((sums[pair[0]], sums[pair[1]]), key=lambda s: s[merging.SIZE])
+            assert row[at("mean energy")] == pytest.approx(border[1] / border[0])
+            assert row[at("log share of the smaller")] == pytest.approx(np.log(small[merging.SIZE] / total))
+            means = [s[merging.LAB : merging.LAB + 3] / s[merging.SIZE] for s in (small, large)]
+            assert row[at("colour difference")] == pytest.approx(np.linalg.norm(means[0] - means[1]))
+            strength = min(max(learnt.base + slow_tree(row, learnt.trees), 0), 1)
+            costs[pair] = strength * (small[merging.SIZE] / total) ** 0.15
+        least = min(costs.values())
+        pair = tuple(sorted((i, j)))
+        assert costs[pair] == pytest.approx(least)
+        highest = max(highest, costs[pair])
+        assert merged.heights[step] == pytest.approx(highest)
+        sums[n + step] = sums.pop(i) + sums.pop(j)
+        del sides[pair]
+        for (a, b), border in list(sides.items()):
+            if {a, b} & {i, j}:
+                del sides[a, b]
+                other = ({a, b} - {i, j}).pop()
+                sides[other, n + step] = sides.get((other, n + step), 0) + border
+    assert len(sums) == 1
+
+
+def test_a_strength_that_knows_nothing_is_noticed(image: np.ndarray) -> None:
+    """Sabotage: with one leaf in place of the trees the covering of a mosaic falls."""
+    from visionnmf.apps.segmentation import model
+    from visionnmf.apps.segmentation.metrics import covering
+
+    mosaic = make_mosaic(90, 120, n_segments=6, noise=0.1, random_state=5)
+    good = covering(segment(mosaic.image, 6).labels, [mosaic.labels])
+    leaf = (
+        np.zeros(1, np.int32),
+        np.full(1, -1, np.int8),
+        *(np.zeros(1, t) for t in (np.float32, np.int32, np.float32)),
+    )
+    blind = Learnt(load_learnt().textons, leaf, 0.5, 0.3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(model, "load_learnt", lambda: blind)
+        bad = covering(segment(mosaic.image, 6).labels, [mosaic.labels])
+    assert good > 0.8
+    assert bad < good - 0.15
+
+
+def test_what_was_learnt_is_plain_arrays(tmp_path) -> None:
+    learnt = load_learnt()
+    roots, features, thresholds, children, values = learnt.trees
+    assert len(roots) == 150
+    assert features.max() < len(merging.FEATURES)
+    assert len(features) == len(thresholds) == len(children) == len(values)
+    inner = features >= 0
+    assert (children[inner] > np.arange(len(features))[inner]).all()  # no circle
+    assert learnt.textons.shape == (32, 10)
+    learnt.save(tmp_path / "again.npz")
+    again = load_learnt(tmp_path / "again.npz")
+    assert again.scale == learnt.scale
+    np.testing.assert_array_equal(again.trees[1], features)
+    assert merging._N_CUES == len(merging.CUES)
