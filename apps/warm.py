@@ -105,7 +105,7 @@ def _segment() -> None:
 
     image = np.zeros((40, 60, 3), np.uint8)
     image[:, 30:] = 200
-    segment(image, n_segments=2, n_superpixels=12)
+    segment(image, n_segments=2)
 
 
 def _background() -> None:

@@ -1,4 +1,4 @@
-"""The work of ``visionnmf segment evaluate``: methods compared on pictures that people segmented."""
+"""The work of ``visionnmf segment evaluate``: methods compared on images that people segmented."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ class SegmentationScoresReport(Report):
     ----------
     n_images : int
     methods : list of dict
-        For each method ``method``, ``scale`` (best for all pictures), ``covering``, ``pri``, ``voi`` (each at its own
-        best scale for all pictures: ODS) and ``covering_ois``, ``pri_ois``, ``voi_ois`` (at the best scale a picture:
-        OIS), ``seconds`` a picture, all scales together; where boundaries were matched ``f_ods``, ``f_ois``, ``ap``.
+        For each method ``method``, ``scale`` (best for all images), ``covering``, ``pri``, ``voi`` (each at its own
+        best scale for all images: ODS) and ``covering_ois``, ``pri_ois``, ``voi_ois`` (at the best scale of each:
+        OIS), ``seconds`` an image, all scales together; where boundaries were matched ``f_ods``, ``f_ois``, ``ap``.
     """
 
     n_images: int
@@ -70,7 +70,7 @@ class SegmentationScoresReport(Report):
         """
         boundary = any("f_ods" in row for row in self.methods)
         lines = [
-            f"{self.n_images} pictures; best scale for all (ODS) / for each (OIS)",
+            f"{self.n_images} images; best scale for all (ODS) / for each (OIS)",
             f"{'method':20} {'covering':>15} {'Rand index':>15} {'VoI, bits':>15}"
             + (f" {'boundary F':>15} {'AP':>6}" if boundary else "")
             + f" {'scale':>7} {'s':>6}",
@@ -98,21 +98,21 @@ def evaluate(
     force: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> SegmentationScoresReport:
-    """Compare methods on pictures that people segmented.
+    """Compare methods on images that people segmented.
 
     Parameters
     ----------
     images : str or Path
-        Folder of pictures.
+        Folder of images.
     truth : str or Path
-        Folder with the segmentations of each picture NAME: ``NAME.npz`` that holds `segmentations` (annotators, height,
+        Folder with the segmentations of each image NAME: ``NAME.npz`` that holds `segmentations` (annotators, height,
         width), or label maps ``NAME.png``, ``NAME_1.png``, ``NAME_2.png``, ...
     methods : tuple of str
         Of :data:`.METHODS`.
     boundaries : bool, default=False
-        Whether boundaries are matched, too, which takes seconds a picture and method.
+        Whether boundaries are matched, too, which takes seconds an image and method.
     out : str or Path, optional
-        Folder for the table ``results.csv`` with a row for each picture, method and scale. An interrupted run goes on
+        Folder for the table ``results.csv`` with a row for each image, method and scale. An interrupted run goes on
         where it was.
     jobs : int, default=1
         Processes.
@@ -130,7 +130,7 @@ def evaluate(
     ParameterError
         If a method is not known.
     UnreadableError
-        If there is no picture with a segmentation.
+        If there is no image with a segmentation.
     OutputExistsError
         If `out` holds other results, and `force` is false.
     """
@@ -140,7 +140,7 @@ def evaluate(
     skipped = [f"{pictures[name]}: no segmentation of that name in {truth}" for name in pictures if not known[name]]
     work = {name: (str(pictures[name]), known[name], tuple(methods), boundaries) for name in pictures if known[name]}
     if not work:
-        raise UnreadableError(f"{images}: no picture with a segmentation in {truth}; give folders with equal names")
+        raise UnreadableError(f"{images}: no image with a segmentation in {truth}; give folders with equal names")
     learnt = load_learnt()
     key = settings_key({"methods": list(methods), "boundaries": boundaries}, *learnt.trees, learnt.textons)
     rows = run_jobs(work, _evaluate_one, COLUMNS, key=key, out=out, processes=jobs, force=force, progress=progress)
@@ -162,12 +162,12 @@ def _truth_files(folder: Path, name: str) -> list[str]:
 
 
 def read_truth(files: list[str]) -> list[NDArray[Any]]:
-    """Read the segmentations of a picture.
+    """Read the segmentations of an image.
 
     Parameters
     ----------
     files : list of str
-        One .npz that holds `segmentations` (annotators, height, width), or pictures of labels.
+        One .npz that holds `segmentations` (annotators, height, width), or images of labels.
 
     Returns
     -------
@@ -223,7 +223,7 @@ def _row(
 
 
 def _summary(name: str, rows: Rows, boundaries: bool) -> dict[str, Any]:
-    """Find the best scale for all pictures and for each."""
+    """Find the best scale for all images and for each."""
     scales = sorted({row["scale"] for row in rows})
     pictures = sorted({row["image"] for row in rows})
     table = np.full((len(pictures), len(scales), 3), np.nan)

@@ -1,4 +1,4 @@
-"""The work of ``visionnmf segment``: read a picture, segment it, write labels, overlay and boundaries."""
+"""The work of ``visionnmf segment``: read an image, segment it, write labels, overlay and boundaries."""
 
 from __future__ import annotations
 
