@@ -14,14 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread
+from .kernels import least_squares as _exact_kernels
 from .kernels import penalties as _penalty_kernels
 from .kernels.hals import TILE, hals_columns
 from .penalties import SEPARABLE, Graph, Penalty
 
-__all__ = ["accelerate", "improve", "largest_eigenvalue"]
+__all__ = ["accelerate", "improve", "largest_eigenvalue", "solve"]
 
 Array = NDArray[Any]
 
+RIDGE = 1e-12  # of the largest diagonal entry: where components are alike, one solution of many is taken
 STEPS_A_SWEEP = 4  # of proximal gradient, which gains less a step than coordinate descent does a sweep
 
 
@@ -249,3 +251,52 @@ def largest_eigenvalue(gram: Array) -> float:
 def _scaled_norm(move: Array, curvatures: Array) -> float:
     rows = np.einsum("ij,ij->i", move, move, dtype=np.float64)
     return float(np.sqrt(np.dot(rows, curvatures**2)))
+
+
+def solve(F: Array, grams: Array, right: Array, penalty: Penalty, *, sweeps: int, tol: float) -> Array:
+    """Minimise ``f G f / 2 - b f + penalty(f)`` for each point, exactly: Cholesky factors and block principal pivoting.
+
+    In double precision; a point's result does not depend on the other points, to the bit.
+
+    Parameters
+    ----------
+    F : ndarray of float64 [shape=(n_points, n_components)]
+        Start, in the box; overwritten. A point that cannot be settled, for rounding, keeps its start, or what
+        coordinate descent has made of it.
+    grams : ndarray of float64 [shape=(n_points, n_components, n_components)], or (1, ...) for all
+    right : ndarray of float64 [shape=(n_points, n_components)]
+    penalty : Penalty
+        Separable, or the simplex.
+    sweeps : int
+        Of coordinate descent beforehand, which finds most of the variables at a bound; 0 for a start that is near.
+    tol : float
+        Of the derivative, relative to the largest entry of a point's right-hand side.
+
+    Returns
+    -------
+    ndarray of bool [shape=(n_points,)]
+        Whether the conditions of optimality hold.
+    """
+    r = F.shape[1]
+    on_simplex = penalty.simplex is not None
+    l1, l2 = penalty.weights(r, np.float64)
+    G, B = grams + np.diag(l2), np.subtract(right, l1, order="C")
+    largest = G.diagonal(axis1=1, axis2=2).max(axis=1, initial=0)
+    largest[~(largest > 0)] = 1
+    G += (RIDGE * largest)[:, None, None] * np.eye(r)
+    if on_simplex:
+        G += largest[:, None, None]  # a constant there: components are dependent only where differences are
+    settled = np.empty(len(F), np.bool_)
+    _exact_kernels.exact_rows(
+        F,
+        B,
+        G,
+        *penalty.box(np.float64),
+        np.empty(r) if on_simplex else None,
+        0 if on_simplex else sweeps,
+        tol,
+        np.empty((3, r), np.int64),
+        np.empty((r + 2, r)),
+        settled,
+    )
+    return settled

@@ -5,7 +5,9 @@ from itertools import product
 import numpy as np
 import pytest
 
+from visionnmf.engine import quadratic
 from visionnmf.engine.kernels import least_squares as kernels
+from visionnmf.engine.penalties import Penalty
 
 DTYPES = [np.float32, np.float64]
 BOXES = [(0.0, np.inf), (0.0, 0.3), (0.1, np.inf), (0.05, 0.2)]
@@ -47,20 +49,18 @@ def brute_force(x, m, A, l1, l2, low, high, on_simplex):
 
 
 def exact(X, M, A, l1, l2, low, high, on_simplex=False, sweeps=3, start=None):
-    r, n = len(A), len(X)
-    F = np.full((r, n), low) if start is None else start.copy()
-    B, settled = np.empty((r, n)), np.zeros(n, np.bool_)
-    kernels.right_columns(X, M, A, B, 0, n)
-    ones = np.empty(r) if on_simplex else None
-    kernels.exact_columns(F, A @ A.T, B, M, A, l1, l2, low, high, ones, sweeps, 1e-8, 0, n, settled)
-    return F, settled
+    penalty = Penalty(simplex="columns", l1=l1, l2=l2) if on_simplex else Penalty(low=low, high=high, l1=l1, l2=l2)
+    F = np.full((len(X), len(A)), low) if start is None else start.T.copy()
+    grams = (A @ A.T)[None] if M is None else np.array([(A * m) @ A.T for m in M])
+    settled = quadratic.solve(F, grams, (X if M is None else M * X) @ A.T, penalty, sweeps=sweeps, tol=1e-8)
+    return F.T, settled
 
 
 @pytest.mark.parametrize(("low", "high"), BOXES)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("sweeps", [0, 3])
 @pytest.mark.parametrize("alike", [0.0, 20.0, None])
-def test_exact_columns_in_a_box(low, high, weighted, sweeps, alike, rng):
+def test_exact_rows_in_a_box(low, high, weighted, sweeps, alike, rng):
     A, X = rng.random((4, 6)) + (alike or 0), rng.random((5, 6))
     if alike is None:
         A[2:] = A[:2]  # each component twice, at different prices
@@ -76,7 +76,7 @@ def test_exact_columns_in_a_box(low, high, weighted, sweeps, alike, rng):
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("case", ["plain", "alike", "twice", "zero", "rank"])
-def test_exact_columns_on_the_simplex(weighted, case, rng):
+def test_exact_rows_on_the_simplex(weighted, case, rng):
     A, X = rng.random((4, 6)), rng.random((5, 6))
     if case == "alike":
         A += 20
@@ -98,7 +98,7 @@ def test_exact_columns_on_the_simplex(weighted, case, rng):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_exact_columns_settle_from_any_start(seed):
+def test_exact_rows_settle_from_any_start(seed):
     rng = np.random.default_rng(seed)
     r = 7
     A, X = rng.random((r, 5)) + 3 * (seed % 2), rng.random((3, 5))  # of more components than features
@@ -110,24 +110,13 @@ def test_exact_columns_settle_from_any_start(seed):
 
 
 @pytest.mark.parametrize(("right", "tolerance"), [(-1.0, -2.0), (np.nan, 1e-8)])
-def test_a_column_that_cannot_be_settled_says_so_and_is_left(right, tolerance, rng):
+def test_a_row_that_cannot_be_settled_says_so_and_is_left(right, tolerance, rng):
     A = rng.random((2, 3))
-    F, settled, zero = np.full((2, 1), 0.5), np.ones(1, np.bool_), np.zeros(2)
-    B = np.full((2, 1), right)
-    kernels.exact_columns(
-        F, A @ A.T, B, None, A, zero, zero, 0.0, np.inf, None, 0, tolerance, 0, 1, settled
-    )  # a negative tolerance: no variable at a bound is ever right
+    F = np.full((1, 2), 0.5)
+    B = np.full((1, 2), right)
+    # a negative tolerance: no variable at a bound is ever right
+    settled = quadratic.solve(F, (A @ A.T)[None], B, Penalty(), sweeps=0, tol=tolerance)
     assert not settled[0] and (F == 0.5).all()
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_right_columns(dtype, rng):
-    X, M, A = rng.random((5, 7)).astype(dtype), rng.random((5, 7)).astype(dtype), rng.random((3, 7))
-    B = np.empty((3, 3))
-    kernels.right_columns(X, None, A, B, 1, 4)
-    np.testing.assert_allclose(B, A @ X[1:4].T, rtol=1e-12)
-    kernels.right_columns(X, M, A, B, 1, 4)
-    np.testing.assert_allclose(B, A @ (M[1:4].astype(float) * X[1:4]).T, rtol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

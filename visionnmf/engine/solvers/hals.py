@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from visionnmf.engine import quadratic
@@ -44,7 +45,8 @@ MOMENTUM_GROWTH = 1.02
 MOMENTUM_CUT = 1.5
 CEILING_GROWTH = 1.005
 MOMENTUM_FLOOR = 0.1
-CODES_SWEEPS = 10  # before the active set is settled
+CODES_SWEEPS = 10  # before the active set is settled, at most, and
+COMPONENTS_A_SWEEP = 5  # few components settle as fast without
 CODES_TOLERANCE = 1e-8  # of the derivative, relative to the largest entry of a row's right-hand side
 CODES_STEPS = 5000  # of accelerated gradient for rows that block pivoting cannot settle
 
@@ -224,43 +226,46 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
     """
     X, M, penalty = problem.X, problem.weights, problem.penalty_W
     A = H.astype(np.float64)
-    gram = product(A, A.T)
-    weights = penalty.weights(len(A), np.float64)
-    limits = penalty.box(np.float64)
+    gram = product(A, A.T)[None]
+    low = penalty.box(np.float64)[0]
+    sweeps = min(CODES_SWEEPS, 1 + len(A) // COMPONENTS_A_SWEEP)
 
     def solve(block: tuple[int, int]) -> None:
         start, stop = block
-        rows, parts = X[start:stop], None if M is None else M[start:stop]
-        size = stop - start
-        right = np.empty((len(A), size))
-        if problem.is_sparse:
-            right[:] = right_sides(rows.astype(np.float64), A)
-        else:
-            kernels.right_columns(rows, parts, A, right, 0, size)
-        F = np.full((len(A), size), limits[0])
-        settled = np.empty(size, np.bool_)
-        kernels.exact_columns(
-            F,
-            gram,
-            right,
-            parts,
-            A,
-            *weights,
-            *limits,
-            np.empty(len(A)) if penalty.simplex is not None else None,
-            CODES_SWEEPS,
-            CODES_TOLERANCE,
-            0,
-            size,
-            settled,
-        )
+        grams = gram if M is None else _weighted_grams(A, M[start:stop])
+        right = _right_rows(X[start:stop], None if M is None else M[start:stop], A)
+        F = np.full(right.shape, low)
+        settled = quadratic.solve(F, grams, right, penalty, sweeps=sweeps, tol=CODES_TOLERANCE)
         for j in np.flatnonzero(~settled):
-            own = gram if parts is None else (A * parts[j]) @ A.T
-            column = F[:, j : j + 1].copy()
+            column = F[j][:, None].copy()
             penalty.feasible(column)
-            quadratic.accelerate(column, own, right[:, j : j + 1], penalty, steps=CODES_STEPS)
-            F[:, j] = column[:, 0]
-        Wt[:, start:stop] = F
+            quadratic.accelerate(column, grams[j % len(grams)], right[j][:, None], penalty, steps=CODES_STEPS)
+            F[j] = column[:, 0]
+        Wt[:, start:stop] = F.T
 
+    work = row_blocks(X) if M is None else blocks(X.shape[0], max(1, BLOCK_ELEMENTS // max(X.shape[1], gram.size)))
     with one_blas_thread():
-        map_blocks(solve, row_blocks(X), parallel=X.size > BLOCK_ELEMENTS)
+        map_blocks(solve, work, parallel=X.size > BLOCK_ELEMENTS)
+
+
+def _weighted_grams(A: Array, weights: Array) -> Array:
+    """Return ``(m A) A.T`` for the weights `m` of each row, in double precision."""
+    roots = np.sqrt(weights, dtype=np.float64)[:, None, :]
+    grams = np.empty((len(weights), len(A), len(A)))
+    for start, stop in blocks(len(weights), max(1, BLOCK_ELEMENTS // A.size)):
+        scaled = A * roots[start:stop]
+        np.matmul(scaled, scaled.transpose(0, 2, 1), out=grams[start:stop])  # symmetric: half of the work
+    return grams
+
+
+def _right_rows(X: Any, weights: Array | None, A: Array) -> Array:
+    """Return ``A @ (m x)`` for each row of the data, in double precision [shape=(n_rows, n_components)].
+
+    Row by row: of a product of matrices, the BLAS rounds the last bit by its shape.
+    """
+    rows = X.astype(np.float64)
+    if sp.issparse(X):
+        return np.asarray(rows @ A.T)
+    if weights is not None:
+        rows *= weights
+    return np.matmul(A, rows[:, :, None])[:, :, 0]

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from visionnmf.engine import quadratic
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks
-from visionnmf.engine.kernels import least_squares as kernels
 from visionnmf.engine.penalties import Penalty
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import features_of, product, right_sides, squares
@@ -56,13 +56,14 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
 
 def _solve(F: Array, gram: Array, right: Array, penalty: Penalty) -> None:
     """Minimise over the factor; a point that pivoting cannot settle, for rounding, keeps its codes."""
-    weights, limits = penalty.weights(len(F), np.float64), penalty.box(np.float64)
-    exact = gram.astype(np.float64)
+    grams = gram.astype(np.float64)[None]
     # single-precision products are exact to their rounding only
     tolerance = max(TOLERANCE, float(np.finfo(F.dtype).eps))
-    settled = np.empty(F.shape[1], np.bool_)
 
     def columns(block: tuple[int, int]) -> None:
-        kernels.exact_columns(F, exact, right, None, exact, *weights, *limits, None, 0, tolerance, *block, settled)
+        part = slice(*block)
+        points = F[:, part].T.astype(np.float64, order="C")
+        quadratic.solve(points, grams, right[:, part].T, penalty, sweeps=0, tol=tolerance)
+        F[:, part] = points.T
 
     map_blocks(columns, blocks(F.shape[1], COLUMNS), parallel=F.size * len(F) > BLOCK_ELEMENTS)
