@@ -38,5 +38,5 @@ links:  ## visionnmf/apps and visionnmf/datasets, for type checkers and editors;
 	ln -sfn ../apps visionnmf/apps
 	ln -sfn ../datasets visionnmf/datasets
 
-bench:  ## every published number; minutes
-	for script in $$(grep -l __main__ benchmarks/*.py); do $(PYTHON) $$script || exit 1; done
+bench:  ## every published number, hours; one table: make bench NAME=faces.table1, make bench NAME="faces.bars ORL 10"
+	@$(PYTHON) benchmarks $(NAME)

@@ -19,13 +19,12 @@ are held out.
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import cv2
 import numpy as np
-from _machine import machine
+from _main import main
 from numpy.typing import NDArray
 
 from visionnmf.apps.background import BackgroundModel, median_mask
@@ -43,6 +42,8 @@ CHOSEN_ON = (
     "wallflower_wavingtrees",
     "wallflower_bootstrap",
 )
+VIDEOS = MASKED_VIDEOS
+STRIDE = 4  # of the masks that the sensitivities are measured on
 EMPTY = "wallflower_movedobject"  # its one mask is empty: F is not defined
 
 
@@ -103,7 +104,7 @@ def table() -> None:
     print("\n| clip (frames, masks) |", " | ".join(METHODS), "|\n| --- |", " | ".join("---" for _ in METHODS), "|")
     scores: dict[str, dict[str, float]] = {}
     alarms = ""
-    for name in MASKED_VIDEOS:
+    for name in VIDEOS:
         video = load_video_with_masks(name)
         counts = {method: count(run(video), video.gt_masks) for method, run in METHODS.items()}
         label = f"{name}{' (chosen on)' if name in CHOSEN_ON else ''} ({len(video.frames)}, {len(video.gt_index)})"
@@ -131,6 +132,11 @@ def changed(name: str, value: float) -> Iterator[None]:
         setattr(module, name, before)
 
 
+OPTIONS: dict[str, tuple[float, ...]] = {
+    "threshold": (2.0, 2.5, 3.5, 4.0),
+    "n_frames": (50, 200),
+    "n_components": (1, 3, 4),
+}
 CONSTANTS: dict[str, tuple[float, ...]] = {
     "NOISE_FLOOR": (4.0, 5.0, 7.0, 8.0),
     "NOISE_CEILING": (40 / 3, 20.0),
@@ -146,10 +152,10 @@ CONSTANTS: dict[str, tuple[float, ...]] = {
 }
 
 
-def mean_f(stride: int = 4, **options: float) -> tuple[float, float, float]:
+def mean_f(stride: int | None = None, **options: float) -> tuple[float, float, float]:
     """Return the mean F over all clips, those chosen on and those held out, from every `stride`-th mask."""
-    scores = {}
-    for name in MASKED_VIDEOS:
+    scores, stride = {}, stride or STRIDE
+    for name in VIDEOS:
         if name == EMPTY:
             continue
         video = load_video_with_masks(name)
@@ -167,21 +173,18 @@ def sensitivity() -> None:
         print(f"| {label} |", " | ".join(f"{mean:.3f}" for mean in means), "|", flush=True)
 
     row("defaults (every 4th mask)", mean_f())
-    for threshold in (2.0, 2.5, 3.5, 4.0):
-        row(f"threshold = {threshold}", mean_f(threshold=threshold))
-    for n_frames in (50, 200):
-        row(f"n_frames = {n_frames}", mean_f(n_frames=n_frames))
-    for rank in (1, 3, 4):
-        row(f"rank = {rank}", mean_f(n_components=rank))
+    for name, values in OPTIONS.items():
+        for value in values:
+            row(f"{name} = {value}", mean_f(**{name: value}))
     for name, values in CONSTANTS.items():
         for value in values:
             with changed(name, value):
                 row(f"{name} = {value:.3g}", mean_f())
 
 
-def pictures(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in MASKED_VIDEOS:
+def pictures(folder: str = "out/background") -> None:
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    for name in VIDEOS:
         video = load_video_with_masks(name)
         model = BackgroundModel().fit(video.frames)
         picks = np.unique(np.linspace(0, len(video.gt_index) - 1, 5).round().astype(int)[1:-1])
@@ -190,13 +193,11 @@ def pictures(folder: Path) -> None:
         for part, truth in zip(parts, video.gt_masks[picks], strict=True):
             cells = (part.frame, part.background, part.mask, truth)
             rows.append(np.hstack([c if c.ndim == 3 else np.repeat(c[..., None], 3, axis=2) for c in cells]))
-        cv2.imwrite(str(folder / f"{name}.png"), np.vstack(rows)[..., ::-1])
+        cv2.imwrite(str(Path(folder) / f"{name}.png"), np.vstack(rows)[..., ::-1])
 
+
+PARTS = {"table": table, "sensitivity": sensitivity, "pictures": pictures}
+QUICK = {"VIDEOS": ("sbi_cavignal",), "STRIDE": 20, "OPTIONS": {"threshold": (2.0,)}, "CONSTANTS": {"GRID": (5,)}}
 
 if __name__ == "__main__":
-    print(machine())
-    part = sys.argv[1] if len(sys.argv) > 1 else "table"
-    if part == "pictures":
-        pictures(Path(sys.argv[2]))
-    else:
-        {"table": table, "sensitivity": sensitivity}[part]()
+    main(PARTS, globals(), QUICK, default=["table"])

@@ -1,7 +1,7 @@
 """Speed and memory of `visionnmf background` at 320 by 240 in colour, without encoding.
 
     python benchmarks/background_speed.py            300 and 3000 frames, each in a process of its own
-    python benchmarks/background_speed.py FRAMES...  other lengths
+    python benchmarks/background_speed.py table FRAMES...  other lengths
 
 A made clip is written to a temporary folder (H.264), then each measured process imports, decodes twice, learns and
 separates, as the command does, writing only the background picture. One run before warms the caches of compiled
@@ -18,12 +18,13 @@ import tempfile
 import time
 from pathlib import Path
 
-from _machine import machine
+from _main import main
 
 from visionnmf.datasets import iter_surveillance
 from visionnmf.io import VideoWriter
 
 WIDTH, HEIGHT = 320, 240
+LENGTHS = [300, 3000]  # frames
 
 CHILD = """
 import json, resource, sys
@@ -54,9 +55,9 @@ def measure(path: Path, out: Path) -> dict[str, float]:
     return {**json.loads(done.stdout), "process": time.perf_counter() - start}
 
 
-def main() -> None:
-    lengths = [int(argument) for argument in sys.argv[1:]] or [300, 3000]
-    print(machine())
+def table(*frames: int) -> None:
+    """Print a row for each number of frames."""
+    lengths = list(frames) or LENGTHS
     print(
         "\n| frames | whole process, s | frames/s | learning, s | masking, s | frames/s of the work | processor, s "
         "| peak memory, MB |\n| --- | --- | --- | --- | --- | --- | --- | --- |"
@@ -74,5 +75,8 @@ def main() -> None:
             )
 
 
+PARTS = {"table": table}
+QUICK = {"WIDTH": 64, "HEIGHT": 48, "LENGTHS": [20]}
+
 if __name__ == "__main__":
-    main()
+    main(PARTS, globals(), QUICK)

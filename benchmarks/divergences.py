@@ -6,12 +6,11 @@ part: dense, rank or weights. Process CPU seconds on one thread; set OMP_NUM_THR
 
 from __future__ import annotations
 
-import sys
 import time
 import warnings
 
 import numpy as np
-from _machine import machine
+from _main import main
 from _problems import load
 from sklearn.decomposition import non_negative_factorization
 from sklearn.exceptions import ConvergenceWarning
@@ -23,6 +22,8 @@ from visionnmf.engine.solvers import SOLVERS
 DIVERGENCES = (Loss("kullback-leibler"), Loss("itakura-saito"), Loss("beta", 0.5), Loss("beta", 1.5))
 REPEATS = 3
 MAX_ITER = 40
+MU_ITERATIONS = (100, 300)
+SHAPE, RANKS, MOST = (2000, 1500), (5, 10, 20, 30, 40, 60, 80), 1500  # of random data
 
 
 def _ours(problem: Problem, W: np.ndarray, H: np.ndarray, solver: str, targets: list[float]) -> list[tuple[float, int]]:
@@ -53,7 +54,7 @@ def dense() -> None:
         for loss in DIVERGENCES:
             problem = Problem(X, loss)
             problem.transposed  # noqa: B018  # made once for a problem
-            counts = (100, 300) if loss.name == "kullback-leibler" else (100,)
+            counts = MU_ITERATIONS if loss.name == "kullback-leibler" else MU_ITERATIONS[:1]
             peers, targets = [], []
             for count in counts:
                 start = time.process_time()
@@ -88,17 +89,16 @@ def _random(shape: tuple[int, int], rank: int, seed: int) -> tuple[np.ndarray, n
 
 def rank() -> None:
     """Count the iterations until one gains little, for growing rank (the paper's table 4)."""
-    shape, share, most = (2000, 1500), 1e-4, 1500
+    shape, share, ranks = SHAPE, 1e-4, RANKS
     print(
         f"\n## Iterations for growing rank K, random {shape[0]} x {shape[1]}, until an iteration lowers the divergence"
     )
     print(f"by less than {share:g} of the start's, and the divergence then reached, relative to the start's\n")
-    ranks = (5, 10, 20, 30, 40, 60, 80)
     print(f"| loss | solver | {' | '.join(f'K = {k}' for k in ranks)} | K = 80 / K = 5 | K = 80 / K = 20 |")
     print(f"| --- | --- | {' | '.join('---' for _ in ranks)} | --- | --- |")
     for loss in (Loss("itakura-saito"), Loss("beta", 3.0)):  # the paper's beta is one less
         for solver in ("mu", "sbcd-plain", "sbcd"):
-            found = [_count(shape, rank, loss, solver, share, most) for rank in ranks]
+            found = [_count(shape, rank, loss, solver, share, MOST) for rank in ranks]
             cells = " | ".join(f"{count} ({reached:.4f})" for count, reached in found)
             counts = [count for count, _ in found]
             print(
@@ -143,8 +143,7 @@ def weights() -> None:
 
 
 PARTS = {"dense": dense, "rank": rank, "weights": weights}
+QUICK = {"REPEATS": 1, "MU_ITERATIONS": (3, 5), "SHAPE": (30, 20), "RANKS": (2, 3, 4), "MOST": 5}
 
 if __name__ == "__main__":
-    print(machine())
-    for name in sys.argv[1:] or PARTS:
-        PARTS[name]()
+    main(PARTS, globals(), QUICK)

@@ -6,13 +6,13 @@ recovery or sort.
 
 from __future__ import annotations
 
-import sys
 import types
 import warnings
 
 import numba
 import numpy as np
-from _machine import machine, timed
+from _machine import timed
+from _main import main
 from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf import NMF
@@ -21,6 +21,8 @@ from visionnmf.datasets import make_corrupted_low_rank
 from visionnmf.engine.kernels import medians as _kernels
 
 RECOVERY_SEEDS = 5
+SHAPE = (1024, 476)
+RANKS = (20, 50)  # of the recovery, of the sweep
 
 
 def recovery() -> None:
@@ -33,15 +35,15 @@ def recovery() -> None:
     for corruption, amount, missing in cases:
         errors, seconds, ratios, squares = [], [], [], []
         for seed in range(RECOVERY_SEEDS):
-            data = make_corrupted_low_rank(corruption=corruption, amount=amount, random_state=seed)
+            data = make_corrupted_low_rank(*SHAPE, RANKS[0], corruption=corruption, amount=amount, random_state=seed)
             X = data.X.copy()
             X[np.random.default_rng(seed).random(X.shape) < missing] = np.nan
-            model = NMF(20, missing_values=np.nan, random_state=seed)
+            model = NMF(RANKS[0], missing_values=np.nan, random_state=seed)
             _, median, _ = timed(lambda model=model, X=X: model.fit(X), repeats=1 if seed else 2)
             errors.append(_error(model, X, data.clean))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                peer = NMF(20, loss="frobenius", missing_values=np.nan, random_state=seed).fit(X)
+                peer = NMF(RANKS[0], loss="frobenius", missing_values=np.nan, random_state=seed).fit(X)
             squares.append(_error(peer, X, data.clean))
             seconds.append(median)
             truth = np.nansum(np.abs(X.astype(float) - data.clean))
@@ -90,29 +92,30 @@ def sort() -> None:
     print("\n## RRI sweep against the same kernel with a sort: 1024 x 476, rank 50, one thread\n")
     print("| dtype | after sweeps | selection, ms (min-max) | sort, ms (min-max) | ratio | same objective |")
     print("| --- | --- | --- | --- | --- | --- |")
+    (m, n), r = SHAPE, RANKS[1]
     sorting = _with_selection(_sort_step)
     for dtype in (np.float32, np.float64):
-        X = make_corrupted_low_rank(n_components=50, random_state=0, dtype=dtype).X
+        X = make_corrupted_low_rank(*SHAPE, RANKS[1], random_state=0, dtype=dtype).X
         rng = np.random.default_rng(0)
-        F, A = (np.sqrt(X.mean() / 50) * np.abs(rng.standard_normal(s)).astype(dtype) for s in ((50, 1024), (50, 476)))
+        F, A = (np.sqrt(X.mean() / r) * np.abs(rng.standard_normal(s)).astype(dtype) for s in ((r, m), (r, n)))
         F, A = F.astype(dtype), A.astype(dtype)
         Xt = np.ascontiguousarray(X.T)
         box = dtype(0), dtype(np.inf)
-        eps, losses, zeros = _kernels.sum_rounding(dtype), np.empty(1024), np.zeros(50, dtype)
+        eps, losses, zeros = _kernels.sum_rounding(dtype), np.empty(m), np.zeros(r, dtype)
         done = 0
         for sweeps in (0, 1, 5, 20):
             for _ in range(sweeps - done):
-                _kernels.rri_rows(X, None, F, A, *box, zeros, zeros, None, None, 1, eps, 0, 1024, losses)
-                _kernels.rri_rows(Xt, None, A, F, *box, zeros, zeros, None, None, 1, eps, 0, 476, losses)
+                _kernels.rri_rows(X, None, F, A, *box, zeros, zeros, None, None, 1, eps, 0, m, losses)
+                _kernels.rri_rows(Xt, None, A, F, *box, zeros, zeros, None, None, 1, eps, 0, n, losses)
             done = sweeps
             figures, objectives = [], []
             for kernel in (_kernels.rri_rows, sorting):
                 after = F.copy()
-                kernel(X, None, after, A, *box, zeros, zeros, None, None, 1, eps, 0, 1024, losses)
+                kernel(X, None, after, A, *box, zeros, zeros, None, None, 1, eps, 0, m, losses)
                 objectives.append(np.abs(X - after.T @ A).sum())
 
                 def sweep(kernel=kernel, F=F, A=A, X=X, box=box, eps=eps, losses=losses, zeros=zeros) -> None:  # type: ignore[no-untyped-def]
-                    kernel(X, None, F.copy(), A, *box, zeros, zeros, None, None, 1, eps, 0, 1024, losses)
+                    kernel(X, None, F.copy(), A, *box, zeros, zeros, None, None, 1, eps, 0, m, losses)
 
                 figures.append([1e3 * value for value in timed(sweep)])
             (low, ours, high), (low_s, peer, high_s) = figures
@@ -123,8 +126,8 @@ def sort() -> None:
             )
 
 
+PARTS = {"recovery": recovery, "sort": sort}
+QUICK = {"RECOVERY_SEEDS": 1, "SHAPE": (60, 40), "RANKS": (3, 4)}
+
 if __name__ == "__main__":
-    print(machine())
-    parts = {"recovery": recovery, "sort": sort}
-    for part in sys.argv[1:] or parts:
-        parts[part]()
+    main(PARTS, globals(), QUICK)

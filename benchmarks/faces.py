@@ -7,7 +7,6 @@
     python benchmarks/faces.py plain ORL [SPLITS]      the same of the paper's model without a penalty, rank 100
     python benchmarks/faces.py clusters ORL [SPLITS]   k-means on codes, as its Figures 10 and 11
     python benchmarks/faces.py strangers ORL [DRAWS]   who passes the threshold
-    python benchmarks/faces.py picture                 docs/images/faces_corrupted.png, from scikit-image's faces
     python benchmarks/faces.py rpca ORL [SPLITS]       robust PCA, then the nearest image
 
 ORL, YALEB, YALE, UMIST or LFW. Settings were chosen on splits 0 and 1 of ORL and split 0 of Extended Yale B; what is
@@ -17,7 +16,6 @@ reported begins with split 2. The data lie where `visionnmf.datasets.local.data_
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,9 +23,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _machine import machine
+from _main import data_file, is_quick, main
 from numpy.typing import NDArray
-from skimage import data
 from sklearn.metrics import roc_auc_score
 
 from visionnmf import NMF
@@ -36,7 +33,6 @@ from visionnmf.apps.faces import (
     cluster_faces,
     clustering_accuracy,
     clustering_information,
-    residual_picture,
 )
 from visionnmf.apps.faces.classifiers import Nearest, relative_distance
 from visionnmf.apps.faces.comparison import compare, make_task
@@ -44,13 +40,12 @@ from visionnmf.apps.faces.methods import RULES, Task
 from visionnmf.apps.faces.pixels import flat_blocks
 from visionnmf.apps.faces.plan import Plan
 from visionnmf.datasets import Faces, corrupt, load_faces
-from visionnmf.datasets.local import data_folder
-from visionnmf.io import write_image
 
 FILES = {
     "ORL": "orl_32x32", "YALEB": "yaleb_32x32", "YALE": "yale_32x32", "UMIST": "umist_28x23", "LFW": "lfw20_120x120"
 }  # fmt: skip
 FIRST = 2  # split
+SPLITS = 10
 JOBS = int(os.environ.get("JOBS", "2"))
 
 CONDITIONS = (
@@ -58,6 +53,7 @@ CONDITIONS = (
     ("salt_and_pepper", 0.3), ("salt_and_pepper", 0.5), ("gaussian", 40), ("gaussian", 80), ("poisson", 0.05),
     ("poisson", 0.01),
 )  # fmt: skip
+STRANGERS = tuple(CONDITIONS[i] for i in (0, 6, 3, 4, 9))
 # with which our Frobenius model has about the training error that Table 1 gives for EucNMF
 TABLE1 = (
     ("none", None), ("occlusion", 4), ("laplace", 50), ("salt_and_pepper", 0.19), ("gaussian", 85), ("poisson", 0.2)
@@ -68,20 +64,20 @@ FIGURE = (
 RANKS = tuple(range(10, 151, 10))
 MOST_STRANGERS = 400  # images
 TABLE_RANKS = (10, 50, 100, 150)
+RANK, CLUSTER_RANK, PEOPLE = 100, 80, 20
+ITERATIONS = 50  # of the figure and the large tables; 100 elsewhere
 
 
 def load(name: str) -> Faces:
-    folder = data_folder()
-    path = None if folder is None else folder / f"{FILES[name]}.npz"
-    if path is None or not path.exists():
-        raise SystemExit(f"{FILES[name]}.npz is not here; set VISIONNMF_DATA to the folder that holds it")
-    return load_faces(path, size=(32, 32) if name == "LFW" else None)
+    faces = load_faces(data_file(f"{FILES[name]}.npz"), size=(32, 32) if name == "LFW" else None)
+    few = np.isin(faces.labels, np.unique(faces.labels)[:4])
+    return replace(faces, images=faces.images[few], labels=faces.labels[few]) if is_quick() else faces
 
 
-def bars(name: str, splits: int) -> None:
+def bars(name: str = "ORL", splits: int = 0) -> None:
     methods = ("recognizer", "recognizer-seeing-all", "recognizer-nearest", "frobenius", "pca", "raw", "lda", "crc")
     rules = ("codes", "pseudo-inverse")
-    plan = Plan(CONDITIONS, methods, (100,), rules, ("clean", "corrupted"), splits, random_state=FIRST)
+    plan = Plan(CONDITIONS, methods, (RANK,), rules, ("clean", "corrupted"), splits or SPLITS, random_state=FIRST)
     means = compare(load(name), plan, jobs=JOBS, out=os.environ.get("OUT")).means()
     rows = list(dict.fromkeys(key[2:5] for key in means))
     for test in plan.tests:
@@ -99,28 +95,37 @@ def line(name: str, cells: Sequence[tuple[float, float] | None]) -> str:
     return f"| {name} | " + " | ".join(f"{cell[0]:.1f} ± {cell[1]:.1f}" if cell else "" for cell in cells) + " |"
 
 
-def table1(name: str, splits: int) -> None:
+def table1(splits: int = 0) -> None:
     methods = ("manhattan-light", "manhattan-plain", "frobenius", "kullback-leibler")
-    plan = Plan(TABLE1, methods, (80,), splits=splits, random_state=FIRST, most_test=10)
-    found = compare(load(name), plan, jobs=JOBS)
+    plan = Plan(TABLE1, methods, (CLUSTER_RANK,), splits=splits or SPLITS, random_state=FIRST, most_test=10)
+    found = compare(load("YALEB"), plan, jobs=JOBS)
     for column in ("train_error", "test_error"):
         print(column)
         for key, (mean, deviation) in found.means(column).items():
             print(f"  {key[0]} {key[1]}, {key[2]}, {key[4]}: {mean:.3f} ± {deviation:.3f}")
 
 
-def figure(name: str, splits: int) -> None:
+def figure(name: str = "ORL", splits: int = 0) -> None:
     start = time.perf_counter()
     methods = ("manhattan", "frobenius", "kullback-leibler", "pca")
     most = 10 if name == "YALEB" else None
     rules = ("pseudo-inverse",)  # by codes it takes several times as long
-    plan = Plan(FIGURE, methods, RANKS, rules, splits=splits, random_state=FIRST, most_test=most, iterations=50)
+    plan = Plan(
+        FIGURE,
+        methods,
+        RANKS,
+        rules,
+        splits=splits or SPLITS,
+        random_state=FIRST,
+        most_test=most,
+        iterations=ITERATIONS,
+    )
     found = compare(load(name), plan, jobs=JOBS, out=os.environ.get("OUT"))
     print(found.summary())
     print(f"{(time.perf_counter() - start) / 60:.1f} minutes")
 
 
-def table(name: str, splits: int) -> None:
+def table(name: str = "ORL", splits: int = 0) -> None:
     """Print a table a rank, in Markdown, with a row a rule and method."""
     methods = (
         "manhattan", "manhattan-cv", "frobenius", "kullback-leibler", "sklearn-frobenius", "sklearn-kullback-leibler",
@@ -128,7 +133,8 @@ def table(name: str, splits: int) -> None:
     )  # fmt: skip
     out = os.environ.get("OUT")
     plan = Plan(
-        FIGURE, methods, TABLE_RANKS, tests=("clean", "corrupted"), splits=splits, random_state=FIRST, iterations=50,
+        FIGURE, methods, TABLE_RANKS, tests=("clean", "corrupted"), splits=splits or SPLITS, random_state=FIRST,
+        iterations=ITERATIONS,
         most_test=5 if name == "YALEB" else None,
     )  # fmt: skip
     faces = load(name)
@@ -150,29 +156,37 @@ def table(name: str, splits: int) -> None:
                 print(line(method, cells))
 
 
-def plain(name: str, splits: int) -> None:
+def plain(name: str = "ORL", splits: int = 0) -> None:
     """Print what the paper's own model, without a penalty, reaches at rank 100; columns as in :func:`table`."""
     most = 5 if name == "YALEB" else None
-    plan = Plan(FIGURE, ("manhattan-plain",), splits=splits, random_state=FIRST, iterations=50, most_test=most)
+    plan = Plan(
+        FIGURE,
+        ("manhattan-plain",),
+        (RANK,),
+        splits=splits or SPLITS,
+        random_state=FIRST,
+        iterations=ITERATIONS,
+        most_test=most,
+    )
     means = compare(load(name), plan, jobs=JOBS).means()
     for rule in RULES:
-        print(line(rule, [means[(*condition, "manhattan-plain", 100, rule, "clean")] for condition in FIGURE]))
+        print(line(rule, [means[(*condition, "manhattan-plain", RANK, rule, "clean")] for condition in FIGURE]))
 
 
-def clusters(name: str, splits: int) -> None:
+def clusters(name: str = "ORL", splits: int = 0) -> None:
     """Cluster 20 people, all their images, by codes of rank 80."""
     faces = load(name)
     models = {
-        "manhattan": NMF(80, nuclear=1.0, max_iter=100, tol=0),
-        "manhattan, blocks missing": NMF(80, nuclear=1.0, max_iter=100, tol=0),
-        "frobenius": NMF(80, loss="frobenius", max_iter=100, tol=0),
-        "kullback-leibler": NMF(80, loss="kullback-leibler", max_iter=100, tol=0),
+        "manhattan": NMF(CLUSTER_RANK, nuclear=1.0, max_iter=100, tol=0),
+        "manhattan, blocks missing": NMF(CLUSTER_RANK, nuclear=1.0, max_iter=100, tol=0),
+        "frobenius": NMF(CLUSTER_RANK, loss="frobenius", max_iter=100, tol=0),
+        "kullback-leibler": NMF(CLUSTER_RANK, loss="kullback-leibler", max_iter=100, tol=0),
     }
     for kind, severity in FIGURE:
         scores: dict[str, list[tuple[float, float]]] = {model: [] for model in models}
-        for split in range(FIRST, FIRST + splits):
+        for split in range(FIRST, FIRST + (splits or SPLITS)):
             rng = np.random.default_rng(split)
-            chosen = np.isin(faces.labels, rng.choice(np.unique(faces.labels), 20, replace=False))
+            chosen = np.isin(faces.labels, rng.choice(np.unique(faces.labels), PEOPLE, replace=False))
             truth = faces.labels[chosen]
             images = corrupt(faces.images[chosen], kind, severity, random_state=split)
             X = images.reshape(len(images), -1).astype(np.float32)
@@ -180,7 +194,7 @@ def clusters(name: str, splits: int) -> None:
             for model, estimator in models.items():
                 estimator.set_params(random_state=split)
                 missing = mask if model.endswith("missing") else None
-                found = cluster_faces(X, 20, model=estimator, mask=missing, random_state=split)
+                found = cluster_faces(X, PEOPLE, model=estimator, mask=missing, random_state=split)
                 scores[model].append((clustering_accuracy(truth, found), clustering_information(truth, found)))
         for model, pairs in scores.items():
             accuracy, information = np.transpose(pairs)
@@ -191,12 +205,12 @@ def clusters(name: str, splits: int) -> None:
             )
 
 
-def strangers(name: str, draws: int) -> None:
+def strangers(name: str = "ORL", draws: int = 0) -> None:
     """Train on half of the people; share of the others who pass, of the known who are rejected, and area under it."""
     faces = load(name)
-    for kind, severity in (CONDITIONS[0], CONDITIONS[6], CONDITIONS[3], CONDITIONS[4], CONDITIONS[9]):
+    for kind, severity in STRANGERS:
         found: dict[str, list[tuple[float, float, float]]] = {"clean": [], "corrupted": []}
-        for draw in range(FIRST, FIRST + draws):
+        for draw in range(FIRST, FIRST + (draws or SPLITS)):
             rng = np.random.default_rng(draw)
             people = rng.permutation(np.unique(faces.labels))
             halves = [np.isin(faces.labels, half) for half in np.array_split(people, 2)]
@@ -221,22 +235,6 @@ def strangers(name: str, draws: int) -> None:
             )
 
 
-def picture(name: str, splits: int) -> None:
-    """Corrupt the hundred faces of scikit-image's LFW subset, and show what is found and cleaned on twelve of them."""
-    faces = (data.lfw_subset()[:100] * 255).astype(np.uint8)
-    shape = faces.shape[1:]
-    noisy = corrupt(faces[::2], "salt_and_pepper", 0.2, random_state=0)
-    blocked = corrupt(faces[1::2], "occlusion", 8, random_state=0)
-    X = np.concatenate([noisy, blocked]).reshape(100, -1).astype(np.float32)
-    # who is on them is not known and does not matter to the cleaning
-    found = FaceRecognizer(outliers=3, image_shape=shape, random_state=0).fit(X, np.arange(100) % 2)
-    shown = [*range(6), *range(50, 56)]
-    panels = (X, found.reconstructions_, found.cleaned_, found.corrupted_)
-    images, reconstructions, cleaned, corrupted = (panel[shown] for panel in panels)
-    sheet = residual_picture(images, reconstructions, cleaned, corrupted, shape)
-    write_image(Path(__file__).parent.parent / "docs" / "images" / "faces_corrupted.png", sheet, force=True)
-
-
 def robust_pca(X: NDArray[Any], iterations: int = 100) -> NDArray[Any]:
     """Split off the low-rank part: inexact augmented Lagrangian (Lin, Chen, Ma 2010), their parameters."""
     weight = 1 / np.sqrt(max(X.shape))
@@ -256,30 +254,40 @@ def robust_pca(X: NDArray[Any], iterations: int = 100) -> NDArray[Any]:
     return low
 
 
-def rpca(name: str, splits: int) -> None:
+def rpca(name: str = "ORL", splits: int = 0) -> None:
     faces, plan = load(name), Plan(random_state=FIRST)
     for condition in CONDITIONS:
         found = []
-        for split in range(splits):
+        for split in range(splits or SPLITS):
             task: Task = make_task(faces, condition, split, plan)
             classifier = Nearest().fit(robust_pca(task.train), task.people)
             found.append(100 * (classifier.distances(task.tests["clean"]).argmin(axis=1) == task.answers).mean())
         print(f"{condition[0]} {condition[1]}: {np.mean(found):.1f} ± {np.std(found):.1f}")
 
 
+PARTS = {
+    "bars": bars,
+    "table1": table1,
+    "figure": figure,
+    "table": table,
+    "plain": plain,
+    "clusters": clusters,
+    "strangers": strangers,
+    "rpca": rpca,
+}
+QUICK = {
+    "SPLITS": 1,
+    "CONDITIONS": CONDITIONS[6:8],
+    "STRANGERS": STRANGERS[1:2],
+    "TABLE1": TABLE1[:2],
+    "FIGURE": FIGURE[:2],
+    "RANKS": (3,),
+    "TABLE_RANKS": (3,),
+    "RANK": 3,
+    "CLUSTER_RANK": 3,
+    "PEOPLE": 2,
+    "ITERATIONS": 5,
+}
+
 if __name__ == "__main__":
-    print(machine())
-    parts = {
-        "bars": bars,
-        "table1": table1,
-        "figure": figure,
-        "table": table,
-        "plain": plain,
-        "clusters": clusters,
-        "strangers": strangers,
-        "picture": picture,
-        "rpca": rpca,
-    }
-    part, rest = sys.argv[1], sys.argv[2:]
-    name = "YALEB" if part in ("table1", "picture") else rest.pop(0)
-    parts[part](name, int(rest[0]) if rest else 10)
+    main(PARTS, globals(), QUICK)

@@ -8,14 +8,12 @@ weighted entries). One thread; process CPU seconds.
 from __future__ import annotations
 
 import os
-import sys
 import time
 import warnings
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from _machine import machine
+from _main import main
 from _problems import PeerProblem, load
 from sklearn.decomposition import non_negative_factorization
 from threadpoolctl import threadpool_limits
@@ -29,6 +27,8 @@ from visionnmf.engine.solvers.baselines import svd
 REPEATS = 3
 SECONDS = {"rand1000x500": 1.5, "yaleb1024x2414": 7.0}  # of a run, about
 STARTS = 4  # further ones, like the shared start
+OTHERS_SECONDS = 4.0
+WEIGHTED_ITERATIONS = (240, 60)
 LEVELS = (1e-2, 3e-3, 1e-3)
 Curve = list[tuple[float, float]]  # CPU seconds so far, objective
 Start = tuple[np.ndarray, np.ndarray]
@@ -197,7 +197,7 @@ def others() -> None:
     curves = {}
     for solver in ("hals", "nenmf", "bpp", "pg"):
         ours(solver, problem, (data.W, data.H), iterations=2)  # compiles
-        curves[solver] = ours(solver, problem, (data.W, data.H), 4.0)
+        curves[solver] = ours(solver, problem, (data.W, data.H), OTHERS_SECONDS)
     best = min(curve[-1][1] for curve in curves.values())
     Wt, H = np.ascontiguousarray(data.W.T), data.H.copy()
     floor = next(problem.objective(Wt, H) for _ in svd.iterate(problem, Wt, H, max_iter=1))
@@ -228,7 +228,7 @@ def weights() -> None:
         M = M.astype(np.float32)
         problem = Problem(data.X * (M > 0), Loss("frobenius"), weights=M)
         curves = []
-        for hals.SKEW, iterations in ((np.inf, 240), (0.0, 60)):
+        for hals.SKEW, iterations in zip((np.inf, 0.0), WEIGHTED_ITERATIONS, strict=True):
             start = data.W, data.H
             ours("hals", problem, start, iterations=2)
             curves.append(
@@ -244,11 +244,17 @@ def weights() -> None:
     hals.SKEW = skew
 
 
+PARTS = {"dense": dense, "others": others, "weights": weights}
+QUICK = {
+    "REPEATS": 1,
+    "STARTS": 1,
+    "SECONDS": {"rand1000x500": 0.01},
+    "OTHERS_SECONDS": 0.01,
+    "WEIGHTED_ITERATIONS": (4, 2),
+}
+
 if __name__ == "__main__":
     warnings.simplefilter("ignore")  # scikit-learn's, that it has not converged
-    print(machine())
-    parts: dict[str, Any] = {"dense": dense, "others": others, "weights": weights}
     os.environ["VISIONNMF_NUM_THREADS"] = "1"
     with threadpool_limits(1):
-        for part in sys.argv[1:] or parts:
-            parts[part]()
+        main(PARTS, globals(), QUICK)

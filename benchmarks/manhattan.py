@@ -18,7 +18,6 @@ long ceased to fall. The peers are written from their published formulas:
 from __future__ import annotations
 
 import os
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -28,7 +27,7 @@ os.environ.setdefault("VISIONNMF_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
-from _machine import machine
+from _main import main
 from _problems import load
 from sklearn.decomposition import NMF as ScikitNMF
 from sklearn.exceptions import ConvergenceWarning
@@ -45,6 +44,7 @@ SMOOTHINGS = (0.1, 1.0, 0.01, 10.0)
 DEFAULT_ITERATIONS, DEFAULT_TOL = 400, 1e-4  # of NMF
 LONG = 1600
 MANY = 100_000
+FLOORS = (("face1024x476", 20), ("face1024x476", 50), ("l1_1000x500", 50), ("yaleb1024x2414", 80))  # problem, rank
 
 Array = np.ndarray
 Method = Callable[[Array, Array, Array], Iterator[None]]
@@ -168,10 +168,9 @@ def peers() -> dict[str, Method]:
     return found | {"RRI": solver("rri"), "scikit-learn, Frobenius": scikit(), "our OGM, 100 rounds": ours_ogm(100)}
 
 
-def race() -> None:
+def race(problem: str = "all") -> None:
     """Print each method's lowest objective within its budget, and what ours needs to get there."""
-    names = [name for name in BUDGETS if name in sys.argv] or list(BUDGETS)
-    for name in names:
+    for name in BUDGETS if problem == "all" else [problem]:
         X, W, H = load(name)
         Wt, budget = np.ascontiguousarray(W.T), BUDGETS[name]
         print(f"\n## {name}, rank {len(H)}: sum |X - WH| / sum X, CPU seconds of one thread\n")
@@ -218,7 +217,7 @@ def floor() -> None:
     print("\n## One iteration against its floor, CPU ms of one thread, medians\n")
     print("| problem | dtype | rank | three products | one pass | floor | iteration | ratio |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
-    for name, rank in (("face1024x476", 20), ("face1024x476", 50), ("l1_1000x500", 50), ("yaleb1024x2414", 80)):
+    for name, rank in FLOORS:
         for dtype in (np.float32, np.float64):
             X, W, H = (np.ascontiguousarray(part) for part in load(name, dtype))
             Wt, H = np.ascontiguousarray(W.T[:rank]), H[:rank]
@@ -241,8 +240,8 @@ def floor() -> None:
             )
 
 
+PARTS = {"race": race, "floor": floor}
+QUICK = {"BUDGETS": {"l1_100x50": 0.02}, "FLOORS": (("face1024x476", 4),), "SMOOTHINGS": (1.0,), "LONG": 500}
+
 if __name__ == "__main__":
-    print(machine())
-    parts = {"race": race, "floor": floor}
-    for part in [name for name in parts if name in sys.argv] or parts:
-        parts[part]()
+    main(PARTS, globals(), QUICK)

@@ -11,7 +11,6 @@ that was chosen was chosen on users 1 to 25: on their test sessions, and on stre
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import time
 import warnings
@@ -21,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _machine import machine, peak_memory_mb
+from _machine import peak_memory_mb
+from _main import data_file, main
 
 from visionnmf.apps.masquerade import (
     EigenCooccurrence,
@@ -33,21 +33,19 @@ from visionnmf.apps.masquerade import (
     score,
     train,
 )
-from visionnmf.datasets.local import data_folder
 
 TRAINING = 50
+COMMANDS = 100  # of a session
+DRAWS = 5  # of the foreign sessions
+LOG_LINES = 20_000  # of each of the 50 users
 GROUPS = (("1-25", 0, 25), ("26-50", 25, 50), ("all", 0, 50))
 ACCEPTED = 0.95  # baselines: quantile of the second half's scores, by the first half, up to which a session is accepted
 
 
 def load_sea() -> tuple[list[list[list[int]]], np.ndarray, list[str]]:
     """Return the sessions of each user, the labels (50, 100) and the names of the commands."""
-    folder = data_folder()
-    path = None if folder is None else folder / "sea_masquerade.npz"
-    if path is None or not path.exists():
-        raise SystemExit("No SEA data here: put sea_masquerade.npz into the folder that VISIONNMF_DATA names.")
-    with np.load(path, allow_pickle=False) as file:
-        blocks = file["commands"].reshape(50, 150, 100).tolist()
+    with np.load(data_file("sea_masquerade.npz"), allow_pickle=False) as file:
+        blocks = file["commands"].reshape(50, 150, 100)[..., :COMMANDS].tolist()
         return blocks, file["labels"].astype(bool), file["vocabulary"].tolist()
 
 
@@ -120,21 +118,23 @@ HEADER = (
 )
 
 
+METHODS: list[tuple[str, Callable[[], Any], tuple[bool, ...]]] = [  # with update, or without
+    ("Mex-Perera, literal", lambda: MexPereraNMF(unseen_distance=0.0), (False, True)),
+    ("Mex-Perera, unseen sessions at distance 1", MexPereraNMF, (False, True)),
+    ("Wang NMF", WangNMF, (False,)),
+    ("ECM, nearest session", EigenCooccurrence, (False,)),
+    ("HMM, 5 states", HiddenMarkov, (False,)),
+    ("naive Bayes, one class", NaiveBayes, (False, True)),
+    ("SessionScorer", SessionScorer, (False, True)),
+]
+
+
 def table() -> None:
     """Print the paper's model beside its claim (10 % missing at 14 % false alarms), the baselines, and ours."""
     sessions, labels, _ = load_sea()
     print("\n## SEA; the paper claims 10 % missing at 14 % false alarms\n")
     print(HEADER)
-    methods: list[tuple[str, Callable[[], Any], tuple[bool, ...]]] = [
-        ("Mex-Perera, literal", lambda: MexPereraNMF(unseen_distance=0.0), (False, True)),
-        ("Mex-Perera, unseen sessions at distance 1", MexPereraNMF, (False, True)),
-        ("Wang NMF", WangNMF, (False,)),
-        ("ECM, nearest session", EigenCooccurrence, (False,)),
-        ("HMM, 5 states", HiddenMarkov, (False,)),
-        ("naive Bayes, one class", NaiveBayes, (False, True)),
-        ("SessionScorer", SessionScorer, (False, True)),
-    ]
-    for name, make, updates in methods:
+    for name, make, updates in METHODS:
         for update in updates:
             start = time.perf_counter()
             try:
@@ -192,7 +192,7 @@ def poison() -> None:
         cells = []
         for update in (False, True):
             aucs = []
-            for seed in range(1 if kind == "clean" else 5):
+            for seed in range(1 if kind == "clean" else DRAWS):
                 rng = np.random.default_rng(seed)
                 scores = [run(SessionScorer, _poisoned(kind, u, sessions, labels, rng), update)[0] for u in range(50)]
                 aucs.append(roc_summary(np.array(scores), labels)[0])
@@ -234,24 +234,25 @@ def speed() -> None:
         log, model = Path(folder, "log.csv"), Path(folder, "model.npz")
         with log.open("w") as file:
             file.write("time,user,command\n")
-            for i in range(20_000):
-                block, place = divmod(i % 15_000, 100)
+            for i in range(LOG_LINES):
+                block, place = divmod(i % (150 * COMMANDS), COMMANDS)
                 file.writelines(f"{1_700_000_000 + i},user{u},{names[sessions[u][block][place]]}\n" for u in range(50))
         start = time.perf_counter()
         train([log], model)
         seconds = time.perf_counter() - start
-        print(f"train on a CSV log of 1,000,000 commands: {seconds:.1f} s, {1 / seconds:.2f} million commands/s")
+        million = 50 * LOG_LINES / 1e6
+        print(f"train on a CSV log of {million} million commands: {seconds:.1f} s, {million / seconds:.2f} million/s")
         for update in (True, False):
             start = time.perf_counter()
             n = sum(1 for _ in score(model, [log], update=update))
             seconds = time.perf_counter() - start
             how = "with" if update else "without"
-            print(f"score it {how} update: {n} sessions, {seconds:.1f} s, {1 / seconds:.2f} million commands/s")
+            print(f"score it {how} update: {n} sessions, {seconds:.1f} s, {million / seconds:.2f} million/s")
     print(f"peak memory of the process: {peak_memory_mb():.0f} MB")
 
 
+PARTS = {"table": table, "streams": streams, "poison": poison, "speed": speed}
+QUICK = {"COMMANDS": 5, "DRAWS": 1, "LOG_LINES": 400, "METHODS": METHODS[1:3]}
+
 if __name__ == "__main__":
-    print(machine())
-    parts = {"table": table, "streams": streams, "poison": poison, "speed": speed}
-    for part in sys.argv[1:] or parts:
-        parts[part]()
+    main(PARTS, globals(), QUICK)

@@ -7,14 +7,13 @@ rank (four of them), projective or symmetric. CPU seconds are those of one threa
 from __future__ import annotations
 
 import itertools
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from _machine import machine
+from _main import main
 from _problems import load
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
@@ -25,6 +24,9 @@ from visionnmf.engine.starts import nndsvdar, spread_symmetric
 
 RANK_SEEDS = range(10, 14)  # the rule was chosen on seeds 0 to 2
 RANKS = range(1, 13)
+RANK_SHAPES = ((100, 60), (200, 150))
+MARKS = (30, 100, 300)  # iterations
+NODES = (400, 800)
 
 
 # --- rank -------------------------------------------------------------------------------------------------------------
@@ -33,7 +35,7 @@ RANKS = range(1, 13)
 def rank_problems() -> Iterator[tuple[tuple[Any, ...], np.ndarray]]:
     """Make low-rank data with Laplace noise (in shares of the mean) and gross outliers."""
     for shape, true, kind, noise, outliers, seed in itertools.product(
-        ((100, 60), (200, 150)), (3, 6), ("uniform", "gamma"), (0.02, 0.1), (0.1, 0.2), RANK_SEEDS
+        RANK_SHAPES, (3, 6), ("uniform", "gamma"), (0.02, 0.1), (0.1, 0.2), RANK_SEEDS
     ):
         rng = np.random.default_rng(seed)
         m, n = shape
@@ -97,7 +99,7 @@ def projective_models() -> None:
     faces = np.ascontiguousarray(load("face1024x476").X.T)
     rng = np.random.default_rng(0)
     made = rng.gamma(0.5, size=(600, 10)) @ rng.gamma(0.3, size=(10, 200)) * rng.uniform(0.7, 1.3, (600, 200))
-    marks = (30, 100, 300)
+    marks = MARKS
     print("\n## Projective: objective (CPU seconds) after iterations, float64\n")
     print(f"| data | loss | solver | {' | '.join(map(str, marks))} |\n| --- | --- | --- {'| --- ' * len(marks)}|")
     for (name, X, r), loss in itertools.product(
@@ -143,12 +145,13 @@ def symmetric_models() -> None:
 
 def _affinities() -> Iterator[tuple[str, np.ndarray, int]]:
     rng = np.random.default_rng(0)
-    labels = rng.integers(0, 8, 400)
-    A = (labels[:, None] == labels) * 0.8 + 0.1 * rng.random((400, 400))
-    yield "400 nodes, 8 groups", (A + A.T) / 2, 8
-    W = rng.gamma(0.5, size=(800, 20))
-    noise = 0.1 * (W @ W.T).mean() * rng.standard_normal((800, 800))
-    yield "800 nodes, inner products of rank 20", np.maximum(0, W @ W.T + (noise + noise.T) / 2), 20
+    n, many = NODES
+    labels = rng.integers(0, 8, n)
+    A = (labels[:, None] == labels) * 0.8 + 0.1 * rng.random((n, n))
+    yield f"{n} nodes, 8 groups", (A + A.T) / 2, 8
+    W = rng.gamma(0.5, size=(many, 20))
+    noise = 0.1 * (W @ W.T).mean() * rng.standard_normal((many, many))
+    yield f"{many} nodes, inner products of rank 20", np.maximum(0, W @ W.T + (noise + noise.T) / 2), 20
 
 
 def _ours(A: np.ndarray, H: np.ndarray, c: np.ndarray) -> list[tuple[float, float]]:
@@ -184,8 +187,13 @@ def _quasi_newton(A: np.ndarray, H: np.ndarray) -> list[tuple[float, float]]:
 
 
 PARTS = {"rank": rank, "projective": projective_models, "symmetric": symmetric_models}
+QUICK = {
+    "RANK_SEEDS": range(1),
+    "RANKS": range(1, 4),
+    "RANK_SHAPES": ((20, 15),),
+    "MARKS": (1, 2, 3),
+    "NODES": (30, 40),
+}
 
 if __name__ == "__main__":
-    print(machine())
-    for part in sys.argv[1:] or PARTS:
-        PARTS[part]()
+    main(PARTS, globals(), QUICK)

@@ -13,11 +13,13 @@ import subprocess
 import sys
 import time
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from _machine import machine, peak_memory_mb
+from _machine import peak_memory_mb
+from _main import main
 
 RANK = 10
 ITERATIONS = 10
@@ -73,7 +75,7 @@ def fit(kind: str, loss: str, solver: str, n_samples: int) -> None:
     print(time.process_time() - begin, peak_memory_mb() - before, size)
 
 
-def part(kind: str) -> None:
+def table(kind: str) -> None:
     """Print one table a kind of data, a row a solver and size."""
     features = DENSE_FEATURES if kind == "dense" else SPARSE_FEATURES
     print(f"\n## {kind}: {features} features, rank {RANK}, {ITERATIONS} iterations, float32, one thread\n")
@@ -93,11 +95,12 @@ def part(kind: str) -> None:
         print(f"| {loss} ({solver}) | exponent (last decade) | {slope:.2f} ({last:.2f}) | | | |", flush=True)
 
 
+PARTS = {"dense": partial(table, "dense"), "sparse": partial(table, "sparse")}
+QUICK = {"SAMPLES": (200, 400), "CASES": {kind: cases[:1] for kind, cases in CASES.items()}}
+
 if __name__ == "__main__":
     os.environ.update(VISIONNMF_NUM_THREADS="1", OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
     if sys.argv[1:2] == ["fit"]:
         fit(*sys.argv[2:5], int(sys.argv[5]))
     else:
-        print(machine())
-        for kind in sys.argv[1:] or CASES:
-            part(kind)
+        main(PARTS, globals(), QUICK)

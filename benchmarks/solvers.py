@@ -1,6 +1,6 @@
 """Whether "auto" chooses well: every solver on every problem, from the same start.
 
-``python benchmarks/solvers.py`` runs all problems (some eight minutes), ``python benchmarks/solvers.py NAME...``
+``python benchmarks/solvers.py`` runs all problems (some eight minutes), ``python benchmarks/solvers.py table NAME...``
 those whose name contains a NAME. One thread; CPU seconds of the iterations, without the evaluation of the objective.
 
 A solver is given a budget. Its time is what it took to come within 1 % of the lowest objective that any solver found.
@@ -9,7 +9,6 @@ A solver is given a budget. Its time is what it took to come within 1 % of the l
 from __future__ import annotations
 
 import os
-import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from collections.abc import Iterator
 os.environ.setdefault("VISIONNMF_NUM_THREADS", "1")
 
 import numpy as np
-from _machine import machine
+from _main import main
 from _problems import load
 
 from visionnmf.datasets import make_surveillance
@@ -77,12 +76,12 @@ def run(name: str, problem: Problem, Wt: np.ndarray, H: np.ndarray, budget: floa
     return [(path[i - 1][0] if i else 0.0, objective) for i, (_, objective) in enumerate(path[:-1])] + [path[-1]]
 
 
-def main() -> None:
-    print(machine())
+def table(*words: str) -> None:
+    """Print the lowest objective and the seconds of every solver, for all problems or those with a word in the name."""
     print("\n| problem | auto | solver: lowest objective, CPU seconds to within 1 % of the best |")
     print("| --- | --- | --- |")
     for title, problem, Wt, H in problems():
-        if sys.argv[1:] and not any(word in title for word in sys.argv[1:]):
+        if words and not any(word in title for word in words):
             continue
         able = [name for name, entry in SOLVERS.items() if name not in BASELINES and entry.obstacle(problem) is None]
         paths = {}
@@ -106,5 +105,8 @@ def main() -> None:
         print(f"| {title} | {auto}, {ratio:.2f} × the best | {'; '.join(cells)} |", flush=True)
 
 
+PARTS = {"table": table}
+QUICK = {"BUDGET": 0.01}
+
 if __name__ == "__main__":
-    main()
+    main(PARTS, globals(), QUICK)

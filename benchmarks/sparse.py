@@ -8,15 +8,13 @@ squares are run from the shared start and from twenty more of the same making (r
 from __future__ import annotations
 
 import os
-import sys
 import time
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from _machine import machine
+from _main import main
 from _problems import PeerProblem, load
 from sklearn.decomposition import non_negative_factorization
 from sklearn.exceptions import ConvergenceWarning
@@ -179,13 +177,9 @@ def manhattan() -> None:
             )
 
 
+PARTS = {"frobenius": frobenius, "kullback-leibler": kullback_leibler, "manhattan": manhattan}
+QUICK = {"STARTS": 2, "REPEATS": 1, "PASSES": 3, "PEER_ITERATIONS": 3, "MU_ITERATIONS": 3}
+
 if __name__ == "__main__":
     os.environ["VISIONNMF_NUM_THREADS"] = "1"
-    print(machine())
-    parts: dict[str, Callable[[], None]] = {
-        "frobenius": frobenius,
-        "kullback-leibler": kullback_leibler,
-        "manhattan": manhattan,
-    }
-    for part in sys.argv[1:] or parts:
-        parts[part]()
+    main(PARTS, globals(), QUICK)
