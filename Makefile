@@ -11,10 +11,10 @@ setup:  ## .venv with everything for developing
 	sh setup.sh dev
 
 test:  ## all tests, in two processes
-	$(PYTHON) -m pytest -q -n 2
+	$(PYTHON) -m pytest -q -n 2 --dist loadfile
 
 quick:  ## the tests to type against: less than a minute once the kernels are compiled
-	$(PYTHON) -m pytest -q -n 2 -m "not slow"
+	$(PYTHON) -m pytest -q -n 2 --dist loadfile -m "not slow"
 
 test-nojit:  ## the kernels' tests as plain Python, with the lines they reach
 	NUMBA_DISABLE_JIT=1 $(PYTHON) -m pytest $(KERNEL_TESTS) --cov=visionnmf.engine --cov-report=term-missing
