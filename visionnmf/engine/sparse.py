@@ -95,7 +95,8 @@ def loss_value(X: Any, Wt: Array, H: Array, loss: Loss, *, zero_weight: float = 
         able = sorted(name for name, record in LOSSES.items() if record.sparse)
         raise ParameterError(f"loss must be one of {able} for a sparse X; got {loss.name!r}; pass X.toarray()")
     check_zero_weight(loss, zero_weight)
-    codes, points = np.ascontiguousarray(Wt.T), np.ascontiguousarray(H.T)
+    # in double precision, in which the kernel is compiled for the conditions of optimality already
+    codes, points = Wt.T.astype(np.float64, order="C"), H.T.astype(np.float64, order="C")
     levels = floors(X)
 
     def stored(block: tuple[int, int]) -> tuple[float, float]:

@@ -43,16 +43,6 @@ def _descend(g, b, f, low, high, sweeps, slope):  # type: ignore[no-untyped-def]
 
 
 @kernel(part=True)
-def _substitute(factor, count, x):  # type: ignore[no-untyped-def]
-    """Solve ``L.T x = x`` in place."""
-    for a in range(count - 1, -1, -1):
-        row = factor[a]
-        x[a] /= row[a]
-        for c in range(a):
-            x[c] -= row[c] * x[a]
-
-
-@kernel(part=True)
 def _solve(g, b, f, state, factor, x, index):  # type: ignore[no-untyped-def]
     """Minimise over the free variables, which are 0 before, with the others held, by a Cholesky factor of their part.
 
@@ -68,8 +58,11 @@ def _solve(g, b, f, state, factor, x, index):  # type: ignore[no-untyped-def]
             x[count] = (b[k] - short_dot(g[k], f, f.shape[0]) - short_dot(row, x, count)) / row[count]
             index[count] = k
             count += 1
-    _substitute(factor, count, x)
-    for a in range(count):
+    for a in range(count - 1, -1, -1):
+        row = factor[a]
+        x[a] /= row[a]
+        for c in range(a):
+            x[c] -= row[c] * x[a]
         f[index[a]] = x[a]
     return count
 
@@ -79,10 +72,13 @@ def _meet_sum(factor, count, index, f, ones):  # type: ignore[no-untyped-def]
     """Move the solution to the best one whose sum is 1; return the multiplier."""
     for a in range(count):
         ones[a] = (1.0 - short_dot(factor[a], ones, a)) / factor[a, a]
-    _substitute(factor, count, ones)
     total = -1.0
     weight = 0.0
-    for a in range(count):
+    for a in range(count - 1, -1, -1):
+        row = factor[a]
+        ones[a] /= row[a]
+        for c in range(a):
+            ones[c] -= row[c] * ones[a]
         total += f[index[a]]
         weight += ones[a]
     multiplier = total / weight
@@ -124,42 +120,12 @@ def _find_wrong(g, b, f, low, high, state, multiplier, slack, wanted):  # type: 
     return count, last
 
 
-@kernel(part=True)
-def _pivot(g, b, f, low, high, ones, slack, integers, factor, x):  # type: ignore[no-untyped-def]
-    """Find the exact minimiser for one point by block principal pivoting; return whether the conditions hold.
-
-    Kim & Park (2008; Judice & Pires 1994 for two bounds): all variables on the wrong side change sides at once while
-    that makes them fewer, else only the last of them, which cannot cycle.
-    """
-    state, wanted, index = integers[0], integers[1], integers[2]
-    for k in range(f.shape[0]):
-        state[k] = LOW if f[k] <= low else (HIGH if f[k] >= high else FREE)
-    fewest = f.shape[0] + 1
-    exchanges = FULL_EXCHANGES
-    for _ in range(5 * f.shape[0] + 20):
-        if ones is not None:
-            _free_one(g, b, state)
-        for k in range(f.shape[0]):
-            f[k] = 0.0 if state[k] == FREE else (low if state[k] == LOW else high)
-        free = _solve(g, b, f, state, factor, x, index)
-        multiplier = _meet_sum(factor, free, index, f, ones) if ones is not None else 0.0
-        count, last = _find_wrong(g, b, f, low, high, state, multiplier, slack, wanted)
-        if count == 0:
-            return True
-        if count < fewest:
-            fewest = count
-            exchanges = FULL_EXCHANGES
-        else:
-            exchanges -= 1
-        for k in range(f.shape[0]):
-            if exchanges >= 0 or k == last:
-                state[k] = wanted[k]
-    return False
-
-
 @kernel
 def exact_rows(F, B, G, low, high, ones, sweeps, tolerance, integers, reals, settled):  # type: ignore[no-untyped-def]
     """Minimise ``f G f / 2 - b f`` for each row of `F`, exactly; all arrays in double precision.
+
+    By block principal pivoting (Kim & Park 2008; Judice & Pires 1994 for two bounds): all variables on the wrong side
+    change sides at once while that makes them fewer, else only the last of them, which cannot cycle.
 
     Parameters
     ----------
@@ -184,20 +150,39 @@ def exact_rows(F, B, G, low, high, ones, sweeps, tolerance, integers, reals, set
     """
     r = F.shape[1]
     f, x = reals[r], reals[r + 1]
+    state, wanted, index = integers[0], integers[1], integers[2]
     for j in range(F.shape[0]):
         g, b = G[j % G.shape[0]], B[j]
         if sweeps > 0:
             _descend(g, b, F[j], low, high, sweeps, x)
-        size = 0.0
+        slack = 0.0
         for k in range(r):
-            f[k] = F[j, k]
-            size = abs(b[k]) if abs(b[k]) > size else size
+            state[k] = LOW if F[j, k] <= low else (HIGH if F[j, k] >= high else FREE)
+            slack = abs(b[k]) if abs(b[k]) > slack else slack
             if ones is not None:
-                size = g[k, k] if g[k, k] > size else size
-        settled[j] = _pivot(g, b, f, low, high, ones, tolerance * size, integers, reals, x)
-        if settled[j]:
+                slack = g[k, k] if g[k, k] > slack else slack
+        slack *= tolerance
+        settled[j] = False
+        fewest = r + 1
+        exchanges = FULL_EXCHANGES
+        for _ in range(5 * r + 20):
+            if ones is not None:
+                _free_one(g, b, state)
             for k in range(r):
-                F[j, k] = f[k]
+                f[k] = 0.0 if state[k] == FREE else (low if state[k] == LOW else high)
+            free = _solve(g, b, f, state, reals, x, index)
+            multiplier = _meet_sum(reals, free, index, f, ones) if ones is not None else 0.0
+            count, last = _find_wrong(g, b, f, low, high, state, multiplier, slack, wanted)
+            if count == 0:
+                settled[j] = True
+                for k in range(r):
+                    F[j, k] = f[k]
+                break
+            exchanges = FULL_EXCHANGES if count < fewest else exchanges - 1
+            fewest = count if count < fewest else fewest
+            for k in range(r):
+                if exchanges >= 0 or k == last:
+                    state[k] = wanted[k]
 
 
 # --- weights of the entries ------------------------------------------------------------------------------------------

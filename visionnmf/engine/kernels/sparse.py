@@ -95,8 +95,10 @@ def hals_rows(  # type: ignore[no-untyped-def]
     fours = r // 4 * 4
     part = np.empty(r, points.dtype)
     scratch = np.empty(r, np.float64)
-    rights = np.zeros((r, TILE), points.dtype)
-    tile = np.zeros((r, TILE), points.dtype)
+    rights, tile = np.empty((r, TILE), points.dtype), np.empty((r, TILE), points.dtype)
+    for k in range(r):
+        for t in range(TILE):
+            rights[k, t] = tile[k, t] = number(0)  # the last tile is not full
     work = np.empty(TILE, points.dtype)
     for begin in range(start, stop, TILE):
         size = min(TILE, stop - begin)

@@ -120,14 +120,18 @@ class _Model:
             self.improve_all(0.0)
 
     def _improve_codes(self, part: _Part, momentum: float, *, sweeps: int) -> None:
-        codes, X, points = part.codes, self.X, self.H.ahead
+        points = self.H.ahead
         gram, step = points.T @ points, points.dtype.type(momentum * CODES_SHARE)
         none = np.empty((0, points.shape[1]))  # no sums over the parts
+        self._descend(part, points, gram, none, step, sweeps)
+
+    def _descend(self, part: _Part, points: Array, gram: Array, totals: Array, momentum: Any, sweeps: int) -> None:
+        codes, X = part.codes, self.X
 
         def rows(block: tuple[int, int]) -> None:
             _sparse_kernels.hals_rows(
-                X.data, X.indices, X.indptr, part.rows.start, points, gram, none, codes.ahead, codes.last,
-                step, *codes.limits, sweeps, *block,
+                X.data, X.indices, X.indptr, part.rows.start, points, gram, totals, codes.ahead, codes.last,
+                momentum, *codes.limits, sweeps, *block,
             )  # fmt: skip
 
         map_blocks(rows, part.blocks, parallel=len(part.blocks) > 1)
@@ -162,18 +166,14 @@ class _Model:
 
     def start_objective(self, problem: Problem, square: float) -> float:
         """Evaluate the objective while the sums are empty."""
-        X, H = self.X, self.H.last
+        H = self.H.last
         inner, gram = 0.0, np.zeros_like(self.gram)
-        right = np.empty((X.shape[0], H.shape[1]), H.dtype)
+        right, none = np.zeros((self.X.shape[0], H.shape[1])), np.zeros((H.shape[1],) * 2, H.dtype)
         for part in self.parts:
-
-            def rows(block: tuple[int, int], start: int = part.rows.start) -> None:
-                begin, end = (start + i for i in block)
-                _sparse_kernels.product_rows(X.data, X.indices, X.indptr, H, begin, end, right)
-
-            map_blocks(rows, part.blocks, parallel=len(part.blocks) > 1)
-            inner += float(np.einsum("ij,ij->", right[part.rows], part.codes.last, dtype=np.float64))
-            gram += _gram(part.codes.last)
+            codes = part.codes.last
+            self._descend(part, H, none, right[part.rows], H.dtype.type(0), sweeps=0)  # the products alone
+            inner += float(np.einsum("ij,ij->", right[part.rows], codes, dtype=np.float64))
+            gram += _gram(codes)
         return self._value(problem, (square - 2 * inner + float(np.einsum("ij,ij->", gram, _gram(H)))) / 2, square)
 
     def objective(self, problem: Problem, square: float) -> float:
