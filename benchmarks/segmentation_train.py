@@ -137,7 +137,7 @@ def score(photographs: list[tuple[Partition, Tables]], learnt: Learnt) -> np.nda
     found = np.empty((len(photographs), len(SCALES), 3))
     for rows, (partition, tables) in zip(found, photographs, strict=True):
         merged = merge_regions(partition, learnt)
-        tree = Hierarchy(partition.labels, partition.edges, merged.children, merged.heights)
+        tree = Hierarchy(partition.labels, partition.edges, merged.children, merged.heights, merged.strengths)
         for row, scale in zip(rows, SCALES, strict=True):
             cut = tree.cut(scale=scale)
             sums = [np.zeros((cut.max() + 1, table.shape[1])) for table in tables]

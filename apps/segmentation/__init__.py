@@ -1,4 +1,4 @@
-"""Image segmentation: an ultrametric tree of regions from learnt borders.
+"""Image segmentation: an ultrametric tree of regions from learnt borders, and soft parts by symmetric NMF.
 
 =======================  ==========================================================================
 :func:`segment`          an image as an array in; the segment of each pixel out, and the tree

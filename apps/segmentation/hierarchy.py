@@ -33,12 +33,15 @@ class Hierarchy:
         The two nodes that each merge joins: a region below n, or merge k as n + k.
     heights : ndarray of float64 [shape=(n - 1,), in [0, 1]], ascending
         At which scale each merge happens.
+    strengths : ndarray of float64 [shape=(m,), in [0, 1]]
+        How strong the border of each pair is by itself.
     """
 
     labels: NDArray[np.int32]
     edges: NDArray[np.int64]
     children: NDArray[np.int64]
     heights: NDArray[np.float64]
+    strengths: NDArray[np.float64]
 
     @property
     def n_regions(self) -> int:
@@ -122,8 +125,17 @@ class Hierarchy:
         for merge, (i, _) in enumerate(self.children.tolist()):
             name[n + merge] = name[i] if merge < done else count + merge - done
         edges = np.sort(cut[self.edges], axis=1)
-        edges = np.unique(edges[edges[:, 0] != edges[:, 1]], axis=0).reshape(-1, 2)
-        return Hierarchy(cut.astype(np.int32)[self.labels], edges, name[self.children[done:]], self.heights[done:])
+        between = edges[:, 0] != edges[:, 1]
+        edges, place = np.unique(edges[between], axis=0, return_inverse=True)
+        place = place.ravel()
+        strengths = np.bincount(place, self.strengths[between], len(edges)) / np.bincount(place, minlength=len(edges))
+        return Hierarchy(
+            cut.astype(np.int32)[self.labels],
+            edges.reshape(-1, 2),
+            name[self.children[done:]],
+            self.heights[done:],
+            strengths,
+        )
 
     def _segments(self, n_merges: int) -> NDArray[np.int64]:
         n = self.n_regions

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from visionnmf import choices
-from visionnmf._checks import check_count, check_number
+from visionnmf._checks import RandomState, check_count, check_number
 from visionnmf.exceptions import ParameterError
 from visionnmf.features import check_image, reduce_image
 
@@ -26,6 +26,7 @@ from .cleaning import remove_impulses
 from .cues import find_cues
 from .draw import overlay, to_eight_bits
 from .hierarchy import Hierarchy
+from .parts import soft_parts
 from .strength import load_learnt, merge_regions
 
 __all__ = ["SegmentationResult", "segment"]
@@ -89,6 +90,32 @@ class SegmentationResult:
         """The tree as a picture, ndarray of float32 [shape=(height, width), in [0, 1]]; see :class:`.Hierarchy`."""
         return self.hierarchy.boundary_map()
 
+    def parts(
+        self, n_components: int = 5, *, loss: str = "manhattan", random_state: RandomState = 0
+    ) -> NDArray[np.float32]:
+        """Find soft parts by symmetric NMF of how well regions are connected over weak borders.
+
+        Parameters
+        ----------
+        n_components : int, >= 1, default=5
+            Parts.
+        loss : {"manhattan", "frobenius"}, default="manhattan"
+            Of :class:`~visionnmf.SymmetricNMF`.
+        random_state : int, RandomState, Generator or None, default=0
+            Seed of the starts.
+
+        Returns
+        -------
+        ndarray of float32 [shape=(n_components, height, width), in [0, 1]]
+            How far each pixel belongs to each part, the largest first; they sum to 1 over the parts.
+
+        Raises
+        ------
+        ParameterError
+            If an argument is not allowed.
+        """
+        return soft_parts(self.hierarchy, n_components, loss=loss, random_state=random_state)[:, self.hierarchy.labels]
+
     def overlay(self) -> NDArray[np.uint8]:
         """Draw the segments over the picture.
 
@@ -140,7 +167,8 @@ def segment(image: ArrayLike, n_segments: int | None = None, *, scale: float | N
     partition = measure(cues, find_regions(cues.energy))
     merged = merge_regions(partition, learnt)
     labels = _enlarge(partition.labels, clean)
-    hierarchy = Hierarchy(labels, partition.edges, merged.children, merged.heights).without(NOTHING)
+    hierarchy = Hierarchy(labels, partition.edges, merged.children, merged.heights, merged.strengths)
+    hierarchy = hierarchy.without(NOTHING)
     if n_segments is None and scale is None:
         scale = learnt.scale
     merges = hierarchy.n_merges(n_segments=n_segments, scale=scale)

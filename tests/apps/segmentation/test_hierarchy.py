@@ -24,7 +24,7 @@ def partition(image: np.ndarray) -> borders.Partition:
 @pytest.fixture(scope="module")
 def tree(partition: borders.Partition) -> Hierarchy:
     merged = merge_regions(partition, load_learnt())
-    return Hierarchy(partition.labels, partition.edges, merged.children, merged.heights)
+    return Hierarchy(partition.labels, partition.edges, merged.children, merged.heights, merged.strengths)
 
 
 def test_the_tree_is_ultrametric_and_nested(tree: Hierarchy) -> None:
