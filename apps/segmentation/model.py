@@ -15,11 +15,12 @@ from typing import Any
 import cv2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.ndimage import find_objects
 
 from visionnmf import choices
 from visionnmf._checks import RandomState, check_count, check_number
 from visionnmf.exceptions import ParameterError
-from visionnmf.features import check_image, reduce_image
+from visionnmf.features import check_image, reduce_image, region_adjacency
 
 from .borders import find_regions, measure
 from .cleaning import remove_impulses
@@ -89,6 +90,41 @@ class SegmentationResult:
     def boundaries(self) -> NDArray[np.float32]:
         """The tree as a picture, ndarray of float32 [shape=(height, width), in [0, 1]]; see :class:`.Hierarchy`."""
         return self.hierarchy.boundary_map()
+
+    @cached_property
+    def adjacency(self) -> NDArray[np.int64]:
+        """Pairs of segments that touch, the smaller label first: ndarray of int64 [shape=(m, 2)]."""
+        return region_adjacency(self.labels)
+
+    def properties(self) -> list[dict[str, Any]]:
+        """Describe each segment.
+
+        Returns
+        -------
+        list of dict
+            For each segment, in the order of labels: ``label``; ``area`` in pixels; ``colour``, its mean in the image's
+            own units (RGB); ``centre`` (row, column); ``box`` (first row, first column, last row + 1, last column + 1);
+            ``neighbours``, labels of the segments that touch it. Plain numbers and lists.
+        """
+        flat, height, width = self.labels.ravel(), *self.labels.shape
+        means = [np.bincount(flat, self.image[..., k].ravel()) / self.sizes for k in range(3)]
+        rows = np.bincount(flat, np.repeat(np.arange(height), width)) / self.sizes
+        columns = np.bincount(flat, np.tile(np.arange(width), height)) / self.sizes
+        neighbours: list[list[int]] = [[] for _ in self.sizes]
+        for i, j in self.adjacency.tolist():
+            neighbours[i].append(j)
+            neighbours[j].append(i)
+        return [
+            {
+                "label": label,
+                "area": int(self.sizes[label]),
+                "colour": [float(mean[label]) for mean in means],
+                "centre": [float(rows[label]), float(columns[label])],
+                "box": [box[0].start, box[1].start, box[0].stop, box[1].stop],
+                "neighbours": neighbours[label],
+            }
+            for label, box in enumerate(find_objects(self.labels.astype(np.int32) + 1))
+        ]
 
     def parts(
         self, n_components: int = 5, *, loss: str = "manhattan", random_state: RandomState = 0

@@ -115,6 +115,22 @@ def test_large_images_keep_their_size_and_their_borders(monkeypatch: pytest.Monk
     assert covering(result.labels, [mosaic.labels]) > 0.99
 
 
+def test_properties_are_those_of_the_pixels(picture: np.ndarray) -> None:
+    result = segment(picture, 4)
+    found = result.properties()
+    assert [row["label"] for row in found] == [0, 1, 2, 3]
+    for row in found:
+        inside = result.labels == row["label"]
+        places = np.argwhere(inside)
+        assert row["area"] == inside.sum()
+        np.testing.assert_allclose(row["colour"], picture[inside].mean(axis=0))
+        np.testing.assert_allclose(row["centre"], places.mean(axis=0))
+        assert row["box"] == [*places.min(axis=0), *(places.max(axis=0) + 1)]
+        around = cv2.dilate(inside.astype(np.uint8), cv2.getStructuringElement(cv2.MORPH_CROSS, (3, 3))) > 0
+        assert set(row["neighbours"]) == set(result.labels[around].tolist()) - {row["label"]}
+    assert segment(np.zeros((9, 9), np.uint8)).properties()[0]["neighbours"] == []
+
+
 # --- odd input -------------------------------------------------------------------------------------------------------
 
 
