@@ -11,7 +11,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
@@ -80,6 +80,7 @@ def kernel(function: F | None = None, *, reassociate: bool = False, part: bool =
                 compiled = numba.njit(cache=True, **options)(f)
             # numba takes another folder, without the digest, for a source file it cannot find
             if Path(compiled.stats.cache_path).is_relative_to(folder):
+                _lock_cache(compiled._cache, folder / "lock")
                 return compiled
         return numba.njit(**options)(f)
 
@@ -120,6 +121,44 @@ def cache_folder() -> Path | None:
         stacklevel=2,
     )
     return None
+
+
+def _lock_cache(cache: Any, path: Path) -> None:
+    """Let one process at a time read or write compiled code.
+
+    numba numbers the files of a kernel's signatures by an index that it reads and writes without a lock: of two
+    processes that compile at once, one could find the other's code under the name of its own.
+    """
+
+    def locked(original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            with _locked(path):
+                return original(*arguments)
+
+        return call
+
+    cache.load_overload, cache.save_overload = locked(cache.load_overload), locked(cache.save_overload)
+
+
+_holding = threading.local()
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    file = None
+    with suppress(ImportError, OSError):  # Windows has no fcntl; of a full disk numba itself tells when it writes
+        import fcntl
+
+        if not getattr(_holding, "lock", False):  # a lock that this thread waited for twice would never come
+            file = path.open("ab")
+            fcntl.flock(file, fcntl.LOCK_EX)
+            _holding.lock = True
+    try:
+        yield
+    finally:
+        if file is not None:
+            _holding.lock = False
+            file.close()
 
 
 def _config() -> Any:
