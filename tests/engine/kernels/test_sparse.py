@@ -203,11 +203,15 @@ def test_weighted_medians_with_penalties(rng):
 @pytest.mark.parametrize("zero_weight", [0.2, 1.0])
 def test_manhattan_codes_come_near_the_linear_programme(zero_weight, rng):
     X, _, points = make(rng, shape=(4, 12))
-    Ft, none = np.full((3, 4), np.nan), np.zeros(3)
-    sums = points.sum(axis=0)
+    stored = X.copy()
+    stored.data[:] = 1
+    missing = points.sum(axis=0) - stored @ points
+    codes, ones = np.full((4, 3), np.nan), np.ones((4, 3))
+    terms = np.stack([0 * ones, np.inf * ones, zero_weight * missing, 0 * ones, ones], axis=1)
     _sparse_kernels.manhattan_codes_rows(
-        *arrays(X), Ft, points, sums, zero_weight, 0.0, np.inf, none, none, 10, 0.01, 30 ** (-1 / 1000), 1000, 0, 4
+        *arrays(X), codes, points, terms, 10, 0.01, 30 ** (-1 / 1000), 1000, np.empty((3, 3)), 0, 4
     )
+    Ft = codes.T
     assert (Ft[:, 1] == 0).all()  # an empty row
     stored = np.zeros(X.shape)
     for j in range(4):

@@ -11,7 +11,6 @@ import numpy as np
 from visionnmf._jit import kernel
 
 CHUNK = 4096  # entries that are summed in the data's dtype; sums of chunks are taken in double precision
-TRACE = 1e-9  # of a component's sum: less than that on a row's support is as good as nothing
 TILE = 64  # rows at a time: a tile of the codes and of the right-hand sides stays in the first-level cache
 
 
@@ -299,21 +298,11 @@ def kl_rows(  # type: ignore[no-untyped-def]
 
 
 @kernel(part=True)
-def _gather(support, points, A):  # type: ignore[no-untyped-def]
-    """Copy the components at a row's support into `A`, component-major."""
-    for e in range(support.shape[0]):
+def _gather(support, points, scale, A):  # type: ignore[no-untyped-def]
+    """Copy the components at a row's support into `A`, component-major, each divided by its scale."""
+    for e in range(A.shape[1]):
         for k in range(A.shape[0]):
-            A[k, e] = points[support[e], k]
-
-
-@kernel(reassociate=True, part=True)
-def _sum_and_square(a):  # type: ignore[no-untyped-def]
-    total = 0.0
-    square = 0.0
-    for e in range(a.shape[0]):
-        total += a[e]
-        square += a[e] * a[e]
-    return total, square
+            A[k, e] = points[support[e], k] / scale[k]
 
 
 @kernel(reassociate=True, part=True)
@@ -380,120 +369,65 @@ def _shrink(x, V, u, bound, decay):  # type: ignore[no-untyped-def]
         u[e] = new * decay
 
 
-@kernel(part=True)
-def _absolute_deviations(  # type: ignore[no-untyped-def]
-    A, x, limits, inverse, coupling, decay, iterations, f, u, V
-):
-    """Minimise ``sum |x - f @ A| + cost . f + ridge . f^2 / 2`` over the box of each code by ADMM, from `f`.
-
-    The consensus form of :func:`.solvers.admm.codes`, for one row; `inverse` is that of ``A @ A.T + coupling I``. The
-    rows of `limits` are the ends of the boxes, cost, ridge, and from the sixth on scratch, as are `u` and `V`.
-    """
-    r, n = A.shape
-    F, dual, right = limits[5], limits[6], limits[7]
-    for k in range(r):
-        F[k] = f[k]
-        dual[k] = 0.0
-    _model(F, A, V)
-    bound = 0.0
-    for e in range(n):
-        bound += abs(x[e] - V[e]) / n
-        u[e] = 0.0
-    bound = bound if bound > 0.0 else 1.0  # an exact fit already: any number will do
-    for _ in range(iterations + 1):
-        _model(F, A, V)
-        _shrink(x, V, u, bound, decay)
-        for k in range(r):
-            right[k] = coupling * (f[k] - dual[k]) - bound * limits[2, k] + _dot(A[k], V)
-        for k in range(r):
-            F[k] = _dot(inverse[k], right)
-            goal = F[k] + dual[k]
-            new = goal / (1.0 + bound * limits[3, k] / coupling)
-            new = limits[0, k] if new < limits[0, k] else new
-            f[k] = limits[1, k] if new > limits[1, k] else new
-            dual[k] = (goal - f[k]) * decay
-        bound *= decay
-
-
 @kernel
 def manhattan_codes_rows(  # type: ignore[no-untyped-def]
-    data,
-    indices,
-    indptr,
-    Ft,
-    points,
-    sums,
-    zero_weight,
-    low,
-    high,
-    l1,
-    l2,
-    sweeps,
-    coupling,
-    decay,
-    iterations,
-    start,
-    stop,
+    data, indices, indptr, codes, points, terms, sweeps, coupling, decay, iterations, work, start, stop
 ):
-    """Find the codes of fixed components for the Manhattan loss, nearly, for rows ``start:stop`` of sparse data.
+    """Minimise ``sum |x - f @ A| + cost . f + ridge . f^2 / 2`` nearly, for rows ``start:stop`` of sparse data.
 
-    In double precision, on the stored entries; the others add a cost to each code, as in
-    :func:`.medians.rri_sparse_rows`.
+    On the stored entries, with components of unit norm there; by ADMM in the consensus form of
+    :func:`.solvers.admm.codes`, from the least squares.
 
     Parameters
     ----------
     data, indices, indptr : ndarray
-    Ft : ndarray (r, n_rows)
-        Receives the codes.
+    codes : ndarray of float64 (stop - start, r)
+        Receives the codes, in units of the scales.
     points : ndarray (n, r)
-    sums : ndarray of float64 (r,)
-        Column sums of `points`.
-    zero_weight, low, high : float
-    l1, l2 : ndarray (r,), >= 0
+    terms : ndarray of float64 (stop - start, 5, r)
+        The ends of the box of each code, cost, ridge, and scale: what the component is divided by.
     sweeps : int
-        Of coordinate descent on the least-squares problem, from which ADMM starts.
+        Of coordinate descent on the least-squares problem.
     coupling, decay : float
-        Weight of the difference between codes and box, for components of unit norm; of ``1 / rho``, an iteration.
+        Weight of the difference between codes and box; of ``1 / rho``, an iteration.
     iterations : int
-        Of ADMM.
+    work : ndarray of float64 (3, r)
+        Scratch.
     start, stop : int
     """
-    r = Ft.shape[0]
-    longest = longest_row(indptr, start, stop)
-    # bounds, scale, cost and ridge of each code; and the scratch of `_absolute_deviations`
-    limits, vectors, G = np.empty((8, r)), np.empty((3, longest)), np.empty((r, r))
-    components = np.empty(r * longest)
-    f = np.empty(r)
+    r = points.shape[1]
+    F, dual, right = work[0], work[1], work[2]
     for j in range(start, stop):
-        count = indptr[j + 1] - indptr[j]
-        if count == 0:
-            for k in range(r):
-                Ft[k, j] = low
-            continue
-        A = components[: r * count].reshape((r, count))
-        x = vectors[0, :count]
-        for e in range(count):
-            x[e] = data[indptr[j] + e]
-        _gather(indices[indptr[j] : indptr[j + 1]], points, A)
-        for k in range(r):
-            total, square = _sum_and_square(A[k])
-            # a component that is 0 beside the data here, but for rounding, must not get an enormous code
-            scale = np.sqrt(square) if total > TRACE * sums[k] else 1.0
-            for e in range(count):
-                A[k, e] /= scale
-            missing = sums[k] - total if sums[k] > total else 0.0
-            limits[0, k] = low * scale
-            limits[1, k] = high * scale
-            limits[2, k] = (zero_weight * missing + l1[k]) / scale
-            limits[3, k] = l2[k] / (scale * scale)
-            limits[4, k] = scale
+        begin, n = indptr[j], indptr[j + 1] - indptr[j]
+        f, limits = codes[j - start], terms[j - start]
+        A, vectors, G = np.empty((r, n)), np.empty((3, n)), np.empty((r, r))
+        x, u, V = vectors[0], vectors[1], vectors[2]
+        for e in range(n):
+            x[e] = data[begin + e]
+            u[e] = 0.0
+        _gather(indices[begin : begin + n], points, limits[4], A)
         _gram(A, G)
         _least_squares_start(A, x, G, limits, sweeps, f)
         for k in range(r):
             G[k, k] += coupling
+            F[k] = f[k]
+            dual[k] = 0.0
         _invert(G)
-        _absolute_deviations(A, x, limits, G, coupling, decay, iterations, f, vectors[1], vectors[2])
-        for k in range(r):
-            new = Ft.dtype.type(f[k] / limits[4, k])
-            new = low if new < low else new
-            Ft[k, j] = high if new > high else new
+        _model(F, A, V)
+        bound = 0.0
+        for e in range(n):
+            bound += abs(x[e] - V[e]) / n
+        bound = bound if bound > 0.0 else 1.0  # an exact fit already: any number will do
+        for _ in range(iterations + 1):
+            _model(F, A, V)
+            _shrink(x, V, u, bound, decay)
+            for k in range(r):
+                right[k] = coupling * (f[k] - dual[k]) - bound * limits[2, k] + _dot(A[k], V)
+            for k in range(r):
+                F[k] = _dot(G[k], right)
+                goal = F[k] + dual[k]
+                new = goal / (1.0 + bound * limits[3, k] / coupling)
+                new = limits[0, k] if new < limits[0, k] else new
+                f[k] = limits[1, k] if new > limits[1, k] else new
+                dual[k] = (goal - f[k]) * decay
+            bound *= decay

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, map_blocks, one_blas_thread, row_blocks
@@ -35,6 +36,7 @@ CODES_GROWTH = 30.0
 CODES_COUPLING = 0.01
 CODES_START_SWEEPS = 30
 CODES_POLISH = 30
+TRACE = 1e-9  # of a component's sum: less than that on a row's support is as good as nothing
 
 
 def _refuse_coupled(problem: Problem) -> None:
@@ -155,19 +157,44 @@ def median_codes(problem: Problem, Wt: Array, H: Array) -> None:
     Coordinate descent alone can stall, so ADMM starts it.
     """
     _refuse_coupled(replace(problem, penalty_H=NONNEGATIVE))
-    X, penalty = problem.X, problem.penalty_W
-    low, high = penalty.box(X.dtype)
-    points, sums = np.ascontiguousarray(H.T), H.sum(axis=1, dtype=np.float64)
-    l1, l2 = penalty.weights(len(H), np.float64)
+    X = problem.X
+    points = np.ascontiguousarray(H.T)
     decay = CODES_GROWTH ** (-1 / CODES_ITERATIONS)
 
     def solve(block: tuple[int, int]) -> None:
+        start, stop = block
+        terms = _terms(problem, points, start, stop)
+        codes, scales = np.empty((stop - start, len(H))), terms[:, 4]
         _sparse_kernels.manhattan_codes_rows(
-            X.data, X.indices, X.indptr, Wt, points, sums, float(problem.zero_weight), low, high, l1, l2,
-            CODES_START_SWEEPS, CODES_COUPLING, decay, CODES_ITERATIONS, *block,
+            X.data, X.indices, X.indptr, codes, points, terms,
+            CODES_START_SWEEPS, CODES_COUPLING, decay, CODES_ITERATIONS, np.empty((3, len(H))), start, stop,
         )  # fmt: skip
+        empty = np.diff(X.indptr[start : stop + 1]) == 0
+        codes[empty] = terms[empty, 0]
+        Wt[:, start:stop] = (codes / scales).T
 
     work = row_blocks(X, BLOCK_ELEMENTS // 16)
     with one_blas_thread():
         map_blocks(solve, work, parallel=len(work) > 1)
+    np.clip(Wt, *problem.penalty_W.box(X.dtype), out=Wt)
     median_half(problem, Wt, H, sweeps=CODES_POLISH)
+
+
+def _terms(problem: Problem, points: Array, start: int, stop: int) -> Array:
+    """Return the ends of the box, cost, ridge and scale of each code of some rows, for components of unit norm there.
+
+    The entries that are not stored add a cost to each code.
+    """
+    X, penalty = problem.X, problem.penalty_W
+    indptr = X.indptr[start : stop + 1]
+    support = X.indices[indptr[0] : indptr[-1]]
+    stored = sp.csr_array((np.ones(len(support)), support, indptr - indptr[0]), (stop - start, X.shape[1]))
+    exact = points.astype(np.float64)
+    sums, totals = exact.sum(axis=0), stored @ exact
+    # a component that is 0 beside the data here, but for rounding, must not get an enormous code
+    scales = np.where(totals > TRACE * sums, np.sqrt(stored @ exact**2), 1.0)
+    low, high = penalty.box(np.float64)
+    l1, l2 = penalty.weights(len(sums), np.float64)
+    cost = float(problem.zero_weight) * np.maximum(sums - totals, 0.0) + l1
+    terms: Array = np.stack([low * scales, high * scales, cost / scales, l2 / scales**2, scales], axis=1)
+    return terms
