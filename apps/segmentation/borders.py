@@ -154,5 +154,5 @@ def _sum_bins(flat: NDArray[np.int32], values: NDArray[Any], bins: tuple[int, fl
     below = np.minimum(position.astype(np.int64), n_bins - 2)
     share = position - below
     cell = flat * np.int64(n_bins) + below
-    sums = np.bincount(cell, 1 - share, count * n_bins) + np.bincount(cell + 1, share, count * n_bins)
-    return sums.reshape(count, n_bins)
+    shares = [np.bincount(place, part, count * n_bins) for place, part in ((cell, 1 - share), (cell + 1, share))]
+    return np.asarray(shares[0] + shares[1], np.float64).reshape(count, n_bins)

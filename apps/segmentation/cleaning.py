@@ -40,7 +40,7 @@ def remove_impulses(pixels: NDArray[Any]) -> NDArray[Any]:
         values = np.ascontiguousarray(pixels[..., channel])
         median = cv2.medianBlur(values, 5)
         bad = ((values <= low) | (values >= high)) & (cv2.absdiff(values, median) > unlike)
-        n_bad += np.count_nonzero(bad)
+        n_bad += int(np.count_nonzero(bad))
         good = (~bad).astype(np.float32)
         weight = cv2.GaussianBlur(good, (0, 0), 1.0)
         mean = cv2.GaussianBlur(values * good, (0, 0), 1.0) / np.maximum(weight, 1e-6)

@@ -101,7 +101,7 @@ def filter_responses(lightness: Floats) -> Floats:
     """
     responses = np.empty((*lightness.shape, 10), np.float32)
     for first, sigma in ((0, 1.0), (5, 2.0)):
-        smooth = cv2.GaussianBlur(lightness, (0, 0), sigma)
+        smooth = np.asarray(cv2.GaussianBlur(lightness, (0, 0), sigma), np.float32)
         x, y = _gradient(smooth, sigma)
         xx, xy = _gradient(x, sigma)
         for place, plane in enumerate((x, y, xx, _gradient(y, sigma)[1], xy)):
@@ -147,8 +147,8 @@ def find_cues(image: Floats, textons: Floats) -> Cues:
     shape = lab.shape[:2]
     L, a, b = (np.ascontiguousarray(lab[..., k]) for k in range(3))
     nearest = assign_textons(filter_responses(L), textons)
-    planes = {
-        "lab": [L / 25, a / 15, b / 15],
+    planes: dict[str, list[NDArray[np.float32]]] = {
+        "lab": [L / np.float32(25), a / np.float32(15), b / np.float32(15)],
         "L": soft_bins(L, L_BINS),
         "ab": soft_bins(a, A_BINS) + soft_bins(b, B_BINS),
         "T": [(nearest == k).astype(np.float32) for k in range(len(textons))],
@@ -158,7 +158,9 @@ def find_cues(image: Floats, textons: Floats) -> Cues:
         finer = reduced[factor // 2]
         size = (max(1, (shape[1] + factor - 1) // factor), max(1, (shape[0] + factor - 1) // factor))
         reduced[factor] = {
-            name: [cv2.resize(plane, size, interpolation=cv2.INTER_AREA) for plane in finer[name]]
+            name: [
+                np.asarray(cv2.resize(plane, size, interpolation=cv2.INTER_AREA), np.float32) for plane in finer[name]
+            ]
             for name in ("L", "ab", "T")
         }
     tensors = np.empty((len(CUES), 3, *shape), np.float32)
@@ -195,11 +197,11 @@ def structure_tensor(planes: Iterable[Floats], sigma: float, smallest: float | N
     """
     total: Any = None
     for plane in planes:
-        smooth = cv2.GaussianBlur(plane, (0, 0), sigma)
+        smooth = np.asarray(cv2.GaussianBlur(plane, (0, 0), sigma), np.float32)
         if total is None:
             total = np.zeros((3, *smooth.shape), np.float32)
         if smallest is not None:
-            smooth = cv2.sqrt(smooth + np.float32(smallest))
+            smooth = np.sqrt(smooth + np.float32(smallest))
         x, y = _gradient(smooth, sigma if smallest is None else 2 * sigma)
         cv2.accumulateSquare(x, total[0])
         cv2.accumulateSquare(y, total[1])

@@ -70,7 +70,7 @@ def _normalised_cuts(image: NDArray[Any]) -> Scales:
 def _k_means(image: NDArray[Any]) -> Scales:
     small = reduce_image(image, 2**18)
     lab = cv2.cvtColor(small, cv2.COLOR_RGB2LAB).reshape(-1, 3)
-    places = np.stack(np.indices(small.shape[:2]), axis=-1).reshape(-1, 2)
+    places = np.moveaxis(np.indices(small.shape[:2]), 0, -1).reshape(-1, 2)
     values = np.column_stack([lab, places]).astype(np.float32)
     values = (values - values.mean(axis=0)) / np.maximum(values.std(axis=0), 1e-6)
     for count in COUNTS:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from visionnmf import io
 from visionnmf.apps.report import Report
@@ -112,7 +113,11 @@ def process_image(
     io.check_outputs(files, force, inputs=[source])
     image = io.read_image(source)
     result = segment(image, n_segments, scale=scale)
-    pictures = (result.labels, result.overlay(), np.rint(result.boundaries * 65535).astype(np.uint16))
+    pictures: tuple[NDArray[Any], ...] = (
+        result.labels,
+        result.overlay(),
+        np.rint(result.boundaries * 65535).astype(np.uint16),
+    )
     io.output_folder(folder)
     with io.transaction():
         for file, picture in zip(files, pictures, strict=True):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +53,7 @@ class Learnt:
 
     def save(self, path: Path) -> None:
         """Write the numbers as plain arrays."""
-        names = dict(zip(_TREES, self.trees, strict=True))
+        names: dict[str, Any] = dict(zip(_TREES, self.trees, strict=True))
         np.savez_compressed(path, textons=self.textons, base=self.base, scale=self.scale, **names)
 
 
@@ -64,7 +65,7 @@ def load_learnt(path: Path = FILE) -> Learnt:
     """Read what :meth:`Learnt.save` has written; by default what comes with the package."""
     with np.load(path, allow_pickle=False) as found:
         trees = tuple(found[name] for name in _TREES)
-        return Learnt(found["textons"], trees, float(found["base"]), float(found["scale"]))  # type: ignore[arg-type]
+        return Learnt(found["textons"], trees, float(found["base"]), float(found["scale"]))
 
 
 @dataclass(frozen=True)

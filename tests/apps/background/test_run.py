@@ -102,7 +102,7 @@ def test_the_sample_is_scored_against_its_truth(tmp_path, monkeypatch):
     assert left_in(tmp_path / "half") == {"surveillance_background.png"}
     with pytest.raises(UnreadableError, match="sample:moon: no such sample"):
         process_video("sample:moon", out=tmp_path)
-    with pytest.raises(ParameterError, match="every=0"):
+    with pytest.raises(ParameterError, match="every must be a whole number >= 1; got 0"):
         process_video("sample:surveillance", out=tmp_path, every=0)
 
 

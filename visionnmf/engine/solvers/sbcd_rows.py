@@ -84,7 +84,7 @@ class Fixed:
 
     def penalty(self, rows: _Rows, codes: Array) -> Array:
         """Evaluate ``l1 . f + l2 . f^2 / 2`` of each row."""
-        values: Array = np.sum(codes * self.slope(rows, codes / 2), axis=1, dtype=np.float64)
+        values: Array = np.asarray(np.sum(codes * self.slope(rows, codes / 2), axis=1, dtype=np.float64))
         return values
 
     def model(self, codes: Array) -> Array:
