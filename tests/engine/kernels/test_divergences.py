@@ -8,6 +8,7 @@ from scipy.optimize import lsq_linear
 from visionnmf.engine import divergence
 from visionnmf.engine.kernels import divergences as kernels
 from visionnmf.engine.kernels import elementary
+from visionnmf.engine.kernels import newton as _newton_kernels
 from visionnmf.engine.kernels import sbcd as _sbcd_kernels
 from visionnmf.engine.kernels import sbcd_paper as _sbcd_paper_kernels
 from visionnmf.engine.losses import Loss
@@ -215,35 +216,37 @@ def test_one_component_takes_one_step_when_the_quotient_is_constant():
     assert F[0, 0] == pytest.approx(4, rel=1e-5)
 
 
-def test_weighted_gram(rng, monkeypatch):
-    A, weights, free = rng.random((4, 5)), rng.standard_normal((3, 5)), rng.random((3, 4)) < 0.7
-    for size in (0, 100):  # rows one by one, and all of them at once
-        monkeypatch.setattr(newton, "GRAM_SIZE", size)
-        for G, b, chosen in zip(newton._weighted_gram(A, weights, free), weights, free, strict=True):
-            np.testing.assert_allclose(G[chosen][:, chosen], ((A * b) @ A.T)[chosen][:, chosen], atol=1e-14)
+def newton_steps(A, curvatures, gradient, below, above, free):
+    r, n = A.shape
+    steps = np.zeros((1, r))
+    order = np.argsort(~free, kind="stable")
+    _newton_kernels.newton_steps(
+        A, curvatures[None], ((A * curvatures) * A).sum(axis=1)[None], gradient[None].copy(), below[None], above[None],
+        np.concatenate([order, order[[0, 0, 0]]])[None], np.array([free.sum()]), np.empty(r, np.int64),
+        np.full((4, n), np.nan), np.full((r, r), np.nan), np.full((r, r), np.nan), np.empty(r), steps,
+    )  # fmt: skip
+    return steps[0]
 
 
-def test_quadratic_models_on_boxes():
-    r, count = 6, 8
-    roots, goals, models = [], [], []
-    for seed in range(count):
-        rng = np.random.default_rng(seed)
-        root, goal = rng.standard_normal((8, r)), 3 * rng.standard_normal(8)
-        below, above = -rng.random(r), np.where(rng.random(r) < 0.5, rng.random(r), np.inf)
-        roots.append(root)
-        goals.append(goal)
-        models.append((root.T @ root, -root.T @ goal, below, above))
-    G, s, below, above = (np.array(part) for part in zip(*models, strict=True))
-    found = newton._minimise_on_box(G, s, below, above)
-    for j in range(count):
-        expected = lsq_linear(roots[j], goals[j], (below[j], above[j]), tol=1e-14).x
-        np.testing.assert_allclose(found[j], expected, atol=1e-6)
+@pytest.mark.parametrize("r", [1, 2, 6, 9])
+@pytest.mark.parametrize("seed", range(8))
+def test_quadratic_models_on_boxes(r, seed):
+    rng = np.random.default_rng(seed)
+    A, weights, goal = rng.standard_normal((r, r + 2)), rng.random(r + 2) + 0.1, 3 * rng.standard_normal(r + 2)
+    below, above = -rng.random(r), np.where(rng.random(r) < 0.5, rng.random(r), np.inf)
+    free = rng.random(r) < 0.8
+    found = newton_steps(A, weights, -A @ (weights * goal), below, above, free)
+    assert (found[~free] == 0).all()
+    if free.any():
+        root = np.sqrt(weights)[:, None] * A[free].T
+        expected = lsq_linear(root, np.sqrt(weights) * goal, (below[free], above[free]), tol=1e-14).x
+        np.testing.assert_allclose(found[free], expected, atol=1e-6)
 
 
 def test_a_model_that_is_not_convex_is_no_descent(rng):
     A, codes = rng.random((2, 5)), np.ones((1, 2))
     none, wide = np.zeros((1, 2)), np.full((1, 2), np.inf)
-    rows = newton._Rows(np.ones((1, 5)), np.ones((1, 5)), codes, none, wide, none, none)
+    rows = newton._Rows(np.ones((1, 5)), None, None, np.array([5.0]), codes, none, wide, none, none)
     step, decrease = newton._newton_step(rows, A, -np.ones((1, 5)), np.ones((1, 2)))
     assert not decrease[0] > 0 and (step == 0).all()
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, row_blocks
+from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, row_blocks, rows_per_block
 from visionnmf.engine.penalties import Penalty
 from visionnmf.engine.problem import Problem
 
@@ -43,7 +43,7 @@ SAMPLE_SEED = 0
 
 START_ROUNDS, START_SWEEPS = 10, 4  # of the codes, before Newton's method
 START_TOLERANCE = 1e-3  # of a row's largest code
-CODES_ROWS = 256  # at a time in double precision
+CODES_ROWS = 256  # at a time in double precision, at least
 
 
 def improve(
@@ -213,7 +213,7 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
     sums = H.sum(axis=1, dtype=np.float64)
     live = sums > 0
     shares = np.where(live, sums, 1)[:, None] * max(1, int(live.sum()))
-    for start, stop in blocks(problem.X.shape[0], CODES_ROWS):
+    for start, stop in blocks(problem.X.shape[0], max(CODES_ROWS, rows_per_block(problem.X.shape[1]))):
         rows = slice(start, stop)
         weights = None if problem.weights is None else problem.weights[rows]
         part = replace(problem, X=problem.X[rows], weights=weights)
@@ -228,14 +228,14 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
 def _newton(problem: Problem, Ft: Array, A: Array) -> Array:
     """Return the codes of all rows by Newton's method, in double precision."""
     X, codes = problem.X.astype(np.float64), Ft.astype(np.float64)
-    M = np.ones_like(X) if problem.weights is None else problem.weights.astype(np.float64)
+    M = None if problem.weights is None else problem.weights.astype(np.float64)
     low, high = (float(bound) for bound in problem.penalty_W.box(np.float64))
     l1, l2 = problem.penalty_W.weights(len(A), np.float64)
     A, beta = A.astype(np.float64), problem.loss.beta
 
     def improve(block: tuple[int, int]) -> None:
         rows = slice(*block)
-        newton.improve(X[rows], M[rows], codes[:, rows], A, beta, low, high, l1, l2)
+        newton.improve(X[rows], None if M is None else M[rows], codes[:, rows], A, beta, low, high, l1, l2)
 
     with one_blas_thread():
         map_blocks(improve, row_blocks(X), parallel=X.size > BLOCK_ELEMENTS)

@@ -148,18 +148,18 @@ def improve(X: Array, M: Array | None, Ft: Array, fixed: Fixed) -> Array:
     losses = values(Y, powers, P, M, beta, V)
     rows = _Rows(Y, M, powers, P, V, codes, units, losses, np.zeros(len(X), np.int64))
     index = np.flatnonzero(full)
-    for turn in range(fixed.rounds):
-        part = rows if len(index) == len(X) else rows.take(index)
+    part = rows if len(index) == len(X) else rows.take(index)
+    for turn in range(fixed.rounds if index.size else 0):
         if turn > 0:
-            part.P = fixed.model(part.codes)
             part.V = curvatures(part.P, beta)
         before = part.codes
         _step(part, fixed)
-        if part is not rows:
-            rows.codes[index], rows.losses[index] = part.codes, part.losses
+        rows.codes[index], rows.losses[index] = part.codes, part.losses
         if fixed.rounds > 1:
             moved = np.abs(part.codes - before).max(axis=1, initial=0)
-            index = index[moved > fixed.tol * part.codes.max(axis=1, initial=0)]
+            going = moved > fixed.tol * part.codes.max(axis=1, initial=0)
+            if not going.all():
+                index, part = index[going], part.take(going)
         if not index.size:
             break
     found = rows.codes.T * (means.astype(X.dtype) / fixed.scale[:, None])
@@ -169,9 +169,11 @@ def improve(X: Array, M: Array | None, Ft: Array, fixed: Fixed) -> Array:
 
 
 def _step(rows: _Rows, fixed: Fixed) -> None:
-    """Take one model of each row; no objective rises, beyond rounding."""
+    """Take one model of each row; no objective rises, beyond rounding. More rounds find their models in the rows."""
     if fixed.exact:
         _polish(rows, fixed)
+        if fixed.rounds > 1:
+            rows.P = fixed.model(rows.codes)
         return
     new, reached, model = _solve(rows, rows.Y, rows.V, rows.M, fixed.convex, fixed)
     risen = ~_fallen(rows, new, reached, fixed)
@@ -183,7 +185,9 @@ def _step(rows: _Rows, fixed: Fixed) -> None:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # where powers leave their range
                 part.codes, part.losses = _refit(part, model[risen], fixed)
         new[risen], reached[risen] = part.codes, part.losses
-    rows.codes, rows.losses = new, reached
+        if fixed.rounds > 1:
+            model[risen] = fixed.model(part.codes)
+    rows.codes, rows.losses, rows.P = new, reached, model
 
 
 def _polish(rows: _Rows, fixed: Fixed) -> None:
