@@ -27,23 +27,6 @@ def _move(p, change, a, floor):  # type: ignore[no-untyped-def]
         p[i] = new if new > floor else floor
 
 
-@kernel(part=True)
-def _sweep(y, p, m, codes, A, limits, units, floor):  # type: ignore[no-untyped-def]
-    for k in range(A.shape[0]):
-        f = codes[k]
-        target, total, slope = _sums(y, p, m, A[k])
-        low = limits[0, k] * units[0]
-        l2 = limits[3, k] * units[2]
-        target += limits[2, k] * units[1] + l2 * f
-        if target > 0:  # else a component that is zero everywhere: its codes do not matter
-            new = f + (total - target) * total / (target * slope + l2 * total) if slope > 0 else low
-            new = low if new < low else new
-            new = new if new < limits[1, k] * units[0] else limits[1, k] * units[0]
-            if new != f:
-                _move(p, new - f, A[k], floor)
-                codes[k] = new
-
-
 @kernel
 def ccd_rows(Y, P, M, codes, A, limits, units, floor, sweeps):  # type: ignore[no-untyped-def]
     """Sweep over the codes of rows, whose models are `P`; both are updated in place.
@@ -66,6 +49,20 @@ def ccd_rows(Y, P, M, codes, A, limits, units, floor, sweeps):  # type: ignore[n
         The model is kept above it.
     sweeps : int
     """
+    r = A.shape[0]
     for j in range(Y.shape[0]):
-        for _ in range(sweeps):
-            _sweep(Y[j], P[j], None if M is None else M[j], codes[j], A, limits, units[j], floor)
+        p, m = P[j], None if M is None else M[j]
+        for turn in range(sweeps * r):
+            k = turn % r
+            f = codes[j, k]
+            target, total, slope = _sums(Y[j], p, m, A[k])
+            low = limits[0, k] * units[j, 0]
+            l2 = limits[3, k] * units[j, 2]
+            target += limits[2, k] * units[j, 1] + l2 * f
+            if target > 0:  # else a component that is zero everywhere: its codes do not matter
+                new = f + (total - target) * total / (target * slope + l2 * total) if slope > 0 else low
+                new = low if new < low else new
+                new = new if new < limits[1, k] * units[j, 0] else limits[1, k] * units[j, 0]
+                if new != f:
+                    _move(p, new - f, A[k], floor)
+                    codes[j, k] = new

@@ -25,7 +25,7 @@ def _eight_sums(lines, a, c):  # type: ignore[no-untyped-def]
         t1 += lines[1, i] * c[i]
         t2 += lines[2, i] * c[i]
         t3 += lines[3, i] * c[i]
-    return (s0, s1, s2, s3), (t0, t1, t2, t3)
+    return s0, s1, s2, s3, t0, t1, t2, t3
 
 
 @kernel(reassociate=True, part=True)
@@ -41,7 +41,7 @@ def _solve(G, d, low, high, index, count, s, face, factor, x):  # type: ignore[n
 
     The result is NaN where `G` is not positive definite.
     """
-    size = 0
+    size = np.int64(0)  # not a literal, which would make a specialisation of its own
     for t in range(count):
         k = index[t]
         if low[k] < d[k] and d[k] < high[k]:
@@ -100,11 +100,10 @@ def newton_steps(  # type: ignore[no-untyped-def]
                 for i in range(a.shape[0]):
                     lines[t, i] = curvatures[j, i] * a[i]
             for m in range(2 * block + 2):
-                k, other = index[2 * m], index[2 * m + 1]
-                left, right = _eight_sums(lines, A[k], A[other])
-                for t in range(4):
-                    G[four[t], k] = G[k, four[t]] = left[t]
-                    G[four[t], other] = G[other, four[t]] = right[t]
+                sums = _eight_sums(lines, A[index[2 * m]], A[index[2 * m + 1]])
+                for t in range(8):
+                    k, other = four[t & 3], index[2 * m + (t >> 2)]
+                    G[k, other] = G[other, k] = sums[t]
         for t in range(count):
             G[index[t], index[t]] = diagonals[j, index[t]]
         for _ in range(FACES):

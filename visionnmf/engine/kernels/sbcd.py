@@ -50,36 +50,6 @@ def _pass(e, b, change, before, a):  # type: ignore[no-untyped-def]
     return numerator, denominator
 
 
-@kernel(part=True)
-def _least_squares(e, b, A, codes, limits, units, sweeps, stays):  # type: ignore[no-untyped-def]
-    """Cyclic coordinate descent on ``sum b (e - (f - codes) A)^2 / 2 + l1 . f + l2 . f^2 / 2`` over the codes f.
-
-    From the second sweep on, codes that stayed at their lower end in the first are left there; `stays` is scratch.
-    """
-    change = e.dtype.type(0)
-    last = 0
-    for sweep in range(sweeps):
-        for k in range(A.shape[0]):
-            if sweep > 0 and stays[k]:
-                continue
-            numerator, curvature = _pass(e, b, change, A[last], A[k])
-            last = k
-            old = codes[k]
-            ridge = limits[3, k] * units[2]
-            fall = numerator - limits[2, k] * units[1] - ridge * old
-            low = limits[0, k] * units[0]
-            if curvature + ridge > 0:
-                new = old + fall / (curvature + ridge)
-                new = low if new < low else new
-                codes[k] = new if new < limits[1, k] * units[0] else limits[1, k] * units[0]
-            elif fall < 0:  # all it explains is 0, where the model is linear
-                codes[k] = low
-            change = e.dtype.type(codes[k] - old)
-            if sweep == 0:
-                stays[k] = codes[k] == low and change == 0
-    _pass(e, b, change, A[last], A[last])
-
-
 @kernel(reassociate=True, part=True)
 def _model_after(p, start, e, floor, model):  # type: ignore[no-untyped-def]
     """Write the model after the sweeps have brought the residual from `start` to `e`."""
@@ -93,6 +63,9 @@ def improve_rows(  # type: ignore[no-untyped-def]
     Y, P, V, M, beta, convex, A, codes, limits, units, sweeps, floor, lines, stays, model, flat
 ):
     """Replace the divergence of each row by a weighted least-squares model, and improve the codes on it.
+
+    Cyclic coordinate descent on ``sum b (e - (f - codes) A)^2 / 2 + l1 . f + l2 . f^2 / 2`` over the codes f. From the
+    second sweep on, codes that stayed at their lower end in the first are left there.
 
     Parameters
     ----------
@@ -119,8 +92,32 @@ def improve_rows(  # type: ignore[no-untyped-def]
     flat : ndarray of int (n_rows,)
         Receives how many entries have so little curvature that the model there is inexact.
     """
+    e, b, start = lines[0], lines[1], lines[2]
     for j in range(Y.shape[0]):
         m = None if M is None else M[j]
-        flat[j] = _weigh(Y[j], P[j], V[j], m, beta, convex, lines[0], lines[1], lines[2])
-        _least_squares(lines[0], lines[1], A, codes[j], limits, units[j], sweeps, stays)
-        _model_after(P[j], lines[2], lines[0], floor, model[j])
+        flat[j] = _weigh(Y[j], P[j], V[j], m, beta, convex, e, b, start)
+        change = e.dtype.type(0)
+        last = 0
+        for sweep in range(sweeps):
+            for k in range(A.shape[0]):
+                if sweep > 0 and stays[k]:
+                    continue
+                numerator, curvature = _pass(e, b, change, A[last], A[k])
+                last = k
+                old = codes[j, k]
+                ridge = limits[3, k] * units[j, 2]
+                fall = numerator - limits[2, k] * units[j, 1] - ridge * old
+                low = limits[0, k] * units[j, 0]
+                new = old
+                if curvature + ridge > 0:
+                    new = old + fall / (curvature + ridge)
+                    new = low if new < low else new
+                    new = new if new < limits[1, k] * units[j, 0] else limits[1, k] * units[j, 0]
+                elif fall < 0:  # all it explains is 0, where the model is linear
+                    new = low
+                codes[j, k] = new
+                change = e.dtype.type(codes[j, k] - old)
+                if sweep == 0:
+                    stays[k] = codes[j, k] == low and change == 0
+        _pass(e, b, change, A[last], A[last])
+        _model_after(P[j], start, e, floor, model[j])
