@@ -61,7 +61,9 @@ def powers_of(Y: Array, beta: float) -> Array | None:
     """Return ``Y**beta`` where :func:`values` needs it."""
     if beta in (0.0, 1.0, 2.0):
         return None
-    return np.where(Y > 0, _raised(np.maximum(Y, Y.dtype.type(LEAST_VALUE)), beta), Y)
+    powers = _raised(np.maximum(Y, Y.dtype.type(LEAST_VALUE)), beta)
+    np.copyto(powers, Y, where=Y <= 0)
+    return powers
 
 
 def curvatures(P: Array, beta: float) -> Array:
@@ -115,13 +117,15 @@ def values(Y: Array, powers: Array | None, P: Array, M: Array | None, beta: floa
 def beta_rows(X: Array, P: Array, M: Array | None, parameter: float, start: int, stop: int, out: Array) -> None:
     """Write the beta-divergence of each row, in double precision; the parameter is beta. See :mod:`.kernels.losses`."""
     beta = float(parameter)
-    X, P = X[start:stop].astype(np.float64), P.astype(np.float64)
-    M = None if M is None else M[start:stop].astype(np.float64)
+    X, P = X[start:stop].astype(np.float64, copy=False), P.astype(np.float64, copy=False)
+    M = None if M is None else M[start:stop].astype(np.float64, copy=False)
     means = row_means(X, M)
     units = np.where(means > 0, means, 1)
     floors = np.where(means > 0, floor_of(beta), EMPTY_FLOOR)
-    X /= units[:, None]
-    P /= units[:, None]
+    if beta in (0.0, 1.0):  # no powers, which could leave their range
+        out[start:stop] = values(X, None, np.maximum(P, (floors * units)[:, None]), M, beta)
+        return
+    X, P = X / units[:, None], P / units[:, None]
     np.maximum(P, floors[:, None], out=P)
     out[start:stop] = values(X, powers_of(X, beta), P, M, beta) * units**beta
 
