@@ -100,22 +100,24 @@ def sort() -> None:
         F, A = (np.sqrt(X.mean() / r) * np.abs(rng.standard_normal(s)).astype(dtype) for s in ((r, m), (r, n)))
         F, A = F.astype(dtype), A.astype(dtype)
         Xt = np.ascontiguousarray(X.T)
-        box = dtype(0), dtype(np.inf)
+        box, scratch = (dtype(0), dtype(np.inf)), [np.empty((3, size), dtype) for size in (n, m)]
         eps, losses, zeros = _kernels.sum_rounding(dtype), np.empty(m), np.zeros(r, dtype)
         done = 0
         for sweeps in (0, 1, 5, 20):
             for _ in range(sweeps - done):
-                _kernels.rri_rows(X, None, F, A, *box, zeros, zeros, None, None, 1, eps, 0, m, losses)
-                _kernels.rri_rows(Xt, None, A, F, *box, zeros, zeros, None, None, 1, eps, 0, n, losses)
+                _kernels.rri_rows(X, None, F, A, *box, zeros, zeros, None, None, 1, eps, 0, m, losses, A, scratch[0])
+                _kernels.rri_rows(Xt, None, A, F, *box, zeros, zeros, None, None, 1, eps, 0, n, losses, F, scratch[1])
             done = sweeps
             figures, objectives = [], []
             for kernel in (_kernels.rri_rows, sorting):
                 after = F.copy()
-                kernel(X, None, after, A, *box, zeros, zeros, None, None, 1, eps, 0, m, losses)
+                kernel(X, None, after, A, *box, zeros, zeros, None, None, 1, eps, 0, m, losses, A, scratch[0])
                 objectives.append(np.abs(X - after.T @ A).sum())
 
-                def sweep(kernel=kernel, F=F, A=A, X=X, box=box, eps=eps, losses=losses, zeros=zeros) -> None:  # type: ignore[no-untyped-def]
-                    kernel(X, None, F.copy(), A, *box, zeros, zeros, None, None, 1, eps, 0, m, losses)
+                def sweep(  # type: ignore[no-untyped-def]
+                    kernel=kernel, F=F, A=A, X=X, box=box, eps=eps, losses=losses, zeros=zeros, scratch=scratch
+                ) -> None:
+                    kernel(X, None, F.copy(), A, *box, zeros, zeros, None, None, 1, eps, 0, m, losses, A, scratch[0])
 
                 figures.append([1e3 * value for value in timed(sweep)])
             (low, ours, high), (low_s, peer, high_s) = figures

@@ -115,7 +115,7 @@ def values(Y: Array, powers: Array | None, P: Array, M: Array | None, beta: floa
 
 
 def beta_rows(X: Array, P: Array, M: Array | None, parameter: float, start: int, stop: int, out: Array) -> None:
-    """Write the beta-divergence of each row, in double precision; the parameter is beta. See :mod:`.kernels.losses`."""
+    """Write the beta-divergence of each row, in double precision; the parameter is beta. See :mod:`.losses.record`."""
     beta = float(parameter)
     X, P = X[start:stop].astype(np.float64, copy=False), P.astype(np.float64, copy=False)
     M = None if M is None else M[start:stop].astype(np.float64, copy=False)

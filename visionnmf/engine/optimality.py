@@ -179,6 +179,8 @@ class _Balance:
         norms = np.linalg.norm(A, axis=1)
         self.norms = np.where(norms > 0, norms, 1)[:, None]
         self.unit = np.ascontiguousarray((A / self.norms).T)
+        squares = np.einsum("ij,ij->i", self.unit, self.unit)
+        self.squares = np.where(squares > 0, squares, np.inf)
         self.F = F
         self.penalty_gradient = _penalty_gradient(penalty, F)
         self.low, self.high = penalty.box(np.float64)
@@ -188,7 +190,10 @@ class _Balance:
         """Return the loss's gradient `G` of these rows with the best signs."""
         total = np.ascontiguousarray(((G + self.penalty_gradient[:, part]) / self.norms).T)
         codes = np.ascontiguousarray(self.F[:, part].T)
-        balance_signs(starts, columns, bounds, self.unit, codes, total, self.low, self.high, self.enough, SIGN_SWEEPS)
+        balance_signs(
+            starts, columns, bounds, self.unit, self.squares, codes, total, self.low, self.high, self.enough,
+            SIGN_SWEEPS, np.zeros(len(columns)), np.empty(len(self.F)),
+        )  # fmt: skip
         return total.T * self.norms - self.penalty_gradient[:, part]
 
 

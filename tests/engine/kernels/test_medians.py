@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from visionnmf._jit import kernel
 from visionnmf.engine.blocks import map_blocks
 from visionnmf.engine.kernels import hals
 from visionnmf.engine.kernels import medians as _kernels
@@ -31,13 +32,19 @@ def _quiet():
         yield
 
 
+# parts of kernels, which Python cannot call: compiled once more
+select_step, update_variable = (
+    kernel(getattr(f, "py_func", f)) for f in (_kernels.select_step, _kernels.update_variable)
+)
+
+
 def one_variable(a, z, c, x, *, low=0.0, high=np.inf, s=0.0, b=0.0, d=0.0, dtype=np.float64):
     a, z, c = (np.asarray(v, dtype) for v in (a, z, c))
     residual = z - dtype(x) * a
     scratch = np.empty((2, len(a)), dtype)
     eps = _kernels.sum_rounding(dtype)
     tiny = dtype(4 * eps * max(1e-30, np.abs(z).max(initial=0)))
-    new = _kernels.update_variable(
+    new = update_variable(
         residual, a, c * a, dtype(x), dtype(low), dtype(high), s + 2 * b * (x - d), 2 * b, eps, tiny, *scratch
     )
     return float(new), residual
@@ -112,7 +119,7 @@ def test_selection_agrees_with_a_sort(kind, curvature, rng):
                 i = None
             if reached + curvature * (expected or 0) < 0 or expected is None:
                 expected = -reached / curvature
-            got = _kernels.select_step(steps.copy(), weights.copy(), count, slope, curvature, 1e-12)
+            got = select_step(steps.copy(), weights.copy(), count, slope, curvature, 1e-12)
             assert got == pytest.approx(expected, rel=1e-12)
 
 
@@ -123,7 +130,8 @@ def rri_rows(X, F, A, *, M=None, box=(0.0, np.inf), l1=0.0, l2=0.0, alpha=0.0, g
     box = [dtype(limit) for limit in box]
     stop = len(X) if stop is None else stop
     eps = _kernels.sum_rounding(dtype)
-    _kernels.rri_rows(X, M, F, A, *box, *weights, alpha, graph, sweeps, eps, 0, stop, losses)
+    scratch = A if M is None else np.empty_like(A), np.empty((3, A.shape[1]), dtype)
+    _kernels.rri_rows(X, M, F, A, *box, *weights, alpha, graph, sweeps, eps, 0, stop, losses, *scratch)
     return losses
 
 

@@ -19,7 +19,8 @@ def test_signs_are_balanced_as_well_as_they_can_be(weighted, rng):
     bounds = rng.random(len(columns)) + 0.1 if weighted else np.ones(len(columns))
     starts = np.searchsorted(rows, np.arange(n_rows + 1))
     found = G.copy()
-    balance_signs(starts, columns, bounds, A, F, found, 0.0, np.inf, 0.0, 3000)
+    scratch = np.zeros(len(columns)), np.empty(r)
+    balance_signs(starts, columns, bounds, A, (A**2).sum(axis=1), F, found, 0.0, np.inf, 0.0, 3000, *scratch)
     np.testing.assert_array_equal(found[0], G[0])
     for j in range(1, n_rows):
         own = slice(starts[j], starts[j + 1])
@@ -29,7 +30,7 @@ def test_signs_are_balanced_as_well_as_they_can_be(weighted, rng):
 
 def test_a_bound_takes_its_share(rng):
     A = np.array([[1.0, 1.0]])
-    one = np.array([0, 1]), np.array([0]), np.ones(1), A
+    one = np.array([0, 1]), np.array([0]), np.ones(1), A, np.array([2.0])
     for codes, gradient, expected in (
         ([0.0, 0.5], [5.0, 0.7], [4.3, 0.0]),  # a positive derivative at the lower bound needs no balance
         ([1.0, 0.5], [-5.0, 0.7], [-5.7, 0.0]),  # nor a negative one at the upper bound
@@ -37,5 +38,5 @@ def test_a_bound_takes_its_share(rng):
         ([0.5, 0.5], [3.0, 3.0], [2.0, 2.0]),
     ):
         G = np.array([gradient])
-        balance_signs(*one, np.array([codes]), G, 0.0, 1.0, 0.0, 100)
+        balance_signs(*one, np.array([codes]), G, 0.0, 1.0, 0.0, 100, np.zeros(1), np.empty(2))
         np.testing.assert_allclose(G[0], expected, atol=1e-5)

@@ -15,7 +15,6 @@ LINE = 16  # numbers, at least, that a line of the cache holds
 UNROLL = 4  # components whose products are taken together: one load and store of the sum serves them all
 
 
-@kernel(reassociate=True)
 def hals_columns(F, G, B, offset, low, high, l1, l2, sweeps, alternate, start, stop):  # type: ignore[no-untyped-def]
     """Coordinate descent (HALS) on ``|V - A.T F|^2 / 2 + l1 . F + l2 . F^2 / 2`` for columns ``start:stop`` of `F`.
 
@@ -39,38 +38,64 @@ def hals_columns(F, G, B, offset, low, high, l1, l2, sweeps, alternate, start, s
         Whether every second sweep goes backward.
     start, stop : int
     """
-    # Whole tiles of scratch copies, made here with a width that is known: loops of a fixed length over their rows
-    # become SIMD code without checks (6 x faster). One function, as parts would not know the width (20 % slower).
     padded = -(-F.shape[0] // UNROLL) * UNROLL
-    gram, inverse = np.empty((padded, padded), F.dtype), np.empty(padded, F.dtype)
-    _pad(G, l2, gram, inverse)
     rows = 2 * padded + UNROLL
-    numbers = np.empty(rows * TILE + LINE, F.dtype)
-    numbers[:] = 0
+    numbers = np.zeros(rows * TILE + LINE, F.dtype)
     shift = -numbers.ctypes.data // F.itemsize & LINE - 1  # rows begin with a line of the cache (a quarter faster)
     scratch = numbers[shift : shift + rows * TILE].reshape((rows, TILE))
-    tile, right = scratch[:padded], scratch[padded : 2 * padded]
-    w0, w1, w2, w3 = scratch[rows - 4], scratch[rows - 3], scratch[rows - 2], scratch[rows - 1]
-    last = gram.shape[0] - UNROLL
+    system = np.zeros((padded + 1, padded), F.dtype)
+    _columns(F, G, B, offset, low, high, l1, l2, sweeps, alternate, start, stop, system, scratch)
+
+
+@kernel(reassociate=True)
+def _columns(  # type: ignore[no-untyped-def]
+    F, G, B, offset, low, high, l1, l2, sweeps, alternate, start, stop, system, scratch
+):
+    """Do it, for whole groups of components and whole tiles of columns.
+
+    Parameters
+    ----------
+    system : ndarray of 0 (padded + 1, padded)
+        Receives the Gram matrix and below it one over its diagonal.
+    scratch : ndarray of 0 (2 padded + UNROLL, TILE)
+        Rows of a tile of `F`, of `B`, and of the sums. One function does it all, as parts would not know the width
+        (20 % slower).
+    """
+    r, padded, width = F.shape[0], system.shape[1], scratch.shape[1]
+    if width != TILE:  # never; but LLVM knows the width from here, and that rows do not overlap (6 x faster)
+        return
+    inverse = system[padded]
+    for k in range(r):
+        for m in range(r):
+            system[k, m] = G[k, m]
+        system[k, k] += l2[k]
+        # 0 for a component that is zero everywhere: its codes do not matter
+        if system[k, k] > 0:
+            inverse[k] = 1 / system[k, k]
+    w0, w1, w2, w3 = scratch[2 * padded], scratch[2 * padded + 1], scratch[2 * padded + 2], scratch[2 * padded + 3]
     for first in range(start, stop, TILE):
         size = TILE if first + TILE < stop else stop - first
-        _load(F, B, offset, l1, first, size, tile, right)
+        for k in range(r):
+            for i in range(size):
+                scratch[k, i] = F[k, first + i]
+                scratch[padded + k, i] = B[k, first - offset + i] - l1[k]
         for sweep in range(sweeps):
             backward = alternate and sweep % 2 == 1
-            for begin in range(0, gram.shape[0], UNROLL):
-                k = last - begin if backward else begin
-                k0, k1, k2, k3 = (k + 3, k + 2, k + 1, k) if backward else (k, k + 1, k + 2, k + 3)
+            for begin in range(0, padded, UNROLL):
+                step = -1 if backward else 1
+                k0 = padded - 1 - begin if backward else begin
+                k1, k2, k3 = k0 + step, k0 + step + step, k0 + step + step + step
                 # four by four: a load of a factor serves four sums, one of a sum four factors (twice as fast)
-                b0, b1, b2, b3 = right[k0], right[k1], right[k2], right[k3]
+                b0, b1, b2, b3 = scratch[padded + k0], scratch[padded + k1], scratch[padded + k2], scratch[padded + k3]
                 for i in range(TILE):
                     w0[i], w1[i], w2[i], w3[i] = b0[i], b1[i], b2[i], b3[i]
-                g0, g1, g2, g3 = gram[k0], gram[k1], gram[k2], gram[k3]
-                for m in range(0, gram.shape[0], UNROLL):
+                g0, g1, g2, g3 = system[k0], system[k1], system[k2], system[k3]
+                for m in range(0, padded, UNROLL):
                     a0, a1, a2, a3 = g0[m], g0[m + 1], g0[m + 2], g0[m + 3]
                     e0, e1, e2, e3 = g1[m], g1[m + 1], g1[m + 2], g1[m + 3]
                     c0, c1, c2, c3 = g2[m], g2[m + 1], g2[m + 2], g2[m + 3]
                     d0, d1, d2, d3 = g3[m], g3[m + 1], g3[m + 2], g3[m + 3]
-                    f0, f1, f2, f3 = tile[m], tile[m + 1], tile[m + 2], tile[m + 3]
+                    f0, f1, f2, f3 = scratch[m], scratch[m + 1], scratch[m + 2], scratch[m + 3]
                     for i in range(TILE):
                         x0, x1, x2, x3 = f0[i], f1[i], f2[i], f3[i]
                         w0[i] -= a0 * x0 + a1 * x1 + a2 * x2 + a3 * x3
@@ -80,7 +105,7 @@ def hals_columns(F, G, B, offset, low, high, l1, l2, sweeps, alternate, start, s
                 # then one after the other, as ever: the change of each moves the slopes of those after it
                 i0, i1, i2, i3 = inverse[k0], inverse[k1], inverse[k2], inverse[k3]
                 e0, c0, d0, c1, d1, d2 = g1[k0], g2[k0], g3[k0], g2[k1], g3[k1], g3[k2]
-                f0, f1, f2, f3 = tile[k0], tile[k1], tile[k2], tile[k3]
+                f0, f1, f2, f3 = scratch[k0], scratch[k1], scratch[k2], scratch[k3]
                 for i in range(TILE):
                     old = f0[i]
                     new = clipped(old + w0[i] * i0, low, high)
@@ -95,35 +120,6 @@ def hals_columns(F, G, B, offset, low, high, l1, l2, sweeps, alternate, start, s
                     x2 = new - old
                     f2[i] = new
                     f3[i] = clipped(f3[i] + (w3[i] - d0 * x0 - d1 * x1 - d2 * x2) * i3, low, high)
-        _store(tile, first, size, F)
-
-
-@kernel(part=True)
-def _pad(G, l2, gram, inverse):  # type: ignore[no-untyped-def]
-    """Write the system for whole groups of components, and one over its diagonal.
-
-    That stays 0 for a component that is zero everywhere: its codes do not matter.
-    """
-    gram[:] = 0
-    inverse[:] = 0
-    for k in range(G.shape[0]):
-        for m in range(G.shape[0]):
-            gram[k, m] = G[k, m]
-        gram[k, k] += l2[k]
-        if gram[k, k] > 0:
-            inverse[k] = G.dtype.type(1) / gram[k, k]
-
-
-@kernel(part=True)
-def _load(F, B, offset, l1, first, size, tile, right):  # type: ignore[no-untyped-def]
-    for k in range(F.shape[0]):
-        for i in range(size):
-            tile[k, i] = F[k, first + i]
-            right[k, i] = B[k, first - offset + i] - l1[k]
-
-
-@kernel(part=True)
-def _store(tile, first, size, F):  # type: ignore[no-untyped-def]
-    for k in range(F.shape[0]):
-        for i in range(size):
-            F[k, first + i] = tile[k, i]
+        for k in range(r):
+            for i in range(size):
+                F[k, first + i] = scratch[k, i]

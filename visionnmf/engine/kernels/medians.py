@@ -16,7 +16,7 @@ import numpy as np
 
 from visionnmf._jit import kernel
 
-from .arithmetic import CHUNK, clipped, dot, multiply, sum_abs, weighted_dot, weighted_sum_abs
+from .arithmetic import CHUNK, clipped, dot, sum_abs, weighted_dot, weighted_sum_abs
 
 
 def sum_rounding(dtype: Any) -> float:
@@ -27,7 +27,7 @@ def sum_rounding(dtype: Any) -> float:
 # --- the one-dimensional problem: minimise sum_i c_i |a_i x - z_i| + s x + b (x - d)^2 over a box --------------------
 
 
-@kernel
+@kernel(part=True)
 def select_step(steps, weights, count, slope, curvature, rounding):  # type: ignore[no-untyped-def]
     """Find the step at which a rising piecewise-linear derivative reaches zero.
 
@@ -113,7 +113,7 @@ def select_step(steps, weights, count, slope, curvature, rounding):  # type: ign
     return furthest if reached >= -rounding else np.inf
 
 
-@kernel(reassociate=True)
+@kernel(reassociate=True, part=True)
 def update_variable(residual, a, weights, x, low, high, slope, curvature, eps, tiny, steps, jumps):  # type: ignore[no-untyped-def]
     """Minimise over one variable, given the residual at its present value; update the residual in place.
 
@@ -214,7 +214,7 @@ def _set_residual(residual, target, Ft, j, A):  # type: ignore[no-untyped-def]
 
 @kernel
 def rri_rows(  # type: ignore[no-untyped-def]
-    X, M, Ft, A, low, high, l1, l2, alpha, graph, sweeps, eps, start, stop, losses
+    X, M, Ft, A, low, high, l1, l2, alpha, graph, sweeps, eps, start, stop, losses, weighted, scratch
 ):
     """Rank-one residual iteration of the codes of rows ``start:stop``.
 
@@ -242,30 +242,27 @@ def rri_rows(  # type: ignore[no-untyped-def]
     eps : float
         Relative rounding to allow for.
     start, stop : int
-    losses : ndarray (n_rows,)
+    losses : ndarray (n_rows,), or None
         Receives each row's loss at the start of the call.
+    weighted : ndarray (r, n)
+        Scratch; `A` itself where `M` is None.
+    scratch : ndarray (3, n)
     """
-    r, n = A.shape
-    residual = np.empty(n, X.dtype)
-    steps = np.empty(n, X.dtype)
-    jumps = np.empty(n, X.dtype)
-    weighted = A if M is None else np.empty(A.shape, A.dtype)  # empty_like of a read-only array is read-only
+    residual, steps, jumps = scratch[0], scratch[1], scratch[2]
     number = A.dtype.type
     for j in range(start, stop):
         tiny = number(4 * eps) * _set_residual(residual, X[j], Ft, j, A)
-        if M is None:
-            losses[j] = sum_abs(residual)
-            if alpha is not None:
-                losses[j] += alpha / 2 * dot(residual, residual)
-        else:
-            losses[j] = weighted_sum_abs(residual, M[j])
-            if alpha is not None:
-                losses[j] += alpha / 2 * weighted_dot(residual, residual, M[j])
-            for k in range(r):
-                multiply(A[k], M[j], weighted[k])
+        if losses is not None:
+            losses[j] = _loss(residual, None if M is None else M[j], alpha)
+        if M is not None:
+            m = M[j]
+            for k in range(A.shape[0]):
+                a, product = A[k], weighted[k]
+                for i in range(a.shape[0]):
+                    product[i] = a[i] * m[i]
         for _ in range(sweeps):
             moved = False
-            for k in range(r):
+            for k in range(A.shape[0]):
                 x = Ft[k, j]
                 slope = np.float64(l1[k] + l2[k] * x)
                 curvature = np.float64(l2[k])
@@ -283,6 +280,16 @@ def rri_rows(  # type: ignore[no-untyped-def]
                 Ft[k, j] = new
             if not moved:
                 break
+
+
+@kernel(part=True)
+def _loss(residual, m, alpha):  # type: ignore[no-untyped-def]
+    """Return ``sum m (|e| + alpha/2 e^2)``; `m` and `alpha` may be None."""
+    total = sum_abs(residual) if m is None else weighted_sum_abs(residual, m)
+    if alpha is not None:
+        squares = dot(residual, residual) if m is None else weighted_dot(residual, residual, m)
+        total += alpha / 2 * squares
+    return total
 
 
 @kernel(part=True)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from visionnmf._jit import kernel
 
-from .arithmetic import clipped, short_dot
+from .arithmetic import clipped
 
 
-@kernel
-def balance_signs(starts, columns, bounds, A, F, G, low, high, enough, sweeps):  # type: ignore[no-untyped-def]
+@kernel(reassociate=True)
+def balance_signs(  # type: ignore[no-untyped-def]
+    starts, columns, bounds, A, squares, F, G, low, high, enough, sweeps, signs, distance
+):
     """Choose the derivatives of the residuals that are 0 so that each row's gradient nearly vanishes; update it.
 
     The derivative of ``m |e|`` at 0 is any number from -m to m. Row by row this minimises the distance of the gradient
@@ -28,6 +28,8 @@ def balance_signs(starts, columns, bounds, A, F, G, low, high, enough, sweeps): 
         Their weights m.
     A : ndarray (n, r), >= 0
         The fixed factor, transposed.
+    squares : ndarray (n,)
+        Sums of squares of its rows; infinite where a row is 0.
     F, G : ndarray (n_rows, r)
         Codes; gradient without the entries that are 0, updated.
     low, high : float
@@ -35,41 +37,41 @@ def balance_signs(starts, columns, bounds, A, F, G, low, high, enough, sweeps): 
         A row is left when its distance is below this.
     sweeps : int
         At most so many a row.
+    signs : ndarray of 0, as long as `columns`
+        Receives the derivatives.
+    distance : ndarray (r,)
+        Scratch.
     """
-    distance, squares, signs = np.empty(A.shape[1]), np.empty(A.shape[0]), np.empty(columns.shape[0])
-    for i in range(A.shape[0]):
-        squares[i] = short_dot(A[i], A[i], A.shape[1])
-    signs[:] = 0.0
     for j in range(F.shape[0]):
-        left = _set_distance(G[j], F[j], low, high, distance)
+        g, f = G[j], F[j]
+        left = _move(g, A[0], 0.0, f, low, high, distance)
         for _ in range(sweeps):
-            if starts[j] == starts[j + 1] or left <= enough * enough:
+            if left <= enough * enough:
                 break
             moved = 0.0
             for e in range(starts[j], starts[j + 1]):
-                i = columns[e]
-                if squares[i] == 0.0:
-                    continue
-                old = signs[e]
-                signs[e] = clipped(old - short_dot(A[i], distance, A.shape[1]) / squares[i], -bounds[e], bounds[e])
-                change = signs[e] - old
-                if change == 0.0:
-                    continue
-                share = abs(change) / bounds[e]
-                moved = share if share > moved else moved
-                for k in range(A.shape[1]):
-                    G[j, k] += change * A[i, k]
-                left = _set_distance(G[j], F[j], low, high, distance)
+                a = A[columns[e]]
+                old, bound = signs[e], bounds[e]
+                slope = 0.0
+                for k in range(a.shape[0]):
+                    slope += a[k] * distance[k]
+                new = clipped(old - slope / squares[columns[e]], -bound, bound)
+                if new != old:
+                    signs[e] = new
+                    share = abs(new - old) / bound
+                    moved = share if share > moved else moved
+                    left = _move(g, a, new - old, f, low, high, distance)
             if moved < 1e-6:
                 break
 
 
 @kernel(part=True)
-def _set_distance(g, f, low, high, distance):  # type: ignore[no-untyped-def]
-    """Write what is left of a gradient when the bounds have taken their share; return the sum of squares."""
+def _move(g, a, change, f, low, high, distance):  # type: ignore[no-untyped-def]
+    """Add ``change a`` to a gradient; write what is left when the bounds have taken their share, return its square."""
     total = 0.0
     for k in range(g.shape[0]):
-        d = g[k]
+        d = g[k] + change * a[k]
+        g[k] = d
         if (f[k] <= low and d > 0.0) or (f[k] >= high and f[k] > low and d < 0.0):
             d = 0.0
         distance[k] = d

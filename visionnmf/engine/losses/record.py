@@ -103,7 +103,8 @@ class Record:
     kink : float, >= 0
         At a residual of 0 the derivative is any number from ``-kink`` to ``kink``, times the weight.
     rows : callable
-        ``rows(X, P, M, parameter, start, stop, out)`` writes the loss of each row of `X`: :mod:`..kernels.losses`.
+        ``rows(X, P, M, parameter, start, stop, out)`` writes the loss of rows ``start:stop`` of `X`; `P`, their model,
+        has these rows only; `M` are weights of the entries, or None.
     derivative : callable
         ``derivative(X, P, M, parameter, tiny)`` for some rows in double precision: the derivative by each entry of the
         model, and the size it is compared with, that of the derivative at the model 0 (of its positive part

@@ -291,8 +291,7 @@ class _Codes:
         if "simplex" not in penalty.kinds:
             np.clip(found, *penalty.box(dtype), out=found)
             if problem.loss.name in rri.LOSSES:
-                polished = replace(problem, X=X, weights=M)
-                rri.half(polished, found, self.H, sweeps=CODES_POLISH)
+                rri.polish(replace(problem, X=X, weights=M), found, self.H, sweeps=CODES_POLISH)
         Wt[:, rows] = found[:, : block[1] - block[0]]
 
     def _iterate(self, X: Array, M: Array | None) -> Array:

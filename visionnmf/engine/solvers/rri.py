@@ -20,7 +20,7 @@ from visionnmf.engine.problem import Problem
 from . import sparse_descent
 from .contract import Progress
 
-__all__ = ["LOSSES", "half", "iterate", "weighted_half"]
+__all__ = ["LOSSES", "half", "iterate", "polish", "weighted_half"]
 
 Array = NDArray[Any]
 
@@ -46,21 +46,31 @@ def half(problem: Problem, Wt: Array, H: Array, *, sweeps: int) -> float:
     float
         The loss before.
     """
-    X, penalty = problem.X, problem.penalty_W
+    losses = np.empty(problem.X.shape[0])
+    _sweep(problem, Wt, H, sweeps, losses)
+    return float(losses.sum())
+
+
+def polish(problem: Problem, Wt: Array, H: Array, *, sweeps: int) -> None:
+    """Sweep as :func:`half`, without the loss: one kernel less to compile for a fit of another solver."""
+    _sweep(problem, Wt, H, sweeps, None)
+
+
+def _sweep(problem: Problem, Wt: Array, H: Array, sweeps: int, losses: Array | None) -> None:
+    X, M, penalty = problem.X, problem.weights, problem.penalty_W
     dtype = X.dtype
-    losses = np.empty(X.shape[0])
     alpha = problem.loss.parameter or None  # of the elastic net; the Manhattan loss has none
     arguments = (*penalty.box(dtype), *penalty.weights(len(Wt), dtype), alpha, _graph(penalty, dtype))
     eps = _kernels.sum_rounding(dtype)
 
     def sweep(block: tuple[int, int]) -> None:
-        _kernels.rri_rows(X, problem.weights, Wt, H, *arguments, sweeps, eps, *block, losses)
+        weighted, scratch = H if M is None else np.empty(H.shape, H.dtype), np.empty((3, X.shape[1]), dtype)
+        _kernels.rri_rows(X, M, Wt, H, *arguments, sweeps, eps, *block, losses, weighted, scratch)
 
     size = max(1, rows_per_block(X.shape[1]) // 4)
     # with a graph the rows are taken in their order
     work = blocks(X.shape[0], size if penalty.graph is None else X.shape[0])
     map_blocks(sweep, work, parallel=X.size > BLOCK_ELEMENTS)
-    return float(losses.sum())
 
 
 def _graph(penalty: Penalty, dtype: Any) -> tuple[Array, ...] | None:
