@@ -33,7 +33,7 @@ import numpy as np
 
 from visionnmf._jit import kernel
 
-from .arithmetic import CHUNK, clipped
+from .arithmetic import CHUNK
 
 NEWTON_STEPS = 30  # most rows need five
 
@@ -41,6 +41,85 @@ NEWTON_STEPS = 30  # most rows need five
 @kernel(part=True)
 def _end(first, n):  # type: ignore[no-untyped-def]
     return first + CHUNK if first + CHUNK < n else n
+
+
+@kernel(reassociate=True, part=True)
+def _manhattan(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
+    """Clip: ``U+ = clip(a, -m b, m b)``."""
+    loss = x.dtype.type(0)
+    primal = x.dtype.type(0)
+    if m is None:
+        for i in range(x.shape[0]):
+            old = u[i] * decay
+            difference = x[i] - p[i]
+            new = difference + old
+            new = bound if new > bound else new
+            new = -bound if new < -bound else new
+            loss += abs(difference)
+            primal += abs(new - old)
+            u[i] = new
+            p[i] = p[i] + new + new - old
+    else:
+        for i in range(x.shape[0]):
+            old = u[i] * decay
+            difference = x[i] - p[i]
+            limit = m[i] * bound
+            new = difference + old
+            new = limit if new > limit else new
+            new = -limit if new < -limit else new
+            loss += m[i] * abs(difference)
+            primal += abs(new - old)
+            u[i] = new
+            p[i] = p[i] + new + new - old
+    return loss, primal
+
+
+@kernel(reassociate=True, part=True)
+def _elastic_net(x, p, u, m, alpha, bound, decay):  # type: ignore[no-untyped-def]
+    """Soft-threshold, then shrink: ``U+ = clip((a alpha + sign(a)) m b / (1 + alpha m b), -|a|, |a|)``."""
+    one = x.dtype.type(1)
+    half = alpha / x.dtype.type(2)
+    loss = x.dtype.type(0)
+    primal = x.dtype.type(0)
+    for i in range(x.shape[0]):
+        weight = one if m is None else m[i]
+        limit = weight * bound
+        old = u[i] * decay
+        difference = x[i] - p[i]
+        a = difference + old
+        soft = a - limit if a > limit else (a + limit if a < -limit else x.dtype.type(0))
+        new = a - soft / (one + alpha * limit)
+        size = abs(difference)
+        loss += weight * (size + half * size * size)
+        primal += abs(new - old)
+        u[i] = new
+        p[i] = p[i] + new + new - old
+    return loss, primal
+
+
+@kernel(reassociate=True, part=True)
+def _huber(x, p, u, m, delta, bound, decay):  # type: ignore[no-untyped-def]
+    """Shrink, then clip: ``U+ = clip(a m b / (1 + m b), -delta m b, delta m b)``."""
+    one = x.dtype.type(1)
+    half = x.dtype.type(0.5)
+    loss = x.dtype.type(0)
+    primal = x.dtype.type(0)
+    for i in range(x.shape[0]):
+        weight = one if m is None else m[i]
+        curvature = weight * bound
+        limit = delta * curvature
+        old = u[i] * decay
+        difference = x[i] - p[i]
+        new = (difference + old) * (curvature / (one + curvature))
+        new = limit if new > limit else new
+        new = -limit if new < -limit else new
+        size = abs(difference)
+        inner = size if size < delta else delta
+        loss += weight * inner * (size - half * inner)
+        primal += abs(new - old)
+        u[i] = new
+        p[i] = p[i] + new + new - old
+    return loss, primal
 
 
 @kernel(reassociate=True, part=True)
@@ -126,87 +205,44 @@ def _l21_norm(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
     return t
 
 
-@kernel(reassociate=True)
+@kernel
 def manhattan_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, residuals):  # type: ignore[no-untyped-def]
-    """Manhattan loss. Clip: ``U+ = clip(a, -m b, m b)``."""
-    number = X.dtype.type
+    """Manhattan loss."""
     for j in range(start, stop):
-        x, p, u, bound = X[j], P[j - start], U[j], bounds[j]
-        m = x if M is None else M[j]
         losses[j] = residuals[j] = 0.0
-        for first in range(0, x.shape[0], CHUNK):
-            loss = primal = number(0)
-            for i in range(first, _end(first, x.shape[0])):
-                limit = bound if M is None else m[i] * bound
-                old = u[i] * decay
-                difference = x[i] - p[i]
-                new = clipped(difference + old, -limit, limit)
-                loss += abs(difference) if M is None else m[i] * abs(difference)
-                primal += abs(new - old)
-                u[i] = new
-                p[i] = p[i] + new + new - old
+        for first in range(0, X.shape[1], CHUNK):
+            last = first + CHUNK
+            m = None if M is None else M[j, first:last]
+            x, p, u = X[j, first:last], P[j - start, first:last], U[j, first:last]
+            loss, primal = _manhattan(x, p, u, m, bounds[j], decay)
             losses[j] += loss
             residuals[j] += primal
 
 
-@kernel(reassociate=True)
+@kernel
 def elastic_net_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, residuals):  # type: ignore[no-untyped-def]
-    """Elastic net; the parameter is alpha.
-
-    Soft-threshold, then shrink: ``U+ = clip((a alpha + sign(a)) m b / (1 + alpha m b), -|a|, |a|)``.
-    """
-    number = X.dtype.type
-    one, alpha, half = number(1), number(parameter), number(parameter) / number(2)
+    """Elastic net; the parameter is alpha."""
     for j in range(start, stop):
-        x, p, u, bound = X[j], P[j - start], U[j], bounds[j]
-        m = x if M is None else M[j]
         losses[j] = residuals[j] = 0.0
-        for first in range(0, x.shape[0], CHUNK):
-            loss = primal = number(0)
-            for i in range(first, _end(first, x.shape[0])):
-                weight = one if M is None else m[i]
-                limit = weight * bound
-                old = u[i] * decay
-                difference = x[i] - p[i]
-                a = difference + old
-                soft = a - limit if a > limit else (a + limit if a < -limit else number(0))
-                new = a - soft / (one + alpha * limit)
-                size = abs(difference)
-                loss += weight * (size + half * size * size)
-                primal += abs(new - old)
-                u[i] = new
-                p[i] = p[i] + new + new - old
+        for first in range(0, X.shape[1], CHUNK):
+            last = first + CHUNK
+            m = None if M is None else M[j, first:last]
+            x, p, u = X[j, first:last], P[j - start, first:last], U[j, first:last]
+            loss, primal = _elastic_net(x, p, u, m, X.dtype.type(parameter), bounds[j], decay)
             losses[j] += loss
             residuals[j] += primal
 
 
-@kernel(reassociate=True)
+@kernel
 def huber_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, residuals):  # type: ignore[no-untyped-def]
-    """Huber loss; the parameter is delta.
-
-    Shrink, then clip: ``U+ = clip(a m b / (1 + m b), -delta m b, delta m b)``.
-    """
-    number = X.dtype.type
-    one, delta, half = number(1), number(parameter), number(0.5)
+    """Huber loss; the parameter is delta."""
     for j in range(start, stop):
-        x, p, u, bound = X[j], P[j - start], U[j], bounds[j]
-        m = x if M is None else M[j]
         losses[j] = residuals[j] = 0.0
-        for first in range(0, x.shape[0], CHUNK):
-            loss = primal = number(0)
-            for i in range(first, _end(first, x.shape[0])):
-                weight = one if M is None else m[i]
-                curvature = weight * bound
-                limit = delta * curvature
-                old = u[i] * decay
-                difference = x[i] - p[i]
-                new = clipped((difference + old) * (curvature / (one + curvature)), -limit, limit)
-                size = abs(difference)
-                inner = size if size < delta else delta
-                loss += weight * inner * (size - half * inner)
-                primal += abs(new - old)
-                u[i] = new
-                p[i] = p[i] + new + new - old
+        for first in range(0, X.shape[1], CHUNK):
+            last = first + CHUNK
+            m = None if M is None else M[j, first:last]
+            x, p, u = X[j, first:last], P[j - start, first:last], U[j, first:last]
+            loss, primal = _huber(x, p, u, m, X.dtype.type(parameter), bounds[j], decay)
             losses[j] += loss
             residuals[j] += primal
 
