@@ -1,7 +1,7 @@
 """The applications: read, choose features, fit, report. A folder each.
 
 =====================================  ==========================================================
-:mod:`visionnmf.apps.segmentation`     image segmentation by symmetric Manhattan NMF
+:mod:`visionnmf.apps.segmentation`     image segmentation by a tree of learnt borders
 :mod:`visionnmf.apps.background`       video background model and foreground masks
 :mod:`visionnmf.apps.faces`            recognition and clustering of faces, shadow removal
 :mod:`visionnmf.apps.masquerade`       anomaly scores of command sessions

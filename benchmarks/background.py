@@ -197,7 +197,13 @@ def pictures(folder: str = "out/background") -> None:
 
 
 PARTS = {"table": table, "sensitivity": sensitivity, "pictures": pictures}
-QUICK = {"VIDEOS": ("sbi_cavignal",), "STRIDE": 20, "OPTIONS": {"threshold": (2.0,)}, "CONSTANTS": {"GRID": (5,)}}
+QUICK = {
+    "VIDEOS": ("sbi_cavignal", "wallflower_camouflage"),
+    "CHOSEN_ON": ("sbi_cavignal",),
+    "STRIDE": 20,
+    "OPTIONS": {"threshold": (2.0,)},
+    "CONSTANTS": {"GRID": (5,)},
+}
 
 if __name__ == "__main__":
     main(PARTS, globals(), QUICK, default=["table"])

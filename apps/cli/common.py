@@ -28,7 +28,6 @@ OPTIONS = {
     "n_components": "--rank",
     "random_state": "--seed",
     "n_segments": "--segments",
-    "n_superpixels": "--superpixels",
     "n_clusters": "--clusters",
     "unknown_rate": "--strangers",
     "per_person": "--train",

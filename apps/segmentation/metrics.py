@@ -56,7 +56,7 @@ def contingency_table(labels: NDArray[Any], truth: NDArray[Any]) -> NDArray[Any]
     labels, truth = np.asarray(labels), np.asarray(truth)
     if labels.shape != truth.shape or labels.size == 0:
         raise ParameterError(
-            f"two label maps of one shape, not empty, are needed; got {labels.shape} and {truth.shape}"
+            f"labels must have the shape of the truth and a pixel; got {labels.shape} and {truth.shape}"
         )
     (rows, n_rows), (columns, n_columns) = _places(labels), _places(truth)
     table = np.bincount(rows * n_columns + columns, minlength=n_rows * n_columns).reshape(n_rows, n_columns)
@@ -104,7 +104,7 @@ def _variation(table: NDArray[Any]) -> float:
 def _tables(labels: NDArray[Any], annotations: Iterable[NDArray[Any]]) -> list[NDArray[Any]]:
     tables = [contingency_table(labels, truth) for truth in annotations]
     if not tables:
-        raise ParameterError("at least one annotator's label map is needed")
+        raise ParameterError("annotations must hold at least one label map; got none")
     return tables
 
 

@@ -35,10 +35,10 @@ def test_every_report_of_an_application_is_one():
     for module in (background, faces, masquerade, segmentation):
         found |= {value for value in vars(module).values() if isinstance(value, type) and issubclass(value, Report)}
     assert {each.__name__ for each in found} == {
-        "BackgroundReport", "Clustered", "Comparison", "Evaluation", "Identified", "SegmentationReport", "Trained",
-        "Unshadowed",
+        "BackgroundReport", "Clustered", "Comparison", "Evaluation", "Identified", "SegmentationReport",
+        "SegmentationScoresReport", "Trained", "Unshadowed",
     }  # fmt: skip
-    assert len(found) == 9  # Trained is two: of faces, and of masquerade
+    assert len(found) == 10  # Trained is two: of faces, and of masquerade
     for each in found:
         assert set(COMMON) <= {field.name for field in dataclasses.fields(each)}
 

@@ -256,7 +256,7 @@ def test_solvers_that_do_not_know_a_term_refuse_it(rng):
 
 
 def test_what_terms_may_not_be(rng):
-    with pytest.raises(ParameterError, match=r"simplex cannot be combined with ball; leave one of them out"):
+    with pytest.raises(ParameterError, match=r"simplex must stand without ball; got both; leave one of them out"):
         Resolved(simplex="rows", terms=(Ball(),))
     with pytest.raises(ParameterError, match=r"terms of penalty_H must be of visionnmf.engine.penalties.Term; got 3"):
         NMF(2, penalty_H=Penalty(terms=[3])).fit(rng.random((6, 5)))

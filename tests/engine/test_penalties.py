@@ -135,9 +135,9 @@ def test_feasible_keeps_what_is_feasible_and_moves_the_rest(rng, name):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"simplex": "columns", "high": 2.0}, "simplex cannot be combined with bounds other than"),
-        ({"simplex": "rows", "groups": GROUPS, "group_l1": 1.0}, "simplex cannot be combined with groups"),
-        ({"groups": GROUPS, "group_l1": 1.0, "low": 0.1}, "groups cannot be combined with bounds other than"),
+        ({"simplex": "columns", "high": 2.0}, "simplex must stand without bounds other than"),
+        ({"simplex": "rows", "groups": GROUPS, "group_l1": 1.0}, "simplex must stand without groups"),
+        ({"groups": GROUPS, "group_l1": 1.0, "low": 0.1}, "groups must stand without bounds other than"),
     ],
 )
 def test_what_does_not_compose(options, sentence):

@@ -119,9 +119,9 @@ REFUSED = [
     ({"groups": [[0, 6]]}, r"groups of penalty_W must hold indices from 0 to 5, of the samples; got 0 to 6"),
     ({"groups": [[-1, 0]]}, r"groups of penalty_W must hold indices from 0 to 5, of the samples; got -1 to 0"),
     ({"groups": [[0, 1], [1]]}, r"groups of penalty_W must not share points; got some of the samples twice"),
-    ({"simplex": True, "high": 2}, r"penalty_W: simplex cannot be combined with bounds"),
-    ({"simplex": True, "groups": [[0]], "group_l1": 1}, r"penalty_W: simplex cannot be combined with groups"),
-    ({"low": 0.1, "groups": [[0]], "group_l1": 1}, r"penalty_W: groups cannot be combined with bounds"),
+    ({"simplex": True, "high": 2}, r"penalty_W: simplex must stand without bounds"),
+    ({"simplex": True, "groups": [[0]], "group_l1": 1}, r"penalty_W: simplex must stand without groups"),
+    ({"low": 0.1, "groups": [[0]], "group_l1": 1}, r"penalty_W: groups must stand without bounds"),
 ]
 
 

@@ -107,8 +107,8 @@ def test_nothing_else_in_the_command_line_ends_a_run():
 
 
 def test_arguments_are_called_as_the_command_line_calls_them():
-    error = ParameterError("n_segments must be at most n_superpixels, 5; got 6")
-    assert sentence_of(error) == "--segments must be at most --superpixels, 5; got 6"
+    error = ParameterError("n_segments must be at most n_components, 5; got 6")
+    assert sentence_of(error) == "--segments must be at most --rank, 5; got 6"
     assert sentence_of(OutputExistsError("a/n_segments.png: exists already; pass force=True to replace it")) == (
         "a/n_segments.png: exists already; pass --force to replace it"
     )

@@ -76,7 +76,7 @@ class Penalty:
         proximal = [term for term in self.parts if isinstance(term, Proximal)]
         for first, second in pairwise(proximal):
             words = _WORDS.get(second.kind, second.kind)
-            raise ParameterError(f"{first.kind} cannot be combined with {words}; leave one of them out")
+            raise ParameterError(f"{first.kind} must stand without {words}; got both; leave one of them out")
 
     @cached_property
     def parts(self) -> tuple[Term, ...]:
