@@ -80,7 +80,7 @@ def test_missing_data_are_said_in_one_line_a_part(script, run, monkeypatch, tmp_
     assert "VISIONNMF_DATA" in printed
 
 
-@pytest.mark.parametrize("words", [["tabel"], ["race", "l1_100x50", "again"], ["floor", "--images", "3"]])
+@pytest.mark.parametrize("words", [["no-such-part"], ["race", "l1_100x50", "again"], ["floor", "--images", "3"]])
 def test_a_part_that_is_not_there_gives_the_usage(words, run):
     with pytest.raises(SystemExit, match=r"usage: manhattan.py \[--quick\] \[PART ...\], of: race PROBLEM; floor"):
         run("manhattan", *words)

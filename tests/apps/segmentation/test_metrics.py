@@ -102,5 +102,5 @@ def test_one_pixel() -> None:
 def test_bad_input() -> None:
     with pytest.raises(ValueError, match="labels must have the shape of the truth"):
         contingency_table(np.zeros((2, 2), int), np.zeros((2, 3), int))
-    with pytest.raises(ValueError, match="at least one annotator"):
+    with pytest.raises(ValueError, match="annotations must hold at least one label map"):
         covering(np.zeros((2, 2), int), [])
