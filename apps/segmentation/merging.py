@@ -1,5 +1,7 @@
 """Regions merged two by two, weakest border first, each border's strength anew after every merge that changes it.
 
+Rows are added and copied entry by entry: numba takes twice as long to compile whole rows, as it must word their errors.
+
 Kernels only; :mod:`.hierarchy` validates, allocates and says what the numbers mean. Node k of the tree is region k for
 k < n, and the merge k - n after that.
 """
@@ -51,7 +53,7 @@ FEATURES = (
 """Names of the features of a border."""
 
 
-@kernel
+@kernel(part=True)
 def _chi_squared(regions, i, j, start, stop):  # type: ignore[no-untyped-def]
     total = 0.0
     for k in range(start, stop):
@@ -62,7 +64,7 @@ def _chi_squared(regions, i, j, start, stop):  # type: ignore[no-untyped-def]
     return total / 2
 
 
-@kernel
+@kernel(part=True)
 def _spread(regions, i):  # type: ignore[no-untyped-def]
     total = 0.0
     for k in range(3):
@@ -71,7 +73,7 @@ def _spread(regions, i):  # type: ignore[no-untyped-def]
     return np.sqrt(total)
 
 
-@kernel
+@kernel(part=True)
 def _describe(regions, perimeters, picture, i, j, border, out):  # type: ignore[no-untyped-def]
     """Write the features of the border between nodes i and j."""
     if regions[i, SIZE] > regions[j, SIZE]:
@@ -83,14 +85,14 @@ def _describe(regions, perimeters, picture, i, j, border, out):  # type: ignore[
     at = _N_CUES
     energy = border[1] / length
     out[at] = energy
-    squares = np.zeros(3)
-    for k in range(3):
-        squares[k] = (regions[i, LAB + k] / small - regions[j, LAB + k] / large) ** 2
-    difference = np.sqrt(squares.sum())
+    lightness = (regions[i, LAB] / small - regions[j, LAB] / large) ** 2
+    a = (regions[i, LAB + 1] / small - regions[j, LAB + 1] / large) ** 2
+    b = (regions[i, LAB + 2] / small - regions[j, LAB + 2] / large) ** 2
+    difference = np.sqrt(lightness + a + b)
     spread_i, spread_j = _spread(regions, i), _spread(regions, j)
     pooled = np.sqrt((small * spread_i**2 + large * spread_j**2) / (small + large))
-    out[at + 1] = np.sqrt(squares[0])
-    out[at + 2] = np.sqrt(squares[1] + squares[2])
+    out[at + 1] = np.sqrt(lightness)
+    out[at + 2] = np.sqrt(a + b)
     out[at + 3] = difference
     out[at + 4] = difference / (pooled + 2)
     out[at + 5] = _chi_squared(regions, i, j, _L, _AB)
@@ -212,7 +214,8 @@ def merge(regions, perimeters, picture, ends, borders, model, base, exponent, re
             if step == 0:
                 strengths[e] = strength
             if written < len(record):
-                record[written] = row
+                for k in range(len(row)):
+                    record[written, k] = row[k]
                 pairs[written, 0], pairs[written, 1] = i, j
                 written += 1
         if step == n - 1:
@@ -226,7 +229,8 @@ def merge(regions, perimeters, picture, ends, borders, model, base, exponent, re
         children[step, 0], children[step, 1] = i, j
         costs[step] = cost[weakest]
         alive[weakest] = False
-        regions[new] = regions[i] + regions[j]
+        for k in range(regions.shape[1]):
+            regions[new, k] = regions[i, k] + regions[j, k]
         perimeters[new] = perimeters[i] + perimeters[j] - 2 * borders[weakest, 0]
         n_stale = 0
         for old in (i, j):
@@ -237,7 +241,8 @@ def merge(regions, perimeters, picture, ends, borders, model, base, exponent, re
                 if alive[e]:
                     other = ends[e, 1 - half % 2]
                     if parallel[other] >= 0:
-                        borders[parallel[other]] += borders[e]
+                        for k in range(borders.shape[1]):
+                            borders[parallel[other], k] += borders[e, k]
                         alive[e] = False
                     else:
                         parallel[other] = e

@@ -9,7 +9,7 @@ import pytest
 from helpers import needs_data
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
-NEED_DATA = ["background", "faces", "masquerade"]
+NEED_DATA = ["background", "faces", "masquerade", "segmentation"]
 OTHERS = [
     "background_speed",
     "divergences",
@@ -26,6 +26,7 @@ PARTS = {
     "background": ["table", "sensitivity", "pictures"],
     "faces": ["bars", "table1", "figure", "table", "plain", "clusters", "strangers", "rpca"],
     "masquerade": ["table", "streams", "poison", "speed"],
+    "segmentation": ["defaults", "corrupted", "partitions", "seconds"],
 }
 
 
