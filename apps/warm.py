@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from visionnmf import NMF, Penalty, ProjectiveNMF, SymmetricNMF
+from visionnmf import NMF, ConservativeNMF, Penalty, ProjectiveNMF, SymmetricNMF
 from visionnmf.engine.losses import LOSSES
 from visionnmf.exceptions import VisionNMFError
 
@@ -24,7 +24,8 @@ def warm_up() -> Iterator[tuple[str, int, int]]:
     """Fit a tiny problem of each kind, so that all kernels are in the cache.
 
     Losses in single and double precision, on dense data, with missing entries, on sparse data where the loss takes
-    them; penalties; symmetric and projective models; the applications. Takes minutes where nothing is cached yet.
+    them; penalties; symmetric, projective and conservative models; the applications. Takes minutes where nothing is
+    cached yet.
 
     Yields
     ------
@@ -91,6 +92,7 @@ def _models() -> Work:
         for loss in ("frobenius", "kullback-leibler"):
             projective = ProjectiveNMF(N_COMPONENTS, loss=loss, max_iter=5, random_state=0)
             yield f"projective, {loss}, {dtype}", partial(projective.fit, X)
+        yield f"conservative, {dtype}", partial(ConservativeNMF(N_COMPONENTS, random_state=0).fit, X)
 
 
 def _applications() -> Work:

@@ -123,3 +123,29 @@ LOSSES = {
     "l21": lambda X, P, _: np.sqrt(((X - P) ** 2).sum(axis=1)).sum(),
     "huber": huber,
 }
+
+
+def conservative_step(E, D, x, w):
+    """One update of Elser's conservative learning, steps 1 to 11 of his summary; samples are columns.
+
+    `xi` of step 9 is that of equation 6, with the decoder before step 8. Returns encoder, decoder and the error.
+    """
+    x = x / np.sqrt(sum(value * value for value in x))
+    f, n = E.shape
+    y0 = [sum(E[k, i] * x[i] for i in range(n)) for k in range(f)]
+    y1 = [max(0, value) for value in y0]
+    E = np.array([[E[k, i] + (y1[k] - y0[k]) * x[i] for i in range(n)] for k in range(f)])
+    x1 = [sum(D[i, k] * y1[k] for k in range(f)) for i in range(n)]
+    delta = [x[i] - x1[i] for i in range(n)]
+    pulled = [sum(D[i, k] * delta[i] for i in range(n)) for k in range(f)]
+    norm = sum(value * value for value in delta)
+    if norm == 0:
+        return E, D, 0.0
+    denominator = sum(value * value for value in pulled) / norm + w * sum(value * value for value in y1)
+    if denominator == 0:  # no code is positive, and no component can be pulled
+        return E, D, np.sqrt(norm)
+    eta = [value / denominator for value in delta]
+    xi = [sum(D[i, k] * eta[i] for i in range(n)) for k in range(f)]
+    D = np.array([[D[i, k] + w * eta[i] * y1[k] for k in range(f)] for i in range(n)])
+    E = np.array([[E[k, i] + xi[k] * x[i] for i in range(n)] for k in range(f)])
+    return E, np.maximum(0, D), np.sqrt(norm)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, clone
 
-from visionnmf import NMF, Penalty, ProjectiveNMF, SymmetricNMF
+from visionnmf import NMF, ConservativeNMF, Penalty, ProjectiveNMF, SymmetricNMF
 from visionnmf._checks import (
     check_choice,
     check_count,
@@ -137,6 +137,7 @@ FITS = {
     NMF: (X,),
     SymmetricNMF: (X[:8] + X[:8].T,),
     ProjectiveNMF: (X,),
+    ConservativeNMF: (X,),
     FaceRecognizer: (X, PEOPLE),
     ClassResidual: (X, PEOPLE),
     Nearest: (X, PEOPLE),

@@ -26,6 +26,7 @@ PUBLIC_MODULES = [
     "visionnmf.engine.alternate",
     "visionnmf.engine.codes",
     "visionnmf.engine.losses",
+    "visionnmf.engine.online.conservative",
     "visionnmf.engine.optimality",
     "visionnmf.engine.penalties",
     "visionnmf.engine.problem",
@@ -78,6 +79,7 @@ def test_docstring(name):
     "name",
     [
         *PUBLIC_MODULES,
+        "visionnmf.models.conservative",
         "visionnmf.models.nmf",
         "visionnmf.models.penalty",
         "visionnmf.models.projective",

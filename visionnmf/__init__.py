@@ -1,7 +1,8 @@
 """Robust non-negative matrix factorisation for images, video and other data full of outliers.
 
-Estimators (scikit-learn contract): :class:`NMF`, :class:`ProjectiveNMF`, :class:`SymmetricNMF`; :func:`load_model`
-reads what their ``save`` has written, :func:`select_rank` proposes the number of components.
+Estimators (scikit-learn contract): :class:`NMF`, :class:`ConservativeNMF`, :class:`ProjectiveNMF`,
+:class:`SymmetricNMF`; :func:`load_model` reads what their ``save`` has written, :func:`select_rank` proposes the number
+of components.
 Applications: :mod:`visionnmf.apps`. Made data: :mod:`visionnmf.datasets`.
 
 Importing this package loads no numerical library; each name is loaded when first used.
@@ -15,13 +16,23 @@ from ._version import __version__
 
 if TYPE_CHECKING:
     from .models import NMF as NMF
+    from .models import ConservativeNMF as ConservativeNMF
     from .models import Penalty as Penalty
     from .models import ProjectiveNMF as ProjectiveNMF
     from .models import SymmetricNMF as SymmetricNMF
     from .models import load_model as load_model
     from .models import select_rank as select_rank
 
-__all__ = ["NMF", "Penalty", "ProjectiveNMF", "SymmetricNMF", "__version__", "load_model", "select_rank"]
+__all__ = [
+    "NMF",
+    "ConservativeNMF",
+    "Penalty",
+    "ProjectiveNMF",
+    "SymmetricNMF",
+    "__version__",
+    "load_model",
+    "select_rank",
+]
 
 _LAZY = dict.fromkeys(__all__, ".models")
 del _LAZY["__version__"]

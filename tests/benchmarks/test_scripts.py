@@ -9,7 +9,7 @@ import pytest
 from helpers import needs_data
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
-NEED_DATA = ["background", "faces", "masquerade", "segmentation"]
+NEED_DATA = ["background", "conservative", "faces", "masquerade", "segmentation"]
 OTHERS = [
     "background_speed",
     "divergences",
@@ -24,6 +24,7 @@ OTHERS = [
 ]
 PARTS = {
     "background": ["table", "sensitivity", "pictures"],
+    "conservative": ["mixtures", "errors", "readings"],
     "faces": ["bars", "table1", "figure", "table", "plain", "clusters", "strangers", "rpca"],
     "masquerade": ["table", "streams", "poison", "speed"],
     "segmentation": ["defaults", "corrupted", "partitions", "seconds"],
@@ -89,4 +90,4 @@ def test_a_part_that_is_not_there_gives_the_usage(words, run):
 
 def test_scripts_are_found_by_name():
     done = subprocess.run([sys.executable, FOLDER, "tables"], capture_output=True, text=True)
-    assert done.returncode == 2 and "background, background_speed, divergences" in done.stderr
+    assert done.returncode == 2 and "background, background_speed, conservative, divergences" in done.stderr

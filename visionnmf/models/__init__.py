@@ -1,10 +1,20 @@
 """scikit-learn estimators, thin: validate, start, call the engine, keep the result."""
 
 from ._store import load_model
+from .conservative import ConservativeNMF
 from .nmf import NMF
 from .penalty import Penalty
 from .projective import ProjectiveNMF
 from .rank import RankSelection, select_rank
 from .symmetric import SymmetricNMF
 
-__all__ = ["NMF", "Penalty", "ProjectiveNMF", "RankSelection", "SymmetricNMF", "load_model", "select_rank"]
+__all__ = [
+    "NMF",
+    "ConservativeNMF",
+    "Penalty",
+    "ProjectiveNMF",
+    "RankSelection",
+    "SymmetricNMF",
+    "load_model",
+    "select_rank",
+]

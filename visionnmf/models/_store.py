@@ -43,23 +43,36 @@ FORMAT = Format(
 )
 
 # Class: module. Those with `save` can be the model of a file, the others are parameters of one.
-CLASSES = {"NMF": ".nmf", "ProjectiveNMF": ".projective", "SymmetricNMF": ".symmetric", "Penalty": ".penalty"}
+CLASSES = {
+    "NMF": ".nmf",
+    "ConservativeNMF": ".conservative",
+    "ProjectiveNMF": ".projective",
+    "SymmetricNMF": ".symmetric",
+    "Penalty": ".penalty",
+}
 
 # What a fit leaves, of whichever class. Nothing else is written, nor set when a stranger's file asks for it.
 FITTED = (
+    "best_error_",
     "component_norms_",
     "components_",
+    "encoder_",
+    "errors_",
     "feature_names_in_",
+    "last_components_",
+    "last_encoder_",
     "loss_parameter_",
     "n_components_",
     "n_features_in_",
     "n_iter_",
+    "n_samples_seen_",
     "objective_history_",
     "objectives_",
     "optimality_",
     "reconstruction_err_",
     "ridge_",
     "solver_",
+    "_open_batch",  # of a stream that has not come to an end
     "_sklearn_output_config",  # what set_output has chosen
 )
 
@@ -111,7 +124,7 @@ def load_model(path: str | Path) -> Any:
 
     Returns
     -------
-    NMF, ProjectiveNMF or SymmetricNMF
+    NMF, ConservativeNMF, ProjectiveNMF or SymmetricNMF
         The fitted model; its ``transform`` returns what that of the saved one did, to the bit.
 
     Raises
@@ -324,6 +337,24 @@ def _check_fitted(model: Any) -> None:
     for name, size in expected.items():
         if (name == "n_features_in_" or hasattr(model, name)) and getattr(model, name) != size:
             raise ValueError(f"{name} does not fit components_ of shape {H.shape}")
+    if isinstance(model, _class("ConservativeNMF")):
+        _check_stream(model)
     for name, size in (("feature_names_in_", H.shape[1]), ("component_norms_", len(H))):
         if hasattr(model, name) and np.shape(getattr(model, name)) != (size,):
             raise ValueError(f"{name} does not fit components_ of shape {H.shape}")
+
+
+def _check_stream(model: Any) -> None:
+    """Raise ValueError when a model cannot go on learning from where it stood."""
+    H = model.components_
+    for name in ("encoder_", "last_components_", "last_encoder_"):
+        state = getattr(model, name)
+        if not isinstance(state, np.ndarray) or state.dtype != H.dtype or state.shape != H.shape:
+            raise ValueError(f"{name} does not fit components_ of shape {H.shape}")
+        if not np.isfinite(state).all() or (name == "last_components_" and (state < 0).any()):
+            raise ValueError(f"{name} is not finite, or negative")
+    count, error = model._open_batch
+    _expect(count, int), _expect(error, float)
+    _expect(model.n_samples_seen_, int), _expect(model.n_iter_, int), _expect(model.best_error_, float)
+    if np.ndim(_expect(model.errors_, np.ndarray)) != 1 or model.errors_.dtype != np.float64:
+        raise ValueError("errors_ is no list of numbers")

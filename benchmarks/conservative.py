@@ -1,0 +1,145 @@
+"""The two demonstrations of conservative learning (Elser), and what their notes leave open.
+
+``python benchmarks/conservative.py`` runs everything (some ten minutes), ``python benchmarks/conservative.py mixtures``
+one part: mixtures (64 images found from mixtures of eight), errors (of MNIST, by the number of components) or readings
+(of step 9 and step 11). Seconds are of one thread: run it with OMP_NUM_THREADS=1.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from _main import data_file, main
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from visionnmf import ConservativeNMF
+from visionnmf.io import read_arrays
+
+Array = NDArray[Any]
+
+N_PARTS, ACTIVE, N_MIXTURES = 64, 8, 10000
+MIXTURE_PASSES, MIXTURE_STARTS = 200, 3
+SIZES, PASSES, STARTS = (50, 100, 200), 10, (0, 1)  # components, passes over the images, seeds
+N_IMAGES, BATCH = 60000, 1000
+READING_PASSES = 2
+REPORTED = {50: 0.0177, 100: 0.0122, 200: 0.00770}
+
+
+def images() -> Array:
+    """Return the training images of MNIST, 0 to 1, a row each."""
+    found = read_arrays(data_file("mnist_train.npz"), ["images"])["images"][:N_IMAGES]
+    return np.asarray(found.reshape(len(found), -1) / 255.0)
+
+
+def made(seed: int) -> tuple[Array, Array]:
+    """Return 64 images, and mixtures of eight of them with uniform coefficients."""
+    rng = np.random.default_rng(seed)
+    pixels = images()
+    parts = pixels[rng.choice(len(pixels), N_PARTS, replace=False)]
+    codes = np.zeros((N_MIXTURES, N_PARTS))
+    for row in codes:
+        row[rng.choice(N_PARTS, ACTIVE, replace=False)] = rng.random(ACTIVE)
+    return codes @ parts, parts
+
+
+def match(parts: Array, components: Array) -> Array:
+    """Return the cosine between each part and its component, matched one to one."""
+    true, found = (rows / np.maximum(np.linalg.norm(rows, axis=1), 1e-300)[:, None] for rows in (parts, components))
+    cosines = true @ found.T
+    return np.asarray(cosines[linear_sum_assignment(-cosines)])
+
+
+def mixtures() -> None:
+    """Find the 64 images in 10^4 mixtures, w = 1: match and errors by the number of passes."""
+    print(f"\n## {N_PARTS} images out of {N_MIXTURES} mixtures of {ACTIVE}, w = 1\n")
+    print("| start | passes | mean norm of the error | match: least | mean | above .99 | CPU s |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    for seed in range(MIXTURE_STARTS):
+        X, parts = made(seed)
+        model = ConservativeNMF(N_PARTS, w=1.0, batch_size=len(X), random_state=seed)
+        begin = time.process_time()
+        for passes in range(1, MIXTURE_PASSES + 1):
+            model.partial_fit(X)
+            if passes in (1, 10, 50, 100, MIXTURE_PASSES):
+                found = match(parts, model.components_)
+                print(
+                    f"| {seed} | {passes} | {model.errors_[-1]:.5f} | {found.min():.4f} | {found.mean():.5f} "
+                    f"| {(found > 0.99).sum()} of {N_PARTS} | {time.process_time() - begin:.0f} |",
+                    flush=True,
+                )
+
+
+def errors() -> None:
+    """Measure the errors on MNIST with w = 1e-5, as norms and as root mean squares over pixels, beside the SVD's."""
+    X = images()
+    X /= np.linalg.norm(X, axis=1)[:, None]
+    rest = np.linalg.eigvalsh(X.T @ X)[::-1].cumsum()
+    root = np.sqrt(X.shape[1])
+    print(f"\n## MNIST, {len(X)} images, w = 1e-5: mean norm of the error, |x| = 1\n")
+    print(
+        "| components | start | passes | norm, last pass | norm / 28, last pass | best batch | reported "
+        "| root mean square norm of the SVD of that rank | CPU s |"
+    )
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    for n_components in SIZES:
+        least = np.sqrt(max(0.0, rest[-1] - rest[n_components - 1]) / len(X))
+        for seed in STARTS:
+            begin = time.process_time()
+            model = ConservativeNMF(n_components, batch_size=BATCH, max_iter=PASSES, random_state=seed).fit(X)
+            last = model.errors_[-max(1, len(X) // BATCH) :].mean()
+            ours = f"{last:.4f} | {last / root:.5f} | {model.best_error_ / root:.5f}"
+            reported = REPORTED.get(n_components, float("nan"))
+            print(
+                f"| {n_components} | {seed} | {PASSES} | {ours} | {reported} | {least:.4f} "
+                f"| {time.process_time() - begin:.0f} |",
+                flush=True,
+            )
+
+
+def readings() -> None:
+    """Try what the notes leave open: the decoder of step 9, before or after step 8, and whether step 11 is taken."""
+    print(f"\n## Readings of the summary: mean norm of the error in pass {READING_PASSES} over the mixtures, w = 1\n")
+    print("| decoder in step 9 | step 11 | mean norm | negative entries of the decoder | matches above .99 |")
+    print("| --- | --- | --- | --- | --- |")
+    X, parts = made(0)
+    X = X / np.linalg.norm(X, axis=1)[:, None]
+    for after in (False, True):
+        for clip in (True, False):
+            E = np.random.RandomState(0).uniform(-1, 1, (N_PARTS, X.shape[1]))
+            D = np.zeros(E.T.shape)
+            for _ in range(READING_PASSES):
+                total = sum(step(E, D, x, 1.0, after=after, clip=clip) for x in X)
+            found = int((match(parts, D.T) > 0.99).sum())
+            place, taken = "after" if after else "before", "yes" if clip else "no"
+            print(f"| {place} | {taken} | {total / len(X):.4f} | {(D < 0).mean():.1%} | {found} |", flush=True)
+
+
+def step(E: Array, D: Array, x: Array, w: float, *, after: bool, clip: bool) -> float:
+    """Learn one sample of unit norm, in place, by the summary's steps; return the norm of its error."""
+    answer = E @ x
+    y = np.maximum(0, answer)
+    E += np.outer(y - answer, x)
+    residual = x - D @ y
+    square = residual @ residual
+    pulled = D.T @ residual
+    eta = residual / (pulled @ pulled / square + w * (y @ y))
+    xi = D.T @ eta
+    D += w * np.outer(eta, y)
+    if after:
+        xi = D.T @ eta
+    E += np.outer(xi, x)
+    if clip:
+        np.maximum(0, D, out=D)
+    return float(np.sqrt(square))
+
+
+if __name__ == "__main__":
+    main(
+        {"mixtures": mixtures, "errors": errors, "readings": readings},
+        globals(),
+        {"N_MIXTURES": 100, "MIXTURE_PASSES": 2, "MIXTURE_STARTS": 1, "SIZES": (5,), "PASSES": 1, "STARTS": (0,)}
+        | {"N_IMAGES": 2000, "READING_PASSES": 1, "N_PARTS": 8, "ACTIVE": 2, "BATCH": 500},
+    )

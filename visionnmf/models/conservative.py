@@ -1,0 +1,244 @@
+"""Conservative learning of a non-negative autoencoder, sample by sample."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from visionnmf._checks import check_count, check_flag, check_number, check_random_state
+from visionnmf.engine.online import conservative
+
+from ._data import check_data
+from ._linear import LinearModel
+from ._store import Saveable
+
+__all__ = ["ConservativeNMF"]
+
+Array = NDArray[Any]
+
+
+class ConservativeNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
+    r"""Non-negative autoencoder that learns each sample by the least change.
+
+    Keeps an encoder ``E`` and components ``H >= 0``, whose transpose is the decoder ``D``. For each sample ``x``,
+    scaled to unit norm, both are changed by as little as reproduces it with non-negative codes:
+
+    .. math:: \min_{dE, dD}\; \tfrac12 \|dE\|_F^2 + \tfrac1{2w} \|dD\|_F^2
+              \quad \text{with} \quad y = (E + dE) x \ge 0, \quad (D + dD)\, y = x, \quad D + dD \ge 0
+
+    to first order, and by a single iteration of conjugate gradients (Elser, steps 1 to 11). So what was learnt before
+    is disturbed least. There is no step length, memory is constant, and codes of new samples are one product. The fit
+    is not as close as that of :class:`NMF` with as many components, whose codes are the best ones, not the encoder's.
+
+    Rows of `X` are samples.
+
+    Parameters
+    ----------
+    n_components : int or None, default=None
+        Number of components; None takes the number of features.
+    w : float, default=1e-5
+        What the decoder may change in proportion to the encoder. Small for natural data, which the components can only
+        approximate; about 1 for data that are exact mixtures.
+    batch_size : int, default=1024
+        Samples to a record of `errors_`. Learning does not depend on it, nor on how the samples are handed over.
+    max_iter : int, default=10
+        Passes of `fit` over the data.
+    shuffle : bool, default=False
+        Whether `fit` takes the samples in a new order in each pass. For data sorted by kind.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the start, an encoder of uniform numbers from -1 to 1, and of `shuffle`.
+
+    Attributes
+    ----------
+    components_ : ndarray [shape=(n_components, n_features), >= 0]
+        ``H`` at the end of the best batch so far, where learning stands before the first is full; in the dtype of the
+        training data (float32 or float64). Codes scale as they come out of learning: components have no common norm.
+    encoder_ : ndarray [shape=(n_components, n_features)]
+        ``E`` at the same moment. Each row is the detector of a component.
+    last_components_, last_encoder_ : ndarray [shape=(n_components, n_features)]
+        Where learning stands.
+    errors_ : ndarray [shape=(n_batches,), >= 0]
+        The log: for each batch the mean of ``|x - D y|`` over its samples, each before it was learnt, ``|x| = 1``.
+    best_error_ : float
+        The least of them; infinite before the first batch is full.
+    n_components_ : int
+        The number of components.
+    n_samples_seen_ : int
+        Samples learnt, those of all passes.
+    n_iter_ : int
+        Passes of `fit`; of `partial_fit` it counts the calls.
+    n_features_in_ : int
+        Number of features seen in `fit`.
+    feature_names_in_ : ndarray [shape=(n_features_in_,)]
+        Their names, when the training data had names that are all strings.
+
+    See Also
+    --------
+    NMF : Closer, and robust, for data that fit into memory.
+    ProjectiveNMF : Codes that are a linear map, too, by the transposed components.
+
+    References
+    ----------
+    V. Elser, "Online Non-negative Matrix Factorization", notes on conservative learning.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf import ConservativeNMF
+    >>> rng = np.random.default_rng(0)
+    >>> parts = np.kron(np.eye(3), np.ones(4))  # three parts of four pixels
+    >>> model = ConservativeNMF(3, w=1, batch_size=100, random_state=0)
+    >>> for _ in range(40):
+    ...     model = model.partial_fit(rng.random((100, 3)) @ parts)
+    >>> bool(model.best_error_ < 1e-3 < 0.1 < model.errors_[0])
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        w: float = 1e-5,
+        batch_size: int = 1024,
+        max_iter: int = 10,
+        shuffle: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.w = w
+        self.batch_size = batch_size
+        self.max_iter = max_iter
+        self.shuffle = shuffle
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def fit(self, X: ArrayLike, y: Any = None) -> ConservativeNMF:
+        """Learn the samples of `X`, `max_iter` times; what was learnt before is forgotten.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix [shape=(n_samples, n_features), >= 0, finite]
+            float32 stays float32; everything else is made float64.
+        y : Ignored
+            For scikit-learn's pipelines.
+
+        Returns
+        -------
+        ConservativeNMF
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            When `X` holds NaN, infinity or negative numbers, its mean is beyond 1e12 (float32) or 1e100, or a parameter
+            is not allowed.
+        """
+        self._check_parameters()
+        data: Any = check_data(self, X, reset=True, missing=False, sparse=True)[0]
+        rng = check_random_state(self.random_state)
+        self._start(data, rng)
+        for _ in range(self.max_iter):
+            self._learn(data[rng.permutation(data.shape[0])] if self.shuffle else data)
+        self.n_iter_ = int(self.max_iter)
+        return self
+
+    def partial_fit(self, X: ArrayLike, y: Any = None) -> ConservativeNMF:
+        """Learn the samples of a chunk, once and in their order; the first call starts anew.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix [shape=(n_samples, n_features), >= 0, finite]
+            The dtype of the first chunk is kept.
+        y : Ignored
+
+        Returns
+        -------
+        ConservativeNMF
+            The estimator.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`fit`, and for another number of features than before; the model is then as it was.
+        """
+        self._check_parameters()
+        first = not hasattr(self, "last_encoder_")
+        data: Any = check_data(self, X, reset=first, missing=False, sparse=True)[0]
+        if first:
+            self._start(data, check_random_state(self.random_state))
+        self._learn(data)
+        self.n_iter_ += 1
+        return self
+
+    def transform(self, X: ArrayLike) -> Array:
+        """Return the codes that the encoder gives, ``max(0, X E^T)``.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix [shape=(n_samples, n_features), >= 0, finite]
+
+        Returns
+        -------
+        ndarray [shape=(n_samples, n_components), >= 0]
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before `fit`.
+        ValueError
+            When `X` holds NaN, infinity or negative numbers, or has another number of features.
+        """
+        check_is_fitted(self)
+        data: Any = check_data(self, X, reset=False, missing=False, sparse=True)[0]
+        return conservative.encode(data, self.encoder_.astype(data.dtype, copy=False))
+
+    def _check_parameters(self) -> None:
+        if self.n_components is not None:
+            check_count(self.n_components, "n_components")
+        check_number(self.w, "w", without_low=True)
+        check_count(self.batch_size, "batch_size")
+        check_count(self.max_iter, "max_iter")
+        check_flag(self.shuffle, "shuffle")
+        check_random_state(self.random_state)
+
+    def _start(self, X: Any, rng: np.random.RandomState) -> None:
+        self.n_components_ = X.shape[1] if self.n_components is None else int(self.n_components)
+        found = conservative.start(self.n_components_, X.shape[1], rng, X.dtype)
+        self.last_encoder_, self.last_components_ = found
+        self.errors_, self.best_error_ = np.empty(0), float("inf")
+        self.n_samples_seen_ = self.n_iter_ = 0
+        self._open_batch = (0, 0.0)  # samples of the batch that is not full yet, and the sum of their errors
+
+    def _learn(self, X: Any) -> None:
+        """Learn samples in their order, and take note of each batch that they fill."""
+        done = 0
+        while done < X.shape[0]:
+            count, error = self._open_batch
+            samples = X[done : done + max(1, self.batch_size - count)]
+            found = conservative.learn(samples, self.last_encoder_, self.last_components_, float(self.w))
+            done += len(found)
+            self.n_samples_seen_ += len(found)
+            total = np.cumsum(np.append(error, found))[-1]  # one after the other: the pieces of a stream do not matter
+            self._open_batch = (count + len(found), float(total))
+            if self._open_batch[0] >= self.batch_size:
+                self._close_batch()
+        if not len(self.errors_):
+            self.encoder_, self.components_ = self.last_encoder_, self.last_components_
+
+    def _close_batch(self) -> None:
+        count, error = self._open_batch
+        self._open_batch = (0, 0.0)
+        self.errors_ = np.append(self.errors_, error / count)
+        if self.errors_[-1] < self.best_error_:
+            self.best_error_ = float(self.errors_[-1])
+            self.encoder_, self.components_ = self.last_encoder_.copy(), self.last_components_.copy()
