@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from visionnmf import choices
 from visionnmf._checks import check_number
-from visionnmf.exceptions import ParameterError
+from visionnmf.exceptions import ParameterError, TooLargeError
 from visionnmf.io.archive import Archive, Format
 
 from .model import SessionScorer
@@ -27,9 +27,10 @@ FORMAT = Format(
     title="a masquerade model",
     origin="make one with 'visionnmf masquerade train'",
     smaller="train fewer users a model",
-    header_bytes=32 << 20,
-    unpacked_bytes=1 << 30,
+    header_bytes=8 << 20,
+    unpacked_bytes=32 << 20,
 )
+MOST_COUNTS = 1_000_000  # commands and pairs of all users: each takes some 150 bytes when loaded
 MOST_WEIGHT = 1e12  # beyond any number of sessions, and far from where scores overflow ...
 MOST_NUMBER = 1e6  # ... as for costs, deviations and thresholds
 
@@ -84,7 +85,7 @@ def save(model: MasqueradeModel, path: str | Path, *, force: bool = False) -> No
     ParameterError
         If a command is not a string, or the model has a number that makes no sense, such as an infinite threshold.
     TooLargeError
-        If the model has too many users for one file.
+        If the model has too many users, or they too many commands, for one file.
     OutputExistsError
         If `path` exists and `force` is false.
     MediaError
@@ -104,6 +105,10 @@ def save(model: MasqueradeModel, path: str | Path, *, force: bool = False) -> No
         number = {command: i for i, command in enumerate(profile.commands)}
         texts += [as_bytes(str(command)) for command in number]
         weights += profile.commands.values()
+        if len(weights) + len(pair_weights) + len(profile.pairs) > MOST_COUNTS:
+            raise TooLargeError(
+                f"{path}: the users have more than {MOST_COUNTS} commands and pairs of commands; {FORMAT.smaller}"
+            )
         first += [number[pair[0]] for pair in profile.pairs]
         second += [number[pair[1]] for pair in profile.pairs]
         pair_weights += profile.pairs.values()
@@ -174,7 +179,7 @@ def load(path: str | Path, *, key: str | None = None) -> MasqueradeModel:
     UnsupportedError
         If a later version of visionnmf wrote it.
     TooLargeError
-        If it would unpack to more than 1 GiB, or its header to more than 32 MiB.
+        If it would unpack to more than 32 MiB, or its header to more than 8 MiB.
     ParameterError
         If the model needs a key and `key` is another or missing.
     """
@@ -215,6 +220,7 @@ def _users(users: list[dict[str, Any]], arrays: dict[str, NDArray[Any]]) -> list
     lengths = arrays["text_lengths"]
     _require(isinstance(users, list), "users")
     _require(max(len(lengths), len(arrays["pair_first"])) <= PAIRS_KEPT * len(users), "counts")
+    _require(len(lengths) + len(arrays["pair_first"]) <= MOST_COUNTS, "counts")
     _require(bool((lengths >= 0).all()) and lengths.sum() == len(arrays["text"]), "text lengths")
     for name in ("command_weights", "pair_weights"):
         _require(bool(((arrays[name] >= 0) & (arrays[name] <= MOST_WEIGHT)).all()), name)

@@ -197,3 +197,31 @@ def test_data_are_bounded_one_by_one_and_together(path, monkeypatch):
     rewritten(path, a=npy((1 << 40,), "|u1"))
     with pytest.raises(TooLargeError, match=r"x\.npz: a\.npy has 1099511627776 bytes"):
         read_arrays(path, ["a"])
+
+
+def test_a_directory_of_many_members_is_refused_before_it_is_read(path, monkeypatch):
+    STORED.write(path, {}, ARRAYS)
+    with zipfile.ZipFile(path, "a") as file:
+        for i in range(30_000):
+            file.writestr(f"{i:06}", b"")
+    monkeypatch.setattr(zipfile, "ZipFile", lambda *_: pytest.fail("opened"))
+    with pytest.raises(UnreadableError, match=r"its directory has 1[0-9]{6} bytes"), STORED.read(path):
+        pass
+    with pytest.raises(UnreadableError, match=r"its directory has 1[0-9]{6} bytes"):
+        read_arrays(path, ["numbers"])
+
+
+def test_a_large_directory_of_a_zip64_file_is_refused(path):
+    with zipfile.ZipFile(path, "w") as file:
+        for i in range(70_000):  # more than the 16 bits of the plain record
+            file.writestr(f"{i}", b"")
+    with pytest.raises(UnreadableError, match=r"its directory has 3[0-9]{6} bytes"), STORED.read(path):
+        pass
+
+
+def test_a_file_with_bytes_after_its_directory_is_read(path):
+    STORED.write(path, {}, ARRAYS)
+    with zipfile.ZipFile(path, "a") as file:
+        file.comment = b"a comment that zip files may have" * 100
+    with STORED.read(path) as archive:
+        np.testing.assert_array_equal(archive.array("numbers"), ARRAYS["numbers"])

@@ -115,9 +115,9 @@ def test_odd_values_come_back(path):
         "sparse": sp.csr_array(np.eye(3)),
     }
     model = fitted()
-    model.callback = values
+    model.random_state = values
     model.save(path)
-    found = load_model(path).callback
+    found = load_model(path).random_state
     values["scalars"] = [0.5, 3, True]
     values["big-endian"] = values["big-endian"].astype(float)
     for key, value in values.items():
@@ -248,12 +248,37 @@ DAMAGES = {
             components_init={"csr": [[1, 3], *({"array": k} for k in ("data", "indices", "indptr"))]}
         ),
     ),
+    "unknown solver": lambda h, a: h["fitted"].update(solver_="evil"),
+    "no solver": lambda h, a: h["fitted"].pop("solver_"),
+    "no norms": lambda h, a: h["fitted"].pop("component_norms_"),
+    "a norm of zero": lambda h, a: a.update(component_norms_=np.zeros(3)),
+    "ridge is text": lambda h, a: h["fitted"].update(ridge_="1"),
+    "ridge below zero": lambda h, a: h["fitted"].update(ridge_=-1.0),
+    "loss parameter not finite": lambda h, a: h["fitted"].update(loss_parameter_={"float": "nan"}),
+    "no parameter of that name": lambda h, a: h["fitted"].pop("loss_parameter_"),
+    "history is a number": lambda h, a: h["fitted"].update(objective_history_=1),
+    "iterations are text": lambda h, a: h["fitted"].update(n_iter_="6"),
+    "an unknown loss": lambda h, a: h["parameters"].update(loss="evil"),
+    "a loss of a penalty": lambda h, a: h["parameters"].update(penalty_W={"float": "nan"}),
+    "tolerance not a number": lambda h, a: h["parameters"].update(tol={"float": "nan"}),
+    "a penalty of nan": lambda h, a: h["parameters"].update(
+        penalty_W={"object": "Penalty", "parameters": {"l1": {"float": "nan"}}}
+    ),
+    "weights of zeros": lambda h, a: h["parameters"].update(zero_weight=7),
+    "too many lists": lambda h, a: h.update(more=[[]] * 300_000),
     "header no object": lambda h, a: (h.clear(), h.update(format=[])),
     "another format": lambda h, a: h.update(format="visionnmf-masquerade"),
     "no format": lambda h, a: h.pop("format"),
     "version is text": lambda h, a: h.update(version="new"),
     "no version": lambda h, a: h.pop("version"),
 }
+
+
+def test_a_model_of_both_signs_comes_back(path):
+    model = NMF(2, loss="frobenius", solver="svd", **FEW).fit(X)
+    assert (model.components_ < 0).any()
+    model.save(path)
+    np.testing.assert_array_equal(load_model(path).transform(X), model.transform(X))
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())

@@ -13,8 +13,10 @@ of data, which have no header, with the same care.
 
 from __future__ import annotations
 
+import io
 import json
 import math
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -32,13 +34,16 @@ from visionnmf.exceptions import MediaError, TooLargeError, UnreadableError, Uns
 from .inputs import check_bytes, one_line, regular_file
 from .outputs import output_file
 
-__all__ = ["Archive", "Format", "check_names", "read_arrays"]
+__all__ = ["Archive", "Format", "check_directory", "check_names", "read_arrays"]
 
 Array = NDArray[Any]
 
 NUMBERS = "biuf"  # kinds of arrays: truth values, integers, floating point
 NPY_HEADER = 128  # bytes before the data of an array
+MOST_DIRECTORY = 1 << 20  # bytes of a zip file's directory, which takes up to 20 times the memory when read
+MOST_NESTED = 250_000  # lists and objects in a header: each takes 30 times its brackets' memory
 BLOCK = 1 << 20
+END_BYTES = (1 << 16) + 22  # where a zip file says what it holds: its comment may be as long as 16 bits can say
 MOST_SHOWN = 100  # characters of an error at the end of a sentence
 
 # What a damaged file can raise on its way through zipfile, numpy, json and the checks of what they found.
@@ -123,7 +128,7 @@ class Format:
     smaller : str
         For messages: how to make a smaller one.
     header_bytes : int
-        The longest header, which takes up to 25 times the memory when decoded.
+        The longest header, which takes up to 12 times the memory when decoded.
     unpacked_bytes : int or None
         None: members are stored, and cannot be larger than the file. Otherwise they are compressed, and the most
         that they may unpack to.
@@ -162,8 +167,10 @@ class Format:
             If `path` cannot be written.
         """
         told = {"format": self.name, "version": self.version, "written_by": __version__, **header}
-        text = np.frombuffer(json.dumps(told, allow_nan=False).encode(), np.uint8)
-        members = {"header": text, **arrays}
+        encoded = json.dumps(told, allow_nan=False).encode()
+        if encoded.count(b"[") + encoded.count(b"{") > MOST_NESTED:
+            raise TooLargeError(f"{path}: its header has more than {MOST_NESTED} brackets; {self.smaller}")
+        members = {"header": np.frombuffer(encoded, np.uint8), **arrays}
         self._check_sizes(path, {name: array.nbytes + NPY_HEADER for name, array in members.items()})
         method = zipfile.ZIP_STORED if self.unpacked_bytes is None else zipfile.ZIP_DEFLATED
         with output_file(path, force=force) as temporary, zipfile.ZipFile(temporary, "w", method) as file:
@@ -194,6 +201,7 @@ class Format:
         """
         path = regular_file(path, "model")
         try:
+            check_directory(path)
             with zipfile.ZipFile(path) as file:
                 self._check_members(path, file)
                 yield self._opened(path, file)
@@ -202,7 +210,10 @@ class Format:
             raise UnreadableError(f"{path}: damaged, or not {self.title} ({told})") from error
 
     def _opened(self, path: Path, file: zipfile.ZipFile) -> Archive:
-        header = json.loads(_read_member(file, "header").tobytes())
+        text = _read_member(file, "header").tobytes()
+        if text.count(b"[") + text.count(b"{") > MOST_NESTED:
+            raise ValueError("its header has too many lists")
+        header = json.loads(text)
         if not isinstance(header, dict) or header.get("format") != self.name:
             raise UnreadableError(f"{path}: not {self.title}; {self.origin}")
         archive = Archive(path, file, header)
@@ -250,6 +261,7 @@ def read_arrays(path: Path, names: Iterable[str], optional: Iterable[str] = ()) 
         If the arrays have more than 1 GiB, or say that they have.
     """
     try:
+        check_directory(path)
         with zipfile.ZipFile(path) as file:
             sizes = {member.filename.removesuffix(".npy"): member.file_size for member in file.infolist()}
             check_names(path, names, set(sizes))
@@ -260,6 +272,32 @@ def read_arrays(path: Path, names: Iterable[str], optional: Iterable[str] = ()) 
         raise
     except Exception as error:  # zipfile, zlib and numpy have many ways to say that a file is damaged
         raise UnreadableError(f"{path} cannot be read: {one_line(error)}.") from error
+
+
+def check_directory(path: Path) -> None:
+    """Raise ValueError where a zip file's directory is too large to be read with little memory.
+
+    Parameters
+    ----------
+    path : Path
+        A file; what is no zip file passes, for `zipfile` to refuse.
+    """
+    with path.open("rb") as file:
+        length = file.seek(0, io.SEEK_END)
+        start = file.seek(max(0, length - END_BYTES))
+        tail = file.read()
+        at = tail.rfind(b"PK\5\6", 0, len(tail) - 18)  # of 22 bytes
+        if at < 0:
+            return
+        sizes = list(struct.unpack_from("<L", tail, at + 12))
+        if at >= 20 and tail[at - 20 : at - 16] == b"PK\6\7":  # a zip64 file: its record lies before, or where it says
+            for position in (start + at - 76, *struct.unpack_from("<Q", tail, at - 12)):
+                file.seek(min(max(0, position), length))
+                record = file.read(56)
+                if record[:4] == b"PK\6\6" and len(record) == 56:
+                    sizes += struct.unpack_from("<Q", record, 40)
+    if max(sizes) > MOST_DIRECTORY and max(sizes) != 0xFFFFFFFF:  # which stands for: see the record
+        raise ValueError(f"its directory has {max(sizes)} bytes")
 
 
 def check_names(path: Path, names: Iterable[str], held: set[str]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import math
 from numbers import Real
 from typing import Any
 
@@ -10,16 +12,28 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_non_negative, validate_data
 
-from visionnmf._checks import check_number, check_numbers
+from visionnmf._checks import check_number, check_numbers, shown
 from visionnmf.engine.losses import LOSSES, Loss, Record, named_losses
 from visionnmf.exceptions import ParameterError
 
-__all__ = ["check_data", "check_loss", "check_positive", "check_weights", "find_loss"]
+__all__ = [
+    "check_data",
+    "check_kind",
+    "check_loss",
+    "check_missing_values",
+    "check_positive",
+    "check_sparse",
+    "check_weights",
+    "find_loss",
+]
 
 Array = NDArray[Any]
 
 # Means of X beyond which sums of squares or products of the factors over- or underflow.
 SIZES = {"float32": 1e12, "float64": 1e100}
+
+TEXT_AND_DATES = ("U", "S", "M", "m")  # kinds of dtypes that NumPy converts to numbers
+NO_NUMBERS = (str, bytes, datetime.date, datetime.timedelta, np.datetime64, np.timedelta64)
 
 BETA_LIMIT = 5.0  # powers beyond overflow float32 for ordinary data
 
@@ -49,12 +63,12 @@ def check_data(estimator: Any, X: ArrayLike, *, reset: bool, missing: bool, spar
     Raises
     ------
     ValueError
-        For NaN (unless `missing`), infinity, negative numbers, a wrong number of features, or a mean beyond the range
-        in which products of the dtype are safe.
+        For data that :func:`check_kind` refuses, NaN (unless `missing`), infinity, negative numbers, a wrong
+        number of features, or a mean beyond the range in which products of the dtype are safe.
     """
     data: Any = validate_data(
         estimator,
-        X,
+        check_kind(X),
         dtype=[np.float64, np.float32],
         order="C",
         accept_sparse="csr" if sparse else False,
@@ -135,6 +149,91 @@ def check_weights(
     if X[full == 0].any():
         X = np.where(full > 0, X, X.dtype.type(0))
     return X, full
+
+
+def check_kind(X: Any) -> Any:
+    """Refuse what would silently be made numbers of: masked entries, text, dates, indices outside a sparse matrix.
+
+    Parameters
+    ----------
+    X : array-like, sparse matrix or data frame
+
+    Returns
+    -------
+    array-like, sparse matrix or data frame
+        `X`; as an array if it was a list.
+
+    Raises
+    ------
+    ParameterError
+    """
+    check_sparse(X, "X")
+    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
+        raise ParameterError(
+            f"X must not be a masked array; got one with {np.ma.count_masked(X)} masked entries; pass "
+            "X.filled(numpy.nan), with missing_values=numpy.nan where the estimator has it"
+        )
+    if isinstance(X, list | tuple):
+        try:
+            X = np.asarray(X)
+        except ValueError:  # ragged, as validate_data says
+            return X
+    dtypes = list(getattr(X, "dtypes", [])) if hasattr(X, "columns") else [getattr(X, "dtype", None)]
+    odd = [dtype for dtype in dtypes if getattr(dtype, "kind", None) in TEXT_AND_DATES]
+    values = X.ravel() if isinstance(X, np.ndarray) and X.dtype == object else ()
+    odd += [type(value).__name__ for value in values if isinstance(value, NO_NUMBERS)][:1]
+    if odd:
+        raise ParameterError(f"X must hold numbers; got {odd[0]}; convert it, as by X.astype(float), if that is meant")
+    return X
+
+
+def check_missing_values(value: Any) -> None:
+    """Raise ParameterError where `value`, which stands for missing entries, is neither None nor NaN."""
+    if value is not None and not (isinstance(value, Real) and math.isnan(value)):
+        raise ParameterError(f"missing_values must be None or numpy.nan; got {shown(value)}")
+
+
+def check_sparse(matrix: Any, name: str) -> None:
+    """Raise ParameterError where the indices of a sparse matrix lie outside it: compiled code would follow them.
+
+    Formats without such indices, and what is not sparse, pass.
+    """
+    if not sp.issparse(matrix):
+        return
+    if matrix.format == "dok":
+        matrix = matrix.tocoo()
+    if matrix.format == "coo":
+        pairs = zip(matrix.coords, matrix.shape, strict=False)
+        fits = len(matrix.coords) == len(matrix.shape) and all(_within(index, size) for index, size in pairs)
+        fits = fits and len({len(matrix.data), *map(len, matrix.coords)}) == 1
+    elif matrix.format in ("csr", "csc", "bsr"):
+        fits = _is_compressed(matrix)
+    elif matrix.format == "lil":
+        fits = all(_within(np.asarray(row), matrix.shape[1]) for row in matrix.rows)
+    else:
+        fits = True
+    if not fits:
+        raise ParameterError(f"{name} must be a well-formed sparse matrix; got indices that do not fit its shape")
+
+
+def _is_compressed(matrix: Any) -> bool:
+    rows, columns = matrix.shape if matrix.format != "csc" else matrix.shape[::-1]
+    if matrix.format == "bsr":
+        rows, columns = rows // matrix.blocksize[0], columns // matrix.blocksize[1]
+    starts, indices = matrix.indptr, matrix.indices
+    if (
+        starts.ndim != 1
+        or indices.ndim != 1
+        or len(starts) != rows + 1
+        or starts[0] != 0
+        or (np.diff(starts) < 0).any()
+    ):
+        return False
+    return bool(starts[-1] <= min(len(indices), len(matrix.data))) and _within(indices[: starts[-1]], columns)
+
+
+def _within(index: Array, size: int) -> bool:
+    return not len(index) or bool(index.min() >= 0 and index.max() < size)
 
 
 def find_loss(loss: Any) -> Record | None:

@@ -27,6 +27,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from visionnmf.engine.solvers import SOLVERS
 from visionnmf.exceptions import ParameterError
 from visionnmf.io.archive import NUMBERS, Archive, Format
 
@@ -50,6 +51,9 @@ CLASSES = {
     "SymmetricNMF": ".symmetric",
     "Penalty": ".penalty",
 }
+
+# Attributes without which a fitted model of a class cannot work.
+NEEDED = {"NMF": ("component_norms_", "loss_parameter_", "ridge_", "solver_")}
 
 # What a fit leaves, of whichever class. Nothing else is written, nor set when a stranger's file asks for it.
 FITTED = (
@@ -327,12 +331,16 @@ def _expect(value: Any, kind: Any) -> Any:
 
 
 def _check_fitted(model: Any) -> None:
-    """Raise ValueError when the fitted attributes do not fit together."""
+    """Raise ValueError when a parameter is not allowed, or fitted attributes do not fit together."""
+    model._check_parameters()
     H = model.components_
     if not isinstance(H, np.ndarray) or H.ndim != 2 or H.dtype.name not in ("float32", "float64") or not len(H):
         raise ValueError("components_ is not a matrix of float32 or float64")
-    if not np.isfinite(H).all() or (H < 0).any():
+    if not np.isfinite(H).all() or (getattr(model, "solver_", None) != "svd" and (H < 0).any()):
         raise ValueError("components_ is not finite and non-negative")
+    absent = [name for name in NEEDED.get(type(model).__name__, ()) if not hasattr(model, name)]
+    if absent:
+        raise ValueError(f"{absent[0]} is missing")
     expected = {"n_features_in_": H.shape[1], "n_components_": len(H)}
     for name, size in expected.items():
         if (name == "n_features_in_" or hasattr(model, name)) and getattr(model, name) != size:
@@ -342,6 +350,9 @@ def _check_fitted(model: Any) -> None:
     for name, size in (("feature_names_in_", H.shape[1]), ("component_norms_", len(H))):
         if hasattr(model, name) and np.shape(getattr(model, name)) != (size,):
             raise ValueError(f"{name} does not fit components_ of shape {H.shape}")
+    for name in set(vars(model)) & set(CHECKS):
+        if not CHECKS[name](getattr(model, name)):
+            raise ValueError(f"{name} cannot be")
 
 
 def _check_stream(model: Any) -> None:
@@ -358,3 +369,25 @@ def _check_stream(model: Any) -> None:
     _expect(model.n_samples_seen_, int), _expect(model.n_iter_, int), _expect(model.best_error_, float)
     if np.ndim(_expect(model.errors_, np.ndarray)) != 1 or model.errors_.dtype != np.float64:
         raise ValueError("errors_ is no list of numbers")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "iuf"
+
+
+# Whether the value of a fitted attribute can be what a fit has left.
+CHECKS: dict[str, Callable[[Any], bool]] = {
+    "component_norms_": lambda value: _is_list(value) and bool((np.isfinite(value) & (value > 0)).all()),
+    "loss_parameter_": lambda value: _is_number(value) and math.isfinite(value),
+    "n_iter_": lambda value: isinstance(value, int) and value >= 0,
+    "objective_history_": _is_list,
+    "objectives_": _is_list,
+    "optimality_": _is_number,
+    "reconstruction_err_": _is_number,
+    "ridge_": lambda value: _is_number(value) and math.isfinite(value) and value >= 0,
+    "solver_": lambda value: isinstance(value, str) and value in SOLVERS,
+}

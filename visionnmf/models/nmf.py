@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -29,12 +28,12 @@ from visionnmf.engine.codes import check_codes, solve_codes
 from visionnmf.engine.losses import LOSSES, Loss
 from visionnmf.engine.optimality import optimality
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solvers import SOLVERS, choose
+from visionnmf.engine.solvers import SOLVERS, check_solver, choose
 from visionnmf.engine.sparse import check_zero_weight
 from visionnmf.exceptions import ParameterError
 
 from ._begin import given_penalty, start_factors, with_sample_weight
-from ._data import check_data, check_loss, check_positive, check_weights, find_loss
+from ._data import check_data, check_loss, check_missing_values, check_positive, check_weights, find_loss
 from ._linear import LinearModel
 from ._store import Saveable
 from .penalty import Penalty
@@ -220,7 +219,7 @@ class NMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         tags.input_tags.positive_only = True
         record = find_loss(self.loss)
         tags.input_tags.sparse = record is not None and record.sparse is not None
-        tags.input_tags.allow_nan = self._missing_allowed()
+        tags.input_tags.allow_nan = self.missing_values is not None
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
@@ -291,9 +290,6 @@ class NMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
             As :meth:`fit`; also when `W` or `H` do not fit the data.
         """
         problem = self._problem(X, weights)
-        n_init, max_iter = check_count(self.n_init, "n_init"), check_count(self.max_iter, "max_iter")
-        tol = check_number(self.tol, "tol")
-        callback = check_callable(self.callback, "callback")
         given = H if H is not None else self.components_init
         last: Array | None = getattr(self, "components_", None)
         n_components = self._count_components(problem.X.shape, given)
@@ -312,9 +308,11 @@ class NMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         components = None if given is None else check_nonnegative_array(given, name, (n_components, n_features), dtype)
         best: tuple[Fit, Array, Array] | None = None
         with one_blas_thread():
-            for _ in range(n_init):
+            for _ in range(self.n_init):
                 Wt, H_ = start_factors(weighted, n_components, self.init, rng, codes, components, row_scale)
-                result = fit(weighted, Wt, H_, solver=solver, max_iter=max_iter, tol=tol, callback=callback)
+                result = fit(
+                    weighted, Wt, H_, solver=solver, max_iter=self.max_iter, tol=self.tol, callback=self.callback
+                )
                 if best is None or result.history[-1] < best[0].history[-1] or math.isnan(best[0].history[-1]):
                     best = result, Wt, H_
         assert best is not None
@@ -323,8 +321,8 @@ class NMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
             raise ParameterError(
                 f"solver must be one that converges on these data; got {solver!r}, which diverged; 'auto' takes another"
             )
-        if not result.converged and tol > 0:
-            warn_not_converged("NMF", result, tol)
+        if not result.converged and self.tol > 0:
+            warn_not_converged("NMF", result, self.tol)
         self.n_iter_ = result.n_iter
         return self._finish(problem, Wt, H_, weighted, row_scale, result.history[:-1])
 
@@ -365,44 +363,51 @@ class NMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         H = np.array(self.components_, data.dtype)  # a copy: a model loaded into a read-only memory map has others
         return np.ascontiguousarray(self._codes(problem, H).T)
 
-    def _missing_allowed(self) -> bool:
-        return self.missing_values is not None
-
-    def _check_data(self, X: ArrayLike, *, reset: bool) -> tuple[Any, Array | None]:
-        if self.missing_values is not None and not (
-            isinstance(self.missing_values, Real) and math.isnan(self.missing_values)
-        ):
-            raise ParameterError(f"missing_values must be None or numpy.nan; got {self.missing_values!r}")
-        return check_data(self, X, reset=reset, missing=self._missing_allowed(), sparse=True)
-
-    def _problem(self, X: ArrayLike, weights: ArrayLike | None) -> Problem:
-        """Check the parameters and the data, and say what is to be minimised."""
+    def _check_parameters(self) -> None:
+        """Check what needs no data."""
         if self.n_components is not None:
             check_count(self.n_components, "n_components")
+        check_loss(self.loss, self.loss_parameter, np.ones(1))
+        check_solver(self.solver)
         check_choice(self.init, "init", choices.STARTS)
         check_flag(self.update_components, "update_components")
         check_flag(self.warm_start, "warm_start")
-        zero_weight = check_number(self.zero_weight, "zero_weight", 0, 1)
+        check_number(self.nuclear, "nuclear")
+        check_number(self.zero_weight, "zero_weight", 0, 1)
+        check_count(self.n_init, "n_init")
+        check_count(self.max_iter, "max_iter")
+        check_number(self.tol, "tol")
+        for side, penalty in (("W", self.penalty_W), ("H", self.penalty_H)):
+            given_penalty(penalty, side).resolve(side, None, np.float64)
+        check_callable(self.callback, "callback")
+        check_missing_values(self.missing_values)
+
+    def _check_data(self, X: ArrayLike, *, reset: bool) -> tuple[Any, Array | None]:
+        check_missing_values(self.missing_values)
+        return check_data(self, X, reset=reset, missing=self.missing_values is not None, sparse=True)
+
+    def _problem(self, X: ArrayLike, weights: ArrayLike | None) -> Problem:
+        """Check the parameters and the data, and say what is to be minimised."""
+        self._check_parameters()
         data, observed = self._check_data(X, reset=True)
         data, entries = check_weights(weights, observed, data)
         loss = check_loss(self.loss, self.loss_parameter, data, entries)
-        check_zero_weight(loss, zero_weight)
+        check_zero_weight(loss, self.zero_weight)
         check_positive(data, entries, loss)
-        ridge = check_number(self.nuclear, "nuclear")
-        if ridge and not loss.record.kink:  # else its right size for RPCA depends on the scale of the data
+        if self.nuclear and not loss.record.kink:  # else its right size for RPCA depends on the scale of the data
             able = [name for name, record in LOSSES.items() if record.kink]
             raise ParameterError(
                 f"nuclear must be 0 for losses other than {able}; got {self.nuclear!r} with "
                 f"loss={self.loss!r}; set penalty_W and penalty_H to Penalty(l2=...)"
             )
-        if zero_weight != 1 and not sp.issparse(data):
+        if self.zero_weight != 1 and not sp.issparse(data):
             raise ParameterError(f"zero_weight must be 1 for a dense X; got {self.zero_weight!r}")
-        self.ridge_ = ridge * math.sqrt(max(data.shape))
+        self.ridge_ = float(self.nuclear) * math.sqrt(max(data.shape))
         sides = {}
         for side, penalty in (("W", self.penalty_W), ("H", self.penalty_H)):
             resolved = given_penalty(penalty, side).resolve(side, data, data.dtype)
             sides[side] = replace(resolved, l2=resolved.l2 + self.ridge_)
-        return Problem(data, loss, sides["W"], sides["H"], weights=entries, zero_weight=zero_weight)
+        return Problem(data, loss, sides["W"], sides["H"], weights=entries, zero_weight=float(self.zero_weight))
 
     def _count_components(self, shape: tuple[int, int], given: ArrayLike | None) -> int:
         if self.n_components is not None:

@@ -16,6 +16,8 @@ from visionnmf.engine.penalties import Penalty as Resolved
 from visionnmf.engine.penalties import Term
 from visionnmf.exceptions import ParameterError
 
+from ._data import check_sparse
+
 __all__ = ["Penalty"]
 
 Array = NDArray[Any]
@@ -253,6 +255,7 @@ class Penalty(BaseEstimator):
 def _check_affinity(given: ArrayLike | Any, n: int, side: str) -> sp.csr_array:
     """Return a given graph as an array of double precision."""
     name = f"graph of penalty_{side}"
+    check_sparse(given, name)
     try:
         graph = sp.csr_array(given, dtype=np.float64)
     except (TypeError, ValueError):

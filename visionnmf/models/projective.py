@@ -147,20 +147,14 @@ class ProjectiveNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
             is not allowed.
         """
         data: Array = check_data(self, X, reset=True, missing=False, sparse=False)[0]
-        if self.n_components is not None:
-            check_count(self.n_components, "n_components")
-        check_choice(self.loss, "loss", list(projective.SLOPES))
-        check_choice(self.solver, "solver", list(projective.SOLVERS))
-        check_choice(self.init, "init", list(STARTS))
-        callback = check_callable(self.callback, "callback")
-        max_iter, tol = check_count(self.max_iter, "max_iter"), check_number(self.tol, "tol")
+        self._check_parameters()
         n_components = min(data.shape) if self.n_components is None else int(self.n_components)
         H = STARTS[self.init](data, n_components, check_random_state(self.random_state))[1]
         result = projective.fit(
-            data, H, loss=self.loss, solver=self.solver, max_iter=max_iter, tol=tol, callback=callback
+            data, H, loss=self.loss, solver=self.solver, max_iter=self.max_iter, tol=self.tol, callback=self.callback
         )
-        if not result.converged and tol > 0:
-            warn_not_converged("ProjectiveNMF", result, tol)
+        if not result.converged and self.tol > 0:
+            warn_not_converged("ProjectiveNMF", result, self.tol)
         self.components_ = H
         self.n_components_ = n_components
         self.n_iter_ = result.n_iter
@@ -190,3 +184,13 @@ class ProjectiveNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         data: Array = check_data(self, X, reset=False, missing=False, sparse=False)[0]
         return np.asarray(data @ self.components_.T.astype(data.dtype, copy=False))
+
+    def _check_parameters(self) -> None:
+        if self.n_components is not None:
+            check_count(self.n_components, "n_components")
+        check_choice(self.loss, "loss", list(projective.SLOPES))
+        check_choice(self.solver, "solver", list(projective.SOLVERS))
+        check_choice(self.init, "init", list(STARTS))
+        check_count(self.max_iter, "max_iter")
+        check_number(self.tol, "tol")
+        check_callable(self.callback, "callback")

@@ -22,6 +22,7 @@ from visionnmf.engine.starts import random_symmetric, spread_symmetric
 from visionnmf.engine.symmetric import LOSSES, fit_starts, scale_to_fit, symmetric_optimality
 from visionnmf.exceptions import ParameterError
 
+from ._data import check_kind
 from ._store import Saveable
 
 __all__ = ["SymmetricNMF"]
@@ -154,22 +155,19 @@ class SymmetricNMF(Saveable, BaseEstimator):
         S = self._check_affinity(X)
         n = S.shape[0]
         c = np.ones(n, S.dtype) if sample_weight is None else check_sample_weight(sample_weight, n, S.dtype)
-        n_components = check_count(self.n_components, "n_components")
-        loss = check_choice(self.loss, "loss", list(LOSSES))
-        n_init = check_count(self.n_init, "n_init")
-        max_iter, tol = check_count(self.max_iter, "max_iter"), check_number(self.tol, "tol")
-        starts = self._starts(S, c, n_components, n_init)
+        self._check_parameters()
+        starts = self._starts(S, c, self.n_components, self.n_init)
 
-        fits = fit_starts(S, starts, c, max_iter=max_iter, tol=tol, loss=loss)
+        fits = fit_starts(S, starts, c, max_iter=self.max_iter, tol=self.tol, loss=self.loss)
         self.objectives_ = np.array([found.history[-1] for found in fits])
         best = int(self.objectives_.argmin())
-        if not fits[best].converged and tol > 0:
-            warn_not_converged("SymmetricNMF", fits[best], tol)
+        if not fits[best].converged and self.tol > 0:
+            warn_not_converged("SymmetricNMF", fits[best], self.tol)
         self.components_ = starts[best]
         self.n_iter_ = fits[best].n_iter
         self.objective_history_ = np.array(fits[best].history)
         self.reconstruction_err_ = float(self.objectives_[best])
-        self.optimality_ = symmetric_optimality(S, self.components_, c, loss=loss)
+        self.optimality_ = symmetric_optimality(S, self.components_, c, loss=self.loss)
         return self
 
     def fit_transform(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Array:
@@ -188,8 +186,15 @@ class SymmetricNMF(Saveable, BaseEstimator):
         """
         return np.ascontiguousarray(self.fit(X, sample_weight=sample_weight).components_.T)
 
+    def _check_parameters(self) -> None:
+        check_count(self.n_components, "n_components")
+        check_choice(self.loss, "loss", list(LOSSES))
+        check_count(self.n_init, "n_init")
+        check_count(self.max_iter, "max_iter")
+        check_number(self.tol, "tol")
+
     def _check_affinity(self, X: ArrayLike) -> Array:
-        S: Array = validate_data(self, X, dtype=[np.float64, np.float32], order="C")
+        S: Array = validate_data(self, check_kind(X), dtype=[np.float64, np.float32], order="C")
         check_non_negative(S, "SymmetricNMF (input X)")
         if S.shape[0] != S.shape[1]:
             raise ParameterError(f"X must be a square affinity matrix; got shape {S.shape}")

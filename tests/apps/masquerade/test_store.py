@@ -213,9 +213,9 @@ def test_a_small_file_that_asks_for_much_is_refused(path, monkeypatch):
 
 def test_a_header_that_would_fill_the_memory_is_refused_before_it_is_decoded(path, monkeypatch):
     save(made(), path)
-    changed(path, lambda header, arrays: header.update(bomb=[[]] * (12 << 20)))
+    changed(path, lambda header, arrays: header.update(bomb=[[]] * (4 << 20)))
     monkeypatch.setattr(json, "loads", lambda data: pytest.fail("decoded"))
-    with pytest.raises(TooLargeError, match="its header has 48 MiB, 32 are allowed"):
+    with pytest.raises(TooLargeError, match="its header has 16 MiB, 8 are allowed"):
         load(path)
 
 
@@ -228,6 +228,19 @@ def test_more_commands_or_pairs_than_a_profile_keeps_are_refused_before_they_are
     changed(path, lambda header, arrays: arrays.update(text=arrays["text"] | np.uint8(0x80)))  # cannot be decoded
     with pytest.raises(UnreadableError, match="its counts cannot be"):
         load(path)
+
+
+def test_more_counts_than_a_file_may_hold_are_refused_on_both_ways(path, monkeypatch):
+    save(made(), path)
+    arrays = arrays_of(path)
+    monkeypatch.setattr(_masquerade_store, "MOST_COUNTS", len(arrays["text_lengths"]) + len(arrays["pair_first"]))
+    load(path)
+    save(made(), path, force=True)
+    monkeypatch.setattr(_masquerade_store, "MOST_COUNTS", len(arrays["text_lengths"]) + len(arrays["pair_first"]) - 1)
+    with pytest.raises(UnreadableError, match="its counts cannot be"):
+        load(path)
+    with pytest.raises(TooLargeError, match="commands and pairs of commands; train fewer users a model"):
+        save(made(), path, force=True)
 
 
 def test_more_pairs_than_one_profile_keeps_are_refused(path, monkeypatch):

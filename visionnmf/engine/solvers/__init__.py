@@ -33,8 +33,9 @@ sbcd-plain  all divergences   sBCD as published; al-a, al-b: its other weights  
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from visionnmf._checks import shown
 from visionnmf.engine.losses import LOSSES, Record
 from visionnmf.engine.penalties import ANY, L1, L2, SEPARABLE, Graph, Term
 from visionnmf.engine.problem import Problem
@@ -44,7 +45,7 @@ from . import admm, ccd, hals, ogm, rri, sbcd, spg
 from .baselines import bpp, mu, nenmf, ogm_paper, pg, sbcd_paper, svd
 from .contract import Codes, Iterate, Progress
 
-__all__ = ["SOLVERS", "Progress", "Solver", "choose"]
+__all__ = ["SOLVERS", "Progress", "Solver", "check_solver", "choose"]
 
 
 class Solver(NamedTuple):
@@ -138,6 +139,12 @@ SOLVERS: dict[str, Solver] = {
 }
 
 
+def check_solver(solver: Any) -> None:
+    """Raise ParameterError where `solver` is neither "auto" nor a key of :data:`SOLVERS`."""
+    if not isinstance(solver, str) or solver not in ("auto", *SOLVERS):
+        raise ParameterError(f"solver must be 'auto' or one of {sorted(SOLVERS)}; got {shown(solver)}")
+
+
 def choose(solver: str, problem: Problem) -> str:
     """Resolve ``"auto"`` and check that the solver can work on the problem.
 
@@ -162,8 +169,7 @@ def choose(solver: str, problem: Problem) -> str:
         if not able:
             raise ParameterError(_no_solver(problem))
         return able[0]
-    if not isinstance(solver, str) or solver not in SOLVERS:
-        raise ParameterError(f"solver must be 'auto' or one of {sorted(SOLVERS)}; got {solver!r}")
+    check_solver(solver)
     obstacle = SOLVERS[solver].obstacle(problem)
     if obstacle:
         others = f", as {sorted(able)} can" if able else ""
