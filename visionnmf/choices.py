@@ -4,6 +4,7 @@ STARTS = ("random", "nndsvd", "nndsvda", "nndsvdar")
 
 # visionnmf segment
 MAX_SEGMENTS = 1000
+SEGMENT_FORMATS = ("coco", "coco-polygons", "geojson", "svg", "csv", "json")
 
 # visionnmf background
 BACKGROUND_COMPONENTS = 2
@@ -14,6 +15,7 @@ FALSE_ALARM_RATE = 0.02
 LOG_FORMATS = ("plain", "bash", "zsh", "acct", "audit", "csv", "jsonl")
 
 RANDOM_STATE = 0
+IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp")  # what is read of a folder of images
 
 # visionnmf faces
 FACE_SHADOW_COMPONENTS = 3  # dimensions of images of a matt, convex object without shadows (Shashua 1997)

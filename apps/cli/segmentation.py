@@ -10,8 +10,8 @@ from typer.core import TyperGroup
 
 from visionnmf import choices
 
-from .common import make_folder, running
-from .options import Debug, Force, Json, Out
+from .common import Run, make_folder, running
+from .options import Debug, Force, Json, Out, one_of
 
 __all__ = ["command"]
 
@@ -53,7 +53,7 @@ def _count(text: str) -> int | None:
 
 @command.command("images")
 def segment_images(
-    images: Annotated[list[str], typer.Argument(metavar="IMAGE...", help="Files, patterns or sample:NAME.")],
+    images: Annotated[list[str], typer.Argument(metavar="IMAGE...", help="Files, folders, patterns or sample:NAME.")],
     segments: Annotated[
         str, typer.Option("--segments", metavar="K", help="Segments an image, or auto: as many as the picture has.")
     ] = "auto",
@@ -61,6 +61,17 @@ def segment_images(
         float | None,
         typer.Option("--scale", min=0, max=1, help="In place of --segments: smaller values give more segments."),
     ] = None,
+    formats: Annotated[
+        str | None,
+        typer.Option(
+            "--formats",
+            metavar="LIST",
+            help=f"Written besides, comma-separated: {one_of(choices.SEGMENT_FORMATS).removesuffix('.')}, or all.",
+        ),
+    ] = None,
+    cutouts: Annotated[
+        bool, typer.Option("--cutouts", help="Also each segment alone, as NAME_cutouts/NAME_0.png and so on.")
+    ] = False,
     out: Out = Path("."),
     json_: Json = False,
     force: Force = False,
@@ -68,29 +79,69 @@ def segment_images(
 ) -> None:
     """Divide images into segments.
 
-    Reads JPEG, PNG, TIFF and more; writes NAME_labels.png (the label of each pixel, 0 to K-1), NAME_overlay.png and
-    NAME_boundaries.png (how strong the border at each pixel is).
+    Reads JPEG, PNG, TIFF and more; writes NAME_labels.png (the label of each pixel, 0 to K-1, in 16 bits),
+    NAME_segments.png (each in a colour of its own), NAME_overlay.png (drawn over the image) and NAME_boundaries.png
+    (how strong the border at each pixel is).
 
     \b
     Examples:
       visionnmf segment photo.jpg
       visionnmf segment *.jpg --segments 8 --out results
+      visionnmf segment photographs --out results
       visionnmf segment photo.jpg --scale 0.2
+      visionnmf segment photo.jpg --formats coco,svg --cutouts
       visionnmf segment sample:coffee --json
       visionnmf segment evaluate --help
     """
     n_segments = _count(segments)
     if n_segments is not None and scale is not None:
         raise typer.BadParameter("--segments and --scale exclude each other")
+    wanted = _formats(formats)
+    _check_out(images, out)
     with running(json_, debug) as run:
         make_folder(out)
         from visionnmf.apps.segmentation import process_image
 
-        def process(image: str) -> Any:
-            with run.status(f"segmenting {image}"):
-                return process_image(image, n_segments=n_segments, scale=scale, out=out, force=force)
+        files = [file for argument in images for file in _files(argument, run)]
+        places = {file: place for place, file in enumerate(files, start=1)}
 
-        run.batch("images", images, process)
+        def process(image: str) -> Any:
+            which = f" ({places[image]} of {len(files)})" if image in places and len(files) > 1 else ""
+            with run.status(f"segmenting {image}{which}"):
+                return process_image(
+                    image, n_segments=n_segments, scale=scale, formats=wanted, cutouts=cutouts, out=out, force=force
+                )
+
+        run.batch("images", files, process)
+
+
+def _formats(text: str | None) -> list[str]:
+    if text == "all":
+        return list(choices.SEGMENT_FORMATS)
+    names = [] if text is None else text.split(",")
+    for name in names:
+        if name not in choices.SEGMENT_FORMATS:
+            raise typer.BadParameter(f"--formats: {name} is none of all, {one_of(choices.SEGMENT_FORMATS)}")
+    return names
+
+
+def _check_out(arguments: list[str], out: Path) -> None:
+    for folder in arguments:
+        if Path(folder).is_dir() and out.resolve() == Path(folder).resolve():
+            raise typer.BadParameter(
+                f"--out {out}: is the folder of the images, where results would be taken for images; give another"
+            )
+
+
+def _files(argument: str, run: Run) -> list[str]:
+    """Return the images of a folder; what is none as it is, for the batch to read or to refuse."""
+    if not Path(argument).is_dir():
+        return [argument]
+    inside = (file for file in Path(argument).iterdir() if not file.name.startswith("."))
+    files = sorted(str(file) for file in inside if file.suffix.lower() in choices.IMAGE_SUFFIXES)
+    if not files:
+        run.fail(f"{argument}: no image in this folder", argument)
+    return files
 
 
 @command.command("evaluate")

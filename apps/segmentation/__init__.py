@@ -4,13 +4,16 @@
 :func:`segment`          an image as an array in; the segment of each pixel out, and the tree
 :class:`Hierarchy`       the tree
 :func:`overlay`          segments drawn over their picture
-:func:`process_image`    an image file in; labels and overlay out, and a report
+:func:`to_coco`          segments as COCO's JSON; so :func:`to_geojson`, :func:`to_svg`, :func:`to_csv`
+:func:`cut_out`          each segment alone, transparent around it
+:func:`process_image`    an image file in; what is asked for out, and a report
 :func:`evaluate`         methods compared on pictures that people segmented
 =======================  ==========================================================================
 """
 
 from .draw import overlay
 from .evaluation import SegmentationScoresReport, evaluate
+from .formats import cut_out, to_coco, to_csv, to_geojson, to_svg
 from .hierarchy import Hierarchy
 from .methods import METHODS
 from .model import SegmentationResult, segment
@@ -22,8 +25,13 @@ __all__ = [
     "SegmentationReport",
     "SegmentationResult",
     "SegmentationScoresReport",
+    "cut_out",
     "evaluate",
     "overlay",
     "process_image",
     "segment",
+    "to_coco",
+    "to_csv",
+    "to_geojson",
+    "to_svg",
 ]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf import io
+from visionnmf import choices, io
 from visionnmf.apps.report import Report
 from visionnmf.apps.runner import RESULTS, run_jobs, settings_key
 from visionnmf.exceptions import MediaError, UnreadableError
@@ -39,7 +39,6 @@ COLUMNS = (
     "seconds",
 )
 DEFAULT = f"{OURS}, default"
-SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp")
 
 Rows = list[dict[str, Any]]
 
@@ -135,7 +134,8 @@ def evaluate(
         If `out` holds other results, and `force` is false.
     """
     check_methods(tuple(methods))
-    pictures = {path.stem: path for path in sorted(Path(images).glob("*")) if path.suffix.lower() in SUFFIXES}
+    files = sorted(path for path in Path(images).glob("*") if path.suffix.lower() in choices.IMAGE_SUFFIXES)
+    pictures = {path.stem: path for path in files}
     known = {name: _truth_files(Path(truth), name) for name in pictures}
     skipped = [f"{pictures[name]}: no segmentation of that name in {truth}" for name in pictures if not known[name]]
     work = {name: (str(pictures[name]), known[name], tuple(methods), boundaries) for name in pictures if known[name]}

@@ -1,8 +1,10 @@
-"""The work of ``visionnmf segment``: read an image, segment it, write labels, overlay and boundaries."""
+"""The work of ``visionnmf segment``: read an image, segment it, write what was found."""
 
 from __future__ import annotations
 
+import json
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,10 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf import io
+from visionnmf import choices, io
+from visionnmf._checks import check_choice
 from visionnmf.apps.report import Report
+from visionnmf.exceptions import OutputExistsError
 
-from .model import segment
+from .draw import colours
+from .formats import cut_out, to_coco, to_csv, to_geojson, to_svg
+from .model import SegmentationResult, segment
 
 __all__ = ["SegmentationReport", "process_image"]
 
@@ -65,10 +71,22 @@ class SegmentationReport(Report):
         shares = ", ".join(f"{100 * size / (height * width):.0f}" for size in self.sizes[:10])
         more = ", ..." if len(self.sizes) > 10 else ""
         plural = "" if len(self.sizes) == 1 else "s"
+        first, rest = self.outputs[:4], self.outputs[4:]
         return (
             f"{self.inputs[0]}: {width} x {height} pixels, {len(self.sizes)} segment{plural} ({shares}{more} %), "
-            f"{self.seconds:.1f} s -> {' '.join(self.outputs)}"
+            f"{self.seconds:.1f} s -> {' '.join(first)}" + (f" and {len(rest)} more" if rest else "")
         )
+
+
+FORMATS: dict[str, tuple[str, Callable[[str, SegmentationResult], str]]] = {
+    "coco": ("coco.json", lambda name, result: json.dumps(to_coco([(name, result)]))),
+    "coco-polygons": ("coco_polygons.json", lambda name, result: json.dumps(to_coco([(name, result)], polygons=True))),
+    "geojson": ("segments.geojson", lambda _, result: json.dumps(to_geojson(result))),
+    "svg": ("segments.svg", lambda _, result: to_svg(result)),
+    "csv": ("segments.csv", lambda _, result: to_csv(result)),
+    "json": ("segments.json", lambda name, result: json.dumps(_table(name, result), indent=1)),
+}
+"""By name, as :data:`visionnmf.choices.SEGMENT_FORMATS` lists them: how a file's name ends, and its content."""
 
 
 def process_image(
@@ -76,10 +94,12 @@ def process_image(
     *,
     n_segments: int | None = None,
     scale: float | None = None,
+    formats: Sequence[str] = (),
+    cutouts: bool = False,
     out: str | Path = ".",
     force: bool = False,
 ) -> SegmentationReport:
-    """Segment a file; write ``<stem>_labels.png``, ``_overlay.png`` and ``_boundaries.png``, all or none.
+    """Segment a file; write ``<stem>_labels.png``, ``_segments``, ``_overlay`` and ``_boundaries``, all or none.
 
     Parameters
     ----------
@@ -88,10 +108,14 @@ def process_image(
     n_segments : int, optional
     scale : float, optional
         As in :func:`.segment`.
+    formats : sequence of str, default=()
+        What is written besides: some of "coco" (run lengths), "coco-polygons", "geojson", "svg", "csv" and "json".
+    cutouts : bool, default=False
+        Whether each segment is written as a picture of its own, ``<stem>_cutouts/<stem>_<label>.png``.
     out : str or Path, default="."
         Folder for the results; made if missing.
     force : bool, default=False
-        Overwrite results that exist already.
+        Overwrite results that exist already; cut-outs of before are removed.
 
     Returns
     -------
@@ -103,25 +127,27 @@ def process_image(
     MediaError
         If the picture cannot be read, or the results cannot or may not be written.
     ParameterError
-        As in :func:`.segment`.
+        As in :func:`.segment`, or if a format is not known.
     """
     begin = time.perf_counter()
     name = str(source)
     stem = name.removeprefix("sample:") if name.startswith("sample:") else Path(name).stem
+    wanted = list(dict.fromkeys(check_choice(entry, "formats", choices.SEGMENT_FORMATS) for entry in formats))
     folder = Path(out)
-    files = [folder / f"{stem}_{kind}.png" for kind in ("labels", "overlay", "boundaries")]
-    io.check_outputs(files, force, inputs=[source])
-    image = io.read_image(source)
-    result = segment(image, n_segments, scale=scale)
-    pictures: tuple[NDArray[Any], ...] = (
-        result.labels,
-        result.overlay(),
-        np.rint(result.boundaries * 65535).astype(np.uint16),
-    )
+    pictures = [folder / f"{stem}_{kind}.png" for kind in ("labels", "segments", "overlay", "boundaries")]
+    texts = [folder / f"{stem}_{FORMATS[entry][0]}" for entry in wanted]
+    io.check_outputs([*pictures, *texts], force, inputs=[source])
+    before = _cutouts_before(folder, stem, force) if cutouts else []
+    result = segment(io.read_image(source), n_segments, scale=scale)
     io.output_folder(folder)
     with io.transaction():
-        for file, picture in zip(files, pictures, strict=True):
+        for file, picture in zip(pictures, _pictures(result), strict=True):
             io.write_image(file, picture, force=force)
+        for file, entry in zip(texts, wanted, strict=True):
+            _write(file, FORMATS[entry][1](Path(name).name, result), force)
+        alone = _write_cutouts(folder, stem, result, force) if cutouts else []
+    for file in set(before) - set(alone):
+        file.unlink(missing_ok=True)
     return SegmentationReport(
         shape=result.labels.shape,
         sizes=result.sizes.tolist(),
@@ -129,5 +155,46 @@ def process_image(
         n_regions=result.hierarchy.n_regions,
         seconds=time.perf_counter() - begin,
         inputs=[name],
-        outputs=[str(file) for file in files],
+        outputs=[str(file) for file in (*pictures, *texts, *alone)],
     )
+
+
+def _pictures(result: SegmentationResult) -> tuple[NDArray[Any], ...]:
+    return (
+        result.labels.astype(np.uint16),
+        colours(len(result.sizes))[result.labels],
+        result.overlay(),
+        np.rint(result.boundaries * 65535).astype(np.uint16),
+    )
+
+
+def _write(file: Path, text: str, force: bool) -> None:
+    with io.output_file(file, force=force) as temporary:
+        temporary.write_text(text, "utf-8")
+
+
+def _table(name: str, result: SegmentationResult) -> dict[str, Any]:
+    return {
+        "image": name,
+        "shape": list(result.labels.shape),
+        "scale": result.scale,
+        "segments": result.properties(),
+        "adjacency": result.adjacency.tolist(),
+    }
+
+
+def _cutouts_before(out: Path, stem: str, force: bool) -> list[Path]:
+    """List the cut-outs of an earlier run; refuse them unless they may be replaced."""
+    folder = out / f"{stem}_cutouts"
+    found = [file for file in folder.glob("*.png") if file.stem.removeprefix(f"{stem}_").isdecimal()]
+    if found and not force:
+        raise OutputExistsError(f"{folder}: holds cut-outs already; pass force=True to replace them")
+    return found
+
+
+def _write_cutouts(out: Path, stem: str, result: SegmentationResult, force: bool) -> list[Path]:
+    folder = io.output_folder(out / f"{stem}_cutouts")
+    files = [folder / f"{stem}_{label}.png" for label in range(len(result.sizes))]
+    for file, picture in zip(files, cut_out(result), strict=True):
+        io.write_image(file, picture, force=force)
+    return files

@@ -452,6 +452,15 @@ def test_writing_views_and_single_pixels(tmp_path):
     np.testing.assert_array_equal(read_image(tmp_path / "one.png"), RGB8[:1, :1])
 
 
+def test_a_written_picture_keeps_its_opacity(tmp_path):
+    array = np.dstack([RGB16, np.full(RGB16.shape[:2], 65535, np.uint16)])
+    array[0, :, 3] = 0
+    write_image(tmp_path / "out.png", array)
+    with pytest.warns(UserWarning, match="onto white"):
+        again = read_image(tmp_path / "out.png")
+    np.testing.assert_array_equal(again, np.where(array[..., 3:] > 0, RGB16, np.uint16(65535)))
+
+
 @pytest.mark.parametrize(
     "array",
     [RGB8.astype(float), RGB8[..., :2], RGB8[0, 0], RGB8[:0], GREY8 > 9, GREY8.astype(np.int64), RGB8.tolist()],

@@ -3,7 +3,7 @@
 ===========================  =========================================================================================
 :func:`read_image`           one picture, upright, as RGB (height, width, 3), uint8 or uint16
 :func:`decode_image`         the same from bytes
-:func:`write_image`          one picture (height, width) or (height, width, 3), uint8 or uint16, as PNG
+:func:`write_image`          one picture (height, width[, 3 or 4]), uint8 or uint16, as PNG
 :func:`sample_names`         the names of ``sample:NAME``
 :func:`to_grey8`             a picture as grey (height, width), uint8
 :func:`resize_grey`          a grey picture at another (height, width)

@@ -261,8 +261,8 @@ def write_image(path: str | Path, array: NDArray[Any], *, force: bool = False) -
     ----------
     path : str or Path
         The file; its name must end in ``.png``.
-    array : ndarray [shape=(height, width) or (height, width, 3), uint8 or uint16]
-        Grey values, labels or RGB.
+    array : ndarray [shape=(height, width) or (height, width, 3 or 4), uint8 or uint16]
+        Grey values, labels, RGB or RGBA.
     force : bool, default=False
         Whether an existing file may be replaced.
 
@@ -280,13 +280,15 @@ def write_image(path: str | Path, array: NDArray[Any], *, force: bool = False) -
         raise ParameterError(f"path must end in .png, as images are written as PNG; got {str(path)!r}")
     shape = np.shape(array)
     dtype = getattr(array, "dtype", None)
-    if dtype not in (np.uint8, np.uint16) or not (len(shape) == 2 or (len(shape) == 3 and shape[2] == 3)) or 0 in shape:
+    drawable = len(shape) == 2 or (len(shape) == 3 and shape[2] in (3, 4))
+    if dtype not in (np.uint8, np.uint16) or not drawable or 0 in shape:
         raise ParameterError(
-            "array must have shape (height, width) or (height, width, 3), be uint8 or uint16, and not be empty; got "
-            f"shape {shape} and dtype {dtype}"
+            "array must have shape (height, width) or (height, width, 3 or 4), be uint8 or uint16, and not be empty; "
+            f"got shape {shape} and dtype {dtype}"
         )
     with output_file(path, force=force) as temporary:
-        done, encoded = cv2.imencode(".png", array if len(shape) == 2 else array[..., ::-1])
+        blue_first = array if len(shape) == 2 else array[..., [2, 1, 0, 3][: shape[2]]]
+        done, encoded = cv2.imencode(".png", blue_first)
         if not done:
             raise MediaError(f"{path}: the image of shape {shape} cannot be encoded as PNG")
         try:

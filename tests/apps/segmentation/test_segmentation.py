@@ -244,9 +244,10 @@ def test_process_image_writes_labels_and_overlay(tmp_path: Path, picture: np.nda
     source = tmp_path / "tiles.png"
     cv2.imwrite(str(source), picture[..., ::-1])
     report = process_image(source, n_segments=4, out=tmp_path / "new" / "out")
-    labels_file, overlay_file = (tmp_path / "new" / "out" / f"tiles_{kind}.png" for kind in ("labels", "overlay"))
-    boundary_file = labels_file.with_name("tiles_boundaries.png")
-    assert report.outputs == [str(labels_file), str(overlay_file), str(boundary_file)]
+    kinds = ("labels", "segments", "overlay", "boundaries")
+    written = [tmp_path / "new" / "out" / f"tiles_{kind}.png" for kind in kinds]
+    labels_file, _, overlay_file, boundary_file = written
+    assert report.outputs == [str(file) for file in written]
     boundaries = cv2.imread(str(boundary_file), cv2.IMREAD_UNCHANGED)
     np.testing.assert_allclose(boundaries / 65535, segment(picture).boundaries, atol=1e-5)
     labels = cv2.imread(str(labels_file), cv2.IMREAD_UNCHANGED)
@@ -265,6 +266,7 @@ def test_sample_names_give_the_stem(tmp_path: Path) -> None:
         "coffee_boundaries.png",
         "coffee_labels.png",
         "coffee_overlay.png",
+        "coffee_segments.png",
     ]
     assert report.inputs == ["sample:coffee"]
 

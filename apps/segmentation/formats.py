@@ -1,0 +1,218 @@
+"""A segmentation in the formats of other programs: COCO, GeoJSON, SVG, tables, cut-outs.
+
+==========================  ==========================================================================================
+:func:`to_coco`             COCO object detection: exact run lengths, or polygons (FiftyOne, CVAT, pycocotools)
+:func:`to_geojson`          a feature with polygons and properties for each segment (QGIS, shapely, GDAL)
+:func:`to_svg`              outlines as paths (Inkscape, browsers)
+:func:`to_csv`              a row of properties for each segment
+:func:`cut_out`             each segment alone, transparent around it
+==========================  ==========================================================================================
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .draw import colours, to_eight_bits
+from .model import SegmentationResult
+from .outlines import find_simple_outlines, label_masks, label_outlines
+
+__all__ = ["cut_out", "to_coco", "to_csv", "to_geojson", "to_svg"]
+
+
+def to_coco(pictures: Iterable[tuple[str, SegmentationResult]], *, polygons: bool = False) -> dict[str, Any]:
+    """Describe segmentations as COCO does.
+
+    Parameters
+    ----------
+    pictures : iterable of (str, SegmentationResult)
+        The file name and the segments of each image.
+    polygons : bool, default=False
+        Polygons in place of run lengths. Both are exact. COCO's polygons have no holes, so a segment around another one
+        is cut upright into several.
+
+    Returns
+    -------
+    dict
+        Of plain numbers, strings, lists and dicts, for ``json.dump``. Images and annotations count from 1; there is
+        one category, ``segment``; each annotation has its ``label`` beside what COCO asks for.
+
+    References
+    ----------
+    T.-Y. Lin et al., "Microsoft COCO: common objects in context", ECCV 2014; the format is at cocodataset.org.
+    """
+    images: list[dict[str, Any]] = []
+    annotations: list[dict[str, Any]] = []
+    for image_id, (name, result) in enumerate(pictures, start=1):
+        height, width = result.labels.shape
+        images.append({"id": image_id, "file_name": name, "width": width, "height": height})
+        for label, (mask, corner) in enumerate(label_masks(result.labels, len(result.sizes))):
+            annotations.append(
+                {
+                    "id": len(annotations) + 1,
+                    "image_id": image_id,
+                    "category_id": 1,
+                    "segmentation": _rings(mask, corner)
+                    if polygons
+                    else {"size": [height, width], "counts": _run_lengths(mask, corner, (height, width))},
+                    "area": int(result.sizes[label]),
+                    "bbox": [int(corner[0]), int(corner[1]), mask.shape[1], mask.shape[0]],
+                    "iscrowd": 0,
+                    "label": label,
+                }
+            )
+    return {
+        "info": {"description": "segments found by visionnmf"},
+        "licenses": [],
+        "images": images,
+        "annotations": annotations,
+        "categories": [{"id": 1, "name": "segment", "supercategory": "segment"}],
+    }
+
+
+def _rings(mask: NDArray[np.bool_], corner: NDArray[np.int64]) -> list[list[int]]:
+    return [(ring + corner).ravel().tolist() for ring in find_simple_outlines(mask)]
+
+
+def _run_lengths(mask: NDArray[np.bool_], corner: NDArray[np.int64], shape: tuple[int, int]) -> list[int]:
+    """Count zeros and ones in turn, down the columns; zeros first."""
+    padded = np.zeros((mask.shape[1], mask.shape[0] + 1), np.int8)  # a zero below each column ends its last run
+    padded[:, :-1] = mask.T
+    column, row = np.divmod(np.flatnonzero(np.diff(padded.ravel(), prepend=0)), mask.shape[0] + 1)
+    # a run that reaches the box's lower end stops at the picture's next pixel, which may begin the next column
+    places = (column + corner[0]) * shape[0] + row + corner[1]
+    starts, ends = places[::2], places[1::2]
+    joined = starts[1:] == ends[:-1]
+    starts, ends = starts[np.append(True, ~joined)], ends[np.append(~joined, True)]
+    counts = np.diff(np.stack([starts, ends], axis=1).ravel(), prepend=0).tolist()
+    rest = shape[0] * shape[1] - int(ends[-1])
+    return [*counts, rest] if rest else counts
+
+
+def to_geojson(result: SegmentationResult) -> dict[str, Any]:
+    """Describe segments as GeoJSON (RFC 7946).
+
+    Parameters
+    ----------
+    result : SegmentationResult
+
+    Returns
+    -------
+    dict
+        A FeatureCollection: for each segment a Polygon or MultiPolygon, with the columns of :func:`to_csv` as
+        properties. x is the column and y the negative row of a corner of pixels: there QGIS, and GDAL's tools after
+        it, see a picture that has no place on earth. Neighbours share vertices.
+    """
+    features = []
+    outlines = label_outlines(result.labels, len(result.sizes))
+    for row, polygons in zip(_rows(result), outlines, strict=True):
+        coordinates = [[_closed(ring) for ring in (polygon.exterior, *polygon.holes)] for polygon in polygons]
+        one = len(coordinates) == 1
+        geometry = {
+            "type": "Polygon" if one else "MultiPolygon",
+            "coordinates": coordinates[0] if one else coordinates,
+        }
+        features.append({"type": "Feature", "id": row["label"], "geometry": geometry, "properties": row})
+    return {"type": "FeatureCollection", "features": features}
+
+
+def _closed(ring: NDArray[np.int64]) -> list[list[int]]:
+    return (np.vstack([ring, ring[:1]]) * (1, -1)).tolist()
+
+
+def to_svg(result: SegmentationResult) -> str:
+    """Draw the outlines of segments as SVG.
+
+    Parameters
+    ----------
+    result : SegmentationResult
+
+    Returns
+    -------
+    str
+        A document of the picture's size in pixels: a path for each segment, ``id="segment-0"`` and so on, filled half
+        transparent in the colour that it has in :meth:`.SegmentationResult.overlay`.
+    """
+    height, width = result.labels.shape
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">',
+        f'<g fill-opacity="0.4" fill-rule="evenodd" stroke="#000" stroke-width="{max(1, max(height, width) / 500):g}">',
+    ]
+    outlines = label_outlines(result.labels, len(result.sizes))
+    for label, (colour, polygons) in enumerate(zip(colours(len(result.sizes)), outlines, strict=True)):
+        path = "".join(_path(ring) for polygon in polygons for ring in (polygon.exterior, *polygon.holes))
+        lines.append(
+            f'<path id="segment-{label}" fill="#{colour.tobytes().hex()}" d="{path}"><title>{label}</title></path>'
+        )
+    return "\n".join([*lines, "</g>", "</svg>", ""])
+
+
+def _path(ring: NDArray[np.int64]) -> str:
+    return "M" + "L".join(f"{x} {y}" for x, y in ring.tolist()) + "Z"
+
+
+def to_csv(result: SegmentationResult) -> str:
+    """Return the properties of segments as a table.
+
+    Parameters
+    ----------
+    result : SegmentationResult
+
+    Returns
+    -------
+    str
+        A header and a row for each segment: ``label``, ``area`` (pixels), ``share`` (of all segments), ``red``,
+        ``green`` and ``blue`` (or ``band_1`` and so on), ``row`` and ``column`` of the centre, ``top``, ``left``,
+        ``bottom`` and ``right`` of the box, ``neighbours`` (labels, with spaces between).
+    """
+    text = io.StringIO()
+    rows = list(_rows(result))
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _rows(result: SegmentationResult) -> Iterator[dict[str, Any]]:
+    total = int(result.sizes.sum())
+    for found in result.properties():
+        colour = found["colour"]
+        names = ("red", "green", "blue") if len(colour) == 3 else [f"band_{k}" for k in range(1, len(colour) + 1)]
+        yield {
+            "label": found["label"],
+            "area": found["area"],
+            "share": round(found["area"] / total, 6),
+            **{name: round(value, 6) for name, value in zip(names, colour, strict=True)},
+            **{name: round(value, 3) for name, value in zip(("row", "column"), found["centre"], strict=True)},
+            **dict(zip(("top", "left", "bottom", "right"), found["box"], strict=True)),
+            "neighbours": " ".join(map(str, found["neighbours"])),
+        }
+
+
+def cut_out(result: SegmentationResult) -> Iterator[NDArray[Any]]:
+    """Yield each segment alone.
+
+    Parameters
+    ----------
+    result : SegmentationResult
+
+    Yields
+    ------
+    ndarray [shape=(box_height, box_width, 4), uint8 or uint16]
+        RGBA, as large as the segment's box in :meth:`.SegmentationResult.properties`; transparent where other segments
+        are.
+    """
+    picture = result.image if result.image.dtype == np.uint16 else to_eight_bits(result.image)
+    opaque = np.iinfo(picture.dtype).max
+    for mask, (left, top) in label_masks(result.labels, len(result.sizes)):
+        height, width = mask.shape
+        alone = np.zeros((height, width, 4), picture.dtype)
+        alone[mask, :3] = picture[top : top + height, left : left + width][mask]
+        alone[mask, 3] = opaque
+        yield alone
