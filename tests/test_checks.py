@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, clone
 
-from visionnmf import NMF, ConservativeNMF, Penalty, ProjectiveNMF, SymmetricNMF
+from visionnmf import NMF, ConservativeNMF, OnlineNMF, Penalty, ProjectiveNMF, SymmetricNMF
 from visionnmf._checks import (
     check_choice,
     check_count,
@@ -138,6 +138,7 @@ FITS = {
     SymmetricNMF: (X[:8] + X[:8].T,),
     ProjectiveNMF: (X,),
     ConservativeNMF: (X,),
+    OnlineNMF: (X,),
     FaceRecognizer: (X, PEOPLE),
     ClassResidual: (X, PEOPLE),
     Nearest: (X, PEOPLE),

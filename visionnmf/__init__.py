@@ -1,6 +1,6 @@
 """Robust non-negative matrix factorisation for images, video and other data full of outliers.
 
-Estimators (scikit-learn contract): :class:`NMF`, :class:`ConservativeNMF`, :class:`ProjectiveNMF`,
+Estimators (scikit-learn contract): :class:`NMF`, :class:`ConservativeNMF`, :class:`OnlineNMF`, :class:`ProjectiveNMF`,
 :class:`SymmetricNMF`; :func:`load_model` reads what their ``save`` has written, :func:`select_rank` proposes the number
 of components.
 Applications: :mod:`visionnmf.apps`. Made data: :mod:`visionnmf.datasets`.
@@ -17,6 +17,7 @@ from ._version import __version__
 if TYPE_CHECKING:
     from .models import NMF as NMF
     from .models import ConservativeNMF as ConservativeNMF
+    from .models import OnlineNMF as OnlineNMF
     from .models import Penalty as Penalty
     from .models import ProjectiveNMF as ProjectiveNMF
     from .models import SymmetricNMF as SymmetricNMF
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "NMF",
     "ConservativeNMF",
+    "OnlineNMF",
     "Penalty",
     "ProjectiveNMF",
     "SymmetricNMF",

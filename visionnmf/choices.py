@@ -1,6 +1,7 @@
 """Choices and defaults shared by estimators and command line; imports nothing heavy."""
 
 STARTS = ("random", "nndsvd", "nndsvda", "nndsvdar")
+ONLINE_STARTS = ("batch", *STARTS)
 
 # visionnmf segment
 MAX_SEGMENTS = 1000

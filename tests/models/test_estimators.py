@@ -11,7 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from visionnmf import NMF, Penalty, SymmetricNMF
+from visionnmf import NMF, OnlineNMF, Penalty, SymmetricNMF
 
 ESTIMATORS = [
     NMF(),
@@ -27,6 +27,8 @@ ESTIMATORS = [
     NMF(2, penalty_W=Penalty(l1=0.1), penalty_H=Penalty(l2=0.1, high=3)),
     NMF(2, loss="frobenius", penalty_W=Penalty(simplex=True)),
     SymmetricNMF(),
+    OnlineNMF(2),
+    OnlineNMF(method="surrogate"),
 ]
 
 REPEATED = (

@@ -3,6 +3,7 @@
 from ._store import load_model
 from .conservative import ConservativeNMF
 from .nmf import NMF
+from .online import OnlineNMF
 from .penalty import Penalty
 from .projective import ProjectiveNMF
 from .rank import RankSelection, select_rank
@@ -11,6 +12,7 @@ from .symmetric import SymmetricNMF
 __all__ = [
     "NMF",
     "ConservativeNMF",
+    "OnlineNMF",
     "Penalty",
     "ProjectiveNMF",
     "RankSelection",

@@ -47,6 +47,7 @@ FORMAT = Format(
 CLASSES = {
     "NMF": ".nmf",
     "ConservativeNMF": ".conservative",
+    "OnlineNMF": ".online",
     "ProjectiveNMF": ".projective",
     "SymmetricNMF": ".symmetric",
     "Penalty": ".penalty",
@@ -58,6 +59,7 @@ NEEDED = {"NMF": ("component_norms_", "loss_parameter_", "ridge_", "solver_")}
 # What a fit leaves, of whichever class. Nothing else is written, nor set when a stranger's file asks for it.
 FITTED = (
     "best_error_",
+    "chunk_loss_",
     "component_norms_",
     "components_",
     "encoder_",
@@ -70,6 +72,7 @@ FITTED = (
     "n_features_in_",
     "n_iter_",
     "n_samples_seen_",
+    "n_steps_",
     "objective_history_",
     "objectives_",
     "optimality_",
@@ -77,6 +80,7 @@ FITTED = (
     "ridge_",
     "solver_",
     "_open_batch",  # of a stream that has not come to an end
+    "state_",
     "_sklearn_output_config",  # what set_output has chosen
 )
 
@@ -128,7 +132,7 @@ def load_model(path: str | Path) -> Any:
 
     Returns
     -------
-    NMF, ConservativeNMF, ProjectiveNMF or SymmetricNMF
+    NMF, ConservativeNMF, OnlineNMF, ProjectiveNMF or SymmetricNMF
         The fitted model; its ``transform`` returns what that of the saved one did, to the bit.
 
     Raises
@@ -160,7 +164,7 @@ def pack_model(model: Any, arrays: dict[str, Array], prefix: str = "") -> dict[s
 
     Parameters
     ----------
-    model : NMF, ProjectiveNMF or SymmetricNMF
+    model : NMF, OnlineNMF, ProjectiveNMF or SymmetricNMF
     arrays : dict
         Gets the model's arrays.
     prefix : str, default=""
@@ -203,7 +207,7 @@ def unpack_model(section: dict[str, Any], archive: Archive) -> Any:
 
     Returns
     -------
-    NMF, ProjectiveNMF or SymmetricNMF
+    NMF, OnlineNMF, ProjectiveNMF or SymmetricNMF
 
     Raises
     ------
@@ -347,6 +351,8 @@ def _check_fitted(model: Any) -> None:
             raise ValueError(f"{name} does not fit components_ of shape {H.shape}")
     if isinstance(model, _class("ConservativeNMF")):
         _check_stream(model)
+    if isinstance(model, _class("OnlineNMF")):
+        model._check_state()
     for name, size in (("feature_names_in_", H.shape[1]), ("component_norms_", len(H))):
         if hasattr(model, name) and np.shape(getattr(model, name)) != (size,):
             raise ValueError(f"{name} does not fit components_ of shape {H.shape}")

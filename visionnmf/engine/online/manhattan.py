@@ -1,0 +1,119 @@
+r"""Online NMF that outliers do not pull along, for the Manhattan loss (ours).
+
+For each batch robust codes for the components as they are, by a few iterations of :mod:`..solvers.admm` for each row;
+then the entries that lie far from the model, and the missing ones, are replaced by the model, and what results enters
+the statistics of :mod:`.surrogate`. An outlier so leaves no trace in what is kept of the past.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.random import RandomState
+from numpy.typing import NDArray
+
+from visionnmf.engine.blocks import blocks, map_blocks
+from visionnmf.engine.kernels.admm import manhattan_pass
+from visionnmf.engine.kernels.hals import TILE
+from visionnmf.engine.penalties import ANY, SEPARABLE
+from visionnmf.engine.problem import Problem
+from visionnmf.engine.products import product
+from visionnmf.engine.quadratic import improve
+
+from . import statistics
+from .record import Method, Options, State
+from .surrogate import COMPONENTS_SWEEPS, is_free
+
+__all__ = ["METHOD", "cleaned_codes"]
+
+Array = NDArray[Any]
+
+START_SWEEPS = 5  # of the least-squares codes that a batch begins with
+ITERATIONS = 20
+SWEEPS = 3  # an iteration
+GROWTH = 10.0  # of rho over the iterations, from one over the row's mean residual on
+FAR = 4.0  # mean residuals of a row that an outlier is away from the model
+
+
+def learn(problem: Problem, H: Array, state: State, options: Options, rng: RandomState) -> float:
+    """Learn a batch; see :class:`.record.Method`."""
+    Wt, V, loss = cleaned_codes(problem, H)
+    statistics.add(state, Wt, V.T, options.forgetting(Wt.shape[1]))
+    improve(H, state["A"], state["B"], problem.penalty_H, sweeps=COMPONENTS_SWEEPS, scale=state["weight"])
+    if is_free(problem):
+        statistics.normalise(H, state)
+    return loss
+
+
+def cleaned_codes(problem: Problem, H: Array) -> tuple[Array, Array, float]:
+    """Find robust codes, nearly, and the data with the model in place of outliers and of missing entries.
+
+    Parameters
+    ----------
+    problem : Problem
+        Dense, of the Manhattan loss.
+    H : ndarray [shape=(n_components, n_features)]
+
+    Returns
+    -------
+    Wt : ndarray [shape=(n_components, n_samples)]
+    V : ndarray [shape=(n_samples, n_features)]
+    loss : float
+    """
+    X = problem.X
+    gram = product(H, H.T)
+    Wt, V = np.empty((len(H), len(X)), X.dtype), np.empty_like(X)
+    work = blocks(len(X), TILE)
+    losses = map_blocks(lambda block: _clean(problem, H, gram, block, Wt, V), work)
+    return Wt, V, float(sum(losses))
+
+
+def _clean(problem: Problem, H: Array, gram: Array, block: tuple[int, int], Wt: Array, out: Array) -> float:
+    """Write codes and cleaned data of some rows; return their loss."""
+    rows = slice(*block)
+    X = problem.X[rows]
+    M = None if problem.weights is None else problem.weights[rows]
+    penalty, dtype = problem.penalty_W, X.dtype
+    counts = np.full(len(X), X.shape[1]) if M is None else np.maximum(np.count_nonzero(M, axis=1), 1)
+    F = np.zeros((len(H), len(X)), dtype)
+    penalty.feasible(F)
+    improve(F, gram, H @ X.T, penalty, sweeps=START_SWEEPS)
+    V = F.T @ H
+    bounds = (_residuals(X, V, M).sum(axis=1, dtype=np.float64) / counts).astype(dtype)
+    decay = dtype.type(GROWTH ** (-1 / ITERATIONS))
+    U, unused = np.zeros_like(X), np.empty((2, len(X)))
+    for iteration in range(ITERATIONS):
+        manhattan_pass(X, V, U, M, 0.0, bounds, decay if iteration else dtype.type(1), 0, len(X), *unused)
+        improve(F, gram, H @ V.T, penalty, sweeps=SWEEPS, scale=float(bounds.mean()) or 1.0)
+        bounds *= decay
+        np.matmul(F.T, H, out=V)
+    sizes = _residuals(X, V, M)
+    totals = sizes.sum(axis=1, dtype=np.float64)
+    near = sizes <= (FAR * totals / counts).astype(dtype)[:, None]
+    if M is not None:
+        near &= M > 0
+    Wt[:, rows] = F
+    out[rows] = np.where(near, X, V)
+    return float(totals.sum())
+
+
+def _residuals(X: Array, V: Array, M: Array | None) -> Array:
+    sizes = np.abs(X - V)
+    if M is not None:
+        sizes *= M
+    return sizes
+
+
+METHOD = Method(
+    name="manhattan",
+    losses=("manhattan",),
+    start=statistics.start,
+    learn=learn,
+    check=statistics.check,
+    batch_size=256,
+    codes_terms=SEPARABLE,
+    components_terms=ANY,
+    sparse=False,
+    missing=True,
+)

@@ -1,0 +1,424 @@
+"""Non-negative matrix factorisation of streams."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.random import RandomState
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from visionnmf import choices
+from visionnmf._checks import (
+    check_callable,
+    check_choice,
+    check_count,
+    check_flag,
+    check_nonnegative_array,
+    check_number,
+    check_seed,
+)
+from visionnmf.engine.alternate import Callback
+from visionnmf.engine.blocks import blocks, one_blas_thread
+from visionnmf.engine.codes import solve_codes
+from visionnmf.engine.losses import Loss
+from visionnmf.engine.online import METHODS, Method, Options, State, begin
+from visionnmf.engine.penalties import Penalty as Resolved
+from visionnmf.engine.problem import Problem
+from visionnmf.exceptions import ParameterError
+
+from ._begin import given_penalty
+from ._data import check_data, check_missing_values, check_positive, check_weights
+from ._linear import LinearModel
+from ._store import Saveable
+from .penalty import Penalty
+
+__all__ = ["OnlineNMF"]
+
+Array = NDArray[Any]
+
+
+class OnlineNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
+    r"""Non-negative matrix factorisation of a stream, or of data larger than memory.
+
+    Finds components ``H`` with
+
+    .. math:: \min_{H \ge 0}\; \mathbb{E}_x \min_{w \ge 0} \Big[ \sum_j \ell(x_j, (w H)_j) + p_W(w) \Big] + p_H(H)
+
+    from samples that come in chunks, each seen once (or, in :meth:`fit`, once a pass). What is kept of the past does
+    not grow with it, and older samples count less.
+
+    Rows of `X` are samples. Components have unit Euclidean norm unless there are penalties or constraints.
+
+    Parameters
+    ----------
+    n_components : int or None, default=None
+        Number of components; None takes the number of features.
+    method : str, default="manhattan"
+        How components are learnt; see the notes.
+    loss : str or None, default=None
+        What the method minimises, where it has a choice; None is its first one.
+    batch_size : int or None, default=None
+        Samples that are learnt together; larger chunks are cut into batches. None takes the method's own.
+    forget_factor : float, default=0.9
+        What the past counts after `batch_size` more samples, from 0 (without) to 1: everything counts alike for ever.
+        Below 1 the components follow a stream that changes, and are rid of what was learnt with poor components.
+    init : {"batch", "random", "nndsvd", "nndsvda", "nndsvdar"}, default="batch"
+        Starting components, made from the first samples (four a component, or a batch if that is more), when none are
+        given. "batch" factorises them as :class:`NMF` would: let a stream begin with a chunk of so many.
+    components_init : array-like [shape=(n_components, n_features), >= 0] or None, default=None
+        Components to start from.
+    penalty_W, penalty_H : Penalty or None, default=None
+        Constraints and penalties of the codes and of the components beside non-negativity: see :class:`Penalty`. That
+        of the components counts once a sample, so that it means the same however long the stream is.
+    missing_values : None or numpy.nan, default=None
+        ``numpy.nan``: NaN in `X` are missing entries, which do not count. None: NaN are refused.
+    max_iter : int, default=5
+        Passes over the data in :meth:`fit`.
+    shuffle : bool, default=True
+        Whether :meth:`fit` takes the samples in a new random order in each pass.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the start and of the order. The same seed gives the same result for any number of threads.
+    callback : callable or None, default=None
+        Called as ``callback(iteration, objective)`` after each pass of :meth:`fit`; a true return value stops it.
+
+    Attributes
+    ----------
+    components_ : ndarray [shape=(n_components, n_features), >= 0]
+        ``H``, in the dtype of the first chunk (float32 or float64).
+    n_components_ : int
+        The number of components.
+    n_samples_seen_ : int
+        Samples learnt, those of later passes included.
+    n_steps_ : int
+        Batches learnt.
+    n_iter_ : int
+        Passes of :meth:`fit`; 0 after :meth:`partial_fit` alone.
+    chunk_loss_ : float
+        The mean loss of a sample in the last chunk (of `fit`: in the last pass), at the components as they were before
+        each batch was learnt: an honest measure, as long as samples come for the first time.
+    objective_history_ : ndarray [shape=(n_iter_,)]
+        That of each pass of :meth:`fit`.
+    state_ : dict
+        What the method keeps of the past, and the generator of random numbers; :meth:`save` writes it, so that a loaded
+        model goes on learning as if it had not been interrupted.
+    n_features_in_ : int
+        Number of features seen in the first chunk.
+    feature_names_in_ : ndarray [shape=(n_features_in_,)]
+        Their names, when the first chunk had names that are all strings.
+
+    See Also
+    --------
+    NMF : For data that fit into memory, with more losses and solvers.
+    sklearn.decomposition.MiniBatchNMF : Multiplicative updates; without a robust loss, constraints or missing entries.
+
+    Notes
+    -----
+    ===========  ===========  ============================================================================
+    method       loss         what it does
+    ===========  ===========  ============================================================================
+    manhattan    manhattan    robust: outliers are replaced by the model before a sample is learnt
+    surrogate    frobenius    OMF: block coordinate descent on a quadratic surrogate (Mairal et al. 2010)
+    ===========  ===========  ============================================================================
+
+    A chunk that is refused (empty, of another width, with NaN) leaves the model as it was.
+
+    References
+    ----------
+    N. Guan, D. Tao, Z. Luo, B. Yuan, "Online Nonnegative Matrix Factorization With Robust Stochastic Approximation",
+    IEEE TNNLS 23(7), 2012.
+    J. Mairal, F. Bach, J. Ponce, G. Sapiro, "Online Learning for Matrix Factorization and Sparse Coding", JMLR 11,
+    2010.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf import OnlineNMF
+    >>> rng = np.random.default_rng(0)
+    >>> parts = rng.gamma(0.5, size=(3, 50))
+    >>> model = OnlineNMF(3, random_state=0)
+    >>> for _ in range(40):  # a stream
+    ...     chunk = rng.gamma(0.5, size=(100, 3)) @ parts
+    ...     _ = model.partial_fit(np.where(rng.random(chunk.shape) < 0.1, chunk.max(), chunk))
+    >>> model.n_samples_seen_
+    4000
+    >>> clean = rng.gamma(0.5, size=(100, 3)) @ parts
+    >>> found = model.inverse_transform(model.transform(clean))
+    >>> bool(np.linalg.norm(found - clean) < 0.05 * np.linalg.norm(clean))
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        method: str = "manhattan",
+        loss: str | None = None,
+        batch_size: int | None = None,
+        forget_factor: float = 0.9,
+        init: str = "batch",
+        components_init: ArrayLike | None = None,
+        penalty_W: Penalty | None = None,
+        penalty_H: Penalty | None = None,
+        missing_values: float | None = None,
+        max_iter: int = 5,
+        shuffle: bool = True,
+        random_state: Any = None,
+        callback: Callback | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.method = method
+        self.loss = loss
+        self.batch_size = batch_size
+        self.forget_factor = forget_factor
+        self.init = init
+        self.components_init = components_init
+        self.penalty_W = penalty_W
+        self.penalty_H = penalty_H
+        self.missing_values = missing_values
+        self.max_iter = max_iter
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.callback = callback
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        method = METHODS.get(self.method) if isinstance(self.method, str) else None
+        tags.input_tags.sparse = method is not None and method.sparse
+        tags.input_tags.allow_nan = self.missing_values is not None
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def fit(self, X: ArrayLike, y: Any = None) -> OnlineNMF:
+        """Learn the components of `X` from the start, in `max_iter` passes of mini-batches.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or numpy.memmap [shape=(n_samples, n_features), >= 0, finite]
+            float32 stays float32; everything else is made float64. A memory map is read, checked and converted batch by
+            batch; sparse data for the methods that take them.
+        y : Ignored
+            For scikit-learn's pipelines.
+
+        Returns
+        -------
+        OnlineNMF
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            When `X` holds NaN (but see `missing_values`), infinity or negative numbers, its mean is beyond 1e12
+            (float32) or 1e100, a parameter is not allowed, or the method does not take loss, penalties or data.
+        """
+        method, options = self._options()
+        max_iter, shuffle = check_count(self.max_iter, "max_iter"), check_flag(self.shuffle, "shuffle")
+        callback = check_callable(self.callback, "callback")
+        data: Any = X
+        mapped = isinstance(X, np.memmap) and X.ndim == 2 and len(X) > 0
+        first = data[: self._n_first(data.shape[1], options)] if mapped else data
+        problem = self._problem(method, first, reset=True)
+        rng = RandomState(check_seed(self.random_state))
+        n_samples = data.shape[0] if mapped else problem.X.shape[0]
+        n_first = self._n_first(problem.X.shape[1], options)
+        chosen = rng.permutation(n_samples)[:n_first] if shuffle and not mapped else slice(0, n_first)
+        self._begin(method, _rows(problem, chosen), rng)
+        history: list[float] = []
+        while len(history) < max_iter:
+            order = rng.permutation(n_samples) if shuffle else None
+            loss = 0.0
+            for start, stop in blocks(n_samples, options.batch_size):
+                rows = slice(start, stop) if order is None else order[start:stop]
+                part = self._problem(method, data[rows]) if mapped else _rows(problem, rows)
+                loss += self._learn(method, part, options, rng)
+            history.append(loss / n_samples)
+            self.state_["generator"] = rng.get_state(legacy=False)
+            if callback is not None and callback(len(history), history[-1]):
+                break
+        self.n_iter_, self.chunk_loss_ = len(history), history[-1]
+        self.objective_history_ = np.array(history)
+        return self
+
+    def partial_fit(self, X: ArrayLike, y: Any = None) -> OnlineNMF:
+        """Learn a chunk of a stream, on top of what was learnt before.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix [shape=(n_samples, n_features), >= 0, finite]
+            One sample or more. Converted to the dtype of the first chunk.
+        y : Ignored
+            For scikit-learn's pipelines.
+
+        Returns
+        -------
+        OnlineNMF
+            The estimator itself.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`fit`, for an empty chunk, and when `X` has another number of features than the first chunk, or
+            `method` or `n_components` are no longer those that the stream began with; the model is then as it was.
+        """
+        method, options = self._options()
+        first = not hasattr(self, "state_")
+        problem = self._problem(method, X, reset=first)
+        if first:
+            rng = RandomState(check_seed(self.random_state))
+            n_first = self._n_first(problem.X.shape[1], options)
+            self._begin(method, _rows(problem, slice(0, n_first)), rng)
+        else:
+            self._check_same(method)
+            rng = RandomState()
+            rng.set_state(self.state_["generator"])
+        n_samples, loss = problem.X.shape[0], 0.0
+        for start, stop in blocks(n_samples, options.batch_size):
+            loss += self._learn(method, _rows(problem, slice(start, stop)), options, rng)
+        self.state_["generator"] = rng.get_state(legacy=False)
+        self.chunk_loss_ = loss / n_samples
+        return self
+
+    def transform(self, X: ArrayLike) -> Array:
+        """Find the codes of `X` for the components.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix [shape=(n_samples, n_features), >= 0, finite]
+
+        Returns
+        -------
+        ndarray [shape=(n_samples, n_components), >= 0]
+            The codes ``W``, which minimise the method's loss; a row's codes do not depend on the other rows.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before `fit` and `partial_fit`.
+        ValueError
+            When `X` holds NaN (but see `missing_values`), infinity or negative numbers, or has another number of
+            features.
+        """
+        check_is_fitted(self)
+        method, _ = self._options()
+        data, entries = self._check_data(method, X, reset=False, fitting=False)
+        loss = self._loss(method)
+        check_positive(data, entries, loss)
+        penalty = given_penalty(self.penalty_W, "W").resolve("W", None, data.dtype)
+        problem = Problem(data, loss, penalty, weights=entries)
+        with one_blas_thread():
+            Wt = solve_codes(problem, np.array(self.components_, data.dtype))
+        return np.ascontiguousarray(Wt.T)
+
+    # --- parameters and data ------------------------------------------------------------------------------------------
+
+    def _options(self) -> tuple[Method, Options]:
+        """Check the parameters that a chunk is learnt with."""
+        method = METHODS[check_choice(self.method, "method", METHODS)]
+        if self.n_components is not None:
+            check_count(self.n_components, "n_components")
+        check_choice(self.init, "init", choices.ONLINE_STARTS)
+        self._loss(method)
+        size = method.batch_size if self.batch_size is None else check_count(self.batch_size, "batch_size")
+        forget = check_number(self.forget_factor, "forget_factor", 0, 1, without_low=True)
+        return method, Options(size, forget)
+
+    def _loss(self, method: Method) -> Loss:
+        return Loss(method.losses[0] if self.loss is None else check_choice(self.loss, "loss", method.losses))
+
+    def _check_data(
+        self, method: Method, X: ArrayLike, *, reset: bool, fitting: bool = True
+    ) -> tuple[Any, Array | None]:
+        """Return the data, and weights of 0 for missing entries."""
+        check_missing_values(self.missing_values)
+        missing = self.missing_values is not None
+        data, observed = check_data(self, X, reset=reset, missing=missing, sparse=method.sparse)
+        return check_weights(None, observed, data, fitting=fitting)
+
+    def _problem(self, method: Method, X: ArrayLike, *, reset: bool = False) -> Problem:
+        """Check a chunk, and say what is to be minimised on it."""
+        data, entries = self._check_data(method, X, reset=reset)
+        if not reset and data.dtype != self.components_.dtype:
+            data = data.astype(self.components_.dtype)
+            entries = None if entries is None else entries.astype(data.dtype)
+        loss = self._loss(method)
+        check_positive(data, entries, loss)
+        problem = Problem(data, loss, *self._penalties(data), weights=entries)
+        obstacle = method.obstacle(problem)
+        if obstacle:
+            raise ParameterError(f"method must be one that can learn this; got {method.name!r}, which {obstacle}")
+        return problem
+
+    def _penalties(self, X: Any) -> tuple[Resolved, Resolved]:
+        of_codes, of_components = given_penalty(self.penalty_W, "W"), given_penalty(self.penalty_H, "H")
+        if of_codes.graph is not None or of_codes.groups is not None:
+            raise ParameterError(
+                "penalty_W must be without graph and groups, whose samples a stream does not know; got some"
+            )
+        if isinstance(of_components.graph, str):
+            raise ParameterError(
+                f"graph of penalty_H must be None or a matrix of affinities for a stream; got {of_components.graph!r}"
+            )
+        return of_codes.resolve("W", None, X.dtype), of_components.resolve("H", X, X.dtype)
+
+    def _check_state(self) -> None:
+        """Raise ValueError when a model of a file cannot go on learning from where it stood."""
+        method, _ = self._options()
+        if self.state_["method"] != method.name:
+            raise ValueError("state_ is of another method")
+        method.check(self.state_, self.components_)
+        RandomState().set_state(self.state_["generator"])
+        for name in ("n_samples_seen_", "n_steps_"):
+            check_count(getattr(self, name), name, 0)
+
+    def _check_same(self, method: Method) -> None:
+        """Raise ParameterError when the parameters are not those that the stream began with."""
+        if self.state_["method"] != method.name:
+            raise ParameterError(
+                f"method must be the one that the stream began with, {self.state_['method']!r}; got {method.name!r}"
+            )
+        if self.n_components is not None and self.n_components != len(self.components_):
+            raise ParameterError(
+                f"n_components must be what the stream began with, {len(self.components_)}; got {self.n_components!r}"
+            )
+
+    # --- learning -----------------------------------------------------------------------------------------------------
+
+    def _n_first(self, n_features: int, options: Options) -> int:
+        """Return how many samples the starting components are made from."""
+        n_components = n_features if self.n_components is None else int(self.n_components)
+        return max(options.batch_size, begin.SAMPLES_A_COMPONENT * n_components)
+
+    def _begin(self, method: Method, problem: Problem, rng: RandomState) -> None:
+        """Make the components that learning starts from, and the state of a method that has seen nothing."""
+        X = problem.X
+        n_components = X.shape[1] if self.n_components is None else int(self.n_components)
+        if self.components_init is None:
+            with one_blas_thread():
+                H = begin.components(problem, n_components, self.init, rng)
+        else:
+            H = check_nonnegative_array(self.components_init, "components_init", (n_components, X.shape[1]), X.dtype)
+            problem.penalty_H.feasible(H)
+        state: State = method.start(H)
+        self.state_ = {**state, "method": method.name}
+        self.components_, self.n_components_ = H, n_components
+        self.n_samples_seen_ = self.n_steps_ = self.n_iter_ = 0
+        self.objective_history_ = np.zeros(0)
+
+    def _learn(self, method: Method, problem: Problem, options: Options, rng: RandomState) -> float:
+        with one_blas_thread():
+            loss = method.learn(problem, self.components_, self.state_, options, rng)
+        self.n_samples_seen_ += problem.X.shape[0]
+        self.n_steps_ += 1
+        return loss
+
+
+def _rows(problem: Problem, rows: slice | Array) -> Problem:
+    """Return the same problem with some of the samples."""
+    X = sp.csr_array(problem.X[rows]) if problem.is_sparse else np.ascontiguousarray(problem.X[rows])
+    weights = None if problem.weights is None else np.ascontiguousarray(problem.weights[rows])
+    return replace(problem, X=X, weights=weights)
