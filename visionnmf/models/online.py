@@ -216,9 +216,8 @@ class OnlineNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
             When `X` holds NaN (but see `missing_values`), infinity or negative numbers, its mean is beyond 1e12
             (float32) or 1e100, a parameter is not allowed, or the method does not take loss, penalties or data.
         """
+        self._check_parameters()
         method, options = self._options()
-        max_iter, shuffle = check_count(self.max_iter, "max_iter"), check_flag(self.shuffle, "shuffle")
-        callback = check_callable(self.callback, "callback")
         data: Any = X
         mapped = isinstance(X, np.memmap) and X.ndim == 2 and len(X) > 0
         first = data[: self._n_first(data.shape[1], options)] if mapped else data
@@ -226,11 +225,11 @@ class OnlineNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         rng = RandomState(check_seed(self.random_state))
         n_samples = data.shape[0] if mapped else problem.X.shape[0]
         n_first = self._n_first(problem.X.shape[1], options)
-        chosen = rng.permutation(n_samples)[:n_first] if shuffle and not mapped else slice(0, n_first)
+        chosen = rng.permutation(n_samples)[:n_first] if self.shuffle and not mapped else slice(0, n_first)
         self._begin(method, _rows(problem, chosen), rng)
         history: list[float] = []
-        while len(history) < max_iter:
-            order = rng.permutation(n_samples) if shuffle else None
+        while len(history) < self.max_iter:
+            order = rng.permutation(n_samples) if self.shuffle else None
             loss = 0.0
             for start, stop in blocks(n_samples, options.batch_size):
                 rows = slice(start, stop) if order is None else order[start:stop]
@@ -238,7 +237,7 @@ class OnlineNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
                 loss += self._learn(method, part, options, rng)
             history.append(loss / n_samples)
             self.state_["generator"] = rng.get_state(legacy=False)
-            if callback is not None and callback(len(history), history[-1]):
+            if self.callback is not None and self.callback(len(history), history[-1]):
                 break
         self.n_iter_, self.chunk_loss_ = len(history), history[-1]
         self.objective_history_ = np.array(history)
@@ -265,6 +264,7 @@ class OnlineNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
             As :meth:`fit`, for an empty chunk, and when `X` has another number of features than the first chunk, or
             `method` or `n_components` are no longer those that the stream began with; the model is then as it was.
         """
+        self._check_parameters()
         method, options = self._options()
         first = not hasattr(self, "state_")
         problem = self._problem(method, X, reset=first)
@@ -316,6 +316,16 @@ class OnlineNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
 
     # --- parameters and data ------------------------------------------------------------------------------------------
 
+    def _check_parameters(self) -> None:
+        """Check what needs no data."""
+        self._options()
+        check_missing_values(self.missing_values)
+        check_count(self.max_iter, "max_iter")
+        check_flag(self.shuffle, "shuffle")
+        check_callable(self.callback, "callback")
+        for side, penalty in (("W", self.penalty_W), ("H", self.penalty_H)):
+            given_penalty(penalty, side).resolve(side, None, np.float64)
+
     def _options(self) -> tuple[Method, Options]:
         """Check the parameters that a chunk is learnt with."""
         method = METHODS[check_choice(self.method, "method", METHODS)]
@@ -334,7 +344,6 @@ class OnlineNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         self, method: Method, X: ArrayLike, *, reset: bool, fitting: bool = True
     ) -> tuple[Any, Array | None]:
         """Return the data, and weights of 0 for missing entries."""
-        check_missing_values(self.missing_values)
         missing = self.missing_values is not None
         data, observed = check_data(self, X, reset=reset, missing=missing, sparse=method.sparse)
         return check_weights(None, observed, data, fitting=fitting)
