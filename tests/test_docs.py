@@ -21,6 +21,7 @@ PUBLIC_MODULES = [
     "visionnmf.apps.faces",
     "visionnmf.apps.masquerade",
     "visionnmf.io",
+    "visionnmf.io.chunks",
     "visionnmf.apps.segmentation",
     "visionnmf.datasets",
     "visionnmf.engine.alternate",
@@ -86,6 +87,7 @@ def test_docstring(name):
         "visionnmf.models.penalty",
         "visionnmf.models.projective",
         "visionnmf.models.rank",
+        "visionnmf.models.stream",
         "visionnmf.models.symmetric",
     ],
 )

@@ -1,8 +1,8 @@
 """Robust non-negative matrix factorisation for images, video and other data full of outliers.
 
 Estimators (scikit-learn contract): :class:`NMF`, :class:`ConservativeNMF`, :class:`OnlineNMF`, :class:`ProjectiveNMF`,
-:class:`SymmetricNMF`; :func:`load_model` reads what their ``save`` has written, :func:`select_rank` proposes the number
-of components.
+:class:`SymmetricNMF`; :func:`load_model` reads what their ``save`` has written, :func:`fit_stream` learns from data
+that do not fit into memory, :func:`select_rank` proposes the number of components.
 Applications: :mod:`visionnmf.apps`. Made data: :mod:`visionnmf.datasets`.
 
 Importing this package loads no numerical library; each name is loaded when first used.
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .models import Penalty as Penalty
     from .models import ProjectiveNMF as ProjectiveNMF
     from .models import SymmetricNMF as SymmetricNMF
+    from .models import fit_stream as fit_stream
     from .models import load_model as load_model
     from .models import select_rank as select_rank
 
@@ -32,6 +33,7 @@ __all__ = [
     "ProjectiveNMF",
     "SymmetricNMF",
     "__version__",
+    "fit_stream",
     "load_model",
     "select_rank",
 ]

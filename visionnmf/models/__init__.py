@@ -7,6 +7,7 @@ from .online import OnlineNMF
 from .penalty import Penalty
 from .projective import ProjectiveNMF
 from .rank import RankSelection, select_rank
+from .stream import fit_stream
 from .symmetric import SymmetricNMF
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "ProjectiveNMF",
     "RankSelection",
     "SymmetricNMF",
+    "fit_stream",
     "load_model",
     "select_rank",
 ]

@@ -31,7 +31,15 @@ from visionnmf.engine.solvers import SOLVERS
 from visionnmf.exceptions import ParameterError
 from visionnmf.io.archive import NUMBERS, Archive, Format
 
-__all__ = ["Saveable", "load_model", "pack_model", "unpack_model"]
+__all__ = [
+    "FITTED",
+    "FORMAT",
+    "Saveable",
+    "load_model",
+    "pack_model",
+    "pack_parameters",
+    "unpack_model",
+]
 
 Array = NDArray[Any]
 
@@ -186,13 +194,29 @@ def pack_model(model: Any, arrays: dict[str, Array], prefix: str = "") -> dict[s
     name = type(model).__name__
     if name not in CLASSES or type(model) is not _class(name):
         raise ParameterError(f"model must be one of {sorted(_models())} to be saved; got a {name}; save its parts")
-    parameters = model.get_params(deep=False).items()
     fitted = ((key, vars(model)[key]) for key in FITTED if key in vars(model))
     return {
         "class": name,
-        "parameters": {key: _encode(value, f"{prefix}parameters.{key}", arrays) for key, value in parameters},
+        "parameters": pack_parameters(model, arrays, prefix),
         "fitted": {key: _encode(value, f"{prefix}{key}", arrays) for key, value in fitted},
     }
+
+
+def pack_parameters(model: Any, arrays: dict[str, Array], prefix: str = "") -> dict[str, Any]:
+    """Return the parameters of an estimator, fitted or not, for JSON; their arrays go to `arrays`.
+
+    Parameters
+    ----------
+    model : estimator
+    arrays : dict
+    prefix : str, default=""
+
+    Returns
+    -------
+    dict
+    """
+    parameters = model.get_params(deep=False).items()
+    return {key: _encode(value, f"{prefix}parameters.{key}", arrays) for key, value in parameters}
 
 
 def unpack_model(section: dict[str, Any], archive: Archive) -> Any:

@@ -1,0 +1,358 @@
+"""Data by chunks: every source gives the same rows in whatever pieces, and what is wrong is refused in one line."""
+
+import io
+import json
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from PIL import Image
+
+from visionnmf.exceptions import MediaError, ParameterError, TooLargeError, UnreadableError, UnsupportedError
+from visionnmf.io import write_image
+from visionnmf.io.chunks import Indexed, Sequential, open_chunks
+from visionnmf.io.chunks import text as text_rows
+
+h5py = pytest.importorskip("h5py")
+zarr = pytest.importorskip("zarr")
+dask_array = pytest.importorskip("dask.array")
+
+X = np.random.default_rng(3).random((23, 5)).round(3)
+
+
+def dense(chunk):
+    return chunk.toarray() if sp.issparse(chunk) else chunk
+
+
+def save_text(path, comma=",", head="", X=X):
+    path.write_text(head + "".join(comma.join(map(repr, row)) + "\n" for row in X.tolist()))
+    return path
+
+
+def save_hdf5(path, **datasets):
+    with h5py.File(path, "w") as file:
+        for name, value in datasets.items():
+            file.create_dataset(name, data=value, chunks=(4, *value.shape[1:]), compression="gzip")
+    return path
+
+
+def save_npy(path, X=X):
+    np.save(path, X)
+    return path
+
+
+def save_zarr(path, version):
+    zarr.create_array(store=str(path), shape=X.shape, chunks=(4, 3), dtype=X.dtype, zarr_format=version)[:] = X
+    return path
+
+
+def save_memmap(path):
+    np.save(path, X)
+    return np.load(path, mmap_mode="r")
+
+
+SOURCES = {
+    "array": lambda folder: X,
+    "fortran": lambda folder: np.asfortranarray(X),
+    "memory map": lambda folder: save_memmap(folder / "x.npy"),
+    "csr": lambda folder: sp.csr_array(X),
+    "csc": lambda folder: sp.csc_matrix(X),
+    "table": lambda folder: pytest.importorskip("pandas").DataFrame(X),
+    "stack": lambda folder: np.repeat(X, 2, axis=1).reshape(23, 5, 2)[:, :, 0].reshape(23, 5, 1),
+    "list of chunks": lambda folder: [X[:1], X[1:1], X[1:9], [], sp.csr_array(X[9:10]), X[10:].tolist()],
+    "generator": lambda folder: (X[i : i + 3] for i in range(0, 23, 3)),
+    "dask": lambda folder: dask_array.from_array(X, chunks=((10, 9, 4), (2, 3))),
+    "dask sparse": lambda folder: dask_array.from_array(X, chunks=(4, 5)).map_blocks(sp.csr_matrix),
+    "npy": lambda folder: save_npy(folder / "x.npy"),
+    "npy, fortran": lambda folder: save_npy(folder / "x.npy", np.asfortranarray(X)),
+    "hdf5": lambda folder: save_hdf5(folder / "x.h5", group=X),
+    "h5py dataset": lambda folder: h5py.File(save_hdf5(folder / "x.h5", x=X), "r")["x"],
+    "zarr 2": lambda folder: save_zarr(folder / "x.zarr", 2),
+    "zarr 3": lambda folder: save_zarr(folder / "x.zarr", 3),
+    "zarr array": lambda folder: zarr.open_array(str(save_zarr(folder / "x.zarr", 3)), mode="r"),
+    "commas": lambda folder: save_text(folder / "x.csv"),
+    "names": lambda folder: save_text(folder / "x.csv", ";", "\ufeffa;b;c;d;e\n# a note\n\n"),
+    "blanks": lambda folder: str(save_text(folder / "x.txt", " \t")),
+}
+
+
+@pytest.mark.parametrize("size", [1, 4, 7, 100])
+@pytest.mark.parametrize("kind", SOURCES)
+def test_the_same_rows_in_any_pieces(kind, size, tmp_path):
+    with open_chunks(SOURCES[kind](tmp_path)) as rows:
+        chunks = list(rows.chunks(size))
+        np.testing.assert_array_equal(np.concatenate(list(map(dense, chunks))), X)
+        assert all(chunk.ndim == 2 and chunk.shape[0] for chunk in chunks)
+        assert rows.n_features == 5 and rows.skipped == []
+        if not rows.repeatable:
+            return
+        for skip in (1, 8, 23):
+            rest = [dense(chunk) for chunk in rows.chunks(size, skip)]
+            np.testing.assert_array_equal(np.concatenate([np.empty((0, 5)), *rest]), X[skip:])
+        if isinstance(rows, Indexed):
+            assert rows.n_samples == 23
+            some = np.array([5, 22, 0, 5])
+            np.testing.assert_array_equal(dense(rows.take(some)) if kind != "dask sparse" else X[some], X[some])
+
+
+def test_a_file_is_read_a_block_at_a_time(tmp_path):
+    with open_chunks(save_hdf5(tmp_path / "x.h5", x=X)) as rows:
+        assert rows.block == 4
+        assert [len(chunk) for chunk in rows.chunks(1)] == [4] * 5 + [3]
+        assert [len(chunk) for chunk in rows.chunks(6)] == [8, 8, 7]
+
+
+def test_an_open_source_is_taken_as_it_is():
+    rows = open_chunks(X)
+    assert open_chunks(rows) is rows
+
+
+@pytest.mark.parametrize(
+    ("chunk", "sentence"),
+    [
+        (X[:2, :4], "chunk 2 must have 5 features as those before; got 4"),
+        (X[0], r"chunk 2 must have shape \(n_samples, n_features\); got \(5,\); one sample is reshape\(1, -1\)"),
+        (np.float64(3), r"chunk 2 must have shape .*; got \(\)"),
+        ([["a"] * 5], r"chunk 2 must be an array of numbers; got \[\['a'"),
+        ([[1, 2], [3]], "chunk 2 must be an array of numbers; got"),
+        (np.array([[object()] * 5]), "chunk 2 must be an array of numbers; got"),
+        (X.astype(complex), "chunk 2 must be an array of numbers; got"),
+    ],
+)
+def test_chunks_that_do_not_fit_are_refused_by_number(chunk, sentence):
+    with pytest.raises(ParameterError, match=sentence):
+        list(open_chunks([X, chunk]).chunks(4))
+
+
+def test_what_holds_no_samples_is_refused():
+    for source in (3, None, object()):
+        with pytest.raises(ParameterError, match="source must be an array, a file, a folder or an iterable"):
+            open_chunks(source)
+    for source, sentence in ((X[0], "has shape"), (X[:0], "is empty"), (np.array([["a"]]), "not numbers")):
+        with pytest.raises(UnsupportedError, match=sentence):
+            open_chunks(source)
+    unknown = dask_array.from_array(X, chunks=(4, 5))
+    with pytest.raises(ParameterError, match=r"chunks of known sizes; got .*call X.compute_chunk_sizes\(\)"):
+        open_chunks(unknown[unknown[:, 0] > 0.5])
+
+
+# --- hostile files ----------------------------------------------------------------------------------------------------
+
+
+def npy_header(shape, dtype="<f8"):
+    text = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}"
+    return b"\x93NUMPY\x01\x00" + (len(text) + 1).to_bytes(2, "little") + text.encode() + b"\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        npy_header((10**9, 10**6)),
+        npy_header((2**62, 2**62)),
+        npy_header((-3, 4)) + bytes(96),
+        npy_header((3, 4)) + bytes(95),  # truncated
+        npy_header((3, 4), "|O") + bytes(96),
+        npy_header((3, 4), "|O") + b"cos\nsystem\n(S'false'\ntR.",
+        npy_header("__import__('os')") + bytes(96),
+        npy_header("(" * 400) + bytes(96),
+        b"\x93NUMPY",
+        b"PK\x03\x04" + bytes(50),
+        b"garbage" * 9,
+    ],
+)
+def test_npy_files_of_strangers(content, tmp_path):
+    path = tmp_path / "x.npy"
+    path.write_bytes(content)
+    with pytest.raises(UnreadableError, match=r"x\.npy: cannot be read") as caught:
+        open_chunks(path)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 400 + len(str(path))
+
+
+def test_npy_files_that_are_no_rows(tmp_path):
+    path = tmp_path / "x.npy"
+    for array, sentence in ((X[0], "shape"), (np.zeros((2, 2), complex), "complex128, not numbers"), (X[:0], "empty")):
+        np.save(path, array)
+        with pytest.raises(UnsupportedError, match=sentence):
+            open_chunks(path)
+    np.save(path, X)
+    rows = open_chunks(path)
+    np.save(path, X[:4])
+    with pytest.raises(UnreadableError, match="it has changed while it was read"):
+        list(rows.chunks(3))
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(UnreadableError, match="cannot be read"):
+        list(rows.chunks(3))
+    with pytest.raises(UnreadableError, match="no such file"):
+        open_chunks(tmp_path / "absent.npy")
+    with pytest.raises(UnsupportedError, match=r"x\.npz: a file of this kind cannot be read by chunks"):
+        open_chunks(tmp_path / "x.npz")
+
+
+def test_hdf5_files_of_strangers(tmp_path):
+    path = save_hdf5(tmp_path / "x.h5", one=X, two=X)
+    with pytest.raises(UnsupportedError, match=r"x\.h5: holds 'one', 'two'; name the dataset"):
+        open_chunks(path)
+    with pytest.raises(UnreadableError, match=r"has no dataset 'three'; it holds 'one', 'two'"):
+        open_chunks(path, dataset="three")
+    with open_chunks(path, dataset="/two") as rows:
+        assert rows.n_samples == 23
+    with h5py.File(path, "w") as file:
+        file["text"] = ["a", "b"]
+        file["line"] = X[0]
+    with pytest.raises(UnreadableError, match="holds no rows of numbers"):
+        open_chunks(path)
+    with pytest.raises(UnsupportedError, match="not numbers"):
+        open_chunks(path, dataset="text")
+
+    other = save_hdf5(tmp_path / "other.h5", x=X)
+    (tmp_path / "secret").write_bytes(bytes(8 * 6))
+    layout = h5py.VirtualLayout(X.shape, X.dtype)
+    layout[:] = h5py.VirtualSource(str(other), "x", X.shape)
+    with h5py.File(path, "w") as file:
+        file["link"] = h5py.ExternalLink(str(other), "/x")
+        file["group/link"] = h5py.ExternalLink(str(other), "/")
+        file.create_dataset("outside", (3, 2), "f8", external=[(str(tmp_path / "secret"), 0, 48)])
+        file.create_virtual_dataset("virtual", layout)
+        file.create_dataset("wide", (3, 2**40), "f8", chunks=(1, 2**10))
+        file.create_dataset("thick", (2**20, 2**10), "f8", chunks=(2**18, 2**10))
+    for name, sentence in (
+        ("link", "link is a link to another file"),
+        ("group/link/x", "group/link is a link to another file"),
+        ("outside", "the data of outside lie in other files"),
+        ("virtual", "the data of virtual lie in other files"),
+    ):
+        with pytest.raises(UnsupportedError, match=sentence):
+            open_chunks(path, dataset=name)
+    for name in ("wide", "thick"):
+        with pytest.raises(TooLargeError, match="bytes, more than"):
+            open_chunks(path, dataset=name)
+
+    content = save_hdf5(path, x=np.random.default_rng(0).random((500, 50))).read_bytes()
+    for damaged in (content[:300], b"\x89HDF\r\n\x1a\n" + bytes(100), b"text" * 100, content[: len(content) * 3 // 4]):
+        path.write_bytes(damaged)
+        with pytest.raises(UnreadableError, match=r"x\.h5: cannot be read"), open_chunks(path) as rows:
+            list(rows.chunks(10))
+    path.write_bytes(content[:3000] + bytes(2000) + content[5000:])
+    with pytest.raises(UnreadableError), open_chunks(path) as rows:
+        list(rows.chunks(10))
+
+
+def test_a_library_that_is_missing_is_named(tmp_path, monkeypatch):
+    path = save_hdf5(tmp_path / "x.h5", x=X)
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    with pytest.raises(UnsupportedError, match=r"reading it needs h5py; pip install 'visionnmf\[hdf5\]'"):
+        open_chunks(path)
+
+
+def test_zarr_folders_of_strangers(tmp_path):
+    path = save_zarr(tmp_path / "x.zarr", 2)
+    about = json.loads((path / ".zarray").read_text())
+    for change in (
+        {"filters": [{"id": "pickle"}]},
+        {"filters": [{"id": "delta", "dtype": "<f8"}, {"id": "pickle"}]},
+        {"compressor": {"id": "pickle", "protocol": 5}},
+        {"dtype": "|O", "filters": [{"id": "pickle"}]},
+        {"compressor": {"id": "unknown"}},
+        {"chunks": [2**20, 2**10], "shape": [2**20, 2**10]},
+        {"shape": [3, 2**40]},
+        {"shape": "many"},
+    ):
+        (path / ".zarray").write_text(json.dumps(about | change))
+        with pytest.raises(MediaError):
+            open_chunks(path)
+    (path / ".zarray").write_text(json.dumps(about))
+    (path / "1.0").write_bytes(b"damaged")
+    with pytest.raises(UnreadableError, match=r"x\.zarr: cannot be read"):
+        list(open_chunks(path).chunks(4))
+    with pytest.raises(UnreadableError, match="cannot be read"):
+        open_chunks(tmp_path / "absent.zarr")
+    group = zarr.open_group(str(tmp_path / "group.zarr"), mode="w")
+    for name in ("a", "b"):
+        group.create_array(name, shape=X.shape, dtype=X.dtype, chunks=(4, 5))[:] = X
+    with pytest.raises(UnsupportedError, match="holds 'a', 'b'; name the dataset"):
+        open_chunks(tmp_path / "group.zarr")
+    with pytest.raises(UnreadableError, match="has no array 'c'; it holds 'a', 'b'"):
+        open_chunks(tmp_path / "group.zarr", dataset="c")
+    assert open_chunks(tmp_path / "group.zarr", dataset="b").n_samples == 23
+
+
+# --- text -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("1,2\n3,four\n", r"line 2: 'four' is not a number"),
+        ("1,2\n3,\n", r"line 2: '' is not a number"),
+        ("1,2\n\n3,4,5\n", "line 3 has 3 fields, those before have 2"),
+        ("a,b\n1,2,3\n", "line 2 has 3 fields, those before have 2"),
+        ("a,b\nc,d\n", r"line 2: 'c' is not a number"),
+        ("1 2\n<html><body>a very long word</body>\n", r"line 2: '<html><body>a' is not"),
+        ("1,2\n\x00\xff,3\n", "line 2"),
+    ],
+)
+def test_lines_that_are_no_rows_are_refused_by_number(text, sentence, tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(UnreadableError, match=rf"x\.csv: .*{sentence}"):
+        list(open_chunks(path).chunks(10))
+
+
+def test_a_line_without_end_is_refused_before_it_fills_the_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_rows, "LONGEST_LINE", 100)
+    path = tmp_path / "x.csv"
+    path.write_text("1,2\n" + "3," * 1000)
+    with pytest.raises(TooLargeError, match="line 2 has more than"):
+        list(open_chunks(path).chunks(1))
+
+
+def test_standard_input_is_read_once(monkeypatch, tmp_path):
+    content = save_text(tmp_path / "x.csv").read_bytes()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    rows = open_chunks("-")
+    assert isinstance(rows, Sequential) and not rows.repeatable and rows.name == "standard input"
+    np.testing.assert_array_equal(np.concatenate(list(rows.chunks(4))), X)
+
+
+# --- pictures ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_images_of_a_folder_are_grey_rows_of_the_size_of_the_first(tmp_path, rng):
+    images = rng.integers(0, 256, (5, 6, 8)).astype(np.uint8)
+    (tmp_path / "below").mkdir()
+    for i, image in enumerate(images):
+        write_image(tmp_path / ("below" if i == 4 else ".") / f"{'bcdea'[i]}.png", image)
+    (tmp_path / "c2.png").write_bytes(b"no image")
+    (tmp_path / "notes.txt").write_text("1 2 3")
+    Image.fromarray(np.full((12, 16, 4), 255, np.uint8)).save(tmp_path / "f.png")  # another size, with transparency
+    rows = open_chunks(tmp_path)
+    for skip in (0, 2):
+        found = np.concatenate(list(rows.chunks(2, skip)))
+        assert found.dtype == np.float32 and rows.image_shape == (6, 8)
+        white = np.full((6, 8), 255, np.uint8)  # f.png
+        expected = np.array([images[0], images[4], images[1], images[2], images[3], white]).reshape(6, 48)
+        np.testing.assert_array_equal(found, expected[skip:] / np.float32(255))
+        assert len(rows.skipped) == 1 and "c2.png" in rows.skipped[0]
+    small = np.concatenate(list(open_chunks(tmp_path, image_shape=(3, 4)).chunks(9)))
+    assert small.shape == (6, 12)
+
+
+def test_folders_without_an_image(tmp_path):
+    with pytest.raises(UnreadableError, match="holds no image"):
+        open_chunks(tmp_path)
+    (tmp_path / "a.png").write_bytes(b"no image")
+    with pytest.raises(UnreadableError, match=r"holds no image that can be read; .*a\.png"):
+        list(open_chunks(tmp_path).chunks(2))
+
+
+def test_the_frames_of_a_video(files):
+    path = next(iter(files.values()))
+    with open_chunks(path, image_shape=(6, 8)) as rows:
+        chunks = list(rows.chunks(4))
+        assert {chunk.shape for chunk in chunks[:-1]} == {(4, 48)} and chunks[0].dtype == np.float32
+        total = sum(map(len, chunks))
+        np.testing.assert_array_equal(np.concatenate(list(rows.chunks(3, 5))), np.concatenate(chunks)[5:])
+    assert total > 4 and 0 <= min(map(np.min, chunks)) and max(map(np.max, chunks)) <= 1
+    with pytest.raises(UnreadableError):
+        open_chunks(path.with_suffix(".absent"))

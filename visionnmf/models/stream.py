@@ -1,0 +1,293 @@
+"""Learning from a stream: batches, passes, checkpoints, and going on where a killed run stood."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from visionnmf._checks import check_callable, check_count, check_flag, check_seed
+from visionnmf.exceptions import ParameterError
+from visionnmf.io.chunks import Chunks, Indexed, open_chunks
+
+from ._checkpoint import load_checkpoint, restore, same_parameters, save_checkpoint
+from ._store import Saveable
+
+__all__ = ["fit_stream"]
+
+Array = NDArray[Any]
+StreamCallback = Callable[[int, int | None], Any]
+
+BATCH = 1024  # of a model that has no `batch_size`
+GATHERED = 16  # blocks of a file whose samples are shuffled together
+
+
+class Position(NamedTuple):
+    """How far a stream has come.
+
+    Attributes
+    ----------
+    epoch : int
+        Passes that are done.
+    samples : int
+        Samples of the present pass that are learnt.
+    """
+
+    epoch: int = 0
+    samples: int = 0
+
+
+def fit_stream(
+    model: Any,
+    source: Any,
+    *,
+    epochs: int = 1,
+    batch_size: int | None = None,
+    shuffle: bool = False,
+    random_state: Any = 0,
+    checkpoint: str | Path | None = None,
+    every: int = 100,
+    resume: bool = True,
+    live: bool = False,
+    callback: StreamCallback | None = None,
+) -> Any:
+    """Learn from data that do not fit into memory, or never end.
+
+    The samples of the source are handed to ``model.partial_fit`` in batches of one size, however they come; memory
+    holds a chunk and a batch, whatever the length. With a `checkpoint`, a run that is killed and started again goes on
+    from the last checkpoint, and ends with the same model, to the bit, as one that was not.
+
+    Parameters
+    ----------
+    model : OnlineNMF or ConservativeNMF
+        Learns on, where it has learnt before.
+    source : array-like, sparse matrix, str, Path, iterable of array-like or Chunks
+        Array, file, folder or iterable; see :mod:`visionnmf.io.chunks`.
+    epochs : int, default=1
+        Passes over the source.
+    batch_size : int or None, default=None
+        Samples to a call of `partial_fit`; the last of a pass may be fewer. None takes the model's `batch_size`.
+    shuffle : bool, default=False
+        Whether samples come in a new order in each pass. Not for what can only be read in its order. Of files that
+        store blocks, such as HDF5, sixteen blocks at a time are shuffled together, the blocks in random order.
+    random_state : int, RandomState, Generator or None, default=0
+        Seed of the orders. A checkpoint keeps it.
+    checkpoint : str, Path or None, default=None
+        A file, as a rule ``*.npz``, that is written every so many batches and at the end, whole or not at all, and
+        replaced. Where it exists already the stream goes on from there. :func:`visionnmf.load_model` reads it.
+    every : int, default=100
+        Batches between two checkpoints.
+    resume : bool, default=True
+        False begins anew and replaces an existing checkpoint.
+    live : bool, default=False
+        True: the source does not begin anew with the program, so that a run that goes on skips nothing.
+    callback : callable or None, default=None
+        Called after each batch as ``callback(done, total)`` with the samples learnt in all passes and their number,
+        None where it is not known; a true return value ends the stream.
+
+    Returns
+    -------
+    OnlineNMF or ConservativeNMF
+        The model.
+
+    Raises
+    ------
+    ParameterError
+        If an argument is out of its range or does not fit the source, if the checkpoint is of another stream, or if the
+        model refuses a batch (NaN, negative numbers): it is then as it was after the batch before.
+    MediaError
+        If a file cannot be read or written.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf import ConservativeNMF, fit_stream
+    >>> rng = np.random.default_rng(0)
+    >>> parts = np.kron(np.eye(3), np.ones(4))
+    >>> endless = (rng.random((50, 3)) @ parts for _ in range(100))  # a generator of chunks
+    >>> model = fit_stream(ConservativeNMF(3, w=1, random_state=0), endless)
+    >>> model.n_samples_seen_
+    5000
+    """
+    if not hasattr(model, "partial_fit"):
+        raise ParameterError(f"model must be an estimator with partial_fit; got {type(model).__name__}")
+    if checkpoint is not None and not isinstance(model, Saveable):
+        raise ParameterError(f"checkpoint must be None for a model without save; got one for {type(model).__name__}")
+    epochs, every = check_count(epochs, "epochs"), check_count(every, "every")
+    for value, name in ((shuffle, "shuffle"), (resume, "resume"), (live, "live")):
+        check_flag(value, name)
+    own = getattr(model, "batch_size", None) or BATCH
+    size = check_count(own if batch_size is None else batch_size, "batch_size")
+    callback = check_callable(callback, "callback")
+    with open_chunks(source) as chunks:
+        _check_source(chunks, epochs, shuffle)
+        stream = _Stream(model, chunks, size, check_seed(random_state) if shuffle else None)
+        if checkpoint is not None and resume and os.path.lexists(checkpoint):
+            stream.restore(Path(checkpoint), live=live, any_seed=random_state is None)
+        stream.run(epochs, checkpoint, every, callback)
+    return model
+
+
+def _check_source(chunks: Chunks, epochs: int, shuffle: bool) -> None:
+    if epochs > 1 and not chunks.repeatable:
+        raise ParameterError(f"epochs must be 1 for a source that can be read but once; got {epochs}")
+    if shuffle and not isinstance(chunks, Indexed):
+        raise ParameterError("shuffle must be False for a source that is read in its order; got True")
+
+
+class _Stream:
+    """A model, what it learns from, and how far it has come."""
+
+    def __init__(self, model: Any, chunks: Chunks, size: int, seed: int | None) -> None:
+        self.model, self.chunks, self.size, self.seed = model, chunks, size, seed
+        self.position = Position()
+        self.skip = 0  # samples at the beginning of the source
+        self.done = 0  # samples, of all passes
+
+    def run(self, epochs: int, checkpoint: str | Path | None, every: int, callback: StreamCallback | None) -> None:
+        """Learn until the end; write checkpoints."""
+        total = None if self.chunks.n_samples is None else epochs * self.chunks.n_samples
+        batches, stopped = 0, False
+        while self.position.epoch < epochs and not stopped:
+            for batch in regrouped(self._chunks(), self.size):
+                self._learn(batch)
+                batches += 1
+                stopped = callback is not None and bool(callback(self.done, total))
+                if stopped:
+                    break
+                if checkpoint is not None and batches % every == 0:
+                    self._write(checkpoint)
+            else:
+                self.position = Position(self.position.epoch + 1)
+            self.skip = 0
+        if not self.done:
+            raise ParameterError("source must hold at least one sample; got none")
+        if checkpoint is not None:
+            self._write(checkpoint)
+
+    def _chunks(self) -> Iterator[Any]:
+        if self.seed is None or not isinstance(self.chunks, Indexed):
+            return self.chunks.chunks(self.size, self.skip)
+        rng = np.random.default_rng([self.seed, self.position.epoch])
+        return shuffled(self.chunks, self.size, self.skip, rng)
+
+    def _learn(self, batch: Any) -> None:
+        epoch, samples = self.position
+        try:
+            self.model.partial_fit(batch)
+        except ValueError as error:
+            if str(error).partition(" ")[0] in self.model.get_params():
+                raise
+            where = f"samples {samples + 1} to {samples + batch.shape[0]} of pass {epoch + 1}"
+            raise ParameterError(f"source must hold data that the model takes; got, in {where}: {error}") from error
+        self.position = Position(epoch, samples + batch.shape[0])
+        self.done += batch.shape[0]
+
+    def _about(self) -> dict[str, Any]:
+        """Return what must be the same where a stream goes on."""
+        return {"batch_size": self.size, "random_state": self.seed, "n_samples": self.chunks.n_samples}
+
+    def _write(self, path: str | Path) -> None:
+        position = {"epoch": self.position.epoch, "samples": self.position.samples, "done": self.done}
+        save_checkpoint(self.model, path, {**self._about(), **position})
+
+    def restore(self, path: Path, *, live: bool, any_seed: bool) -> None:
+        """Go on where a checkpoint stands, when it is of this stream."""
+        saved, stream = load_checkpoint(path)
+        if not same_parameters(saved, self.model):
+            raise ParameterError(
+                f"checkpoint must be of the same model with the same parameters; got {path}, which is not; remove it, "
+                "or pass resume=False"
+            )
+        if any_seed and self.seed is not None and stream["random_state"] is not None:
+            self.seed = stream["random_state"]
+        for name, value in self._about().items():
+            if stream[name] != value:
+                raise ParameterError(
+                    f"checkpoint must be of a stream with {name}={value}; got {path} with {stream[name]}; remove it, "
+                    "or pass resume=False"
+                )
+        restore(self.model, saved)
+        self.done = stream["done"]
+        self.position = Position(0 if live else stream["epoch"], stream["samples"])
+        self.skip = 0 if live else self.position.samples
+
+
+def regrouped(chunks: Iterator[Any], size: int) -> Iterator[Any]:
+    """Yield the rows of chunks in batches of one size, the last as large as is left.
+
+    Parameters
+    ----------
+    chunks : iterator of ndarray or csr_array
+    size : int
+
+    Yields
+    ------
+    ndarray or csr_array [shape=(size, n_features)]
+    """
+    waiting: list[Any] = []
+    count = 0
+    for chunk in chunks:
+        start = 0
+        while start < chunk.shape[0]:
+            part = chunk[start : start + size - count]
+            start += part.shape[0]
+            count += part.shape[0]
+            waiting.append(part if part.shape[0] == size else part.copy())  # the source may use its array again
+            if count == size:
+                yield joined(waiting)
+                waiting, count = [], 0
+    if count:
+        yield joined(waiting)
+
+
+def joined(parts: list[Any]) -> Any:
+    """Return matrices one below the other; sparse where one of them is."""
+    if len(parts) == 1:
+        return parts[0]
+    if any(map(sp.issparse, parts)):
+        return sp.csr_array(sp.vstack([sp.csr_array(part) for part in parts]))
+    return np.concatenate(parts)
+
+
+def shuffled(chunks: Indexed, size: int, skip: int, rng: np.random.Generator) -> Iterator[Any]:
+    """Yield all samples in random order.
+
+    Parameters
+    ----------
+    chunks : Indexed
+        Where samples are stored in blocks, those of sixteen blocks are shuffled together, the blocks in random order.
+    size : int
+        Samples that are wanted together.
+    skip : int
+        Samples to leave out at the beginning of that order; they are not read, but for those of a group.
+    rng : Generator
+        The same one gives the same order, whatever is skipped.
+
+    Yields
+    ------
+    ndarray or csr_array [shape=(n, n_features)]
+    """
+    n, block = chunks.n_samples, chunks.block
+    order = rng.permutation(-(-n // block))
+    together = max(GATHERED, -(-size // block)) if block > 1 else size
+    for start in range(0, len(order), together):
+        starts = order[start : start + together] * block
+        lengths = np.minimum(starts + block, n) - starts
+        count = int(lengths.sum())
+        places = rng.permutation(count) if block > 1 else np.arange(count)
+        if skip >= count:
+            skip -= count
+            continue
+        if block > 1:
+            ranges = zip(starts.tolist(), (starts + lengths).tolist(), strict=True)
+            rows = joined([chunks.at(*each) for each in ranges])[places]
+        else:
+            rows = chunks.take(starts)
+        yield rows[skip:]
+        skip = 0
