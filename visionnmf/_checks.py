@@ -30,6 +30,7 @@ __all__ = [
     "check_random_state",
     "check_sample_weight",
     "check_seed",
+    "check_sparse",
     "shown",
 ]
 
@@ -180,6 +181,31 @@ def check_sample_weight(value: ArrayLike, n_samples: int, dtype: DTypeLike) -> A
     return weight
 
 
+def check_sparse(matrix: Any, name: str) -> None:
+    """Raise ParameterError where the indices of a sparse matrix lie outside it: compiled code would follow them.
+
+    Formats without such indices, and what is not sparse, pass.
+    """
+    from scipy.sparse import issparse
+
+    if not issparse(matrix):
+        return
+    if matrix.format == "dok":
+        matrix = matrix.tocoo()
+    if matrix.format == "coo":
+        pairs = zip(matrix.coords, matrix.shape, strict=False)
+        fits = len(matrix.coords) == len(matrix.shape) and all(_within(index, size) for index, size in pairs)
+        fits = fits and len({len(matrix.data), *map(len, matrix.coords)}) == 1
+    elif matrix.format in ("csr", "csc", "bsr"):
+        fits = _is_compressed(matrix)
+    elif matrix.format == "lil":
+        fits = all(_within(np.asarray(row), matrix.shape[1]) for row in matrix.rows)
+    else:
+        fits = True
+    if not fits:
+        raise ParameterError(f"{name} must be a well-formed sparse matrix; got indices that do not fit its shape")
+
+
 def shown(value: Any) -> str:
     """Return how a value is quoted in a message: on one line, and not all of a large one."""
     return f"{' '.join(repr(value).split()):.80}"
@@ -193,3 +219,23 @@ def _worst(array: Array) -> float:
     """Return a value of an array that is not finite, or its least."""
     odd = array[~np.isfinite(array)]
     return float(odd[0] if odd.size else array.min())
+
+
+def _is_compressed(matrix: Any) -> bool:
+    rows, columns = matrix.shape if matrix.format != "csc" else matrix.shape[::-1]
+    if matrix.format == "bsr":
+        rows, columns = rows // matrix.blocksize[0], columns // matrix.blocksize[1]
+    starts, indices = matrix.indptr, matrix.indices
+    if (
+        starts.ndim != 1
+        or indices.ndim != 1
+        or len(starts) != rows + 1
+        or starts[0] != 0
+        or (np.diff(starts) < 0).any()
+    ):
+        return False
+    return bool(starts[-1] <= min(len(indices), len(matrix.data))) and _within(indices[: starts[-1]], columns)
+
+
+def _within(index: Array, size: int) -> bool:
+    return not len(index) or bool(index.min() >= 0 and index.max() < size)

@@ -52,6 +52,12 @@ def save_memmap(path):
     return np.load(path, mmap_mode="r")
 
 
+def broken():
+    matrix = sp.csc_array(X)
+    matrix.indices[3] = 10**6
+    return matrix
+
+
 SOURCES = {
     "array": lambda folder: X,
     "fortran": lambda folder: np.asfortranarray(X),
@@ -117,6 +123,8 @@ def test_an_open_source_is_taken_as_it_is():
         ([["a"] * 5], r"chunk 2 must be an array of numbers; got \[\['a'"),
         ([[1, 2], [3]], "chunk 2 must be an array of numbers; got"),
         (np.array([[object()] * 5]), "chunk 2 must be an array of numbers; got"),
+        (broken(), "chunk 2 must be a well-formed sparse matrix"),
+        (np.ma.masked_less(X, 0.5), "chunk 2 must not be a masked array"),
         (X.astype(complex), "chunk 2 must be an array of numbers; got"),
     ],
 )
@@ -131,6 +139,12 @@ def test_what_holds_no_samples_is_refused():
             open_chunks(source)
     for source, sentence in ((X[0], "has shape"), (X[:0], "is empty"), (np.array([["a"]]), "not numbers")):
         with pytest.raises(UnsupportedError, match=sentence):
+            open_chunks(source)
+    for source, sentence in (
+        (broken(), "X must be a well-formed"),
+        (np.ma.masked_less(X, 0.5), "X must not be a mask"),
+    ):
+        with pytest.raises(ParameterError, match=sentence):
             open_chunks(source)
     unknown = dask_array.from_array(X, chunks=(4, 5))
     with pytest.raises(ParameterError, match=r"chunks of known sizes; got .*call X.compute_chunk_sizes\(\)"):

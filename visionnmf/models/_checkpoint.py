@@ -33,7 +33,7 @@ def save_checkpoint(model: Any, path: str | Path, stream: dict[str, int | None])
     FORMAT.write(path, {**pack_model(model, arrays), "stream": stream}, arrays, force=True)
 
 
-def load_checkpoint(path: str | Path) -> tuple[Any, dict[str, int | None]]:
+def load_checkpoint(path: str | Path) -> tuple[Any, dict[str, Any]]:
     """Read what :func:`save_checkpoint` has written.
 
     Parameters

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_non_negative, validate_data
 
-from visionnmf._checks import check_number, check_numbers, shown
+from visionnmf._checks import check_number, check_numbers, check_sparse, shown
 from visionnmf.engine.losses import LOSSES, Loss, Record, named_losses
 from visionnmf.exceptions import ParameterError
 
@@ -22,7 +22,6 @@ __all__ = [
     "check_loss",
     "check_missing_values",
     "check_positive",
-    "check_sparse",
     "check_weights",
     "find_loss",
 ]
@@ -191,49 +190,6 @@ def check_missing_values(value: Any) -> None:
     """Raise ParameterError where `value`, which stands for missing entries, is neither None nor NaN."""
     if value is not None and not (isinstance(value, Real) and math.isnan(value)):
         raise ParameterError(f"missing_values must be None or numpy.nan; got {shown(value)}")
-
-
-def check_sparse(matrix: Any, name: str) -> None:
-    """Raise ParameterError where the indices of a sparse matrix lie outside it: compiled code would follow them.
-
-    Formats without such indices, and what is not sparse, pass.
-    """
-    if not sp.issparse(matrix):
-        return
-    if matrix.format == "dok":
-        matrix = matrix.tocoo()
-    if matrix.format == "coo":
-        pairs = zip(matrix.coords, matrix.shape, strict=False)
-        fits = len(matrix.coords) == len(matrix.shape) and all(_within(index, size) for index, size in pairs)
-        fits = fits and len({len(matrix.data), *map(len, matrix.coords)}) == 1
-    elif matrix.format in ("csr", "csc", "bsr"):
-        fits = _is_compressed(matrix)
-    elif matrix.format == "lil":
-        fits = all(_within(np.asarray(row), matrix.shape[1]) for row in matrix.rows)
-    else:
-        fits = True
-    if not fits:
-        raise ParameterError(f"{name} must be a well-formed sparse matrix; got indices that do not fit its shape")
-
-
-def _is_compressed(matrix: Any) -> bool:
-    rows, columns = matrix.shape if matrix.format != "csc" else matrix.shape[::-1]
-    if matrix.format == "bsr":
-        rows, columns = rows // matrix.blocksize[0], columns // matrix.blocksize[1]
-    starts, indices = matrix.indptr, matrix.indices
-    if (
-        starts.ndim != 1
-        or indices.ndim != 1
-        or len(starts) != rows + 1
-        or starts[0] != 0
-        or (np.diff(starts) < 0).any()
-    ):
-        return False
-    return bool(starts[-1] <= min(len(indices), len(matrix.data))) and _within(indices[: starts[-1]], columns)
-
-
-def _within(index: Array, size: int) -> bool:
-    return not len(index) or bool(index.min() >= 0 and index.max() < size)
 
 
 def find_loss(loss: Any) -> Record | None:

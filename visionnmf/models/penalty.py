@@ -11,12 +11,10 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.neighbors import kneighbors_graph
 
-from visionnmf._checks import check_choice, check_count, check_flag, check_number
+from visionnmf._checks import check_choice, check_count, check_flag, check_number, check_sparse
 from visionnmf.engine.penalties import Penalty as Resolved
 from visionnmf.engine.penalties import Term
 from visionnmf.exceptions import ParameterError
-
-from ._data import check_sparse
 
 __all__ = ["Penalty"]
 

@@ -184,7 +184,7 @@ class _Stream:
             if str(error).partition(" ")[0] in self.model.get_params():
                 raise
             where = f"samples {samples + 1} to {samples + batch.shape[0]} of pass {epoch + 1}"
-            raise ParameterError(f"source must hold data that the model takes; got, in {where}: {error}") from error
+            raise ParameterError(f"source must hold data that the model takes; got {where}: {error}") from error
         self.position = Position(epoch, samples + batch.shape[0])
         self.done += batch.shape[0]
 

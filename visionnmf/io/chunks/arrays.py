@@ -9,10 +9,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from visionnmf._checks import check_sparse
 from visionnmf.exceptions import ParameterError
 from visionnmf.io.inputs import check_bytes
 
-from .base import Indexed, check_array, flat
+from .base import Indexed, check_array, check_whole, flat
 
 __all__ = ["DaskRows", "InMemory", "Stored", "kind_of"]
 
@@ -36,6 +37,8 @@ class InMemory(Indexed):
 
     def __init__(self, source: Any) -> None:
         super().__init__()
+        check_sparse(source, self.name)
+        check_whole(source, self.name)
         self._rows: Any = sp.csr_array(source) if sp.issparse(source) else np.asanyarray(source)
         self.n_samples, self.n_features = check_array(self.name, self._rows.shape, self._rows.dtype)
 

@@ -12,11 +12,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from visionnmf._checks import shown
+from visionnmf._checks import check_sparse, shown
 from visionnmf.exceptions import ParameterError, UnsupportedError
 from visionnmf.io.inputs import check_bytes
 
-__all__ = ["KINDS", "Chunks", "Indexed", "Iterated", "Sequential", "check_array", "flat"]
+__all__ = ["KINDS", "Chunks", "Indexed", "Iterated", "Sequential", "check_array", "check_whole", "flat"]
 
 Array = NDArray[Any]
 
@@ -211,8 +211,10 @@ class Iterated(Sequential):
 def check_chunk(piece: Any, number: int, n_features: int | None) -> Any:
     """Return a chunk as a matrix of numbers, when it has as many features as those before it."""
     if sp.issparse(piece):
+        check_sparse(piece, f"chunk {number}")
         chunk: Any = sp.csr_array(piece)
     else:
+        check_whole(piece, f"chunk {number}")
         try:
             chunk = np.asarray(piece)
         except ValueError:  # ragged
@@ -229,6 +231,12 @@ def check_chunk(piece: Any, number: int, n_features: int | None) -> Any:
     if n_features is not None and chunk.shape[1] != n_features:
         raise ParameterError(f"chunk {number} must have {n_features} features as those before; got {chunk.shape[1]}")
     return chunk
+
+
+def check_whole(array: Any, name: str) -> None:
+    """Raise ParameterError where entries of an array are masked, which batches do not keep."""
+    if np.ma.is_masked(array):
+        raise ParameterError(f"{name} must not be a masked array; got masked entries; pass filled(numpy.nan)")
 
 
 def check_array(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, int]:
