@@ -13,21 +13,28 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.decomposition import MiniBatchNMF
 
-from visionnmf import NMF, ConservativeNMF, fit_stream, load_model
+from visionnmf import NMF, ConservativeNMF, OnlineNMF, fit_stream, load_model
 from visionnmf.exceptions import MediaError, ParameterError, UnreadableError
 from visionnmf.io.chunks import open_chunks
 from visionnmf.models.stream import regrouped, shuffled
 
 X = np.random.default_rng(1).gamma(1, size=(97, 12))
-MODEL = ConservativeNMF(3, batch_size=10, random_state=0)
+MODEL = ConservativeNMF(2, batch_size=10, random_state=0)
+
+
+def same(one, other):
+    """Assert that two values are alike, to the bit."""
+    if isinstance(one, dict):
+        assert one.keys() == other.keys()
+        for key in one:
+            same(one[key], other[key])
+    else:
+        np.testing.assert_array_equal(one, other)
 
 
 def same_model(one, other):
-    """Whether two models have learnt the same, to the bit; `n_iter_` counts calls."""
-    states = [{key: value for key, value in vars(model).items() if key.endswith("_")} for model in (one, other)]
-    assert states[0].keys() == states[1].keys()
-    for key, value in states[0].items():
-        np.testing.assert_array_equal(value, states[1][key], err_msg=key)
+    """Assert that two models have learnt the same."""
+    same(*({key: value for key, value in vars(model).items() if key.endswith("_")} for model in (one, other)))
 
 
 def learnt(source, **options):
@@ -92,6 +99,18 @@ def load_same(data, epochs):
     return model
 
 
+def test_the_first_batch_is_enough_for_a_start():
+    model = Recorder()
+    model.n_components = 6
+    fit_stream(model, X, batch_size=10)
+    assert [len(batch) for batch in model.batches] == [30] + [10] * 6 + [7]
+    np.testing.assert_array_equal(np.concatenate(model.batches), X)
+    model.batches.clear()
+    model.components_ = X[:6]
+    fit_stream(model, X, batch_size=10)
+    assert [len(batch) for batch in model.batches] == [10] * 9 + [7]
+
+
 def test_a_fitted_model_learns_on():
     first = learnt(X[:40])
     same_model(fit_stream(first, X[40:90]), learnt(X[:90]))
@@ -116,7 +135,7 @@ def test_shuffling_hands_over_every_sample_once_in_an_order_of_its_own(block):
 
 
 def test_regrouped_rows_of_nothing():
-    assert list(regrouped(iter([]), 3)) == []
+    assert list(regrouped(iter([]), 3, 3)) == []
     for nothing in ([], [X[:0]], iter(())):
         with pytest.raises(ParameterError, match="source must hold at least one sample; got none"):
             learnt(nothing)
@@ -166,6 +185,8 @@ STREAMS = {
     "shuffled": lambda: (clone(MODEL), X, {"epochs": 3, "shuffle": True}),
     "generator": lambda: (clone(MODEL), (X[i : i + 7] for i in range(0, 97, 7)), {}),
     "sparse": lambda: (clone(MODEL), sp.csr_array(X), {"epochs": 2}),
+    "online": lambda: (OnlineNMF(2, batch_size=10, random_state=0), X, {"epochs": 2, "shuffle": True}),
+    "surrogate": lambda: (OnlineNMF(2, method="surrogate", batch_size=10, random_state=0), X, {}),
 }
 KILLED = """
 import os, signal, sys
@@ -181,7 +202,7 @@ here.fit_stream(model, source, checkpoint=sys.argv[2], every=4, callback=callbac
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["conservative"])
+@pytest.mark.parametrize("how", ["conservative", "online"])
 def test_a_stream_that_is_killed_ends_as_one_that_was_not(how, tmp_path):
     path, folder = tmp_path / "checkpoint.npz", os.path.dirname(__file__)
     script = [sys.executable, "-c", KILLED, how, str(path)]
@@ -206,7 +227,7 @@ def test_wherever_a_stream_breaks_off_it_ends_as_one_that_did_not(how, stops, tm
         return fit_stream(model, source, checkpoint=tmp_path / "x.npz", every=3, callback=callback, **options)
 
     for stop in stops:
-        with pytest.raises(KeyboardInterrupt) if stop < 98 or how != "generator" else nullcontext():
+        with pytest.raises(KeyboardInterrupt) if stop < 98 or "epochs" in STREAMS[how]()[2] else nullcontext():
             run(stop)
     assert (tmp_path / "x.npz").exists() == (stops[-1] > 30)
     model, source, options = STREAMS[how]()
@@ -217,7 +238,7 @@ def test_an_order_of_any_seed_is_kept(tmp_path, monkeypatch):
     path, rows = tmp_path / "x.npz", np.arange(1.0, 31)[:, None]
     seen = []
     learn = ConservativeNMF.partial_fit
-    monkeypatch.setattr(ConservativeNMF, "partial_fit", lambda self, X: seen.append(X.item()) or learn(self, X))
+    monkeypatch.setattr(ConservativeNMF, "partial_fit", lambda self, X: seen.extend(X.ravel()) or learn(self, X))
     options = {"shuffle": True, "random_state": None, "batch_size": 1, "checkpoint": path}
     for stop in (11, 100):
         fit_stream(ConservativeNMF(1, random_state=0), rows, callback=lambda n, _, stop=stop: n == stop, **options)
@@ -245,7 +266,7 @@ def test_checkpoints_of_other_streams_are_refused(tmp_path):
     before = path.read_bytes()
     for model, options, sentence in (
         (ConservativeNMF(4, batch_size=10, random_state=0), {}, "the same model with the same parameters"),
-        (ConservativeNMF(3, batch_size=10, random_state=1), {}, "the same model with the same parameters"),
+        (ConservativeNMF(2, batch_size=10, random_state=1), {}, "the same model with the same parameters"),
         (clone(MODEL), {"batch_size": 11}, "batch_size=11; got .* with 10; remove it, or pass resume=False"),
         (clone(MODEL), {"shuffle": True}, "random_state=0; got .* with None"),
     ):

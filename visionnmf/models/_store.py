@@ -373,9 +373,7 @@ def _check_fitted(model: Any) -> None:
     for name, size in expected.items():
         if (name == "n_features_in_" or hasattr(model, name)) and getattr(model, name) != size:
             raise ValueError(f"{name} does not fit components_ of shape {H.shape}")
-    if isinstance(model, _class("ConservativeNMF")):
-        _check_stream(model)
-    if isinstance(model, _class("OnlineNMF")):
+    if isinstance(model, _class("ConservativeNMF") | _class("OnlineNMF")):
         model._check_state()
     for name, size in (("feature_names_in_", H.shape[1]), ("component_norms_", len(H))):
         if hasattr(model, name) and np.shape(getattr(model, name)) != (size,):
@@ -383,22 +381,6 @@ def _check_fitted(model: Any) -> None:
     for name in set(vars(model)) & set(CHECKS):
         if not CHECKS[name](getattr(model, name)):
             raise ValueError(f"{name} cannot be")
-
-
-def _check_stream(model: Any) -> None:
-    """Raise ValueError when a model cannot go on learning from where it stood."""
-    H = model.components_
-    for name in ("encoder_", "last_components_", "last_encoder_"):
-        state = getattr(model, name)
-        if not isinstance(state, np.ndarray) or state.dtype != H.dtype or state.shape != H.shape:
-            raise ValueError(f"{name} does not fit components_ of shape {H.shape}")
-        if not np.isfinite(state).all() or (name == "last_components_" and (state < 0).any()):
-            raise ValueError(f"{name} is not finite, or negative")
-    count, error = model._open_batch
-    _expect(count, int), _expect(error, float)
-    _expect(model.n_samples_seen_, int), _expect(model.n_iter_, int), _expect(model.best_error_, float)
-    if np.ndim(_expect(model.errors_, np.ndarray)) != 1 or model.errors_.dtype != np.float64:
-        raise ValueError("errors_ is no list of numbers")
 
 
 def _is_number(value: Any) -> bool:

@@ -211,6 +211,24 @@ class ConservativeNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         check_flag(self.shuffle, "shuffle")
         check_random_state(self.random_state)
 
+    def _check_state(self) -> None:
+        """Raise ValueError when a model of a file cannot go on learning from where it stood."""
+        H = self.components_
+        for name in ("encoder_", "last_components_", "last_encoder_"):
+            state = getattr(self, name)
+            if not isinstance(state, np.ndarray) or state.dtype != H.dtype or state.shape != H.shape:
+                raise ValueError(f"{name} does not fit components_ of shape {H.shape}")
+            if not np.isfinite(state).all() or (name == "last_components_" and (state < 0).any()):
+                raise ValueError(f"{name} is not finite, or negative")
+        check_count(self.n_samples_seen_, "n_samples_seen_", 0)
+        count, error = self._open_batch
+        check_count(count, "count", 0), check_number(error, "error")
+        errors = self.errors_
+        if not isinstance(errors, np.ndarray) or errors.ndim != 1 or errors.dtype != np.float64:
+            raise ValueError("errors_ is no list of numbers")
+        if self.best_error_ != (errors.min() if len(errors) else np.inf):
+            raise ValueError("best_error_ is not the least of errors_")
+
     def _start(self, X: Any, rng: np.random.RandomState) -> None:
         self.n_components_ = X.shape[1] if self.n_components is None else int(self.n_components)
         found = conservative.start(self.n_components_, X.shape[1], rng, X.dtype)

@@ -24,6 +24,7 @@ Array = NDArray[Any]
 StreamCallback = Callable[[int, int | None], Any]
 
 BATCH = 1024  # of a model that has no `batch_size`
+SAMPLES_A_COMPONENT = 4  # in the first batch at least, which a start is made of
 GATHERED = 16  # blocks of a file whose samples are shuffled together
 
 
@@ -71,7 +72,8 @@ def fit_stream(
     epochs : int, default=1
         Passes over the source.
     batch_size : int or None, default=None
-        Samples to a call of `partial_fit`; the last of a pass may be fewer. None takes the model's `batch_size`.
+        Samples to a call of `partial_fit`; the last of a pass may be fewer, the first of all are four a component or
+        more, of which a start can be made. None takes the model's `batch_size`, or 1024.
     shuffle : bool, default=False
         Whether samples come in a new order in each pass. Not for what can only be read in its order. Of files that
         store blocks, such as HDF5, sixteen blocks at a time are shuffled together, the blocks in random order.
@@ -154,7 +156,7 @@ class _Stream:
         total = None if self.chunks.n_samples is None else epochs * self.chunks.n_samples
         batches, stopped = 0, False
         while self.position.epoch < epochs and not stopped:
-            for batch in regrouped(self._chunks(), self.size):
+            for batch in regrouped(self._chunks(), self.size, self._first()):
                 self._learn(batch)
                 batches += 1
                 stopped = callback is not None and bool(callback(self.done, total))
@@ -169,6 +171,13 @@ class _Stream:
             raise ParameterError("source must hold at least one sample; got none")
         if checkpoint is not None:
             self._write(checkpoint)
+
+    def _first(self) -> int:
+        """Return the size of the next batch: a model that has learnt nothing makes its start of it."""
+        wanted = getattr(self.model, "n_components", None)
+        if self.done or hasattr(self.model, "components_") or not isinstance(wanted, int):
+            return self.size
+        return -(-SAMPLES_A_COMPONENT * wanted // self.size) * self.size
 
     def _chunks(self) -> Iterator[Any]:
         if self.seed is None or not isinstance(self.chunks, Indexed):
@@ -218,30 +227,32 @@ class _Stream:
         self.skip = 0 if live else self.position.samples
 
 
-def regrouped(chunks: Iterator[Any], size: int) -> Iterator[Any]:
+def regrouped(chunks: Iterator[Any], size: int, first: int) -> Iterator[Any]:
     """Yield the rows of chunks in batches of one size, the last as large as is left.
 
     Parameters
     ----------
     chunks : iterator of ndarray or csr_array
     size : int
+    first : int
+        Size of the first batch.
 
     Yields
     ------
     ndarray or csr_array [shape=(size, n_features)]
     """
     waiting: list[Any] = []
-    count = 0
+    count, wanted = 0, max(1, first)
     for chunk in chunks:
         start = 0
         while start < chunk.shape[0]:
-            part = chunk[start : start + size - count]
+            part = chunk[start : start + wanted - count]
             start += part.shape[0]
             count += part.shape[0]
-            waiting.append(part if part.shape[0] == size else part.copy())  # the source may use its array again
-            if count == size:
+            waiting.append(part if part.shape[0] == wanted else part.copy())  # the source may use its array again
+            if count == wanted:
                 yield joined(waiting)
-                waiting, count = [], 0
+                waiting, count, wanted = [], 0, size
     if count:
         yield joined(waiting)
 
