@@ -78,8 +78,8 @@ def _tiff_samples(
     """Decode the samples of a page as (height, width, samples)."""
     height, width, channels = page.imagelength, page.imagewidth, page.samplesperpixel
     if page.compression in _TIFFFILE_COMPRESSIONS and page.predictor in (1, 2):
-        if page.compression in _DEFLATE:
-            _check_inflated_size(page, data, segments, name, max_pixels)
+        if page.compression != 1:
+            _check_decoded_size(page, data, segments, name, max_pixels)
         samples = page.asarray()
         if page.planarconfig == 2 and channels > 1:
             samples = np.moveaxis(samples, 0, -1)
@@ -94,20 +94,38 @@ def _tiff_samples(
     return samples.reshape(height, width, channels)
 
 
-def _check_inflated_size(
+def _check_decoded_size(
     page: tifffile.TiffPage, data: bytes, segments: list[tuple[int, int]], name: str, max_pixels: int
 ) -> None:
-    # tifffile inflates each strip or tile without a limit: a few kilobytes could become gigabytes
+    # tifffile decodes each strip or tile without a limit: a few kilobytes could become gigabytes
     rows, columns = min(page.rowsperstrip, page.imagelength), page.imagewidth
     if page.is_tiled:
         rows, columns = page.tilelength, page.tilewidth
     check_size(name, columns, rows, max_pixels)
-    limit = rows * columns * page.samplesperpixel * page.bitspersample // 8
-    for start, count in segments:
-        inflater = zlib.decompressobj()
-        inflater.decompress(data[start : start + count], limit)
-        if inflater.decompress(inflater.unconsumed_tail, 1):
-            raise UnreadableError(f"{name}: compressed image data are larger than the image; the file is damaged")
+    limit = rows * ((columns * page.samplesperpixel * page.bitspersample + 7) // 8)
+    exceeds = _inflates_beyond if page.compression in _DEFLATE else _unpacks_beyond
+    if any(exceeds(memoryview(data)[start : start + count], limit) for start, count in segments):
+        raise UnreadableError(f"{name}: compressed image data are larger than the image; the file is damaged")
+
+
+def _inflates_beyond(data: memoryview, limit: int) -> bool:
+    inflater = zlib.decompressobj()
+    inflater.decompress(data, limit)
+    return bool(inflater.decompress(inflater.unconsumed_tail, 1))
+
+
+def _unpacks_beyond(data: memoryview, limit: int) -> bool:
+    """Walk over the runs of PackBits: a byte below 128 is followed by that many bytes and one, one above by one."""
+    position, size = 0, 0
+    while position < len(data) and size <= limit:
+        head = data[position]
+        if head < 128:
+            position, size = position + head + 2, size + head + 1
+        elif head > 128:
+            position, size = position + 2, size + 257 - head
+        else:
+            position += 1
+    return size > limit
 
 
 def _tiff_colours(page: tifffile.TiffPage, samples: NDArray[Any], name: str, notes: list[str]) -> NDArray[Any]:
