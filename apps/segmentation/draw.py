@@ -47,7 +47,7 @@ def overlay(image: ArrayLike, labels: NDArray[Any]) -> NDArray[np.uint8]:
     border = np.zeros(labels.shape, np.uint8)
     border[:, 1:] |= index[:, 1:] != index[:, :-1]
     border[1:] |= index[1:] != index[:-1]
-    thick = max(1, round(max(labels.shape) / 500))
+    thick = max(1, round(np.sqrt(labels.size) / 430))  # of a picture 500 wide 1; by its area, as strips can be long
     for width, colour in ((2 * thick + 1, 0), (thick, 255)):
         tinted[cv2.dilate(border, np.ones((width, width), np.uint8)) > 0] = colour
     counts = np.bincount(index.ravel())

@@ -267,6 +267,24 @@ def _inflating_tiff():
     return _patched_tiff(data, {273: len(data), 279: len(bomb)}) + bomb
 
 
+def _packbits_tiff(runs):
+    """A 16-bit TIFF of one strip, compressed by PackBits (which tifffile does not write by itself)."""
+    data = _tiff(GREY16, rowsperstrip=HEIGHT)
+    return _patched_tiff(data, {259: 32773, 273: len(data), 279: len(runs)}) + runs
+
+
+def _literal_runs(content):
+    pieces = [content[start : start + 100] for start in range(0, len(content), 100)]
+    return b"".join(bytes([len(piece) - 1]) + piece + b"\x80" for piece in pieces)  # 128: nothing follows
+
+
+def test_packbits_are_read_and_bounded(tmp_path):
+    content = GREY16.astype("<u2").tobytes()
+    np.testing.assert_array_equal(_read(tmp_path, _packbits_tiff(_literal_runs(content))), _grey(GREY16))
+    with pytest.raises(UnreadableError, match="compressed image data are larger than the image"):
+        _read(tmp_path, _packbits_tiff(_literal_runs(content + b"1")))
+
+
 _jpeg, _deep, _strips = _encode(RGB8, "JPEG"), _png(RGB16, 2), _tiff(RGB16, photometric="rgb", rowsperstrip=4)
 _text_bomb = _chunk(b"zTXt", b"Comment\0\0" + zlib.compress(bytes(80_000_000), 9))
 
@@ -310,6 +328,7 @@ HOSTILE = {
     "text bomb png": (_png(RGB8, 2, extra=_text_bomb), UnreadableError, "damaged"),
     "png without end": (_encode(RGB8, "PNG")[:-12], UnreadableError, "cut off before the end of the PNG data"),
     "inflating tiff": (_inflating_tiff(), UnreadableError, "compressed image data are larger than the image"),
+    "runs of a tiff": (_packbits_tiff(b"\x81\x07" * 500_000), UnreadableError, "data are larger than the image"),
     "float nan": (_floats(0, 1, np.nan, np.inf), UnsupportedError, r"2 values are NaN or infinite; replace them"),
     "float range": (
         _floats(0, 255),
@@ -498,3 +517,11 @@ def test_research_photograph():
     image = read_image(photographs[0])
     assert image.dtype == np.uint8 and sorted(image.shape) == [3, 321, 481]
     np.testing.assert_array_equal(image, np.asarray(Image.open(photographs[0])))
+
+
+def test_a_picture_that_does_not_fit_into_memory_is_refused_before_it_is_decoded(tmp_path, monkeypatch):
+    data = _encode(RGB8, "BMP")
+    monkeypatch.setattr("visionnmf.io.inputs.available_memory", lambda: 12 * RGB8[..., 0].size - 1)
+    monkeypatch.setattr(Image.Image, "load", lambda *_: pytest.fail("decoded"))
+    with pytest.raises(TooLargeError, match=r"0\.0 GiB of memory are needed and 0\.0 are free; make it smaller"):
+        _read(tmp_path, data)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from visionnmf.exceptions import UnreadableError
-from visionnmf.io import expand_inputs
+from visionnmf.exceptions import TooLargeError, UnreadableError
+from visionnmf.io import check_memory, expand_inputs, inputs
 
 
 def _touch(folder: Path, *names: str) -> list[str]:
@@ -40,3 +40,50 @@ def test_a_file_with_brackets_in_its_name_is_that_file(tmp_path):
 
 def test_a_missing_plain_file_passes_so_that_a_batch_can_go_on():
     assert expand_inputs(["nothing.png"]) == ["nothing.png"]
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def _system(monkeypatch, **files):
+    """Let the system's files hold what is given."""
+    names = {"meminfo": "/proc/meminfo", "most": "/sys/fs/cgroup/memory.max", "used": "/sys/fs/cgroup/memory.current"}
+    content = {names[key]: text.splitlines() for key, text in files.items()}
+    monkeypatch.setattr(inputs, "_lines", lambda path: content.get(path, []))
+
+
+@pytest.mark.parametrize(
+    ("files", "free"),
+    [
+        ({}, None),
+        ({"meminfo": "MemTotal: 100 kB\nMemAvailable:     7 kB\n"}, 7 << 10),
+        ({"meminfo": "MemAvailable: 7 kB", "most": "max\n", "used": "5\n"}, 7 << 10),
+        ({"meminfo": "MemAvailable: 7 kB", "most": "5000\n", "used": "3000\n"}, 2000),
+        ({"most": "5000\n", "used": "6000\n"}, 0),
+        ({"meminfo": "MemAvailable: 7 MB\nodd line"}, None),
+    ],
+)
+def test_free_memory_is_the_least_of_what_the_system_says(files, free, monkeypatch):
+    _system(monkeypatch, **files)
+    assert inputs.available_memory() == free
+
+
+def test_what_the_free_memory_cannot_hold_is_refused(monkeypatch):
+    _system(monkeypatch, meminfo="MemAvailable: 1048576 kB")
+    check_memory("x", 1 << 30)
+    with pytest.raises(TooLargeError, match=r"x: 2\.0 GiB of memory are needed and 1\.0 are free; make it smaller"):
+        check_memory("x", 2 << 30)
+    _system(monkeypatch)
+    check_memory("x", 1 << 60)
+
+
+def test_the_limit_of_the_process_counts():
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    if not inputs._lines("/proc/self/statm"):
+        pytest.skip("this system does not say how large a process is")
+    try:
+        resource.setrlimit(resource.RLIMIT_AS, (1 << 40, before[1]))
+        assert inputs.available_memory() < 1 << 40
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)

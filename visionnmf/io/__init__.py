@@ -15,6 +15,7 @@
 :class:`Format`              a kind of model file: one archive of a JSON header and arrays for all
 :func:`expand_inputs`        files, patterns and ``sample:`` names of a command line
 :func:`regular_file`         a path that is a readable file
+:func:`check_memory`         refuses what the free memory cannot hold
 :func:`check_outputs`        refuses to overwrite, before the work
 :func:`check_outside`        refuses results among the inputs
 :func:`output_file`          one output, whole or not at all
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from .images import read_image as read_image
     from .images import sample_names as sample_names
     from .images import write_image as write_image
+    from .inputs import check_memory as check_memory
     from .inputs import expand_inputs as expand_inputs
     from .inputs import regular_file as regular_file
     from .mat import read_mat as read_mat
@@ -56,6 +58,7 @@ _LAZY = {
     "Format": ".archive",
     "VideoReader": ".video",
     "VideoWriter": ".video_writer",
+    "check_memory": ".inputs",
     "check_outputs": ".outputs",
     "check_outside": ".outputs",
     "decode_image": ".images",

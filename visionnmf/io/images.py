@@ -18,7 +18,7 @@ from PIL import Image
 
 from visionnmf.exceptions import MediaError, ParameterError, TooLargeError, UnreadableError, UnsupportedError
 
-from .inputs import SAMPLE_PREFIX, check_bytes, regular_file
+from .inputs import SAMPLE_PREFIX, check_bytes, check_memory, regular_file
 from .outputs import output_file
 from .pixels import check_size, decode_by_opencv, from_float, rgb_on_white, upright
 from .tiff import TIFF_STARTS, decode_tiff
@@ -26,6 +26,7 @@ from .tiff import TIFF_STARTS, decode_tiff
 __all__ = ["decode_image", "read_image", "sample_names", "write_image"]
 
 MAX_IMAGE_PIXELS = 100_000_000
+DECODING = 12  # bytes a pixel while a picture is decoded, at most
 
 # Decoders that read only the bytes they are given. Pillow has others, which start programs or follow references (EPS).
 PICTURE_FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "PPM", "TIFF")
@@ -177,6 +178,7 @@ def _decode_with_pillow(data: bytes, name: str, max_pixels: int, notes: list[str
         raise UnreadableError(f"{name}: not a picture that can be read{what}; {_READABLE} are") from error
     with image:
         check_size(name, *image.size, max_pixels)
+        check_memory(name, DECODING * image.size[0] * image.size[1])
         if image.format in ("GIF", "PNG", "WEBP") and getattr(image, "is_animated", False):
             notes.append("an animation; only its first picture is read")
         image.load()  # the whole file: half a picture is an error here
@@ -224,7 +226,7 @@ def _pixels(image: Image.Image, name: str, notes: list[str]) -> NDArray[Any]:
         return rgb_on_white(rgba[..., :3], rgba[..., 3], notes)
     if mode not in ("1", "L", "P", "RGB", "RGBX", "CMYK", "YCbCr", "HSV"):
         raise UnsupportedError(f"{name}: colours of mode {mode} are not supported; convert the picture to RGB")
-    return rgb_on_white(np.asarray(image.convert("RGB")), None, notes)
+    return rgb_on_white(np.asarray(image if mode == "RGB" else image.convert("RGB")), None, notes)
 
 
 def _deep_png(data: bytes, shallow: Image.Image, name: str, notes: list[str]) -> NDArray[Any]:

@@ -10,7 +10,16 @@ from pathlib import Path
 
 from visionnmf.exceptions import TooLargeError, UnreadableError
 
-__all__ = ["MAX_BYTES", "SAMPLE_PREFIX", "check_bytes", "expand_inputs", "one_line", "regular_file"]
+__all__ = [
+    "MAX_BYTES",
+    "SAMPLE_PREFIX",
+    "available_memory",
+    "check_bytes",
+    "check_memory",
+    "expand_inputs",
+    "one_line",
+    "regular_file",
+]
 
 SAMPLE_PREFIX = "sample:"
 MAX_BYTES = 1 << 30  # of a picture's file or a set of images; video is a stream, models have limits of their own
@@ -94,6 +103,47 @@ def check_bytes(name: object, count: int) -> None:
     """Raise TooLargeError where `count` bytes are more than the limit."""
     if count > MAX_BYTES:
         raise TooLargeError(f"{name} has {count} bytes, more than {MAX_BYTES}.")
+
+
+def check_memory(name: object, count: int) -> None:
+    """Raise TooLargeError where `count` bytes are more than the memory that is free; where that is not known, pass."""
+    free = available_memory()
+    if free is not None and count > free:
+        raise TooLargeError(
+            f"{name}: {count / 2**30:.1f} GiB of memory are needed and {free / 2**30:.1f} are free; make it smaller"
+        )
+
+
+def available_memory() -> int | None:
+    """Return the bytes that a process may still take without swapping: of the machine, its control group, its limit.
+
+    Returns
+    -------
+    int or None
+        None where the system does not say.
+    """
+    known = []
+    told = dict(line.split(":", 1) for line in _lines("/proc/meminfo") if ":" in line)
+    if told.get("MemAvailable", "").split()[1:] == ["kB"]:
+        known.append(1024 * int(told["MemAvailable"].split()[0]))
+    limit, used = (_lines(f"/sys/fs/cgroup/memory.{what}") for what in ("max", "current"))
+    if limit and used and limit[0].isdecimal():
+        known.append(int(limit[0]) - int(used[0]))
+    pages = _lines("/proc/self/statm")
+    if pages:
+        import resource  # not on Windows, which has no /proc either
+
+        most = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if most != resource.RLIM_INFINITY:
+            known.append(most - int(pages[0].split()[0]) * resource.getpagesize())
+    return max(0, min(known)) if known else None
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text("ascii").splitlines()
+    except (OSError, ValueError):
+        return []
 
 
 def one_line(error: BaseException) -> str:

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from visionnmf._checks import check_callable, check_choice, check_count, check_number, check_random_state
 from visionnmf.engine import projective
 from visionnmf.engine.alternate import Callback, warn_not_converged
+from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.starts import STARTS
 
 from ._data import check_data
@@ -149,7 +150,8 @@ class ProjectiveNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         data: Array = check_data(self, X, reset=True, missing=False, sparse=False)[0]
         self._check_parameters()
         n_components = min(data.shape) if self.n_components is None else int(self.n_components)
-        H = STARTS[self.init](data, n_components, check_random_state(self.random_state))[1]
+        with one_blas_thread():  # else the start's rounding, and where it leads, depends on the number of threads
+            H = STARTS[self.init](data, n_components, check_random_state(self.random_state))[1]
         result = projective.fit(
             data, H, loss=self.loss, solver=self.solver, max_iter=self.max_iter, tol=self.tol, callback=self.callback
         )
