@@ -27,6 +27,11 @@ def relative(model, X):
     return np.linalg.norm(model.inverse_transform(model.transform(X)) - X) / np.linalg.norm(X)
 
 
+def online(method, n_components=3, **options):
+    """An estimator of any method, with batches that keep the slow ones quick."""
+    return OnlineNMF(n_components, method=method, batch_size=options.pop("batch_size", 50), random_state=0, **options)
+
+
 def state_of(model):
     """All that a fitted model is, as bytes and numbers."""
 
@@ -42,7 +47,7 @@ def state_of(model):
 @pytest.mark.parametrize("method", METHODS)
 def test_a_loaded_model_goes_on_as_if_it_had_not_been_interrupted(method, dtype, rng, tmp_path):
     X = made(rng, 400)[0].astype(dtype)
-    whole = OnlineNMF(3, method=method, batch_size=50, random_state=0)
+    whole = online(method)
     for chunk in chunks(X):
         whole.partial_fit(chunk)
     broken = clone(whole)
@@ -68,7 +73,7 @@ def test_a_loaded_model_goes_on_as_if_it_had_not_been_interrupted(method, dtype,
     ],
 )
 def test_a_chunk_that_is_refused_leaves_the_model_as_it_was(method, chunk, sentence, rng):
-    model = OnlineNMF(3, method=method, random_state=0).partial_fit(made(rng)[0])
+    model = online(method).partial_fit(made(rng, 100)[0])
     before = state_of(model)
     with pytest.raises(ValueError, match=sentence):
         model.partial_fit(chunk)
@@ -84,7 +89,7 @@ def test_chunks_of_one_sample_and_of_zeros_are_learnt(method, rng):
     for row in X:
         model.partial_fit(row[None])
     assert np.isfinite(model.components_).all() and (model.components_ >= 0).all()
-    assert np.isfinite(model.transform(X)).all()
+    assert relative(model, X) < 0.6
 
 
 @pytest.mark.parametrize(("name", "value"), [("method", "surrogate"), ("n_components", 4)])
@@ -124,9 +129,9 @@ def test_sparse_data_give_what_dense_ones_give(method, rng):
 
 @pytest.mark.parametrize("method", GAPS)
 def test_missing_entries_are_found_again(method, rng):
-    X, clean = made(rng, 1500)
+    X, clean = made(rng, 1000)
     gaps = np.where(rng.random(X.shape) < 0.2, np.nan, X)
-    model = OnlineNMF(5, method=method, missing_values=np.nan, max_iter=8, random_state=0).fit(gaps)
+    model = online(method, 5, missing_values=np.nan, max_iter=8).fit(gaps)
     found = model.inverse_transform(model.transform(gaps))
     filled = np.where(np.isnan(gaps), np.nanmean(gaps, axis=0), X)
     assert np.linalg.norm(found - clean) < 0.15 * np.linalg.norm(filled - clean)

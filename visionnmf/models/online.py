@@ -75,6 +75,12 @@ class OnlineNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
     penalty_W, penalty_H : Penalty or None, default=None
         Constraints and penalties of the codes and of the components beside non-negativity: see :class:`Penalty`. That
         of the components counts once a sample, so that it means the same however long the stream is.
+    buffer : int or None, default=20
+        Batches that "or-nmf" remembers; None for all, so that memory and time grow with the stream.
+    horizon : int or None, default=None
+        Batches after which "or-nmf" will have come to rest. None: those of :meth:`fit`, or a stream that does not end.
+    volume : float, default=0.1
+        Weight of the volume of "incremental-volume" at the start, relative to the mean loss of the model 0; it decays.
     missing_values : None or numpy.nan, default=None
         ``numpy.nan``: NaN in `X` are missing entries, which do not count. None: NaN are refused.
     max_iter : int, default=5
@@ -118,12 +124,21 @@ class OnlineNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
 
     Notes
     -----
-    ===========  ===========  ============================================================================
-    method       loss         what it does
-    ===========  ===========  ============================================================================
-    manhattan    manhattan    robust: outliers are replaced by the model before a sample is learnt
-    surrogate    frobenius    OMF: block coordinate descent on a quadratic surrogate (Mairal et al. 2010)
-    ===========  ===========  ============================================================================
+    ==================  =============  ============================================================================
+    method              loss           what it does
+    ==================  =============  ============================================================================
+    manhattan           manhattan      robust: outliers are replaced by the model before a sample is learnt
+    surrogate           frobenius      OMF: coordinate descent on a quadratic surrogate (Mairal et al. 2010)
+    surrogate-diagonal  frobenius      OMF-DA: projected Newton steps, of the Hessian's diagonal (Wang et al. 2011)
+    or-nmf              frobenius, or  OR-NMF: averaged stochastic gradients of a buffer, components on the simplex
+                        itakura-saito  (Guan et al. 2012)
+    incremental         frobenius      INMF: multiplicative updates sample by sample (Bucak & Gunsel 2009)
+    incremental-volume  frobenius      INMF-VC: the same with a volume constraint (Zhou et al. 2011)
+    onmf                frobenius      ONMF: factorises each chunk together with the components (Cao et al. 2007)
+    onmf-is             itakura-saito  ONMF-IS: multiplicative updates from two matrices (Lefevre et al. 2011)
+    ==================  =============  ============================================================================
+
+    "surrogate" is the one to take for clean data; those from "surrogate-diagonal" on are there to be compared with.
 
     A chunk that is refused (empty, of another width, with NaN) leaves the model as it was.
 
@@ -164,6 +179,9 @@ class OnlineNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         components_init: ArrayLike | None = None,
         penalty_W: Penalty | None = None,
         penalty_H: Penalty | None = None,
+        buffer: int | None = 20,
+        horizon: int | None = None,
+        volume: float = 0.1,
         missing_values: float | None = None,
         max_iter: int = 5,
         shuffle: bool = True,
@@ -179,6 +197,9 @@ class OnlineNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         self.components_init = components_init
         self.penalty_W = penalty_W
         self.penalty_H = penalty_H
+        self.buffer = buffer
+        self.horizon = horizon
+        self.volume = volume
         self.missing_values = missing_values
         self.max_iter = max_iter
         self.shuffle = shuffle
@@ -217,13 +238,16 @@ class OnlineNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
             (float32) or 1e100, a parameter is not allowed, or the method does not take loss, penalties or data.
         """
         self._check_parameters()
-        method, options = self._options()
         data: Any = X
+        method, options = self._options(_width(data))
         mapped = isinstance(X, np.memmap) and X.ndim == 2 and len(X) > 0
         first = data[: self._n_first(data.shape[1], options)] if mapped else data
         problem = self._problem(method, first, reset=True)
         rng = RandomState(check_seed(self.random_state))
         n_samples = data.shape[0] if mapped else problem.X.shape[0]
+        work = blocks(n_samples, options.batch_size)
+        if options.horizon is None:
+            options = replace(options, horizon=len(work) * self.max_iter)
         n_first = self._n_first(problem.X.shape[1], options)
         chosen = rng.permutation(n_samples)[:n_first] if self.shuffle and not mapped else slice(0, n_first)
         self._begin(method, _rows(problem, chosen), rng)
@@ -231,7 +255,7 @@ class OnlineNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         while len(history) < self.max_iter:
             order = rng.permutation(n_samples) if self.shuffle else None
             loss = 0.0
-            for start, stop in blocks(n_samples, options.batch_size):
+            for start, stop in work:
                 rows = slice(start, stop) if order is None else order[start:stop]
                 part = self._problem(method, data[rows]) if mapped else _rows(problem, rows)
                 loss += self._learn(method, part, options, rng)
@@ -265,7 +289,7 @@ class OnlineNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
             `method` or `n_components` are no longer those that the stream began with; the model is then as it was.
         """
         self._check_parameters()
-        method, options = self._options()
+        method, options = self._options(_width(X))
         first = not hasattr(self, "state_")
         problem = self._problem(method, X, reset=first)
         if first:
@@ -326,16 +350,20 @@ class OnlineNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         for side, penalty in (("W", self.penalty_W), ("H", self.penalty_H)):
             given_penalty(penalty, side).resolve(side, None, np.float64)
 
-    def _options(self) -> tuple[Method, Options]:
+    def _options(self, n_features: int = 1) -> tuple[Method, Options]:
         """Check the parameters that a chunk is learnt with."""
         method = METHODS[check_choice(self.method, "method", METHODS)]
         if self.n_components is not None:
             check_count(self.n_components, "n_components")
         check_choice(self.init, "init", choices.ONLINE_STARTS)
         self._loss(method)
-        size = method.batch_size if self.batch_size is None else check_count(self.batch_size, "batch_size")
+        for name in ("batch_size", "buffer", "horizon"):
+            if getattr(self, name) is not None:
+                check_count(getattr(self, name), name)
         forget = check_number(self.forget_factor, "forget_factor", 0, 1, without_low=True)
-        return method, Options(size, forget)
+        volume = check_number(self.volume, "volume")
+        size = self.batch_size or method.batch_size or self.n_components or n_features
+        return method, Options(int(size), forget, self.buffer, self.horizon, volume)
 
     def _loss(self, method: Method) -> Loss:
         return Loss(method.losses[0] if self.loss is None else check_choice(self.loss, "loss", method.losses))
@@ -412,6 +440,8 @@ class OnlineNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         else:
             H = check_nonnegative_array(self.components_init, "components_init", (n_components, X.shape[1]), X.dtype)
             problem.penalty_H.feasible(H)
+        if method.constrain is not None:
+            method.constrain(H, problem.penalty_H)
         state: State = method.start(H)
         self.state_ = {**state, "method": method.name}
         self.components_, self.n_components_ = H, n_components
@@ -431,3 +461,9 @@ def _rows(problem: Problem, rows: slice | Array) -> Problem:
     X = sp.csr_array(problem.X[rows]) if problem.is_sparse else np.ascontiguousarray(problem.X[rows])
     weights = None if problem.weights is None else np.ascontiguousarray(problem.weights[rows])
     return replace(problem, X=X, weights=weights)
+
+
+def _width(X: Any) -> int:
+    """Return the number of features of data that are not yet checked."""
+    shape = getattr(X, "shape", None) or np.shape(X)
+    return max(1, int(shape[1])) if len(shape) == 2 else 1

@@ -5,14 +5,14 @@ import pytest
 from scipy.optimize import minimize
 
 from visionnmf.engine.divergence import floor_of
-from visionnmf.engine.kernels.simplex import _project, simplex_codes
+from visionnmf.engine.kernels.simplex import project, simplex_codes
 
 
-def test_projection(rng):
+def testprojection(rng):
     for _ in range(20):
         v = 3 * rng.standard_normal(5)
         f = v.copy()
-        _project(f)
+        project(f)
         found = minimize(
             lambda x, v=v: ((x - v) ** 2).sum(), np.full(5, 0.2), method="SLSQP", bounds=[(0, 1)] * 5,
             constraints={"type": "eq", "fun": lambda x: x.sum() - 1}, options={"ftol": 1e-12},

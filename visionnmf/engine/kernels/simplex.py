@@ -6,7 +6,7 @@ import numpy as np
 
 from visionnmf._jit import kernel
 
-__all__ = ["simplex_codes"]
+__all__ = ["project", "simplex_codes"]
 
 DECREASE = 1e-4  # of the objective that is enough, as a share of the first-order decrease
 MEMORY = 10  # values, of which the largest is what the next one must be below: steps are spoilt by the least curvature
@@ -14,7 +14,7 @@ SHORTEN, LENGTHEN = 0.25, 10.0  # a step that did not decrease it enough; the mo
 
 
 @kernel
-def _project(f):  # type: ignore[no-untyped-def]
+def project(f):  # type: ignore[no-untyped-def]
     """Project `f` onto the simplex, in place (Michelot 1986)."""
     top = f.max()
     for k in range(f.shape[0]):
@@ -124,7 +124,7 @@ def simplex_codes(X, M, A, Ft, beta, floor, l1, l2, most, tol):  # type: ignore[
         for step in range(most):
             for k in range(r):
                 new[k] = f[k] - length * slope[k]
-            _project(new)
+            project(new)
             square, product = 0.0, 0.0
             for k in range(r):
                 square += (new[k] - f[k]) ** 2

@@ -4,9 +4,19 @@ A method is one :class:`Method` in a file of its own, with all that is known abo
 from :data:`METHODS`.
 """
 
-from . import manhattan, surrogate
+from . import incremental, manhattan, onmf, onmf_is, or_nmf, surrogate
 from .record import Method, Options, State
 
 __all__ = ["METHODS", "Method", "Options", "State"]
 
-METHODS: dict[str, Method] = {method.name: method for method in (manhattan.METHOD, surrogate.METHOD)}
+METHODS: dict[str, Method] = {
+    method.name: method
+    for method in (
+        manhattan.METHOD,
+        *surrogate.METHODS,
+        or_nmf.METHOD,
+        *incremental.METHODS,
+        onmf.METHOD,
+        onmf_is.METHOD,
+    )
+}

@@ -9,7 +9,7 @@ from typing import Any
 from numpy.random import RandomState
 from numpy.typing import NDArray
 
-from visionnmf.engine.penalties import Term
+from visionnmf.engine.penalties import Penalty, Term
 from visionnmf.engine.problem import Problem
 
 __all__ = ["Method", "Options", "State"]
@@ -30,10 +30,19 @@ class Options:
         Samples that are learnt together.
     forget_factor : float in (0, 1]
         What the past is multiplied by for each `batch_size` samples.
+    buffer : int or None
+        Batches that a method that keeps samples remembers; None for all.
+    horizon : int or None
+        Batches in all, where steps shorten towards the end; None for a stream that does not end.
+    volume : float
+        Weight of a volume constraint at the start, relative to the mean loss of the model 0.
     """
 
     batch_size: int
     forget_factor: float
+    buffer: int | None = None
+    horizon: int | None = None
+    volume: float = 0.0
 
     def forgetting(self, n_samples: int) -> float:
         """Return what the past is multiplied by for a batch.
@@ -68,8 +77,10 @@ class Method:
         batch at the components as they were.
     check : callable
         ``check(state, H)`` raises ValueError when a state, which a file may hold, does not fit the components.
-    batch_size : int
-        Unless told otherwise.
+    batch_size : int or None
+        Unless told otherwise; None for the number of components.
+    constrain : callable or None
+        ``constrain(H, penalty)`` moves a start to where a method wants its components, beyond what their penalty asks.
     codes_terms, components_terms : tuple of type
         The terms of penalties that it honours.
     sparse, missing : bool
@@ -81,7 +92,8 @@ class Method:
     start: Callable[[Array], State]
     learn: Callable[[Problem, Array, State, Options, RandomState], float]
     check: Callable[[State, Array], None]
-    batch_size: int
+    batch_size: int | None
+    constrain: Callable[[Array, Penalty], None] | None = None
     codes_terms: tuple[type[Term], ...]
     components_terms: tuple[type[Term], ...]
     sparse: bool

@@ -7,10 +7,14 @@ For each batch the codes for the components as they are, then block coordinate d
 which is known from two matrices (:mod:`.statistics`) and lies above the loss with the best codes (Mairal, Bach, Ponce &
 Sapiro 2010, Algorithms 1 and 2, with mini-batches and forgetting: section 3.4). Missing entries are filled in by the
 model, which lies above the loss again.
+
+"surrogate-diagonal" (OMF-DA: Wang, Tan, Koenig & Li 2011) takes projected Newton steps of all components at once, with
+the diagonal of the Hessian for the whole; where such a step would raise the surrogate it is halved.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,17 +30,19 @@ from visionnmf.engine.quadratic import improve
 from . import statistics
 from .record import Method, Options, State
 
-__all__ = ["METHOD", "is_free", "least_squares_codes"]
+__all__ = ["METHODS", "is_free", "least_squares_codes"]
 
 Array = NDArray[Any]
 
 SWEEPS = 5  # of coordinate descent between two looks at the codes
 ROUNDS = 10  # looks, at most
 CODES_TOLERANCE = 0.02  # change of the codes by a round, relative to them, that is small enough
+DIAGONAL_STEPS = 5  # a batch
+SHORTEST = 1e-4  # step
 COMPONENTS_SWEEPS = 1  # a batch; more gain nothing where batches are small, as the surrogate hardly changes
 
 
-def learn(problem: Problem, H: Array, state: State, options: Options, rng: RandomState) -> float:
+def learn(problem: Problem, H: Array, state: State, options: Options, rng: RandomState, *, diagonal: bool) -> float:
     """Learn a batch; see :class:`.record.Method`."""
     gram = product(H, H.T)
     if problem.weights is None:
@@ -53,10 +59,40 @@ def learn(problem: Problem, H: Array, state: State, options: Options, rng: Rando
         loss = max(0.0, (squares(problem.X) - 2 * inner + model) / 2)
     else:
         loss = problem.loss_value(Wt, H)
-    improve(H, state["A"], state["B"], problem.penalty_H, sweeps=COMPONENTS_SWEEPS, scale=state["weight"])
+    if diagonal:
+        _diagonal_steps(H, state, problem.penalty_H)
+    else:
+        improve(H, state["A"], state["B"], problem.penalty_H, sweeps=COMPONENTS_SWEEPS, scale=state["weight"])
     if is_free(problem):
         statistics.normalise(H, state)
     return loss
+
+
+def _diagonal_steps(H: Array, state: State, penalty: Penalty) -> None:
+    """Take projected Newton steps with the diagonal of the Hessian."""
+    A, B, weight = state["A"], state["B"], state["weight"]
+    curvatures = A.diagonal().astype(np.float64) + weight * penalty.lipschitz()
+    curvatures = np.maximum(curvatures, np.finfo(H.dtype).eps * curvatures.max(initial=0))
+    if not curvatures.max(initial=0) > 0:
+        return
+    length = 1.0
+    for _ in range(DIAGONAL_STEPS):
+        slope = product(A, H) - B
+        if penalty.smooth:
+            slope += H.dtype.type(weight) * penalty.gradient(H)
+        before = weight * penalty.nonsmooth_value(H)
+        while length >= SHORTEST:
+            new = H - (length / curvatures[:, None]).astype(H.dtype) * slope
+            penalty.prox(new, weight * length / curvatures)
+            move = new - H
+            bend = product(A, move)
+            if penalty.smooth:
+                bend += H.dtype.type(weight) * (penalty.gradient(new) - penalty.gradient(H))
+            change = float(np.vdot(move, slope + bend / 2)) + weight * penalty.nonsmooth_value(new) - before
+            if change <= 0:
+                H[:] = new
+                break
+            length /= 2
 
 
 def is_free(problem: Problem) -> bool:
@@ -90,15 +126,19 @@ def least_squares_codes(gram: Array, right: Array, penalty: Penalty) -> Array:
     return Wt
 
 
-METHOD = Method(
-    name="surrogate",
-    losses=("frobenius",),
-    start=statistics.start,
-    learn=learn,
-    check=statistics.check,
-    batch_size=256,
-    codes_terms=(*SEPARABLE, Simplex),
-    components_terms=ANY,
-    sparse=True,
-    missing=True,
-)
+def _method(name: str, *, diagonal: bool) -> Method:
+    return Method(
+        name=name,
+        losses=("frobenius",),
+        start=statistics.start,
+        learn=partial(learn, diagonal=diagonal),
+        check=statistics.check,
+        batch_size=256,
+        codes_terms=(*SEPARABLE, Simplex),
+        components_terms=ANY,
+        sparse=True,
+        missing=True,
+    )
+
+
+METHODS = (_method("surrogate", diagonal=False), _method("surrogate-diagonal", diagonal=True))

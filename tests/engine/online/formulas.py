@@ -1,0 +1,131 @@
+"""Online methods as loops, from the formulas of the papers; samples are rows, so components are the papers' columns.
+
+Guan, Tao, Luo & Yuan (2012) for OR-NMF and for their summaries of OMF (equations 44, 45), OMF-DA, INMF (39, 40),
+INMF-VC (41, 42), ONMF (35 to 37) and ONMF-IS (38).
+"""
+
+import math
+
+import numpy as np
+from scipy.optimize import nnls
+
+
+def on_simplex(v):
+    """The nearest point with entries >= 0 that add up to 1: sort, find the level (Duchi et al. 2008, Figure 1)."""
+    falling = sorted(v, reverse=True)
+    level, total = 0.0, 0.0
+    for j, value in enumerate(falling, start=1):
+        total += value
+        if value - (total - 1) / j > 0:
+            level = (total - 1) / j
+    return np.array([max(value - level, 0.0) for value in v])
+
+
+def codes(X, H, l1=0.0, l2=0.0):
+    """Non-negative least squares, each sample by itself; the penalties as further rows of the system."""
+    found = []
+    for x in X:
+        if not l1 and not l2:
+            found.append(nnls(H.T, x)[0])
+        else:  # min |H'w - x|^2 / 2 + l1 sum w + l2 |w|^2 / 2, by coordinate descent to the end
+            w = np.zeros(len(H))
+            for _ in range(20000):
+                before = w.copy()
+                for k in range(len(H)):
+                    slope = H[k] @ (w @ H - x) + l1 + l2 * w[k]
+                    w[k] = max(0.0, w[k] - slope / (H[k] @ H[k] + l2))
+                if np.abs(w - before).max() < 1e-14:
+                    break
+            found.append(w)
+    return np.array(found)
+
+
+def itakura_codes(x, h, H, iterations=200000):
+    """The multiplicative rule below equation 33, until it rests."""
+    for _ in range(iterations):
+        p = h @ H
+        new = h * (H @ (x / p**2)) / (H @ (1 / p))
+        if np.abs(new - h).max() < 1e-13:
+            break
+        h = new
+    return h
+
+
+def surrogate(H, A, B, X, W, project, rounds):
+    """OMF: add to the sums, then equation 45 for one component after the other."""
+    for x, w in zip(X, W, strict=True):
+        A += np.outer(w, w)
+        B += np.outer(w, x)
+    for _ in range(rounds):
+        for j in range(len(H)):
+            H[j] = project(H[j] - (A[j] @ H - B[j]) / A[j, j])
+
+
+def diagonal(H, A, B, X, W, project):
+    """OMF-DA: the same sums, then one projected Newton step of all components with the diagonal of the Hessian."""
+    for x, w in zip(X, W, strict=True):
+        A += np.outer(w, w)
+        B += np.outer(w, x)
+    slope = A @ H - B
+    H[:] = [project(H[j] - slope[j] / A[j, j]) for j in range(len(H))]
+
+
+def update_basis(H, samples, weights, order, theta, diameter, largest, project, gradient, tolerance=1e-3):
+    """Algorithm 2 of Guan et al.; returns the average, the largest gradient norm so far, and all iterates and steps."""
+    way, steps = [H.copy()], []
+    average = H.copy()
+    k = 1
+    while True:
+        j = order[(k - 1) % len(order)]
+        g = gradient(way[-1], samples[j], weights[j])
+        largest = max(largest, math.sqrt((g**2).sum()))
+        steps.append(theta * diameter / (largest * math.sqrt(k)))
+        new_average = sum(r * W for r, W in zip(steps, way, strict=True)) / sum(steps)
+        moved = way[-1] - steps[-1] * g
+        way.append(project(moved))
+        change = np.linalg.norm(new_average - average) / np.linalg.norm(average)
+        average = new_average
+        k += 1
+        if k > 2 and change <= tolerance:  # the first average is where the way begins
+            return average, largest, way, steps
+
+
+def or_nmf(X, H, rng, *, horizon, buffer, project, diameter, find_codes, gradient):
+    """Algorithms 1 and 3 with one sample at a time."""
+    samples, weights, largest = [], [], 0.0
+    for t, x in enumerate(X, start=1):
+        samples.append(x)
+        weights.append(find_codes(x, H))
+        if buffer is not None and t > buffer:
+            samples.pop(0)
+            weights.pop(0)
+        theta = 0.1 * math.cos((t - 1) * math.pi / (2 * horizon))
+        order = rng.permutation(len(samples))
+        H, largest, _, _ = update_basis(H, samples, weights, order, theta, diameter, largest, project, gradient)
+    return H, largest
+
+
+def incremental(H, A, B, x, h, S_old, iterations, *, volume=0.0):
+    """INMF, equation 40, with S_new = 1; `volume` adds the gradient of ``volume ln det(H H') / 2``, split by sign."""
+    for _ in range(iterations):
+        h = h * (H @ x) / (H @ H.T @ h)
+        above = S_old * B + np.outer(h, x)
+        below = (S_old * A + np.outer(h, h)) @ H
+        if volume:
+            slope = volume * np.linalg.inv(H @ H.T) @ H
+            above = above + np.where(slope < 0, -slope, 0)
+            below = below + np.where(slope > 0, slope, 0)
+        H = H * above / below
+    return H, h
+
+
+def onmf_is(H, A, B, X, W, forget):
+    """ONMF-IS, below equation 38, with forgetting: sums, then the root of their quotient."""
+    A, B = forget * A, forget * B
+    for x, w in zip(X, W, strict=True):
+        p = w @ H
+        for k in range(len(H)):
+            for i in range(H.shape[1]):
+                A[k, i] += w[k] * x[i] / p[i] ** 2 * H[k, i] ** 2
+                B[k, i] += w[k] / p[i]
+    return np.sqrt(A / B), A, B

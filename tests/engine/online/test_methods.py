@@ -1,0 +1,279 @@
+"""Each update against the slow loops of `formulas.py`, and what the papers promise of the iterates."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.random import RandomState
+
+from visionnmf.engine.codes import solve_codes
+from visionnmf.engine.kernels.stochastic import robust_approximation
+from visionnmf.engine.losses import Loss
+from visionnmf.engine.online import METHODS, Options, incremental, manhattan, onmf, or_nmf, surrogate
+from visionnmf.engine.penalties import Penalty
+from visionnmf.engine.problem import Problem
+
+_spec = importlib.util.spec_from_file_location("formulas", Path(__file__).with_name("formulas.py"))
+formulas = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(formulas)
+
+OPTIONS = Options(batch_size=4, forget_factor=0.8, buffer=None, horizon=12, volume=0.1)
+SIMPLEX = Penalty(simplex="rows")
+
+
+@pytest.fixture
+def X(rng):
+    return 0.1 + rng.gamma(0.5, size=(12, 3)) @ rng.gamma(0.5, size=(3, 9)) + 0.1 * rng.random((12, 9))
+
+
+@pytest.fixture
+def H(rng):
+    return 0.1 + rng.random((3, 9))
+
+
+def unit(H):
+    return H / np.linalg.norm(H, axis=1, keepdims=True)
+
+
+def simplex_rows(H):
+    return np.array([formulas.on_simplex(row) for row in H])
+
+
+def learnt(name, X, H, *, loss=None, options=OPTIONS, seed=0, penalty_W=Penalty(), penalty_H=Penalty()):  # noqa: B008
+    """Learn batches; return the components and the state."""
+    method = METHODS[name]
+    H = H.copy()
+    if method.constrain is not None:
+        method.constrain(H, penalty_H)
+    state, rng = method.start(H), RandomState(seed)
+    for begin in range(0, len(X), options.batch_size):
+        batch = X[begin : begin + options.batch_size]
+        problem = Problem(batch, Loss(loss or method.losses[0]), penalty_W, penalty_H)
+        assert method.obstacle(problem) is None
+        method.learn(problem, H, state, options, rng)
+        method.check(state, H)
+    return H, state
+
+
+@pytest.fixture
+def exact(monkeypatch):
+    """Codes of the surrogate methods found to the end, and one sweep or step of the components."""
+    monkeypatch.setattr(surrogate, "CODES_TOLERANCE", 0.0)
+    monkeypatch.setattr(surrogate, "ROUNDS", 4000)
+    monkeypatch.setattr(surrogate, "COMPONENTS_SWEEPS", 1)
+    monkeypatch.setattr(surrogate, "DIAGONAL_STEPS", 1)
+
+
+@pytest.mark.parametrize("constrained", [False, True])
+def test_surrogate_is_mairals_recursion(constrained, X, H, exact):
+    penalty = SIMPLEX if constrained else Penalty()
+    project = formulas.on_simplex if constrained else lambda row: np.maximum(row, 0)
+    expected = simplex_rows(H) if constrained else unit(H)
+    A, B = np.zeros((3, 3)), np.zeros((3, 9))
+    found, _ = learnt("surrogate", X, expected, penalty_H=penalty)
+    for begin in range(0, 12, 4):
+        A *= 0.8
+        B *= 0.8
+        batch = X[begin : begin + 4]
+        formulas.surrogate(expected, A, B, batch, formulas.codes(batch, expected), project, 1)
+        if not constrained:  # the same model in other units
+            norms = np.linalg.norm(expected, axis=1)
+            expected /= norms[:, None]
+            A *= np.outer(norms, norms)
+            B *= norms[:, None]
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_surrogate_pays_penalties_once_a_sample(X, H, exact):
+    found, state = learnt("surrogate", X[:4], H, penalty_H=Penalty(l1=0.05, l2=0.3))
+    W = formulas.codes(X[:4], H)
+    A, B = W.T @ W, W.T @ X[:4]
+    expected = H.copy()
+    for k in range(3):
+        slope = A[k] @ expected - B[k] + 4 * (0.05 + 0.3 * expected[k])
+        expected[k] = np.maximum(0, expected[k] - slope / (A[k, k] + 4 * 0.3))
+    np.testing.assert_allclose(found, expected, atol=1e-7)
+    assert state["weight"] == 4
+
+
+def test_the_diagonal_method_takes_newton_steps_of_the_diagonal(rng, exact):
+    H = simplex_rows(
+        np.kron(np.eye(3), np.ones(3)) + 0.01 * rng.random((3, 9))
+    )  # hardly overlapping: no step is halved
+    X = rng.random((4, 3)) @ np.kron(np.eye(3), rng.random(3))
+    found, _ = learnt("surrogate-diagonal", X, H, penalty_H=SIMPLEX)
+    A, B = np.zeros((3, 3)), np.zeros((3, 9))
+    formulas.diagonal(H, A, B, X, formulas.codes(X, H), formulas.on_simplex)
+    np.testing.assert_allclose(found, H, atol=1e-7)
+
+
+def squares_gradient(H, x, w):
+    return np.outer(w, w @ H - x)
+
+
+def itakura_gradient(H, x, w):
+    p = w @ H
+    return np.outer(w, (p - x) / p**2)
+
+
+CASES = {
+    "all samples": ({}, {}, {}),
+    "a buffer": ({"buffer": 3}, {}, {}),
+    "l1 of codes": ({}, {"penalty_W": Penalty(l1=0.2)}, {"find_codes": lambda x, H: formulas.codes([x], H, 0.2)[0]}),
+    "l2 of both": (
+        {},
+        {"penalty_W": Penalty(l2=0.3), "penalty_H": Penalty(l2=0.5)},
+        {
+            "find_codes": lambda x, H: formulas.codes([x], H, 0, 0.3)[0],
+            "gradient": lambda H, x, w: squares_gradient(H, x, w) + 0.5 * H,
+        },
+    ),
+    "a box": (
+        {},
+        {"penalty_H": Penalty(low=0.05, high=0.4)},
+        {"project": lambda H: np.clip(H, 0.05, 0.4), "diameter": np.sqrt(27) * 0.35},
+    ),
+    "itakura-saito": (
+        {},
+        {"loss": "itakura-saito"},
+        {
+            "find_codes": lambda x, H: formulas.itakura_codes(x, np.full(3, x.sum() / 3), H),
+            "gradient": itakura_gradient,
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_or_nmf_is_algorithms_1_to_3(case, X, H):
+    options, ours, theirs = CASES[case]
+    box = "penalty_H" in ours and "box" in ours["penalty_H"].kinds
+    start = np.clip(H / 4, 0.05, 0.4) if box else simplex_rows(H / H.sum(axis=1, keepdims=True))
+    arguments = {
+        "project": simplex_rows,
+        "diameter": np.sqrt(6),
+        "find_codes": lambda x, H: formulas.codes([x], H)[0],
+        "gradient": squares_gradient,
+        "horizon": 12,
+        "buffer": options.get("buffer"),
+        **theirs,
+    }
+    settings = Options(batch_size=1, forget_factor=1, buffer=options.get("buffer"), horizon=12)
+    n = 5 if case == "itakura-saito" else 12  # the two searches for codes end a little apart, and steps are many
+    found, state = learnt("or-nmf", X[:n], start, options=settings, seed=3, **ours)
+    expected, largest = formulas.or_nmf(X[:n], start, RandomState(3), **arguments)
+    np.testing.assert_allclose(found, expected, atol=1e-4 if case == "itakura-saito" else 1e-6)
+    assert state["largest_gradient"] == pytest.approx(largest, rel=1e-3)
+    if not box:
+        np.testing.assert_allclose(found.sum(axis=1), 1)
+        assert (found >= 0).all()
+
+
+def test_the_result_is_the_average_of_the_iterates_each_of_which_is_on_the_simplex(X, H):
+    start = simplex_rows(H)
+    W = formulas.codes(X, start)
+    order = np.arange(12)
+    average, _, way, steps = formulas.update_basis(
+        start, X, W, order, 0.1, np.sqrt(6), 0.0, simplex_rows, squares_gradient, tolerance=1e-4
+    )
+    found, mean = start.copy(), start.copy()
+    _, n_steps = robust_approximation(
+        found, mean, X, W, None, order, 0.1 * np.sqrt(6), 1e-4, 10000, 0.0, 0.0, 0.0, 1.0, True, False, 0.0
+    )
+    assert n_steps == len(steps) > 20
+    np.testing.assert_allclose(mean, average, atol=1e-10)
+    np.testing.assert_allclose(found, way[-1], atol=1e-10)
+    np.testing.assert_allclose([H.sum(axis=1) for H in way], 1)
+
+
+def test_steps_shorten_towards_the_horizon_and_for_ever_without_one():
+    assert or_nmf.scaling(1, 10) == 0.1 and or_nmf.scaling(6, 10) == pytest.approx(0.1 * np.cos(np.pi / 4))
+    assert or_nmf.scaling(10, 10) > 0 == or_nmf.scaling(11, 10) == or_nmf.scaling(50, 10)
+    assert or_nmf.scaling(1, None) == 0.1 and or_nmf.scaling(400, None) == pytest.approx(0.005)
+
+
+@pytest.mark.parametrize("name", ["incremental", "incremental-volume"])
+def test_incremental_is_equation_40(name, X, H, monkeypatch):
+    monkeypatch.setattr(incremental, "ITERATIONS", 7)
+    monkeypatch.setattr(incremental, "TOLERANCE", 0.0)
+    n = 3 if name == "incremental-volume" else 6  # which doubles what rounding it meets at each step
+    H = unit(H)
+    options = Options(batch_size=1, forget_factor=0.9, volume=0.1)
+    found, _ = learnt(name, X[:n], H, options=options)
+    A, B, h = np.zeros((3, 3)), np.zeros((3, 9)), np.ones(3)
+    weight = energy = 0.0
+    for t, x in enumerate(X[:n], start=1):
+        old, volume = 0.9, 0.0
+        if name == "incremental-volume":  # D = (1 - L/t) D + L/t d, times t / L; mu = delta exp(-tau t) of a mean loss
+            share = min(1.0, 2 / t)
+            old = (1 - share) / share / weight if weight else 0.0
+            energy += (x @ x / 2 - energy) / t
+            volume = (old * weight + 1) * 0.1 * np.exp(-0.01 * t) * energy
+        H, h = formulas.incremental(H, A, B, x, h, old, 7, volume=volume)
+        A, B, weight = old * A + np.outer(h, h), old * B + np.outer(h, x), old * weight + 1
+        norms = np.linalg.norm(H, axis=1)
+        H = H / norms[:, None]
+        A, B, h = A * np.outer(norms, norms), B * norms[:, None], h * norms
+    np.testing.assert_allclose(found, H, atol=1e-7)
+
+
+def test_onmf_keeps_what_it_needs_of_all_codes(X, H, monkeypatch):
+    """Keep all codes, as the paper does; each chunk is factorised by plain multiplicative updates on both sides."""
+
+    def factorise(V, W, H):
+        for _ in range(30):
+            W *= (V @ H.T) / (W @ H @ H.T + 1e-12)
+            H *= (W.T @ V) / (W.T @ W @ H + 1e-12)
+
+    def stub(problem, Wt, H, **options):
+        W = Wt.T.copy()
+        factorise(problem.X, W, H)
+        Wt[:] = W.T
+
+    monkeypatch.setattr(onmf, "fit", stub)
+    H = unit(H)
+    options = Options(batch_size=4, forget_factor=1.0)
+    found, state = learnt("onmf", X, H, options=options)
+    all_codes = np.zeros((0, 3))
+    for begin in range(0, 12, 4):
+        U = X[begin : begin + 4]
+        sizes = np.linalg.norm(all_codes, axis=0)
+        W = np.concatenate([np.diag(sizes), formulas.codes(U, H)])
+        H = H.copy()
+        factorise(np.concatenate([sizes[:, None] * H, U]), W, H)
+        past = all_codes / np.where(sizes > 0, sizes, 1) @ W[:3]
+        norms = np.linalg.norm(H, axis=1)
+        H = H / norms[:, None]
+        all_codes = np.concatenate([past, W[3:]]) * norms
+    np.testing.assert_allclose(found, H, atol=1e-8)
+    np.testing.assert_allclose(state["gram"], all_codes.T @ all_codes, atol=1e-7)
+
+
+def test_onmf_is_is_the_root_of_the_sums(X, H):
+    H = unit(H)
+    found, state = learnt("onmf-is", X, H)
+    A, B = np.zeros((3, 9)), np.zeros((3, 9))
+    for begin in range(0, 12, 4):
+        batch = X[begin : begin + 4]
+        W = solve_codes(Problem(batch, Loss("itakura-saito")), np.ascontiguousarray(H)).T
+        H, A, B = formulas.onmf_is(H, A, B, batch, W, 0.8)
+        norms = np.linalg.norm(H, axis=1, keepdims=True)
+        H, A, B = H / norms, A / norms, B * norms
+    np.testing.assert_allclose(found, H, atol=1e-8)
+    np.testing.assert_allclose(state["A"], A, atol=1e-7)
+
+
+def test_outliers_and_missing_entries_enter_the_sums_as_the_model(rng):
+    H = unit(rng.random((3, 40)))
+    clean = rng.gamma(1, size=(150, 3)) @ H
+    wrong, missing = rng.random((2, *clean.shape)) < 0.05
+    X = np.where(missing, 0, np.where(wrong, 5 * clean.max(), clean))
+    problem = Problem(X, Loss("manhattan"), weights=1.0 - missing)
+    Wt, V, loss = manhattan.cleaned_codes(problem, H)
+    np.testing.assert_allclose(V, clean, atol=0.02 * clean.max())
+    assert not (V == X)[wrong | missing].any() and (V == X)[~wrong & ~missing].mean() > 0.99
+    assert loss == pytest.approx(np.abs(X - Wt.T @ H)[~missing].sum())
+    H2, state = H.copy(), METHODS["manhattan"].start(H)
+    METHODS["manhattan"].learn(problem, H2, state, OPTIONS, RandomState(0))
+    np.testing.assert_allclose(state["B"] / np.linalg.norm(H2, axis=1)[:, None], Wt @ V, rtol=0.05)

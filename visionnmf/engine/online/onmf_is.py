@@ -1,0 +1,79 @@
+r"""ONMF-IS: multiplicative updates for the Itakura-Saito divergence from two matrices (Lefevre, Bach & Fevotte 2011).
+
+For each batch the codes ``w`` for the components as they are, and with ``p = w H``
+
+.. math:: A \leftarrow \rho A + \big(\textstyle\sum w^T (x / p^2)\big) \circ H^2, \qquad
+          B \leftarrow \rho B + \textstyle\sum w^T (1 / p), \qquad H = \sqrt{A / B}.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.random import RandomState
+from numpy.typing import NDArray
+
+from visionnmf.engine.codes import solve_codes
+from visionnmf.engine.penalties import SEPARABLE
+from visionnmf.engine.problem import Problem
+from visionnmf.engine.products import product
+
+from .record import Method, Options, State
+
+__all__ = ["METHOD"]
+
+Array = NDArray[Any]
+
+FLOOR = 1e-4  # of the samples' mean: smaller entries of the model count as this
+
+
+def start(H: Array) -> State:
+    """Return sums over no samples."""
+    return {"A": np.zeros_like(H), "B": np.zeros_like(H)}
+
+
+def check(state: State, H: Array) -> None:
+    """Raise ValueError when the sums do not fit the components."""
+    for name in ("A", "B"):
+        array = state[name]
+        if not isinstance(array, np.ndarray) or array.dtype != H.dtype or array.shape != H.shape:
+            raise ValueError(f"{name} does not fit components_ of shape {H.shape}")
+        if not np.isfinite(array).all() or (array < 0).any():
+            raise ValueError(f"{name} is not finite and non-negative")
+
+
+def learn(problem: Problem, H: Array, state: State, options: Options, rng: RandomState) -> float:
+    """Learn a batch; see :class:`.record.Method`."""
+    X = problem.X
+    Wt = solve_codes(problem, H)
+    loss = problem.loss_value(Wt, H)
+    P = product(np.ascontiguousarray(Wt.T), H)
+    np.maximum(P, X.dtype.type(FLOOR * X.mean(dtype=np.float64)), out=P)
+    forgetting = X.dtype.type(options.forgetting(len(X)))
+    A, B = state["A"], state["B"]
+    A *= forgetting
+    B *= forgetting
+    A += product(Wt, X / (P * P)) * H * H
+    B += product(Wt, 1 / P)
+    np.copyto(H, np.sqrt(A / np.where(B > 0, B, 1)), where=B > 0)
+    norms = np.linalg.norm(H, axis=1)
+    norms[norms == 0] = 1
+    H /= norms[:, None]
+    A /= norms[:, None]
+    B *= norms[:, None]
+    return loss
+
+
+METHOD = Method(
+    name="onmf-is",
+    losses=("itakura-saito",),
+    start=start,
+    learn=learn,
+    check=check,
+    batch_size=32,
+    codes_terms=SEPARABLE,
+    components_terms=(),
+    sparse=False,
+    missing=False,
+)
