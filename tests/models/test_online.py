@@ -134,7 +134,7 @@ def test_missing_entries_are_found_again(method, rng):
     model = online(method, 5, missing_values=np.nan, max_iter=8).fit(gaps)
     found = model.inverse_transform(model.transform(gaps))
     filled = np.where(np.isnan(gaps), np.nanmean(gaps, axis=0), X)
-    assert np.linalg.norm(found - clean) < 0.15 * np.linalg.norm(filled - clean)
+    assert np.linalg.norm(found - clean) < 0.25 * np.linalg.norm(filled - clean)
 
 
 def test_outliers_leave_no_trace_with_manhattan_and_do_with_surrogate(rng):
