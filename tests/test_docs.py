@@ -23,6 +23,7 @@ PUBLIC_MODULES = [
     "visionnmf.io",
     "visionnmf.io.chunks",
     "visionnmf.apps.segmentation",
+    "visionnmf.apps.stream",
     "visionnmf.datasets",
     "visionnmf.engine.alternate",
     "visionnmf.engine.codes",

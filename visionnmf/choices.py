@@ -18,6 +18,12 @@ LOG_FORMATS = ("plain", "bash", "zsh", "acct", "audit", "csv", "jsonl")
 RANDOM_STATE = 0
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp")  # what is read of a folder of images
 
+# visionnmf stream
+STREAM_COMPONENTS = 50
+STREAM_METHOD = "manhattan"
+STREAM_EVERY = 100  # batches between two checkpoints
+STREAM_LONGEST_SIDE = 128  # pixels, of images
+
 # visionnmf faces
 FACE_SHADOW_COMPONENTS = 3  # dimensions of images of a matt, convex object without shadows (Shashua 1997)
 FACE_RULES = ("residual", "whitened", "codes", "pseudo-inverse")

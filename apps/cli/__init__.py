@@ -21,6 +21,7 @@ COMMANDS = {
     "background": "background",
     "masquerade": "masquerade",
     "faces": "faces",
+    "stream": "stream",
     "warm": "warm",
 }
 
@@ -56,6 +57,7 @@ def _common(
       visionnmf background sample:surveillance --out out
       visionnmf masquerade train histories/* --model users.npz
       visionnmf faces train people/ --model people.npz
+      visionnmf stream photos/ --model parts.npz --picture parts.png
       visionnmf warm
     """
 

@@ -90,6 +90,7 @@ def test_the_same_rows_in_any_pieces(kind, size, tmp_path):
         chunks = list(rows.chunks(size))
         np.testing.assert_array_equal(np.concatenate(list(map(dense, chunks))), X)
         assert all(chunk.ndim == 2 and chunk.shape[0] for chunk in chunks)
+        assert rows.image_shape == ((5, 1) if kind == "stack" else None)
         assert rows.n_features == 5 and rows.skipped == []
         if not rows.repeatable:
             return
@@ -348,7 +349,7 @@ def test_the_images_of_a_folder_are_grey_rows_of_the_size_of_the_first(tmp_path,
         expected = np.array([images[0], images[4], images[1], images[2], images[3], white]).reshape(6, 48)
         np.testing.assert_array_equal(found, expected[skip:] / np.float32(255))
         assert len(rows.skipped) == 1 and "c2.png" in rows.skipped[0]
-    small = np.concatenate(list(open_chunks(tmp_path, image_shape=(3, 4)).chunks(9)))
+    small = np.concatenate(list(open_chunks(tmp_path, longest_side=4).chunks(9)))
     assert small.shape == (6, 12)
 
 
@@ -362,7 +363,8 @@ def test_folders_without_an_image(tmp_path):
 
 def test_the_frames_of_a_video(files):
     path = next(iter(files.values()))
-    with open_chunks(path, image_shape=(6, 8)) as rows:
+    with open_chunks(path, longest_side=8) as rows:
+        assert rows.image_shape == (6, 8)
         chunks = list(rows.chunks(4))
         assert {chunk.shape for chunk in chunks[:-1]} == {(4, 48)} and chunks[0].dtype == np.float32
         total = sum(map(len, chunks))

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from visionnmf import choices
 from visionnmf._checks import check_callable, check_count, check_flag, check_seed
 from visionnmf.exceptions import ParameterError
 from visionnmf.io.chunks import Chunks, Indexed, open_chunks
@@ -52,7 +53,7 @@ def fit_stream(
     shuffle: bool = False,
     random_state: Any = 0,
     checkpoint: str | Path | None = None,
-    every: int = 100,
+    every: int = choices.STREAM_EVERY,
     resume: bool = True,
     live: bool = False,
     callback: StreamCallback | None = None,

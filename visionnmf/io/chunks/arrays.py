@@ -13,7 +13,7 @@ from visionnmf._checks import check_sparse
 from visionnmf.exceptions import ParameterError
 from visionnmf.io.inputs import check_bytes
 
-from .base import Indexed, check_array, check_whole, flat
+from .base import Indexed, check_whole, flat
 
 __all__ = ["DaskRows", "InMemory", "Stored", "kind_of"]
 
@@ -40,7 +40,7 @@ class InMemory(Indexed):
         check_sparse(source, self.name)
         check_whole(source, self.name)
         self._rows: Any = sp.csr_array(source) if sp.issparse(source) else np.asanyarray(source)
-        self.n_samples, self.n_features = check_array(self.name, self._rows.shape, self._rows.dtype)
+        self._set_shape(self._rows.shape, self._rows.dtype)
 
     def at(self, start: int, stop: int) -> Any:
         """Return a range of rows; see :meth:`Indexed.at`.
@@ -88,7 +88,7 @@ class Stored(_InBlocks):
         super().__init__()
         self.name = name
         self._source = source
-        self.n_samples, self.n_features = check_array(name, source.shape, source.dtype)
+        self._set_shape(source.shape, source.dtype)
         if source.chunks:
             check_bytes(f"{name}: a block", math.prod(source.chunks) * source.dtype.itemsize)
             self.block = self._bounded(source.chunks[0], source.dtype)
@@ -122,7 +122,7 @@ class DaskRows(_InBlocks):
                 f"X must have chunks of known sizes; got shape {source.shape}; call X.compute_chunk_sizes()"
             )
         self._source = source
-        self.n_samples, self.n_features = check_array(self.name, source.shape, source.dtype)
+        self._set_shape(source.shape, source.dtype)
         self.block = self._bounded(max(source.chunks[0]), source.dtype)
 
     def at(self, start: int, stop: int) -> Any:

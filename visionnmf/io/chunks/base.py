@@ -34,6 +34,8 @@ class Chunks(ABC):
         None where it is not known before the end.
     n_features : int or None
         None where it is not known before the first chunk.
+    image_shape : tuple of two ints or None
+        Height and width where samples are images; None, too, before the first was read.
     repeatable : bool
         Whether the samples can be read once more.
     skipped : list of str
@@ -43,6 +45,7 @@ class Chunks(ABC):
     name = "X"
     n_samples: int | None = None
     n_features: int | None = None
+    image_shape: tuple[int, int] | None = None
     repeatable = True
 
     def __init__(self) -> None:
@@ -89,6 +92,11 @@ class Indexed(Chunks):
     n_samples: int
     n_features: int
     block = 1
+
+    def _set_shape(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        """Take note of what samples are; raises what :func:`check_array` does."""
+        self.n_samples, self.n_features = check_array(self.name, shape, dtype)
+        self.image_shape = (int(shape[1]), int(shape[2])) if len(shape) == 3 else None
 
     @abstractmethod
     def at(self, start: int, stop: int) -> Any:

@@ -19,7 +19,7 @@ from visionnmf.exceptions import MediaError, UnreadableError, UnsupportedError
 from visionnmf.io.inputs import one_line, regular_file
 
 from .arrays import Stored
-from .base import Indexed, check_array, flat
+from .base import Indexed, flat
 
 __all__ = ["HDF5Rows", "NpyRows", "open_zarr"]
 
@@ -60,7 +60,7 @@ class NpyRows(Indexed):
         self.path = regular_file(path, "array")
         self.name = str(path)
         array = self._mapped()
-        self.n_samples, self.n_features = check_array(self.name, array.shape, array.dtype)
+        self._set_shape(array.shape, array.dtype)
         self._shape = array.shape
 
     def _mapped(self) -> Array:

@@ -23,7 +23,7 @@ HDF5 = (".h5", ".hdf5", ".hdf", ".he5")
 TABLES = (".csv", ".tsv", ".txt", ".dat")
 
 
-def open_chunks(source: Any, *, dataset: str | None = None, image_shape: tuple[int, int] | None = None) -> Chunks:
+def open_chunks(source: Any, *, dataset: str | None = None, longest_side: int | None = None) -> Chunks:
     """Open whatever holds samples, to be read by chunks.
 
     Parameters
@@ -32,8 +32,8 @@ def open_chunks(source: Any, *, dataset: str | None = None, image_shape: tuple[i
         See the table of :mod:`visionnmf.io.chunks`. A string is a file or folder.
     dataset : str or None, default=None
         Which array of an HDF5 file or a Zarr group; None takes the only one there is.
-    image_shape : tuple of two ints or None, default=None
-        Height and width to which images and frames are scaled; None takes those of the first.
+    longest_side : int or None, default=None
+        Pixels, of images and frames: they are scaled down where a side of the first is longer.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def open_chunks(source: Any, *, dataset: str | None = None, image_shape: tuple[i
     if isinstance(source, Chunks):
         return source
     if isinstance(source, str | os.PathLike):
-        return _open_path(Path(source), dataset, image_shape)
+        return _open_path(Path(source), dataset, longest_side)
     kind = kind_of(source)
     if kind == "dask" and hasattr(source, "blocks"):
         return DaskRows(source)
@@ -75,14 +75,14 @@ def open_chunks(source: Any, *, dataset: str | None = None, image_shape: tuple[i
     raise ParameterError(f"source must be an array, a file, a folder or an iterable of arrays; got {shown(source)}")
 
 
-def _open_path(path: Path, dataset: str | None, image_shape: tuple[int, int] | None) -> Chunks:
+def _open_path(path: Path, dataset: str | None, longest_side: int | None) -> Chunks:
     suffix = path.suffix.lower()
     if suffix == ".zarr" or (path.is_dir() and any((path / name).is_file() for name in ("zarr.json", ".zarray"))):
         return open_zarr(path, dataset)
     if path.is_dir():
         from .pictures import FolderRows
 
-        return FolderRows(path, image_shape)
+        return FolderRows(path, longest_side)
     if suffix == ".npy":
         return NpyRows(path)
     if suffix in HDF5:
@@ -93,4 +93,4 @@ def _open_path(path: Path, dataset: str | None, image_shape: tuple[int, int] | N
         raise UnsupportedError(f"{path}: a file of this kind cannot be read by chunks; save the array as .npy")
     from .pictures import VideoRows
 
-    return VideoRows(path, image_shape)
+    return VideoRows(path, longest_side)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf._checks import check_image_shape
+from visionnmf._checks import check_count
 from visionnmf.exceptions import MediaError, UnreadableError
 from visionnmf.io.images import read_image
 from visionnmf.io.pixels import resize_grey, to_grey8
@@ -26,20 +27,22 @@ IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp", ".bmp", ".g
 
 
 class _Pictures(Sequential):
-    """Pictures of one size.
+    """Pictures of one size: that of the first, scaled down where a side is longer than is wanted."""
 
-    Attributes
-    ----------
-    image_shape : tuple of two ints or None
-        Height and width of a row; None before the first was read.
-    """
+    def __init__(self, name: str, longest_side: int | None) -> None:
+        super().__init__()
+        self.name = name
+        self._longest = math.inf if longest_side is None else check_count(longest_side, "longest_side")
 
-    image_shape: tuple[int, int] | None = None
+    def _set_shape(self, height: int, width: int) -> None:
+        scale = min(1.0, self._longest / max(height, width))
+        self.image_shape = (max(1, round(scale * height)), max(1, round(scale * width)))
 
     def _row(self, picture: Array) -> Array:
         grey = to_grey8(picture)
         if self.image_shape is None:
-            self.image_shape = (grey.shape[0], grey.shape[1])
+            self._set_shape(*grey.shape)
+        assert self.image_shape is not None
         return resize_grey(grey, self.image_shape).ravel()
 
 
@@ -61,14 +64,12 @@ class FolderRows(_Pictures):
     Parameters
     ----------
     folder : str or Path
-    image_shape : tuple of two ints or None, default=None
-        Height and width to which each is scaled; None takes those of the first.
+    longest_side : int or None, default=None
+        Pixels. All are scaled to the size of the first, which is scaled down where a side is longer.
     """
 
-    def __init__(self, folder: str | Path, image_shape: tuple[int, int] | None = None) -> None:
-        super().__init__()
-        self.name = str(folder)
-        self.image_shape = None if image_shape is None else check_image_shape(image_shape)
+    def __init__(self, folder: str | Path, longest_side: int | None = None) -> None:
+        super().__init__(str(folder), longest_side)
         try:
             found = (path for path in Path(folder).rglob("*") if path.suffix.lower() in IMAGE_SUFFIXES)
             self.paths = sorted(path for path in found if path.is_file())
@@ -116,17 +117,16 @@ class VideoRows(_Pictures):
     Parameters
     ----------
     path : str or Path
-    image_shape : tuple of two ints or None, default=None
-        Height and width to which each is scaled; None takes them as they are.
+    longest_side : int or None, default=None
+        Pixels; frames are scaled down where a side is longer.
     """
 
-    def __init__(self, path: str | Path, image_shape: tuple[int, int] | None = None) -> None:
-        super().__init__()
-        self.name = str(path)
+    def __init__(self, path: str | Path, longest_side: int | None = None) -> None:
+        super().__init__(str(path), longest_side)
         self._reader = VideoReader(path)
-        self.image_shape = (
-            (self._reader.height, self._reader.width) if image_shape is None else check_image_shape(image_shape)
-        )
+        self._set_shape(self._reader.height, self._reader.width)
+        assert self.image_shape is not None
+        self.n_features = math.prod(self.image_shape)
 
     def pieces(self, size: int) -> Iterator[Array]:
         """Yield frames; see :meth:`Sequential.pieces`.
