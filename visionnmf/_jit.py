@@ -80,7 +80,7 @@ def kernel(function: F | None = None, *, reassociate: bool = False, part: bool =
                 compiled = numba.njit(cache=True, **options)(f)
             # numba takes another folder, without the digest, for a source file it cannot find
             if Path(compiled.stats.cache_path).is_relative_to(folder):
-                _lock_cache(compiled._cache, folder / "lock")
+                _guard_cache(compiled._cache, folder)
                 return compiled
         return numba.njit(**options)(f)
 
@@ -104,40 +104,58 @@ def cache_folder() -> Path | None:
 
     base = Path(_config().CACHE_DIR or AppDirs(appname="visionnmf", appauthor=False).user_cache_dir)
     folder = base.absolute() / f"{PREFIX}{_digest(_config().BOUNDSCHECK)}"
+    why = "permission denied"
     try:
         if not folder.is_dir():
             folder.mkdir(parents=True, exist_ok=True)
             _remove_unused(base)
         elif time.time() - folder.stat().st_mtime > DAY:
             os.utime(folder)  # in use
-    except OSError:
-        pass
+    except OSError as error:
+        why = error.strerror or type(error).__name__
     if os.access(folder, os.W_OK | os.X_OK):
         return folder
+    _warn(base, why)
+    return None
+
+
+def _guard_cache(cache: Any, folder: Path) -> None:
+    """Let one process at a time read or write compiled code, and do without it where that fails.
+
+    numba numbers the files of a kernel's signatures by an index that it reads and writes without a lock: of two
+    processes that compile at once, one could find the other's code under the name of its own. Nor does it expect that a
+    file is damaged or the disk full.
+    """
+    load, save = cache.load_overload, cache.save_overload
+
+    def load_overload(*arguments: Any) -> Any:
+        with _locked(folder / "lock"):
+            try:
+                return load(*arguments)
+            except Exception:  # damaged pickles raise nearly anything; without its index the code is made anew
+                with suppress(OSError):
+                    Path(cache._cache_file._index_path).unlink()
+                return None
+
+    def save_overload(*arguments: Any) -> None:
+        with _locked(folder / "lock"):
+            try:
+                save(*arguments)
+            except OSError as error:
+                _warn(folder, error.strerror or type(error).__name__)
+
+    cache.load_overload, cache.save_overload = load_overload, save_overload
+
+
+@functools.cache
+def _warn(folder: Path, why: str) -> None:
+    """Say once a process that compiled kernels cannot be kept."""
     warnings.warn(
-        f"{base} cannot be written: kernels are compiled anew in each process (seconds). "
+        f"{folder} cannot be written ({why}): kernels are compiled anew in each process (seconds). "
         "Set NUMBA_CACHE_DIR to a folder that can be written.",
         RuntimeWarning,
         stacklevel=2,
     )
-    return None
-
-
-def _lock_cache(cache: Any, path: Path) -> None:
-    """Let one process at a time read or write compiled code.
-
-    numba numbers the files of a kernel's signatures by an index that it reads and writes without a lock: of two
-    processes that compile at once, one could find the other's code under the name of its own.
-    """
-
-    def locked(original: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any) -> Any:
-            with _locked(path):
-                return original(*arguments)
-
-        return call
-
-    cache.load_overload, cache.save_overload = locked(cache.load_overload), locked(cache.save_overload)
 
 
 _holding = threading.local()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 from importlib import import_module
 from typing import Annotated, NoReturn
 
@@ -70,8 +72,18 @@ for _name, _module in COMMANDS.items():
         app.command(_name)(_command)
 
 
+def _open_standard_streams() -> None:
+    """Give a closed standard stream somewhere to go; else the next file that is opened would take its place."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            os.dup2(nowhere, number)
+            setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115  # for the process
+
+
 def main() -> NoReturn:
     """Run the command line; the entry point of the ``visionnmf`` command."""
+    _open_standard_streams()
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) != signal.SIG_IGN:  # as under nohup

@@ -14,6 +14,8 @@ from .options import Debug, Force, Json, Seed, one_of
 
 __all__ = ["command"]
 
+LONGEST_KEY = 1 << 16  # bytes of a key file
+
 command = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
@@ -117,14 +119,18 @@ def score(
         results = masquerade.score(
             known, expanded(logs), following=follow, update=update, format=format_, user=user, on_error=run.fail
         )
+        ended: Terminated | None = None
         try:
             for result in results:
                 run.row(result)
         except KeyboardInterrupt as stop:
-            if not follow or isinstance(stop, Terminated):
+            if not follow:
                 raise
+            ended = stop if isinstance(stop, Terminated) else None
         if keep:
             masquerade.save(known, model, force=True)
+        if ended is not None:
+            raise ended
 
 
 @command.command("evaluate")
@@ -162,9 +168,12 @@ def evaluate(
 
 def _key(path: Path | None) -> str | None:
     from visionnmf.exceptions import UnreadableError
+    from visionnmf.io import regular_file
 
     if path is None:
         return None
+    if regular_file(path, "key").stat().st_size > LONGEST_KEY:
+        raise UnreadableError(f"{path}: cannot be read as a key (it has more than {LONGEST_KEY} bytes)")
     try:
         return path.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:

@@ -1,0 +1,83 @@
+"""The command as a process: closed streams, signals, odd files where a key should be."""
+
+import functools
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from helpers import run_command as run
+from PIL import Image
+
+from visionnmf.apps import masquerade
+
+COMMAND = [sys.executable, "-m", "visionnmf.apps.cli"]
+posix = pytest.mark.skipif(os.name != "posix", reason="POSIX streams and signals")
+
+
+@pytest.fixture
+def history(tmp_path):
+    path = tmp_path / "ann.log"
+    rng = np.random.default_rng(0)
+    path.write_text("\n".join(rng.choice(["ls", "cd", "vi", "make"], 400)) + "\n")
+    return path
+
+
+@posix
+@pytest.mark.parametrize("closed", [(2,), (0, 1, 2), (0,)])
+def test_closed_streams_do_no_harm(closed, tmp_path):
+    picture = tmp_path / "a.png"
+    Image.fromarray(np.full((40, 50, 3), 90, np.uint8)).save(picture)
+
+    def close():
+        for number in closed:
+            os.close(number)
+
+    out = tmp_path / "out"
+    command = [*COMMAND, "segment", str(picture), "--out", str(out)]
+    process = subprocess.run(command, preexec_fn=close, capture_output=True, check=False)
+    assert process.returncode == 0
+    assert len(list(out.iterdir())) == 4
+    failed = subprocess.run([*COMMAND, "segment", str(tmp_path / "none")], preexec_fn=close, check=False)
+    assert failed.returncode == 2
+
+
+@posix
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_what_a_follower_has_learnt_is_kept_whatever_ends_it(number, code, history, tmp_path):
+    model = tmp_path / "m.npz"
+    assert run("masquerade", "train", history, "--model", model, "--size", 20).exit_code == 0
+    before = model.read_bytes()
+    command = [*COMMAND, "masquerade", "score", str(model), str(history), "--follow", "--keep", "--json"]
+    heed = functools.partial(signal.signal, number, signal.SIG_DFL)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed, bufsize=1
+    )
+    deadline = time.monotonic() + 60
+    os.set_blocking(process.stdout.fileno(), False)
+    while not process.stdout.readline() and time.monotonic() < deadline:  # until a session was judged
+        assert process.poll() is None, process.stderr.read()
+        with history.open("a") as stream:
+            stream.write("ls\ncd\nvi\nmake\n" * 10)
+        time.sleep(0.1)
+    os.set_blocking(process.stdout.fileno(), True)
+    process.send_signal(number)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == code and "Traceback" not in stderr
+    assert model.read_bytes() != before
+    masquerade.load(model)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ann.log", "m.npz"]
+
+
+@posix
+def test_a_key_that_is_no_small_file_is_refused(history, tmp_path):
+    pipe, large = tmp_path / "pipe", tmp_path / "large"
+    os.mkfifo(pipe)
+    large.write_bytes(b"k" * ((1 << 16) + 1))
+    for key, sentence in ((pipe, "not a regular file"), (large, "it has more than 65536 bytes")):
+        result = run("masquerade", "train", history, "--model", tmp_path / "m.npz", "--key-file", key)
+        assert result.exit_code == 2 and sentence in result.stderr and result.stderr.count("\n") == 1
