@@ -21,6 +21,7 @@ OTHERS = [
     "segmentation_speed",
     "solvers",
     "sparse",
+    "streams",
 ]
 PARTS = {
     "background": ["table", "sensitivity", "pictures"],
