@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.decomposition import MiniBatchNMF
 
 from visionnmf import NMF, ConservativeNMF, OnlineNMF, fit_stream, load_model
+from visionnmf.engine.online import METHODS
 from visionnmf.exceptions import MediaError, ParameterError, UnreadableError
 from visionnmf.io.chunks import open_chunks
 from visionnmf.models.stream import regrouped, shuffled
@@ -180,13 +181,14 @@ def test_the_callback_hears_of_each_batch_and_can_stop(tmp_path):
 
 # --- checkpoints ------------------------------------------------------------------------------------------------------
 
+WHOLE = {"batch_size": 10, "epochs": 2}
 STREAMS = {
     "conservative": lambda: (clone(MODEL), X, {"epochs": 3}),
     "shuffled": lambda: (clone(MODEL), X, {"epochs": 3, "shuffle": True}),
     "generator": lambda: (clone(MODEL), (X[i : i + 7] for i in range(0, 97, 7)), {}),
     "sparse": lambda: (clone(MODEL), sp.csr_array(X), {"epochs": 2}),
     "online": lambda: (OnlineNMF(2, batch_size=10, random_state=0), X, {"epochs": 2, "shuffle": True}),
-    "surrogate": lambda: (OnlineNMF(2, method="surrogate", batch_size=10, random_state=0), X, {}),
+    **{method: lambda method=method: (OnlineNMF(2, method=method, random_state=0), X, WHOLE) for method in METHODS},
 }
 KILLED = """
 import os, signal, sys
