@@ -1,7 +1,7 @@
 """The two demonstrations of conservative learning (Elser), and what their notes leave open.
 
-``python benchmarks/conservative.py`` runs everything (some twenty minutes), ``python benchmarks/conservative.py errors``
-one part: mixtures (64 images found from mixtures of eight), errors (of MNIST, by the number of components) or readings
+``python benchmarks/conservative.py`` runs everything (twenty minutes), ``python benchmarks/conservative.py errors`` one
+part: mixtures (64 images found from mixtures of eight), errors (of MNIST, by the number of components) or readings
 (of step 9 and step 11). Seconds are of one thread: run it with OMP_NUM_THREADS=1.
 """
 
