@@ -155,8 +155,8 @@ def check_frames_wanted(every: Any, max_frames: Any, scale: Any) -> None:
     check_number(scale, "scale", 0, 1, without_low=True)
 
 
-def check_numbers(value: ArrayLike, name: str, dtype: DTypeLike) -> Array:
-    """Return an array of a dtype, when it holds numbers and is not ragged."""
+def check_numbers(value: ArrayLike, name: str, dtype: DTypeLike | None) -> Array:
+    """Return an array of a dtype, its own for None, when it holds numbers and is not ragged."""
     try:
         return np.asarray(value, dtype=dtype)
     except (TypeError, ValueError):

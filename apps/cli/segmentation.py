@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from visionnmf import choices
+from visionnmf.exceptions import ParameterError
 
 from .common import Run, make_folder, running
 from .options import Debug, Force, Json, Out, one_of
@@ -55,11 +56,16 @@ def _count(text: str) -> int | None:
 def segment_images(
     images: Annotated[list[str], typer.Argument(metavar="IMAGE...", help="Files, folders, patterns or sample:NAME.")],
     segments: Annotated[
-        str, typer.Option("--segments", metavar="K", help="Segments an image, or auto: as many as the picture has.")
-    ] = "auto",
+        str | None,
+        typer.Option("--segments", metavar="K", help="Segments an image, or auto, the default: as many as it has."),
+    ] = None,
     scale: Annotated[
         float | None,
         typer.Option("--scale", min=0, max=1, help="In place of --segments: smaller values give more segments."),
+    ] = None,
+    markers: Annotated[
+        Path | None,
+        typer.Option("--markers", metavar="FILE", help="Scribbles on a picture of the image's size; see below."),
     ] = None,
     formats: Annotated[
         str | None,
@@ -83,6 +89,10 @@ def segment_images(
     NAME_segments.png (each in a colour of its own), NAME_overlay.png (drawn over the image) and NAME_boundaries.png
     (how strong the border at each pixel is).
 
+    On the picture of --markers the most frequent colour is where nothing is marked; pixels of each other colour become
+    one segment. Alone it divides all of the image among the markers; with --scale or --segments, auto among them, the
+    segments found so are corrected, and those without a marker stay.
+
     \b
     Examples:
       visionnmf segment photo.jpg
@@ -90,10 +100,11 @@ def segment_images(
       visionnmf segment photographs --out results
       visionnmf segment photo.jpg --scale 0.2
       visionnmf segment photo.jpg --formats coco,svg --cutouts
+      visionnmf segment photo.jpg --markers scribbles.png --segments auto
       visionnmf segment sample:coffee --json
       visionnmf segment evaluate --help
     """
-    n_segments = _count(segments)
+    n_segments = _count(segments or "auto")
     if n_segments is not None and scale is not None:
         raise typer.BadParameter("--segments and --scale exclude each other")
     wanted = _formats(formats)
@@ -104,12 +115,22 @@ def segment_images(
 
         files = [file for argument in images for file in _files(argument, run)]
         places = {file: place for place, file in enumerate(files, start=1)}
+        if markers is not None and len(files) > 1:
+            raise ParameterError(f"markers must be given with one image; got {len(files)} images")
 
         def process(image: str) -> Any:
             which = f" ({places[image]} of {len(files)})" if image in places and len(files) > 1 else ""
             with run.status(f"segmenting {image}{which}"):
                 return process_image(
-                    image, n_segments=n_segments, scale=scale, formats=wanted, cutouts=cutouts, out=out, force=force
+                    image,
+                    n_segments=n_segments,
+                    scale=scale,
+                    markers=markers,
+                    correct=segments == "auto",
+                    formats=wanted,
+                    cutouts=cutouts,
+                    out=out,
+                    force=force,
                 )
 
         run.batch("images", files, process)

@@ -2,6 +2,7 @@
 
 =======================  ==========================================================================
 :func:`segment`          an image as an array in; the segment of each pixel out, and the tree
+:func:`segment_images`   the same for several
 :class:`Hierarchy`       the tree
 :func:`overlay`          segments drawn over their picture
 :func:`to_coco`          segments as COCO's JSON; so :func:`to_geojson`, :func:`to_svg`, :func:`to_csv`
@@ -16,7 +17,7 @@ from .evaluation import SegmentationScoresReport, evaluate
 from .formats import cut_out, to_coco, to_csv, to_geojson, to_svg
 from .hierarchy import Hierarchy
 from .methods import METHODS
-from .model import SegmentationResult, segment
+from .model import SegmentationResult, segment, segment_images
 from .run import SegmentationReport, process_image
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "overlay",
     "process_image",
     "segment",
+    "segment_images",
     "to_coco",
     "to_csv",
     "to_geojson",

@@ -32,10 +32,10 @@ class Partition:
     Attributes
     ----------
     labels : ndarray of int32 [shape=(height, width)]
-        The region of each pixel, 0 to n - 1; each is one 4-connected piece.
+        The region of each pixel, 0 to n - 1; each is one 4-connected piece. -1 outside a mask.
     regions : ndarray of float64 [shape=(n, N_SUMS)]
-        Sums over the pixels of each region: their number, sides on the frame, energy, CIELAB, its squares, soft
-        histograms of L, a and b, textons.
+        Sums over the pixels of each region: their number, sides on the frame or the mask's edge, energy, CIELAB, its
+        squares, soft histograms of L, a and b, textons.
     edges : ndarray of int64 [shape=(m, 2)]
         Pairs of regions that touch, the smaller first, in ascending order.
     borders : ndarray of float64 [shape=(m, 2 + len(CUES))]
@@ -48,17 +48,19 @@ class Partition:
     borders: Array
 
 
-def find_regions(energy: NDArray[np.float32]) -> NDArray[np.int32]:
+def find_regions(energy: NDArray[np.float32], inside: NDArray[np.bool_] | None = None) -> NDArray[np.int32]:
     """Cut a picture into some hundred regions whose borders follow ridges of the energy.
 
     Parameters
     ----------
     energy : ndarray of float32 [shape=(height, width)]
+    inside : ndarray of bool [shape=(height, width)], optional
+        Pixels that belong to regions; all, when not given.
 
     Returns
     -------
     ndarray of int32 [shape=(height, width)]
-        The region of each pixel, 0 to n - 1.
+        The region of each pixel, 0 to n - 1; -1 for those that belong to none.
 
     References
     ----------
@@ -68,8 +70,14 @@ def find_regions(energy: NDArray[np.float32]) -> NDArray[np.int32]:
     radius = max(1, round(np.sqrt(energy.size / REGIONS) / 2.6))
     coarse = cv2.GaussianBlur(energy, (0, 0), 1.2)
     lowest = coarse <= cv2.erode(coarse, np.ones((2 * radius + 1, 2 * radius + 1), np.uint8))
-    markers = cv2.connectedComponents(lowest.astype(np.uint8), connectivity=4)[1]
-    return np.asarray(watershed(cv2.GaussianBlur(energy, (0, 0), 0.6), markers) - 1, np.int32)
+    if inside is not None:
+        lowest &= inside
+    count, markers = cv2.connectedComponents(lowest.astype(np.uint8), connectivity=4)
+    labels = np.asarray(watershed(cv2.GaussianBlur(energy, (0, 0), 0.6), markers, mask=inside) - 1, np.int32)
+    if inside is not None:  # an island whose lowest point is none of a whole window is a region of its own
+        island = cv2.connectedComponents((inside & (labels < 0)).astype(np.uint8), connectivity=4)[1]
+        labels = np.where(island > 0, island + (count - 2), labels).astype(np.int32)
+    return labels
 
 
 def measure(cues: Cues, labels: NDArray[np.int32]) -> Partition:
@@ -79,7 +87,7 @@ def measure(cues: Cues, labels: NDArray[np.int32]) -> Partition:
     ----------
     cues : Cues
     labels : ndarray of int32 [shape=(height, width)]
-        The region of each pixel, 0 to n - 1.
+        The region of each pixel, 0 to n - 1; -1 for those that belong to none.
 
     Returns
     -------
@@ -118,9 +126,9 @@ def measure(cues: Cues, labels: NDArray[np.int32]) -> Partition:
 def _sides(labels: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
     """List the pixel sides between regions: the two pixels, and whether the step between them is along x."""
     width = labels.shape[1]
-    rows, columns = np.nonzero(labels[:, 1:] != labels[:, :-1])
+    rows, columns = np.nonzero((labels[:, 1:] != labels[:, :-1]) & (np.minimum(labels[:, 1:], labels[:, :-1]) >= 0))
     along_x = rows * width + columns
-    rows, columns = np.nonzero(labels[1:] != labels[:-1])
+    rows, columns = np.nonzero((labels[1:] != labels[:-1]) & (np.minimum(labels[1:], labels[:-1]) >= 0))
     along_y = rows * width + columns
     first = np.concatenate([along_x, along_y])
     second = np.concatenate([along_x + 1, along_y + width])
@@ -128,11 +136,14 @@ def _sides(labels: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int
 
 
 def _sum_regions(cues: Cues, labels: NDArray[np.int32], count: int) -> Array:
-    flat = labels.ravel()
+    """Sum over the pixels of each region, and of what belongs to none, which is left out at the end."""
+    last = count
+    flat = np.where(labels < 0, last, labels).ravel()
+    count += 1
     sums = np.zeros((count, N_SUMS))
     sums[:, SIZE] = np.bincount(flat, minlength=count)
-    frame = np.concatenate([labels[0], labels[-1], labels[:, 0], labels[:, -1]])
-    sums[:, FRAME] = np.bincount(frame, minlength=count)
+    frame = np.concatenate([labels[0], labels[-1], labels[:, 0], labels[:, -1], _along_mask(labels)])
+    sums[:, FRAME] = np.bincount(frame[frame >= 0], minlength=count)
     sums[:, ENERGY] = np.bincount(flat, cues.energy.ravel(), count)
     place = HISTOGRAMS
     for channel, bins in enumerate((L_BINS, A_BINS, B_BINS)):
@@ -144,7 +155,13 @@ def _sum_regions(cues: Cues, labels: NDArray[np.int32], count: int) -> Array:
     sums[:, place:] = np.bincount(
         flat * np.int64(N_TEXTONS) + cues.textons.ravel(), minlength=count * N_TEXTONS
     ).reshape(count, N_TEXTONS)
-    return sums
+    return sums[:last]
+
+
+def _along_mask(labels: NDArray[np.int32]) -> NDArray[np.int32]:
+    """List the regions along the edge of a mask, once a pixel side."""
+    ends = ((labels[:, 1:], labels[:, :-1]), (labels[1:], labels[:-1]))
+    return np.concatenate([np.maximum(a, b)[(np.minimum(a, b) < 0) & (np.maximum(a, b) >= 0)] for a, b in ends])
 
 
 def _sum_bins(flat: NDArray[np.int32], values: NDArray[Any], bins: tuple[int, float, float], count: int) -> Array:

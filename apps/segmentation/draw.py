@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from visionnmf.exceptions import ParameterError
 from visionnmf.features import check_image
 
-__all__ = ["colours", "overlay", "to_eight_bits"]
+__all__ = ["OUTSIDE", "colours", "overlay", "paint", "to_eight_bits"]
 
+OUTSIDE = 65535  # the label of pixels outside a mask
 NUMBERED = 20  # so many segments, the largest, bear their numbers
 
 
@@ -25,7 +26,7 @@ def overlay(image: ArrayLike, labels: NDArray[Any]) -> NDArray[np.uint8]:
     image : array-like [shape=(height, width) or (height, width, 1, 3 or 4)]
         As :func:`.segment` takes it.
     labels : ndarray of int [shape=(height, width)]
-        The segment of each pixel.
+        The segment of each pixel; 65535, outside a mask, is drawn darker.
 
     Returns
     -------
@@ -43,17 +44,38 @@ def overlay(image: ArrayLike, labels: NDArray[Any]) -> NDArray[np.uint8]:
     names, index = np.unique(labels, return_inverse=True)
     index = index.reshape(labels.shape)
     picture = to_eight_bits(pixels)
-    tinted = np.asarray(cv2.addWeighted(picture, 0.6, colours(len(names))[index], 0.4, 0), np.uint8)
+    tints = colours(len(names))
+    tints[names == OUTSIDE] = 0
+    tinted = np.asarray(cv2.addWeighted(picture, 0.6, tints[index], 0.4, 0), np.uint8)
     border = np.zeros(labels.shape, np.uint8)
     border[:, 1:] |= index[:, 1:] != index[:, :-1]
     border[1:] |= index[1:] != index[:-1]
     thick = max(1, round(np.sqrt(labels.size) / 430))  # of a picture 500 wide 1; by its area, as strips can be long
     for width, colour in ((2 * thick + 1, 0), (thick, 255)):
         tinted[cv2.dilate(border, np.ones((width, width), np.uint8)) > 0] = colour
-    counts = np.bincount(index.ravel())
+    counts = np.bincount(index.ravel()) * (names != OUTSIDE)
     for place in np.argsort(-counts, kind="stable")[:NUMBERED]:
-        _write_number(tinted, index == place, str(names[place]), thick)
+        if counts[place]:
+            _write_number(tinted, index == place, str(names[place]), thick)
     return tinted
+
+
+def paint(labels: NDArray[Any], count: int) -> NDArray[np.uint8]:
+    """Give each segment a colour of its own.
+
+    Parameters
+    ----------
+    labels : ndarray of int [shape=(height, width)]
+        The segment of each pixel, 0 to count - 1; larger ones are black.
+    count : int
+
+    Returns
+    -------
+    ndarray of uint8 [shape=(height, width, 3)]
+        RGB.
+    """
+    palette = np.vstack([colours(count), np.zeros((1, 3), np.uint8)])
+    return palette[np.minimum(labels, count)]
 
 
 def colours(count: int) -> NDArray[np.uint8]:

@@ -26,7 +26,7 @@ class Hierarchy:
     Attributes
     ----------
     labels : ndarray of int32 [shape=(height, width)]
-        The region of each pixel, 0 to n - 1.
+        The region of each pixel, 0 to n - 1; -1 outside a mask.
     edges : ndarray of int64 [shape=(m, 2)]
         Pairs of regions that touch, the smaller first.
     children : ndarray of int64 [shape=(n - 1, 2)]
@@ -51,14 +51,14 @@ class Hierarchy:
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
         """Pixels of each region: ndarray of int64 [shape=(n,)]."""
-        return np.bincount(self.labels.ravel(), minlength=self.n_regions)
+        return np.bincount(self.labels.ravel() + 1, minlength=self.n_regions + 1)[1:]
 
     @cached_property
     def first_pixels(self) -> NDArray[np.int64]:
         """Where each region begins, in reading order: ndarray of int64 [shape=(n,)]."""
-        first = np.full(self.n_regions, self.labels.size)
+        first = np.full(self.n_regions + 1, self.labels.size)  # -1 is the last one
         first[self.labels.ravel()[::-1]] = np.arange(self.labels.size)[::-1]  # the last one written stays
-        return first
+        return first[:-1]
 
     def cut(self, *, n_segments: int | None = None, scale: float | None = None) -> NDArray[np.int64]:
         """Read the segment of each region.
@@ -130,7 +130,7 @@ class Hierarchy:
         place = place.ravel()
         strengths = np.bincount(place, self.strengths[between], len(edges)) / np.bincount(place, minlength=len(edges))
         return Hierarchy(
-            cut.astype(np.int32)[self.labels],
+            np.append(cut, -1).astype(np.int32)[self.labels],
             edges.reshape(-1, 2),
             name[self.children[done:]],
             self.heights[done:],
@@ -145,18 +145,33 @@ class Hierarchy:
         first, names = np.unique(top[:n], return_index=True, return_inverse=True)[1:]
         return np.argsort(np.argsort(first))[names.reshape(n)]
 
-    @cached_property
-    def edge_heights(self) -> NDArray[np.float64]:
-        """The height at which the two regions of each edge meet: ndarray of float64 [shape=(m,)]."""
+    def find_merges(self, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Find the merges at which pairs of regions meet.
+
+        Parameters
+        ----------
+        pairs : ndarray of int64 [shape=(m, 2)]
+            Two different regions each.
+
+        Returns
+        -------
+        ndarray of int64 [shape=(m,)]
+            Merges, as places in `children` and `heights`.
+        """
         n = self.n_regions
         parent = np.full(2 * n - 1, -1)
         parent[self.children] = n + np.arange(n - 1)[:, np.newaxis]
-        low, high = self.edges.T
+        low, high = pairs.T
         while (apart := low != high).any():  # a parent comes after its children: the earlier of two nodes climbs
             climbs = low < high
             low = np.where(apart & climbs, parent[low], low)
             high = np.where(apart & ~climbs, parent[high], high)
-        return self.heights[low - n]
+        return low - n
+
+    @cached_property
+    def edge_heights(self) -> NDArray[np.float64]:
+        """The height at which the two regions of each edge meet: ndarray of float64 [shape=(m,)]."""
+        return self.heights[self.find_merges(self.edges)]
 
     def boundary_map(self) -> NDArray[np.float32]:
         """Draw the tree: how strong the border at each pixel is.
@@ -168,16 +183,18 @@ class Hierarchy:
             larger one of two); else 0. Cut at a scale, it shows the borders of the segments at that scale.
         """
         found = np.zeros(self.labels.shape, np.float32)
-        if not len(self.edges):
-            return found
-        codes = self.edges[:, 0] * self.n_regions + self.edges[:, 1]
-        heights = self.edge_heights.astype(np.float32)
+        sides = []
         for first, second, out in (
             (self.labels[:, :-1], self.labels[:, 1:], found[:, :-1]),
             (self.labels[:-1], self.labels[1:], found[:-1]),
         ):
-            differ = first != second
+            differ = (first != second) & (np.minimum(first, second) >= 0)
             a, b = first[differ].astype(np.int64), second[differ].astype(np.int64)
-            edge = np.searchsorted(codes, np.minimum(a, b) * self.n_regions + np.maximum(a, b))
-            out[differ] = np.maximum(out[differ], heights[edge])
+            sides.append((out, differ, np.minimum(a, b) * self.n_regions + np.maximum(a, b)))
+        # more pairs than edges may touch: edges are those of the reduced picture
+        codes, pair = np.unique(np.concatenate([side[2] for side in sides]), return_inverse=True)
+        heights = self.heights[self.find_merges(np.stack(np.divmod(codes, self.n_regions), axis=1))].astype(np.float32)
+        across, down = np.split(heights[pair], [len(sides[0][2])])
+        for (out, differ, _), height in zip(sides, (across, down), strict=True):
+            out[differ] = np.maximum(out[differ], height)
         return found

@@ -148,7 +148,7 @@ def predict(row, roots, features, thresholds, children, values):  # type: ignore
 
 @kernel
 def merge(regions, perimeters, picture, ends, borders, model, base, exponent, record, pairs):  # type: ignore[no-untyped-def]
-    """Merge until one node is left.
+    """Merge until one node is left, or several that do not touch.
 
     Parameters
     ----------
@@ -179,6 +179,8 @@ def merge(regions, perimeters, picture, ends, borders, model, base, exponent, re
         Nodes that each merge joins.
     costs : ndarray of float64 [shape=(n - 1,)]
         What the border cost that was taken away.
+    done : int
+        Merges; rows of `children` and `costs` in use.
     written : int
         Rows of `record` in use.
     strengths : ndarray of float64 [shape=(m,)]
@@ -202,6 +204,7 @@ def merge(regions, perimeters, picture, ends, borders, model, base, exponent, re
     parallel = np.full(2 * n - 1, -1)  # the edge to a neighbour that is already known
     children = np.empty((n - 1, 2), np.int64)
     costs = np.empty(n - 1)
+    done = 0
     stale = np.arange(m)
     n_stale = m
     for step in range(n):
@@ -224,7 +227,10 @@ def merge(regions, perimeters, picture, ends, borders, model, base, exponent, re
         for e in range(m):
             if alive[e] and (weakest < 0 or cost[e] < cost[weakest]):
                 weakest = e
+        if weakest < 0:
+            break
         new = n + step
+        done += 1
         i, j = ends[weakest, 0], ends[weakest, 1]
         children[step, 0], children[step, 1] = i, j
         costs[step] = cost[weakest]
@@ -256,4 +262,4 @@ def merge(regions, perimeters, picture, ends, borders, model, base, exponent, re
             e = stale[s]
             parallel[ends[e, 0]] = -1
             parallel[ends[e, 1]] = -1
-    return children, costs, written, strengths
+    return children, costs, done, written, strengths

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,13 +16,16 @@ from numpy.typing import NDArray
 from visionnmf import choices, io
 from visionnmf._checks import check_choice
 from visionnmf.apps.report import Report
-from visionnmf.exceptions import OutputExistsError
+from visionnmf.exceptions import OutputExistsError, UnsupportedError
 
-from .draw import colours
+from .draw import paint
 from .formats import cut_out, to_coco, to_csv, to_geojson, to_svg
 from .model import SegmentationResult, segment
 
-__all__ = ["SegmentationReport", "process_image"]
+__all__ = ["SegmentationReport", "process_image", "read_markers"]
+
+
+MOST_COLOURS = 101  # of a picture of markers, its ground among them
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,8 @@ def process_image(
     *,
     n_segments: int | None = None,
     scale: float | None = None,
+    markers: str | Path | None = None,
+    correct: bool = False,
     formats: Sequence[str] = (),
     cutouts: bool = False,
     out: str | Path = ".",
@@ -110,6 +116,12 @@ def process_image(
     n_segments : int, optional
     scale : float, optional
         As in :func:`.segment`.
+    markers : str or Path, optional
+        A picture of the image's size on which pixels are marked: its most frequent colour is where nothing is, each
+        other one a marker. They are numbered by red, then green, then blue.
+    correct : bool, default=False
+        Whether markers correct the segments at the default scale; so they do wherever `n_segments` or `scale` is given.
+        Else all of the image is divided among them.
     formats : sequence of str, default=()
         What is written besides: some of "coco" (run lengths), "coco-polygons", "geojson", "svg", "csv" and "json".
     cutouts : bool, default=False
@@ -138,11 +150,15 @@ def process_image(
     folder = Path(out)
     pictures = [folder / f"{stem}_{kind}.png" for kind in ("labels", "segments", "overlay", "boundaries")]
     texts = [folder / f"{stem}_{FORMATS[entry][0]}" for entry in wanted]
-    io.check_outputs([*pictures, *texts], force, inputs=[source])
+    io.check_outputs([*pictures, *texts], force, inputs=[source, *([] if markers is None else [markers])])
     before = _cutouts_before(folder, stem, force) if cutouts else []
     image = io.read_image(source)
     io.check_memory(name, WORKING * image.shape[0] * image.shape[1])
-    result = segment(image, n_segments, scale=scale)
+    marked = None if markers is None else read_markers(markers)
+    by_itself = correct and n_segments is None and scale is None
+    result = segment(image, n_segments, scale=scale, markers=None if by_itself else marked)
+    if by_itself and marked is not None:
+        result = result.recut(scale=result.scale, markers=marked)
     io.output_folder(folder)
     with io.transaction():
         for file, picture in zip(pictures, _pictures(result), strict=True):
@@ -163,10 +179,42 @@ def process_image(
     )
 
 
+def read_markers(file: str | Path) -> NDArray[np.int64]:
+    """Read marked pixels from a picture.
+
+    Parameters
+    ----------
+    file : str or Path
+        As in :func:`process_image`.
+
+    Returns
+    -------
+    ndarray of int64 [shape=(height, width), >= 0]
+        0 where nothing is marked; markers count from 1.
+
+    Raises
+    ------
+    MediaError
+        If it cannot be read, has one colour only, or so many that its lines are smooth.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # a transparent picture with lines on it is meant
+        picture = io.read_image(file).astype(np.int64)
+    names, index, counts = np.unique(picture @ [2**32, 2**16, 1], return_inverse=True, return_counts=True)
+    if not 1 < len(names) <= MOST_COLOURS:
+        raise UnsupportedError(
+            f"{file}: {len(names)} different colours; markers are 1 to {MOST_COLOURS - 1} colours on an even ground; "
+            "draw with a hard pencil, and save as PNG"
+        )
+    ground = counts.argmax()
+    numbers = np.insert(np.arange(1, len(names)), ground, 0)
+    return np.asarray(numbers[index].reshape(picture.shape[:2]), np.int64)
+
+
 def _pictures(result: SegmentationResult) -> tuple[NDArray[Any], ...]:
     return (
         result.labels.astype(np.uint16),
-        colours(len(result.sizes))[result.labels],
+        paint(result.labels, len(result.sizes)),
         result.overlay(),
         np.rint(result.boundaries * 65535).astype(np.uint16),
     )

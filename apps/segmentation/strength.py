@@ -114,7 +114,7 @@ def merge_regions(partition: Partition, learnt: Learnt, *, n_recorded: int = 0) 
     perimeters[:n] = np.bincount(partition.edges.ravel(), np.repeat(partition.borders[:, 0], 2), n)
     features = np.empty((n_recorded, len(merging.FEATURES)))
     pairs = np.empty((n_recorded, 2), np.int64)
-    children, costs, written, strengths = merging.merge(
+    children, costs, done, written, strengths = merging.merge(
         regions,
         perimeters,
         _picture(partition.regions),
@@ -126,6 +126,11 @@ def merge_regions(partition: Partition, learnt: Learnt, *, n_recorded: int = 0) 
         features,
         pairs,
     )
+    # islands of a mask join last, at the largest height there is
+    waiting = np.setdiff1d(np.arange(n + done), children[:done])
+    for node in range(n + done, 2 * n - 1):
+        children[node - n], costs[node - n] = waiting[:2], 1.0
+        waiting = np.append(waiting[2:], node)
     return Merged(children, np.maximum.accumulate(costs), strengths, features[:written], pairs[:written])
 
 

@@ -10,7 +10,6 @@ import cv2
 import numpy as np
 import pytest
 from helpers import run_command
-from pycocotools import mask as coco_mask
 
 from visionnmf.apps.segmentation import (
     SegmentationResult,
@@ -94,6 +93,7 @@ def test_outlines_without_holes_cover_the_mask_once() -> None:
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # pycocotools' own
 @pytest.mark.parametrize("polygons", [False, True])
 def test_pycocotools_reads_what_is_written(result: SegmentationResult, polygons: bool) -> None:
+    coco_mask = pytest.importorskip("pycocotools.mask")
     cases = [
         result.labels,
         np.zeros((1, 1), int),

@@ -27,6 +27,34 @@ def tree(partition: borders.Partition) -> Hierarchy:
     return Hierarchy(partition.labels, partition.edges, merged.children, merged.heights, merged.strengths)
 
 
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_mask_is_left_out_of_all_sums(image: np.ndarray, masked: bool) -> None:
+    found = cues.find_cues(image, load_learnt().textons)
+    inside = np.hypot(*(np.indices(image.shape[:2]) - np.array([[[45]], [[60]]]))) < 40 if masked else None
+    labels = borders.find_regions(found.energy, inside)
+    np.testing.assert_array_equal(labels < 0, np.zeros(labels.shape, bool) if inside is None else ~inside)
+    partition = borders.measure(found, labels)
+    assert len(partition.regions) == labels.max() + 1
+    around = np.pad(labels, 1, constant_values=-1)
+    for region, sums in enumerate(partition.regions):
+        own = labels == region
+        sides = np.pad(own, 1)
+        outer = sum(np.count_nonzero(sides & (np.roll(around, step, axis) < 0)) for step in (-1, 1) for axis in (0, 1))
+        assert sums[merging.SIZE] == own.sum() and sums[merging.FRAME] == outer
+        assert sums[merging.ENERGY] == pytest.approx(found.energy[own].sum(dtype=float))
+        np.testing.assert_allclose(sums[merging.LAB : merging.LAB + 3], found.lab[own].sum(axis=0, dtype=float))
+        histograms = sums[merging.HISTOGRAMS :]
+        assert histograms[:-32].sum() == pytest.approx(3 * own.sum())
+        np.testing.assert_array_equal(histograms[-32:], np.bincount(found.textons[own], minlength=32))
+    pairs = {
+        tuple(sorted(pair))
+        for a, b in ((labels[1:], labels[:-1]), (labels[:, 1:], labels[:, :-1]))
+        for pair in zip(a.ravel().tolist(), b.ravel().tolist(), strict=True)
+        if pair[0] != pair[1]
+    }
+    assert sorted(pair for pair in pairs if pair[0] >= 0) == [tuple(edge) for edge in partition.edges.tolist()]
+
+
 def test_the_tree_is_ultrametric_and_nested(tree: Hierarchy) -> None:
     assert (np.diff(tree.heights) >= 0).all()
     n = tree.n_regions

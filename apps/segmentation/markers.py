@@ -1,0 +1,232 @@
+"""A person's hand: marked pixels that divide the tree without fitting again.
+
+The rule is that of Kruskal's algorithm. Borders between regions are taken away from the weakest to the strongest in the
+tree (of those that one merge takes away, from the weakest by itself), but never one between two parts with different
+markers. So different markers are parted at the weakest border between them, and a part without a marker goes to the
+marker that it merges with first: a minimum spanning forest whose roots are the markers (Cousty et al. 2009). Equal
+markers are one segment, whether they touch or not.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import cv2
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.ndimage import find_objects
+from skimage.segmentation import watershed
+
+from visionnmf._checks import check_numbers
+from visionnmf.exceptions import ParameterError
+from visionnmf.features import region_adjacency
+
+from .draw import to_eight_bits
+from .hierarchy import Hierarchy
+
+__all__ = ["Marked", "check_markers", "cut_at_markers", "mark_regions"]
+
+MOST_MARKERS = 1000
+
+
+class Marked(NamedTuple):
+    """What :func:`mark_regions` finds.
+
+    Attributes
+    ----------
+    hierarchy : Hierarchy
+        The tree; a region with two markers is divided.
+    markers : ndarray of int64 [shape=(n_regions,)]
+        The marker of each region, 0 to m - 1 in the order of their values; -1 for none.
+    """
+
+    hierarchy: Hierarchy
+    markers: NDArray[np.int64]
+
+
+def check_markers(markers: ArrayLike, mask: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Check marked pixels.
+
+    Parameters
+    ----------
+    markers : array-like of int [shape=(height, width), >= 0]
+        0: not marked.
+    mask : ndarray of bool [shape=(height, width)]
+        Markers outside count nothing.
+
+    Returns
+    -------
+    ndarray of int64 [shape=(height, width)]
+        0 where nothing is marked; else 1 to m, in the order of the markers' values.
+
+    Raises
+    ------
+    ParameterError
+        If the shape or the type is another, no pixel is marked, there are more than 1000 different markers, or one lies
+        wholly outside the mask.
+    """
+    found = check_numbers(markers, "markers", None)
+    if found.shape != mask.shape:
+        raise ParameterError(f"markers must have the image's shape {mask.shape}; got {found.shape}")
+    if found.dtype.kind not in "bui" or found.min() < 0:
+        raise ParameterError(
+            "markers must be whole numbers >= 0, 0 where nothing is marked; got "
+            + (f"{found.min()}" if found.dtype.kind in "bui" else f"dtype {found.dtype}")
+        )
+    places = np.flatnonzero(found)
+    names, index = np.unique(found.ravel()[places], return_inverse=True)
+    if not 1 <= len(names) <= MOST_MARKERS:
+        raise ParameterError(f"markers must have from 1 to {MOST_MARKERS} different values beside 0; got {len(names)}")
+    inside = mask.ravel()[places]
+    lost = np.setdiff1d(np.arange(len(names)), index[inside])
+    if len(lost):
+        raise ParameterError(f"markers must lie inside the mask; got {names[lost[0]]} outside alone")
+    numbered = np.zeros(found.shape, np.int64)
+    numbered.ravel()[places[inside]] = index[inside] + 1
+    return numbered
+
+
+def mark_regions(hierarchy: Hierarchy, markers: NDArray[np.int64], image: NDArray[Any]) -> Marked:
+    """Find the marker of each region.
+
+    Parameters
+    ----------
+    hierarchy : Hierarchy
+    markers : ndarray of int64 [shape=(height, width)]
+        As :func:`check_markers` returns them.
+    image : ndarray [shape=(height, width, 3)]
+        The picture. Where a region has several markers, the watershed of its gradient divides it.
+
+    Returns
+    -------
+    Marked
+    """
+    places = np.flatnonzero(markers)
+    pairs = np.unique(np.stack([hierarchy.labels.ravel()[places], markers.ravel()[places] - 1]), axis=1)
+    found = np.full(hierarchy.n_regions, -1)
+    found[pairs[0]] = pairs[1]
+    counts = np.bincount(pairs[0], minlength=hierarchy.n_regions)
+    torn = np.flatnonzero(counts > 1)
+    if not len(torn):
+        return Marked(hierarchy, found)
+    labels = hierarchy.labels.copy()
+    origins = [np.arange(hierarchy.n_regions)]
+    pieces = []
+    boxes = find_objects(hierarchy.labels + 1)
+    next_region = hierarchy.n_regions
+    for region in torn.tolist():
+        box = boxes[region]
+        inside = hierarchy.labels[box] == region
+        own = _divide(image[box], np.where(inside, markers[box], 0), inside)
+        own_markers = pairs[1][pairs[0] == region]  # ascending
+        found[region] = own_markers[0]
+        for marker in own_markers[1:].tolist():  # the first one keeps the region's number
+            labels[box][own == marker + 1] = next_region
+            pieces.append(marker)
+            next_region += 1
+        origins.append(np.full(len(own_markers) - 1, region))
+    divided = _divided(hierarchy, labels, np.concatenate(origins))
+    return Marked(divided, np.append(found, pieces).astype(np.int64))
+
+
+def _divide(image: NDArray[Any], markers: NDArray[np.int64], inside: NDArray[np.bool_]) -> NDArray[Any]:
+    picture = to_eight_bits(image)
+    slopes = [np.abs(cv2.Scharr(picture, cv2.CV_32F, *order)) for order in ((1, 0), (0, 1))]
+    gradient = (slopes[0] + slopes[1]).max(axis=2)
+    found = watershed(gradient, markers.astype(np.int32), mask=inside)
+    # what no marker reaches, as pieces of a region may lie apart, stays with the first one
+    return np.where(inside & (found == 0), markers[markers > 0].min(), found)
+
+
+def _divided(hierarchy: Hierarchy, labels: NDArray[np.int32], origins: NDArray[np.int64]) -> Hierarchy:
+    """Return a tree in which some regions are made of several: `origins` are the regions of which they were part."""
+    n, count = hierarchy.n_regions, len(origins)
+    extra = count - n
+    node = np.concatenate([np.arange(n), count + extra + np.arange(n - 1)])  # where the nodes of before have gone
+    first = np.empty((extra, 2), np.int64)
+    for k, (piece, region) in enumerate(zip(range(n, count), origins[n:].tolist(), strict=True)):
+        first[k] = node[region], piece
+        node[region] = count + k
+    edges = region_adjacency(labels + 1) - 1
+    edges = edges[edges[:, 0] >= 0]  # inside the mask
+    ends = np.sort(origins[edges], axis=1)
+    codes = hierarchy.edges[:, 0] * n + hierarchy.edges[:, 1]
+    wanted = ends[:, 0] * n + ends[:, 1]
+    place = np.minimum(np.searchsorted(codes, wanted), max(len(codes) - 1, 0))
+    # 0 within a region; the strongest where the reduced picture knows no such border
+    strengths = np.where(ends[:, 0] == ends[:, 1], 0.0, 1.0)
+    if len(codes):
+        strengths = np.where(codes[place] == wanted, hierarchy.strengths[place], strengths)
+    return Hierarchy(
+        labels,
+        edges,
+        np.concatenate([first, node[hierarchy.children]]),
+        np.concatenate([np.zeros(extra), hierarchy.heights]),
+        strengths,
+    )
+
+
+def cut_at_markers(
+    hierarchy: Hierarchy, markers: NDArray[np.int64], n_merges: int | None = None
+) -> tuple[NDArray[np.int64], float]:
+    """Divide the regions among markers.
+
+    Parameters
+    ----------
+    hierarchy : Hierarchy
+    markers : ndarray of int64 [shape=(n_regions,)]
+        The marker of each region, 0 to m - 1; -1 for none.
+    n_merges : int, optional
+        So many of the tree's merges are done, so that parts without a marker are left; all, when not given.
+
+    Returns
+    -------
+    cut : ndarray of int64 [shape=(n_regions,)]
+        The segment of each region: 0 to m - 1 are those of the markers, others follow.
+    height : float
+        Of the last merge that was done.
+
+    References
+    ----------
+    J. Cousty, G. Bertrand, L. Najman, M. Couprie, "Watershed cuts: minimum spanning forests and the drop of water
+    principle", IEEE TPAMI 31(8), 2009.
+    """
+    top = np.arange(hierarchy.n_regions).tolist()
+    marker = markers.tolist()
+
+    def root(region: int) -> int:
+        while top[region] != region:
+            top[region] = top[top[region]]
+            region = top[region]
+        return region
+
+    height = 0.0
+    for merge, i, j in _borders(hierarchy):
+        if n_merges is not None and merge >= n_merges:
+            break
+        i, j = root(i), root(j)
+        if i == j or (marker[i] >= 0 and marker[j] >= 0 and marker[i] != marker[j]):
+            continue
+        top[j] = i
+        marker[i] = max(marker[i], marker[j])
+        height = float(hierarchy.heights[merge])
+    roots = np.array([root(region) for region in range(hierarchy.n_regions)])
+    found = np.array(marker)[roots]
+    alone = found < 0
+    found[alone] = np.unique(roots[alone], return_inverse=True)[1] + int(markers.max()) + 1
+    return found, height
+
+
+def _borders(hierarchy: Hierarchy) -> list[tuple[int, int, int]]:
+    """List (merge, region, region), in the order in which the tree takes borders away."""
+    n = hierarchy.n_regions
+    first = list(range(n))  # region of each node
+    for i, _ in hierarchy.children.tolist():
+        first.append(first[i])
+    merges, strengths = hierarchy.find_merges(hierarchy.edges), hierarchy.strengths
+    apart = np.setdiff1d(np.arange(n - 1), merges)  # merges of parts that do not touch, as islands of a mask
+    bridges = np.array(first)[hierarchy.children[apart]].reshape(-1, 2)
+    merges, strengths = np.append(merges, apart), np.append(strengths, np.ones(len(apart)))
+    edges = np.concatenate([hierarchy.edges, bridges])
+    order = np.lexsort((strengths, merges))
+    return list(zip(merges[order].tolist(), *edges[order].T.tolist(), strict=True))

@@ -1,0 +1,238 @@
+"""A person's hand: markers against a slow forest, and what they must keep."""
+
+import heapq
+import json
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from helpers import run_command
+
+from visionnmf.apps.segmentation import SegmentationResult, segment
+from visionnmf.apps.segmentation.hierarchy import Hierarchy
+from visionnmf.apps.segmentation.markers import cut_at_markers
+from visionnmf.apps.segmentation.run import read_markers
+from visionnmf.datasets import make_mosaic
+from visionnmf.exceptions import ParameterError, UnsupportedError
+
+MOSAIC = make_mosaic(60, 90, n_segments=5, noise=0.2, random_state=3)
+
+
+@pytest.fixture(scope="module")
+def result() -> SegmentationResult:
+    return segment(MOSAIC.image, 5)
+
+
+def random_tree(rng: np.random.Generator, n: int) -> Hierarchy:
+    """A tree over a chain of regions with some more edges, merged in random order along edges."""
+    edges = {(i, i + 1) for i in range(n - 1)} | {tuple(sorted(rng.choice(n, 2, replace=False))) for _ in range(n)}
+    pairs = np.array(sorted(edges))
+    node = list(range(n))
+    children = []
+    for i, j in rng.permutation(pairs).tolist():
+        if node[i] != node[j]:
+            children.append((node[i], node[j]))
+            node = [n + len(children) - 1 if k in children[-1] else k for k in node]
+    return Hierarchy(
+        np.arange(n, dtype=np.int32)[np.newaxis],
+        pairs,
+        np.array(children),
+        np.sort(rng.random(n - 1)),
+        rng.permutation(len(pairs)) / len(pairs),
+    )
+
+
+def slow_forest(tree: Hierarchy, markers: np.ndarray) -> list[int]:
+    """Grow from all markers at once, always over the weakest border: Prim's algorithm."""
+    merges = tree.find_merges(tree.edges)
+    found = markers.tolist()
+    border: list[tuple[int, float, int, int]] = []
+
+    def reach(region: int) -> None:
+        for (i, j), merge, strength in zip(tree.edges.tolist(), merges.tolist(), tree.strengths.tolist(), strict=True):
+            if region in (i, j):
+                heapq.heappush(border, (merge, strength, found[region], i + j - region))
+
+    for region in np.flatnonzero(markers >= 0).tolist():
+        reach(region)
+    while border:
+        *_, marker, region = heapq.heappop(border)
+        if found[region] < 0:
+            found[region] = marker
+            reach(region)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_regions_go_to_the_marker_that_a_slow_forest_gives_them(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    tree = random_tree(rng, int(rng.integers(3, 14)))
+    markers = np.full(tree.n_regions, -1)
+    marked = rng.choice(tree.n_regions, int(rng.integers(1, tree.n_regions)), replace=False)
+    markers[marked] = np.unique(rng.integers(0, 3, len(marked)), return_inverse=True)[1]
+    cut, height = cut_at_markers(tree, markers)
+    assert cut.tolist() == slow_forest(tree, markers)
+    assert height in (0, *tree.heights)
+
+
+def test_without_a_conflict_the_tree_is_cut_as_ever(result: SegmentationResult) -> None:
+    tree = result.hierarchy
+    for n_merges in (0, 3, tree.n_regions - 2):
+        markers = np.full(tree.n_regions, -1)
+        markers[0] = 0
+        cut, height = cut_at_markers(tree, markers, n_merges)
+        expected = tree.cut(n_segments=tree.n_regions - n_merges)
+        assert len(np.unique(np.stack([cut, expected]), axis=1).T) == len(np.unique(cut)) == len(np.unique(expected))
+        assert height == (tree.heights[n_merges - 1] if n_merges else 0)
+
+
+def scribbles(*points: tuple[int, int, int]) -> np.ndarray:
+    markers = np.zeros(MOSAIC.labels.shape, np.uint8)
+    for row, column, number in points:
+        markers[row, column] = number
+    return markers
+
+
+def test_one_marker_in_each_area_gives_the_areas() -> None:
+    # a pixel in the middle of each tile is all that a person says
+    points = []
+    for label in range(5):
+        inside = np.pad(MOSAIC.labels == label, 1).astype(np.uint8)
+        _, _, _, (x, y) = cv2.minMaxLoc(cv2.distanceTransform(inside, cv2.DIST_L2, 3))
+        points.append((y - 1, x - 1, 10 * label + 10))
+    found = segment(MOSAIC.image, markers=scribbles(*points))
+    assert len(found.sizes) == 5
+    assert np.mean(found.labels == MOSAIC.labels) > 0.9  # named after the markers' order
+
+
+def test_marked_pixels_are_where_their_marker_says(result: SegmentationResult, rng: np.random.Generator) -> None:
+    for _ in range(20):
+        markers = np.where(rng.random(result.labels.shape) < 0.004, rng.integers(0, 5, result.labels.shape) * 3, 0)
+        names = np.unique(markers[markers > 0])
+        for options in ({}, {"scale": 0.3}, {"n_segments": 4}):
+            cut = result.recut(markers=markers, **options)
+            for place, name in enumerate(names):
+                assert (cut.labels[markers == name] == place).all()
+            assert len(cut.sizes) == len(names) or options
+            np.testing.assert_array_equal(np.bincount(cut.labels.ravel()), cut.sizes)
+            # what is left has been divided, but is still a tree over the same picture
+            assert cut.hierarchy.n_regions >= result.hierarchy.n_regions
+            np.testing.assert_array_equal(cut.at(scale=0.5), result.at(scale=0.5))
+            np.testing.assert_array_equal(cut.at(n_segments=3), result.at(n_segments=3))
+            np.testing.assert_array_equal(
+                cut.boundaries > 0, cut.boundaries >= result.boundaries[result.boundaries > 0].min()
+            )
+
+
+def test_segments_are_split_and_joined_and_others_stay(result: SegmentationResult) -> None:
+    tree_cut = result.labels
+    first, second = (tuple(np.argwhere(tree_cut == label)[0]) for label in (0, 3))
+    joined = result.at(n_segments=5, markers=scribbles((*first, 7), (*second, 7)))
+    np.testing.assert_array_equal(joined == 0, np.isin(tree_cut, (0, 3)))
+    for label in (1, 2, 4):
+        assert len(np.unique(joined[tree_cut == label])) == 1
+    a, b = np.argwhere(tree_cut == 1)[[0, -1]]
+    split = result.at(n_segments=5, markers=scribbles((*a, 1), (*b, 2)))
+    np.testing.assert_array_equal(split <= 1, tree_cut == 1)
+    assert len(np.unique(split)) == 6
+
+
+def test_two_markers_in_one_region_divide_it() -> None:
+    flat = segment(np.full((40, 60), 90, np.uint8))
+    assert flat.hierarchy.n_regions == 1
+    markers = np.zeros((40, 60), int)
+    markers[20, 5], markers[20, 54] = 1, 2
+    found = flat.recut(markers=markers)
+    assert found.hierarchy.n_regions == 2
+    assert found.sizes.min() > 0.45 * 2400  # nothing to go by but place
+    assert found.labels[20, 5] == 0 and found.labels[20, 54] == 1
+    assert found.boundaries.max() == 0  # the tree's own border there has no strength
+    image = np.full((40, 60), 90, np.uint8)
+    image[:, 20:] = 91  # a step too small to be a border
+    stepped = segment(image, markers=markers)
+    np.testing.assert_array_equal(stepped.labels[:, :18], 0)
+    np.testing.assert_array_equal(stepped.labels[:, 22:], 1)
+
+
+def test_markers_with_a_mask_and_islands() -> None:
+    mask = np.zeros(MOSAIC.labels.shape, bool)
+    mask[5:50, 5:40] = mask[5:50, 50:85] = True
+    result = segment(MOSAIC.image, mask=mask)
+    found = result.recut(markers=scribbles((10, 10, 1), (40, 35, 2), (0, 0, 1)))
+    assert len(found.sizes) == 2 and found.sizes.sum() == mask.sum()
+    assert len(np.unique(found.labels[5:50, 50:85])) == 1  # no marker in it: it goes where it merges
+    with pytest.raises(ParameterError, match="markers must lie inside the mask; got 3 outside alone"):
+        result.at(markers=scribbles((10, 10, 1), (0, 0, 3)))
+
+
+def test_one_pixel() -> None:
+    found = segment(np.zeros((1, 1), np.uint8), markers=[[4]])
+    assert found.labels.tolist() == [[0]]
+
+
+@pytest.mark.parametrize(
+    ("markers", "sentence"),
+    [
+        (np.zeros((5, 5), int), r"markers must have the image's shape \(60, 90\); got \(5, 5\)"),
+        (np.zeros((60, 90), int), "markers must have from 1 to 1000 different values beside 0; got 0"),
+        (np.arange(5400).reshape(60, 90), "from 1 to 1000 different values beside 0; got 5399"),
+        (np.full((60, 90), -1), "markers must be whole numbers >= 0, 0 where nothing is marked; got -1"),
+        (np.full((60, 90), 1.0), "got dtype float64"),
+        ([["a"]], "markers must"),
+    ],
+)
+def test_what_is_no_marker_is_refused(result: SegmentationResult, markers: object, sentence: str) -> None:
+    with pytest.raises(ParameterError, match=sentence):
+        result.at(markers=markers)
+    with pytest.raises(ParameterError, match=sentence):
+        segment(MOSAIC.image, markers=markers)
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+def write(path: Path, picture: np.ndarray) -> Path:
+    path.write_bytes(cv2.imencode(path.suffix, picture)[1].tobytes())
+    return path
+
+
+def test_scribbles_are_read_from_any_ground(tmp_path: Path) -> None:
+    expected = np.zeros((30, 40), int)
+    expected[5:8, 3:30], expected[20, 10:20] = 2, 1
+    blue_first = {0: (255, 255, 255), 1: (0, 255, 0), 2: (0, 0, 255)}  # green comes before red: less red in it
+    picture = np.array([blue_first[k] for k in range(3)], np.uint8)[expected]
+    np.testing.assert_array_equal(read_markers(write(tmp_path / "white.png", picture)), expected)
+    clear = np.dstack([picture, np.where(expected > 0, 255, 0).astype(np.uint8)])
+    clear[expected == 0, :3] = 0
+    np.testing.assert_array_equal(read_markers(write(tmp_path / "clear.png", clear)), expected)
+    np.testing.assert_array_equal(read_markers(write(tmp_path / "labels.png", expected.astype(np.uint16))), expected)
+    with pytest.raises(UnsupportedError, match=r"flat\.png: 1 different colours; markers are 1 to 100 colours"):
+        read_markers(write(tmp_path / "flat.png", np.zeros((9, 9), np.uint8)))
+    noise = np.random.default_rng(0).integers(0, 255, (30, 30, 3), np.uint8)
+    with pytest.raises(UnsupportedError, match="different colours"):
+        read_markers(write(tmp_path / "noise.png", noise))
+
+
+def test_the_command_divides_or_corrects(tmp_path: Path, result: SegmentationResult) -> None:
+    photo = write(tmp_path / "photo.png", MOSAIC.image[..., ::-1])
+    markers = scribbles((10, 10, 1), (50, 80, 2))
+    lines = write(tmp_path / "lines.png", markers)
+
+    def labels(name: str, *options: object) -> np.ndarray:
+        found = run_command("segment", photo, "--markers", lines, *options, "--out", tmp_path / name, "--json")
+        assert found.exit_code == 0 and json.loads(found.stdout)["failed"] == 0
+        return cv2.imread(str(tmp_path / name / "photo_labels.png"), cv2.IMREAD_UNCHANGED)
+
+    default = segment(MOSAIC.image)
+    np.testing.assert_array_equal(labels("all"), result.at(markers=markers))
+    np.testing.assert_array_equal(
+        labels("auto", "--segments", "auto"), default.at(scale=default.scale, markers=markers)
+    )
+    np.testing.assert_array_equal(labels("five", "--segments", 5), result.at(n_segments=5, markers=markers))
+    two = run_command("segment", photo, lines, "--markers", lines, "--out", tmp_path / "two")
+    assert two.exit_code == 2 and "markers must be given with one image; got 2 images" in two.stderr
+    small = write(tmp_path / "small.png", markers[::2])
+    wrong = run_command("segment", photo, "--markers", small, "--out", tmp_path / "wrong")
+    assert wrong.exit_code == 2 and "must have the image's shape (60, 90); got (30, 90)" in wrong.stderr
+    assert not list((tmp_path / "wrong").iterdir())
