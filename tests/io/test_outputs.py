@@ -1,7 +1,11 @@
 """Outputs are whole or absent, alone and together, and never written over an input."""
 
+import errno
 import os
+import subprocess
+import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +18,7 @@ from visionnmf.io import (
     check_outside,
     output_file,
     output_folder,
+    outputs,
     read_image,
     transaction,
     write_image,
@@ -144,13 +149,14 @@ def test_files_of_all_writers_appear_together(tmp_path):
 
 
 def test_each_file_is_renamed_once(tmp_path, monkeypatch):
-    named, replace = [], os.replace
+    named = []
+    for give in (os.replace, os.link):
 
-    def counted(source, target):
-        named.append(Path(target).name)
-        replace(source, target)
+        def counted(source, target, give=give):
+            named.append(Path(target).name)
+            give(source, target)
 
-    monkeypatch.setattr(os, "replace", counted)
+        monkeypatch.setattr(os, give.__name__, counted)
     with transaction():
         write_image(tmp_path / "a.png", FRAME)
         write_image(tmp_path / "b.png", FRAME)
@@ -172,18 +178,86 @@ def test_an_error_leaves_none_and_keeps_the_old(tmp_path, error):
 
 
 def test_an_interrupt_between_the_names_leaves_none(tmp_path, monkeypatch):
-    replace = os.replace
-
-    def interrupted(source, target):
-        if str(target).endswith("b.png"):
-            raise KeyboardInterrupt
-        replace(source, target)
-
-    monkeypatch.setattr(os, "replace", interrupted)
+    _interrupt_at(monkeypatch, "b.png", KeyboardInterrupt)
     with pytest.raises(KeyboardInterrupt), transaction():
         write_image(tmp_path / "a.png", FRAME)
         write_image(tmp_path / "b.png", FRAME)
     assert _names(tmp_path) == []
+
+
+def _interrupt_at(monkeypatch, name, error, without_links=False):
+    """Let the step fail that gives a file its name."""
+    link = os.link
+    for give in (os.replace, os.link):
+
+        def interrupted(source, target, give=give):
+            if Path(target).name == name:
+                raise error
+            if without_links and give is link:
+                raise PermissionError("no links here")
+            give(source, target)
+
+        monkeypatch.setattr(os, give.__name__, interrupted)
+
+
+@pytest.mark.parametrize("without_links", [False, True])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(5, "Input/output error")])
+def test_an_error_between_the_names_brings_back_what_was_there(tmp_path, monkeypatch, error, without_links):
+    _touch(tmp_path, "a.png", "b.png")
+    with monkeypatch.context() as patch:
+        _interrupt_at(patch, "c.png", error, without_links)
+        with pytest.raises((KeyboardInterrupt, MediaError)), transaction():
+            for name in ("a.png", "b.png", "c.png"):
+                write_image(tmp_path / name, FRAME, force=True)
+    assert _names(tmp_path) == ["a.png", "b.png"]
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes() == b"x"
+    with transaction():
+        for name in ("a.png", "b.png"):
+            write_image(tmp_path / name, FRAME, force=True)
+    assert _names(tmp_path) == ["a.png", "b.png"] and (tmp_path / "b.png").read_bytes() != b"x"
+
+
+def test_of_two_that_write_at_once_without_force_one_is_refused(tmp_path):
+    with pytest.raises(OutputExistsError), output_file(tmp_path / "a.txt") as late:
+        late.write_text("late")
+        check = outputs._check_free
+        outputs._check_free = lambda *_: None  # as if the other came after the check
+        try:
+            with output_file(tmp_path / "a.txt") as early:
+                early.write_text("early")
+        finally:
+            outputs._check_free = check
+    assert (tmp_path / "a.txt").read_text() == "early" and _names(tmp_path) == ["a.txt"]
+
+
+def test_a_full_disk_is_told_by_the_name_of_the_output(tmp_path):
+    sentence = r"a\.txt: cannot be written \(No space left on device\)$"
+    with pytest.raises(MediaError, match=sentence) as caught, output_file(tmp_path / "a.txt") as temporary:
+        raise OSError(errno.ENOSPC, "No space left on device", str(temporary))
+    assert "\n" not in str(caught.value) and _names(tmp_path) == []
+    with pytest.raises(FileNotFoundError), output_file(tmp_path / "a.txt"):  # another file's error stays its own
+        (tmp_path / "none").read_text()
+
+
+def test_what_a_killed_writer_has_left_is_removed_by_the_next(tmp_path):
+    code = (
+        "import os, sys; from visionnmf.io import output_file\nwith output_file(sys.argv[1]): os.kill(os.getpid(), 9)"
+    )
+    for name in ("dead.png", "fresh.png"):
+        subprocess.run([sys.executable, "-c", code, str(tmp_path / name)], check=False)
+    left = [tmp_path / name for name in _names(tmp_path)]
+    assert len(left) == 2
+    (tmp_path / ".mine.part.png").write_text("of another program")
+    past = time.time() - 100
+    for path in (left[0], tmp_path / ".mine.part.png"):
+        os.utime(path, (past, past))
+    with output_file(tmp_path / "alive.png") as alive:
+        os.utime(alive, (past, past))
+        outputs._remove_leftovers.cache_clear()
+        with output_file(tmp_path / "next.png"):
+            pass
+        assert alive.exists()
+    assert set(_names(tmp_path)) == {".mine.part.png", left[1].name, "alive.png", "next.png"}
 
 
 def test_an_output_that_appears_before_the_names_are_given_is_kept(tmp_path):

@@ -2,15 +2,20 @@
 
 Every writer of the package writes through :func:`output_file`, once: to a temporary name in the folder of the output,
 which gets its name in one step when all went well. In a :func:`transaction` that step waits for the end of the block,
-so that several files appear together or not at all.
+so that several files appear together or not at all. What a killed process has left is removed by the next that writes
+into the folder.
 """
 
 from __future__ import annotations
 
+import errno
+import functools
 import os
+import re
 import secrets
+import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +25,11 @@ from visionnmf.exceptions import MediaError, OutputExistsError, ParameterError
 from .inputs import SAMPLE_PREFIX
 
 __all__ = ["check_outputs", "check_outside", "output_file", "output_folder", "transaction"]
+
+
+FULL = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}  # what a full disk, a limit and a quota raise
+LEFTOVER = re.compile(r"\.[0-9a-f]{12}\.part(\..*)?")
+MINUTE = 60.0
 
 
 class _Finished(NamedTuple):
@@ -63,18 +73,20 @@ def output_file(path: str | Path, *, force: bool = False) -> Iterator[Path]:
     path = Path(path)
     _check_free(path, force)
     temporary = path.with_name(f".{secrets.token_hex(6)}.part{path.suffix}")
-    try:
-        _create(temporary, path)
-        yield temporary
-        finished = _Finished(temporary, path, force)
-        waiting = _waiting.get()
-        if waiting is None:
-            _give_names([finished])
-        else:
-            waiting.append(finished)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with _created(temporary, path):
+        try:
+            yield temporary
+            finished = _Finished(temporary, path, force)
+            waiting = _waiting.get()
+            if waiting is None:
+                _give_names([finished])
+            else:
+                waiting.append(finished)
+        except BaseException as error:
+            temporary.unlink(missing_ok=True)
+            if isinstance(error, OSError) and error.errno in FULL and not isinstance(error, MediaError):
+                raise MediaError(f"{path}: cannot be written ({os.strerror(error.errno)})") from error
+            raise
 
 
 @contextmanager
@@ -115,31 +127,100 @@ def transaction() -> Iterator[None]:
             finished.temporary.unlink(missing_ok=True)
 
 
-def _create(temporary: Path, path: Path) -> None:
+@contextmanager
+def _created(temporary: Path, path: Path) -> Iterator[None]:
+    """Make a temporary file, locked as long as the block runs: others can tell that its writer lives."""
     try:
+        _remove_leftovers(path.parent.absolute())
         # Not tempfile: its files may be read by their owner only, and the name must keep its suffix.
-        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        file = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
     except FileNotFoundError as error:
         raise MediaError(f"{path}: there is no folder {path.parent}; create it first") from error
     except OSError as error:
         raise MediaError(f"{path}: cannot be written ({error.strerror})") from error
+    try:
+        _locked(file)
+        yield
+    finally:
+        os.close(file)
+
+
+def _locked(file: int) -> bool:
+    """Lock an open file, and return whether that went well; false where another has it, or there are no locks."""
+    try:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except (ImportError, OSError):  # Windows, some network drives
+        return False
+
+
+@functools.cache
+def _remove_leftovers(folder: Path) -> None:
+    """Remove, once a process, the temporary files in a folder whose writers were killed."""
+    for entry in os.scandir(folder):
+        with suppress(OSError):
+            # one that is younger may not be locked yet
+            if LEFTOVER.fullmatch(entry.name) and time.time() - entry.stat().st_mtime > MINUTE:
+                file = os.open(entry.path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+                try:
+                    if _locked(file):
+                        os.unlink(entry.path)
+                finally:
+                    os.close(file)
 
 
 def _give_names(waiting: list[_Finished]) -> None:
     for _, path, force in waiting:
         _check_free(path, force)
+    before: dict[Path, Path] = {}  # output: what had its name
     named: list[Path] = []
     try:
-        for temporary, path, _ in waiting:
+        for temporary, path, force in waiting:
             try:
-                os.replace(temporary, path)
+                if len(waiting) > 1 and path.exists():
+                    before[path] = _kept(path)
+                _rename(temporary, path, force)
+            except MediaError:
+                raise
             except OSError as error:
                 raise MediaError(f"{path}: cannot be written ({error.strerror})") from error
             named.append(path)
     except BaseException:
         for path in named:
             path.unlink(missing_ok=True)
+        for path, old in before.items():
+            with suppress(OSError):
+                os.replace(old, path)
         raise
+    for old in before.values():
+        old.unlink(missing_ok=True)
+
+
+def _kept(path: Path) -> Path:
+    """Give an output that is to be replaced a second name, under which it can be had back."""
+    old = path.with_name(f".{secrets.token_hex(6)}.old{path.suffix}")
+    try:
+        os.link(path, old)
+    except OSError:  # a drive without hard links
+        os.replace(path, old)
+    return old
+
+
+def _rename(temporary: Path, path: Path, force: bool) -> None:
+    """Give a file its name; without `force` never that of another, which may have appeared this very moment."""
+    if not force:
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            _check_free(path, force)
+        except OSError:  # a drive without hard links
+            pass
+        else:
+            temporary.unlink()
+            return
+    os.replace(temporary, path)
 
 
 def _check_free(path: Path, force: bool) -> None:
