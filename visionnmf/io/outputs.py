@@ -33,11 +33,12 @@ MINUTE = 60.0
 
 
 class _Finished(NamedTuple):
-    """A file that is whole and waits for its name."""
+    """A file that is whole and waits for its name; `lock` is it, open."""
 
     temporary: Path
     path: Path
     force: bool
+    lock: int
 
 
 _waiting: ContextVar[list[_Finished] | None] = ContextVar("waiting", default=None)
@@ -73,20 +74,25 @@ def output_file(path: str | Path, *, force: bool = False) -> Iterator[Path]:
     path = Path(path)
     _check_free(path, force)
     temporary = path.with_name(f".{secrets.token_hex(6)}.part{path.suffix}")
-    with _created(temporary, path):
-        try:
-            yield temporary
-            finished = _Finished(temporary, path, force)
-            waiting = _waiting.get()
-            if waiting is None:
-                _give_names([finished])
-            else:
-                waiting.append(finished)
-        except BaseException as error:
-            temporary.unlink(missing_ok=True)
-            if isinstance(error, OSError) and error.errno in FULL and not isinstance(error, MediaError):
-                raise MediaError(f"{path}: cannot be written ({os.strerror(error.errno)})") from error
-            raise
+    lock = -1
+    try:
+        lock = _create(temporary, path)
+        yield temporary
+        finished = _Finished(temporary, path, force, lock)
+        waiting = _waiting.get()
+        if waiting is not None:
+            waiting.append(finished)
+            lock = -1  # the transaction's, until its end
+        else:
+            _give_names([finished])
+    except BaseException as error:
+        temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in FULL and not isinstance(error, MediaError):
+            raise MediaError(f"{path}: cannot be written ({os.strerror(error.errno)})") from error
+        raise
+    finally:
+        if lock >= 0:
+            os.close(lock)
 
 
 @contextmanager
@@ -125,11 +131,11 @@ def transaction() -> Iterator[None]:
         _waiting.reset(token)
         for finished in waiting:
             finished.temporary.unlink(missing_ok=True)
+            os.close(finished.lock)
 
 
-@contextmanager
-def _created(temporary: Path, path: Path) -> Iterator[None]:
-    """Make a temporary file, locked as long as the block runs: others can tell that its writer lives."""
+def _create(temporary: Path, path: Path) -> int:
+    """Make a temporary file; return it open and locked, so that others can tell that its writer lives."""
     try:
         _remove_leftovers(path.parent.absolute())
         # Not tempfile: its files may be read by their owner only, and the name must keep its suffix.
@@ -138,11 +144,8 @@ def _created(temporary: Path, path: Path) -> Iterator[None]:
         raise MediaError(f"{path}: there is no folder {path.parent}; create it first") from error
     except OSError as error:
         raise MediaError(f"{path}: cannot be written ({error.strerror})") from error
-    try:
-        _locked(file)
-        yield
-    finally:
-        os.close(file)
+    _locked(file)
+    return file
 
 
 def _locked(file: int) -> bool:
@@ -172,12 +175,12 @@ def _remove_leftovers(folder: Path) -> None:
 
 
 def _give_names(waiting: list[_Finished]) -> None:
-    for _, path, force in waiting:
-        _check_free(path, force)
+    for finished in waiting:
+        _check_free(finished.path, finished.force)
     before: dict[Path, Path] = {}  # output: what had its name
     named: list[Path] = []
     try:
-        for temporary, path, force in waiting:
+        for temporary, path, force, _ in waiting:
             try:
                 if len(waiting) > 1 and path.exists():
                     before[path] = _kept(path)
