@@ -13,6 +13,7 @@ from visionnmf.exceptions import MediaError, ParameterError, TooLargeError, Unre
 from visionnmf.io import write_image
 from visionnmf.io.chunks import Indexed, Sequential, open_chunks
 from visionnmf.io.chunks import text as text_rows
+from visionnmf.io.chunks.pictures import VIDEO_SUFFIXES
 
 h5py = pytest.importorskip("h5py")
 zarr = pytest.importorskip("zarr")
@@ -353,12 +354,36 @@ def test_the_images_of_a_folder_are_grey_rows_of_the_size_of_the_first(tmp_path,
     assert small.shape == (6, 12)
 
 
+def test_a_folder_may_hold_videos_and_come_in_another_order(files, tmp_path, rng):
+    video = next(path for path in files.values() if path.suffix in VIDEO_SUFFIXES)
+    frames = np.concatenate(list(open_chunks(video).chunks(9)))
+    (tmp_path / "b.mp4").symlink_to(video)
+    rows = open_chunks(video)
+    for name in ("a.png", "c.png"):
+        write_image(tmp_path / name, np.full(rows.image_shape, 51, np.uint8))
+    rows = open_chunks(tmp_path)
+    assert rows.n_features == frames.shape[1] and rows.can_reorder
+    grey = np.full((1, rows.n_features), np.float32(51) / np.float32(255))
+    found = np.concatenate(list(rows.chunks(7)))
+    np.testing.assert_array_equal(found, np.concatenate([grey, frames, grey]))
+    orders = set()
+    for seed in range(6):
+        rows.reorder(np.random.default_rng(seed))
+        again = np.concatenate(list(rows.chunks(7)))
+        np.testing.assert_array_equal(np.sort(again, axis=0), np.sort(found, axis=0))
+        orders.add(again.tobytes())
+    assert 2 <= len(orders) <= 3
+
+
 def test_folders_without_an_image(tmp_path):
     with pytest.raises(UnreadableError, match="holds no image"):
         open_chunks(tmp_path)
     (tmp_path / "a.png").write_bytes(b"no image")
-    with pytest.raises(UnreadableError, match=r"holds no image that can be read; .*a\.png"):
-        list(open_chunks(tmp_path).chunks(2))
+    with pytest.raises(UnreadableError, match=r"a\.png"):
+        open_chunks(tmp_path)
+    (tmp_path / "b.png").write_bytes(b"no image")
+    with pytest.raises(UnreadableError, match=r"holds nothing that can be read; .*a\.png"):
+        open_chunks(tmp_path)
 
 
 def test_the_frames_of_a_video(files):

@@ -77,7 +77,8 @@ def fit_stream(
         more, of which a start can be made. None takes the model's `batch_size`, or 1024.
     shuffle : bool, default=False
         Whether samples come in a new order in each pass. Not for what can only be read in its order. Of files that
-        store blocks, such as HDF5, sixteen blocks at a time are shuffled together, the blocks in random order.
+        store blocks, such as HDF5, sixteen blocks at a time are shuffled together, the blocks in random order. Of a
+        folder the files are shuffled, not the frames of a video.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the orders. A checkpoint keeps it.
     checkpoint : str, Path or None, default=None
@@ -139,7 +140,7 @@ def fit_stream(
 def _check_source(chunks: Chunks, epochs: int, shuffle: bool) -> None:
     if epochs > 1 and not chunks.repeatable:
         raise ParameterError(f"epochs must be 1 for a source that can be read but once; got {epochs}")
-    if shuffle and not isinstance(chunks, Indexed):
+    if shuffle and not (isinstance(chunks, Indexed) or chunks.can_reorder):
         raise ParameterError("shuffle must be False for a source that is read in its order; got True")
 
 
@@ -181,10 +182,12 @@ class _Stream:
         return -(-SAMPLES_A_COMPONENT * wanted // self.size) * self.size
 
     def _chunks(self) -> Iterator[Any]:
-        if self.seed is None or not isinstance(self.chunks, Indexed):
-            return self.chunks.chunks(self.size, self.skip)
-        rng = np.random.default_rng([self.seed, self.position.epoch])
-        return shuffled(self.chunks, self.size, self.skip, rng)
+        if self.seed is not None:
+            rng = np.random.default_rng([self.seed, self.position.epoch])
+            if isinstance(self.chunks, Indexed):
+                return shuffled(self.chunks, self.size, self.skip, rng)
+            self.chunks.reorder(rng)
+        return self.chunks.chunks(self.size, self.skip)
 
     def _learn(self, batch: Any) -> None:
         epoch, samples = self.position

@@ -7,7 +7,7 @@ array                  rows; NumPy, memory map, SciPy sparse, pandas, Dask, ``h5
 ``*.npy``              rows of the array; memory-mapped a chunk at a time
 ``*.h5``, ``*.hdf5``   rows of a dataset (``pip install 'visionnmf[hdf5]'``)
 ``*.zarr``             rows of an array (``pip install 'visionnmf[zarr]'``)
-folder                 its images, grey, 0 to 1
+folder                 its images and the frames of its videos, grey, 0 to 1
 video file             its frames, grey, 0 to 1
 ``*.csv``, ``*.txt``   lines of numbers between commas, semicolons or blanks
 ``"-"``                the same on standard input

@@ -38,6 +38,8 @@ class Chunks(ABC):
         Height and width where samples are images; None, too, before the first was read.
     repeatable : bool
         Whether the samples can be read once more.
+    can_reorder : bool
+        Whether they can come in another order.
     skipped : list of str
         A sentence for each sample that could not be read.
     """
@@ -47,6 +49,7 @@ class Chunks(ABC):
     n_features: int | None = None
     image_shape: tuple[int, int] | None = None
     repeatable = True
+    can_reorder = False
 
     def __init__(self) -> None:
         self.skipped: list[str] = []
@@ -75,6 +78,15 @@ class Chunks(ABC):
         ndarray or csr_array [shape=(n, n_features)]
             At least one sample.
         """
+
+    def reorder(self, rng: np.random.Generator) -> None:
+        """Take the samples in a new order from now on, which `rng` alone decides; only where `can_reorder`.
+
+        Parameters
+        ----------
+        rng : Generator
+        """
+        raise NotImplementedError
 
     def close(self) -> None:  # noqa: B027  # most have nothing to close
         """Close what was opened."""

@@ -80,9 +80,9 @@ def _open_path(path: Path, dataset: str | None, longest_side: int | None) -> Chu
     if suffix == ".zarr" or (path.is_dir() and any((path / name).is_file() for name in ("zarr.json", ".zarray"))):
         return open_zarr(path, dataset)
     if path.is_dir():
-        from .pictures import FolderRows
+        from .pictures import PictureRows, pictures_of
 
-        return FolderRows(path, longest_side)
+        return PictureRows(pictures_of(path), str(path), longest_side)
     if suffix == ".npy":
         return NpyRows(path)
     if suffix in HDF5:
@@ -91,6 +91,6 @@ def _open_path(path: Path, dataset: str | None, longest_side: int | None) -> Chu
         return TextRows(path)
     if suffix in (".npz", ".mat", ".pkl", ".parquet"):
         raise UnsupportedError(f"{path}: a file of this kind cannot be read by chunks; save the array as .npy")
-    from .pictures import VideoRows
+    from .pictures import PictureRows
 
-    return VideoRows(path, longest_side)
+    return PictureRows([path], str(path), longest_side)

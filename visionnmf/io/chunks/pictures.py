@@ -1,4 +1,4 @@
-"""Images of a folder and frames of a video, as grey rows."""
+"""Images and videos of a folder, or one video, as grey rows."""
 
 from __future__ import annotations
 
@@ -19,117 +19,78 @@ from visionnmf.io.video import VideoReader
 
 from .base import Sequential
 
-__all__ = ["IMAGE_SUFFIXES", "FolderRows", "VideoRows"]
+__all__ = ["IMAGE_SUFFIXES", "VIDEO_SUFFIXES", "PictureRows", "pictures_of"]
 
 Array = NDArray[Any]
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp", ".bmp", ".gif", ".pgm", ".ppm", ".pnm")
+VIDEO_SUFFIXES = (".mp4", ".mkv", ".avi", ".mov", ".webm", ".mpg", ".mpeg", ".m4v", ".ogv", ".wmv", ".flv", ".mts")
 
 
-class _Pictures(Sequential):
-    """Pictures of one size: that of the first, scaled down where a side is longer than is wanted."""
+def pictures_of(folder: Path) -> list[Path]:
+    """Return the images and videos of a folder and those below it, by their names.
 
-    def __init__(self, name: str, longest_side: int | None) -> None:
+    Raises
+    ------
+    UnreadableError
+        If there are none, or the folder may not be read.
+    """
+    suffixes = (*IMAGE_SUFFIXES, *VIDEO_SUFFIXES)
+    try:
+        found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in suffixes and path.is_file())
+    except OSError as error:
+        raise UnreadableError(f"{folder}: cannot be read ({error.strerror})") from error
+    if not found:
+        raise UnreadableError(f"{folder}: holds no image and no video ({', '.join(suffixes)})")
+    return found
+
+
+class PictureRows(Sequential):
+    """Images, and frames of videos, all scaled to the size of the first; what cannot be read is left out, and noted.
+
+    Parameters
+    ----------
+    paths : list of Path
+        What has no suffix of an image is taken for a video.
+    name : str
+        For messages.
+    longest_side : int or None, default=None
+        Pixels. The size of the first is scaled down where a side is longer.
+
+    Raises
+    ------
+    UnreadableError, UnsupportedError or TooLargeError
+        If none of them can be read; what is wrong with the first.
+    """
+
+    can_reorder = True
+
+    def __init__(self, paths: list[Path], name: str, longest_side: int | None = None) -> None:
         super().__init__()
         self.name = name
-        self._longest = math.inf if longest_side is None else check_count(longest_side, "longest_side")
-
-    def _set_shape(self, height: int, width: int) -> None:
-        scale = min(1.0, self._longest / max(height, width))
-        self.image_shape = (max(1, round(scale * height)), max(1, round(scale * width)))
-
-    def _row(self, picture: Array) -> Array:
-        grey = to_grey8(picture)
-        if self.image_shape is None:
-            self._set_shape(*grey.shape)
-        assert self.image_shape is not None
-        return resize_grey(grey, self.image_shape).ravel()
-
-
-def _gathered(rows: Iterator[Array], size: int) -> Iterator[Array]:
-    """Yield rows of bytes as matrices of numbers from 0 to 1."""
-    gathered: list[Array] = []
-    for row in rows:
-        gathered.append(row)
-        if len(gathered) == size:
-            yield np.array(gathered, np.float32) / np.float32(255)
-            gathered = []
-    if gathered:
-        yield np.array(gathered, np.float32) / np.float32(255)
-
-
-class FolderRows(_Pictures):
-    """The images of a folder and those below it, by their names; what cannot be read is left out, and noted.
-
-    Parameters
-    ----------
-    folder : str or Path
-    longest_side : int or None, default=None
-        Pixels. All are scaled to the size of the first, which is scaled down where a side is longer.
-    """
-
-    def __init__(self, folder: str | Path, longest_side: int | None = None) -> None:
-        super().__init__(str(folder), longest_side)
-        try:
-            found = (path for path in Path(folder).rglob("*") if path.suffix.lower() in IMAGE_SUFFIXES)
-            self.paths = sorted(path for path in found if path.is_file())
-        except OSError as error:
-            raise UnreadableError(f"{folder}: cannot be read ({error.strerror})") from error
-        if not self.paths:
-            raise UnreadableError(f"{folder}: holds no image ({', '.join(IMAGE_SUFFIXES)})")
-
-    def pieces(self, size: int) -> Iterator[Array]:
-        """Yield images; see :meth:`Sequential.pieces`.
-
-        Parameters
-        ----------
-        size : int
-
-        Yields
-        ------
-        ndarray of float32 [shape=(n, height * width), 0 to 1]
-
-        Raises
-        ------
-        UnreadableError
-            If none of them can be read.
-        """
-        self.skipped = []
-        yield from _gathered(self._rows(), size)
-        if len(self.skipped) == len(self.paths):
-            raise UnreadableError(f"{self.name}: holds no image that can be read; {self.skipped[0]}")
-
-    def _rows(self) -> Iterator[Array]:
-        for path in self.paths:
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", UserWarning)  # of transparency, once an image
-                    picture = read_image(path)
-            except MediaError as error:
-                self.skipped.append(str(error))
-                continue
-            yield self._row(picture)
-
-
-class VideoRows(_Pictures):
-    """The frames of a video.
-
-    Parameters
-    ----------
-    path : str or Path
-    longest_side : int or None, default=None
-        Pixels; frames are scaled down where a side is longer.
-    """
-
-    def __init__(self, path: str | Path, longest_side: int | None = None) -> None:
-        super().__init__(str(path), longest_side)
-        self._reader = VideoReader(path)
-        self._set_shape(self._reader.height, self._reader.width)
-        assert self.image_shape is not None
+        longest = math.inf if longest_side is None else check_count(longest_side, "longest_side")
+        self._paths, self._order = paths, paths
+        first = next(self._pictures(), None)
+        if first is None:
+            raise UnreadableError(f"{self.skipped[0]}" if len(paths) == 1 else self._nothing())
+        scale = min(1.0, longest / max(first.shape[:2]))
+        self.image_shape = (max(1, round(scale * first.shape[0])), max(1, round(scale * first.shape[1])))
         self.n_features = math.prod(self.image_shape)
 
+    def _nothing(self) -> str:
+        return f"{self.name}: holds nothing that can be read; {self.skipped[0]}"
+
+    def reorder(self, rng: np.random.Generator) -> None:
+        """Take the files in a new order; see :meth:`Chunks.reorder`.
+
+        Parameters
+        ----------
+        rng : Generator
+        """
+        self._order = [self._paths[i] for i in rng.permutation(len(self._paths))]
+
     def pieces(self, size: int) -> Iterator[Array]:
-        """Yield frames; see :meth:`Sequential.pieces`.
+        """Yield pictures; see :meth:`Sequential.pieces`.
 
         Parameters
         ----------
@@ -139,11 +100,35 @@ class VideoRows(_Pictures):
         ------
         ndarray of float32 [shape=(n, height * width), 0 to 1]
         """
-        self.skipped = []
-        yield from _gathered(map(self._row, self._reader), size)
-        if self._reader.truncated:
-            self.skipped = [f"{self.name}: {self._reader.problem}"]
+        rows: list[Array] = []
+        for picture in self._pictures():
+            assert self.image_shape is not None
+            rows.append(resize_grey(to_grey8(picture), self.image_shape).ravel())
+            if len(rows) == size:
+                yield np.array(rows, np.float32) / np.float32(255)
+                rows = []
+        if rows:
+            yield np.array(rows, np.float32) / np.float32(255)
 
-    def close(self) -> None:
-        """Close the file."""
-        self._reader.close()
+    def _pictures(self) -> Iterator[Array]:
+        self.skipped = []
+        for path in self._order:
+            try:
+                if path.suffix.lower() in IMAGE_SUFFIXES:
+                    yield _image(path)
+                else:
+                    yield from self._frames(path)
+            except MediaError as error:
+                self.skipped.append(str(error))
+
+    def _frames(self, path: Path) -> Iterator[Array]:
+        with VideoReader(path) as reader:
+            yield from reader
+            if reader.truncated:
+                self.skipped.append(f"{path}: {reader.problem}")
+
+
+def _image(path: Path) -> Array:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of transparency, once an image
+        return read_image(path)
