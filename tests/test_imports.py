@@ -24,7 +24,15 @@ def test_importing_loads_no_heavy_library(module):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
-    ["--help", "--version", "segment --help", "background --help", "masquerade --help", "faces train --help"],
+    [
+        "--help",
+        "--version",
+        "segment --help",
+        "background --help",
+        "masquerade --help",
+        "faces train --help",
+        "stream --help",
+    ],
 )
 def test_help_loads_no_heavy_library(arguments):
     code = (

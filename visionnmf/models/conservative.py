@@ -33,6 +33,8 @@ class ConservativeNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
     to first order, and by a single iteration of conjugate gradients (Elser, steps 1 to 11). So what was learnt before
     is disturbed least. There is no step length, memory is constant, and codes of new samples are one product. The fit
     is not as close as that of :class:`NMF` with as many components, whose codes are the best ones, not the encoder's.
+    Penalties, weights and missing entries do not go with it: the encoder needs all of a sample, and each is to come out
+    exactly.
 
     Rows of `X` are samples.
 
