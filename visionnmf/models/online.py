@@ -441,7 +441,7 @@ class OnlineNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
             H = check_nonnegative_array(self.components_init, "components_init", (n_components, X.shape[1]), X.dtype)
             problem.penalty_H.feasible(H)
         if method.constrain is not None:
-            method.constrain(H, problem.penalty_H)
+            method.constrain(H, problem)
         state: State = method.start(H)
         self.state_ = {**state, "method": method.name}
         self.components_, self.n_components_ = H, n_components

@@ -45,7 +45,7 @@ def learnt(name, X, H, *, loss=None, options=OPTIONS, seed=0, penalty_W=Penalty(
     method = METHODS[name]
     H = H.copy()
     if method.constrain is not None:
-        method.constrain(H, penalty_H)
+        method.constrain(H, Problem(X, Loss(loss or method.losses[0]), penalty_W, penalty_H))
     state, rng = method.start(H), RandomState(seed)
     for begin in range(0, len(X), options.batch_size):
         batch = X[begin : begin + options.batch_size]
@@ -117,6 +117,8 @@ def itakura_gradient(H, x, w):
     return np.outer(w, (p - x) / p**2)
 
 
+LEAST = or_nmf.LEAST / 9  # entry of a component with Itakura-Saito, which the paper lets be 0
+
 CASES = {
     "all samples": ({}, {}, {}),
     "a buffer": ({"buffer": 3}, {}, {}),
@@ -140,6 +142,7 @@ CASES = {
         {
             "find_codes": lambda x, H: formulas.itakura_codes(x, np.full(3, x.sum() / 3), H),
             "gradient": itakura_gradient,
+            "project": lambda H: LEAST + (1 - 9 * LEAST) * simplex_rows((H - LEAST) / (1 - 9 * LEAST)),
         },
     ),
 }
@@ -150,6 +153,8 @@ def test_or_nmf_is_algorithms_1_to_3(case, X, H):
     options, ours, theirs = CASES[case]
     box = "penalty_H" in ours and "box" in ours["penalty_H"].kinds
     start = np.clip(H / 4, 0.05, 0.4) if box else simplex_rows(H / H.sum(axis=1, keepdims=True))
+    if case == "itakura-saito":
+        start = theirs["project"](start)
     arguments = {
         "project": simplex_rows,
         "diameter": np.sqrt(6),

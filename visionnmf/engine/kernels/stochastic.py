@@ -43,9 +43,9 @@ def robust_approximation(  # type: ignore[no-untyped-def]
     l2 : float
         Weight of ``|H|^2 / 2``.
     low, high : float
-        The box, where `on_simplex` is false.
+        The box; on the simplex `low` alone, below one over n.
     on_simplex : bool
-        Whether each component lies on the simplex.
+        Whether the entries of each component add up to 1.
     is_itakura : bool
         Itakura-Saito divergence; else half the squared distance.
     floor : float
@@ -104,8 +104,13 @@ def robust_approximation(  # type: ignore[no-untyped-def]
             if w[k] != 0 or l2 > 0:
                 for i in range(n):
                     H[k, i] -= rate * (w[k] * error[i] + l2 * H[k, i])
-                if on_simplex:
+                if on_simplex:  # what is above `low` on a smaller one
+                    left = 1 - n * low
+                    for i in range(n):
+                        H[k, i] = (H[k, i] - low) / left
                     project(H[k])
+                    for i in range(n):
+                        H[k, i] = low + left * H[k, i]
                 else:
                     for i in range(n):
                         H[k, i] = clipped(H[k, i], low, high)

@@ -24,7 +24,7 @@ from numpy.random import RandomState
 from numpy.typing import NDArray
 
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.products import product, squares
+from visionnmf.engine.products import squares
 
 from . import statistics
 from .record import Method, Options, State
@@ -72,11 +72,11 @@ def learn(problem: Problem, H: Array, state: State, options: Options, rng: Rando
     codes = np.repeat(code[:, None], n_samples, axis=1)
     loss = None
     for _ in range(ITERATIONS):
-        codes *= _ratio(product(H, X.T), product(product(H, H.T), codes))
+        codes *= _ratio(H @ X.T, H @ H.T @ codes)
         if loss is None:
             loss = problem.loss_value(codes, H)
-        above = B + product(codes, X)
-        below = product(A + product(codes, codes.T), H)
+        above = B + codes @ X
+        below = (A + codes @ codes.T) @ H
         if volume:
             slope = X.dtype.type(weight * volume) * _volume_slope(H)
             above += np.maximum(-slope, 0)

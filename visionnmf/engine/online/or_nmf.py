@@ -11,7 +11,9 @@ unknown; there :math:`\theta_t = 0.1 / \sqrt t`.
 
 The buffer holds the last `buffer` batches (Algorithm 3, MOR-NMF), or all (Algorithm 1: memory grows). Components
 lie on the simplex unless they have a box (equation 30), may pay an l2 penalty (29), and the codes l1 and l2 (28, 29).
-Losses: Frobenius, and the Itakura-Saito divergence (31 to 34).
+Losses: Frobenius, and the Itakura-Saito divergence (31 to 34), whose gradients at entries of 0 know no bound: there the
+entries of components stay above a share of the mean one, which the paper does not say; without, one such gradient ends
+all learning.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from numpy.typing import NDArray
 from visionnmf.engine.codes import solve_codes
 from visionnmf.engine.kernels.stochastic import robust_approximation
 from visionnmf.engine.penalties import L2, SEPARABLE, Box, Penalty, Simplex
+from visionnmf.engine.penalties.projections import project_simplex
 from visionnmf.engine.problem import Problem
 
 from .record import Method, Options, State
@@ -37,6 +40,7 @@ Array = NDArray[Any]
 THETA = 0.1
 TOLERANCE = 1e-3  # of the relative change of the average (equation 9)
 STEPS = 10000  # of an update, at most; a few hundred as a rule
+LEAST = 0.1  # entry of a component on the simplex, over the mean one, for Itakura-Saito
 FLOOR = 1e-4  # of the samples' mean: smaller entries of the model count as this in the gradient of Itakura-Saito
 
 
@@ -60,8 +64,9 @@ def learn(problem: Problem, H: Array, state: State, options: Options, rng: Rando
     _remember(problem, Wt, state, options.buffer)
     state["steps"] += 1
     penalty = problem.penalty_H
-    on_simplex = not isinstance(penalty.constraint, Box) or penalty.constraint not in penalty.parts
+    on_simplex = "box" not in penalty.kinds
     low, high = penalty.box(H.dtype)
+    low = _least(problem, H) if on_simplex else low
     X = state["samples"]
     mean = H.copy()
     state["largest_gradient"], _ = robust_approximation(
@@ -122,10 +127,20 @@ def check(state: State, H: Array) -> None:
         raise ValueError("sizes, largest_gradient or steps cannot be")
 
 
-def constrain(H: Array, penalty: Penalty) -> None:
-    """Move starting components onto the simplex, where they have no box."""
-    if "box" not in penalty.kinds:
-        Simplex("rows").feasible(H)
+def constrain(H: Array, problem: Problem) -> None:
+    """Move starting components to where they have to lie."""
+    if "box" in problem.penalty_H.kinds:
+        return
+    Simplex("rows").feasible(H)
+    least = _least(problem, H)
+    if least:
+        left = 1 - H.shape[1] * least
+        H[:] = least + left * project_simplex((H - least) / left)
+
+
+def _least(problem: Problem, H: Array) -> Any:
+    """Return the least entry of a component on the simplex."""
+    return H.dtype.type(LEAST / H.shape[1] if problem.loss.name == "itakura-saito" else 0)
 
 
 METHOD = Method(

@@ -9,7 +9,7 @@ from typing import Any
 from numpy.random import RandomState
 from numpy.typing import NDArray
 
-from visionnmf.engine.penalties import Penalty, Term
+from visionnmf.engine.penalties import Term
 from visionnmf.engine.problem import Problem
 
 __all__ = ["Method", "Options", "State"]
@@ -80,7 +80,7 @@ class Method:
     batch_size : int or None
         Unless told otherwise; None for the number of components.
     constrain : callable or None
-        ``constrain(H, penalty)`` moves a start to where a method wants its components, beyond what their penalty asks.
+        ``constrain(H, problem)`` moves a start to where a method wants its components, beyond what their penalty asks.
     codes_terms, components_terms : tuple of type
         The terms of penalties that it honours.
     sparse, missing : bool
@@ -93,7 +93,7 @@ class Method:
     learn: Callable[[Problem, Array, State, Options, RandomState], float]
     check: Callable[[State, Array], None]
     batch_size: int | None
-    constrain: Callable[[Array, Penalty], None] | None = None
+    constrain: Callable[[Array, Problem], None] | None = None
     codes_terms: tuple[type[Term], ...]
     components_terms: tuple[type[Term], ...]
     sparse: bool

@@ -1,0 +1,393 @@
+"""Online learning: against peers, against a batch fit, under contamination, and the experiments of the OR-NMF paper.
+
+``python benchmarks/online.py`` runs everything (about half an hour), ``python benchmarks/online.py mnist`` one part:
+mnist (seconds to an error, with scikit-learn and spams), robust (samples a second), contaminated (salt, pepper and
+drift), batch (three passes against NMF), memory, paper SET (figures 1 to 9). One thread; process CPU seconds.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from _machine import peak_memory_mb
+from _main import Missing, data_file, main
+from numpy.random import RandomState
+from numpy.typing import NDArray
+from sklearn.decomposition import MiniBatchNMF
+from threadpoolctl import threadpool_limits
+
+from visionnmf import NMF, OnlineNMF
+from visionnmf.datasets.local import load_face_set
+from visionnmf.engine.codes import solve_codes
+from visionnmf.engine.losses import Loss
+from visionnmf.engine.online import METHODS, Options
+from visionnmf.engine.penalties import Penalty
+from visionnmf.engine.problem import Problem
+from visionnmf.io import read_arrays
+
+Array = NDArray[Any]
+Curve = list[tuple[float, float]]  # CPU seconds so far, error
+
+N_TRAIN, N_TEST = 60000, 10000
+RANK = 49
+PASSES = 8
+ROBUST_SAMPLES = 20000
+HYPERSPY = 30.0  # samples a second of hyperspy's ORNMF on this problem and machine
+SIZES = (10_000, 100_000, 1_000_000)  # of the generated stream
+STARTS = 10
+SAMPLES = 500  # of the paper's sets
+RANKS = {"CBCL": (10, 50), "ORL": (10, 50), "sparse": (50, 80)}
+
+
+def digits() -> tuple[Array, Array]:
+    """Return MNIST, an image a row, from 0 to 1 in single precision; the training images in a random order."""
+    parts = []
+    for name, count in (("mnist_train", N_TRAIN), ("mnist_test", N_TEST)):
+        images = read_arrays(data_file(f"{name}.npz"), ["images"])["images"]
+        parts.append(images.reshape(len(images), -1)[:count].astype(np.float32) / 255)
+    return parts[0][np.random.default_rng(0).permutation(len(parts[0]))], parts[1]
+
+
+def error(H: Array, X: Array, seen: Array | None = None, loss: str = "frobenius") -> float:
+    """Return the relative error of the model of `X`, with codes found from `X`, or from what was seen of it."""
+    H = np.ascontiguousarray(H, X.dtype)
+    Wt = solve_codes(Problem(X if seen is None else seen, Loss(loss)), H)
+    return float(np.linalg.norm(X - Wt.T @ H) / np.linalg.norm(X))
+
+
+# --- against peers ----------------------------------------------------------------------------------------------------
+
+
+def ours(X: Array, T: Array, start: Array, **options: Any) -> Curve:
+    """Learn MNIST with the surrogate, pass after pass."""
+    model = OnlineNMF(len(start), components_init=start, method="surrogate", **options)
+    curve: Curve = []
+    seconds = 0.0
+    for part in _parts(X):
+        begin = time.process_time()
+        model.partial_fit(part)
+        seconds += time.process_time() - begin
+        curve.append((seconds, error(model.components_, T)))
+    return curve
+
+
+def minibatch(X: Array, T: Array, start: Array, batch: int) -> Curve:
+    """Learn with scikit-learn's MiniBatchNMF.partial_fit."""
+    model = MiniBatchNMF(len(start), batch_size=batch, init="custom")
+    curve: Curve = []
+    seconds, W = 0.0, None
+    for part in _parts(X):
+        begin = time.process_time()
+        for first in range(0, len(part), batch):
+            chunk = part[first : first + batch]
+            if W is None:
+                W = np.full((len(chunk), len(start)), np.sqrt(chunk.mean() / len(start)), chunk.dtype)
+                model.partial_fit(chunk, W=W, H=start.copy())
+            else:
+                model.partial_fit(chunk)
+        seconds += time.process_time() - begin
+        curve.append((seconds, error(model.components_, T)))
+    return curve
+
+
+def spams(X: Array, T: Array, start: Array, batch: int) -> Curve:
+    """Learn with spams' trainDL, which can be resumed."""
+    try:
+        import spams as library
+    except ImportError:
+        raise Missing("no spams here") from None
+    D = np.asfortranarray((start / np.linalg.norm(start, axis=1)[:, None]).T)
+    state: Any = None
+    curve: Curve = []
+    seconds = 0.0
+    options = {"lambda1": 0.0, "posD": True, "posAlpha": True, "batchsize": batch, "numThreads": 1, "verbose": False}
+    for part in _parts(X):
+        data = np.asfortranarray(part.T)
+        begin = time.process_time()
+        D, state = library.trainDL(
+            data, return_model=True, model=state, D=D, iter=math.ceil(len(part) / batch), **options
+        )
+        seconds += time.process_time() - begin
+        curve.append((seconds, error(np.ascontiguousarray(D.T), T)))
+    return curve
+
+
+def _parts(X: Array) -> Iterator[Array]:
+    """Yield the passes: the first one in eighths."""
+    eighth = max(1, len(X) // 8)
+    for first in range(0, 8 * eighth, eighth):
+        yield X[first : first + eighth]
+    for _ in range(PASSES - 1):
+        yield X
+
+
+def mnist() -> None:
+    """Measure CPU seconds to a relative error of the test images, from the same start."""
+    X, T = digits()
+    start = X[np.random.default_rng(1).choice(len(X), RANK, replace=False)] + np.float32(1e-3)
+    ours(X[:2048], T[:100], start)  # compiles
+    runs: dict[str, Callable[[], Curve]] = {
+        "**ours**, `surrogate`": lambda: ours(X, T, start),
+        "**ours**, batches of 1024, forget_factor .7": lambda: ours(X, T, start, batch_size=1024, forget_factor=0.7),
+        "scikit-learn MiniBatchNMF, 256": lambda: minibatch(X, T, start, 256),
+        "scikit-learn MiniBatchNMF, 1024": lambda: minibatch(X, T, start, 1024),
+        "spams trainDL, 256": lambda: spams(X, T, start, 256),
+        "spams trainDL, 1024": lambda: spams(X, T, start, 1024),
+    }
+    print(f"\n## MNIST {X.shape[0]} x {X.shape[1]}, r = {RANK}, {PASSES} passes; start: {error(start, T):.4f}\n")
+    print("| solver | s to .41 | s to .40 | s to .39 | error after a pass (s) | lowest (s) |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for name, run in runs.items():
+        try:
+            curve = run()
+        except Missing as reason:
+            print(f"| {name} | {reason} | | | | |", flush=True)
+            continue
+        cells = [f"{reach(curve, level):.2f}" for level in (0.41, 0.40, 0.39)]
+        low = min(curve, key=lambda point: point[1])
+        print(
+            f"| {name} | {' | '.join(cells)} | {curve[7][1]:.4f} ({curve[7][0]:.2f}) | {low[1]:.4f} ({low[0]:.1f}) |",
+            flush=True,
+        )
+
+
+def reach(curve: Curve, target: float) -> float:
+    """Return the seconds to an error; infinite where it is not reached."""
+    return next((seconds for seconds, value in curve if value <= target), float("inf"))
+
+
+# --- outliers ---------------------------------------------------------------------------------------------------------
+
+
+def salted(X: Array, share: float, rng: np.random.Generator, *, pepper: bool = False) -> Array:
+    """Replace a share of the entries by 1, or half of them by 0."""
+    drawn = rng.random(X.shape)
+    result = np.where(drawn < share, np.float32(1), X)
+    return np.where(drawn < share / 2, np.float32(0), result) if pepper else result
+
+
+def robust() -> None:
+    """Measure samples a second of the robust method on MNIST with salt."""
+    X, T = digits()
+    rng = np.random.default_rng(2)
+    X, seen = salted(X[:ROBUST_SAMPLES], 0.1, rng), salted(T, 0.1, rng)
+    print(f"\n## MNIST, 10 % salt, {len(X)} samples, r = {RANK}\n")
+    print("| method | CPU s | samples a second | clean test error, codes of clean, of salted images |")
+    print("| --- | --- | --- | --- |")
+    for method in ("manhattan", "surrogate"):
+        model = OnlineNMF(RANK, method=method, random_state=0).partial_fit(X[:256])  # compiles, and starts
+        begin = time.process_time()
+        model.partial_fit(X[256:])
+        seconds = time.process_time() - begin
+        loss = METHODS[method].losses[0]
+        errors = f"{error(model.components_, T):.3f}, {error(model.components_, T, seen, loss):.3f}"
+        print(f"| **ours**, `{method}` | {seconds:.2f} | {(len(X) - 256) / seconds:.0f} | {errors} |", flush=True)
+    print(f"| hyperspy ORNMF, measured before | | {HYPERSPY:.0f} | |")
+
+
+def contaminated() -> None:
+    """Salt, pepper and a drifting grey level: the clean held-out images, at the level of the end."""
+    X, T = digits()
+    rng = np.random.default_rng(3)
+    print(f"\n## MNIST, 10 % salt and pepper, grey level drifting from 0; {len(X)} samples, r = {RANK}\n")
+    print("Relative error of the clean held-out images: codes found from them, and from contaminated ones.\n")
+    print("| level at the end | scikit-learn MiniBatchNMF | `surrogate` | `manhattan` | `surrogate` on clean data |")
+    print("| --- | --- | --- | --- | --- |")
+    for level in (0.0, 0.2, 0.5):
+        grey = (level * np.arange(len(X), dtype=np.float32) / len(X))[:, None]
+        stream, test = grey + (1 - grey) * X, level + (1 - level) * T
+        test = test.astype(np.float32)
+        noisy, seen = salted(stream, 0.1, rng, pepper=True), salted(test, 0.1, rng, pepper=True)
+        peer = MiniBatchNMF(RANK, random_state=0)
+        for first in range(0, len(noisy), 256):
+            peer.partial_fit(noisy[first : first + 256])
+        cells = [f"{error(peer.components_, test):.4f}, {error(peer.components_, test, seen):.4f}"]
+        for method, data in (("surrogate", noisy), ("manhattan", noisy), ("surrogate", stream)):
+            H = OnlineNMF(RANK, method=method, random_state=0).partial_fit(data).components_
+            second = test if data is stream else seen
+            cells.append(f"{error(H, test):.4f}, {error(H, test, second, METHODS[method].losses[0]):.4f}")
+        print(f"| {level} | {' | '.join(cells)} |", flush=True)
+
+
+# --- against a batch fit; memory --------------------------------------------------------------------------------------
+
+
+def batch() -> None:
+    """Held-out loss after three passes, against the batch solver's."""
+    X, T = digits()
+    faces = load_face_set("cbcl_19x19").images
+    faces = faces.reshape(len(faces), -1).astype(np.float32) / 255
+    faces = faces[np.random.default_rng(4).permutation(len(faces))]
+    print("\n## Held-out loss after three passes over that of the batch solver's 300 iterations\n")
+    print("| data | r | batch NMF: loss (CPU s) | OnlineNMF `surrogate`: loss (CPU s) | ratio |")
+    print("| --- | --- | --- | --- | --- |")
+    for name, train, test, r in (("MNIST", X, T, RANK), ("CBCL faces", faces[:2000], faces[2000:], 20)):
+        losses, seconds = [], []
+        for model in (
+            NMF(r, loss="frobenius", max_iter=300, tol=0, random_state=0),
+            OnlineNMF(r, method="surrogate", max_iter=3, random_state=0),
+        ):
+            begin = time.process_time()
+            model.fit(train)
+            seconds.append(time.process_time() - begin)
+            losses.append(error(model.components_, test) ** 2)
+        cells = [f"{loss:.5f} ({second:.1f})" for loss, second in zip(losses, seconds, strict=True)]
+        print(f"| {name} | {r} | {cells[0]} | {cells[1]} | {losses[1] / losses[0]:.4f} |", flush=True)
+
+
+def memory() -> None:
+    """Peak memory and time a sample of streams from a generator."""
+    print("\n## A stream of 784 features, r = 49, in chunks of 1000\n")
+    print("| method | samples | peak memory, MB | CPU microseconds a sample |")
+    print("| --- | --- | --- | --- |")
+    parts = np.random.default_rng(0).gamma(0.5, size=(RANK, 784)).astype(np.float32)
+    for method in ("surrogate", "manhattan"):
+        model = OnlineNMF(RANK, method=method, random_state=0)
+        rng = np.random.default_rng(1)
+        seconds = 0.0
+        for size in SIZES:
+            before, spent = getattr(model, "n_samples_seen_", 0), seconds
+            while getattr(model, "n_samples_seen_", 0) < size:
+                chunk = rng.standard_gamma(0.5, size=(1000, RANK), dtype=np.float32) @ parts
+                begin = time.process_time()
+                model.partial_fit(chunk)
+                seconds += time.process_time() - begin
+            each = 1e6 * (seconds - spent) / (size - before)
+            print(f"| `{method}` | {size:.0e} | {peak_memory_mb():.0f} | {each:.0f} |", flush=True)
+
+
+# --- the experiments of Guan et al. 2012, section V A -----------------------------------------------------------------
+
+
+class Rival(NamedTuple):
+    """A method as its authors set it."""
+
+    name: str
+    method: str
+    chunk: int | None = 1  # None for the number of components
+    forget_factor: float = 1.0
+    buffer: int | None = None
+    simplex: bool = False
+
+
+SINGLE = (
+    Rival("OR-NMF", "or-nmf"),
+    Rival("MOR-NMF, l = 20", "or-nmf", buffer=20),
+    Rival("OMF, on the simplex", "surrogate", simplex=True),
+    Rival("OMF, forgetting .95", "surrogate", forget_factor=0.95),
+    Rival("OMF-DA, on the simplex", "surrogate-diagonal", simplex=True),
+    Rival("INMF, S_old = S_new", "incremental"),
+    Rival("INMF, .9 and .1", "incremental", forget_factor=0.9),
+)
+CHUNKS = (
+    Rival("WOR-NMF", "or-nmf", chunk=None),
+    Rival("ONMF", "onmf", chunk=None),
+    Rival("OMF, forgetting .9", "surrogate", chunk=None, forget_factor=0.9),
+)
+ITAKURA = (
+    Rival("OR-NMF-IS", "or-nmf"),
+    Rival("ONMF-IS", "onmf-is"),
+    Rival("ONMF-IS, forgetting .97", "onmf-is", forget_factor=0.97),
+)
+
+
+def paper_set(name: str) -> Array:
+    """Return the samples of one of the paper's sets, or what stands for it, in double precision."""
+    if name == "sparse":
+        X = read_arrays(data_file("corel5k_features.npz"), ["test_DenseHue"])["test_DenseHue"].astype(np.float64)
+    else:
+        images = load_face_set({"CBCL": "cbcl_19x19", "ORL": "orl_32x32"}[name]).images
+        X = images.reshape(len(images), -1) / 255
+    X = X[np.random.default_rng(0).permutation(len(X))[:SAMPLES]]
+    return np.ascontiguousarray(X / np.sqrt(np.square(X).sum(axis=1).mean()))  # mean squared norm 1
+
+
+def follow(X: Array, start: Array, rival: Rival, loss: str, seed: int, marks: list[int]) -> list[tuple[float, float]]:
+    """Learn two epochs; return CPU seconds and mean loss of all samples, with the best codes, at the marks."""
+    method = METHODS[rival.method]
+    size = rival.chunk or len(start)
+    n_steps = 2 * math.ceil(len(X) / size)
+    options = Options(size, rival.forget_factor, rival.buffer, horizon=n_steps)
+    penalty = Penalty(simplex="rows") if rival.simplex else Penalty()
+    H, rng = start.copy(), RandomState(seed)
+    penalty.feasible(H)
+    state = method.start(H)
+    whole = Problem(X, Loss(loss))
+    found, seconds, seen = [], 0.0, 0
+    for epoch in range(2):
+        order = np.random.default_rng(2 * seed + epoch).permutation(len(X))
+        for first in range(0, len(X), size):
+            problem = Problem(X[order[first : first + size]], Loss(loss), penalty_H=penalty)
+            begin = time.process_time()
+            method.learn(problem, H, state, options, rng)
+            seconds += time.process_time() - begin
+            seen += len(problem.X)
+            while len(found) < len(marks) and seen >= marks[len(found)]:
+                found.append((seconds, whole.loss_value(solve_codes(whole, H), H) / len(X)))
+    return found
+
+
+def paper(*sets: str) -> None:
+    """Objective against samples and seconds: mean of the starts, two epochs (figures 2 to 9)."""
+    for name in sets or RANKS:
+        X = paper_set(name)
+        for r in RANKS[name]:
+            _table(name, X, r, SINGLE, "frobenius")
+            _table(name, X, r, CHUNKS, "frobenius")
+            if name != "sparse":
+                _table(name, X + 1e-2 * X.mean(), r, ITAKURA, "itakura-saito")
+
+
+def _table(name: str, X: Array, r: int, rivals: tuple[Rival, ...], loss: str) -> None:
+    marks = [len(X) // 10, len(X) // 2, len(X), 2 * len(X)]
+    print(f"\n## {name} {X.shape[0]} x {X.shape[1]}, r = {r}, {loss}: mean loss of all samples, {STARTS} starts\n")
+    print(f"| method | {' | '.join(f'{mark} samples' for mark in marks)} | CPU s | lowest of a start |")
+    print("| --- " * (len(marks) + 3) + "|")
+    starts = []
+    for seed in range(STARTS):
+        H = np.random.default_rng(100 + seed).random((r, X.shape[1]))
+        starts.append(H / H.sum(axis=1, keepdims=True))
+    tracks = {rival.name: [] for rival in rivals}
+    for seed, start in enumerate(starts):
+        for rival in rivals:
+            tracks[rival.name].append(follow(X, start, rival, loss, seed, marks))
+    ends = np.array([[track[-1][1] for track in tracks[rival.name]] for rival in rivals])
+    lowest = np.bincount(ends.argmin(axis=0), minlength=len(rivals))
+    for rival, wins in zip(rivals, lowest, strict=True):
+        values = np.array(tracks[rival.name])
+        means, spread = values[:, :, 1].mean(axis=0), values[:, :, 1].std(axis=0)
+        cells = [f"{mean:.4g} ± {deviation:.1g}" for mean, deviation in zip(means, spread, strict=True)]
+        print(f"| {rival.name} | {' | '.join(cells)} | {values[:, -1, 0].mean():.2f} | {wins} |", flush=True)
+
+
+PARTS = {
+    "mnist": mnist,
+    "robust": robust,
+    "contaminated": contaminated,
+    "batch": batch,
+    "memory": memory,
+    "paper": paper,
+}
+QUICK = {
+    "N_TRAIN": 512,
+    "N_TEST": 64,
+    "RANK": 6,
+    "PASSES": 2,
+    "ROBUST_SAMPLES": 512,
+    "SIZES": (2000, 4000),
+    "STARTS": 1,
+    "SAMPLES": 30,
+    "RANKS": {"CBCL": (4,), "ORL": (4,), "sparse": (4,)},
+}
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")  # scikit-learn's, of what has not converged
+    os.environ["VISIONNMF_NUM_THREADS"] = "1"
+    with threadpool_limits(1):
+        main(PARTS, globals(), QUICK)
