@@ -2,7 +2,8 @@
 
 ``python benchmarks/online.py`` runs everything (about half an hour), ``python benchmarks/online.py mnist`` one part:
 mnist (seconds to an error, with scikit-learn and spams), robust (samples a second), contaminated (salt, pepper and
-drift), batch (three passes against NMF), memory, paper SET (figures 1 to 9). One thread; process CPU seconds.
+drift), batch (three passes against NMF), paper SET (figures 2 to 9). One thread; process CPU seconds. For memory see
+streams.py.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from _machine import peak_memory_mb
 from _main import Missing, data_file, main
 from numpy.random import RandomState
 from numpy.typing import NDArray
@@ -39,7 +39,6 @@ RANK = 49
 PASSES = 8
 ROBUST_SAMPLES = 20000
 HYPERSPY = 30.0  # samples a second of hyperspy's ORNMF on this problem and machine
-SIZES = (10_000, 100_000, 1_000_000)  # of the generated stream
 STARTS = 10
 SAMPLES = 500  # of the paper's sets
 RANKS = {"CBCL": (10, 50), "ORL": (10, 50), "sparse": (50, 80)}
@@ -215,7 +214,7 @@ def contaminated() -> None:
         print(f"| {level} | {' | '.join(cells)} |", flush=True)
 
 
-# --- against a batch fit; memory --------------------------------------------------------------------------------------
+# --- against a batch fit --------------------------------------------------------------------------------------
 
 
 def batch() -> None:
@@ -239,27 +238,6 @@ def batch() -> None:
             losses.append(error(model.components_, test) ** 2)
         cells = [f"{loss:.5f} ({second:.1f})" for loss, second in zip(losses, seconds, strict=True)]
         print(f"| {name} | {r} | {cells[0]} | {cells[1]} | {losses[1] / losses[0]:.4f} |", flush=True)
-
-
-def memory() -> None:
-    """Peak memory and time a sample of streams from a generator."""
-    print("\n## A stream of 784 features, r = 49, in chunks of 1000\n")
-    print("| method | samples | peak memory, MB | CPU microseconds a sample |")
-    print("| --- | --- | --- | --- |")
-    parts = np.random.default_rng(0).gamma(0.5, size=(RANK, 784)).astype(np.float32)
-    for method in ("surrogate", "manhattan"):
-        model = OnlineNMF(RANK, method=method, random_state=0)
-        rng = np.random.default_rng(1)
-        seconds = 0.0
-        for size in SIZES:
-            before, spent = getattr(model, "n_samples_seen_", 0), seconds
-            while getattr(model, "n_samples_seen_", 0) < size:
-                chunk = rng.standard_gamma(0.5, size=(1000, RANK), dtype=np.float32) @ parts
-                begin = time.process_time()
-                model.partial_fit(chunk)
-                seconds += time.process_time() - begin
-            each = 1e6 * (seconds - spent) / (size - before)
-            print(f"| `{method}` | {size:.0e} | {peak_memory_mb():.0f} | {each:.0f} |", flush=True)
 
 
 # --- the experiments of Guan et al. 2012, section V A -----------------------------------------------------------------
@@ -371,7 +349,6 @@ PARTS = {
     "robust": robust,
     "contaminated": contaminated,
     "batch": batch,
-    "memory": memory,
     "paper": paper,
 }
 QUICK = {
@@ -380,9 +357,8 @@ QUICK = {
     "RANK": 6,
     "PASSES": 2,
     "ROBUST_SAMPLES": 512,
-    "SIZES": (2000, 4000),
     "STARTS": 1,
-    "SAMPLES": 30,
+    "SAMPLES": 20,
     "RANKS": {"CBCL": (4,), "ORL": (4,), "sparse": (4,)},
 }
 

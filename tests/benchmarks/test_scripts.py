@@ -9,7 +9,7 @@ import pytest
 from helpers import needs_data
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
-NEED_DATA = ["background", "conservative", "faces", "masquerade", "segmentation"]
+NEED_DATA = ["background", "conservative", "faces", "masquerade", "online", "segmentation"]
 OTHERS = [
     "background_speed",
     "divergences",
@@ -28,6 +28,7 @@ PARTS = {
     "conservative": ["mixtures", "errors", "readings"],
     "faces": ["bars", "table1", "figure", "table", "plain", "clusters", "strangers", "rpca"],
     "masquerade": ["table", "streams", "poison", "speed"],
+    "online": ["mnist", "robust", "contaminated", "batch", "paper"],
     "segmentation": ["defaults", "corrupted", "partitions", "seconds"],
 }
 
