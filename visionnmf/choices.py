@@ -5,6 +5,8 @@ ONLINE_STARTS = ("batch", *STARTS)
 
 # visionnmf segment
 MAX_SEGMENTS = 1000
+MAX_PAPER_SEGMENTS = 100
+PAPER_METHODS = ("manhattan", "ncut", "spectral")
 SEGMENT_FORMATS = ("coco", "coco-polygons", "geojson", "svg", "csv", "json")
 
 # visionnmf background

@@ -78,6 +78,9 @@ def segment_images(
     cutouts: Annotated[
         bool, typer.Option("--cutouts", help="Also each segment alone, as NAME_cutouts/NAME_0.png and so on.")
     ] = False,
+    paper: Annotated[
+        bool, typer.Option("--paper", help="The recipe of the MahNMF paper, beside normalised and spectral cuts.")
+    ] = False,
     out: Out = Path("."),
     json_: Json = False,
     force: Force = False,
@@ -93,6 +96,8 @@ def segment_images(
     one segment. Alone it divides all of the image among the markers; with --scale or --segments, auto among them, the
     segments found so are corrected, and those without a marker stay.
 
+    --paper writes NAME_paper.png, three methods on a thumbnail side by side, and the labels of each.
+
     \b
     Examples:
       visionnmf segment photo.jpg
@@ -107,11 +112,13 @@ def segment_images(
     n_segments = _count(segments or "auto")
     if n_segments is not None and scale is not None:
         raise typer.BadParameter("--segments and --scale exclude each other")
+    if paper and (scale is not None or markers is not None or formats is not None or cutouts):
+        raise typer.BadParameter("--paper goes with --segments alone")
     wanted = _formats(formats)
     _check_out(images, out)
     with running(json_, debug) as run:
         make_folder(out)
-        from visionnmf.apps.segmentation import process_image
+        from visionnmf.apps.segmentation import process_image, process_paper
 
         files = [file for argument in images for file in _files(argument, run)]
         places = {file: place for place, file in enumerate(files, start=1)}
@@ -121,6 +128,8 @@ def segment_images(
         def process(image: str) -> Any:
             which = f" ({places[image]} of {len(files)})" if image in places and len(files) > 1 else ""
             with run.status(f"segmenting {image}{which}"):
+                if paper:
+                    return process_paper(image, n_segments=n_segments, out=out, force=force)
                 return process_image(
                     image,
                     n_segments=n_segments,
@@ -170,7 +179,9 @@ def evaluate(
     images: Annotated[Path, typer.Option("--images", metavar="DIR", help="Folder of images.")],
     truth: Annotated[
         Path,
-        typer.Option("--truth", metavar="DIR", help="Folder of NAME.npz (segmentations), or NAME.png, NAME_1.png, ..."),
+        typer.Option(
+            "--truth", metavar="DIR", help="Folder of NAME.npz, BSDS500's NAME.mat, or NAME.png, NAME_1.png, ..."
+        ),
     ],
     methods: Annotated[str | None, typer.Option("--methods", help="Comma-separated; all of them if left out.")] = None,
     boundaries: Annotated[bool, typer.Option("--boundaries", help="Match boundaries, too; takes longer.")] = False,

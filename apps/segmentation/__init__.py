@@ -7,6 +7,7 @@
 :func:`overlay`          segments drawn over their picture
 :func:`to_coco`          segments as COCO's JSON; so :func:`to_geojson`, :func:`to_svg`, :func:`to_csv`
 :func:`cut_out`          each segment alone, transparent around it
+:func:`paper_segments`   the recipe of MahNMF's paper, recursive normalised cuts, spectral clustering, to compare with
 :func:`process_image`    an image file in; what is asked for out, and a report
 :func:`evaluate`         methods compared on pictures that people segmented
 =======================  ==========================================================================
@@ -18,18 +19,22 @@ from .formats import cut_out, to_coco, to_csv, to_geojson, to_svg
 from .hierarchy import Hierarchy
 from .methods import METHODS
 from .model import SegmentationResult, segment, segment_images
-from .run import SegmentationReport, process_image
+from .paper import paper_segments
+from .run import PaperReport, SegmentationReport, process_image, process_paper
 
 __all__ = [
     "METHODS",
     "Hierarchy",
+    "PaperReport",
     "SegmentationReport",
     "SegmentationResult",
     "SegmentationScoresReport",
     "cut_out",
     "evaluate",
     "overlay",
+    "paper_segments",
     "process_image",
+    "process_paper",
     "segment",
     "segment_images",
     "to_coco",

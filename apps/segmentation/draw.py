@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from visionnmf.exceptions import ParameterError
 from visionnmf.features import check_image
 
-__all__ = ["OUTSIDE", "colours", "overlay", "paint", "to_eight_bits"]
+__all__ = ["OUTSIDE", "colours", "draw_beside", "overlay", "paint", "to_eight_bits"]
 
 OUTSIDE = 65535  # the label of pixels outside a mask
+PANEL = 480  # width of a picture beside others
 NUMBERED = 20  # so many segments, the largest, bear their numbers
 
 
@@ -58,6 +59,32 @@ def overlay(image: ArrayLike, labels: NDArray[Any]) -> NDArray[np.uint8]:
         if counts[place]:
             _write_number(tinted, index == place, str(names[place]), thick)
     return tinted
+
+
+def draw_beside(image: ArrayLike, labels: dict[str, NDArray[Any]]) -> NDArray[np.uint8]:
+    """Draw a picture and several segmentations of it side by side, with their names.
+
+    Parameters
+    ----------
+    image : array-like [shape=(height, width) or (height, width, 1, 3 or 4)]
+    labels : dict of str to ndarray of int [shape=(height, width)]
+
+    Returns
+    -------
+    ndarray of uint8 [shape=(new_height, new_width, 3)]
+        RGB; each picture is at most 480 pixels wide, but not enlarged.
+    """
+    panels = {"": to_eight_bits(check_image(image)), **{name: overlay(image, found) for name, found in labels.items()}}
+    height, width = panels[""].shape[:2]
+    if width > PANEL:
+        height, width = max(1, round(height * PANEL / width)), PANEL
+    drawn = []
+    for name, panel in panels.items():
+        small = cv2.resize(panel, (width, height), interpolation=cv2.INTER_AREA)
+        caption = np.full((24, width, 3), 255, np.uint8)
+        cv2.putText(caption, name, (4, 17), cv2.FONT_HERSHEY_SIMPLEX, 0.5, (0, 0, 0), 1, cv2.LINE_AA)
+        drawn.append(np.vstack([caption, small]))
+    return np.hstack(drawn)
 
 
 def paint(labels: NDArray[Any], count: int) -> NDArray[np.uint8]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from visionnmf import choices, io
 from visionnmf.apps.report import Report
 from visionnmf.apps.runner import RESULTS, run_jobs, settings_key
-from visionnmf.exceptions import MediaError, UnreadableError
+from visionnmf.exceptions import MediaError, UnreadableError, UnsupportedError
 
 from .boundaries import count_matches, label_boundaries, score_boundaries
 from .methods import METHODS, OURS, check_methods
@@ -105,7 +105,7 @@ def evaluate(
         Folder of images.
     truth : str or Path
         Folder with the segmentations of each image NAME: ``NAME.npz`` that holds `segmentations` (annotators, height,
-        width), or label maps ``NAME.png``, ``NAME_1.png``, ``NAME_2.png``, ...
+        width), ``NAME.mat`` as BSDS500 has it, or label maps ``NAME.png``, ``NAME_1.png``, ``NAME_2.png``, ...
     methods : tuple of str
         Of :data:`.METHODS`.
     boundaries : bool, default=False
@@ -155,9 +155,9 @@ def evaluate(
 
 
 def _truth_files(folder: Path, name: str) -> list[str]:
-    archive = folder / f"{name}.npz"
-    if archive.is_file():
-        return [str(archive)]
+    for archive in (folder / f"{name}.npz", folder / f"{name}.mat"):
+        if archive.is_file():
+            return [str(archive)]
     return [str(path) for path in sorted({*folder.glob(f"{name}.png"), *folder.glob(f"{name}_*.png")})]
 
 
@@ -167,17 +167,38 @@ def read_truth(files: list[str]) -> list[NDArray[Any]]:
     Parameters
     ----------
     files : list of str
-        One .npz that holds `segmentations` (annotators, height, width), or images of labels.
+        One .npz that holds `segmentations` (annotators, height, width), one .mat of BSDS500 (`groundTruth`, a cell with
+        a structure for each annotator, whose `Segmentation` is a label map), or images of labels.
 
     Returns
     -------
     list of ndarray of int [shape=(height, width)]
         One label map an annotator.
+
+    Raises
+    ------
+    MediaError
+        If a file cannot be read, or holds something else.
     """
     if files[0].endswith(".npz"):
         return list(io.read_arrays(Path(files[0]), ["segmentations"])["segmentations"])
+    if files[0].endswith(".mat"):
+        return _labels_in_mat(files[0])
     # equal colours are one segment, whatever they are
     return [_as_labels(io.read_image(file)) for file in files]
+
+
+def _labels_in_mat(file: str) -> list[NDArray[Any]]:
+    cells = io.read_mat(Path(file), ["groundTruth"], nested=True)["groundTruth"]
+    found = []
+    for cell in cells if isinstance(cells, list) else [None]:
+        labels = cell[0].get("Segmentation") if isinstance(cell, list) and cell and isinstance(cell[0], dict) else None
+        if not isinstance(labels, np.ndarray) or labels.ndim != 2 or labels.size == 0:
+            raise UnsupportedError(f"{file}: groundTruth is no cell of structures with Segmentation, as in BSDS500")
+        found.append(labels.astype(np.int64))
+    if not found:
+        raise UnsupportedError(f"{file}: groundTruth holds no segmentation")
+    return found
 
 
 def _as_labels(picture: NDArray[Any]) -> NDArray[Any]:

@@ -18,13 +18,15 @@ from visionnmf._checks import check_choice
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import OutputExistsError, UnsupportedError
 
-from .draw import paint
+from .draw import draw_beside, paint
 from .formats import cut_out, to_coco, to_csv, to_geojson, to_svg
 from .model import SegmentationResult, segment
+from .paper import paper_segments
 
-__all__ = ["SegmentationReport", "process_image", "read_markers"]
+__all__ = ["PaperReport", "SegmentationReport", "process_image", "process_paper", "read_markers"]
 
 
+PAPER_SEGMENTS = 5
 MOST_COLOURS = 101  # of a picture of markers, its ground among them
 
 
@@ -83,6 +85,49 @@ class SegmentationReport(Report):
 
 
 WORKING = 40  # bytes a pixel, as measured at 12 and 99 megapixels, beside the picture
+
+
+@dataclass(frozen=True)
+class PaperReport(Report):
+    """What :func:`process_paper` did; with the attributes of :class:`~visionnmf.apps.report.Report`.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Height and width in pixels.
+    sizes : dict of str to list of int
+        Pixels of segment 0, 1, ... of each method.
+    seconds : float
+        Time from reading to the last file.
+    """
+
+    shape: tuple[int, int]
+    sizes: dict[str, list[int]]
+    seconds: float
+
+    def _figures(self) -> dict[str, Any]:
+        return {
+            "input": self.inputs[0],
+            "shape": list(self.shape),
+            "methods": self.sizes,
+            "seconds": round(self.seconds, 3),
+            "files": self.outputs,
+        }
+
+    def summary(self) -> str:
+        """Return the report for a person.
+
+        Returns
+        -------
+        str
+            One line.
+        """
+        height, width = self.shape
+        counts = ", ".join(f"{name} {len(sizes)} segments" for name, sizes in self.sizes.items())
+        return (
+            f"{self.inputs[0]}: {width} x {height} pixels, {counts}, {self.seconds:.1f} s -> {' '.join(self.outputs)}"
+        )
+
 
 FORMATS: dict[str, tuple[str, Callable[[str, SegmentationResult], str]]] = {
     "coco": ("coco.json", lambda name, result: json.dumps(to_coco([(name, result)]))),
@@ -144,8 +189,7 @@ def process_image(
         As in :func:`.segment`, or if a format is not known.
     """
     begin = time.perf_counter()
-    name = str(source)
-    stem = name.removeprefix("sample:") if name.startswith("sample:") else Path(name).stem
+    name, stem = str(source), _stem(source)
     wanted = list(dict.fromkeys(check_choice(entry, "formats", choices.SEGMENT_FORMATS) for entry in formats))
     folder = Path(out)
     pictures = [folder / f"{stem}_{kind}.png" for kind in ("labels", "segments", "overlay", "boundaries")]
@@ -177,6 +221,62 @@ def process_image(
         inputs=[name],
         outputs=[str(file) for file in (*pictures, *texts, *alone)],
     )
+
+
+def process_paper(
+    source: str | Path, *, n_segments: int | None = None, out: str | Path = ".", force: bool = False
+) -> PaperReport:
+    """Segment a file as the paper of MahNMF does, and as the methods it is compared with do.
+
+    Writes ``<stem>_paper.png``, the picture and the segments of each method side by side, and their labels as
+    ``<stem>_paper_<method>.png``, all or none.
+
+    Parameters
+    ----------
+    source : str or Path
+        A picture, or ``sample:NAME``.
+    n_segments : int, optional
+        5 when not given.
+    out : str or Path, default="."
+        Folder for the results; made if missing.
+    force : bool, default=False
+        Overwrite results that exist already.
+
+    Returns
+    -------
+    PaperReport
+
+    Raises
+    ------
+    MediaError
+        If the picture cannot be read, or the results cannot or may not be written.
+    ParameterError
+        As in :func:`.paper_segments`.
+    """
+    begin = time.perf_counter()
+    name, stem, folder = str(source), _stem(source), Path(out)
+    files = [folder / f"{stem}_paper{kind}.png" for kind in ("", *(f"_{method}" for method in choices.PAPER_METHODS))]
+    io.check_outputs(files, force, inputs=[source])
+    image = io.read_image(source)
+    wanted = PAPER_SEGMENTS if n_segments is None else n_segments
+    labels = {method: paper_segments(image, wanted, method=method) for method in choices.PAPER_METHODS}
+    io.output_folder(folder)
+    with io.transaction():
+        io.write_image(files[0], draw_beside(image, labels), force=force)
+        for file, found in zip(files[1:], labels.values(), strict=True):
+            io.write_image(file, found.astype(np.uint16), force=force)
+    return PaperReport(
+        shape=image.shape[:2],
+        sizes={method: np.bincount(found.ravel()).tolist() for method, found in labels.items()},
+        seconds=time.perf_counter() - begin,
+        inputs=[name],
+        outputs=[str(file) for file in files],
+    )
+
+
+def _stem(source: str | Path) -> str:
+    name = str(source)
+    return name.removeprefix("sample:") if name.startswith("sample:") else Path(name).stem
 
 
 def read_markers(file: str | Path) -> NDArray[np.int64]:

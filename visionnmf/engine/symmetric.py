@@ -43,7 +43,7 @@ class _Loss(NamedTuple):
 
 def _manhattan_sweep(S: Array, H: Array, c: Array) -> None:
     scratch = np.empty((3, len(S)), S.dtype)
-    _kernels.rri_symmetric_sweep(S, H, H * c, c, _kernels.sum_rounding(S.dtype), scratch)
+    _kernels.rri_symmetric_sweep(S, H, H * c, c, _kernels.sum_rounding(S.dtype), scratch, 0.0)
 
 
 def _manhattan_objective(S: Array, H: Array, c: Array) -> float:

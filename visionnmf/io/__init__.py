@@ -11,7 +11,7 @@
 :class:`VideoWriter`         the same out, as H.264 or lossless
 :func:`sample_frames`        (n, height, width, 3): evenly spaced frames of a clip of unknown length, in one pass
 :func:`read_arrays`          arrays by name out of a ``.npz`` file
-:func:`read_mat`             matrices by name out of a MATLAB file, versions 5 to 7
+:func:`read_mat`             matrices, cells and structures by name out of a MATLAB file, versions 5 to 7
 :class:`Format`              a kind of model file: one archive of a JSON header and arrays for all
 :func:`expand_inputs`        files, patterns and ``sample:`` names of a command line
 :func:`regular_file`         a path that is a readable file

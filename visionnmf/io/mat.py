@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from visionnmf.exceptions import MediaError, UnreadableError, UnsupportedError
 
@@ -26,22 +25,27 @@ _HEADER = 128
 _MATRIX = 14
 _COMPRESSED = 15
 _STORED = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
+_CELL, _STRUCTURE = 1, 2
 _NUMERIC_CLASSES = range(6, 16)  # double to uint64; below are cells, structures, texts and sparse matrices
+_DEEPEST = 20  # cells within cells
 _COMPLEX = 0x800
 
 
-def read_mat(path: Path, names: list[str]) -> dict[str, NDArray[Any]]:
+def read_mat(path: Path, names: list[str], *, nested: bool = False) -> dict[str, Any]:
     """Read matrices by name; every size is looked at before memory is taken for it.
 
     Parameters
     ----------
     path : Path
     names : list of str
+    nested : bool, default=False
+        Whether cells and structures are read, too.
 
     Returns
     -------
     dict of str to ndarray
-        In the types they are stored in.
+        In the types they are stored in. A cell array is a list, down its columns, and an array of structures a list of
+        dicts; within them None stands for what is no matrix of real numbers.
 
     Raises
     ------
@@ -58,7 +62,7 @@ def read_mat(path: Path, names: list[str]) -> dict[str, NDArray[Any]]:
         order = {b"IM": "<", b"MI": ">"}.get(data[126:_HEADER])
         if order is None or struct.unpack_from(f"{order}H", data, 124) != (0x0100,):
             raise UnsupportedError(f"{path} is no file of MATLAB 5 to 7; save it in MATLAB with the option -v7.")
-        matrices = dict(_matrices(path, data, order))
+        matrices = dict(_matrices(path, data, order, _DEEPEST if nested else 0))
         check_names(path, names, set(matrices))
         arrays = {}
         for name in names:
@@ -73,7 +77,7 @@ def read_mat(path: Path, names: list[str]) -> dict[str, NDArray[Any]]:
         raise UnreadableError(f"{path} cannot be read as a MATLAB file: {one_line(error)}.") from error
 
 
-def _matrices(path: Path, data: bytes, order: str) -> Iterator[tuple[str, NDArray[Any] | None]]:
+def _matrices(path: Path, data: bytes, order: str, depth: int) -> Iterator[tuple[str, Any]]:
     """Yield name and value of each variable; None for one that is no matrix of real numbers."""
     total = 0
     for kind, content in _elements(memoryview(data)[_HEADER:], order):
@@ -82,7 +86,7 @@ def _matrices(path: Path, data: bytes, order: str) -> Iterator[tuple[str, NDArra
             total += len(inflated)
             kind, content = next(_elements(memoryview(inflated), order), (0, content))
         if kind == _MATRIX:
-            yield _matrix(content, order)
+            yield _matrix(content, order, depth)
 
 
 def _elements(data: memoryview, order: str) -> Iterator[tuple[int, memoryview]]:
@@ -114,11 +118,15 @@ def _inflate(path: Path, content: memoryview, before: int) -> bytes:
     return b"".join(parts)
 
 
-def _matrix(content: memoryview, order: str) -> tuple[str, NDArray[Any] | None]:
+def _matrix(content: memoryview, order: str, depth: int) -> tuple[str, Any]:
     parts = _elements(content, order)
     flags, shape, name = (next(parts, (0, content[:0]))[1] for _ in range(3))
     (first,) = struct.unpack_from(f"{order}I", flags)
     text = bytes(name).decode("latin-1")
+    if depth and first & 0xFF == _CELL:
+        return text, [_inner(part, order, depth - 1) for part in parts]
+    if depth and first & 0xFF == _STRUCTURE:
+        return text, _structures(parts, order, depth - 1)
     if first & 0xFF not in _NUMERIC_CLASSES or first & _COMPLEX:
         return text, None
     dimensions = np.frombuffer(shape, f"{order}i4").tolist()
@@ -127,3 +135,23 @@ def _matrix(content: memoryview, order: str) -> tuple[str, NDArray[Any] | None]:
         raise ValueError(f"{text} has no values")
     array = np.frombuffer(values, f"{order}{_STORED[kind]}")
     return text, array.reshape(dimensions, order="F").astype(array.dtype.newbyteorder("="))
+
+
+def _inner(part: tuple[int, memoryview], order: str, depth: int) -> Any:
+    kind, content = part
+    if kind != _MATRIX:
+        raise ValueError(f"an element of type {kind} where a matrix is due")
+    return _matrix(content, order, depth)[1] if len(content) else np.empty((0, 0))
+
+
+def _structures(parts: Iterator[tuple[int, memoryview]], order: str, depth: int) -> list[dict[str, Any]]:
+    (width,) = struct.unpack_from(f"{order}i", next(parts, (0, memoryview(b"")))[1])
+    text = bytes(next(parts, (0, memoryview(b"")))[1])
+    if width < 1:
+        raise ValueError("a structure has no names of fields")
+    fields = [text[start : start + width].split(b"\0")[0].decode("latin-1") for start in range(0, len(text), width)]
+    values = [_inner(part, order, depth) for part in parts]
+    if not fields or len(values) % len(fields):
+        raise ValueError(f"a structure has {len(values)} values of {len(fields)} fields")
+    rows = range(0, len(values), len(fields))
+    return [dict(zip(fields, values[start : start + len(fields)], strict=True)) for start in rows]

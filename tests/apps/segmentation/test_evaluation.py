@@ -7,10 +7,11 @@ import cv2
 import numpy as np
 import pytest
 from helpers import run_command
+from scipy.io import savemat
 
 from visionnmf.apps.segmentation import evaluate, evaluation
 from visionnmf.datasets import make_mosaic
-from visionnmf.exceptions import MediaError, ParameterError, UnreadableError
+from visionnmf.exceptions import MediaError, ParameterError, UnreadableError, UnsupportedError
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +54,20 @@ def test_scores_of_the_whole_picture_and_of_ours(folders: tuple[Path, Path], tmp
     assert {row["method"] for row in rows} == {"visionnmf", "visionnmf, default", "whole"}
     assert len(rows) == 2 * (35 + 1 + 1)
     assert "best scale for all (ODS)" in report.summary()
+
+
+def test_truth_as_bsds_has_it(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    maps = np.load(folders[1] / "a.npz")["segmentations"]
+    cell = np.empty((1, 2), dtype=object)
+    cell[0, 0], cell[0, 1] = ({"Segmentation": one.astype(np.uint16) + 1, "Boundaries": one > 0} for one in maps)
+    savemat(tmp_path / "a.mat", {"groundTruth": cell}, do_compression=True)
+    found = evaluation.read_truth([str(tmp_path / "a.mat")])
+    np.testing.assert_array_equal(np.array(found) - 1, maps)
+    assert evaluate(folders[0], tmp_path, methods=("whole",)).n_images == 1
+    for name, value in (("b", np.ones((3, 3))), ("c", np.array([{"Boundaries": 1}], dtype=object))):
+        savemat(tmp_path / f"{name}.mat", {"groundTruth": value})
+        with pytest.raises(UnsupportedError, match=rf"{name}\.mat: groundTruth is no cell of structures"):
+            evaluation.read_truth([str(tmp_path / f"{name}.mat")])
 
 
 def test_what_is_done_is_not_done_again(

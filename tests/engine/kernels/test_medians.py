@@ -222,7 +222,7 @@ def test_symmetric_sweep_and_objective(dtype, n, r, rng):
     assert _kernels.symmetric_objective(S, H, c, scratch) == pytest.approx(exact, rel=1e-5, abs=1e-6)
     expected = naive.symmetric_sweep(S.astype(float), H.astype(float), c.astype(float))
     HC = H * c
-    _kernels.rri_symmetric_sweep(S, H, HC, c, _kernels.sum_rounding(dtype), scratch)
+    _kernels.rri_symmetric_sweep(S, H, HC, c, _kernels.sum_rounding(dtype), scratch, 0.0)
     want = naive.symmetric_objective(S.astype(float), expected, c.astype(float))
     tolerance = 1e-9 if dtype is np.float64 else 1e-3
     assert _kernels.symmetric_objective(S, H, c, scratch) == pytest.approx(want, rel=tolerance, abs=1e-6)

@@ -424,7 +424,7 @@ def rri_weighted_rows(X, M, group, Ft, A, low, high, sweeps, eps, start, stop): 
 
 
 @kernel
-def rri_symmetric_sweep(S, H, HC, c, eps, scratch):  # type: ignore[no-untyped-def]
+def rri_symmetric_sweep(S, H, HC, c, eps, scratch, diagonal):  # type: ignore[no-untyped-def]
     """One sweep of coordinate descent on ``sum_{i != j} c_i c_j |S_ij - h_i . h_j|`` over ``H >= 0``.
 
     Guan et al. (2012), section 4.5, without the diagonal (it says nothing about the clustering) and with node weights.
@@ -438,6 +438,8 @@ def rri_symmetric_sweep(S, H, HC, c, eps, scratch):  # type: ignore[no-untyped-d
     c : ndarray (n,), > 0
     eps : float
     scratch : ndarray (3, n)
+    diagonal : float, >= 0
+        0, or 1 for the diagonal as (61) has it, for ``h_j . h_j >= S_jj``: ``x^2`` beside the sum over i.
     """
     residual = scratch[0]
     n = S.shape[0]
@@ -452,7 +454,10 @@ def rri_symmetric_sweep(S, H, HC, c, eps, scratch):  # type: ignore[no-untyped-d
             changed = False
             for k in range(H.shape[0]):
                 x = H[k, j]
-                new = update_variable(residual, H[k], HC[k], x, zero, high, 0.0, 0.0, eps, tiny, scratch[1], scratch[2])
+                slope, curvature = 2 * diagonal * np.float64(x), 2 * diagonal
+                new = update_variable(
+                    residual, H[k], HC[k], x, zero, high, slope, curvature, eps, tiny, scratch[1], scratch[2]
+                )
                 changed |= new != x
                 H[k, j] = new
             if not changed:
