@@ -213,6 +213,10 @@ def test_hdf5_files_of_strangers(tmp_path):
         open_chunks(path, dataset="three")
     with open_chunks(path, dataset="/two") as rows:
         assert rows.n_samples == 23
+    with h5py.File(path, "a") as file:
+        file["alias"] = h5py.SoftLink("/two")
+    with open_chunks(path, dataset="alias") as rows:
+        assert rows.n_samples == 23
     with h5py.File(path, "w") as file:
         file["text"] = ["a", "b"]
         file["line"] = X[0]
@@ -228,6 +232,9 @@ def test_hdf5_files_of_strangers(tmp_path):
     with h5py.File(path, "w") as file:
         file["link"] = h5py.ExternalLink(str(other), "/x")
         file["group/link"] = h5py.ExternalLink(str(other), "/")
+        file["alias"] = h5py.SoftLink("/group/link")
+        file["group/near"] = h5py.SoftLink("link")
+        file["round"] = h5py.SoftLink("/round")
         file.create_dataset("outside", (3, 2), "f8", external=[(str(tmp_path / "secret"), 0, 48)])
         file.create_virtual_dataset("virtual", layout)
         file.create_dataset("wide", (3, 2**40), "f8", chunks=(1, 2**10))
@@ -235,6 +242,9 @@ def test_hdf5_files_of_strangers(tmp_path):
     for name, sentence in (
         ("link", "link is a link to another file"),
         ("group/link/x", "group/link is a link to another file"),
+        ("alias/x", "group/link is a link to another file"),
+        ("group/near/x", "group/link is a link to another file"),
+        ("round", "round is a link"),
         ("outside", "the data of outside lie in other files"),
         ("virtual", "the data of virtual lie in other files"),
     ):

@@ -25,6 +25,7 @@ __all__ = ["HDF5Rows", "NpyRows", "open_zarr"]
 
 Array = NDArray[Any]
 
+MOST_LINKS = 10  # one after the other
 MOST_NAMES = 10  # of a file's datasets, in a message
 
 
@@ -152,17 +153,27 @@ def _hdf5_names(file: Any, h5py: Any) -> list[str]:
 
 
 def _hdf5_dataset(path: Path, file: Any, name: str, h5py: Any) -> Any:
-    parts = [part for part in name.split("/") if part]
-    for i in range(len(parts)):
-        where = "/".join(parts[: i + 1])
-        if isinstance(file.get(where, getlink=True), h5py.ExternalLink):
-            raise UnsupportedError(f"{path}: {where} is a link to another file; name that file")
+    _check_links(path, file, name, h5py)
     found = file.get(name)
     if not isinstance(found, h5py.Dataset):
         raise UnreadableError(f"{path}: has no dataset {name!r:.60}; it holds {_listed(_hdf5_names(file, h5py))}")
     if found.external or found.is_virtual:
         raise UnsupportedError(f"{path}: the data of {name} lie in other files; copy them into one")
     return found
+
+
+def _check_links(path: Path, file: Any, name: str, h5py: Any, depth: int = 0) -> None:
+    """Refuse a name that leads into another file, also by way of links within this one."""
+    parts = [part for part in name.split("/") if part]
+    for i in range(len(parts)):
+        where = "/".join(parts[: i + 1])
+        link = file.get(where, getlink=True)
+        if isinstance(link, h5py.ExternalLink) or depth > MOST_LINKS:
+            raise UnsupportedError(f"{path}: {where:.60} is a link to another file; name that file")
+        if isinstance(link, h5py.SoftLink):
+            target = link.path if link.path.startswith("/") else "/".join([*parts[:i], link.path])
+            _check_links(path, file, "/".join([target, *parts[i + 1 :]]), h5py, depth + 1)
+            return
 
 
 class _ZarrRows(Stored):
