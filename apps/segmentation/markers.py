@@ -24,9 +24,24 @@ from visionnmf.features import region_adjacency
 from .draw import to_eight_bits
 from .hierarchy import Hierarchy
 
-__all__ = ["Marked", "check_markers", "cut_at_markers", "mark_regions"]
+__all__ = ["Marked", "Markers", "check_markers", "cut_at_markers", "mark_regions"]
 
 MOST_MARKERS = 1000
+
+
+class Markers(NamedTuple):
+    """What :func:`check_markers` finds.
+
+    Attributes
+    ----------
+    places : ndarray of int64 [shape=(n,)]
+        Marked pixels, in reading order.
+    numbers : ndarray of int64 [shape=(n,)]
+        Their markers, 0 to m - 1 in the order of the markers' values.
+    """
+
+    places: NDArray[np.int64]
+    numbers: NDArray[np.int64]
 
 
 class Marked(NamedTuple):
@@ -44,7 +59,7 @@ class Marked(NamedTuple):
     markers: NDArray[np.int64]
 
 
-def check_markers(markers: ArrayLike, mask: NDArray[np.bool_]) -> NDArray[np.int64]:
+def check_markers(markers: ArrayLike, mask: NDArray[np.bool_]) -> Markers:
     """Check marked pixels.
 
     Parameters
@@ -56,8 +71,7 @@ def check_markers(markers: ArrayLike, mask: NDArray[np.bool_]) -> NDArray[np.int
 
     Returns
     -------
-    ndarray of int64 [shape=(height, width)]
-        0 where nothing is marked; else 1 to m, in the order of the markers' values.
+    Markers
 
     Raises
     ------
@@ -81,19 +95,16 @@ def check_markers(markers: ArrayLike, mask: NDArray[np.bool_]) -> NDArray[np.int
     lost = np.setdiff1d(np.arange(len(names)), index[inside])
     if len(lost):
         raise ParameterError(f"markers must lie inside the mask; got {names[lost[0]]} outside alone")
-    numbered = np.zeros(found.shape, np.int64)
-    numbered.ravel()[places[inside]] = index[inside] + 1
-    return numbered
+    return Markers(places[inside], index[inside])
 
 
-def mark_regions(hierarchy: Hierarchy, markers: NDArray[np.int64], image: NDArray[Any]) -> Marked:
+def mark_regions(hierarchy: Hierarchy, markers: Markers, image: NDArray[Any]) -> Marked:
     """Find the marker of each region.
 
     Parameters
     ----------
     hierarchy : Hierarchy
-    markers : ndarray of int64 [shape=(height, width)]
-        As :func:`check_markers` returns them.
+    markers : Markers
     image : ndarray [shape=(height, width, 3)]
         The picture. Where a region has several markers, the watershed of its gradient divides it.
 
@@ -101,11 +112,12 @@ def mark_regions(hierarchy: Hierarchy, markers: NDArray[np.int64], image: NDArra
     -------
     Marked
     """
-    places = np.flatnonzero(markers)
-    pairs = np.unique(np.stack([hierarchy.labels.ravel()[places], markers.ravel()[places] - 1]), axis=1)
+    count = int(markers.numbers.max()) + 1
+    marked = hierarchy.labels.ravel()[markers.places]
+    regions, own_markers = np.divmod(np.unique(marked.astype(np.int64) * count + markers.numbers), count)
     found = np.full(hierarchy.n_regions, -1)
-    found[pairs[0]] = pairs[1]
-    counts = np.bincount(pairs[0], minlength=hierarchy.n_regions)
+    found[regions] = own_markers
+    counts = np.bincount(regions, minlength=hierarchy.n_regions)
     torn = np.flatnonzero(counts > 1)
     if not len(torn):
         return Marked(hierarchy, found)
@@ -117,25 +129,29 @@ def mark_regions(hierarchy: Hierarchy, markers: NDArray[np.int64], image: NDArra
     for region in torn.tolist():
         box = boxes[region]
         inside = hierarchy.labels[box] == region
-        own = _divide(image[box], np.where(inside, markers[box], 0), inside)
-        own_markers = pairs[1][pairs[0] == region]  # ascending
-        found[region] = own_markers[0]
-        for marker in own_markers[1:].tolist():  # the first one keeps the region's number
+        here = marked == region
+        rows, columns = np.divmod(markers.places[here], labels.shape[1])
+        seeds = np.zeros(inside.shape, np.int32)
+        seeds[rows - box[0].start, columns - box[1].start] = markers.numbers[here] + 1
+        own = _divide(image[box], seeds, inside)
+        first, *others = own_markers[regions == region].tolist()  # ascending
+        found[region] = first
+        for marker in others:  # the first one keeps the region's number
             labels[box][own == marker + 1] = next_region
             pieces.append(marker)
             next_region += 1
-        origins.append(np.full(len(own_markers) - 1, region))
+        origins.append(np.full(len(others), region))
     divided = _divided(hierarchy, labels, np.concatenate(origins))
     return Marked(divided, np.append(found, pieces).astype(np.int64))
 
 
-def _divide(image: NDArray[Any], markers: NDArray[np.int64], inside: NDArray[np.bool_]) -> NDArray[Any]:
+def _divide(image: NDArray[Any], seeds: NDArray[np.int32], inside: NDArray[np.bool_]) -> NDArray[Any]:
     picture = to_eight_bits(image)
     slopes = [np.abs(cv2.Scharr(picture, cv2.CV_32F, *order)) for order in ((1, 0), (0, 1))]
     gradient = (slopes[0] + slopes[1]).max(axis=2)
-    found = watershed(gradient, markers.astype(np.int32), mask=inside)
+    found = watershed(gradient, seeds, mask=inside)
     # what no marker reaches, as pieces of a region may lie apart, stays with the first one
-    return np.where(inside & (found == 0), markers[markers > 0].min(), found)
+    return np.where(inside & (found == 0), seeds[seeds > 0].min(), found)
 
 
 def _divided(hierarchy: Hierarchy, labels: NDArray[np.int32], origins: NDArray[np.int64]) -> Hierarchy:

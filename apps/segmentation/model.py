@@ -31,7 +31,7 @@ from .cues import find_cues
 from .draw import OUTSIDE, overlay, to_eight_bits
 from .hierarchy import Hierarchy
 from .inputs import fill_outside, read_picture, reduce_mask
-from .markers import check_markers, cut_at_markers, mark_regions
+from .markers import Markers, check_markers, cut_at_markers, mark_regions
 from .parts import soft_parts
 from .strength import load_learnt, merge_regions
 
@@ -341,7 +341,7 @@ def _cut(
     image: NDArray[Any],
     n_segments: int | None,
     scale: float | None,
-    markers: NDArray[np.int64] | None,
+    markers: Markers | None,
 ) -> tuple[NDArray[Any], NDArray[np.int64], float, Hierarchy]:
     """Return labels, sizes, the height of the cut, and the tree, in which markers may divide regions."""
     if markers is None:
