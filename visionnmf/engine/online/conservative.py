@@ -68,7 +68,7 @@ def learn(X: Any, encoder: Array, components: Array, weight: float) -> Array:
     y, change, pull = (np.empty(n_components, dtype) for _ in range(3))
     for rows in (slice(*block) for block in blocks(X.shape[0], rows_per_block(n_features))):
         samples = X[rows].toarray() if sp.issparse(X) else X[rows]
-        samples = np.ascontiguousarray(samples, dtype)
+        samples = np.array(samples, dtype, order="C")  # also of a memory map, for which kernels would compile anew
         conservative_pass(samples, encoder, components, w, x, residual, y, change, pull, errors[rows])
     return errors
 
