@@ -2,7 +2,7 @@
 PYTHON ?= .venv/bin/python
 KERNEL_TESTS = tests/engine/kernels
 
-.PHONY: help setup test quick test-nojit test-bounds lint format types links bench
+.PHONY: help setup test quick test-nojit test-bounds attack lint format types links bench
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -21,6 +21,10 @@ test-nojit:  ## the kernels' tests as plain Python, with the lines they reach
 
 test-bounds:  ## the kernels' tests with every array index checked
 	NUMBA_BOUNDSCHECK=1 $(PYTHON) -m pytest $(KERNEL_TESTS)
+
+MINUTES ?= 20
+attack:  ## mutated files and killed commands: make attack MINUTES=20; docs/security.md
+	$(PYTHON) -m tests.attack --minutes $(MINUTES)
 
 lint:  ## ruff and codespell, changing nothing
 	$(PYTHON) -m ruff check .

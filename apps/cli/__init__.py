@@ -81,9 +81,20 @@ def _open_standard_streams() -> None:
             setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115  # for the process
 
 
+def _silence_decoders() -> None:
+    """Keep what C libraries print about damaged files from standard error; our own line there says what is wrong."""
+    errors = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    os.close(nowhere)
+    sys.stderr = open(errors, "w", buffering=1, errors="backslashreplace")  # noqa: SIM115  # for the process
+
+
 def main() -> NoReturn:
     """Run the command line; the entry point of the ``visionnmf`` command."""
     _open_standard_streams()
+    if "--debug" not in sys.argv:
+        _silence_decoders()
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) != signal.SIG_IGN:  # as under nohup

@@ -81,3 +81,14 @@ def test_a_key_that_is_no_small_file_is_refused(history, tmp_path):
     for key, sentence in ((pipe, "not a regular file"), (large, "it has more than 65536 bytes")):
         result = run("masquerade", "train", history, "--model", tmp_path / "m.npz", "--key-file", key)
         assert result.exit_code == 2 and sentence in result.stderr and result.stderr.count("\n") == 1
+
+
+@posix
+def test_what_decoders_print_stays_out_of_the_way(tmp_path):
+    path = tmp_path / "a.tif"
+    Image.fromarray(np.arange(3000, dtype=np.uint8).reshape(50, 20, 3)).save(path, compression="tiff_lzw")
+    path.write_bytes(path.read_bytes().replace(bytes([0x80, 0x00]), bytes([0xFF, 0xFF]), 3))
+    done = subprocess.run([*COMMAND, "segment", str(path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and done.stderr.startswith(f"visionnmf: {path}: ")
+    loud = subprocess.run([*COMMAND, "segment", str(path), "--debug"], capture_output=True, text=True, check=False)
+    assert loud.stderr.split("Traceback")[0]  # libtiff

@@ -1,0 +1,134 @@
+"""Sound files of every kind, made small, from which mutations start."""
+
+import io
+import json
+from pathlib import Path
+
+import cv2
+import numpy as np
+import scipy.io
+import tifffile
+from PIL import Image
+
+import visionnmf
+from visionnmf.apps import faces, masquerade
+from visionnmf.io import VideoWriter
+
+RNG = np.random.default_rng(0)
+X = RNG.gamma(1, size=(40, 3)) @ RNG.gamma(1, size=(3, 16))
+
+
+def pictures() -> dict[str, bytes]:
+    """Return a picture of each format and depth."""
+    rgb = cv2.resize(RNG.integers(0, 255, (6, 8, 3), dtype=np.uint8), (40, 30), interpolation=cv2.INTER_CUBIC)
+    deep = rgb.astype(np.uint16) * 257
+    found = {}
+    for suffix, array in (
+        *((suffix, rgb) for suffix in ("png", "jpg", "webp", "bmp", "ppm", "tiff")),
+        *((suffix, deep) for suffix in ("png", "ppm", "tiff")),
+    ):
+        found[f"{array.dtype}.{suffix}"] = cv2.imencode(f".{suffix}", array)[1].tobytes()
+    for name, image, options in (
+        ("palette.png", Image.fromarray(rgb).quantize(16), {}),
+        ("alpha.png", Image.fromarray(np.dstack([rgb, rgb[..., 0]])), {}),
+        ("progressive.jpg", Image.fromarray(rgb), {"progressive": True}),
+        ("cmyk.jpg", Image.fromarray(rgb).convert("CMYK"), {}),
+        ("lzw.tiff", Image.fromarray(rgb), {"compression": "tiff_lzw"}),
+        ("packbits.tiff", Image.fromarray(rgb), {"compression": "packbits"}),
+        ("grey16.tiff", Image.fromarray(deep[..., 0]), {"compression": "tiff_adobe_deflate"}),
+        (
+            "animation.gif",
+            Image.fromarray(rgb).quantize(16),
+            {"save_all": True, "append_images": [Image.new("P", (40, 30))]},
+        ),
+    ):
+        buffer = io.BytesIO()
+        image.save(buffer, {"jpg": "JPEG"}.get(name.rsplit(".", 1)[1], name.rsplit(".", 1)[1].upper()), **options)
+        found[name] = buffer.getvalue()
+    for name, options in {
+        "zlib": {"compression": "zlib"},
+        "tiled": {"tile": (16, 16)},
+        "big": {"bigtiff": True},
+    }.items():
+        buffer = io.BytesIO()
+        tifffile.imwrite(buffer, deep, photometric="rgb", **options)
+        found[f"{name}.tiff"] = buffer.getvalue()
+    return found
+
+
+def videos(folder: Path) -> dict[str, bytes]:
+    """Return short clips: H.264 in MP4, lossless in MKV, motion JPEG in AVI."""
+    frames = RNG.integers(0, 255, (8, 32, 48, 3), dtype=np.uint8)
+    found = {}
+    for suffix, codec in (("mp4", "h264"), ("mkv", "ffv1")):
+        path = folder / f"clip.{suffix}"
+        with VideoWriter(path, width=48, height=32, frame_rate=25, codec=codec) as writer:
+            for frame in frames:
+                writer.write(frame)
+        found[path.name] = path.read_bytes()
+    path = folder / "clip.avi"
+    writer = cv2.VideoWriter(str(path), cv2.CAP_OPENCV_MJPEG, cv2.VideoWriter_fourcc(*"MJPG"), 25, (48, 32))
+    for frame in frames:
+        writer.write(frame)
+    writer.release()
+    found[path.name] = path.read_bytes()
+    return found
+
+
+def models(folder: Path) -> dict[str, bytes]:
+    """Return model files of estimators, faces and masquerade."""
+    few = {"max_iter": 10, "tol": 0, "random_state": 0}
+    fitted = {
+        "nmf": visionnmf.NMF(2, loss="frobenius", penalty_H=visionnmf.Penalty(l1=0.1), **few).fit(X),
+        "manhattan": visionnmf.NMF(2, **few).fit(X),
+        "projective": visionnmf.ProjectiveNMF(2, **few).fit(X),
+        "symmetric": visionnmf.SymmetricNMF(2, n_init=1, **few).fit(X @ X.T),
+        "online": visionnmf.OnlineNMF(2, random_state=0).fit(X),
+        "conservative": visionnmf.ConservativeNMF(2, max_iter=1, random_state=0).fit(X),
+    }
+    found = {}
+    for name, model in fitted.items():
+        model.save(folder / f"{name}.npz")
+        found[f"{name}.npz"] = (folder / f"{name}.npz").read_bytes()
+    people = np.repeat(np.arange(4), 5)
+    images = np.clip(RNG.random((4, 64))[people] * 200 + RNG.normal(0, 5, (20, 64)), 0, 255)
+    recognizer = faces.FaceRecognizer(image_shape=(8, 8)).fit(images, np.array([f"p{k}" for k in people]))
+    faces.save(faces.FaceModel(recognizer), folder / "faces.npz")
+    found["faces.npz"] = (folder / "faces.npz").read_bytes()
+    scorer = masquerade.SessionScorer().fit([RNG.choice(["ls", "cd", "vi"], 20).tolist() for _ in range(12)])
+    masquerade.save(masquerade.MasqueradeModel({"ann": scorer}), folder / "users.npz")
+    found["users.npz"] = (folder / "users.npz").read_bytes()
+    return found
+
+
+def matrices() -> dict[str, bytes]:
+    """Return matrices in MATLAB files, and .npy and .npz files of faces."""
+    found = {}
+    for name, compressed in (("plain", False), ("compressed", True)):
+        buffer = io.BytesIO()
+        scipy.io.savemat(buffer, {"fea": X * 10, "gnd": np.arange(40.0)[:, None]}, do_compression=compressed)
+        found[f"{name}.mat"] = buffer.getvalue()
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, images=(X.reshape(40, 4, 4) * 9).astype(np.uint8), labels=np.repeat(np.arange(8), 5))
+    found["faces.npz"] = buffer.getvalue()
+    buffer = io.BytesIO()
+    np.save(buffer, X)
+    found["rows.npy"] = buffer.getvalue()
+    found["rows.csv"] = "\n".join(",".join(f"{value:.4f}" for value in row) for row in X).encode()
+    return found
+
+
+def logs() -> dict[str, bytes]:
+    """Return logs of every format."""
+    commands = RNG.choice(["ls -l", "cd /tmp", "vi a | grep b", "sudo make install", "cat <<EOF"], 60).tolist()
+    audit = 'type=EXECVE msg=audit(1700000{k:03}.1:{k}): argc=2 a0="ls" a1="-l"'
+    return {
+        "plain.log": "\n".join(commands).encode(),
+        "bash.log": "\n".join(f"#{1700000000 + 9 * k}\n{c}" for k, c in enumerate(commands)).encode(),
+        "zsh.log": "\n".join(f": {1700000000 + 9 * k}:0;{c}" for k, c in enumerate(commands)).encode(),
+        "audit.log": "\n".join(audit.format(k=k) for k in range(60)).encode(),
+        "csv.log": ("user,time,command\n" + "\n".join(f"ann,{k},{c}" for k, c in enumerate(commands))).encode(),
+        "jsonl.log": "\n".join(
+            json.dumps({"user": "ann", "time": k, "command": c}) for k, c in enumerate(commands)
+        ).encode(),
+    }

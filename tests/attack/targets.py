@@ -1,0 +1,95 @@
+"""What reads a mutated file, and how large what it returns is."""
+
+import copy
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+import visionnmf
+from visionnmf import io
+from visionnmf.apps import faces, masquerade
+from visionnmf.datasets import load_faces
+from visionnmf.io.chunks import open_chunks
+
+warnings.simplefilter("ignore")
+
+Y = np.random.default_rng(1).random((3, 16))
+
+
+def _picture(path: Path) -> int:
+    return io.read_image(path, max_pixels=4_000_000).nbytes
+
+
+def _video(path: Path) -> int:
+    size = 0
+    with io.VideoReader(path) as reader:
+        for number, frame in enumerate(reader):
+            size = max(size, frame.nbytes)
+            if number == 50:
+                break
+    return size
+
+
+def _model(path: Path) -> int:
+    """Load a model; one that loads must work."""
+    if path.name == "users.npz":
+        users = masquerade.load(path).scorers.values()
+        for scorer in users:
+            scorer.score([["ls", "cd", "nc"]])
+        return path.stat().st_size
+    if path.name == "faces.npz":
+        recognizer = faces.load(path).recognizer
+        recognizer.predict(np.full((1, int(np.prod(recognizer.image_shape))), 9.0))
+        return path.stat().st_size
+    model = visionnmf.load_model(path)
+    if path.name != "symmetric.npz" and model.n_features_in_ == 16:
+        model.transform(Y)
+    return path.stat().st_size
+
+
+def _matrix(path: Path) -> int:
+    if path.suffix == ".mat":
+        return sum(array.nbytes for array in io.read_mat(path, ["fea", "gnd"]).values())
+    if path.suffix == ".npz":
+        return load_faces(path).images.nbytes
+    with open_chunks(path) as rows:
+        return max((chunk.nbytes for chunk in rows.chunks(256)), default=0)
+
+
+def _log(path: Path) -> int:
+    for number, _ in enumerate(masquerade.read_events(path)):
+        if number == 200_000:
+            break
+    return path.stat().st_size
+
+
+READERS: dict[str, Callable[[Path], int]] = {
+    "pictures": _picture,
+    "videos": _video,
+    "models": _model,
+    "matrices": _matrix,
+    "logs": _log,
+}
+
+
+def sparse(random: Random) -> int:
+    """Fit sparse data whose arrays were changed behind SciPy's back."""
+    X = sp.random_array((30, 16), density=0.3, format="csr", rng=np.random.default_rng(random.randrange(9)))
+    X = copy.deepcopy(X.asformat(random.choice(("csr", "csr", "csc", "coo", "bsr", "lil"))))
+    name = random.choice([name for name in ("indices", "indptr", "data", "row", "rows") if hasattr(X, name)])
+    array = getattr(X, name)
+    if name == "rows":
+        array[random.randrange(len(array))] = [random.choice((-1, 16, 10**6))]
+    elif random.random() < 0.2:
+        setattr(X, name, array[: random.randrange(len(array))])
+    else:
+        array[random.randrange(len(array))] = random.choice((-1, 0, 15, 16, 30, 10**6, 2**31 - 1, -(2**31)))
+    loss = random.choice(("frobenius", "manhattan", "kullback-leibler"))
+    model: Any = visionnmf.NMF(2, loss=loss, max_iter=3, tol=0, random_state=0)
+    model.fit(X)
+    return 0
