@@ -86,6 +86,11 @@ class Run:
         document = {"visionnmf": __version__, **report.as_dict()}
         typer.echo(json.dumps(document, indent=2) if self.as_json else printable(report.summary()))
 
+    def remark(self, text: str) -> None:
+        """Tell a person something beside the reports."""
+        if not self.as_json:
+            typer.echo(printable(text))
+
     def row(self, row: Result) -> None:
         """Print one of many rows as it comes: a line of JSON, or text."""
         self._done += 1

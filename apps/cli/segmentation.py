@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 from visionnmf import choices
 from visionnmf.exceptions import ParameterError
 
-from .common import Run, make_folder, running
+from .common import Run, expanded, make_folder, running
 from .options import Debug, Force, Json, Out, one_of
 
 __all__ = ["command"]
@@ -118,19 +118,23 @@ def segment_images(
     _check_out(images, out)
     with running(json_, debug) as run:
         make_folder(out)
-        from visionnmf.apps.segmentation import process_image, process_paper
+        from visionnmf import io
+        from visionnmf.apps import segmentation
 
         files = [file for argument in images for file in _files(argument, run)]
         places = {file: place for place, file in enumerate(files, start=1)}
         if markers is not None and len(files) > 1:
             raise ParameterError(f"markers must be given with one image; got {len(files)} images")
+        if len(files) > 1:
+            io.check_outputs(segmentation.joined_files(wanted, out), force, inputs=files)
+        reports: list[Any] = []
 
         def process(image: str) -> Any:
             which = f" ({places[image]} of {len(files)})" if image in places and len(files) > 1 else ""
             with run.status(f"segmenting {image}{which}"):
                 if paper:
-                    return process_paper(image, n_segments=n_segments, out=out, force=force)
-                return process_image(
+                    return segmentation.process_paper(image, n_segments=n_segments, out=out, force=force)
+                report = segmentation.process_image(
                     image,
                     n_segments=n_segments,
                     scale=scale,
@@ -141,8 +145,13 @@ def segment_images(
                     out=out,
                     force=force,
                 )
+                reports.append(report)
+                return report
 
         run.batch("images", files, process)
+        with run.attempt():
+            for file in segmentation.join_coco(reports, wanted, out, force=force):
+                run.remark(f"wrote {file}")
 
 
 def _formats(text: str | None) -> list[str]:
@@ -164,9 +173,11 @@ def _check_out(arguments: list[str], out: Path) -> None:
 
 
 def _files(argument: str, run: Run) -> list[str]:
-    """Return the images of a folder; what is none as it is, for the batch to read or to refuse."""
+    """Return the images that an argument means: those of a folder, or of a pattern."""
     if not Path(argument).is_dir():
-        return [argument]
+        with run.attempt(argument):
+            return expanded([argument])
+        return []
     inside = (file for file in Path(argument).iterdir() if not file.name.startswith("."))
     files = sorted(str(file) for file in inside if file.suffix.lower() in choices.IMAGE_SUFFIXES)
     if not files:

@@ -20,7 +20,7 @@ from .hierarchy import Hierarchy
 from .methods import METHODS
 from .model import SegmentationResult, segment, segment_images
 from .paper import paper_segments
-from .run import PaperReport, SegmentationReport, process_image, process_paper
+from .run import PaperReport, SegmentationReport, join_coco, joined_files, process_image, process_paper
 
 __all__ = [
     "METHODS",
@@ -31,6 +31,8 @@ __all__ = [
     "SegmentationScoresReport",
     "cut_out",
     "evaluate",
+    "join_coco",
+    "joined_files",
     "overlay",
     "paper_segments",
     "process_image",

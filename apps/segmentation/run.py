@@ -23,10 +23,19 @@ from .formats import cut_out, to_coco, to_csv, to_geojson, to_svg
 from .model import SegmentationResult, segment
 from .paper import paper_segments
 
-__all__ = ["PaperReport", "SegmentationReport", "process_image", "process_paper", "read_markers"]
+__all__ = [
+    "PaperReport",
+    "SegmentationReport",
+    "join_coco",
+    "joined_files",
+    "process_image",
+    "process_paper",
+    "read_markers",
+]
 
 
 PAPER_SEGMENTS = 5
+JOINED = ("coco", "coco-polygons")  # formats of which a file may hold many images
 MOST_COLOURS = 101  # of a picture of markers, its ground among them
 
 
@@ -309,6 +318,66 @@ def read_markers(file: str | Path) -> NDArray[np.int64]:
     ground = counts.argmax()
     numbers = np.insert(np.arange(1, len(names)), ground, 0)
     return np.asarray(numbers[index].reshape(picture.shape[:2]), np.int64)
+
+
+def joined_files(formats: Sequence[str], out: str | Path) -> list[Path]:
+    """Name the files that :func:`join_coco` writes.
+
+    Parameters
+    ----------
+    formats : sequence of str
+    out : str or Path
+        As in :func:`process_image`.
+
+    Returns
+    -------
+    list of Path
+        ``coco.json`` and ``coco_polygons.json``, of those that are wanted.
+    """
+    return [Path(out) / FORMATS[entry][0] for entry in JOINED if entry in formats]
+
+
+def join_coco(
+    reports: Sequence[SegmentationReport], formats: Sequence[str], out: str | Path, *, force: bool = False
+) -> list[Path]:
+    """Join the COCO files of several images: programs take one for a folder.
+
+    Parameters
+    ----------
+    reports : sequence of SegmentationReport
+        Of :func:`process_image`.
+    formats : sequence of str
+        With which it was called.
+    out : str or Path
+        Folder for the results.
+    force : bool, default=False
+        Overwrite them.
+
+    Returns
+    -------
+    list of Path
+        The files written, none for less than two images.
+
+    Raises
+    ------
+    MediaError
+        If they cannot or may not be written.
+    """
+    if len(reports) < 2:
+        return []
+    written = joined_files(formats, out)
+    for target in written:
+        names = [Path(file) for report in reports for file in report.outputs if file.endswith(f"_{target.name}")]
+        joined, *documents = (json.loads(name.read_text("utf-8")) for name in names)
+        for document in documents:
+            n_images, n_annotations = len(joined["images"]), len(joined["annotations"])
+            for image in document["images"]:
+                joined["images"].append(image | {"id": image["id"] + n_images})
+            for entry in document["annotations"]:
+                ids = {"id": entry["id"] + n_annotations, "image_id": entry["image_id"] + n_images}
+                joined["annotations"].append(entry | ids)
+        _write(target, json.dumps(joined), force)
+    return written
 
 
 def _pictures(result: SegmentationResult) -> tuple[NDArray[Any], ...]:

@@ -206,6 +206,18 @@ def test_all_formats_and_cutouts_of_a_folder(folder: Path, tmp_path: Path) -> No
         expected = [f"{name}_{kind}" for kind in kinds] + [f"{name}_cutouts/{name}_{k}.png" for k in range(3)]
         assert [str(Path(file).relative_to(out)) for file in report["files"]] == expected
         assert all(Path(file).stat().st_size for file in report["files"])
+    for kind in ("coco.json", "coco_polygons.json"):
+        joined = json.loads((out / kind).read_text())
+        assert [(image["id"], image["file_name"]) for image in joined["images"]] == [(1, "a.png"), (2, "b.PNG")]
+        assert [entry["id"] for entry in joined["annotations"]] == [1, 2, 3, 4, 5, 6]
+        assert [entry["image_id"] for entry in joined["annotations"]] == [1, 1, 1, 2, 2, 2]
+    text = run_command("segment", folder, "--formats", "coco", "--out", tmp_path / "coco")
+    assert text.stdout.splitlines()[-1] == f"wrote {tmp_path / 'coco' / 'coco.json'}"
+    for file in (tmp_path / "coco").glob("[ab]_*"):
+        file.unlink()
+    again = run_command("segment", folder, "--formats", "coco", "--out", tmp_path / "coco")
+    assert again.exit_code == 2 and "coco.json: exists already; pass --force" in again.stderr
+    assert len(list((tmp_path / "coco").iterdir())) == 1  # refused before the work
     labels = cv2.imread(str(out / "a_labels.png"), cv2.IMREAD_UNCHANGED)
     assert labels.dtype == np.uint16
     seen = cv2.imread(str(out / "a_segments.png"))[..., ::-1]
