@@ -188,7 +188,7 @@ def exact_rows(F, B, G, low, high, ones, sweeps, tolerance, integers, reals, set
 # --- weights of the entries ------------------------------------------------------------------------------------------
 
 
-@kernel(reassociate=True)
+@kernel(reassociate=True, allocates=True)
 def weighted_hals_rows(X, M, Ft, A, low, high, l1, l2, sweeps, start, stop):  # type: ignore[no-untyped-def]
     """Coordinate descent on ``sum m (x - f A)^2 / 2 + l1 . f + l2 . f^2 / 2`` for rows ``start:stop`` of the data.
 

@@ -313,7 +313,7 @@ def _gather(points, support, A, totals):  # type: ignore[no-untyped-def]
             totals[k] += a[k]
 
 
-@kernel
+@kernel(allocates=True)
 def rri_sparse_rows(  # type: ignore[no-untyped-def]
     data, indices, indptr, Ft, points, sums, zero_weight, low, high, l1, l2, sweeps, eps, start, stop, losses
 ):
@@ -376,7 +376,7 @@ def rri_sparse_rows(  # type: ignore[no-untyped-def]
                 break
 
 
-@kernel
+@kernel(allocates=True)
 def rri_weighted_rows(X, M, group, Ft, A, low, high, sweeps, eps, start, stop):  # type: ignore[no-untyped-def]
     """Rank-one residual iteration as :func:`rri_rows`, with weights: minimises ``sum_i m_i |x_i - p_i|`` a row.
 

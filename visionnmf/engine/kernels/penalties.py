@@ -11,7 +11,7 @@ __all__ = ["graph_points", "row_levels", "simplex_columns"]
 TILE = 128  # columns at a time
 
 
-@kernel(reassociate=True)
+@kernel(reassociate=True, allocates=True)
 def graph_points(F, G, B, low, high, l1, l2, starts, ends, affinities, degrees, scale, sweeps):  # type: ignore[no-untyped-def]
     """Coordinate descent on ``<F, F G> / 2 - <B, F> + scale * (l1 . F + l2 . F^2 / 2 + tr(F' L F) / 2)`` in place.
 
@@ -111,7 +111,7 @@ def row_levels(V, radii, tops, depths):  # type: ignore[no-untyped-def]
         depths[k] = depth if count <= n else 0.0
 
 
-@kernel(reassociate=True)
+@kernel(reassociate=True, allocates=True)
 def simplex_columns(F, start, stop):  # type: ignore[no-untyped-def]
     """Project columns ``start:stop`` of `F` onto the simplex, in place; as :func:`row_levels`, for a tile at once.
 

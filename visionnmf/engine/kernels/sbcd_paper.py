@@ -7,7 +7,7 @@ import numpy as np
 from visionnmf._jit import kernel
 
 
-@kernel(reassociate=True)
+@kernel(reassociate=True, allocates=True)
 def component_by_component(  # type: ignore[no-untyped-def]
     E, B, Wt, H, low_W, high_W, l1_W, l2_W, low_H, high_H, l1_H, l2_H
 ):

@@ -70,7 +70,7 @@ def _evaluate(y, m, A, f, beta, floor, l1, l2, p, slope):  # type: ignore[no-unt
     return total, vanishing
 
 
-@kernel
+@kernel(allocates=True)
 def simplex_codes(X, M, A, Ft, beta, floor, l1, l2, most, tol):  # type: ignore[no-untyped-def]
     """Find the codes of rows on the simplex by projected gradient with spectral step lengths.
 

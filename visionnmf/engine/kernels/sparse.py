@@ -43,7 +43,7 @@ def _product_of_row(data, indices, begin, end, points, part, total):  # type: ig
         part[k] = total[k]
 
 
-@kernel
+@kernel(allocates=True)
 def product_rows(data, indices, indptr, points, start, stop, out):  # type: ignore[no-untyped-def]
     """Write rows ``start:stop`` of ``X @ points``.
 
@@ -60,7 +60,7 @@ def product_rows(data, indices, indptr, points, start, stop, out):  # type: igno
         _product_of_row(data, indices, indptr[j], indptr[j + 1], points, out[j], total)
 
 
-@kernel(reassociate=True)
+@kernel(reassociate=True, allocates=True)
 def hals_rows(  # type: ignore[no-untyped-def]
     data, indices, indptr, offset, points, G, totals, ahead, last, momentum, low, high, l1, l2, sweeps, start, stop
 ):  # fmt: skip
@@ -228,7 +228,7 @@ def _move_model(p, change, a, count, floor):  # type: ignore[no-untyped-def]
         p[e] = floor if new < floor else new  # rounding
 
 
-@kernel(reassociate=True)
+@kernel(reassociate=True, allocates=True)
 def kl_rows(  # type: ignore[no-untyped-def]
     data, indices, indptr, Ft, points, sums, low, high, l1, l2, sweeps, tol, floors, start, stop, losses
 ):
@@ -369,7 +369,7 @@ def _shrink(x, V, u, bound, decay):  # type: ignore[no-untyped-def]
         u[e] = new * decay
 
 
-@kernel
+@kernel(allocates=True)
 def manhattan_codes_rows(  # type: ignore[no-untyped-def]
     data, indices, indptr, codes, points, terms, sweeps, coupling, decay, iterations, work, start, stop
 ):

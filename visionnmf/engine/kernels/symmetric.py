@@ -7,7 +7,7 @@ import numpy as np
 from visionnmf._jit import kernel
 
 
-@kernel
+@kernel(allocates=True)
 def symmetric_hals_block(S, H, HC, c, G, B, passes, first, last):  # type: ignore[no-untyped-def]
     """Coordinate descent on ``sum_{i != j} c_i c_j (S_ij - h_i . h_j)^2 / 2`` over ``H >= 0``, nodes ``first:last``.
 
