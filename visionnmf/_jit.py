@@ -63,7 +63,7 @@ def kernel(
     part : bool, default=False
         For what other kernels alone call; Python cannot.
     allocates : bool, default=False
-        For kernels that make arrays.
+        For kernels that make arrays, or call what does in numba, such as an array's ``max``.
 
     Returns
     -------

@@ -6,6 +6,8 @@ their lower and upper ends, l1 and l2; the units (n_rows, 3) are the factors of 
 
 from __future__ import annotations
 
+import numpy as np
+
 from visionnmf._jit import kernel
 
 LEAST_CURVATURE = 1e-6  # in units of Fisher's; not 0, where a model would have a gradient but no residual
@@ -97,7 +99,7 @@ def improve_rows(  # type: ignore[no-untyped-def]
         m = None if M is None else M[j]
         flat[j] = _weigh(Y[j], P[j], V[j], m, beta, convex, e, b, start)
         change = e.dtype.type(0)
-        last = 0
+        last = np.int64(0)
         for sweep in range(sweeps):
             for k in range(A.shape[0]):
                 if sweep > 0 and stays[k]:

@@ -13,7 +13,7 @@ MEMORY = 10  # values, of which the largest is what the next one must be below: 
 SHORTEN, LENGTHEN = 0.25, 10.0  # a step that did not decrease it enough; the most that a step may grow
 
 
-@kernel
+@kernel(allocates=True)
 def project(f):  # type: ignore[no-untyped-def]
     """Project `f` onto the simplex, in place (Michelot 1986)."""
     top = f.max()
