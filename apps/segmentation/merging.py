@@ -146,7 +146,7 @@ def predict(row, roots, features, thresholds, children, values):  # type: ignore
     return total
 
 
-@kernel
+@kernel(allocates=True)
 def merge(regions, perimeters, picture, ends, borders, model, base, exponent, record, pairs):  # type: ignore[no-untyped-def]
     """Merge until one node is left, or several that do not touch.
 

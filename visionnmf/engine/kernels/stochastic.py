@@ -14,7 +14,7 @@ from .simplex import project
 __all__ = ["robust_approximation"]
 
 
-@kernel(reassociate=True)
+@kernel(reassociate=True, allocates=True)
 def robust_approximation(  # type: ignore[no-untyped-def]
     H, mean, X, W, M, order, length, tolerance, most, largest, l2, low, high, on_simplex, is_itakura, floor
 ):
