@@ -33,9 +33,7 @@ def kernel(function: F) -> F: ...
 def kernel(*, reassociate: bool = ..., part: bool = ..., allocates: bool = ...) -> Callable[[F], F]: ...
 
 
-def kernel(
-    function: F | None = None, *, reassociate: bool = False, part: bool = False, allocates: bool = False
-) -> Any:
+def kernel(function: F | None = None, *, reassociate: bool = False, part: bool = False, allocates: bool = False) -> Any:
     """Compile a kernel with the options of the house.
 
     - ``nogil``: blocks of rows run in ordinary Python threads (:mod:`visionnmf.engine.blocks`), so kernels must

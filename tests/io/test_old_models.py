@@ -51,7 +51,9 @@ def test_faces(name, tmp_path):
     faces.save(model, tmp_path / "again.npz")
     for one in (model, faces.load(tmp_path / "again.npz")):
         assert [identity.nearest for identity in one.recognizer.identify(rows)] == expected["names"]
-        np.testing.assert_allclose(one.recognizer.distances(rows), expected["distances"], 1e-4, 1e-5)
+        # Which pixels count as corrupted turns on a rounding, so on the processor: .4 % between AVX-512 and plain x86.
+        rtol = 1e-2 if model.detect else 1e-4
+        np.testing.assert_allclose(one.recognizer.distances(rows), expected["distances"], rtol, 1e-5)
 
 
 @pytest.mark.parametrize("name", EXPECTED["masquerade"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from visionnmf._jit import kernel
 
-CHUNK = 4096  # entries that are summed in the data's dtype; sums of chunks are taken in double precision
+from .arithmetic import CHUNK
 
 
 @kernel(reassociate=True)

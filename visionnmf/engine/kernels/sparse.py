@@ -10,7 +10,8 @@ import numpy as np
 
 from visionnmf._jit import kernel
 
-CHUNK = 4096  # entries that are summed in the data's dtype; sums of chunks are taken in double precision
+from .arithmetic import CHUNK
+
 TILE = 64  # rows at a time: a tile of the codes and of the right-hand sides stays in the first-level cache
 
 
