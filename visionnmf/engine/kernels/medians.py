@@ -53,7 +53,7 @@ def select_step(steps, weights, count, slope, curvature, rounding):  # type: ign
     float
         The step ``t >= 0``; infinite when the derivative stays negative.
     """
-    left = np.int64(0)  # not a literal: typing it would take five rounds in place of two
+    left: Any = np.int64(0)  # not a literal: typing it would take five rounds in place of two
     right = count
     reached = slope  # the derivative just left of steps[left:right], without the curvature term
     furthest = 0.0

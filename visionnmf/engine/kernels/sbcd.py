@@ -6,6 +6,8 @@ their lower and upper ends, l1 and l2; the units (n_rows, 3) are the factors of 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from visionnmf._jit import kernel
@@ -99,7 +101,7 @@ def improve_rows(  # type: ignore[no-untyped-def]
         m = None if M is None else M[j]
         flat[j] = _weigh(Y[j], P[j], V[j], m, beta, convex, e, b, start)
         change = e.dtype.type(0)
-        last = np.int64(0)
+        last: Any = np.int64(0)  # not a literal: typing it would take twice the rounds
         for sweep in range(sweeps):
             for k in range(A.shape[0]):
                 if sweep > 0 and stays[k]:
