@@ -61,6 +61,8 @@ def powers_of(Y: Array, beta: float) -> Array | None:
     """Return ``Y**beta`` where :func:`values` needs it."""
     if beta in (0.0, 1.0, 2.0):
         return None
+    if Y.size and Y.min() >= LEAST_VALUE:
+        return _raised(Y, beta)
     powers = _raised(np.maximum(Y, Y.dtype.type(LEAST_VALUE)), beta)
     np.copyto(powers, Y, where=Y <= 0)
     return powers
