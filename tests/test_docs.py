@@ -78,6 +78,7 @@ def test_docstring(name):
     assert not errors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
@@ -110,6 +111,7 @@ def test_every_command_is_in_the_readme_and_has_help_and_a_guide():
         assert inspect.getdoc(command.callback)
 
 
+@pytest.mark.slow
 def test_the_library_example_of_the_readme_runs_and_keeps_its_promise():
     (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     names: dict = {}

@@ -319,6 +319,7 @@ def test_settings_that_are_not_allowed(parameters, arguments, sentence, X):
     refuses(NMF(R, components_init=np.ones((R, N))).set_params(**parameters), X, sentence, **arguments)
 
 
+@pytest.mark.slow
 def test_the_weight_of_zeros_holds_for_new_data_too(X):
     stored = np.where(X > np.median(X), X, 0)
     model = NMF(R, zero_weight=0.3, missing_values=np.nan, random_state=0, max_iter=20)

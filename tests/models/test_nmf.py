@@ -210,6 +210,7 @@ def test_scaling_the_data_scales_the_model(solver, loss, init, X):
     np.testing.assert_allclose(W_scaled, 1024 * W, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("solver", "loss"), PAIRS)
 def test_permuting_samples_permutes_the_codes(solver, loss, X, rng):
     order = rng.permutation(len(X))

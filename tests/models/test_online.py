@@ -43,6 +43,7 @@ def state_of(model):
     return {key: plain(value) for key, value in vars(model).items() if key.endswith("_")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("method", METHODS)
 def test_a_loaded_model_goes_on_as_if_it_had_not_been_interrupted(method, dtype, rng, tmp_path):
@@ -127,6 +128,7 @@ def test_sparse_data_give_what_dense_ones_give(method, rng):
     np.testing.assert_allclose(sparse.components_, dense.components_, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", GAPS)
 def test_missing_entries_are_found_again(method, rng):
     X, clean = made(rng, 1000)

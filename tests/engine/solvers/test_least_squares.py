@@ -372,6 +372,7 @@ def test_codes_of_sparse_data_are_those_of_dense_data(rng):
 # --- the singular value decomposition --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("rank", [1, 4, 25, 30, 40])
 @pytest.mark.parametrize("sparse", [False, True])
