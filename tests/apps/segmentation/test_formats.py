@@ -115,6 +115,7 @@ def test_pycocotools_reads_what_is_written(result: SegmentationResult, polygons:
             coded = coco_mask.frPyObjects(entry["segmentation"], *labels.shape)
             coded = coco_mask.merge(coded) if polygons else coded
             np.testing.assert_array_equal(coco_mask.decode(coded), labels == entry["label"])
+            assert polygons or coded == coco_mask.encode(np.asfortranarray(labels == entry["label"], np.uint8))
             assert coco_mask.area(coded) == entry["area"]
             assert coco_mask.toBbox(coded).tolist() == entry["bbox"]
 
