@@ -1,7 +1,7 @@
 """Segmentation of the 60 test photographs of BSDS500: as a user gets it, of spoilt photographs, parts, and seconds.
 
     python benchmarks/segmentation.py                 all parts (a quarter of an hour)
-    python benchmarks/segmentation.py corrupted       one part: defaults, corrupted, partitions or seconds
+    python benchmarks/segmentation.py corrupted       one part: defaults, corrupted, partitions, wrong, pairs, seconds
 
 The peers at their best scales, and boundaries: ``visionnmf segment evaluate``. What `segment` has learnt and its scale
 come from training photographs (``segmentation_train.py``); the peers have the scale that is best for these very
@@ -11,6 +11,7 @@ photographs.
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
@@ -22,8 +23,10 @@ from _photographs import SPOILERS, Image, mean, paired
 from skimage.graph import cut_normalized, rag_mean_color
 from skimage.segmentation import felzenszwalb, slic
 from sklearn.cluster import spectral_clustering
+from sklearn.exceptions import ConvergenceWarning
 
-from visionnmf.apps.segmentation import segment
+from visionnmf import SymmetricNMF
+from visionnmf.apps.segmentation import Hierarchy, segment
 from visionnmf.apps.segmentation.metrics import covering, score_segmentation
 from visionnmf.apps.segmentation.parts import MOST_NODES, connection
 from visionnmf.datasets.local import SegmentedImage, load_bsds
@@ -31,8 +34,13 @@ from visionnmf.datasets.local import SegmentedImage, load_bsds
 N_IMAGES = 60
 SEGMENTS = 5
 KINDS = tuple(SPOILERS)
-FELZENSZWALB = {"scale": 800, "sigma": 0.8, "min_size": 50}  # scale and threshold: best covering of `segment evaluate`
-CUT = 0.02
+FELZENSZWALB = {"scale": 800, "sigma": 0.8, "min_size": 50}  # best for these 60 photographs
+CUT = 0.001  # best for 21 of them
+PARTITIONED = ("20% black or white pixels", "lines of text", "40 specular spots")
+LOSSES = ("manhattan", "frobenius")
+WRONG = (0.0, 0.1, 0.3, 0.5)  # shares of the entries of an affinity of NODES groups of regions
+NODES = 150
+PAIRS = 20_000
 OTHERS = 20  # numbers of segments asked of one tree
 
 
@@ -72,25 +80,116 @@ def corrupted() -> None:
         print(f"| {kind} |", " | ".join(cells), "|", flush=True)
 
 
+def spectral(tree: Hierarchy) -> Any:
+    """Cluster regions by eigenvectors of their connections."""
+    nodes = tree.cut(n_segments=MOST_NODES)
+    sizes = np.bincount(nodes, tree.sizes)
+    if len(sizes) <= SEGMENTS + 1:
+        return nodes[tree.labels]
+    return cluster(connection(tree, nodes), sizes / sizes.mean())[nodes][tree.labels]
+
+
+def cluster(affinity: Any, sizes: Any) -> Any:
+    weighted = affinity * np.outer(sizes, sizes)
+    return spectral_clustering(weighted, n_clusters=SEGMENTS, assign_labels="cluster_qr", random_state=0)
+
+
 def partitions() -> None:
     """Print what symmetric NMF and spectral clustering of the same learnt connections give for five segments."""
-    found: dict[str, list[float]] = {}
-    for photograph in photographs():
-        result = segment(photograph.image, SEGMENTS)
-        tree = result.hierarchy
-        nodes = tree.cut(n_segments=MOST_NODES)
+    found: dict[str, dict[str, list[float]]] = {}
+    kinds = ("clean", *(kind for kind in KINDS if kind in PARTITIONED))
+    for kind in kinds:
+        for seed, photograph in enumerate(photographs()):
+            image = photograph.image if kind == "clean" else SPOILERS[kind](photograph.image, seed)
+            result = segment(image, SEGMENTS)
+            labels = {"the tree": result.labels}
+            for loss in LOSSES:
+                labels[f"symmetric NMF, {loss.title()}"] = result.parts(SEGMENTS, loss=loss).argmax(axis=0)
+            labels["spectral clustering"] = spectral(result.hierarchy)
+            for way, each in labels.items():
+                scores = found.setdefault(way, {}).setdefault(kind, [])
+                scores.append(covering(each, photograph.segmentations))
+    print("\n| five segments by | " + " | minus the tree's | ".join(kinds) + " | minus the tree's |")
+    print("| --- |" + " --- |" * 2 * len(kinds))
+    for way, scores_of in found.items():
+        cells = [f"{mean(scores_of[kind])} | {paired(scores_of[kind], found['the tree'][kind])}" for kind in kinds]
+        print(f"| {way} |", " | ".join(cells), "|", flush=True)
+
+
+def spoil_entries(affinity: Any, share: float, seed: int) -> Any:
+    """Put random numbers from 0 to 1 in place of a share of the pairs' entries."""
+    rng, spoilt = np.random.default_rng(seed), np.triu(affinity, 1)
+    wrong = np.triu(rng.random(spoilt.shape) < share, 1)
+    spoilt[wrong] = rng.random(np.count_nonzero(wrong))
+    return spoilt + spoilt.T + np.eye(len(spoilt))
+
+
+def wrong() -> None:
+    """Print what five segments are worth when some entries of the connections are wrong."""
+    found: dict[str, dict[float, list[float]]] = {}
+    for seed, photograph in enumerate(photographs()):
+        tree = segment(photograph.image).hierarchy
+        nodes = tree.cut(n_segments=NODES)
         sizes = np.bincount(nodes, tree.sizes)
-        weighted = connection(tree, nodes) * np.outer(sizes, sizes) / sizes.mean() ** 2
-        labels = {"tree": result.labels}
-        for loss in ("manhattan", "frobenius"):
-            labels[f"symmetric NMF, {loss}"] = result.parts(SEGMENTS, loss=loss).argmax(axis=0)
-        clusters = spectral_clustering(weighted, n_clusters=SEGMENTS, assign_labels="cluster_qr", random_state=0)
-        labels["spectral clustering"] = clusters[nodes][tree.labels]
-        for way, each in labels.items():
-            found.setdefault(way, []).append(covering(each, photograph.segmentations))
-    print("\n| five segments by | covering | minus the tree's |\n| --- | --- | --- |")
-    for way, values in found.items():
-        print(f"| {way} | {mean(values)} | {paired(values, found['tree'])} |")
+        if len(sizes) <= 2 * SEGMENTS:
+            continue
+        sizes, clean = sizes / sizes.mean(), connection(tree, nodes)
+        for share in WRONG:
+            affinity = spoil_entries(clean, share, seed)
+            labels = {"spectral clustering": cluster(affinity, sizes)}
+            for loss in LOSSES:
+                model = SymmetricNMF(SEGMENTS, loss=loss, n_init=2, max_iter=40, tol=1e-3, random_state=0)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", ConvergenceWarning)
+                    codes = model.fit_transform(affinity, sample_weight=sizes)
+                labels[f"symmetric NMF, {loss.title()}"] = codes.argmax(axis=1)
+            for way, each in labels.items():
+                scores = found.setdefault(way, {}).setdefault(share, [])
+                scores.append(covering(each[nodes][tree.labels], photograph.segmentations))
+    base = found["spectral clustering"]
+    print("\n| five segments by |", " | ".join(f"{share:.0%} wrong | minus spectral" for share in WRONG), "|")
+    print("| --- |" + " --- |" * 2 * len(WRONG))
+    for way, scores_of in found.items():
+        cells = [f"{mean(scores_of[share])} | {paired(scores_of[share], base[share])}" for share in WRONG]
+        print(f"| {way} |", " | ".join(cells), "|", flush=True)
+    losses = [found[f"symmetric NMF, {loss.title()}"] for loss in LOSSES]
+    cells = [f"| {paired(losses[0][share], losses[1][share])}" for share in WRONG]
+    print("| Manhattan minus Frobenius |", " | ".join(cells), "|", flush=True)
+
+
+def meeting_heights(tree: Hierarchy, regions: Any) -> Any:
+    """Return the height at which two regions of each pair come into one segment."""
+    n = tree.n_regions
+    heights, parent = np.append(np.zeros(n), tree.heights), np.full(2 * n - 1, -1)
+    parent[tree.children] = n + np.arange(n - 1)[:, np.newaxis]
+    low, high = regions
+    while (apart := low != high).any():
+        climbs = low < high
+        low, high = np.where(apart & climbs, parent[low], low), np.where(apart & ~climbs, parent[high], high)
+    return heights[low]
+
+
+def pairs() -> None:
+    """Print how well soft parts and the tree tell what share of the annotators puts two pixels into one segment."""
+    errors: dict[str, list[float]] = {}
+    for seed, photograph in enumerate(photographs()):
+        chosen = np.random.default_rng(seed).integers(0, photograph.image[..., 0].size, (2, PAIRS))
+        result = segment(photograph.image)
+        told = {
+            "the tree, cut at the default scale": np.equal(*result.labels.ravel()[chosen]),
+            "the tree, 1 minus the height at which they meet": 1
+            - meeting_heights(result.hierarchy, result.hierarchy.labels.ravel().astype(np.int64)[chosen]),
+        }
+        for loss in LOSSES:
+            soft = result.parts(SEGMENTS, loss=loss).reshape(SEGMENTS, -1)
+            told[f"five soft parts, {loss.title()}"] = np.einsum("ki,ki->i", soft[:, chosen[0]], soft[:, chosen[1]])
+            told[f"five soft parts, {loss.title()}, the largest alone"] = np.equal(*soft.argmax(axis=0)[chosen])
+        share = np.mean([np.equal(*each.ravel()[chosen]) for each in photograph.segmentations], axis=0)
+        for way, guess in told.items():
+            errors.setdefault(way, []).append(float(np.mean((guess - share) ** 2)))
+    print("\n| share of annotators who join two pixels, told by | squared error |\n| --- | --- |")
+    for way, values in errors.items():
+        print(f"| {way} | {mean(values)} |")
 
 
 def seconds() -> None:
@@ -111,7 +210,7 @@ def seconds() -> None:
         clock("Felzenszwalb", partial(felzenszwalb, image, **FELZENSZWALB))
         clock("another number of segments", *(partial(result.at, n_segments=2 + k) for k in range(OTHERS)))
         clock("another scale", *(partial(result.at, scale=0.02 + 0.6 * k / OTHERS) for k in range(OTHERS)))
-        for loss in ("manhattan", "frobenius"):
+        for loss in LOSSES:
             clock(f"five soft parts, {loss}", partial(result.parts, SEGMENTS, loss=loss))
     print("\n| call | median, s | largest, s |\n| --- | --- | --- |")
     for name, values in found.items():
@@ -120,7 +219,14 @@ def seconds() -> None:
     print(f"| segment / Felzenszwalb | {np.median(ratios):.2f} | {ratios.max():.2f} |")
 
 
-PARTS = {"defaults": defaults, "corrupted": corrupted, "partitions": partitions, "seconds": seconds}
+PARTS = {
+    "defaults": defaults,
+    "corrupted": corrupted,
+    "partitions": partitions,
+    "wrong": wrong,
+    "pairs": pairs,
+    "seconds": seconds,
+}
 QUICK = {"N_IMAGES": 2, "KINDS": ("20% black or white pixels",)}
 
 if __name__ == "__main__":

@@ -13,7 +13,8 @@ The scale is the one of best covering out of fold: of trees learnt on every seco
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -38,7 +39,13 @@ ROUNDS = 2
 RECORDED = 20_000
 SCALES = np.linspace(0.02, 0.7, 69)
 
-Tables = list[np.ndarray]  # of one photograph: pixels of each region in each segment of an annotator
+
+class Photograph(NamedTuple):
+    """What is known of a photograph: `tables` are pixels of each region in each segment, one table an annotator."""
+
+    partition: Partition
+    tables: list[np.ndarray]
+    memberships: Sequence[np.ndarray] = ()  # global cues, in segmentation_cues.py
 
 
 def learn_textons(images: list[np.ndarray]) -> np.ndarray:
@@ -53,7 +60,7 @@ def learn_textons(images: list[np.ndarray]) -> np.ndarray:
     return found.cluster_centers_.astype(np.float32)
 
 
-def look_at(image: np.ndarray, annotations: np.ndarray, textons: np.ndarray) -> tuple[Partition, Tables]:
+def look_at(image: np.ndarray, annotations: np.ndarray, textons: np.ndarray) -> Photograph:
     """Measure a photograph, and count what people's segments share with its first regions."""
     cues = find_cues(reduce_image(image, 2**18), textons)
     partition = measure(cues, find_regions(cues.energy))
@@ -62,15 +69,16 @@ def look_at(image: np.ndarray, annotations: np.ndarray, textons: np.ndarray) -> 
     for truth in annotations:
         count = int(truth.max()) + 1
         tables.append(np.bincount(flat * count + truth.ravel(), minlength=n * count).reshape(n, count))
-    return partition, tables
+    return Photograph(partition, tables)
 
 
-def examples(photographs: list[tuple[Partition, Tables]], learnt: Learnt, first: bool) -> tuple[np.ndarray, ...]:
+def examples(photographs: list[Photograph], learnt: Learnt, first: bool) -> tuple[np.ndarray, ...]:
     """Return features, targets and weights of borders: the first ones, or all that the merging meets."""
     features, targets, weights = [], [], []
     smaller = FEATURES.index("log share of the smaller")
-    for partition, tables in photographs:
-        merged = merge_regions(partition, learnt, n_recorded=len(partition.edges) if first else RECORDED)
+    for partition, tables, memberships in photographs:
+        recorded = len(partition.edges) if first else RECORDED
+        merged = merge_regions(partition, learnt, memberships=memberships, n_recorded=recorded)
         apart = np.zeros(len(merged.pairs))
         for table in tables:
             nodes = np.concatenate([table, np.zeros((len(table) - 1, table.shape[1]))])
@@ -120,7 +128,7 @@ def fit_trees(features: np.ndarray, targets: np.ndarray, weights: np.ndarray) ->
     return trees, float(np.ravel(model._baseline_prediction)[0])
 
 
-def learn(photographs: list[tuple[Partition, Tables]], textons: np.ndarray) -> Learnt:
+def learn(photographs: list[Photograph], textons: np.ndarray) -> Learnt:
     """Fit the trees on photographs."""
     one_leaf = (np.zeros(1, np.int32), np.full(1, -1, np.int8), *(np.zeros(1, t) for t in ("f4", "i4", "f4")))
     learnt = Learnt(textons, one_leaf, 0.5, 0.5)  # type: ignore[arg-type]
@@ -132,13 +140,18 @@ def learn(photographs: list[tuple[Partition, Tables]], textons: np.ndarray) -> L
     return learnt
 
 
-def score(photographs: list[tuple[Partition, Tables]], learnt: Learnt) -> np.ndarray:
+def tree_of(photograph: Photograph, learnt: Learnt) -> Hierarchy:
+    partition, _, memberships = photograph
+    merged = merge_regions(partition, learnt, memberships=memberships)
+    return Hierarchy(partition.labels, partition.edges, merged.children, merged.heights, merged.strengths)
+
+
+def score(photographs: list[Photograph], learnt: Learnt, scales: np.ndarray = SCALES) -> np.ndarray:
     """Return covering, Rand index and variation of information of each photograph at each scale."""
-    found = np.empty((len(photographs), len(SCALES), 3))
-    for rows, (partition, tables) in zip(found, photographs, strict=True):
-        merged = merge_regions(partition, learnt)
-        tree = Hierarchy(partition.labels, partition.edges, merged.children, merged.heights, merged.strengths)
-        for row, scale in zip(rows, SCALES, strict=True):
+    found = np.empty((len(photographs), len(scales), 3))
+    for rows, photograph in zip(found, photographs, strict=True):
+        tree, tables = tree_of(photograph, learnt), photograph.tables
+        for row, scale in zip(rows, scales, strict=True):
             cut = tree.cut(scale=scale)
             sums = [np.zeros((cut.max() + 1, table.shape[1])) for table in tables]
             for total, table in zip(sums, tables, strict=True):
@@ -166,7 +179,8 @@ def main() -> None:
         training = list(load_bsds("train"))
         textons = learn_textons([photograph.image for photograph in training])
         photographs = [look_at(p.image, p.segmentations, textons) for p in training]
-        print(f"{len(photographs)} photographs, {np.mean([len(p.regions) for p, _ in photographs]):.0f} regions each")
+        n_regions = np.mean([len(photograph.partition.regions) for photograph in photographs])
+        print(f"{len(photographs)} photographs, {n_regions:.0f} regions each")
         found = np.empty((len(photographs), len(SCALES), 3))
         for fold in (0, 1):
             found[fold::2] = score(photographs[fold::2], learn(photographs[1 - fold :: 2], textons))

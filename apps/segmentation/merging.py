@@ -50,7 +50,7 @@ FEATURES = (
     "picture's energy",
     "picture's spread",
 )
-"""Names of the features of a border."""
+"""Names of the features of a border; those of global cues, one a group of columns, come after them."""
 
 
 @kernel(part=True)
@@ -74,7 +74,7 @@ def _spread(regions, i):  # type: ignore[no-untyped-def]
 
 
 @kernel(part=True)
-def _describe(regions, perimeters, picture, i, j, border, out):  # type: ignore[no-untyped-def]
+def _describe(regions, perimeters, groups, picture, i, j, border, out):  # type: ignore[no-untyped-def]
     """Write the features of the border between nodes i and j."""
     if regions[i, SIZE] > regions[j, SIZE]:
         i, j = j, i
@@ -115,6 +115,11 @@ def _describe(regions, perimeters, picture, i, j, border, out):  # type: ignore[
     out[at + 20] = difference / (picture[2] + 2)
     out[at + 21] = picture[1]
     out[at + 22] = picture[2]
+    for group in range(len(groups) - 1):
+        total = 0.0
+        for k in range(groups[group], groups[group + 1]):
+            total += abs(regions[i, k] / small - regions[j, k] / large)
+        out[at + 23 + group] = total
 
 
 @kernel
@@ -147,7 +152,7 @@ def predict(row, roots, features, thresholds, children, values):  # type: ignore
 
 
 @kernel(allocates=True)
-def merge(regions, perimeters, picture, ends, borders, model, base, exponent, record, pairs):  # type: ignore[no-untyped-def]
+def merge(regions, perimeters, groups, picture, ends, borders, model, base, exponent, record, pairs):  # type: ignore[no-untyped-def]
     """Merge until one node is left, or several that do not touch.
 
     Parameters
@@ -156,6 +161,9 @@ def merge(regions, perimeters, picture, ends, borders, model, base, exponent, re
         Sums over the n regions; rows of the merges are written.
     perimeters : ndarray of float64 [shape=(2 n - 1,)]
         Sides of each region that are borders.
+    groups : ndarray of int64 [shape=(n_groups + 1,)]
+        Where groups of further columns of `regions` begin, and the end: memberships, for example, whose mean absolute
+        differences are features.
     picture : ndarray of float64 [shape=(3,)]
         Number of pixels, mean energy, spread of the colours.
     ends : ndarray of int64 [shape=(m, 2)]
@@ -199,7 +207,7 @@ def merge(regions, perimeters, picture, ends, borders, model, base, exponent, re
     alive = np.ones(m, np.bool_)
     cost = np.empty(m)
     strengths = np.empty(m)
-    row = np.empty(len(FEATURES))
+    row = np.empty(len(FEATURES) + len(groups) - 1)
     written = 0
     parallel = np.full(2 * n - 1, -1)  # the edge to a neighbour that is already known
     children = np.empty((n - 1, 2), np.int64)
@@ -211,7 +219,7 @@ def merge(regions, perimeters, picture, ends, borders, model, base, exponent, re
         for s in range(n_stale):
             e = stale[s]
             i, j = ends[e, 0], ends[e, 1]
-            _describe(regions, perimeters, picture, i, j, borders[e], row)
+            _describe(regions, perimeters, groups, picture, i, j, borders[e], row)
             strength = min(max(base + predict(row, roots, features, thresholds, left, values), 0.0), 1.0)
             cost[e] = strength * (min(regions[i, SIZE], regions[j, SIZE]) / picture[0]) ** exponent
             if step == 0:

@@ -8,6 +8,7 @@ which ``benchmarks/segmentation_train.py`` writes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from . import merging
 from .borders import Partition
-from .merging import ENERGY, LAB, LAB_SQUARED, SIZE
+from .merging import ENERGY, LAB, LAB_SQUARED, N_SUMS, SIZE
 
 __all__ = ["Learnt", "Merged", "load_learnt", "merge_regions"]
 
@@ -93,13 +94,17 @@ class Merged:
     pairs: NDArray[np.int64]
 
 
-def merge_regions(partition: Partition, learnt: Learnt, *, n_recorded: int = 0) -> Merged:
+def merge_regions(
+    partition: Partition, learnt: Learnt, *, memberships: Sequence[Array] = (), n_recorded: int = 0
+) -> Merged:
     """Merge the regions of a picture until one is left.
 
     Parameters
     ----------
     partition : Partition
     learnt : Learnt
+    memberships : sequence of ndarray [shape=(n, n_parts)], optional
+        Global cues, where `learnt` has been learnt with them: how far each region belongs to parts of the picture.
     n_recorded : int, default=0
         Keep the features of at most so many borders, for learning.
 
@@ -107,16 +112,20 @@ def merge_regions(partition: Partition, learnt: Learnt, *, n_recorded: int = 0) 
     -------
     Merged
     """
-    n = len(partition.regions)
-    regions = np.zeros((2 * n - 1, partition.regions.shape[1]))
-    regions[:n] = partition.regions
+    sizes = partition.regions[:, SIZE, np.newaxis]
+    sums = np.concatenate([partition.regions, *(each * sizes for each in memberships)], axis=1)
+    groups = N_SUMS + np.cumsum([0, *(each.shape[1] for each in memberships)])
+    n = len(sums)
+    regions = np.zeros((2 * n - 1, sums.shape[1]))
+    regions[:n] = sums
     perimeters = np.zeros(2 * n - 1)
     perimeters[:n] = np.bincount(partition.edges.ravel(), np.repeat(partition.borders[:, 0], 2), n)
-    features = np.empty((n_recorded, len(merging.FEATURES)))
+    features = np.empty((n_recorded, len(merging.FEATURES) + len(memberships)))
     pairs = np.empty((n_recorded, 2), np.int64)
     children, costs, done, written, strengths = merging.merge(
         regions,
         perimeters,
+        groups,
         _picture(partition.regions),
         partition.edges.copy(),
         partition.borders.copy(),

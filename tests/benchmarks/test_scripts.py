@@ -9,7 +9,7 @@ import pytest
 from helpers import needs_data
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
-NEED_DATA = ["background", "conservative", "faces", "masquerade", "online", "segmentation"]
+NEED_DATA = ["background", "conservative", "faces", "masquerade", "online", "segmentation", "segmentation_cues"]
 OTHERS = [
     "background_speed",
     "divergences",
@@ -29,7 +29,8 @@ PARTS = {
     "faces": ["bars", "table1", "figure", "table", "plain", "clusters", "strangers", "rpca"],
     "masquerade": ["table", "streams", "poison", "speed"],
     "online": ["mnist", "robust", "contaminated", "batch", "paper"],
-    "segmentation": ["defaults", "corrupted", "partitions", "seconds"],
+    "segmentation": ["defaults", "corrupted", "partitions", "wrong", "pairs", "seconds"],
+    "segmentation_cues": ["ablation"],
 }
 
 

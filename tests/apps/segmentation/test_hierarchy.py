@@ -188,6 +188,25 @@ def test_merging_takes_the_weakest_border_and_judges_anew(partition: borders.Par
     assert len(sums) == 1
 
 
+def test_differences_of_memberships_are_features_of_every_border(partition: borders.Partition) -> None:
+    rng = np.random.default_rng(0)
+    n = len(partition.regions)
+    memberships = [rng.random((n, 3)), rng.random((n, 2))]
+    merged = merge_regions(partition, load_learnt(), memberships=memberships, n_recorded=100_000)
+    plain = merge_regions(partition, load_learnt(), n_recorded=100_000)
+    np.testing.assert_array_equal(merged.children, plain.children)  # trees that do not ask for them
+    np.testing.assert_array_equal(merged.features[:, :-2], plain.features)
+    leaves = np.zeros((2 * n - 1, n))
+    leaves[:n] = np.diag(partition.regions[:, merging.SIZE])
+    for step, (i, j) in enumerate(merged.children):
+        leaves[n + step] = leaves[i] + leaves[j]
+    shares = leaves / leaves.sum(axis=1, keepdims=True)
+    for column, each in zip((-2, -1), memberships, strict=True):
+        means = shares @ each
+        expected = np.abs(means[merged.pairs[:, 0]] - means[merged.pairs[:, 1]]).sum(axis=1)
+        np.testing.assert_allclose(merged.features[:, column], expected, atol=1e-12)
+
+
 def test_a_strength_that_knows_nothing_is_noticed(image: np.ndarray) -> None:
     """Sabotage: with one leaf in place of the trees the covering of a mosaic falls."""
     from visionnmf.apps.segmentation import model
