@@ -3,6 +3,7 @@
 import io
 import json
 import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -33,7 +34,10 @@ ODD = (
 )
 
 # What a mutation raises when the one before has left nothing of the structure.
-GONE = (ValueError, LookupError, TypeError, EOFError, OverflowError, struct.error, zipfile.BadZipFile, zlib.error)
+GONE = (
+    *(ValueError, LookupError, TypeError, EOFError, OverflowError, SyntaxError),
+    *(struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error),
+)
 
 
 def mutate(data: bytes, name: str, others: list[bytes], random: Random) -> bytes:

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import cv2
+import h5py
 import numpy as np
 import scipy.io
 import tifffile
@@ -102,7 +103,7 @@ def models(folder: Path) -> dict[str, bytes]:
 
 
 def matrices() -> dict[str, bytes]:
-    """Return matrices in MATLAB files, and .npy and .npz files of faces."""
+    """Return matrices in MATLAB files, rows in .npy, HDF5 and text, and an .npz file of faces."""
     found = {}
     for name, compressed in (("plain", False), ("compressed", True)):
         buffer = io.BytesIO()
@@ -114,6 +115,10 @@ def matrices() -> dict[str, bytes]:
     buffer = io.BytesIO()
     np.save(buffer, X)
     found["rows.npy"] = buffer.getvalue()
+    buffer = io.BytesIO()
+    with h5py.File(buffer, "w") as file:
+        file.create_dataset("x", data=X, chunks=(8, 16), compression="gzip", shuffle=True, fletcher32=True)
+    found["rows.h5"] = buffer.getvalue()
     found["rows.csv"] = "\n".join(",".join(f"{value:.4f}" for value in row) for row in X).encode()
     return found
 

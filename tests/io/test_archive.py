@@ -111,6 +111,8 @@ def test_no_reference_multiplies_the_memory(path):
         (npy((1,), "<U2", bytes(8)), "one is not an array of numbers"),
         (npy((1,), "<c16", bytes(16)), "one is not an array of numbers"),
         (npy((1,), [("a", "<f8")], bytes(8)), "one is not an array of numbers"),
+        (npy((2,), content=bytes(16)).replace(b"}", b"("), "damaged"),
+        (npy((2,), content=bytes(16)).replace(b"}", b"'"), "damaged"),
         (b"no array", "damaged"),
         (b"\x93NUMPY\x09\x00" + bytes(99), "damaged"),
         (b"", "damaged"),

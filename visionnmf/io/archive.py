@@ -17,6 +17,7 @@ import io
 import json
 import math
 import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -49,6 +50,8 @@ MOST_SHOWN = 100  # characters of an error at the end of a sentence
 # What a damaged file can raise on its way through zipfile, numpy, json and the checks of what they found.
 DAMAGE = (
     zipfile.BadZipFile,
+    tokenize.TokenError,  # both of the header of an array
+    SyntaxError,
     EOFError,
     KeyError,
     IndexError,
