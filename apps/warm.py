@@ -11,8 +11,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from visionnmf import NMF, ConservativeNMF, Penalty, ProjectiveNMF, SymmetricNMF
+from visionnmf import NMF, ConservativeNMF, OnlineNMF, Penalty, ProjectiveNMF, SymmetricNMF
 from visionnmf.engine.losses import LOSSES
+from visionnmf.engine.online import METHODS
 from visionnmf.exceptions import VisionNMFError
 
 __all__ = ["warm_up"]
@@ -24,8 +25,8 @@ def warm_up() -> Iterator[tuple[str, int, int]]:
     """Fit a tiny problem of each kind, so that all kernels are in the cache.
 
     Losses in single and double precision, on dense data, with missing entries, on sparse data where the loss takes
-    them; penalties; symmetric, projective and conservative models; the applications. Takes minutes where nothing is
-    cached yet.
+    them; penalties; symmetric, projective, conservative and online models; the applications. Takes minutes where
+    nothing is cached yet.
 
     Yields
     ------
@@ -50,6 +51,11 @@ def _data(dtype: str) -> NDArray[Any]:
     return np.asarray(rng.random((N_SAMPLES, N_FEATURES)) + 0.1, dtype)
 
 
+def _gaps(dtype: str) -> NDArray[Any]:
+    X = _data(dtype)
+    return np.where(X < X.mean() / 2, X.dtype.type(np.nan), X)
+
+
 def _fit(loss: Any, data: Any, **options: Any) -> None:
     """Fit and transform; what a loss or solver does not take is left out."""
     try:
@@ -62,7 +68,7 @@ def _fit(loss: Any, data: Any, **options: Any) -> None:
 def _losses() -> Work:
     for dtype in ("float32", "float64"):
         X = _data(dtype)
-        gaps = np.where(X < X.mean() / 2, X.dtype.type(np.nan), X)
+        gaps = _gaps(dtype)
         stored = sp.csr_array(np.where(X < X.mean(), X.dtype.type(0), X))
         for record in LOSSES.values():
             loss = record.name if record.is_named else 1.5
@@ -85,7 +91,7 @@ def _penalties() -> Work:
 
 def _models() -> Work:
     for dtype in ("float32", "float64"):
-        X = _data(dtype)
+        X, gaps = _data(dtype), _gaps(dtype)
         for loss in ("manhattan", "frobenius"):
             symmetric = SymmetricNMF(N_COMPONENTS, loss=loss, random_state=0)
             yield f"symmetric, {loss}, {dtype}", partial(symmetric.fit, X @ X.T)
@@ -93,6 +99,10 @@ def _models() -> Work:
             projective = ProjectiveNMF(N_COMPONENTS, loss=loss, max_iter=5, random_state=0)
             yield f"projective, {loss}, {dtype}", partial(projective.fit, X)
         yield f"conservative, {dtype}", partial(ConservativeNMF(N_COMPONENTS, random_state=0).fit, X)
+        for method in METHODS.values():
+            online = OnlineNMF(N_COMPONENTS, method=method.name, max_iter=1, missing_values=np.nan, random_state=0)
+            for kind, data in (("dense", X), ("missing entries", gaps))[: 1 + method.missing]:
+                yield f"online, {method.name}, {dtype}, {kind}", partial(online.fit, data)
 
 
 def _applications() -> Work:
