@@ -35,7 +35,7 @@ ODD = (
 
 # What a mutation raises when the one before has left nothing of the structure.
 GONE = (
-    *(ValueError, LookupError, TypeError, EOFError, OverflowError, SyntaxError),
+    *(ValueError, LookupError, TypeError, EOFError, OverflowError, RuntimeError, SyntaxError),
     *(struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error),
 )
 
