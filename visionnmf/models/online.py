@@ -465,5 +465,5 @@ def _rows(problem: Problem, rows: slice | Array) -> Problem:
 
 def _width(X: Any) -> int:
     """Return the number of features of data that are not yet checked."""
-    shape = getattr(X, "shape", None) or np.shape(X)
+    shape = getattr(X, "shape", None) or np.asarray(X).shape
     return max(1, int(shape[1])) if len(shape) == 2 else 1

@@ -224,14 +224,14 @@ def test_a_folder_that_cannot_be_made(clip, tmp_path):
 
 
 def test_an_interrupt_between_the_names_leaves_none(clip, tmp_path, monkeypatch):
-    replace = os.replace
+    for give in (os.replace, os.link):
 
-    def interrupted(source, target):
-        if str(target).endswith("_preview.mp4"):
-            raise KeyboardInterrupt
-        replace(source, target)
+        def interrupted(source, target, give=give):
+            if str(target).endswith("_preview.mp4"):
+                raise KeyboardInterrupt
+            give(source, target)
 
-    monkeypatch.setattr(os, "replace", interrupted)
+        monkeypatch.setattr(os, give.__name__, interrupted)
     with pytest.raises(KeyboardInterrupt):
         process_video(clip, out=tmp_path / "out")
     assert [path for path in (tmp_path / "out").iterdir() if not path.name.startswith(".")] == []
