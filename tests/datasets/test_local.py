@@ -173,6 +173,7 @@ def test_real_photographs():
         assert one.segmentations.min() == 1
 
 
+@pytest.mark.slow
 @needs_data
 @pytest.mark.parametrize("name", local.MASKED_VIDEOS)
 def test_real_videos(name):

@@ -187,6 +187,7 @@ def added_terms(n):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", added_terms(2))
 @pytest.mark.parametrize("solver", ["hals", "nenmf", "admm", "ogm", "spg"])
 def test_a_penalty_of_one_class_is_fitted(solver, form, rng):

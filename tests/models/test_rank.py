@@ -22,6 +22,7 @@ def low_rank(rng, rank, shape=(70, 50)):
     return rng.random((shape[0], rank)) @ rng.random((rank, shape[1]))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("outliers", [0.1, 0.2])
 @pytest.mark.parametrize("rank", [2, 4])

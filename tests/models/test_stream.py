@@ -218,6 +218,7 @@ def test_a_stream_that_is_killed_ends_as_one_that_was_not(how, tmp_path):
     same_model(fit_stream(model, source, checkpoint=path, **options), fit_stream(*STREAMS[how]()[:2], **options))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "stops"),
     [("conservative", (10,)), ("shuffled", (50,)), ("online", (97, 98)), *((how, (20, 30, 90)) for how in STREAMS)],

@@ -26,6 +26,7 @@ def history(tmp_path):
     return path
 
 
+@pytest.mark.slow
 @posix
 @pytest.mark.parametrize("closed", [(2,), (0, 1, 2), (0,)])
 def test_closed_streams_do_no_harm(closed, tmp_path):
@@ -83,6 +84,7 @@ def test_a_key_that_is_no_small_file_is_refused(history, tmp_path):
         assert result.exit_code == 2 and sentence in result.stderr and result.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 @posix
 def test_what_decoders_print_stays_out_of_the_way(tmp_path):
     path = tmp_path / "a.tif"

@@ -82,6 +82,7 @@ def test_what_is_done_is_not_done_again(
     assert evaluate(*folders, methods=("whole",), out=tmp_path).methods == first.methods
 
 
+@pytest.mark.slow
 def test_baselines_run_and_beat_the_whole_picture(folders: tuple[Path, Path]) -> None:
     names = ("felzenszwalb", "slic+ncut", "k-means", "spectral", "quickshift", "whole")
     report = evaluate(*folders, methods=names)

@@ -151,6 +151,7 @@ def slow_tree(row: np.ndarray, trees: tuple[np.ndarray, ...]) -> float:
     return total
 
 
+@pytest.mark.slow
 def test_merging_takes_the_weakest_border_and_judges_anew(partition: borders.Partition) -> None:
     """The kernel against dictionaries: regions as sums, borders as sums, all judged again before every merge."""
     learnt = load_learnt()
