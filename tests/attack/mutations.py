@@ -33,6 +33,8 @@ ODD = (
     2**64 - 1,
 )
 
+LARGEST = 8 << 20  # bytes of a file that is not mutated any more
+
 # What a mutation raises when the one before has left nothing of the structure.
 GONE = (
     *(ValueError, LookupError, TypeError, EOFError, OverflowError, RuntimeError, SyntaxError),
@@ -43,6 +45,8 @@ GONE = (
 def mutate(data: bytes, name: str, others: list[bytes], random: Random) -> bytes:
     """Change a file in one to four ways; `others` are files of its kind, from which pieces are taken."""
     for _ in range(random.choice((1, 1, 1, 2, 4))):
+        if len(data) > LARGEST:
+            break
         own = STRUCTURES.get(name.rsplit(".", 1)[-1])
         change = own if own is not None and random.random() < 0.6 else random.choice(ANYWHERE)
         with suppress(*GONE):
@@ -237,7 +241,7 @@ def _text(data: bytes, random: Random) -> bytes:
         b"#",
     )
     lines[at : at + 1] = random.choice(
-        ([lines[at]] * 3000, [lines[at] * 20_000], [lines[at] + random.choice(odd)], [random.choice(odd) + lines[at]])
+        ([lines[at][:3000]] * 3000, [lines[at][:300] * 20_000], [lines[at] + random.choice(odd)], [random.choice(odd) + lines[at]])
     )
     return b"\n".join(lines)
 
