@@ -240,9 +240,8 @@ def _text(data: bytes, random: Random) -> bytes:
         b"nan",
         b"#",
     )
-    lines[at : at + 1] = random.choice(
-        ([lines[at][:3000]] * 3000, [lines[at][:300] * 20_000], [lines[at] + random.choice(odd)], [random.choice(odd) + lines[at]])
-    )
+    line, bad = lines[at], random.choice(odd)
+    lines[at : at + 1] = random.choice(([line[:3000]] * 3000, [line[:300] * 20_000], [line + bad], [bad + line]))
     return b"\n".join(lines)
 
 
