@@ -7,7 +7,6 @@ one (:mod:`.cues`, :mod:`.borders`, :mod:`.strength`); what results is an ultram
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +21,7 @@ from scipy.ndimage import find_objects
 
 from visionnmf import choices
 from visionnmf._checks import RandomState, check_count, check_number
+from visionnmf.engine.blocks import n_threads
 from visionnmf.exceptions import ParameterError
 from visionnmf.features import reduce_image, region_adjacency
 
@@ -298,7 +298,7 @@ def segment_images(
     ParameterError
         As :func:`segment`.
     """
-    threads = 1 if n_jobs is None else os.cpu_count() or 1 if n_jobs == -1 else check_count(n_jobs, "n_jobs")
+    threads = 1 if n_jobs is None else n_threads() if n_jobs == -1 else check_count(n_jobs, "n_jobs")
 
     def one(image: ArrayLike) -> SegmentationResult:
         return segment(image, n_segments, scale=scale, bands=bands)

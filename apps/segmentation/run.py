@@ -36,6 +36,7 @@ __all__ = [
 
 PAPER_SEGMENTS = 5
 JOINED = ("coco", "coco-polygons")  # formats of which a file may hold many images
+WORKING = 40  # bytes a pixel beside the picture, as measured at 99 megapixels
 MOST_COLOURS = 101  # of a picture of markers, its ground among them
 
 
@@ -91,9 +92,6 @@ class SegmentationReport(Report):
             f"{self.inputs[0]}: {width} x {height} pixels, {len(self.sizes)} segment{plural} ({shares}{more} %), "
             f"{self.seconds:.1f} s -> {' '.join(first)}" + (f" and {len(rest)} more" if rest else "")
         )
-
-
-WORKING = 40  # bytes a pixel, as measured at 12 and 99 megapixels, beside the picture
 
 
 @dataclass(frozen=True)

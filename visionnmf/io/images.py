@@ -26,7 +26,7 @@ from .tiff import TIFF_STARTS, decode_tiff
 __all__ = ["decode_image", "read_image", "sample_names", "write_image"]
 
 MAX_IMAGE_PIXELS = 100_000_000
-DECODING = 12  # bytes a pixel while a picture is decoded, at most
+DECODING = 12  # bytes a pixel while a picture is decoded: measured with 8 bits; 16 take more
 
 # Decoders that read only the bytes they are given. Pillow has others, which start programs or follow references (EPS).
 PICTURE_FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "PPM", "TIFF")

@@ -373,7 +373,7 @@ def _check_fitted(model: Any) -> None:
     for name, size in expected.items():
         if (name == "n_features_in_" or hasattr(model, name)) and getattr(model, name) != size:
             raise ValueError(f"{name} does not fit components_ of shape {H.shape}")
-    if isinstance(model, _class("ConservativeNMF") | _class("OnlineNMF")):
+    if hasattr(model, "_check_state"):  # what it learns on from
         model._check_state()
     for name, size in (("feature_names_in_", H.shape[1]), ("component_norms_", len(H))):
         if hasattr(model, name) and np.shape(getattr(model, name)) != (size,):

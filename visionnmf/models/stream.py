@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from visionnmf import choices
 from visionnmf._checks import check_callable, check_count, check_flag, check_seed
+from visionnmf.engine.online.begin import SAMPLES_A_COMPONENT
 from visionnmf.exceptions import ParameterError
 from visionnmf.io.chunks import Chunks, Indexed, open_chunks
 
@@ -25,7 +26,6 @@ Array = NDArray[Any]
 StreamCallback = Callable[[int, int | None], Any]
 
 BATCH = 1024  # of a model that has no `batch_size`
-SAMPLES_A_COMPONENT = 4  # in the first batch at least, which a start is made of
 GATHERED = 16  # blocks of a file whose samples are shuffled together
 
 
