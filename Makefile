@@ -23,8 +23,9 @@ test-bounds:  ## the kernels' tests with every array index checked
 	NUMBA_BOUNDSCHECK=1 $(PYTHON) -m pytest $(KERNEL_TESTS)
 
 MINUTES ?= 20
+SEED ?=
 attack:  ## mutated files and killed commands: make attack MINUTES=20; docs/security.md
-	$(PYTHON) -m tests.attack --minutes $(MINUTES)
+	$(PYTHON) -m tests.attack --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 lint:  ## ruff and codespell, changing nothing
 	$(PYTHON) -m ruff check .

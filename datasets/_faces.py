@@ -290,7 +290,8 @@ def _faces(
     count = len(images)
     if labels is None:
         return Faces(images, np.zeros(count, int))
-    if labels.dtype.kind == "f" and (labels == np.rint(labels)).all():  # MATLAB's numbers are floats
+    whole = labels.shape == (count,) and labels.dtype.kind == "f" and (labels == np.rint(labels)).all()
+    if whole:  # MATLAB's numbers are floats
         labels = labels.astype(np.int64)
     if labels.shape != (count,) or labels.dtype.kind not in "iuU":
         raise UnsupportedError(

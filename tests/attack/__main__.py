@@ -31,7 +31,8 @@ def main() -> int:
         files = _originals(Path(folder))
         if options.case is not None:
             kind, seed, number = options.case.split(":")
-            return _report(Counter({kind: 1}), _attack(kind, int(seed), 1.0, files, Path(folder), first=int(number))[1])
+            own = Path(folder) / "case"
+            return _report(Counter({kind: 1}), _attack(kind, int(seed), 1.0, files, own, first=int(number))[1])
         print(f"seed {seed}", flush=True)
         begin = time.monotonic()
         done: Counter[str] = Counter()

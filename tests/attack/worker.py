@@ -8,7 +8,7 @@ import time
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-MEMORY = 300 << 20  # beside four times what is returned
+MEMORY = 300 << 20  # beside four times what is returned, or the file that is refused
 SECONDS = 10.0  # beside what the size of the result takes
 ADDRESSES = 16 << 30  # bytes that a worker may take; what it really takes is looked at case by case
 
@@ -76,6 +76,7 @@ def _work(pipe: Connection) -> None:
         try:
             size = targets.sparse(random.Random(f"{seed}:{number}")) if path is None else targets.READERS[kind](path)
         except VisionNMFError as told:
+            size = path.stat().st_size if path else 0  # what was refused may have been read once
             if "\n" in str(told):
                 error = f"more than one line: {told}"
         except ValueError as told:  # scikit-learn's own words for arrays
