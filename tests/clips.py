@@ -23,17 +23,17 @@ def make_clip(n=N, height=HEIGHT, width=WIDTH):
 CLIP = make_clip()
 
 
-def encode(path, codec, pixel_format, *, frames=None, pts=None, sound=0, container=None, options=None):
+def encode(path, codec, pixel_format, *, frames=None, pts=None, rate=RATE, sound=0, container=None, options=None):
     """Write a video without the code under test; `sound` is a number of frames' time of silence."""
     frames = CLIP if frames is None else frames
     with av.open(str(path), "w", options=container or {}) as output:
-        video = output.add_stream(codec, rate=RATE, options=options or {})
+        video = output.add_stream(codec, rate=rate, options=options or {})
         video.height, video.width = frames[0].shape[:2]
         video.pix_fmt = pixel_format
         audio = output.add_stream("aac", rate=48000) if sound else None
         for i, frame in enumerate(frames):
             picture = av.VideoFrame.from_ndarray(frame, format="rgb24").reformat(format=pixel_format)
-            picture.pts, picture.time_base = i if pts is None else pts[i], 1 / RATE
+            picture.pts, picture.time_base = i if pts is None else pts[i], 1 / Fraction(rate)
             output.mux(video.encode(picture))
         for i in range(sound):
             silence = av.AudioFrame.from_ndarray(np.zeros((1, 2 * 1920), np.int16), format="s16", layout="stereo")

@@ -7,7 +7,8 @@
 """
 
 from .model import BackgroundModel, Separated, foreground_mask, median_mask
-from .run import BackgroundReport, Masks, process_video
+from .report import BackgroundReport, Masks
+from .run import process_video
 
 __all__ = [
     "BackgroundModel",

@@ -5,7 +5,9 @@ import struct
 import threading
 import tracemalloc
 import weakref
+from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from clips import CLIP, FILES, HEIGHT, ONE, RATE, WIDTH, N, difference, encode, 
 
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import VideoReader, VideoWriter, sample_frames
+from visionnmf.io.video import _Clock
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -188,3 +191,62 @@ def test_threads_are_bounded(files):
     next(reader)
     assert len(list(tasks.iterdir())) - idle <= 3 and threading.active_count() == before
     reader.close()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_frames_tell_when_they_are_shown(files, name):
+    reader = VideoReader(files[name], every=7)
+    times = [reader.time for _ in reader]
+    assert times == pytest.approx([i / 25 for i in range(0, N, 7)])
+    assert not reader.has_sound
+
+
+UNEVEN = [i * (i + 7) // 6 for i in range(1, N + 1)]
+
+
+@pytest.mark.parametrize(("name", "codec"), [("x.mp4", "libx264"), ("x.mkv", "libx264"), ("x.ts", "libx264")])
+def test_uneven_times_are_those_of_the_file(tmp_path, name, codec):
+    reader = VideoReader(encode(tmp_path / name, codec, "yuv420p", pts=UNEVEN))
+    times = np.array([reader.time for _ in reader])
+    np.testing.assert_allclose(times - times[0], (np.array(UNEVEN) - UNEVEN[0]) / 25, atol=1e-9)
+
+
+def test_sound_that_begins_before_the_pictures_counts(tmp_path):
+    reader = VideoReader(encode(tmp_path / "x.mkv", "libx264", "yuv420p", pts=[i + 50 for i in range(N)], sound=90))
+    assert reader.has_sound
+    next(iter(reader))
+    assert reader.time == pytest.approx(2, abs=0.05)  # the encoder of sound puts a little before its beginning
+
+
+class Ticks:
+    """A frame, as far as clocks look at it."""
+
+    def __init__(self, pts, dts=None):
+        self.pts, self.dts = pts, dts
+
+
+def clock(start):
+    """A clock that steps by a quarter of a second, of a file that counts tenths."""
+    decoder = SimpleNamespace(
+        container=SimpleNamespace(start_time=start), stream=SimpleNamespace(time_base=Fraction(1, 10))
+    )
+    return _Clock(decoder, 0.25)
+
+
+@pytest.mark.parametrize(
+    ("start", "ticks", "expected"),
+    [
+        (0, [0, 5, 6], [0, 0.5, 0.6]),
+        (None, [30, 35], [0, 0.5]),
+        (2_000_000, [10, 15], [0, 0.5]),  # begins before the file says
+        (1_000_000, [15, 20], [0.5, 1]),
+        (0, [None, None, 9], [0, 0.25, 0.9]),
+        (0, [5, 5, 4, 20], [0.5, 0.75, 1.0, 2.0]),
+        (0, [5, 10**9, 10**9 + 1], [0.5, 0.75, 1.0]),
+        (0, [10**18], [0]),
+    ],
+)
+def test_times_that_cannot_be_are_replaced(start, ticks, expected):
+    of_file = clock(start)
+    assert [of_file.read(Ticks(t)) for t in ticks] == pytest.approx(expected)
+    assert clock(0).read(Ticks(None, 7)) == pytest.approx(0.7)

@@ -212,3 +212,32 @@ def test_an_encoder_that_refuses_is_one_line(tmp_path):
     ):
         writer.write(np.zeros((2, 40_000, 3), np.uint8))
     assert os.listdir(tmp_path) == []
+
+
+TIMES = [0, 0.04, 0.5, 0.51, 0.5104, 2.0, 1.0, 60.25]
+KEPT = [0, 0.04, 0.5, 0.51, 0.5104, 2.0, 2.0, 60.25]  # no time lies before the one of the frame before
+
+
+@pytest.mark.parametrize(
+    ("name", "codec", "width"), [("x.mp4", "h264", 64), ("y.mp4", "h264", 63), ("x.mkv", "ffv1", 64)]
+)
+def test_frames_keep_times_of_their_own(tmp_path, name, codec, width):
+    path = tmp_path / name
+    with VideoWriter(path, width=width, height=48, frame_rate=8 / 60, codec=codec, timed=True) as writer:
+        for frame, time in zip(CLIP, TIMES, strict=False):
+            writer.write(frame[:, :width], time)
+    reader = VideoReader(path)
+    assert [reader.time for _ in reader] == pytest.approx(KEPT, abs=0.0011 if codec == "ffv1" else 2 / 90_000)
+    assert reader.problem is None
+
+
+def test_times_are_for_writers_that_want_them(tmp_path):
+    options = {"width": WIDTH, "height": HEIGHT, "frame_rate": 25, "codec": "ffv1"}
+    refused = pytest.raises(ParameterError, match=r"time must be None; got 1; make the writer with timed=True")
+    with refused, VideoWriter(tmp_path / "x.mkv", **options) as writer:
+        writer.write(CLIP[0], 1)
+    for time in (None, -1, float("nan")):
+        refused = pytest.raises(ParameterError, match="time must be a finite number >= 0")
+        with refused, VideoWriter(tmp_path / "x.mkv", timed=True, **options) as writer:
+            writer.write(CLIP[0], time)
+    assert os.listdir(tmp_path) == []

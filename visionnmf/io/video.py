@@ -39,6 +39,9 @@ _CONTAINERS = (
 # Their headers carry a duration; in others it is guessed from the bit rate.
 _TIMED_CONTAINERS = {"matroska", "webm", "mov", "mp4", "flv"}
 
+# Seconds. A longer gap between two frames is a damaged timestamp.
+_LONGEST_GAP = 86_400
+
 # What PyAV raises on hostile files: its own errors, those of reading the file, and of texts that are no UTF-8.
 CODEC_ERRORS = (av.error.FFmpegError, OSError, ValueError, RuntimeError)
 
@@ -77,6 +80,12 @@ class VideoReader:
         False where the file gives no rate between 0.01 and 1000; `frame_rate` is then 25.
     declared_frames : int or None
         Number of frames in the file according to its header, None where it does not say.
+    has_sound : bool
+        Whether the file has sound, which is not delivered.
+    time : float
+        During a loop: when the frame delivered last is shown, in seconds from the beginning of the file, as players
+        count them. Later for each frame: where the file gives no time, one of the past or one a day away, a frame comes
+        ``1 / frame_rate`` after the one before.
     frames_read : int
         Frames decoded by the present or last loop, the ones that `every` skips included.
     truncated : bool
@@ -126,6 +135,7 @@ class VideoReader:
         self.max_frames = max_frames
         self.scale = scale
         self.max_pixels = max_pixels
+        self.time = 0.0
         self.frames_read = 0
         self.truncated = False
         self.problem: str | None = None
@@ -153,6 +163,7 @@ class VideoReader:
             self.frame_rate_known = rate is not None and Fraction(1, 100) <= rate <= 1000
             self.frame_rate = Fraction(rate) if rate is not None and self.frame_rate_known else FALLBACK_RATE
             self.declared_frames = decoder.stream.frames or None
+            self.has_sound = bool(decoder.container.streams.audio)
 
     def __enter__(self) -> VideoReader:
         return self
@@ -178,6 +189,7 @@ class VideoReader:
         delivered = 0
         converter = VideoReformatter()
         with _opened(self.path, self.max_pixels) as decoder:
+            clock = _Clock(decoder, float(1 / self.frame_rate))
             for frame in decoder.frames():
                 if (frame.width, frame.height) != self._coded_size:
                     raise UnsupportedError(
@@ -185,8 +197,10 @@ class VideoReader:
                         f"{frame.width} x {frame.height} at frame {self.frames_read + 1}; re-encode it to one size"
                     )
                 self.frames_read += 1
+                time = clock.read(frame)
                 if (self.frames_read - 1) % self.every == 0:
                     delivered += 1
+                    self.time = time
                     yield self._delivered(frame, converter)
                     if delivered == self.max_frames:
                         return
@@ -283,6 +297,41 @@ class _Decoder:
         if self.container.duration and (counted or _TIMED_CONTAINERS & set(self.container.format.name.split(","))):
             return self.container.duration / av.time_base
         return None
+
+
+class _Clock:
+    """When frames are shown, in seconds from the beginning of a file.
+
+    Parameters
+    ----------
+    decoder : _Decoder
+    step : float
+        Seconds from a frame to the next where the file does not say.
+    """
+
+    def __init__(self, decoder: _Decoder, step: float) -> None:
+        start = decoder.container.start_time
+        self._start = None if start is None else start / av.time_base
+        self._unit = decoder.stream.time_base  # not the frames': the last ones come without
+        self._step = step
+        self._last: float | None = None
+
+    def read(self, frame: VideoFrame) -> float:
+        """Return the time of the next frame."""
+        ticks = frame.pts if frame.pts is not None else frame.dts
+        if ticks is None or self._unit is None:
+            time = None
+        else:
+            time = float(ticks * self._unit)
+            self._start = time if self._start is None or (self._last is None and time < self._start) else self._start
+            time -= self._start
+        if self._last is None:
+            self._last = 0.0 if time is None or time > _LONGEST_GAP else time
+        elif time is None or not self._last < time <= self._last + _LONGEST_GAP:
+            self._last += self._step
+        else:
+            self._last = time
+        return self._last
 
 
 @contextmanager

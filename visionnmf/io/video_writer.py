@@ -23,6 +23,9 @@ from .video import CODEC_ERRORS, CODEC_THREADS, convert, reason_of
 
 __all__ = ["VideoWriter"]
 
+# Of files whose frames have a time each: MPEG's clock, and the only one that Matroska has.
+_TIME_BASES = {"h264": Fraction(1, 90_000), "ffv1": Fraction(1, 1000)}
+
 
 class VideoWriter:
     """Write a video, whole or not at all.
@@ -44,6 +47,9 @@ class VideoWriter:
         What to write.
     grey : bool, default=False
         Frames are (height, width) instead of (height, width, 3).
+    timed : bool, default=False
+        Each frame comes with the time at which it is shown, to 1/90000 s in MP4 and 1/1000 s in Matroska; `frame_rate`
+        is then what the header declares. Otherwise one follows the other at `frame_rate`.
     force : bool, default=False
         Whether an existing file may be replaced.
 
@@ -73,6 +79,7 @@ class VideoWriter:
         frame_rate: Fraction | float,
         codec: Literal["h264", "ffv1"],
         grey: bool = False,
+        timed: bool = False,
         force: bool = False,
     ) -> None:
         self.path = Path(path)
@@ -82,8 +89,10 @@ class VideoWriter:
             raise ParameterError(f"path must end in {suffixes[codec]} for {codec} video; got {str(path)!r}")
         check_number(frame_rate, "frame_rate", 0, 1000, without_low=True)
         self.width, self.height = check_count(width, "width"), check_count(height, "height")
-        self.grey, self.force = grey, force
+        self.grey, self.timed, self.force = grey, timed, force
         self.frame_rate = Fraction(frame_rate).limit_denominator(1001)
+        self._time_base = _TIME_BASES[codec] if timed else 1 / self.frame_rate
+        self._pts = -1
         self.encoder, self._pixel_format, self._options = _encoding(codec, self.width, self.height, grey)
         self.frames_written = 0
         self._converter = VideoReformatter()
@@ -129,6 +138,7 @@ class VideoWriter:
         stream = self._container.add_stream(self.encoder, rate=self.frame_rate, options=self._options)
         stream.width, stream.height, stream.pix_fmt = self.width, self.height, self._pixel_format
         context = stream.codec_context
+        context.time_base = self._time_base
         context.thread_count = CODEC_THREADS
         if self.encoder != "ffv1":
             # 1 = BT.709 (matrix, primaries, transfer) and 1 = limited range: ITU-T H.273, tables 2 to 4
@@ -147,18 +157,21 @@ class VideoWriter:
         except CODEC_ERRORS as error:
             raise MediaError(f"{self.path}: cannot be written ({reason_of(error)})") from error
 
-    def write(self, frame: NDArray[np.uint8]) -> None:
+    def write(self, frame: NDArray[np.uint8], time: float | None = None) -> None:
         """Append a frame.
 
         Parameters
         ----------
         frame : ndarray [shape=(height, width, 3), or (height, width) with ``grey``; uint8]
             The frame.
+        time : float, optional
+            When it is shown, in seconds; with ``timed`` only. A frame that is not later than the one before comes as
+            soon after it as the file can say.
 
         Raises
         ------
         ParameterError
-            If shape or dtype is another, or the writer is not open.
+            If shape or dtype is another, `time` is missing or not wanted, or the writer is not open.
         MediaError
             If the encoder fails.
         """
@@ -170,13 +183,19 @@ class VideoWriter:
                 f"frame {self.frames_written + 1} must have shape {expected} and dtype uint8; got {np.shape(frame)} "
                 f"and {getattr(frame, 'dtype', type(frame).__name__)}"
             )
+        if self.timed:
+            check_number(time, "time", 0)
+        elif time is not None:
+            raise ParameterError(f"time must be None; got {time}; make the writer with timed=True")
+        due = self.frames_written if time is None else round(Fraction(time) / self._time_base)
+        self._pts = max(due, self._pts + 1)
         with self._encoding_errors():
             source = "gray" if self.grey else "rgb24"
             picture = VideoFrame.from_ndarray(np.ascontiguousarray(frame), format=source)
             if source != self._pixel_format:
                 picture = convert(self._converter, picture, format=self._pixel_format, **self._colours())
-            picture.pts = self.frames_written
-            picture.time_base = 1 / self.frame_rate
+            picture.pts = self._pts
+            picture.time_base = self._time_base
             self._container.mux(self._stream.encode(picture))
         self.frames_written += 1
 

@@ -2,12 +2,15 @@
 
 import json
 import os
+from fractions import Fraction
 
 import numpy as np
 import pytest
+from clips import encode
 
 from visionnmf.apps.background import BackgroundModel, process_video
-from visionnmf.apps.background import run as _background_video
+from visionnmf.apps.background import clips as _clips
+from visionnmf.apps.background import results as _results
 from visionnmf.datasets import make_surveillance
 from visionnmf.exceptions import MediaError, OutputExistsError, ParameterError, UnreadableError
 from visionnmf.io import VideoReader, VideoWriter, read_image
@@ -85,7 +88,7 @@ def test_the_report(clip, tmp_path):
 
 def test_the_sample_is_scored_against_its_truth(tmp_path, monkeypatch):
     small = {"n_frames": 60, "height": 90, "width": 120, "illumination": 0.3, "random_state": 1}
-    monkeypatch.setattr(_background_video, "SAMPLE_OPTIONS", small)
+    monkeypatch.setattr(_clips, "SAMPLE_OPTIONS", small)
     report = process_video("sample:surveillance", out=tmp_path)
     assert report.masks.f_measure > 0.85
     assert report.temporal_median.f_measure < 0.6
@@ -136,7 +139,7 @@ def test_odd_sizes_stay(height, width, tmp_path, rng):
 
 
 def test_the_preview_of_a_wide_video_is_reduced(tmp_path, monkeypatch, clip):
-    monkeypatch.setattr(_background_video, "PREVIEW_WIDTH", 32)
+    monkeypatch.setattr(_results, "PREVIEW_WIDTH", 32)
     process_video(clip, out=tmp_path, max_frames=3)
     assert read(tmp_path / "clip_preview.mp4")[0].shape == (3, 24, 96, 3)
     assert read(tmp_path / "clip_background.mp4")[0].shape == (3, HEIGHT, WIDTH, 3)
@@ -235,3 +238,26 @@ def test_an_interrupt_between_the_names_leaves_none(clip, tmp_path, monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         process_video(clip, out=tmp_path / "out")
     assert [path for path in (tmp_path / "out").iterdir() if not path.name.startswith(".")] == []
+
+
+def test_frames_keep_their_times(tmp_path, rng):
+    """Frame 30 of a clip of a variable rate stands where it stood."""
+    ticks = [3 * i if i < 20 else 60 + 9 * (i - 20) for i in range(40)]  # 1/60 s: first 20 frames a second, then 6.7
+    frames = make_surveillance(40, HEIGHT, WIDTH, random_state=0).frames
+    source = encode(tmp_path / "phone.mp4", "libx264", "yuv420p", frames=frames, pts=ticks, rate=60, sound=20)
+    report = process_video(source, out=tmp_path / "out", every=2)
+    assert report.variable_frame_rate
+    assert report.notes == ["the sound of the video is not in the results"]
+    given = VideoReader(source, every=2)
+    expected = [given.time for _ in given]
+    assert expected[15] == pytest.approx(ticks[30] / 60)
+    for name, rounding in (("background.mp4", 2e-5), ("foreground.mkv", 0.0011), ("preview.mp4", 2e-5)):
+        made = VideoReader(tmp_path / "out" / f"phone_{name}")
+        assert [made.time for _ in made] == pytest.approx(expected, abs=rounding)
+        assert made.problem is None
+
+
+def test_even_frames_stay_even(clip, tmp_path):
+    report = process_video(clip, out=tmp_path, every=3)
+    assert not report.variable_frame_rate and report.notes == []
+    assert VideoReader(tmp_path / "clip_background.mp4").frame_rate == Fraction(10, 3)

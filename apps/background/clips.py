@@ -1,0 +1,134 @@
+"""Where frames come from, and when each is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf._checks import check_frames_wanted
+from visionnmf.exceptions import UnreadableError
+from visionnmf.io import VideoReader
+
+__all__ = ["Timeline", "counted", "expected_frames", "open_clip", "timed"]
+
+Progress = Callable[[str, int, int | None], Any]
+FrameArray = NDArray[np.uint8]
+
+# The sample: half a minute of a street while a cloud passes. Its light drifts enough for one picture to fail.
+SAMPLE = "sample:surveillance"
+SAMPLE_OPTIONS: dict[str, Any] = {"n_frames": 300, "height": 240, "width": 320, "illumination": 0.25, "random_state": 0}
+SAMPLE_RATE = Fraction(10)
+
+# Seconds that containers round away: Matroska counts milliseconds.
+ROUNDING = 0.001
+SLOWEST, FASTEST = Fraction(1, 100), Fraction(1000)  # frames per second, of results
+
+
+def open_clip(source: str | Path, *, every: int, max_frames: int | None, scale: float) -> VideoReader | SampleClip:
+    """Open a video, or the sample."""
+    if str(source) == SAMPLE:
+        return SampleClip(every=every, max_frames=max_frames, scale=scale)
+    if str(source).startswith("sample:"):
+        raise UnreadableError(f"{source}: no such sample; the one video is {SAMPLE}")
+    return VideoReader(source, every=every, max_frames=max_frames, scale=scale)
+
+
+def expected_frames(clip: VideoReader | SampleClip, every: int, max_frames: int | None) -> int | None:
+    """Return how many frames a clip will deliver, None where it does not say."""
+    if clip.declared_frames is None:
+        return None
+    delivered = -(-clip.declared_frames // every)
+    return delivered if max_frames is None else min(delivered, max_frames)
+
+
+def counted(
+    frames: Iterable[FrameArray], stage: str, total: int | None, progress: Progress | None
+) -> Iterator[FrameArray]:
+    """Pass frames on and tell how many have been."""
+    for done, frame in enumerate(frames, start=1):
+        yield frame
+        if progress is not None:
+            progress(stage, done, total)
+
+
+def timed(clip: VideoReader | SampleClip, take: Callable[[float], Any]) -> Iterator[FrameArray]:
+    """Pass frames on, the time of each to `take` before it."""
+    for frame in clip:
+        take(clip.time)
+        yield frame
+
+
+class Timeline:
+    """Whether frames follow each other evenly.
+
+    Parameters
+    ----------
+    frame_rate : Fraction
+        Frames per second, of even ones.
+
+    Attributes
+    ----------
+    varies : bool
+        A frame is elsewhere than an even rate would have it, by more than containers round.
+    """
+
+    def __init__(self, frame_rate: Fraction) -> None:
+        self._declared = frame_rate
+        self._step = float(1 / frame_rate)
+        self._count = 0
+        self._first = self._last = 0.0
+        self.varies = False
+
+    def add(self, time: float) -> None:
+        """Take the time of the next frame, in seconds."""
+        if self._count == 0:
+            self._first = time
+        self.varies = self.varies or abs(time - self._first - self._count * self._step) > ROUNDING
+        self._count += 1
+        self._last = time
+
+    @property
+    def frame_rate(self) -> Fraction:
+        """The mean rate where it varies."""
+        rate = self._declared
+        if self.varies:
+            rate = Fraction((self._count - 1) / (self._last - self._first)).limit_denominator(1001)
+        return min(max(rate, SLOWEST), FASTEST)
+
+
+class SampleClip:
+    """The made clip, in the shape of a :class:`.VideoReader`."""
+
+    frame_rate = SAMPLE_RATE
+    has_sound = False
+    truncated = False
+    problem = None
+
+    def __init__(self, *, every: int, max_frames: int | None, scale: float) -> None:
+        from visionnmf.datasets import make_surveillance
+
+        check_frames_wanted(every, max_frames, scale)
+        made = make_surveillance(**SAMPLE_OPTIONS)
+        picked = slice(0, None if max_frames is None else max_frames * every, every)
+        height, width = made.frames.shape[1:3]
+        self.width, self.height = max(1, round(width * scale)), max(1, round(height * scale))
+        self.declared_frames = self.frames_read = len(made.frames)
+        size = (self.width, self.height)
+        self.time = 0.0
+        self._step = float(every / SAMPLE_RATE)
+        self._frames = [cv2.resize(frame, size, interpolation=cv2.INTER_AREA) for frame in made.frames[picked]]
+        self.masks = [
+            cv2.resize(mask.astype(np.uint8) * 255, size, interpolation=cv2.INTER_NEAREST)
+            for mask in made.masks[picked]
+        ]
+
+    def __iter__(self) -> Iterator[FrameArray]:
+        for index, frame in enumerate(self._frames):
+            self.time = index * self._step
+            yield frame
