@@ -15,6 +15,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -39,6 +40,7 @@ OPTIONS = {
     "size=(height, width)": "--size N",
     "force=True": "--force",
 }
+TOGETHER = 100  # inputs that are looked at together, where that is faster
 _ARGUMENT = re.compile(rf"(?<![\w./-])({'|'.join(map(re.escape, OPTIONS))})(?![\w./-])")
 
 
@@ -96,14 +98,24 @@ class Run:
         self._done += 1
         typer.echo(json.dumps(row.as_dict()) if self.as_json else printable(row.summary()))
 
-    def batch(self, kind: str, arguments: list[str], process: Callable[[str], Any], *, writes: bool = True) -> None:
+    def batch(
+        self,
+        kind: str,
+        arguments: list[str],
+        process: Callable[[str], Any],
+        *,
+        writes: bool = True,
+        prepare: Callable[[list[str]], None] | None = None,
+    ) -> None:
         """Process every input, go on after one that fails.
 
-        Inputs of one name are refused where results are named after them (`writes`).
+        Inputs of one name are refused where results are named after them (`writes`). Where inputs are better looked at
+        together, `prepare` is called with the next of them beforehand.
         """
         self._batch = kind
         stems: dict[str, str] = {}
-        for source in self._sources(arguments):
+        sources = self._sources(arguments)
+        for source in sources if prepare is None else _prepared(sources, prepare):
             self._current = source
             with self.attempt(source):
                 stem = _free_stem(source, stems) if writes else source
@@ -256,6 +268,12 @@ def make_folder(out: Path, option: str = "--out") -> None:
         reason = f"cannot be made ({error.strerror})"
     if reason:
         raise MediaError(f"{option} {out}: {reason}; give another folder")
+
+
+def _prepared(sources: Iterator[str], prepare: Callable[[list[str]], None]) -> Iterator[str]:
+    while group := list(islice(sources, TOGETHER)):
+        prepare(group)
+        yield from group
 
 
 def _free_stem(source: str, stems: dict[str, str]) -> str:

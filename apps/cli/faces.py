@@ -116,13 +116,8 @@ def identify(
             make_folder(pictures, "--pictures")
         from visionnmf.apps import faces
 
-        known = faces.load(model)
-        run.batch(
-            "images",
-            images,
-            lambda image: faces.identify(known, image, pictures=pictures, force=force),
-            writes=pictures is not None,
-        )
+        identifier = faces.Identifier(faces.load(model), pictures=pictures, force=force)
+        run.batch("images", images, identifier.identify, writes=pictures is not None, prepare=identifier.prepare)
 
 
 @command.command("cluster")
@@ -213,7 +208,8 @@ def evaluate(
         str | None, typer.Option("--methods", help="Comma-separated; all the usual ones if left out.")
     ] = None,
     rules: Annotated[
-        str | None, typer.Option("--rules", help="Of the models: pseudo-inverse, codes, whitened; all if left out.")
+        str | None,
+        typer.Option("--rules", help="Comma-separated: pseudo-inverse, mixed, codes, whitened; all if left out."),
     ] = None,
     splits: Annotated[int, typer.Option("--splits", min=1, max=1000, help="Random splits.")] = choices.FACE_SPLITS,
     per_person: Annotated[int, typer.Option("--train", metavar="N", min=1, help="Training images a person.")] = (

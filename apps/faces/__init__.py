@@ -27,7 +27,7 @@ from .comparison import Comparison, compare
 from .detect import crop_face, find_face, read_face
 from .draw import components_picture, curves_picture, residual_picture, shadows_picture
 from .evaluation import evaluate
-from .identification import Identified, identify
+from .identification import Identified, Identifier, identify
 from .model import Decomposition, FaceRecognizer, Identity
 from .plan import Plan, parse_corruption, parse_ranks
 from .shadows import Unshadowed, remove_shadows, unshadow
@@ -43,6 +43,7 @@ __all__ = [
     "FaceModel",
     "FaceRecognizer",
     "Identified",
+    "Identifier",
     "Identity",
     "Nearest",
     "Plan",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.preprocessing import normalize
 
 from visionnmf._checks import check_flag, check_number
@@ -20,6 +21,7 @@ Labels = NDArray[np.intp]
 SPARED = 10.0  # clean images seem to want so many ridges, and are better off with one
 GRID = 2.0 ** np.arange(0, 16, 0.5)  # of ridges, in units of the least
 SPAN = 1e-9  # of the largest power: directions with less are rounding errors
+BATCH = 512  # new images at a time: their coefficients are as many rows of all training images
 
 
 class DistanceClassifier(Protocol):
@@ -89,16 +91,57 @@ class ClassResidual(BaseEstimator):
         ParameterError
             When a parameter is not allowed.
         """
+        self._check_parameters()
+        images = normalize(X)
+        return self._fit(images, y, *_products(images))
+
+    def folds(self, X: Array, y: Labels, folds: Iterable[Labels]) -> Iterator[tuple[ClassResidual, Labels]]:
+        """Yield, fold by fold, a classifier that was fitted without the fold, whose products are those of all images.
+
+        Parameters
+        ----------
+        X : ndarray [shape=(n_samples, n_features)]
+        y : ndarray of int [shape=(n_samples,)]
+            People, numbered from 0.
+        folds : iterable of ndarray of int
+            The rows that are left out.
+
+        Yields
+        ------
+        classifier : ClassResidual
+        present : ndarray of int [shape=(n_people,)]
+            Whom its columns of distances stand for.
+        """
+        self._check_parameters()
+        images = normalize(X)
+        products, of_pixels = _products(images)
+        for new in folds:
+            rest = np.delete(np.arange(len(images)), new)
+            if of_pixels:
+                left_out = images[new].astype(np.float64)
+                remaining = products - left_out.T @ left_out
+            else:
+                remaining = products[np.ix_(rest, rest)]
+            present, numbers = np.unique(y[rest], return_inverse=True)
+            yield clone(self)._fit(images[rest], numbers, remaining, of_pixels), present
+
+    def _check_parameters(self) -> None:
         check_number(self.ridge, "ridge", without_low=True)
         check_flag(self.adaptive, "adaptive")
-        self.images_ = normalize(X)
-        self.labels_ = y
-        images = self.images_.astype(np.float64)  # else small powers are rounding errors
-        gram = images @ images.T
-        powers, directions = np.linalg.eigh(gram)
+
+    def _fit(self, images: Array, y: Labels, products: Array, of_pixels: bool) -> ClassResidual:
+        """Learn people from images of unit norm, and the products of all pairs of images, or of pixels."""
+        powers, directions = np.linalg.eigh(products)
         self.powers_ = np.maximum(powers, 0)
-        dtype = self.images_.dtype
-        self.gram_, self.directions_ = gram.astype(dtype), directions.astype(dtype)
+        order = np.argsort(y, kind="stable")
+        dtype = images.dtype
+        self.images_, self.starts_ = images[order], np.searchsorted(y[order], np.arange(y.max() + 2))
+        self.gram_: Array | None = None
+        if of_pixels:
+            self.directions_ = directions.astype(dtype)
+        else:
+            self.directions_ = directions[order].astype(dtype)
+            self.gram_ = products[np.ix_(order, order)].astype(dtype)
         return self
 
     def distances(self, X: Array) -> Array:
@@ -112,21 +155,31 @@ class ClassResidual(BaseEstimator):
         -------
         ndarray [shape=(n_samples, n_people), >= 0]
         """
-        products = normalize(X) @ self.images_.T
-        rotated = products @ self.directions_
-        dtype = products.dtype
-        shrunk = rotated / (self.powers_ + self._ridges(rotated)).astype(dtype)
+        new = normalize(X)
+        result = np.empty((len(X), len(self.starts_) - 1), new.dtype)
+        for start in range(0, len(X), BATCH):
+            result[start : start + BATCH] = self._distances(new[start : start + BATCH])
+        return result
+
+    def _distances(self, new: Array) -> Array:
+        products = new @ self.images_.T
+        # of the new images in the directions of the training images, times the root of the directions' powers or not
+        rotated = new @ self.directions_ if self.gram_ is None else products @ self.directions_
+        shrunk = rotated / (self.powers_ + self._ridges(rotated)).astype(new.dtype)
         coefficients = shrunk @ self.directions_.T
-        result = np.empty((len(X), self.labels_.max() + 1), dtype)
+        if self.gram_ is None:
+            coefficients = coefficients @ self.images_.T
+        result = np.empty((len(new), len(self.starts_) - 1), new.dtype)
         for person in range(result.shape[1]):
-            own = self.labels_ == person
+            own = slice(*self.starts_[person : person + 2])
             part = coefficients[:, own]
             # |x - sum c_i a_i|^2 from the products at hand
-            explained = 2 * (part * products[:, own]).sum(axis=1) - ((part @ self.gram_[np.ix_(own, own)]) * part).sum(
-                1
-            )
-            left = np.sqrt(np.maximum(1 - explained, 0))
-            result[:, person] = left / np.maximum(np.linalg.norm(part, axis=1), np.finfo(dtype).eps)
+            if self.gram_ is None:
+                square = ((part @ self.images_[own]) ** 2).sum(axis=1)
+            else:
+                square = ((part @ self.gram_[own, own]) * part).sum(axis=1)
+            left = np.sqrt(np.maximum(1 - 2 * (part * products[:, own]).sum(axis=1) + square, 0))
+            result[:, person] = left / np.maximum(np.linalg.norm(part, axis=1), np.finfo(new.dtype).eps)
         return result
 
     def _ridges(self, rotated: Array) -> Array:
@@ -138,7 +191,9 @@ class ClassResidual(BaseEstimator):
         spanned = self.powers_ > SPAN * self.powers_.max()
         powers, grid = self.powers_[spanned, None], least * GRID
         # what the image, of norm 1, has in each direction of the training images, and beside them
-        energies = rotated[:, spanned].astype(np.float64) ** 2 / powers[:, 0]
+        energies = rotated[:, spanned].astype(np.float64) ** 2
+        if self.gram_ is not None:
+            energies /= powers[:, 0]
         beside = np.maximum(1 - energies.sum(axis=1, keepdims=True), 0)
         misfits = np.maximum(energies @ (1 / (powers + grid)) + beside / grid, np.finfo(np.float64).tiny)
         # minus twice the logarithm of the likelihood, at the likeliest variance of the coefficients
@@ -146,6 +201,16 @@ class ClassResidual(BaseEstimator):
         costs += (features - len(powers)) * np.log(grid)
         likeliest = grid[costs.argmin(axis=1)]
         return np.asarray(np.maximum(likeliest - SPARED * least, least)[:, None])
+
+
+def _products(images: Array) -> tuple[Array, bool]:
+    """Return the products of all pairs of images, or of all pairs of pixels where these are fewer, and which it was.
+
+    In double precision: else small powers are rounding errors.
+    """
+    of_pixels = len(images) > images.shape[1]
+    rows = images.astype(np.float64)
+    return (rows.T @ rows if of_pixels else rows @ rows.T), of_pixels
 
 
 class Nearest(BaseEstimator):

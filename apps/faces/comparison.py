@@ -260,4 +260,6 @@ def _key(faces: Faces, plan: Plan) -> str:
     # each corruption and split has rows of its own: more of them go on with what is kept
     settings = {name: value for name, value in asdict(plan).items() if name not in ("splits", "corruptions")}
     settings["seed"] = settings.pop("random_state")  # its name in splits that are kept from before
+    if "pseudo-inverse" in settings["rules"]:
+        settings["gallery"] = "projected"  # in splits that are kept from before the rule was what is "mixed" now
     return settings_key(settings, faces.images, faces.labels)

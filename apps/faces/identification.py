@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from visionnmf.apps.report import Report
+from visionnmf.exceptions import MediaError
 from visionnmf.io import read_image, resize_grey, to_grey8, write_image
 
 from .detect import read_face
@@ -15,7 +20,9 @@ from .model import Identity
 from .sources import as_rows
 from .store import FaceModel
 
-__all__ = ["Identified", "identify"]
+__all__ = ["Identified", "Identifier", "identify"]
+
+Array = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,78 @@ class Identified(Report):
         )
 
 
+class Identifier:
+    """Name the people on images, those of a batch together.
+
+    Parameters
+    ----------
+    model : FaceModel
+    pictures : str or Path, optional
+        Folder for ``NAME_corrupted.png``: the image, what was judged corrupted, the image cleaned, the
+        model's reconstruction.
+    force : bool, default=False
+        Whether existing files may be replaced.
+    """
+
+    def __init__(self, model: FaceModel, *, pictures: str | Path | None = None, force: bool = False) -> None:
+        self.model, self.pictures, self.force = model, pictures, force
+        self._known: dict[str, tuple[Array, Identity]] = {}  # of the images that were looked at together
+
+    def prepare(self, sources: list[str]) -> None:
+        """Look at images together, which costs little more than one alone; those that cannot be read are left.
+
+        Parameters
+        ----------
+        sources : list of str
+        """
+        rows = {}
+        for source in sources:
+            with suppress(MediaError, OSError, MemoryError):  # said when its turn comes
+                rows[source] = self._read(source)
+        self._known = {}
+        if rows:
+            identities = self.model.recognizer.identify(np.concatenate(list(rows.values())))
+            self._known = dict(zip(rows, zip(rows.values(), identities, strict=True), strict=True))
+
+    def identify(self, source: str | Path) -> Identified:
+        """Name the person on an image.
+
+        Parameters
+        ----------
+        source : str or Path
+            An image; scaled to the size of the training images, and its face cut out first if theirs were.
+
+        Returns
+        -------
+        Identified
+
+        Raises
+        ------
+        MediaError
+            When the image cannot be read, has no face, or a file cannot be written.
+        """
+        recognizer = self.model.recognizer
+        if str(source) in self._known:
+            row, identity = self._known.pop(str(source))
+        else:
+            row = self._read(source)
+            (identity,) = recognizer.identify(row)
+        outputs = []
+        if self.pictures is not None:
+            assert recognizer.image_shape is not None
+            path = Path(self.pictures) / f"{Path(str(source).removeprefix('sample:')).stem}_corrupted.png"
+            sheet = residual_picture(row, *recognizer.explain(row), recognizer.image_shape, white=recognizer.white_)
+            write_image(path, sheet, force=self.force)
+            outputs.append(str(path))
+        return Identified(identity, inputs=[str(source)], outputs=outputs)
+
+    def _read(self, source: str | Path) -> Array:
+        image = read_face(source) if self.model.detect else read_image(source)
+        shape = self.model.recognizer.image_shape
+        assert shape is not None
+        return as_rows(resize_grey(to_grey8(image), shape)[None])
+
+
 def identify(
     model: FaceModel, source: str | Path, *, pictures: str | Path | None = None, force: bool = False
 ) -> Identified:
@@ -68,8 +147,7 @@ def identify(
     source : str or Path
         An image; scaled to the size of the training images, and its face cut out first if theirs were.
     pictures : str or Path, optional
-        Folder for ``NAME_corrupted.png``: the image, what was judged corrupted, the image cleaned, the
-        model's reconstruction.
+        See :class:`Identifier`.
     force : bool, default=False
         Whether existing files may be replaced.
 
@@ -82,17 +160,4 @@ def identify(
     MediaError
         When the image cannot be read, has no face, or a file cannot be written.
     """
-    recognizer = model.recognizer
-    shape = recognizer.image_shape
-    assert shape is not None
-    image = read_face(source) if model.detect else read_image(source)
-    row = as_rows(resize_grey(to_grey8(image), shape)[None])
-    (identity,) = recognizer.identify(row)
-    outputs = []
-    if pictures is not None:
-        path = Path(pictures) / f"{Path(str(source).removeprefix('sample:')).stem}_corrupted.png"
-        parts = recognizer.explain(row)
-        sheet = residual_picture(row, *parts, shape, white=recognizer.white_)
-        write_image(path, sheet, force=force)
-        outputs.append(str(path))
-    return Identified(identity, inputs=[str(source)], outputs=outputs)
+    return Identifier(model, pictures=pictures, force=force).identify(source)

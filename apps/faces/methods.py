@@ -63,8 +63,10 @@ Maker = Callable[[int, int, int], Any]  # of n_components, random_state and iter
 
 LDA_DIMENSIONS = 200
 FOLDS = 5
-# MahNMF, Algorithm 4 (Euclidean), Algorithm 5 (cosine), and this of whitened codes
-RULES = ("pseudo-inverse", "codes", "whitened")
+# MahNMF, Algorithm 4 (Euclidean); the same with the model's own codes of the training images, which its loss has
+# cleaned, in place of their projections; Algorithm 5 (cosine), and this of whitened codes
+RULES = ("pseudo-inverse", "mixed", "codes", "whitened")
+PROJECTED = ("pseudo-inverse", "mixed")  # test images are
 
 
 class Task(NamedTuple):
@@ -154,7 +156,8 @@ def fit_model(name: str, task: Task, n_components: int, random_state: int, itera
 def score_model(name: str, fitted: Fitted, task: Task, rules: tuple[str, ...]) -> list[dict[str, Any]]:
     """Classify the test sets by the codes of a model.
 
-    Training codes are the model's own; components have unit norm, and codes are scaled to match.
+    Training codes are the model's own, but for "pseudo-inverse", which projects training images, too; components have
+    unit norm, and codes are scaled to match.
 
     Parameters
     ----------
@@ -172,8 +175,7 @@ def score_model(name: str, fitted: Fitted, task: Task, rules: tuple[str, ...]) -
     """
     model = fitted.model
     train_error = _error(model.inverse_transform(fitted.codes), task.clean)
-    train_codes = fitted.codes * _norms(model)
-    classifiers = {rule: _nearest(rule).fit(train_codes, task.people) for rule in rules}
+    classifiers = {rule: _nearest(rule).fit(_gallery(fitted, task, rule), task.people) for rule in rules}
     rows = []
     for test, images in task.tests.items():
         found: dict[bool, tuple[Array, Array]] = {}  # codes and reconstructions, by projection or not
@@ -225,22 +227,30 @@ def _cross_validated(fitted: Fitted, task: Task, rule: str) -> float:
     folds = min(FOLDS, int(np.bincount(task.people).min()))
     if folds < 2:
         return 0.0
-    codes = fitted.codes * _norms(fitted.model)
-    new = _project(fitted.model, task.train)[0] if _projects(fitted.model, rule) else codes
+    gallery = new = _gallery(fitted, task, rule)
+    if _projects(fitted.model, rule):
+        new = _project(fitted.model, task.train)[0]
     hits = []
-    for rest, left_out in StratifiedKFold(folds, shuffle=True, random_state=0).split(codes, task.people):
-        distances = _nearest(rule).fit(codes[rest], task.people[rest]).distances(new[left_out])
+    for rest, left_out in StratifiedKFold(folds, shuffle=True, random_state=0).split(gallery, task.people):
+        distances = _nearest(rule).fit(gallery[rest], task.people[rest]).distances(new[left_out])
         hits.append(distances.argmin(axis=1) == task.people[left_out])
     return float(np.concatenate(hits).mean())
 
 
 def _nearest(rule: str) -> Nearest:
-    return Nearest(cosine=rule != "pseudo-inverse", whiten=WHITENING if rule == "whitened" else None)
+    return Nearest(cosine=rule not in PROJECTED, whiten=WHITENING if rule == "whitened" else None)
+
+
+def _gallery(fitted: Fitted, task: Task, rule: str) -> Array:
+    """Return what test images are compared with: projections of the training images, or the model's codes of them."""
+    if rule == "pseudo-inverse" and not isinstance(fitted.model, PCA):
+        return _project(fitted.model, task.train)[0]
+    return np.asarray(fitted.codes * _norms(fitted.model))
 
 
 def _projects(model: Any, rule: str) -> bool:
     """Say whether test images are projected, else coded by the model's own loss; PCA's codes are projections."""
-    return rule == "pseudo-inverse" and not isinstance(model, PCA)
+    return rule in PROJECTED and not isinstance(model, PCA)
 
 
 def _norms(model: Any) -> Array:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, NamedTuple
@@ -11,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
@@ -19,7 +17,8 @@ from visionnmf import NMF, choices
 from visionnmf._checks import check_choice, check_count, check_image_shape, check_number, shown
 from visionnmf.exceptions import ParameterError
 
-from .classifiers import ClassResidual, DistanceClassifier, Nearest, relative_distance
+from .calibration import image_folds, left_out, people_folds
+from .classifiers import ClassResidual, Nearest, relative_distance
 from .pixels import missing_pixels, noise_scale, winsorise
 
 __all__ = ["Decomposition", "FaceRecognizer", "Identity"]
@@ -36,7 +35,6 @@ JUDGED = 4.0  # standard deviations of the noise ...
 VISIBLE = 0.15  # ... and share of white, beyond which a pixel is called corrupted
 WHITENING = 0.1
 CONDITION = 1e-2  # components that are so nearly combinations of others are left out of the pseudo-inverse
-FOLDS = 5  # of the calibration
 STRANGERS_LEAST = 3  # people, without whom no threshold can be calibrated
 
 
@@ -104,7 +102,8 @@ class FaceRecognizer(ClassifierMixin, BaseEstimator):
 
     ``H+`` is the pseudo-inverse of the components, whose rows are given unit norm; codes are scaled to match. Without
     that, distances between codes mean little. New images are cleaned by "residual" and "whitened", and taken as they
-    are by the rules of the paper.
+    are by the rules of the paper. "pseudo-inverse" is the paper's with ``outliers=math.inf``, which projects the
+    training images as they are, too; with ``outliers=0`` they keep the model's codes ("mixed" in :class:`Plan`).
 
     Parameters
     ----------
@@ -427,7 +426,7 @@ class FaceRecognizer(ClassifierMixin, BaseEstimator):
             return np.asarray(found * self._norms.T)
         return np.asarray(data @ self._inverse.astype(data.dtype, copy=False))
 
-    def _classifier(self) -> DistanceClassifier:
+    def _classifier(self) -> ClassResidual | Nearest:
         if self.rule == "residual":
             return ClassResidual(adaptive=True)
         return Nearest(cosine=self.rule != "pseudo-inverse", whiten=WHITENING if self.rule == "whitened" else None)
@@ -440,8 +439,7 @@ class FaceRecognizer(ClassifierMixin, BaseEstimator):
         for outliers in OUTLIERS:
             cleaned = winsorise(data, self.reconstructions_, _limit(outliers, self.scale_), missing)
             features = self._features(cleaned, None)
-            hits = [self._left_out(features, people, new)[0] == people[new] for new in _image_folds(people)]
-            scores.append(np.concatenate(hits).mean())
+            scores.append((left_out(self._classifier(), features, people, image_folds(people))[0] == people).mean())
         return OUTLIERS[int(np.argmax(scores))]
 
     def _calibrate(self, features: Array, people: NDArray[np.intp]) -> None:
@@ -449,37 +447,12 @@ class FaceRecognizer(ClassifierMixin, BaseEstimator):
         self.threshold_, self.false_rejection_rate_ = 1.0, math.nan
         if len(self.classes_) < STRANGERS_LEAST:
             return
-        strangers = np.concatenate([self._left_out(features, people, new)[1] for new in _people_folds(people)])
+        _, strangers = left_out(self._classifier(), features, people, people_folds(people))
         self.threshold_ = float(np.quantile(strangers, self.unknown_rate))
         if np.bincount(people).min() > 1:
-            known = [self._left_out(features, people, new) for new in _image_folds(people)]
-            right = np.concatenate([distance for _, distance in known])
-            self.false_rejection_rate_ = float((right > self.threshold_).mean())
-
-    def _left_out(
-        self, features: Array, people: NDArray[np.intp], new: NDArray[np.intp]
-    ) -> tuple[NDArray[np.intp], Array]:
-        """Return the nearest people and relative distances of images `new`, from a classifier that never saw them."""
-        rest = np.ones(len(people), bool)
-        rest[new] = False
-        present, numbers = np.unique(people[rest], return_inverse=True)
-        distances = self._classifier().fit(features[rest], numbers).distances(features[new])
-        return present[distances.argmin(axis=1)], relative_distance(distances)
+            _, known = left_out(self._classifier(), features, people, image_folds(people))
+            self.false_rejection_rate_ = float((known > self.threshold_).mean())
 
 
 def _limit(outliers: float, scale: Any) -> Any:
     return outliers * scale if 0 < outliers < math.inf else np.full_like(scale, outliers)
-
-
-def _image_folds(people: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
-    """Yield, fold by fold, images that are left out; some of everybody's stay, with at least two images each."""
-    folds = StratifiedKFold(min(FOLDS, int(np.bincount(people).min())), shuffle=True, random_state=0)
-    for _, new in folds.split(people, people):
-        yield new
-
-
-def _people_folds(people: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
-    """Yield, fold by fold, the images of people who are left out."""
-    folds = min(FOLDS, people.max() + 1)
-    for fold in range(folds):
-        yield np.flatnonzero(people % folds == fold)

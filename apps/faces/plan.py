@@ -33,7 +33,8 @@ class Plan:
     ranks : tuple of int
         Ranks above the number of training images or pixels are taken down to it.
     rules : tuple of str
-        "pseudo-inverse" and "codes", the rules of the paper for models; "whitened", the second with whitened codes.
+        "pseudo-inverse" and "codes", the rules of the paper for models; "mixed", the first with the model's own codes
+        of the training images in place of their projections; "whitened", the second with whitened codes.
     tests : tuple of str
         "clean", and "corrupted" for test images with the same corruption.
     splits : int

@@ -9,7 +9,7 @@ import pytest
 from helpers import run_command as run
 from PIL import Image
 
-from visionnmf.apps.faces import comparison, load
+from visionnmf.apps.faces import FaceRecognizer, comparison, load
 from visionnmf.io import read_image
 
 
@@ -34,6 +34,22 @@ def test_images_of_one_name_are_identified_and_their_pictures_kept_apart(model, 
     assert both.exit_code == 0 and both.stdout.count("\n") == 2
     drawn = run("faces", "identify", model[0], *same, "--pictures", tmp_path / "out")
     assert drawn.exit_code == 1 and "would have the names of those of" in drawn.stderr
+
+
+def test_images_are_identified_together(model, folder, tmp_path, monkeypatch):
+    calls, identify = [], FaceRecognizer.identify
+
+    def counted(self, X, mask=None):
+        calls.append(len(X))
+        return identify(self, X, mask)
+
+    monkeypatch.setattr(FaceRecognizer, "identify", counted)
+    (tmp_path / "no.png").write_text("no picture")
+    images = [folder / "person 1" / "0.png", tmp_path / "no.png", folder / "person 2" / "1.png"]
+    together = run("faces", "identify", model[0], *images)
+    assert calls == [2] and together.exit_code == 1 and "no.png" in together.stderr
+    alone = [run("faces", "identify", model[0], image).stdout for image in images[::2]]
+    assert together.stdout == "".join(alone)
 
 
 def test_an_interrupted_evaluation_says_that_it_can_go_on(folder, tmp_path, monkeypatch):

@@ -1,6 +1,7 @@
 """The comparison of methods: plans, splits, rules of classification, what is kept."""
 
 import csv
+import math
 
 import numpy as np
 import pytest
@@ -8,7 +9,8 @@ from scipy.linalg import sqrtm
 from scipy.spatial.distance import cdist
 from sklearn.model_selection import StratifiedKFold
 
-from visionnmf.apps.faces import Plan, compare, comparison, methods, parse_corruption, parse_ranks
+from visionnmf import NMF
+from visionnmf.apps.faces import FaceRecognizer, Plan, compare, comparison, methods, parse_corruption, parse_ranks
 from visionnmf.apps.faces.methods import CHOSEN, MODELS, RANKLESS, fit_model, score_chosen, score_model
 from visionnmf.datasets import Faces
 from visionnmf.exceptions import OutputExistsError, ParameterError
@@ -25,9 +27,10 @@ def test_every_method_recognises_made_people(faces):
 
 
 def test_rules_of_classification(faces):
-    """By hand: nearest in angle to the codes, as they are and after division by the root of their second moments."""
+    """By hand: nearest in angle to the codes, as they are and after division by the root of their second moments;
+    nearest projection, of training images with the codes that the model gave them, and of projected ones."""
     plan = Plan((("laplace", 60),), splits=1, per_person=3)
-    rules = ("codes", "whitened", "pseudo-inverse")
+    rules = ("codes", "whitened", "mixed", "pseudo-inverse")
     table = []
     for split in range(4):
         task = comparison.make_task(faces, plan.corruptions[0], split, plan)
@@ -37,14 +40,29 @@ def test_rules_of_classification(faces):
         train, test = fitted.codes * norms, model.transform(task.tests["clean"]) * norms
         moments = train.T.astype(float) @ train / len(train)
         root = np.linalg.inv(sqrtm(moments + 0.1 * np.trace(moments) / 5 * np.eye(5)))
-        pseudo = task.tests["clean"] @ np.linalg.pinv(model.components_ / norms[:, None])
-        distances = (cdist(test, train, "cosine"), cdist(test @ root, train @ root, "cosine"), cdist(pseudo, train))
+        inverse = np.linalg.pinv(model.components_ / norms[:, None])
+        pseudo, gallery = task.tests["clean"] @ inverse, task.train @ inverse
+        by_codes = (cdist(test, train, "cosine"), cdist(test @ root, train @ root, "cosine"))
+        distances = (*by_codes, cdist(pseudo, train), cdist(pseudo, gallery))
         expected = [100 * (task.people[each.argmin(axis=1)] == task.answers).mean() for each in distances]
         rows = score_model("frobenius", fitted, task, rules)
         assert [row["accuracy"] for row in rows] == pytest.approx(expected)
         assert rows[0]["test_error"] == rows[1]["test_error"] >= 0.9999 * rows[2]["test_error"]  # nearest: projection
         table.append(expected)
-    assert len(set(zip(*table, strict=True))) == 3  # else the rules could not be told apart
+        assert rows[2]["test_error"] == rows[3]["test_error"]
+    assert len(set(zip(*table, strict=True))) == 4  # else the rules could not be told apart
+
+
+@pytest.mark.parametrize(("outliers", "rule"), [(math.inf, "pseudo-inverse"), (0, "mixed")])
+def test_a_rule_has_one_name(faces, outliers, rule):
+    """The recognizer projects its gallery: images as they are, as MahNMF's Algorithm 4, or the model's of them."""
+    task = comparison.make_task(faces, ("salt_and_pepper", 0.4), 0, Plan(splits=1, per_person=4))
+    fitted = fit_model("manhattan", task, 4, 0, 100)
+    (row,) = score_model("manhattan", fitted, task, (rule,))
+    model = NMF(4, nuclear=1.0, max_iter=100, tol=0, random_state=0)
+    recognizer = FaceRecognizer(model, rule="pseudo-inverse", outliers=outliers, missing="none")
+    recognizer.fit(task.train, task.people)
+    assert 100 * recognizer.score(task.tests["clean"], task.answers) == pytest.approx(row["accuracy"])
 
 
 def test_penalty_is_chosen_for_each_rule(faces, monkeypatch):
@@ -72,16 +90,20 @@ def test_penalty_is_chosen_for_each_rule(faces, monkeypatch):
 
 
 def test_left_out_images_are_named_as_new_ones_are(faces):
-    """By hand: of five folds, projected for the pseudo-inverse, else by their own codes."""
+    """By hand: of five folds, projected by the pseudo-inverse and as mixed, else by their own codes."""
     task = comparison.make_task(faces, ("laplace", 60), 0, Plan(splits=1, per_person=4))
     fitted = fit_model("manhattan-light", task, 5, 0, 50)
     norms = np.linalg.norm(fitted.model.components_, axis=1)
     codes = fitted.codes * norms
     projected = task.train @ np.linalg.pinv(fitted.model.components_ / norms[:, None])
-    for rule, new, metric in (("pseudo-inverse", projected, "euclidean"), ("codes", codes, "cosine")):
+    for rule, new, gallery, metric in (
+        ("pseudo-inverse", projected, projected, "euclidean"),
+        ("mixed", projected, codes, "euclidean"),
+        ("codes", codes, codes, "cosine"),
+    ):
         hits = []
         for rest, left in StratifiedKFold(4, shuffle=True, random_state=0).split(codes, task.people):
-            nearest = cdist(new[left], codes[rest], metric).argmin(axis=1)
+            nearest = cdist(new[left], gallery[rest], metric).argmin(axis=1)
             hits += list(task.people[rest][nearest] == task.people[left])
         assert methods._cross_validated(fitted, task, rule) == pytest.approx(np.mean(hits))
     untold = task._replace(people=np.arange(len(task.people)))
@@ -118,7 +140,7 @@ def test_an_interrupted_comparison_goes_on(faces, tmp_path, monkeypatch):
     timeless = [[{**row, "seconds": None} for row in found.rows] for found in (whole, parts)]
     assert timeless[0] == timeless[1]
     with (tmp_path / "parts" / "results.csv").open(newline="") as file:
-        assert len(list(csv.DictReader(file))) == len(parts.rows) == 2 * 2 * (1 + 2 * 3)
+        assert len(list(csv.DictReader(file))) == len(parts.rows) == 2 * 2 * (1 + 2 * 4)
 
 
 def test_another_plan_or_data_set_is_run_anew(faces, tmp_path):

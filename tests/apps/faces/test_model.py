@@ -43,8 +43,9 @@ def people(rng):
 # --- classifiers ------------------------------------------------------------------------------------------------------
 
 
-def test_class_residuals_are_those_of_the_formula(rng):
-    X, new = rng.random((9, 20)), rng.random((4, 20))
+@pytest.mark.parametrize("n_features", [20, 6])
+def test_class_residuals_are_those_of_the_formula(rng, n_features):
+    X, new = rng.random((9, n_features)), rng.random((4, n_features))
     y = np.array([0, 1, 2] * 3)
     A, B = (Z / np.linalg.norm(Z, axis=1)[:, None] for Z in (X, new))
     found = ClassResidual(ridge=0.5).fit(X, y).distances(new)
@@ -54,6 +55,30 @@ def test_class_residuals_are_those_of_the_formula(rng):
             own = y == person
             expected = np.linalg.norm(b - c[own] @ A[own]) / np.linalg.norm(c[own])
             assert found[i, person] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("n_features", [30, 7])
+def test_the_smaller_side_is_decomposed(rng, monkeypatch, n_features):
+    """Images of few pixels and few images cost alike; what is left out is taken away, not learnt anew."""
+    X, y, new = rng.random((12, n_features)), np.arange(12) % 4, rng.random((3, n_features))
+    sides, eigh = [], np.linalg.eigh
+
+    def counted(matrix):
+        sides.append(len(matrix))
+        return eigh(matrix)
+
+    monkeypatch.setattr(np.linalg, "eigh", counted)
+    classifier, folds = ClassResidual(adaptive=True), [np.arange(0, 12, 5), np.flatnonzero(y == 1)]
+    expected = []
+    for fold in folds:
+        rest = np.delete(np.arange(12), fold)
+        fitted = ClassResidual(adaptive=True).fit(X[rest], np.unique(y[rest], return_inverse=True)[1])
+        expected.append(fitted.distances(new))
+    found = list(classifier.folds(X, y, folds))
+    assert max(sides) <= n_features and max(sides) < 12
+    assert [present.tolist() for _, present in found] == [[0, 1, 2, 3], [0, 2, 3]]
+    for (fitted, _), distances in zip(found, expected, strict=True):
+        assert fitted.distances(new) == pytest.approx(distances)
 
 
 @pytest.mark.parametrize("n_features", [15, 6])
