@@ -1,0 +1,148 @@
+"""What all extractors keep, whatever they find."""
+
+import numpy as np
+import pytest
+from PIL import Image
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler
+
+from visionnmf.exceptions import ParameterError, UnreadableError
+from visionnmf.features import (
+    KINDS,
+    DenseHue,
+    FeatureExtraction,
+    RawPixels,
+    load_extraction,
+    make_extractor,
+    save_extraction,
+)
+
+
+def small(kind):
+    """An extractor of few words, where there are words."""
+    words = {"n_words": 8} if "n_words" in make_extractor(kind).get_params() else {}
+    return make_extractor(kind, **words)
+
+
+@pytest.fixture(scope="module")
+def images():
+    rng = np.random.default_rng(0)
+    smooth = rng.random((5, 7, 3)).repeat(9, axis=0).repeat(8, axis=1)
+    return [
+        (255 * smooth).astype(np.uint8),
+        rng.integers(0, 256, (40, 30), dtype=np.uint8),
+        rng.random((33, 90, 3)).astype(np.float32),
+        rng.integers(0, 65536, (64, 48, 3), dtype=np.uint16),
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_keeps_the_contract(kind, images):
+    extractor = small(kind)
+    before = [image.copy() for image in images]
+    X = extractor.fit_transform(images)
+    assert X.dtype == np.float32 and X.shape == (len(images), extractor.n_features_out_)
+    assert np.isfinite(X).all() and (X >= 0).all() and X.any(axis=1).all()
+    names = extractor.get_feature_names_out()
+    assert len(set(names)) == X.shape[1] and names[0] == f"{kind}_0"
+    np.testing.assert_array_equal(extractor.transform(images[1:2]), X[1:2])  # each image by itself
+    np.testing.assert_array_equal(clone(extractor).fit(images).transform(images), X)
+    assert all((a == b).all() for a, b in zip(images, before, strict=True))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_describes_one_pixel_and_a_line(kind, images):
+    tiny = [np.full((1, 1), 9, np.uint8), np.full((1, 200, 3), 50, np.uint8), np.zeros((3, 1), np.uint8)]
+    X = small(kind).fit(images).transform(tiny)
+    assert np.isfinite(X).all() and (X >= 0).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_table_says_how_many_features(kind):
+    extractor = make_extractor(kind)
+    found = extractor.get_params().get("n_words") or extractor._n_features()
+    assert KINDS[kind].n_features == found
+
+
+def test_a_union_is_its_extractors_side_by_side(images):
+    kinds = [small("rgb"), small("dense-hue"), "raw-pixels"]
+    union = FeatureExtraction(kinds).fit(images)
+    X = union.transform(images)
+    assert list(union.views_) == ["rgb", "dense-hue", "raw-pixels"]
+    for number, (view, columns) in enumerate(union.views_.items()):
+        np.testing.assert_array_equal(X[:, columns], small(view).fit(images).transform(images))
+        assert (union.groups_[columns] == number).all()
+        assert all(name.startswith(f"{view}_") for name in union.get_feature_names_out()[columns])
+    assert X.shape[1] == len(union.groups_) == union.n_features_out_
+
+
+def test_images_are_read_and_large_ones_reduced(images, tmp_path):
+    path = tmp_path / "a.png"
+    Image.fromarray(images[0]).save(path)
+    for image in (str(path), path, images[0]):
+        np.testing.assert_array_equal(
+            RawPixels().fit([image]).transform([image]), RawPixels().fit_transform(images)[:1]
+        )
+    large = np.repeat(np.repeat(images[0], 20, axis=0), 20, axis=1)
+    reduced = RawPixels(max_pixels=images[0][..., 0].size).fit_transform([large])
+    np.testing.assert_allclose(reduced, RawPixels().fit_transform(images[:1]), atol=0.02)
+
+
+def test_unreadable_images_are_left_out_and_named(images, tmp_path):
+    text = tmp_path / "text.png"
+    text.write_text("no image")
+    union = FeatureExtraction(["rgb", small("dense-hue")])
+    found = union.extract([images[0], str(text), tmp_path / "missing.png", images[1]], fit=True)
+    assert found.readable.tolist() == [0, 3]
+    assert [
+        str(path) in sentence for path, sentence in zip([text, tmp_path / "missing.png"], found.skipped, strict=True)
+    ]
+    np.testing.assert_array_equal(found.X, union.fit(images[:2]).transform(images[:2]))
+    with pytest.raises(UnreadableError, match="not a picture"):
+        union.transform([images[0], text])
+    with pytest.raises(UnreadableError, match="not a picture"):
+        union.extract([text], fit=True)
+
+
+def test_fitted_extractors_are_kept_in_a_file(images, tmp_path):
+    union = FeatureExtraction(["lab", small("dense-sift"), DenseHue(5, layout=(3, 1))], max_pixels=2000).fit(images)
+    save_extraction(union, tmp_path / "f.npz")
+    again = load_extraction(tmp_path / "f.npz")
+    np.testing.assert_array_equal(again.transform(images), union.transform(images))
+    assert again.views_ == union.views_
+    with pytest.raises(UnreadableError, match="damaged, or not feature extractors"):
+        (tmp_path / "g.npz").write_bytes((tmp_path / "f.npz").read_bytes()[:-30])
+        load_extraction(tmp_path / "g.npz")
+
+
+def test_extractors_stand_in_a_pipeline(images):
+    X = make_pipeline(DenseHue(5), MaxAbsScaler()).fit_transform(images)
+    assert X.max() == 1
+
+
+@pytest.mark.slow
+def test_the_number_of_processes_changes_nothing(images):
+    union = FeatureExtraction(["rgb", small("dense-sift")]).fit(images)
+    several = union.transform(images * 9)
+    np.testing.assert_array_equal(union.set_params(n_jobs=2).transform(images * 9), several)
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: make_extractor("hue"), r"kind must be one of \['rgb'"),
+        (lambda: make_extractor("rgb", space="lab"), "params must be parameters of ColorHistogram that 'rgb' leaves"),
+        (lambda: RawPixels().fit("a.png"), "images must be a list of arrays or files; got 'a.png'"),
+        (lambda: RawPixels().fit([]), "images must hold at least one image; got none"),
+        (lambda: RawPixels().fit(np.zeros((4, 4))), "images must be a list of arrays or files; got an array of shape"),
+        (lambda: RawPixels(size=(0, 2)).fit([np.zeros((4, 4))]), "size must be the height and width"),
+        (lambda: DenseHue(layout=(0, 1)).fit([np.zeros((4, 4))]), "layout must be the rows and columns of cells"),
+        (lambda: DenseHue(scales=()).fit([np.zeros((4, 4))]), "scales must be numbers of pixels"),
+        (lambda: FeatureExtraction("rgb").fit([np.zeros((4, 4))]), "kinds must be a list of at least one kind"),
+        (lambda: FeatureExtraction(["rgb", "rgb"]).fit([np.zeros((4, 4))]), "kinds must be different; got 'rgb' twice"),
+    ],
+)
+def test_wrong_arguments(call, sentence):
+    with pytest.raises(ParameterError, match=sentence):
+        call()

@@ -1,0 +1,87 @@
+"""Histograms of colours."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf._checks import check_choice, check_count
+
+from .base import MAX_PIXELS, Extractor, check_layout, in_cells
+from .prepared import Prepared
+
+__all__ = ["ColorHistogram"]
+
+# Of cv2's floats of sRGB in [0, 1]: the least value and the extent of each channel. CIELAB's a and b of sRGB lie in
+# this interval, white's lightness is 100; hue is in degrees.
+SPACES: dict[str, tuple[int | None, tuple[float, ...], tuple[float, ...]]] = {
+    "rgb": (None, (0, 0, 0), (1, 1, 1)),
+    "lab": (cv2.COLOR_RGB2LAB, (0, -128, -128), (100, 256, 256)),
+    "hsv": (cv2.COLOR_RGB2HSV, (0, 0, 0), (360, 1, 1)),
+}
+
+
+class ColorHistogram(Extractor):
+    """A joint histogram of the three channels of a colour space.
+
+    Parameters
+    ----------
+    space : {"rgb", "lab", "hsv"}, default="rgb"
+        sRGB, CIELAB (D65) or HSV.
+    n_bins : int, default=16
+        Bins a channel, of equal width; 16 give 4096 features.
+    layout : tuple of two ints, default=(1, 1)
+        Rows and columns of cells with a histogram each; (3, 1) are three horizontal bands.
+    max_pixels : int or None, default=98_304
+        A larger image is averaged down to so many.
+
+    Attributes
+    ----------
+    n_features_out_ : int
+        Bins; each feature is a share of the pixels.
+
+    References
+    ----------
+    M. Guillaumin, T. Mensink, J. Verbeek, C. Schmid, "TagProp", ICCV 2009, section 3.1.
+    """
+
+    def __init__(
+        self,
+        space: str = "rgb",
+        *,
+        n_bins: int = 16,
+        layout: tuple[int, int] = (1, 1),
+        max_pixels: int | None = MAX_PIXELS,
+    ) -> None:
+        self.space = space
+        self.n_bins = n_bins
+        self.layout = layout
+        self.max_pixels = max_pixels
+
+    @property
+    def view(self) -> str:
+        """The extractor's name in a union."""
+        return self.space
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_choice(self.space, "space", SPACES)
+        check_count(self.n_bins, "n_bins", 1, 64)
+        check_layout(self.layout)
+
+    def _n_features(self) -> int:
+        return math.prod(self.layout) * self.n_bins**3
+
+    def _describe(self, image: Prepared) -> NDArray[Any]:
+        conversion, low, extent = SPACES[self.space]
+        colours = image.floats if conversion is None else cv2.cvtColor(image.floats, conversion)
+        bins = (np.asarray(colours) - np.array(low, np.float32)) * (self.n_bins / np.array(extent, np.float32))
+        first, second, third = np.clip(bins.astype(np.intp), 0, self.n_bins - 1).reshape(-1, 3).T
+        joint = (first * self.n_bins + second) * self.n_bins + third
+        height, width = image.grey.shape
+        rows, columns = np.divmod(np.arange(height * width), width)
+        return in_cells(joint, rows / height, columns / width, self.layout, self.n_bins**3)

@@ -1,0 +1,154 @@
+"""Local histograms of hue, as a bag of words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf._checks import RandomState, check_count
+
+from .base import MAX_PIXELS
+from .points import SCALES, STEP, check_grid, dense_grid
+from .prepared import Prepared
+from .words import BagOfWords, Local
+
+__all__ = ["DenseHue", "hue_histograms"]
+
+Array = NDArray[Any]
+
+PATCH = 6.0  # scales from the middle of a patch to its side, as SIFT's
+SAMPLES = 12  # across a patch
+
+
+class DenseHue(BagOfWords):
+    """Hue histograms of patches on a dense grid, as a bag of words.
+
+    The histogram of a patch (:func:`hue_histograms`) changes neither with shading nor with highlights of white light.
+
+    Parameters
+    ----------
+    n_words : int, default=100
+        Of the dictionary, which is learnt by k-means in mini-batches; fewer where the images have fewer distinct
+        descriptors.
+    n_bins : int, default=36
+        Of the hue.
+    scales : tuple of float, default=(1.6, 2.3, 3.2)
+        Pixels; a patch has twelve times that a side.
+    step : float, default=3
+        Between two points, in multiples of the scale.
+    layout : tuple of two ints, default=(1, 1)
+        Rows and columns of cells with a bag each.
+    n_samples : int, default=100_000
+        Descriptors from which the dictionary is learnt, of at most a thousand images.
+    max_pixels : int or None, default=98_304
+        A larger image is averaged down to so many.
+    random_state : int, RandomState, Generator or None, default=0
+
+    Attributes
+    ----------
+    dictionary_ : ndarray of float32 [shape=(n_words, n_bins), >= 0]
+    n_features_out_ : int
+        Words; each feature is a share of the patches.
+
+    References
+    ----------
+    J. van de Weijer, C. Schmid, "Coloring local feature extraction", ECCV 2006, section 4.
+    """
+
+    view: Any = "dense-hue"
+
+    def __init__(
+        self,
+        n_words: int = 100,
+        *,
+        n_bins: int = 36,
+        scales: tuple[float, ...] = SCALES,
+        step: float = STEP,
+        layout: tuple[int, int] = (1, 1),
+        n_samples: int = 100_000,
+        max_pixels: int | None = MAX_PIXELS,
+        random_state: RandomState = 0,
+    ) -> None:
+        self.n_words = n_words
+        self.n_bins = n_bins
+        self.scales = scales
+        self.step = step
+        self.layout = layout
+        self.n_samples = n_samples
+        self.max_pixels = max_pixels
+        self.random_state = random_state
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_count(self.n_bins, "n_bins", 1, 1000)
+        check_grid(self.scales, self.step)
+
+    def _descriptor_size(self) -> int:
+        return self.n_bins
+
+    def _local(self, image: Prepared) -> Local:
+        height, width = image.grey.shape
+        points = dense_grid(height, width, self.scales, self.step)
+        return hue_histograms(image.floats, points, self.n_bins), points[:, :2] / (height, width)
+
+
+def hue_histograms(rgb: Array, points: Array, n_bins: int = 36) -> NDArray[np.float32]:
+    """Describe patches by the histogram of their hues, each weighted by its saturation.
+
+    With the opponent colours ``O1 = (R - G) / sqrt(2)`` and ``O2 = (R + G - 2B) / sqrt(6)`` the hue is the angle
+    ``atan2(O1, O2)`` and the saturation ``sqrt(O1^2 + O2^2)``: as a grey pixel's hue is uncertain in inverse proportion
+    to its saturation, it counts in proportion to it. Pixels count less towards the sides of the patch (a Gaussian with
+    half the patch's radius), and a hue between the middles of two bins counts in both.
+
+    Parameters
+    ----------
+    rgb : ndarray of float [shape=(height, width, 3)]
+    points : ndarray [shape=(n, 3)]
+        Row, column and scale of each patch, in pixels; a patch reaches six scales to each side.
+    n_bins : int, default=36
+
+    Returns
+    -------
+    ndarray of float32 [shape=(n, n_bins), >= 0]
+        Of norm 1; all 0 where a patch is grey.
+
+    References
+    ----------
+    J. van de Weijer, C. Schmid, "Coloring local feature extraction", ECCV 2006, equations (6) to (12).
+    """
+    red, green, blue = np.moveaxis(np.asarray(rgb, np.float32), -1, 0)
+    first, second = (
+        (red - green) / np.sqrt(2, dtype=np.float32),
+        (red + green - 2 * blue) / np.sqrt(6, dtype=np.float32),
+    )
+    saturation = np.hypot(first, second).ravel()
+    bins = np.arctan2(first, second).ravel() * np.float32(n_bins / (2 * np.pi)) % n_bins
+    low = np.floor(bins)
+    share = bins - low
+    low = low.astype(np.intp) % n_bins
+
+    offsets = (np.arange(SAMPLES) - (SAMPLES - 1) / 2) * (2 * PATCH / SAMPLES)
+    bell = np.exp(-((offsets / (PATCH / 2)) ** 2) / 2).astype(np.float32)
+    height, width = red.shape
+    rows, inside_rows = _places(points[:, 0], points[:, 2], offsets, height)
+    columns, inside_columns = _places(points[:, 1], points[:, 2], offsets, width)
+    where = (rows[:, :, np.newaxis] * width + columns[:, np.newaxis, :]).reshape(len(points), -1)
+    window = (bell * inside_rows)[:, :, np.newaxis] * (bell * inside_columns)[:, np.newaxis, :]
+    weight = window.reshape(len(points), -1) * saturation[where]
+    row = n_bins * np.arange(len(points))[:, np.newaxis]
+    size = len(points) * n_bins
+    upper = (low[where] + 1) % n_bins
+    counts = np.bincount((row + low[where]).ravel(), (weight * (1 - share[where])).ravel(), size)
+    counts += np.bincount((row + upper).ravel(), (weight * share[where]).ravel(), size)
+    counts = counts.reshape(len(points), n_bins)
+    norms = np.linalg.norm(counts, axis=1, keepdims=True)
+    grey = norms <= 1e-4 * window.reshape(len(points), -1).sum(axis=1, keepdims=True)
+    return np.where(grey, 0, counts / np.where(grey, 1, norms)).astype(np.float32)
+
+
+def _places(centres: Array, scales: Array, offsets: Array, size: int) -> tuple[NDArray[np.intp], Array]:
+    """Return the pixels of samples along one axis, and which of them lie in the image."""
+    places = np.rint(centres[:, np.newaxis] + scales[:, np.newaxis] * offsets).astype(np.intp)
+    return np.clip(places, 0, size - 1), (places >= 0) & (places < size)

@@ -1,0 +1,84 @@
+"""The kinds of features that there are, and the one door to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from inspect import signature
+from typing import Any, NamedTuple
+
+from visionnmf._checks import check_choice
+from visionnmf.exceptions import ParameterError
+
+from .base import Extractor
+
+__all__ = ["KINDS", "Kind", "make_extractor"]
+
+
+class Kind(NamedTuple):
+    """What there is to know of a kind of features.
+
+    Attributes
+    ----------
+    module, name : str
+        Where its class is.
+    parameters : dict
+        Of the class, that make this kind.
+    n_features : int
+        With the default parameters.
+    unit : str
+        Of a feature.
+    source : str
+        Where it was proposed.
+    milliseconds : float
+        Processor time an image of 192 x 128 pixels; see `docs/features.md`.
+    """
+
+    module: str
+    name: str
+    parameters: Mapping[str, Any]
+    n_features: int
+    unit: str
+    source: str
+    milliseconds: float
+
+
+LEAR = "Guillaumin et al. 2009"
+
+KINDS: dict[str, Kind] = {
+    "rgb": Kind("colour", "ColorHistogram", {"space": "rgb"}, 4096, "share of pixels", LEAR, 0),
+    "lab": Kind("colour", "ColorHistogram", {"space": "lab"}, 4096, "share of pixels", LEAR, 0),
+    "hsv": Kind("colour", "ColorHistogram", {"space": "hsv"}, 4096, "share of pixels", LEAR, 0),
+    "dense-hue": Kind("hue", "DenseHue", {}, 100, "share of patches", "van de Weijer & Schmid 2006", 0),
+    "dense-sift": Kind("sift", "DenseSift", {}, 1000, "share of patches", "Lowe 2004", 0),
+    "raw-pixels": Kind("pixels", "RawPixels", {}, 1024, "brightness", "", 0),
+}
+
+
+def make_extractor(kind: str, **params: Any) -> Extractor:
+    """Make the extractor of a kind of features.
+
+    Parameters
+    ----------
+    kind : str
+        One of :data:`KINDS`.
+    **params
+        Parameters of its class, in place of the defaults.
+
+    Returns
+    -------
+    Extractor
+        Not fitted.
+
+    Raises
+    ------
+    ParameterError
+        If there is no such kind, or its class has no such parameter.
+    """
+    entry = KINDS[check_choice(kind, "kind", KINDS)]
+    cls = getattr(import_module(f".{entry.module}", __package__), entry.name)
+    for name in params:
+        if name in entry.parameters or name not in signature(cls).parameters:
+            raise ParameterError(f"params must be parameters of {entry.name} that {kind!r} leaves open; got {name!r}")
+    made: Extractor = cls(**entry.parameters, **params)
+    return made

@@ -1,0 +1,67 @@
+"""One image as the extractors want it; what several of them need is computed once."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from visionnmf.io import read_image
+
+from .images import check_image, reduce_image
+
+__all__ = ["Prepared"]
+
+
+class Prepared:
+    """An image, in 8 bits and not too large, in the colour spaces that extractors ask for.
+
+    Parameters
+    ----------
+    image : array-like, str or Path
+        What :func:`.check_image` takes, or a file.
+    max_pixels : int or None
+        A larger image is averaged down to so many; None leaves it.
+
+    Attributes
+    ----------
+    rgb : ndarray of uint8 [shape=(height, width, 3)]
+    """
+
+    def __init__(self, image: ArrayLike | str | Path, max_pixels: int | None) -> None:
+        pixels = check_image(read_image(image) if isinstance(image, str | Path) else image)
+        too_large = max_pixels is not None and pixels.shape[0] * pixels.shape[1] > max_pixels
+        if too_large or pixels.dtype != np.uint8:
+            limit = max_pixels if max_pixels is not None else pixels.shape[0] * pixels.shape[1]
+            pixels = np.rint(reduce_image(pixels, limit) * 255).astype(np.uint8)
+        self.rgb: NDArray[np.uint8] = np.ascontiguousarray(pixels)
+
+    @cached_property
+    def grey(self) -> NDArray[np.uint8]:
+        """Luma of ITU-R BT.601 [shape=(height, width)]."""
+        return np.asarray(cv2.cvtColor(self.rgb, cv2.COLOR_RGB2GRAY))
+
+    @cached_property
+    def floats(self) -> NDArray[np.float32]:
+        """RGB from 0 to 1 [shape=(height, width, 3)]."""
+        return self.rgb.astype(np.float32) / np.float32(255)
+
+    def resized_grey(self, height: int, width: int) -> NDArray[np.float32]:
+        """Return the grey image scaled to a size, from 0 to 1; averaged where it shrinks.
+
+        Parameters
+        ----------
+        height, width : int
+
+        Returns
+        -------
+        ndarray of float32 [shape=(height, width), in [0, 1]]
+        """
+        shrinks = self.grey.shape[0] > height and self.grey.shape[1] > width
+        how = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
+        resized: NDArray[Any] = cv2.resize(self.grey.astype(np.float32), (width, height), interpolation=how)
+        return np.clip(resized / np.float32(255), 0, 1)

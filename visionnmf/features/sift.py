@@ -1,0 +1,120 @@
+"""SIFT descriptors, by OpenCV, as a bag of words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf._checks import RandomState
+
+from .base import MAX_PIXELS
+from .points import SCALES, STEP, check_grid, dense_grid
+from .prepared import Prepared
+from .words import BagOfWords, Local
+
+__all__ = ["DenseSift", "sift_descriptors"]
+
+FIRST_SCALE = 1.6  # of OpenCV's pyramid, in pixels
+LAYERS = 3  # of an octave
+DESCRIPTOR = 128  # numbers: 4 x 4 cells of 8 directions
+
+
+class DenseSift(BagOfWords):
+    """Upright SIFT descriptors on a dense grid, as a bag of words.
+
+    Parameters
+    ----------
+    n_words : int, default=1000
+        Of the dictionary, which is learnt by k-means in mini-batches; fewer where the images have fewer distinct
+        descriptors.
+    scales : tuple of float, default=(1.6, 2.3, 3.2)
+        Pixels; a patch has twelve times that a side.
+    step : float, default=3
+        Between two points, in multiples of the scale.
+    layout : tuple of two ints, default=(1, 1)
+        Rows and columns of cells with a bag each; (3, 1) are three horizontal bands.
+    n_samples : int, default=100_000
+        Descriptors from which the dictionary is learnt, of at most a thousand images.
+    max_pixels : int or None, default=98_304
+        A larger image is averaged down to so many.
+    random_state : int, RandomState, Generator or None, default=0
+
+    Attributes
+    ----------
+    dictionary_ : ndarray of float32 [shape=(n_words, 128), >= 0]
+    n_features_out_ : int
+        Words; each feature is a share of the patches.
+
+    References
+    ----------
+    D. G. Lowe, "Distinctive image features from scale-invariant keypoints", IJCV 60(2), 2004.
+    M. Guillaumin, T. Mensink, J. Verbeek, C. Schmid, "TagProp", ICCV 2009, section 3.1.
+    """
+
+    view: Any = "dense-sift"
+
+    def __init__(
+        self,
+        n_words: int = 1000,
+        *,
+        scales: tuple[float, ...] = SCALES,
+        step: float = STEP,
+        layout: tuple[int, int] = (1, 1),
+        n_samples: int = 100_000,
+        max_pixels: int | None = MAX_PIXELS,
+        random_state: RandomState = 0,
+    ) -> None:
+        self.n_words = n_words
+        self.scales = scales
+        self.step = step
+        self.layout = layout
+        self.n_samples = n_samples
+        self.max_pixels = max_pixels
+        self.random_state = random_state
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_grid(self.scales, self.step)
+
+    def _descriptor_size(self) -> int:
+        return DESCRIPTOR
+
+    def _local(self, image: Prepared) -> Local:
+        height, width = image.grey.shape
+        points = dense_grid(height, width, self.scales, self.step)
+        return sift_descriptors(image.grey, points), points[:, :2] / (height, width)
+
+
+def sift_descriptors(grey: NDArray[np.uint8], points: NDArray[Any]) -> NDArray[np.float32]:
+    """Describe patches by OpenCV's SIFT, upright, each in the layer of the pyramid that fits its scale.
+
+    Parameters
+    ----------
+    grey : ndarray of uint8 [shape=(height, width)]
+    points : ndarray [shape=(n, 3)]
+        Row, column and scale (>= 0.8) of each patch, in pixels; a patch has twelve scales a side.
+
+    Returns
+    -------
+    ndarray of float32 [shape=(n, 128), from 0 to 255]
+        Whole numbers; all 0 where a patch is flat.
+    """
+    if not len(points):
+        return np.empty((0, DESCRIPTOR), np.float32)
+    levels = np.rint(LAYERS * np.log2(points[:, 2] / FIRST_SCALE)).astype(int)
+    octaves, layers = np.divmod(levels, LAYERS)
+    least = 2 << max(0, int(octaves.max()))  # each octave halves the image, and none may vanish
+    missing = [max(0, least - size) for size in grey.shape]
+    grey = np.pad(grey, [(0, missing[0]), (0, missing[1])], mode="edge")
+    packed = (octaves & 255) | (layers << 8)
+    keypoints = [
+        cv2.KeyPoint(float(column), float(row), 2 * float(scale), 0.0, 0.0, int(octave))
+        for (row, column, scale), octave in zip(points, packed, strict=True)
+    ]
+    sift: Any = cv2.SIFT_create(nOctaveLayers=LAYERS, sigma=FIRST_SCALE)  # type: ignore[attr-defined]
+    found, descriptors = sift.compute(grey, keypoints)
+    assert len(found) == len(points)  # it leaves out none of those that are given
+    return np.asarray(descriptors, np.float32)

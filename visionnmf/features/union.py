@@ -1,0 +1,247 @@
+"""Several extractors together: one matrix, which knows what its columns are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from visionnmf._checks import check_count, shown
+from visionnmf.exceptions import MediaError, ParameterError
+
+from .base import MAX_PIXELS, Extractor, Images, check_images
+from .kinds import make_extractor
+from .prepared import Prepared
+
+__all__ = ["Extracted", "FeatureExtraction"]
+
+Array = NDArray[Any]
+Progress = Callable[[str, int, int | None], None]
+
+BATCH = 16  # images that another process gets at once
+
+
+@dataclass(frozen=True)
+class Extracted:
+    """What :meth:`FeatureExtraction.extract` finds.
+
+    Attributes
+    ----------
+    X : ndarray of float32 [shape=(n_readable, n_features), >= 0]
+    readable : ndarray of int [shape=(n_readable,)]
+        Which of the images the rows are.
+    skipped : list of str
+        A sentence for each image that could not be read.
+    """
+
+    X: NDArray[np.float32]
+    readable: NDArray[np.intp]
+    skipped: list[str]
+
+
+class FeatureExtraction(TransformerMixin, BaseEstimator):
+    """Describes images by several kinds of features at once; each image is read once.
+
+    Parameters
+    ----------
+    kinds : sequence of str or Extractor, default=("dense-hue", "dense-sift", "lab")
+        Names of :data:`.KINDS`, or extractors with parameters of one's own.
+    n_jobs : int or None, default=None
+        Processes; -1 takes as many as there are processors. The result is the same.
+    max_pixels : int or None, default=98_304
+        A larger image is averaged down to so many; takes the place of the extractors' own.
+
+    Attributes
+    ----------
+    extractors_ : dict of str to Extractor
+        Fitted, by the names of their views.
+    views_ : dict of str to slice
+        The columns of each view.
+    groups_ : ndarray of int [shape=(n_features,)]
+        The number of the view of each column.
+    n_features_out_ : int
+    """
+
+    def __init__(
+        self,
+        kinds: Sequence[str | Extractor] = ("dense-hue", "dense-sift", "lab"),
+        *,
+        n_jobs: int | None = None,
+        max_pixels: int | None = MAX_PIXELS,
+    ) -> None:
+        self.kinds = kinds
+        self.n_jobs = n_jobs
+        self.max_pixels = max_pixels
+
+    def fit(self, images: Images, y: Any = None) -> Self:
+        """Learn what the extractors learn.
+
+        Parameters
+        ----------
+        images : sequence of array-like, str or Path
+        y : Ignored
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ParameterError
+            If a parameter is not allowed, or an image is none.
+        MediaError
+            If a file cannot be read.
+        """
+        self._begin()
+        images = check_images(images)
+        for extractor in self.extractors_.values():
+            extractor.fit(images)
+        self._record()
+        return self
+
+    def transform(self, images: Images) -> NDArray[np.float32]:
+        """Describe images.
+
+        Parameters
+        ----------
+        images : sequence of array-like, str or Path
+
+        Returns
+        -------
+        ndarray of float32 [shape=(n_images, n_features), >= 0]
+            The views side by side, as :attr:`views_` says.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before `fit`.
+        ParameterError
+            If an image is none.
+        MediaError
+            If a file cannot be read.
+        """
+        rows = []
+        for row in self._rows(images):
+            if isinstance(row, MediaError):
+                raise row
+            rows.append(row)
+        return np.stack(rows)
+
+    def extract(self, images: Images, *, fit: bool = False, progress: Progress | None = None) -> Extracted:
+        """Describe those images that can be read.
+
+        Parameters
+        ----------
+        images : sequence of array-like, str or Path
+        fit : bool, default=False
+            Whether to fit to those that can be read first.
+        progress : callable, optional
+            Called with ("extracting", images done, images in all).
+
+        Returns
+        -------
+        Extracted
+
+        Raises
+        ------
+        MediaError
+            If none of the images can be read; what is wrong with the first.
+        """
+        images = check_images(images)
+        if fit:
+            self.fit([image for image in images if _is_readable(image)] or images)
+        rows, readable, skipped = [], [], []
+        for i, row in enumerate(self._rows(images)):
+            if isinstance(row, MediaError):
+                skipped.append(row)
+            else:
+                rows.append(row)
+                readable.append(i)
+            if progress is not None:
+                progress("extracting", i + 1, len(images))
+        if not rows:
+            raise skipped[0]
+        return Extracted(np.stack(rows), np.array(readable, np.intp), [str(error) for error in skipped])
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Return the names of the features: the view, and a number.
+
+        Parameters
+        ----------
+        input_features : Ignored
+
+        Returns
+        -------
+        ndarray of object [shape=(n_features,)]
+        """
+        check_is_fitted(self)
+        return np.concatenate([extractor.get_feature_names_out() for extractor in self.extractors_.values()])
+
+    def _begin(self) -> None:
+        """Make the extractors, not yet fitted."""
+        listed = isinstance(self.kinds, list | tuple) and all(isinstance(kind, str | Extractor) for kind in self.kinds)
+        if not listed or not self.kinds:
+            raise ParameterError(f"kinds must be a list of at least one kind of features; got {shown(self.kinds)}")
+        if self.n_jobs is not None and self.n_jobs != -1:
+            check_count(self.n_jobs, "n_jobs")
+        if self.max_pixels is not None:
+            check_count(self.max_pixels, "max_pixels")
+        self.extractors_: dict[str, Extractor] = {}
+        for kind in self.kinds:
+            extractor = clone(kind) if isinstance(kind, Extractor) else make_extractor(kind)
+            if extractor.view in self.extractors_:
+                raise ParameterError(f"kinds must be different; got {extractor.view!r} twice")
+            self.extractors_[extractor.view] = extractor.set_params(max_pixels=self.max_pixels)
+
+    def _record(self) -> None:
+        """Note which columns are whose."""
+        sizes = [extractor.n_features_out_ for extractor in self.extractors_.values()]
+        ends = np.cumsum([0, *sizes]).tolist()
+        self.views_ = {view: slice(*ends[i : i + 2]) for i, view in enumerate(self.extractors_)}
+        self.groups_ = np.repeat(np.arange(len(sizes)), sizes)
+        self.n_features_out_ = int(ends[-1])
+
+    def _rows(self, images: Images) -> Iterator[NDArray[np.float32] | MediaError]:
+        """Yield the features of each image, or why it cannot be read."""
+        check_is_fitted(self)
+        images = check_images(images)
+        batches = (images[start : start + BATCH] for start in range(0, len(images), BATCH))
+        workers = Parallel(n_jobs=self.n_jobs, return_as="generator")
+        extractors = list(self.extractors_.values())
+        for rows in workers(delayed(_describe)(extractors, self.max_pixels, batch) for batch in batches):
+            yield from rows
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False  # lists of images
+        tags.no_validation = True
+        return tags
+
+
+def _describe(
+    extractors: list[Extractor], max_pixels: int | None, images: Images
+) -> list[NDArray[np.float32] | MediaError]:
+    rows: list[NDArray[np.float32] | MediaError] = []
+    for image in images:
+        try:
+            prepared = Prepared(image, max_pixels)
+        except MediaError as error:
+            rows.append(error)
+        else:
+            rows.append(np.concatenate([extractor.describe(prepared) for extractor in extractors]))
+    return rows
+
+
+def _is_readable(image: ArrayLike | str | Path) -> bool:
+    try:
+        Prepared(image, 1)
+    except MediaError:
+        return False
+    return True

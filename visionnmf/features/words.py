@@ -1,0 +1,114 @@
+"""Bags of words: local descriptors, each counted under the nearest of a dictionary that is learnt."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.cluster import MiniBatchKMeans
+
+from visionnmf._checks import RandomState, check_count, check_generator, check_seed
+from visionnmf.exceptions import ParameterError
+
+from .base import Extractor, Images, check_layout, in_cells
+from .prepared import Prepared
+
+__all__ = ["BagOfWords", "Local"]
+
+Array = NDArray[Any]
+
+FIT_IMAGES = 1000  # from which a dictionary is learnt, at most: more images make no better words
+BLOCK = 1 << 22  # distances that are held at once
+
+Local = tuple[NDArray[np.float32], Array]
+"""Descriptors (n, d) and the row and column of each, as shares of height and width (n, 2)."""
+
+
+class BagOfWords(Extractor):
+    """Counts the words of a dictionary among the local descriptors of an image (Sivic & Zisserman 2003).
+
+    A subclass has the parameters `n_words`, `layout`, `n_samples` and `random_state`, and finds the descriptors.
+    """
+
+    LEARNT = ("dictionary_",)
+    n_words: int
+    layout: tuple[int, int]
+    n_samples: int
+    random_state: RandomState
+    dictionary_: NDArray[np.float32]
+
+    @abstractmethod
+    def _local(self, image: Prepared) -> Local:
+        """Return the descriptors of one image and where they are."""
+
+    @abstractmethod
+    def _descriptor_size(self) -> int:
+        """Return the length of a descriptor."""
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_count(self.n_words, "n_words")
+        check_count(self.n_samples, "n_samples", self.n_words)
+        check_layout(self.layout)
+
+    def _learn(self, images: Images) -> None:
+        rng = check_generator(self.random_state)
+        chosen = rng.permutation(len(images))[:FIT_IMAGES]
+        quota = math.ceil(self.n_samples / len(chosen))
+        found = []
+        for i in chosen:
+            descriptors = self._local(Prepared(images[i], self.max_pixels))[0]
+            found.append(descriptors[rng.permutation(len(descriptors))[:quota]])
+        descriptors = np.concatenate(found)
+        if not len(descriptors):
+            raise ParameterError("images must have at least one point of interest; got none in all of them")
+        self.dictionary_ = _dictionary(descriptors, self.n_words, check_seed(rng))
+
+    def _check_learnt(self) -> None:
+        dictionary = self.dictionary_
+        if dictionary.dtype != np.float32 or dictionary.ndim != 2 or dictionary.shape[1] != self._descriptor_size():
+            raise ValueError("dictionary_ is not of the shape and dtype of the descriptors")
+        if not 1 <= len(dictionary) <= self.n_words or not np.isfinite(dictionary).all():
+            raise ValueError("dictionary_ cannot be")
+
+    def _n_features(self) -> int:
+        return math.prod(self.layout) * len(self.dictionary_)
+
+    def _describe(self, image: Prepared) -> Array:
+        descriptors, places = self._local(image)
+        words = nearest_words(descriptors, self.dictionary_)
+        return in_cells(words, places[:, 0], places[:, 1], self.layout, len(self.dictionary_))
+
+
+def _dictionary(descriptors: NDArray[np.float32], n_words: int, seed: int) -> NDArray[np.float32]:
+    """Return the words of descriptors; the descriptors themselves where there are no more than words."""
+    distinct = np.unique(descriptors, axis=0) if len(descriptors) <= 10 * n_words else descriptors
+    if len(distinct) <= n_words:
+        return distinct
+    means = MiniBatchKMeans(
+        n_words, batch_size=4096, init="random", n_init=1, max_iter=30, random_state=seed, compute_labels=False
+    )
+    return np.asarray(means.fit(descriptors).cluster_centers_, np.float32)
+
+
+def nearest_words(descriptors: NDArray[np.float32], dictionary: NDArray[np.float32]) -> NDArray[np.intp]:
+    """Return the nearest word of each descriptor, by the Euclidean distance.
+
+    Parameters
+    ----------
+    descriptors : ndarray of float32 [shape=(n, d)]
+    dictionary : ndarray of float32 [shape=(n_words, d)]
+
+    Returns
+    -------
+    ndarray of int [shape=(n,)]
+    """
+    squares = np.einsum("ij,ij->i", dictionary, dictionary) / 2
+    step = max(1, BLOCK // len(dictionary))
+    found = [np.empty(0, np.intp)]
+    for start in range(0, len(descriptors), step):
+        found.append((descriptors[start : start + step] @ dictionary.T - squares).argmax(axis=1))
+    return np.concatenate(found)
