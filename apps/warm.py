@@ -101,7 +101,7 @@ def _models() -> Work:
         yield f"conservative, {dtype}", partial(ConservativeNMF(N_COMPONENTS, random_state=0).fit, X)
         for method in METHODS.values():
             online = OnlineNMF(N_COMPONENTS, method=method.name, max_iter=1, missing_values=np.nan, random_state=0)
-            for kind, data in (("dense", X), ("missing entries", gaps))[: 1 + method.missing]:
+            for kind, data in (("dense", X), ("missing entries", gaps))[: 1 + method.weights]:
                 yield f"online, {method.name}, {dtype}, {kind}", partial(online.fit, data)
 
 

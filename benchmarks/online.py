@@ -190,22 +190,23 @@ def robust() -> None:
     print(f"| hyperspy ORNMF, measured before | | {HYPERSPY:.0f} | |")
 
 
-def contaminated() -> None:
-    """Salt, pepper and a drifting grey level: the clean held-out samples, at the level of the end."""
+def contaminated(rank: int = 0) -> None:
+    """Salt, pepper and a drifting grey level: the clean held-out samples, at the level of the end; MNIST of a rank."""
     X, T = digits()
     rng = np.random.default_rng(3)
     parts = rng.gamma(0.5, size=(10, 200))
     made = rng.gamma(0.5, size=(len(X) // 2, 10)) @ parts
     made = np.minimum(made / np.quantile(made, 0.999), 1).astype(np.float32)
     held = len(made) // 30
-    sizes = f"MNIST {len(X)}, r = {RANK}, made data {len(made) - held}"
+    sizes = f"MNIST {len(X)}, r = {rank or RANK}, made data {len(made) - held}"
     print(f"\n## 10 % salt and pepper, grey level drifting from 0; {sizes}\n")
     print("Relative error of the clean held-out samples: codes found from them, and from contaminated ones.\n")
     print(
         "| data, level at the end | scikit-learn MiniBatchNMF | `surrogate` | `manhattan` | `surrogate` on clean data |"
     )
     print("| --- | --- | --- | --- | --- |")
-    for name, train, test, r in (("MNIST", X, T, RANK), ("made, rank 10", made[held:], made[:held], 11)):
+    sets = (("MNIST", X, T, rank or RANK), ("made, rank 10", made[held:], made[:held], 11))
+    for name, train, test, r in sets[: 1 if rank else 2]:
         for level in (0.0, 0.2, 0.5):
             cells = _contaminated(train, test, r, np.float32(level), rng)
             print(f"| {name}, {level} | {' | '.join(cells)} |", flush=True)
@@ -323,24 +324,24 @@ def follow(X: Array, start: Array, rival: Rival, loss: str, seed: int, marks: li
     return found
 
 
-def paper(*sets: str) -> None:
-    """Objective against samples and seconds: mean of the starts, two epochs (figures 2 to 9)."""
+def paper(*sets: str, rank: int = 0, starts: int = 0) -> None:
+    """Objective against samples and seconds: mean of the starts, two epochs (figures 2 to 9); of one rank if told."""
     for name in sets or RANKS:
         X = paper_set(name)
-        for r in RANKS[name]:
-            _table(name, X, r, SINGLE, "frobenius")
-            _table(name, X, r, CHUNKS, "frobenius")
+        for r in (rank,) if rank else RANKS[name]:
+            for rivals in (CHUNKS, SINGLE):
+                _table(name, X, r, rivals, "frobenius", starts or STARTS)
             if name != "sparse":
-                _table(name, X + 1e-2 * X.mean(), r, ITAKURA, "itakura-saito")
+                _table(name, X + 1e-2 * X.mean(), r, ITAKURA, "itakura-saito", starts or STARTS)
 
 
-def _table(name: str, X: Array, r: int, rivals: tuple[Rival, ...], loss: str) -> None:
+def _table(name: str, X: Array, r: int, rivals: tuple[Rival, ...], loss: str, n_starts: int) -> None:
     marks = [len(X) // 10, len(X) // 2, len(X), 2 * len(X)]
-    print(f"\n## {name} {X.shape[0]} x {X.shape[1]}, r = {r}, {loss}: mean loss of all samples, {STARTS} starts\n")
+    print(f"\n## {name} {X.shape[0]} x {X.shape[1]}, r = {r}, {loss}: mean loss of all samples, {n_starts} starts\n")
     print(f"| method | {' | '.join(f'{mark} samples' for mark in marks)} | CPU s | lowest of a start |")
     print("| --- " * (len(marks) + 3) + "|")
     starts = []
-    for seed in range(STARTS):
+    for seed in range(n_starts):
         H = np.random.default_rng(100 + seed).random((r, X.shape[1]))
         starts.append(H / H.sum(axis=1, keepdims=True))
     tracks = {rival.name: [] for rival in rivals}

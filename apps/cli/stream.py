@@ -25,6 +25,10 @@ def command(
     method: Annotated[
         str, typer.Option("--method", help="manhattan (robust), surrogate (least squares), conservative, or another.")
     ] = choices.STREAM_METHOD,
+    w: Annotated[
+        float | None,
+        typer.Option("--w", metavar="W", help="Of conservative: how much the decoder changes [1e-5]."),
+    ] = None,
     epochs: Annotated[int, typer.Option("--epochs", metavar="N", min=1, help="Passes over the source.")] = 1,
     batch: Annotated[
         int | None, typer.Option("--batch", metavar="N", min=1, help="Samples that are learnt together.")
@@ -82,6 +86,7 @@ def command(
                     model,
                     n_components=rank,
                     method=method,
+                    w=w,
                     epochs=epochs,
                     batch_size=batch,
                     shuffle=shuffle,

@@ -15,7 +15,7 @@ from visionnmf._checks import check_choice, check_count, check_image_shape
 from visionnmf.apps.faces.draw import components_picture
 from visionnmf.apps.report import Report
 from visionnmf.engine.online import METHODS
-from visionnmf.exceptions import TooLargeError
+from visionnmf.exceptions import ParameterError, TooLargeError
 from visionnmf.io import check_outputs, transaction, write_image
 from visionnmf.io.chunks import Chunks, open_chunks
 from visionnmf.io.inputs import MAX_BYTES
@@ -86,6 +86,7 @@ def learn_stream(
     *,
     n_components: int = choices.STREAM_COMPONENTS,
     method: str = choices.STREAM_METHOD,
+    w: float | None = None,
     epochs: int = 1,
     batch_size: int | None = None,
     shuffle: bool = False,
@@ -113,6 +114,8 @@ def learn_stream(
     n_components : int, default=50
     method : str, default="manhattan"
         One of :class:`.OnlineNMF`, or "conservative" for :class:`.ConservativeNMF`.
+    w : float or None, default=None
+        The parameter of :class:`.ConservativeNMF`; None takes its own.
     epochs : int, default=1
         Passes over the source.
     batch_size : int or None, default=None
@@ -162,7 +165,11 @@ def learn_stream(
     if checkpoint is not None:
         check_outputs([*outputs, checkpoint], True, inputs=[source])
     kind: Any = ConservativeNMF if method == "conservative" else OnlineNMF
-    options = {} if method == "conservative" else {"method": method}
+    options: dict[str, Any] = {} if method == "conservative" else {"method": method}
+    if w is not None:
+        if method != "conservative":
+            raise ParameterError(f"w must be None for method {method!r}; got {w!r}; it belongs to 'conservative'")
+        options["w"] = w
     start, resumed = time.perf_counter(), 0
     if checkpoint is not None and resume and Path(checkpoint).exists():
         resumed = load_model(checkpoint).n_samples_seen_

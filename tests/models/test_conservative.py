@@ -9,6 +9,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from visionnmf import ConservativeNMF, load_model
+from visionnmf.engine.online import conservative
 from visionnmf.exceptions import ParameterError, UnreadableError
 
 STATE = ("components_", "encoder_", "last_components_", "last_encoder_", "errors_")
@@ -64,6 +65,27 @@ def test_the_log_is_the_mean_error_of_each_batch_and_the_best_model_is_kept(rng)
     np.testing.assert_allclose(model.last_encoder_, E)
     assert model.n_samples_seen_ == 100 and model.n_iter_ == 4
     np.testing.assert_allclose(model.transform(X), np.maximum(0, X @ model.encoder_.T))
+
+
+@pytest.mark.parametrize("w", [1.0, 1e-3])
+def test_a_step_is_the_least_change_that_brings_a_sample_out_right(w, rng):
+    """The notes' problem itself, to first order, by the pseudo-inverse; one iteration of CG solves it for such D."""
+    D = np.kron(np.eye(3), rng.random((4, 1)) + 0.2)
+    D /= np.linalg.norm(D, axis=0) / 0.8  # columns apart and of one norm: D D' is a multiple of 1 where it acts
+    x = D @ (rng.random(3) + 0.5)
+    x /= np.linalg.norm(x)
+    E = rng.random((3, 12)) * 0.3
+    y = E @ x  # positive: nothing to change before
+    # unknowns dE and dD / sqrt(w), by columns, of least norm, with D dE x + dD y = x - D y
+    system = np.hstack([np.kron(x[None], D), np.sqrt(w) * np.kron(y[None], np.eye(12))])
+    changes = np.linalg.pinv(system) @ (x - D @ y)
+    dE, dD = changes[:36].reshape(12, 3).T, np.sqrt(w) * changes[36:].reshape(3, 12).T
+    encoder, components = E.copy(), np.ascontiguousarray(D.T)
+    errors = conservative.learn(7 * x[None], encoder, components, w)
+    np.testing.assert_allclose(errors, [np.linalg.norm(x - D @ y)])
+    np.testing.assert_allclose(encoder, E + dE, atol=1e-12)
+    np.testing.assert_allclose(components.T, np.maximum(0, D + dD), atol=1e-12)
+    assert np.abs(dE).max() > 1e-3 and np.abs(dD).max() > 1e-3 * w
 
 
 def test_a_worse_batch_does_not_replace_the_best(rng):

@@ -10,7 +10,7 @@ from visionnmf.engine.online import METHODS
 from visionnmf.exceptions import ParameterError, UnreadableError
 
 SPARSE = [name for name, method in METHODS.items() if method.sparse]
-GAPS = [name for name, method in METHODS.items() if method.missing]
+GAPS = [name for name, method in METHODS.items() if method.weights]
 
 
 def made(rng, n=600, n_features=30, rank=4, salt=0.0):
@@ -119,7 +119,7 @@ def test_what_a_method_does_not_take_is_refused_in_one_sentence(method, rng):
         OnlineNMF(3, method=method, penalty_H=Penalty(graph="knn")).fit(X)
 
 
-@pytest.mark.parametrize("method", SPARSE)
+@pytest.mark.parametrize("method", [name for name in SPARSE if name != "manhattan"])  # which has a start of its own
 def test_sparse_data_give_what_dense_ones_give(method, rng):
     X = np.where(rng.random((200, 20)) < 0.7, 0, made(rng, 200, 20)[0])
     dense, sparse = (

@@ -62,8 +62,11 @@ def features_of(problem: Problem) -> Any:
     return problem.transposed.X if problem.is_sparse else problem.X.T
 
 
-def squares(X: Any) -> float:
-    """Return the sum of the squares of the data, in double precision."""
+def squares(X: Any, sample_weight: Array | None = None) -> float:
+    """Return the sum of the squares of the data, in double precision; a row of weight 2 counts twice."""
     values = X.data if sp.issparse(X) else X
     flat = values.reshape(-1)
-    return float(np.einsum("i,i->", flat, flat, dtype=np.float64))
+    if sample_weight is None:
+        return float(np.einsum("i,i->", flat, flat, dtype=np.float64))
+    weights = np.repeat(sample_weight, np.diff(X.indptr) if sp.issparse(X) else X.shape[1])
+    return float(np.einsum("i,i,i->", flat, flat, weights, dtype=np.float64))

@@ -10,13 +10,14 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from visionnmf._checks import check_sample_weight
+from visionnmf.engine.penalties import Penalty as Resolved
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.starts import STARTS
 from visionnmf.exceptions import ParameterError
 
 from .penalty import Penalty
 
-__all__ = ["given_penalty", "start_factors", "with_sample_weight"]
+__all__ = ["given_penalty", "start_factors", "stream_penalties", "with_sample_weight"]
 
 Array = NDArray[Any]
 
@@ -28,6 +29,20 @@ def given_penalty(penalty: Penalty | None, side: str) -> Penalty:
     if not isinstance(penalty, Penalty):
         raise ParameterError(f"penalty_{side} must be a visionnmf.Penalty or None; got {penalty!r}")
     return penalty
+
+
+def stream_penalties(penalty_W: Penalty | None, penalty_H: Penalty | None, X: Any) -> tuple[Resolved, Resolved]:
+    """Return the penalties of codes and components of a stream whose present chunk is `X`."""
+    of_codes, of_components = given_penalty(penalty_W, "W"), given_penalty(penalty_H, "H")
+    if of_codes.graph is not None or of_codes.groups is not None:
+        raise ParameterError(
+            "penalty_W must be without graph and groups, whose samples a stream does not know; got some"
+        )
+    if isinstance(of_components.graph, str):
+        raise ParameterError(
+            f"graph of penalty_H must be None or a matrix of affinities for a stream; got {of_components.graph!r}"
+        )
+    return of_codes.resolve("W", None, X.dtype), of_components.resolve("H", X, X.dtype)
 
 
 def with_sample_weight(problem: Problem, sample_weight: ArrayLike | None) -> tuple[Problem, Array | None]:

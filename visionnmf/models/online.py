@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -27,13 +26,14 @@ from visionnmf.engine.blocks import blocks, one_blas_thread
 from visionnmf.engine.codes import solve_codes
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.online import METHODS, Method, Options, State, begin
-from visionnmf.engine.penalties import Penalty as Resolved
+from visionnmf.engine.penalties import NONNEGATIVE
 from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError
 
-from ._begin import given_penalty
+from ._begin import given_penalty, stream_penalties, with_sample_weight
 from ._data import check_data, check_missing_values, check_positive, check_weights
 from ._linear import LinearModel
+from ._samples import counted, rows_of, width
 from ._store import Saveable
 from .penalty import Penalty
 
@@ -140,7 +140,9 @@ class OnlineNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
 
     "surrogate" is the one to take for clean data; those from "surrogate-diagonal" on are there to be compared with.
 
-    A chunk that is refused (empty, of another width, with NaN) leaves the model as it was.
+    All of them take weights of samples. "incremental" and "onmf" do not take missing entries or weights of entries:
+    what they keep of the past would be a matrix a feature. A chunk that is refused (empty, of another width, with NaN)
+    leaves the model as it was.
 
     References
     ----------
@@ -215,7 +217,9 @@ class OnlineNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def fit(self, X: ArrayLike, y: Any = None) -> OnlineNMF:
+    def fit(
+        self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None, weights: ArrayLike | None = None
+    ) -> OnlineNMF:
         """Learn the components of `X` from the start, in `max_iter` passes of mini-batches.
 
         Parameters
@@ -225,6 +229,11 @@ class OnlineNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
             batch; sparse data for the methods that take them.
         y : Ignored
             For scikit-learn's pipelines.
+        sample_weight : array-like [shape=(n_samples,), >= 0], optional
+            A sample of weight 2 counts as two, one of weight 0 not at all.
+        weights : array-like [shape=(n_samples, n_features), >= 0], optional
+            How much each entry counts; 0 for missing ones, whatever `X` holds there. Anything that broadcasts to the
+            shape of `X` will do. For dense `X` in memory, and the methods that take missing entries.
 
         Returns
         -------
@@ -239,27 +248,33 @@ class OnlineNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         """
         self._check_parameters()
         data: Any = X
-        method, options = self._options(_width(data))
+        method, options = self._options(width(data))
         mapped = isinstance(X, np.memmap) and X.ndim == 2 and len(X) > 0
+        if mapped and weights is not None:
+            raise ParameterError("weights must be None for a memory map; got some; give them to partial_fit by chunks")
         first = data[: self._n_first(data.shape[1], options)] if mapped else data
-        problem = self._problem(method, first, reset=True)
+        problem = self._problem(method, first, weights, reset=True)
         rng = RandomState(check_seed(self.random_state))
-        n_samples = data.shape[0] if mapped else problem.X.shape[0]
-        work = blocks(n_samples, options.batch_size)
+        given, kept = counted(sample_weight, data.shape[0] if mapped else problem.X.shape[0], problem.X.dtype)
+        work = blocks(len(kept), options.batch_size)
         if options.horizon is None:
             options = replace(options, horizon=len(work) * self.max_iter)
+
+        def take(rows: Array, reset: bool = False) -> tuple[Problem, Array | None]:
+            part = self._problem(method, data[rows], reset=reset) if mapped else rows_of(problem, rows)
+            return part, None if given is None else given[rows]
+
         n_first = self._n_first(problem.X.shape[1], options)
-        chosen = rng.permutation(n_samples)[:n_first] if self.shuffle and not mapped else slice(0, n_first)
-        self._begin(method, _rows(problem, chosen), rng)
+        chosen = rng.permutation(kept) if self.shuffle and not mapped else kept
+        self._begin(method, *take(chosen[:n_first], True), rng)
+        total = len(kept) if given is None else float(given.sum(dtype=np.float64))
         history: list[float] = []
         while len(history) < self.max_iter:
-            order = rng.permutation(n_samples) if self.shuffle else None
+            order = rng.permutation(kept) if self.shuffle else kept
             loss = 0.0
             for start, stop in work:
-                rows = slice(start, stop) if order is None else order[start:stop]
-                part = self._problem(method, data[rows]) if mapped else _rows(problem, rows)
-                loss += self._learn(method, part, options, rng)
-            history.append(loss / n_samples)
+                loss += self._learn(method, *take(order[start:stop]), options, rng)
+            history.append(loss / total)
             self.state_["generator"] = rng.get_state(legacy=False)
             if self.callback is not None and self.callback(len(history), history[-1]):
                 break
@@ -267,7 +282,9 @@ class OnlineNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         self.objective_history_ = np.array(history)
         return self
 
-    def partial_fit(self, X: ArrayLike, y: Any = None) -> OnlineNMF:
+    def partial_fit(
+        self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None, weights: ArrayLike | None = None
+    ) -> OnlineNMF:
         """Learn a chunk of a stream, on top of what was learnt before.
 
         Parameters
@@ -276,6 +293,9 @@ class OnlineNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
             One sample or more. Converted to the dtype of the first chunk.
         y : Ignored
             For scikit-learn's pipelines.
+        sample_weight : array-like [shape=(n_samples,), >= 0], optional
+        weights : array-like [shape=(n_samples, n_features), >= 0], optional
+            As for :meth:`fit`.
 
         Returns
         -------
@@ -289,30 +309,55 @@ class OnlineNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
             `method` or `n_components` are no longer those that the stream began with; the model is then as it was.
         """
         self._check_parameters()
-        method, options = self._options(_width(X))
+        method, options = self._options(width(X))
         first = not hasattr(self, "state_")
-        problem = self._problem(method, X, reset=first)
+        problem = self._problem(method, X, weights, reset=first)
+        given, kept = counted(sample_weight, problem.X.shape[0], problem.X.dtype)
+        if given is not None and len(kept) < len(given):
+            problem, given = rows_of(problem, kept), given[kept]
         if first:
             rng = RandomState(check_seed(self.random_state))
-            n_first = self._n_first(problem.X.shape[1], options)
-            self._begin(method, _rows(problem, slice(0, n_first)), rng)
+            start = slice(0, self._n_first(problem.X.shape[1], options))
+            self._begin(method, rows_of(problem, start), None if given is None else given[start], rng)
         else:
             self._check_same(method)
             rng = RandomState()
             rng.set_state(self.state_["generator"])
-        n_samples, loss = problem.X.shape[0], 0.0
-        for start, stop in blocks(n_samples, options.batch_size):
-            loss += self._learn(method, _rows(problem, slice(start, stop)), options, rng)
+        loss = 0.0
+        for block in blocks(len(kept), options.batch_size):
+            rows = slice(*block)
+            loss += self._learn(method, rows_of(problem, rows), None if given is None else given[rows], options, rng)
         self.state_["generator"] = rng.get_state(legacy=False)
-        self.chunk_loss_ = loss / n_samples
+        self.chunk_loss_ = loss / (len(kept) if given is None else float(given.sum(dtype=np.float64)))
         return self
 
-    def transform(self, X: ArrayLike) -> Array:
+    def fit_transform(
+        self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None, weights: ArrayLike | None = None
+    ) -> Array:
+        """Learn the components of `X`, and find its codes for them.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix [shape=(n_samples, n_features), >= 0, finite]
+        y : Ignored
+        sample_weight : array-like [shape=(n_samples,), >= 0], optional
+        weights : array-like [shape=(n_samples, n_features), >= 0], optional
+            As for :meth:`fit`.
+
+        Returns
+        -------
+        ndarray [shape=(n_samples, n_components), >= 0]
+        """
+        return self.fit(X, sample_weight=sample_weight, weights=weights).transform(X, weights)
+
+    def transform(self, X: ArrayLike, weights: ArrayLike | None = None) -> Array:
         """Find the codes of `X` for the components.
 
         Parameters
         ----------
         X : array-like or sparse matrix [shape=(n_samples, n_features), >= 0, finite]
+        weights : array-like [shape=(n_samples, n_features), >= 0], optional
+            As for :meth:`fit`.
 
         Returns
         -------
@@ -329,7 +374,7 @@ class OnlineNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         method, _ = self._options()
-        data, entries = self._check_data(method, X, reset=False, fitting=False)
+        data, entries = self._check_data(method, X, weights, reset=False, fitting=False)
         loss = self._loss(method)
         check_positive(data, entries, loss)
         penalty = given_penalty(self.penalty_W, "W").resolve("W", None, data.dtype)
@@ -369,38 +414,28 @@ class OnlineNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         return Loss(method.losses[0] if self.loss is None else check_choice(self.loss, "loss", method.losses))
 
     def _check_data(
-        self, method: Method, X: ArrayLike, *, reset: bool, fitting: bool = True
+        self, method: Method, X: ArrayLike, weights: ArrayLike | None, *, reset: bool, fitting: bool = True
     ) -> tuple[Any, Array | None]:
         """Return the data, and weights of 0 for missing entries."""
         missing = self.missing_values is not None
         data, observed = check_data(self, X, reset=reset, missing=missing, sparse=method.sparse)
-        return check_weights(None, observed, data, fitting=fitting)
+        return check_weights(weights, observed, data, fitting=fitting)
 
-    def _problem(self, method: Method, X: ArrayLike, *, reset: bool = False) -> Problem:
+    def _problem(
+        self, method: Method, X: ArrayLike, weights: ArrayLike | None = None, *, reset: bool = False
+    ) -> Problem:
         """Check a chunk, and say what is to be minimised on it."""
-        data, entries = self._check_data(method, X, reset=reset)
+        data, entries = self._check_data(method, X, weights, reset=reset)
         if not reset and data.dtype != self.components_.dtype:
             data = data.astype(self.components_.dtype)
             entries = None if entries is None else entries.astype(data.dtype)
         loss = self._loss(method)
         check_positive(data, entries, loss)
-        problem = Problem(data, loss, *self._penalties(data), weights=entries)
+        problem = Problem(data, loss, *stream_penalties(self.penalty_W, self.penalty_H, data), weights=entries)
         obstacle = method.obstacle(problem)
         if obstacle:
             raise ParameterError(f"method must be one that can learn this; got {method.name!r}, which {obstacle}")
         return problem
-
-    def _penalties(self, X: Any) -> tuple[Resolved, Resolved]:
-        of_codes, of_components = given_penalty(self.penalty_W, "W"), given_penalty(self.penalty_H, "H")
-        if of_codes.graph is not None or of_codes.groups is not None:
-            raise ParameterError(
-                "penalty_W must be without graph and groups, whose samples a stream does not know; got some"
-            )
-        if isinstance(of_components.graph, str):
-            raise ParameterError(
-                f"graph of penalty_H must be None or a matrix of affinities for a stream; got {of_components.graph!r}"
-            )
-        return of_codes.resolve("W", None, X.dtype), of_components.resolve("H", X, X.dtype)
 
     def _check_state(self) -> None:
         """Raise ValueError when a model of a file cannot go on learning from where it stood."""
@@ -430,8 +465,9 @@ class OnlineNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         n_components = n_features if self.n_components is None else int(self.n_components)
         return max(options.batch_size, begin.SAMPLES_A_COMPONENT * n_components)
 
-    def _begin(self, method: Method, problem: Problem, rng: RandomState) -> None:
+    def _begin(self, method: Method, problem: Problem, sample_weight: Array | None, rng: RandomState) -> None:
         """Make the components that learning starts from, and the state of a method that has seen nothing."""
+        problem, _ = with_sample_weight(replace(problem, penalty_W=NONNEGATIVE), sample_weight)
         X = problem.X
         n_components = X.shape[1] if self.n_components is None else int(self.n_components)
         if self.components_init is None:
@@ -448,22 +484,11 @@ class OnlineNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         self.n_samples_seen_ = self.n_steps_ = self.n_iter_ = 0
         self.objective_history_ = np.zeros(0)
 
-    def _learn(self, method: Method, problem: Problem, options: Options, rng: RandomState) -> float:
+    def _learn(
+        self, method: Method, problem: Problem, sample_weight: Array | None, options: Options, rng: RandomState
+    ) -> float:
         with one_blas_thread():
-            loss = method.learn(problem, self.components_, self.state_, options, rng)
+            loss = method.learn(problem, self.components_, self.state_, options, rng, sample_weight)
         self.n_samples_seen_ += problem.X.shape[0]
         self.n_steps_ += 1
         return loss
-
-
-def _rows(problem: Problem, rows: slice | Array) -> Problem:
-    """Return the same problem with some of the samples."""
-    X = sp.csr_array(problem.X[rows]) if problem.is_sparse else np.ascontiguousarray(problem.X[rows])
-    weights = None if problem.weights is None else np.ascontiguousarray(problem.weights[rows])
-    return replace(problem, X=X, weights=weights)
-
-
-def _width(X: Any) -> int:
-    """Return the number of features of data that are not yet checked."""
-    shape = getattr(X, "shape", None) or np.asarray(X).shape
-    return max(1, int(shape[1])) if len(shape) == 2 else 1

@@ -179,3 +179,17 @@ def test_a_command_that_is_killed_goes_on_and_ends_with_the_same_file(rows, tmp_
     one, other = load_model(model), load_model(whole)
     for name in ("last_components_", "last_encoder_", "components_", "errors_"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+
+
+def test_w_of_conservative_learning(rows, images, tmp_path):
+    result = run_command(
+        "stream", rows, "--model", tmp_path / "m.npz", "--method", "conservative", "--rank", 3, "--w", 0.5
+    )
+    assert result.exit_code == 0, result.stderr
+    data = images.reshape(40, -1)
+    expected = fit_stream(ConservativeNMF(3, w=0.5, random_state=0), data)
+    np.testing.assert_array_equal(load_model(tmp_path / "m.npz").components_, expected.components_)
+    for words, sentence in (((), "w must be None for method 'manhattan'; got 0.5"), (("--method", "conservative"), "")):
+        value = 0.5 if sentence else 0
+        result = run_command("stream", rows, "--model", tmp_path / "n.npz", "--rank", 3, "--w", value, *words)
+        assert result.exit_code == 2 and (sentence or "w must be a finite number > 0; got 0") in result.stderr

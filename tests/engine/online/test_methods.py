@@ -252,10 +252,10 @@ def test_outliers_and_missing_entries_enter_the_sums_as_the_model(rng):
     wrong, missing = rng.random((2, *clean.shape)) < 0.05
     X = np.where(missing, 0, np.where(wrong, 5 * clean.max(), clean))
     problem = Problem(X, Loss("manhattan"), weights=1.0 - missing)
-    Wt, V, loss = manhattan.cleaned_codes(problem, H)
+    Wt, V, losses = manhattan.cleaned_codes(problem, H)
     np.testing.assert_allclose(V, clean, atol=0.02 * clean.max())
     assert not (V == X)[wrong | missing].any() and (V == X)[~wrong & ~missing].mean() > 0.99
-    assert loss == pytest.approx(np.abs(X - Wt.T @ H)[~missing].sum())
+    assert losses.sum() == pytest.approx(np.abs(X - Wt.T @ H)[~missing].sum())
     H2, state = H.copy(), METHODS["manhattan"].start(H)
     METHODS["manhattan"].learn(problem, H2, state, OPTIONS, RandomState(0))
     np.testing.assert_allclose(state["B"] / np.linalg.norm(H2, axis=1)[:, None], Wt @ V, rtol=0.05)

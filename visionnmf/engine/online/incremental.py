@@ -27,7 +27,7 @@ from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import squares
 
 from . import statistics
-from .record import Method, Options, State
+from .record import Method, Options, State, batch_loss
 
 __all__ = ["METHODS"]
 
@@ -54,29 +54,41 @@ def check(state: State, H: Array) -> None:
         raise ValueError("code, steps or energy cannot be")
 
 
-def learn(problem: Problem, H: Array, state: State, options: Options, rng: RandomState, *, constrained: bool) -> float:
+def learn(
+    problem: Problem,
+    H: Array,
+    state: State,
+    options: Options,
+    rng: RandomState,
+    sample_weight: Array | None = None,
+    *,
+    constrained: bool,
+) -> float:
     """Learn a batch; see :class:`.record.Method`."""
     X = problem.X
-    n_samples = len(X)
+    n_samples: float = len(X)
+    counts = X.dtype.type(1) if sample_weight is None else sample_weight
     state["steps"] += 1
-    forgetting, volume = options.forgetting(n_samples), 0.0
+    forgetting, volume = options.forgetting(len(X)), 0.0
+    if sample_weight is not None:
+        n_samples = float(sample_weight.sum(dtype=np.float64))
     if constrained:
         share = min(1.0, AMNESIA / state["steps"])
         forgetting = (1 - share) / share * n_samples / state["weight"] if state["weight"] else 0.0
-        state["energy"] += (squares(X) / (2 * n_samples) - state["energy"]) / state["steps"]
+        state["energy"] += (squares(X, sample_weight) / (2 * n_samples) - state["energy"]) / state["steps"]
         volume = options.volume * math.exp(-VOLUME_DECAY * state["steps"]) * state["energy"]
     A, B = (state[name] * X.dtype.type(forgetting) for name in ("A", "B"))
     weight = forgetting * state["weight"] + n_samples
     code = state["code"] if state["code"].any() else np.ones_like(state["code"])
     code = np.maximum(code, np.finfo(X.dtype).eps * code.max())  # what is 0 would stay 0
-    codes = np.repeat(code[:, None], n_samples, axis=1)
+    codes = np.repeat(code[:, None], len(X), axis=1)
     loss = None
     for _ in range(ITERATIONS):
         codes *= _ratio(H @ X.T, H @ H.T @ codes)
         if loss is None:
-            loss = problem.loss_value(codes, H)
-        above = B + codes @ X
-        below = (A + codes @ codes.T) @ H
+            loss = batch_loss(problem, codes, H, sample_weight)
+        above = B + (counts * codes) @ X
+        below = (A + (counts * codes) @ codes.T) @ H
         if volume:
             slope = X.dtype.type(weight * volume) * _volume_slope(H)
             above += np.maximum(-slope, 0)
@@ -85,7 +97,7 @@ def learn(problem: Problem, H: Array, state: State, options: Options, rng: Rando
         H *= _ratio(above, below)
         if np.linalg.norm(H - before) <= TOLERANCE * np.linalg.norm(before):
             break
-    statistics.add(state, codes, X.T, forgetting)
+    statistics.add(state, codes, X.T, forgetting, sample_weight)
     state["code"] = codes.mean(axis=1)
     norms = np.linalg.norm(H, axis=1)
     state["code"] *= np.where(norms > 0, norms, 1)
@@ -120,7 +132,7 @@ def _method(name: str, *, constrained: bool) -> Method:
         codes_terms=(),
         components_terms=(),
         sparse=False,
-        missing=False,
+        weights=False,
     )
 
 

@@ -2,7 +2,10 @@ r"""Online NMF that outliers do not pull along, for the Manhattan loss (ours).
 
 For each batch robust codes for the components as they are, by a few iterations of :mod:`..solvers.admm` for each row;
 then the entries that lie far from the model, and the missing ones, are replaced by the model, and what results enters
-the statistics of :mod:`.surrogate`. An outlier so leaves no trace in what is kept of the past.
+the statistics of :mod:`.surrogate`. An outlier so leaves no trace in what is kept of the past. An entry of less weight
+than the others of its sample is replaced in part.
+
+Of sparse data the zeros count like other numbers, and a tile of rows at a time is made dense.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.random import RandomState
 from numpy.typing import NDArray
 
@@ -36,51 +40,65 @@ GROWTH = 10.0  # of rho over the iterations, from one over the row's mean residu
 FAR = 4.0  # mean residuals of a row that an outlier is away from the model
 
 
-def learn(problem: Problem, H: Array, state: State, options: Options, rng: RandomState) -> float:
+def learn(
+    problem: Problem,
+    H: Array,
+    state: State,
+    options: Options,
+    rng: RandomState,
+    sample_weight: Array | None = None,
+) -> float:
     """Learn a batch; see :class:`.record.Method`."""
-    Wt, V, loss = cleaned_codes(problem, H)
-    statistics.add(state, Wt, V.T, options.forgetting(Wt.shape[1]))
+    Wt, V, losses = cleaned_codes(problem, H)
+    features = V.T.tocsr() if problem.is_sparse else V.T
+    counts = None if problem.weights is None else problem.weights.max(axis=1)
+    statistics.add(state, Wt, features, options.forgetting(Wt.shape[1]), sample_weight, counts)
     improve(H, state["A"], state["B"], problem.penalty_H, sweeps=COMPONENTS_SWEEPS, scale=state["weight"])
     if is_free(problem):
         statistics.normalise(H, state)
-    return loss
+    return float(losses.sum() if sample_weight is None else losses @ sample_weight)
 
 
-def cleaned_codes(problem: Problem, H: Array) -> tuple[Array, Array, float]:
+def cleaned_codes(problem: Problem, H: Array) -> tuple[Array, Any, Array]:
     """Find robust codes, nearly, and the data with the model in place of outliers and of missing entries.
 
     Parameters
     ----------
     problem : Problem
-        Dense, of the Manhattan loss.
+        Of the Manhattan loss.
     H : ndarray [shape=(n_components, n_features)]
 
     Returns
     -------
     Wt : ndarray [shape=(n_components, n_samples)]
-    V : ndarray [shape=(n_samples, n_features)]
-    loss : float
+    V : ndarray or csr_array [shape=(n_samples, n_features)]
+    losses : ndarray [shape=(n_samples,)]
+        Of each sample.
     """
-    X = problem.X
+    n_samples, dtype = problem.X.shape[0], problem.X.dtype
     gram = product(H, H.T)
-    Wt, V = np.empty((len(H), len(X)), X.dtype), np.empty_like(X)
-    work = blocks(len(X), TILE)
-    losses = map_blocks(lambda block: _clean(problem, H, gram, block, Wt, V), work)
-    return Wt, V, float(sum(losses))
+    Wt, losses = np.empty((len(H), n_samples), dtype), np.empty(n_samples)
+    work = blocks(n_samples, TILE)
+    parts = map_blocks(lambda block: _clean(problem, H, gram, block, Wt, losses), work)
+    return Wt, (sp.vstack(parts, format="csr") if problem.is_sparse else np.concatenate(parts)), losses
 
 
-def _clean(problem: Problem, H: Array, gram: Array, block: tuple[int, int], Wt: Array, out: Array) -> float:
-    """Write codes and cleaned data of some rows; return their loss."""
+def _clean(problem: Problem, H: Array, gram: Array, block: tuple[int, int], Wt: Array, losses: Array) -> Any:
+    """Write codes and losses of some rows; return the cleaned data."""
     rows = slice(*block)
-    X = problem.X[rows]
+    X = problem.X[rows].toarray() if problem.is_sparse else problem.X[rows]
     M = None if problem.weights is None else problem.weights[rows]
     penalty, dtype = problem.penalty_W, X.dtype
-    counts = np.full(len(X), X.shape[1]) if M is None else np.maximum(np.count_nonzero(M, axis=1), 1)
+    counts, means = np.full(len(X), X.shape[1]), np.ones(len(X))
+    if M is not None:  # of a row: the sum of its weights, and their mean where they are not 0
+        observed, counts = np.maximum(np.count_nonzero(M, axis=1), 1), M.sum(axis=1, dtype=np.float64)
+        means = counts / observed
+        counts, means = (np.where(counts > 0, numbers, 1) for numbers in (counts, means))
     F = np.zeros((len(H), len(X)), dtype)
     penalty.feasible(F)
     improve(F, gram, H @ X.T, penalty, sweeps=START_SWEEPS)
     V = F.T @ H
-    bounds = (_residuals(X, V, M).sum(axis=1, dtype=np.float64) / counts).astype(dtype)
+    bounds = (_residuals(X, V, M).sum(axis=1, dtype=np.float64) / counts / means).astype(dtype)
     decay = dtype.type(GROWTH ** (-1 / ITERATIONS))
     U, unused = np.zeros_like(X), np.empty((2, len(X)))
     for iteration in range(ITERATIONS):
@@ -88,14 +106,11 @@ def _clean(problem: Problem, H: Array, gram: Array, block: tuple[int, int], Wt: 
         improve(F, gram, H @ V.T, penalty, sweeps=SWEEPS, scale=float(bounds.mean()) or 1.0)
         bounds *= decay
         np.matmul(F.T, H, out=V)
-    sizes = _residuals(X, V, M)
-    totals = sizes.sum(axis=1, dtype=np.float64)
-    near = sizes <= (FAR * totals / counts).astype(dtype)[:, None]
-    if M is not None:
-        near &= M > 0
-    Wt[:, rows] = F
-    out[rows] = np.where(near, X, V)
-    return float(totals.sum())
+    totals = _residuals(X, V, M).sum(axis=1, dtype=np.float64)
+    near = np.abs(X - V) <= (FAR * totals / counts).astype(dtype)[:, None]
+    Wt[:, rows], losses[rows] = F, totals
+    cleaned = np.where(near, X if M is None else statistics.filled(X, V, M)[0], V)
+    return sp.csr_array(cleaned) if problem.is_sparse else cleaned
 
 
 def _residuals(X: Array, V: Array, M: Array | None) -> Array:
@@ -114,6 +129,6 @@ METHOD = Method(
     batch_size=256,
     codes_terms=SEPARABLE,
     components_terms=ANY,
-    sparse=False,
-    missing=True,
+    sparse=True,
+    weights=True,
 )

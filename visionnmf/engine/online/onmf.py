@@ -47,9 +47,18 @@ def check(state: State, H: Array) -> None:
         raise ValueError("gram is not finite and non-negative")
 
 
-def learn(problem: Problem, H: Array, state: State, options: Options, rng: RandomState) -> float:
+def learn(
+    problem: Problem,
+    H: Array,
+    state: State,
+    options: Options,
+    rng: RandomState,
+    sample_weight: Array | None = None,
+) -> float:
     """Learn a chunk; see :class:`.record.Method`."""
     r = len(H)
+    if sample_weight is not None:  # a sample of twice the weight is one of root 2 times the length
+        problem = replace(problem, X=problem.X * np.sqrt(sample_weight)[:, None])
     gram = state["gram"] * H.dtype.type(options.forgetting(len(problem.X)))
     sizes = np.sqrt(gram.diagonal())
     codes = solve_codes(problem, H)
@@ -76,5 +85,5 @@ METHOD = Method(
     codes_terms=(),
     components_terms=(),
     sparse=False,
-    missing=False,
+    weights=False,
 )

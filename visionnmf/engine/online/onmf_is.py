@@ -19,7 +19,7 @@ from visionnmf.engine.penalties import SEPARABLE
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import product
 
-from .record import Method, Options, State
+from .record import Method, Options, State, batch_loss
 
 __all__ = ["METHOD"]
 
@@ -43,19 +43,27 @@ def check(state: State, H: Array) -> None:
             raise ValueError(f"{name} is not finite and non-negative")
 
 
-def learn(problem: Problem, H: Array, state: State, options: Options, rng: RandomState) -> float:
-    """Learn a batch; see :class:`.record.Method`."""
-    X = problem.X
+def learn(
+    problem: Problem,
+    H: Array,
+    state: State,
+    options: Options,
+    rng: RandomState,
+    sample_weight: Array | None = None,
+) -> float:
+    """Learn a batch; see :class:`.record.Method`. An entry of weight m counts m times in both sums."""
+    X, M = problem.X, problem.weights
     Wt = solve_codes(problem, H)
-    loss = problem.loss_value(Wt, H)
+    loss = batch_loss(problem, Wt, H, sample_weight)
     P = product(np.ascontiguousarray(Wt.T), H)
     np.maximum(P, X.dtype.type(FLOOR * X.mean(dtype=np.float64)), out=P)
     forgetting = X.dtype.type(options.forgetting(len(X)))
     A, B = state["A"], state["B"]
     A *= forgetting
     B *= forgetting
-    A += product(Wt, X / (P * P)) * H * H
-    B += product(Wt, 1 / P)
+    weighted = Wt if sample_weight is None else Wt * sample_weight
+    A += product(weighted, X / (P * P) if M is None else M * X / (P * P)) * H * H
+    B += product(weighted, 1 / P if M is None else M / P)
     np.copyto(H, np.sqrt(A / np.where(B > 0, B, 1)), where=B > 0)
     norms = np.linalg.norm(H, axis=1)
     norms[norms == 0] = 1
@@ -75,5 +83,5 @@ METHOD = Method(
     codes_terms=SEPARABLE,
     components_terms=(),
     sparse=False,
-    missing=False,
+    weights=True,
 )

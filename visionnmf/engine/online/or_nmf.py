@@ -31,7 +31,7 @@ from visionnmf.engine.penalties import L2, SEPARABLE, Box, Penalty, Simplex
 from visionnmf.engine.penalties.projections import project_simplex
 from visionnmf.engine.problem import Problem
 
-from .record import Method, Options, State
+from .record import Method, Options, State, batch_loss
 
 __all__ = ["METHOD", "scaling"]
 
@@ -57,11 +57,18 @@ def start(H: Array) -> State:
     }
 
 
-def learn(problem: Problem, H: Array, state: State, options: Options, rng: RandomState) -> float:
-    """Learn a batch; see :class:`.record.Method`."""
+def learn(
+    problem: Problem,
+    H: Array,
+    state: State,
+    options: Options,
+    rng: RandomState,
+    sample_weight: Array | None = None,
+) -> float:
+    """Learn a batch; see :class:`.record.Method`. Weights of samples and entries multiply their part of a gradient."""
     Wt = solve_codes(problem, H)
-    loss = problem.loss_value(Wt, H)
-    _remember(problem, Wt, state, options.buffer)
+    loss = batch_loss(problem, Wt, H, sample_weight)
+    _remember(problem, Wt, state, options.buffer, sample_weight)
     state["steps"] += 1
     penalty = problem.penalty_H
     on_simplex = "box" not in penalty.kinds
@@ -94,9 +101,11 @@ def _diameter(H: Array, penalty: Penalty, on_simplex: bool) -> float:
     return math.sqrt(H.size) * max(high - penalty.low, 0.0)
 
 
-def _remember(problem: Problem, Wt: Array, state: State, length: int | None) -> None:
+def _remember(problem: Problem, Wt: Array, state: State, length: int | None, sample_weight: Array | None) -> None:
     """Add a batch to the buffer and drop the oldest ones beyond its length."""
     M = problem.weights
+    if sample_weight is not None:
+        M = (np.ones_like(problem.X) if M is None else M) * sample_weight[:, None]
     observed = state["observed"]
     if M is not None or observed is not None:
         old = np.ones_like(state["samples"]) if observed is None else observed
@@ -154,5 +163,5 @@ METHOD = Method(
     codes_terms=(*SEPARABLE, Simplex),
     components_terms=(Box, L2, Simplex),
     sparse=False,
-    missing=True,
+    weights=True,
 )

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from numpy.random import RandomState
+import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf.engine.penalties import Term
 from visionnmf.engine.problem import Problem
 
-__all__ = ["Method", "Options", "State"]
+__all__ = ["Method", "Options", "State", "batch_loss"]
 
 Array = NDArray[Any]
 
@@ -72,9 +72,9 @@ class Method:
     start : callable
         ``start(H)`` returns the :data:`State` before the first sample.
     learn : callable
-        ``learn(problem, H, state, options, rng)`` improves `H` and `state`, in place, by the batch that the problem
-        holds (its penalties are those of all codes, and of the components once a sample), and returns the loss of the
-        batch at the components as they were.
+        ``learn(problem, H, state, options, rng, sample_weight=None)`` improves `H` and `state`, in place, by the batch
+        that the problem holds (its penalties are those of all codes, and of the components once a sample), and returns
+        the loss of the batch at the components as they were. A sample of weight 2 counts as two; weights are > 0.
     check : callable
         ``check(state, H)`` raises ValueError when a state, which a file may hold, does not fit the components.
     batch_size : int or None
@@ -83,21 +83,21 @@ class Method:
         ``constrain(H, problem)`` moves a start to where a method wants its components, beyond what their penalty asks.
     codes_terms, components_terms : tuple of type
         The terms of penalties that it honours.
-    sparse, missing : bool
-        Whether the data may be sparse; whether entries may be missing.
+    sparse, weights : bool
+        Whether the data may be sparse; whether entries may count more or less, or be missing.
     """
 
     name: str
     losses: tuple[str, ...]
     start: Callable[[Array], State]
-    learn: Callable[[Problem, Array, State, Options, RandomState], float]
+    learn: Callable[..., float]
     check: Callable[[State, Array], None]
     batch_size: int | None
     constrain: Callable[[Array, Problem], None] | None = None
     codes_terms: tuple[type[Term], ...]
     components_terms: tuple[type[Term], ...]
     sparse: bool
-    missing: bool
+    weights: bool
 
     def obstacle(self, problem: Problem) -> str | None:
         """Say in a clause what keeps this method from a problem.
@@ -118,8 +118,16 @@ class Method:
             kinds = penalty.beyond(terms)
             if kinds:
                 return f"does not take {' and '.join(kinds)} in penalty_{side}"
-        if problem.weights is not None and not self.missing:
-            return "does not take missing entries"
+        if problem.weights is not None and not self.weights:
+            return "does not take missing entries or weights of entries"
         if problem.is_sparse and not self.sparse:
             return "does not take sparse X"
         return None
+
+
+def batch_loss(problem: Problem, Wt: Array, H: Array, sample_weight: Array | None) -> float:
+    """Return the loss of a dense batch, in which samples may count more or less."""
+    if sample_weight is not None:
+        rows = np.broadcast_to(sample_weight[:, None], problem.X.shape)
+        problem = replace(problem, weights=np.array(rows if problem.weights is None else problem.weights * rows))
+    return problem.loss_value(Wt, H)

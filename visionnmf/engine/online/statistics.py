@@ -40,7 +40,14 @@ def check(state: State, H: Array) -> None:
         raise ValueError("weight is not a number >= 0")
 
 
-def add(state: State, Wt: Array, features: Any, forgetting: float) -> Array:
+def add(
+    state: State,
+    Wt: Array,
+    features: Any,
+    forgetting: float,
+    sample_weight: Array | None = None,
+    counts: Array | None = None,
+) -> Array:
     """Forget a share of the past and add a batch, in place.
 
     Parameters
@@ -51,18 +58,51 @@ def add(state: State, Wt: Array, features: Any, forgetting: float) -> Array:
     features : ndarray or csr_array [shape=(n_features, n_samples)]
         Its data, transposed.
     forgetting : float in [0, 1]
+    sample_weight : ndarray [shape=(n_samples,), > 0], optional
+        How much a sample counts; 1 when left out.
+    counts : ndarray [shape=(n_samples,), >= 0], optional
+        How much it counts in the sums beside that; see :func:`filled`.
 
     Returns
     -------
     ndarray [shape=(n_components, n_components)]
-        ``Wt @ Wt.T``.
+        ``Wt @ Wt.T``, each sample as often as it counts.
     """
-    gram = product(Wt, Wt.T)
-    for name, new in (("A", gram), ("B", right_sides(features, Wt))):
+    n_samples: float = Wt.shape[1]
+    weighted = Wt if counts is None else Wt * counts
+    if sample_weight is not None:
+        weighted, n_samples = weighted * sample_weight, float(sample_weight.sum(dtype=np.float64))
+    gram = product(weighted, Wt.T)
+    for name, new in (("A", gram), ("B", right_sides(features, weighted))):
         state[name] *= state[name].dtype.type(forgetting)
         state[name] += new
-    state["weight"] = forgetting * state["weight"] + Wt.shape[1]
+    state["weight"] = forgetting * state["weight"] + n_samples
     return gram
+
+
+def filled(X: Array, P: Array, M: Array) -> tuple[Array, Array]:
+    r"""Return data without weights that weighted ones may be replaced by, and how often each sample then counts.
+
+    With :math:`c = \max_j m_j` the weighted distance of a sample lies below that of what is returned,
+
+    .. math:: \sum_j m_j (x_j - q_j)^2 \le c \sum_j (v_j - q_j)^2 + \text{const}, \qquad
+              v = \tfrac m c x + (1 - \tfrac m c) p,
+
+    and they touch at the model ``q = p``. A missing entry, of weight 0, is so replaced by the model.
+
+    Parameters
+    ----------
+    X, P, M : ndarray [shape=(n_samples, n_features)]
+        Data, model and weights.
+
+    Returns
+    -------
+    V : ndarray [shape=(n_samples, n_features)]
+    counts : ndarray [shape=(n_samples,)]
+    """
+    counts = M.max(axis=1)
+    shares = M / np.where(counts > 0, counts, 1)[:, None]
+    return shares * X + (1 - shares) * P, counts
 
 
 def normalise(H: Array, state: State) -> None:

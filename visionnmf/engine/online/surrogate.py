@@ -6,7 +6,7 @@ For each batch the codes for the components as they are, then block coordinate d
 
 which is known from two matrices (:mod:`.statistics`) and lies above the loss with the best codes (Mairal, Bach, Ponce &
 Sapiro 2010, Algorithms 1 and 2, with mini-batches and forgetting: section 3.4). Missing entries are filled in by the
-model, which lies above the loss again.
+model, and entries of less weight in part, which lies above the loss again (:func:`.statistics.filled`).
 
 "surrogate-diagonal" (OMF-DA: Wang, Tan, Koenig & Li 2011) takes projected Newton steps of all components at once, with
 the diagonal of the Hessian for the whole; where such a step would raise the surrogate it is halved.
@@ -28,7 +28,7 @@ from visionnmf.engine.products import features_of, product, right_sides, squares
 from visionnmf.engine.quadratic import improve
 
 from . import statistics
-from .record import Method, Options, State
+from .record import Method, Options, State, batch_loss
 
 __all__ = ["METHODS", "is_free", "least_squares_codes"]
 
@@ -42,23 +42,31 @@ SHORTEST = 1e-4  # step
 COMPONENTS_SWEEPS = 1  # a batch; more gain nothing where batches are small, as the surrogate hardly changes
 
 
-def learn(problem: Problem, H: Array, state: State, options: Options, rng: RandomState, *, diagonal: bool) -> float:
+def learn(
+    problem: Problem,
+    H: Array,
+    state: State,
+    options: Options,
+    rng: RandomState,
+    sample_weight: Array | None = None,
+    *,
+    diagonal: bool,
+) -> float:
     """Learn a batch; see :class:`.record.Method`."""
-    gram = product(H, H.T)
+    forgetting = options.forgetting(problem.X.shape[0])
     if problem.weights is None:
-        right = right_sides(problem.X, H)
+        gram, right = product(H, H.T), right_sides(problem.X, H)
         Wt = least_squares_codes(gram, right, problem.penalty_W)
-        features = features_of(problem)
+        codes_gram = statistics.add(state, Wt, features_of(problem), forgetting, sample_weight)
+        weighted = Wt if sample_weight is None else Wt * sample_weight
+        inner = float(np.einsum("ij,ij->", right, weighted, dtype=np.float64))
+        model = float(np.einsum("ij,ij->", gram, codes_gram, dtype=np.float64))
+        loss = max(0.0, (squares(problem.X, sample_weight) - 2 * inner + model) / 2)
     else:
         Wt = solve_codes(problem, H)
-        features = np.where(problem.weights > 0, problem.X, product(np.ascontiguousarray(Wt.T), H)).T
-    codes_gram = statistics.add(state, Wt, features, options.forgetting(Wt.shape[1]))
-    if problem.weights is None:
-        inner = float(np.einsum("ij,ij->", right, Wt, dtype=np.float64))
-        model = float(np.einsum("ij,ij->", gram, codes_gram, dtype=np.float64))
-        loss = max(0.0, (squares(problem.X) - 2 * inner + model) / 2)
-    else:
-        loss = problem.loss_value(Wt, H)
+        V, counts = statistics.filled(problem.X, product(np.ascontiguousarray(Wt.T), H), problem.weights)
+        statistics.add(state, Wt, V.T, forgetting, sample_weight, counts)
+        loss = batch_loss(problem, Wt, H, sample_weight)
     if diagonal:
         _diagonal_steps(H, state, problem.penalty_H)
     else:
@@ -137,7 +145,7 @@ def _method(name: str, *, diagonal: bool) -> Method:
         codes_terms=(*SEPARABLE, Simplex),
         components_terms=ANY,
         sparse=True,
-        missing=True,
+        weights=True,
     )
 
 

@@ -1,0 +1,183 @@
+"""OnlineNMF with samples and entries that count more or less, and the robust method on sparse data."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from visionnmf import NMF, OnlineNMF
+from visionnmf.engine.codes import solve_codes
+from visionnmf.engine.losses import Loss, loss_value
+from visionnmf.engine.online import METHODS, Options, incremental, statistics
+from visionnmf.engine.problem import Problem
+from visionnmf.exceptions import ParameterError
+
+WEIGHTS = [name for name, method in METHODS.items() if method.weights]
+
+
+@pytest.fixture
+def X(rng):
+    return 0.1 + rng.gamma(0.5, size=(60, 4)) @ rng.gamma(0.5, size=(4, 20)) + 0.05 * rng.random((60, 20))
+
+
+@pytest.fixture
+def model(rng):
+    start = rng.random((3, 20))
+
+    def model(method, **options):
+        return OnlineNMF(3, method=method, batch_size=500, components_init=start, random_state=0, **options)
+
+    return model
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "or-nmf"])
+def test_a_sample_of_weight_2_is_two_samples(method, dtype, X, model, rng, monkeypatch):
+    monkeypatch.setattr(incremental, "ITERATIONS", 3)  # each step with a volume doubles what rounding it meets
+    times = rng.integers(0, 4, 60)
+    X = X.astype(dtype)
+    weighted = model(method).partial_fit(X, sample_weight=times)
+    repeated = model(method).partial_fit(np.repeat(X, times, axis=0))
+    tolerance = 1e-4 if dtype == np.float32 else 1e-7
+    np.testing.assert_allclose(weighted.components_, repeated.components_, atol=tolerance)
+    assert weighted.chunk_loss_ == pytest.approx(repeated.chunk_loss_, rel=1e-4)
+    assert weighted.components_.dtype == dtype
+    plain = model(method).partial_fit(X)
+    assert np.abs(plain.components_ - repeated.components_).max() > 10 * tolerance
+
+
+def test_weights_multiply_the_gradients_of_or_nmf(X, model, rng):
+    """Then twice the weights for all are steps of the same lengths along the same directions."""
+    s = rng.integers(1, 4, 60).astype(float)
+    one, two, plain = (model("or-nmf").partial_fit(X, sample_weight=w) for w in (s, 2 * s, None))
+    np.testing.assert_allclose(one.components_, two.components_, atol=1e-12)
+    assert two.state_["largest_gradient"] == pytest.approx(2 * one.state_["largest_gradient"])
+    assert np.abs(plain.components_ - one.components_).max() > 1e-4
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_sample_of_weight_0_is_not_there(method, X, rng):
+    kept = rng.random(60) < 0.6
+    odd = np.where(kept[:, None], X, 100.0)
+    model = OnlineNMF(3, method=method, batch_size=10, random_state=0, max_iter=2, shuffle=False)
+    for learn in ("fit", "partial_fit"):
+        found = getattr(clone(model), learn)(odd, sample_weight=kept)
+        expected = getattr(clone(model), learn)(X[kept], sample_weight=np.ones(kept.sum()))
+        np.testing.assert_array_equal(found.components_, expected.components_)
+        assert found.chunk_loss_ == expected.chunk_loss_ and found.n_samples_seen_ == expected.n_samples_seen_
+
+
+@pytest.mark.parametrize("method", WEIGHTS)
+def test_entries_of_weight_0_are_missing(method, X, rng):
+    gone = rng.random(X.shape) < 0.2
+    model = OnlineNMF(3, method=method, batch_size=10, random_state=0, max_iter=2)
+    found = clone(model).fit(np.where(gone, 99, X), weights=1.0 - gone)
+    gaps = np.where(gone, np.nan, X)
+    expected = clone(model).set_params(missing_values=np.nan).fit(gaps)
+    np.testing.assert_array_equal(found.components_, expected.components_)
+    np.testing.assert_array_equal(found.transform(X, weights=1.0 - gone), expected.transform(gaps))
+    codes = clone(model).fit_transform(np.where(gone, 99, X), weights=1.0 - gone)
+    np.testing.assert_array_equal(codes, expected.transform(gaps))
+
+
+@pytest.mark.parametrize("method", WEIGHTS)
+def test_the_loss_of_a_chunk_is_weighted(method, X, model, rng):
+    M, s = rng.random(X.shape), rng.integers(1, 4, 60)
+    learnt = model(method).partial_fit(X, sample_weight=s, weights=M)
+    loss = Loss(METHODS[method].losses[0])
+    H = np.array(model(method).components_init)
+    if METHODS[method].constrain is not None:
+        METHODS[method].constrain(H, Problem(X, loss))
+    W = solve_codes(Problem(X, loss, weights=M), H)
+    expected = loss_value(X, W, H, loss, weights=M * s[:, None]) / s.sum()
+    # the robust method's codes are near the best ones only
+    assert learnt.chunk_loss_ == pytest.approx(expected, rel=0.05 if method == "manhattan" else 1e-6)
+
+
+def test_weighted_entries_are_replaced_by_what_lies_above(rng):
+    X, P, Q, M = rng.random((4, 7, 9))
+    V, counts = statistics.filled(X, P, M)
+
+    def gap(Q):
+        return (counts[:, None] * (V - Q) ** 2).sum(axis=1) - (M * (X - Q) ** 2).sum(axis=1)
+
+    assert (gap(Q) >= gap(P)).all()
+    assert (gap(P + 1e-6 * (Q - P)) - gap(P)).max() < 1e-9  # they touch
+
+
+@pytest.mark.parametrize("method", ["surrogate", "surrogate-diagonal", "manhattan"])
+def test_weights_of_entries_are_those_of_the_batch_solver(method, X, rng):
+    noise = np.where(rng.random(X.shape) < 0.5, 0, rng.random(X.shape))  # half of the entries are good
+    M = np.where(noise > 0, 0.02, 1.0)
+    loss = METHODS[method].losses[0]
+    online = OnlineNMF(4, method=method, batch_size=60, forget_factor=0.1, max_iter=150, random_state=0)
+    batch = NMF(4, loss=loss, max_iter=500, tol=0, random_state=0).fit(X + noise, weights=M)
+    values = []
+    for model in (online.fit(X + noise, weights=M), batch, clone(online).fit(X + noise)):
+        W = model.transform(X + noise, weights=M)
+        values.append((M * np.abs(X + noise - W @ model.components_) ** (1 if loss == "manhattan" else 2)).sum())
+    assert values[0] < 1.3 * values[1] < 0.8 * values[2]
+
+
+def test_weights_of_entries_enter_the_sums_of_onmf_is(X, model, rng):
+    M = rng.random(X.shape)
+    H = np.array(model("onmf-is").components_init)
+    W = solve_codes(Problem(X, Loss("itakura-saito"), weights=M), H)
+    P = W.T @ H
+    state = METHODS["onmf-is"].start(H)
+    METHODS["onmf-is"].learn(
+        Problem(X, Loss("itakura-saito"), weights=M), H2 := H.copy(), state, Options(60, 1.0), np.random.RandomState(0)
+    )
+    A, B = np.zeros_like(H), np.zeros_like(H)
+    for i in range(60):
+        for k in range(3):
+            A[k] += W[k, i] * M[i] * X[i] / P[i] ** 2 * H[k] ** 2
+            B[k] += W[k, i] * M[i] / P[i]
+    expected = np.sqrt(A / B)
+    np.testing.assert_allclose(H2, expected / np.linalg.norm(expected, axis=1, keepdims=True))
+
+
+def test_samples_of_a_memory_map_are_weighted(X, rng, tmp_path):
+    s = rng.integers(0, 3, 60)
+    np.save(tmp_path / "x.npy", X)
+    model = OnlineNMF(3, batch_size=16, shuffle=False, random_state=0)
+    expected = clone(model).fit(X, sample_weight=s)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    np.testing.assert_array_equal(clone(model).fit(mapped, sample_weight=s).components_, expected.components_)
+    with pytest.raises(ParameterError, match="weights must be None for a memory map"):
+        clone(model).fit(mapped, weights=np.ones(X.shape))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_robust_method_learns_sparse_data_as_dense_ones(dtype, X, model, rng):
+    X = np.where(rng.random(X.shape) < 0.4, 0, X).astype(dtype)
+    dense, sparse = model("manhattan").partial_fit(X), model("manhattan").partial_fit(sp.csr_array(X))
+    np.testing.assert_allclose(sparse.components_, dense.components_, atol=1e-5 if dtype == np.float32 else 1e-12)
+    assert sparse.chunk_loss_ == pytest.approx(dense.chunk_loss_) and sparse.components_.dtype == dtype
+    s = rng.integers(0, 3, 60)
+    weighted = [model("manhattan").partial_fit(data, sample_weight=s).components_ for data in (X, sp.csr_array(X))]
+    np.testing.assert_allclose(*weighted, atol=1e-5)
+    whole = OnlineNMF(3, batch_size=20, random_state=0).fit(sp.csr_array(X))  # with a start of its own
+    assert np.isfinite(whole.components_).all() and whole.transform(sp.csr_array(X)).shape == (60, 3)
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "sentence"),
+    [
+        ("incremental", {"weights": np.ones((60, 20))}, "got 'incremental', which does not take .* weights of entries"),
+        ("onmf", {"weights": np.ones((60, 20))}, "got 'onmf', which does not take missing entries or weights"),
+        ("surrogate", {"weights": -np.ones((60, 20))}, "weights must be finite and >= 0"),
+        ("surrogate", {"weights": np.ones(3)}, "weights must have the shape of X"),
+        ("manhattan", {"sample_weight": np.ones(3)}, r"sample_weight must have shape \(60,\); got \(3,\)"),
+        ("manhattan", {"sample_weight": np.zeros(60)}, "sample_weight must not be 0 for all samples"),
+    ],
+)
+def test_weights_that_are_not_allowed_leave_the_model_as_it_was(method, given, sentence, X, model):
+    learnt = model(method).partial_fit(X)
+    before = learnt.components_.copy()
+    for learn in (learnt.partial_fit, model(method).fit):
+        with pytest.raises(ParameterError, match=sentence):
+            learn(X, **given)
+    np.testing.assert_array_equal(learnt.components_, before)
+    with pytest.raises(ParameterError, match="weights must be None for a sparse X"):
+        model("surrogate").fit(sp.csr_array(X), weights=np.ones(X.shape))
