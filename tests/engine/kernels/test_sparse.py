@@ -33,6 +33,11 @@ def arrays(X):
     return X.data, X.indices, X.indptr
 
 
+def scratch(X, r):
+    longest = np.diff(X.indptr).max()
+    return np.empty((r, longest)), np.empty((3, longest)), np.empty(r)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("index", [np.int32, np.int64])
 def test_products_are_those_of_the_dense_data(dtype, index, rng):
@@ -176,7 +181,20 @@ def test_weighted_medians_of_a_row_are_those_of_the_dense_row(entries, zero_weig
     Ft, losses = f[:, None].copy(), np.zeros(1)
     none = np.zeros(2)
     _kernels.rri_sparse_rows(
-        *arrays(X), Ft, np.ascontiguousarray(A.T), A.sum(axis=1), zero_weight, *box, none, none, 1, 1e-15, 0, 1, losses
+        *arrays(X),
+        Ft,
+        np.ascontiguousarray(A.T),
+        A.sum(axis=1),
+        zero_weight,
+        *box,
+        none,
+        none,
+        1,
+        1e-15,
+        0,
+        1,
+        losses,
+        *scratch(X, 2),
     )
     assert losses[0] == pytest.approx(np.sum(weights * np.abs(x - f @ A)))
     want = naive.rri_row(x, f, A, *box, weights)
@@ -189,7 +207,21 @@ def test_weighted_medians_with_penalties(rng):
     l1, l2 = np.array([0.3, 0.0, 0.1]), np.array([0.0, 0.5, 0.2])
     Ft = np.ascontiguousarray(F.T)
     _kernels.rri_sparse_rows(
-        *arrays(X), Ft, points, points.sum(axis=0), 1.0, 0.0, np.inf, l1, l2, 1, 1e-15, 0, 6, np.zeros(6)
+        *arrays(X),
+        Ft,
+        points,
+        points.sum(axis=0),
+        1.0,
+        0.0,
+        np.inf,
+        l1,
+        l2,
+        1,
+        1e-15,
+        0,
+        6,
+        np.zeros(6),
+        *scratch(X, 3),
     )
     for j in range(6):
         f = F[j].copy()
@@ -208,8 +240,9 @@ def test_manhattan_codes_come_near_the_linear_programme(zero_weight, rng):
     missing = points.sum(axis=0) - stored @ points
     codes, ones = np.full((4, 3), np.nan), np.ones((4, 3))
     terms = np.stack([0 * ones, np.inf * ones, zero_weight * missing, 0 * ones, ones], axis=1)
+    work = (*scratch(X, 3)[:2], np.empty((3, 3)), np.empty((3, 3)))
     _sparse_kernels.manhattan_codes_rows(
-        *arrays(X), codes, points, terms, 10, 0.01, 30 ** (-1 / 1000), 1000, np.empty((3, 3)), 0, 4
+        *arrays(X), codes, points, terms, 10, 0.01, 30 ** (-1 / 1000), 1000, 0, 4, *work
     )
     Ft = codes.T
     assert (Ft[:, 1] == 0).all()  # an empty row

@@ -305,7 +305,8 @@ def _pull_of_neighbours(graph, Ft, k, j):  # type: ignore[no-untyped-def]
 @kernel(reassociate=True, part=True)
 def _gather(points, support, A, totals):  # type: ignore[no-untyped-def]
     """Copy the rows `support` of `points` into `A`, component-major, and their sums into `totals`."""
-    totals[:] = 0.0
+    for k in range(totals.shape[0]):
+        totals[k] = 0.0
     for e in range(support.shape[0]):
         a = points[support[e]]
         for k in range(a.shape[0]):
@@ -313,10 +314,11 @@ def _gather(points, support, A, totals):  # type: ignore[no-untyped-def]
             totals[k] += a[k]
 
 
-@kernel(allocates=True)
+@kernel
 def rri_sparse_rows(  # type: ignore[no-untyped-def]
-    data, indices, indptr, Ft, points, sums, zero_weight, low, high, l1, l2, sweeps, eps, start, stop, losses
-):
+    data, indices, indptr, Ft, points, sums, zero_weight, low, high, l1, l2, sweeps, eps, start, stop, losses,
+    gathered, scratch, rest,
+):  # fmt: skip
     """Rank-one residual iteration as :func:`rri_rows`, of sparse rows, in O(nnz r) a sweep.
 
     Where nothing is stored the loss is the model itself, so all these entries of a row add one slope: that of one more
@@ -341,23 +343,18 @@ def rri_sparse_rows(  # type: ignore[no-untyped-def]
     start, stop : int
     losses : ndarray (n_rows,)
         Receives each row's l1 loss at the start of the call.
+    gathered : ndarray (r, longest), scratch : ndarray (3, longest), rest : ndarray of float64 (r,)
+        Scratch, for the largest number of stored entries in a row.
     """
     number = points.dtype.type
     r = Ft.shape[0]
-    longest = 0
-    for j in range(start, stop):
-        count = indptr[j + 1] - indptr[j]
-        longest = count if count > longest else longest
-    gathered = np.empty((r, longest), points.dtype)
-    scratch = np.empty((3, longest), points.dtype)
-    rest = np.empty(r, np.float64)
+    steps, jumps = scratch[1], scratch[2]
     for j in range(start, stop):
         x = data[indptr[j] : indptr[j + 1]]
         count = x.shape[0]
+        residual = scratch[0, :count]
         _gather(points, indices[indptr[j] : indptr[j + 1]], gathered, rest)
-        A = gathered[:, :count]
-        residual, steps, jumps = scratch[0, :count], scratch[1], scratch[2]
-        tiny = number(4 * eps) * _set_residual(residual, x, Ft, j, A)
+        tiny = number(4 * eps) * _set_residual(residual, x, Ft, j, gathered)
         losses[j] = sum_abs(residual)
         for k in range(r):
             rest[k] = sums[k] - rest[k]
@@ -366,10 +363,10 @@ def rri_sparse_rows(  # type: ignore[no-untyped-def]
         for _ in range(sweeps):
             moved = False
             for k in range(r):
-                f = Ft[k, j]
+                f, a = Ft[k, j], gathered[k, :count]
                 slope = rest[k] + np.float64(l1[k] + l2[k] * f)
                 curvature = np.float64(l2[k])
-                new = update_variable(residual, A[k], A[k], f, low, high, slope, curvature, eps, tiny, steps, jumps)
+                new = update_variable(residual, a, a, f, low, high, slope, curvature, eps, tiny, steps, jumps)
                 moved |= new != f
                 Ft[k, j] = new
             if not moved:

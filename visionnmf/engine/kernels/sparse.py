@@ -10,7 +10,7 @@ import numpy as np
 
 from visionnmf._jit import kernel
 
-from .arithmetic import CHUNK
+from .arithmetic import CHUNK, short_dot
 
 TILE = 64  # rows at a time: a tile of the codes and of the right-hand sides stays in the first-level cache
 
@@ -301,24 +301,16 @@ def kl_rows(  # type: ignore[no-untyped-def]
 @kernel(part=True)
 def _gather(support, points, scale, A):  # type: ignore[no-untyped-def]
     """Copy the components at a row's support into `A`, component-major, each divided by its scale."""
-    for e in range(A.shape[1]):
+    for e in range(support.shape[0]):
         for k in range(A.shape[0]):
             A[k, e] = points[support[e], k] / scale[k]
 
 
-@kernel(reassociate=True, part=True)
-def _dot(a, b):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for e in range(a.shape[0]):
-        total += a[e] * b[e]
-    return total
-
-
 @kernel(part=True)
-def _gram(A, G):  # type: ignore[no-untyped-def]
+def _gram(A, n, G):  # type: ignore[no-untyped-def]
     for k in range(A.shape[0]):
         for m in range(k + 1):
-            G[k, m] = G[m, k] = _dot(A[k], A[m])
+            G[k, m] = G[m, k] = short_dot(A[k], A[m], n)
 
 
 @kernel(part=True)
@@ -338,31 +330,31 @@ def _invert(G):  # type: ignore[no-untyped-def]
 
 
 @kernel(part=True)
-def _least_squares_start(A, x, G, limits, sweeps, f):  # type: ignore[no-untyped-def]
+def _least_squares_start(A, x, n, G, limits, sweeps, f):  # type: ignore[no-untyped-def]
     """Minimise ``|x - f @ A|^2`` roughly over the box of each code, by coordinate descent from the box's low end."""
     for k in range(A.shape[0]):
         f[k] = limits[0, k]
     for _ in range(sweeps):
         for k in range(A.shape[0]):
             if G[k, k] > 0.0:
-                new = f[k] - (_dot(G[k], f) - _dot(A[k], x)) / G[k, k]
+                new = f[k] - (short_dot(G[k], f, f.shape[0]) - short_dot(A[k], x, n)) / G[k, k]
                 new = limits[0, k] if new < limits[0, k] else new
                 f[k] = limits[1, k] if new > limits[1, k] else new
 
 
 @kernel(reassociate=True, part=True)
-def _model(F, A, V):  # type: ignore[no-untyped-def]
-    for e in range(A.shape[1]):
+def _model(F, A, n, V):  # type: ignore[no-untyped-def]
+    for e in range(n):
         V[e] = 0.0
     for k in range(A.shape[0]):
-        for e in range(A.shape[1]):
+        for e in range(n):
             V[e] += F[k] * A[k, e]
 
 
 @kernel(part=True)
-def _shrink(x, V, u, bound, decay):  # type: ignore[no-untyped-def]
+def _shrink(x, V, u, n, bound, decay):  # type: ignore[no-untyped-def]
     """Update the scaled dual variables; `V` becomes the model's goal."""
-    for e in range(x.shape[0]):
+    for e in range(n):
         new = x[e] - V[e] + u[e]
         new = -bound if new < -bound else new
         new = bound if new > bound else new
@@ -370,9 +362,9 @@ def _shrink(x, V, u, bound, decay):  # type: ignore[no-untyped-def]
         u[e] = new * decay
 
 
-@kernel(allocates=True)
+@kernel
 def manhattan_codes_rows(  # type: ignore[no-untyped-def]
-    data, indices, indptr, codes, points, terms, sweeps, coupling, decay, iterations, work, start, stop
+    data, indices, indptr, codes, points, terms, sweeps, coupling, decay, iterations, start, stop, A, vectors, G, work
 ):
     """Minimise ``sum |x - f @ A| + cost . f + ridge . f^2 / 2`` nearly, for rows ``start:stop`` of sparse data.
 
@@ -392,40 +384,39 @@ def manhattan_codes_rows(  # type: ignore[no-untyped-def]
     coupling, decay : float
         Weight of the difference between codes and box; of ``1 / rho``, an iteration.
     iterations : int
-    work : ndarray of float64 (3, r)
-        Scratch.
     start, stop : int
+    A : ndarray (r, longest), vectors : ndarray (3, longest), G : ndarray (r, r), work : ndarray (3, r), all of float64
+        Scratch, for the largest number of stored entries in a row.
     """
     r = points.shape[1]
     F, dual, right = work[0], work[1], work[2]
+    x, u, V = vectors[0], vectors[1], vectors[2]
     for j in range(start, stop):
         begin, n = indptr[j], indptr[j + 1] - indptr[j]
         f, limits = codes[j - start], terms[j - start]
-        A, vectors, G = np.empty((r, n)), np.empty((3, n)), np.empty((r, r))
-        x, u, V = vectors[0], vectors[1], vectors[2]
         for e in range(n):
             x[e] = data[begin + e]
             u[e] = 0.0
         _gather(indices[begin : begin + n], points, limits[4], A)
-        _gram(A, G)
-        _least_squares_start(A, x, G, limits, sweeps, f)
+        _gram(A, n, G)
+        _least_squares_start(A, x, n, G, limits, sweeps, f)
         for k in range(r):
             G[k, k] += coupling
             F[k] = f[k]
             dual[k] = 0.0
         _invert(G)
-        _model(F, A, V)
+        _model(F, A, n, V)
         bound = 0.0
         for e in range(n):
             bound += abs(x[e] - V[e]) / n
         bound = bound if bound > 0.0 else 1.0  # an exact fit already: any number will do
         for _ in range(iterations + 1):
-            _model(F, A, V)
-            _shrink(x, V, u, bound, decay)
+            _model(F, A, n, V)
+            _shrink(x, V, u, n, bound, decay)
             for k in range(r):
-                right[k] = coupling * (f[k] - dual[k]) - bound * limits[2, k] + _dot(A[k], V)
+                right[k] = coupling * (f[k] - dual[k]) - bound * limits[2, k] + short_dot(A[k], V, n)
             for k in range(r):
-                F[k] = _dot(G[k], right)
+                F[k] = short_dot(G[k], right, r)
                 goal = F[k] + dual[k]
                 new = goal / (1.0 + bound * limits[3, k] / coupling)
                 new = limits[0, k] if new < limits[0, k] else new

@@ -76,9 +76,11 @@ def median_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int) -> float:
     eps, weight = _kernels.sum_rounding(X.dtype), float(problem.zero_weight)
 
     def sweep(block: tuple[int, int]) -> None:
+        longest = _longest_row(X.indptr, *block)
         _kernels.rri_sparse_rows(
-            X.data, X.indices, X.indptr, Ft, points, sums, weight, *limits, sweeps, eps, *block, losses
-        )
+            X.data, X.indices, X.indptr, Ft, points, sums, weight, *limits, sweeps, eps, *block, losses,
+            np.empty((len(A), longest), X.dtype), np.empty((3, longest), X.dtype), np.empty(len(A)),
+        )  # fmt: skip
 
     work = row_blocks(X)
     map_blocks(sweep, work, parallel=len(work) > 1)
@@ -165,9 +167,11 @@ def median_codes(problem: Problem, Wt: Array, H: Array) -> None:
         start, stop = block
         terms = _terms(problem, points, start, stop)
         codes, scales = np.empty((stop - start, len(H))), terms[:, 4]
+        r, longest = len(H), _longest_row(X.indptr, start, stop)
         _sparse_kernels.manhattan_codes_rows(
             X.data, X.indices, X.indptr, codes, points, terms,
-            CODES_START_SWEEPS, CODES_COUPLING, decay, CODES_ITERATIONS, np.empty((3, len(H))), start, stop,
+            CODES_START_SWEEPS, CODES_COUPLING, decay, CODES_ITERATIONS, start, stop,
+            np.empty((r, longest)), np.empty((3, longest)), np.empty((r, r)), np.empty((3, r)),
         )  # fmt: skip
         empty = np.diff(X.indptr[start : stop + 1]) == 0
         codes[empty] = terms[empty, 0]
@@ -178,6 +182,11 @@ def median_codes(problem: Problem, Wt: Array, H: Array) -> None:
         map_blocks(solve, work, parallel=len(work) > 1)
     np.clip(Wt, *problem.penalty_W.box(X.dtype), out=Wt)
     median_half(problem, Wt, H, sweeps=CODES_POLISH)
+
+
+def _longest_row(indptr: Array, start: int, stop: int) -> int:
+    """Return the largest number of stored entries in a row."""
+    return int(np.diff(indptr[start : stop + 1]).max(initial=0))
 
 
 def _terms(problem: Problem, points: Array, start: int, stop: int) -> Array:
