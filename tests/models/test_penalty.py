@@ -145,6 +145,7 @@ def test_clone_pickle_and_nested_parameters():
     assert "l1=0.7" in repr(penalty)
 
 
+@pytest.mark.filterwarnings("ignore:NMF found codes 0")  # so large a ridge leaves nothing
 def test_grid_search_over_a_penalty(rng):
     X = rng.random((20, 8))
     held = Penalty(l2=1.0)  # else the components would make up for a ridge on the codes

@@ -81,7 +81,8 @@ def start_factors(
     X = problem.X
     if problem.weights is not None:  # for the scale and the SVD of a start, a missing entry is an average one
         X = np.where(problem.weights > 0, X, X.sum(dtype=np.float64) / (problem.weights > 0).sum()).astype(X.dtype)
-    Wt, components = STARTS[init](X, n_components, rng)
+    # "custom": both are given, and what is drawn is replaced
+    Wt, components = STARTS["random" if init == "custom" else init](X, n_components, rng)
     if W is not None:
         Wt = W.T.copy()
         if row_scale is not None:

@@ -65,15 +65,26 @@ def check_data(estimator: Any, X: ArrayLike, *, reset: bool, missing: bool, spar
         For data that :func:`check_kind` refuses, NaN (unless `missing`), infinity, negative numbers, a wrong
         number of features, or a mean beyond the range in which products of the dtype are safe.
     """
-    data: Any = validate_data(
-        estimator,
-        check_kind(X),
-        dtype=[np.float64, np.float32],
-        order="C",
-        accept_sparse="csr" if sparse else False,
-        ensure_all_finite="allow-nan" if missing else True,
-        reset=reset,
-    )
+    try:
+        data: Any = validate_data(
+            estimator,
+            check_kind(X),
+            dtype=[np.float64, np.float32],
+            order="C",
+            accept_sparse="csr" if sparse else False,
+            ensure_all_finite="allow-nan" if missing else True,
+            reset=reset,
+        )
+    except ValueError as error:
+        if "contains NaN" not in str(error):
+            raise
+        if sp.issparse(X):
+            cure = "remove them"
+        elif hasattr(estimator, "missing_values"):
+            cure = "pass missing_values=numpy.nan to the estimator where they are missing entries"
+        else:
+            cure = "fill them, or use visionnmf.NMF(missing_values=numpy.nan)"
+        raise ParameterError(f"X must not hold NaN; got some; {cure}") from None
     observed = None
     if sp.issparse(data):
         data = sp.csr_array(data)

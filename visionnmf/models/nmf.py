@@ -12,30 +12,23 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from visionnmf import choices
-from visionnmf._checks import (
-    check_callable,
-    check_choice,
-    check_count,
-    check_flag,
-    check_nonnegative_array,
-    check_number,
-    check_random_state,
-)
+from visionnmf._checks import check_nonnegative_array, check_random_state
 from visionnmf.engine.alternate import Callback, Fit, fit, warn_not_converged
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.codes import check_codes, solve_codes
 from visionnmf.engine.losses import LOSSES, Loss
 from visionnmf.engine.optimality import optimality
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solvers import SOLVERS, check_solver, choose
+from visionnmf.engine.solvers import SOLVERS, choose
 from visionnmf.engine.sparse import check_zero_weight
 from visionnmf.exceptions import ParameterError
 
 from ._begin import given_penalty, start_factors, with_sample_weight
 from ._data import check_data, check_loss, check_missing_values, check_positive, check_weights, find_loss
 from ._linear import LinearModel
+from ._parameters import WORDS, WithPenalties, check_parameters, explains, reporting
 from ._store import Saveable
+from ._zero import is_zero, warn_zero_codes
 from .penalty import Penalty
 
 __all__ = ["NMF"]
@@ -43,7 +36,7 @@ __all__ = ["NMF"]
 Array = NDArray[Any]
 
 
-class NMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
+class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator):
     r"""Non-negative matrix factorisation, robust by default.
 
     Finds codes ``W`` and components ``H`` with
@@ -70,8 +63,8 @@ class NMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
     solver : str, default="auto"
         See :mod:`visionnmf.engine.solvers` for the table; "auto" takes the fastest that can work on the problem.
         "svd" is a baseline whose factors have both signs.
-    init : {"random", "nndsvd", "nndsvda", "nndsvdar"}, default="random"
-        Starting factors when none are given.
+    init : {"random", "nndsvd", "nndsvda", "nndsvdar", "custom"}, default="random"
+        Starting factors when none are given; "custom" asks for `W` and `H` in :meth:`fit_transform`.
     components_init : array-like [shape=(n_components, n_features), >= 0] or None, default=None
         Components to start from.
     update_components : bool, default=True
@@ -101,6 +94,8 @@ class NMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         Seed of the start. The same seed gives the same result for any number of threads, up to rounding.
     callback : callable or None, default=None
         Called as ``callback(iteration, objective)`` after each iteration; a true return value stops the fit.
+    verbose : int or bool, default=0
+        True, or 1: print each iteration and its objective.
 
     Attributes
     ----------
@@ -123,7 +118,8 @@ class NMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         anew. But for that one it never rises for coordinate descent, "hals", "spg" and "mu"; it may for "admm".
     optimality_ : float
         How far the solution is from satisfying the first-order conditions, from 0 (it does) to about 1: tells converged
-        from stopped. See :func:`visionnmf.engine.optimality.optimality`.
+        from stopped. NaN where the model is 0 and the data are not: there the conditions hold whatever the data are.
+        See :func:`visionnmf.engine.optimality.optimality`.
     n_features_in_ : int
         Number of features seen in `fit`.
     feature_names_in_ : ndarray [shape=(n_features_in_,)]
@@ -173,6 +169,7 @@ class NMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
     True
     """
 
+    @explains(WORDS)
     def __init__(
         self,
         n_components: int | None = None,
@@ -194,6 +191,7 @@ class NMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         tol: float = 1e-4,
         random_state: Any = None,
         callback: Callback | None = None,
+        verbose: int = 0,
     ) -> None:
         self.n_components = n_components
         self.loss = loss
@@ -213,6 +211,7 @@ class NMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         self.tol = tol
         self.random_state = random_state
         self.callback = callback
+        self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -306,13 +305,14 @@ class NMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         codes = None if W is None else check_nonnegative_array(W, "W", (n_samples, n_components), dtype)
         name = "components_init" if H is None else "H"
         components = None if given is None else check_nonnegative_array(given, name, (n_components, n_features), dtype)
+        if self.init == "custom" and (codes is None or components is None):
+            raise ParameterError('W and H must be given to fit_transform with init="custom"; got one at most')
+        callback = reporting(self.callback, self.verbose)
         best: tuple[Fit, Array, Array] | None = None
         with one_blas_thread():
             for _ in range(self.n_init):
                 Wt, H_ = start_factors(weighted, n_components, self.init, rng, codes, components, row_scale)
-                result = fit(
-                    weighted, Wt, H_, solver=solver, max_iter=self.max_iter, tol=self.tol, callback=self.callback
-                )
+                result = fit(weighted, Wt, H_, solver=solver, max_iter=self.max_iter, tol=self.tol, callback=callback)
                 if best is None or result.history[-1] < best[0].history[-1] or math.isnan(best[0].history[-1]):
                     best = result, Wt, H_
         assert best is not None
@@ -364,23 +364,7 @@ class NMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         return np.ascontiguousarray(self._codes(problem, H).T)
 
     def _check_parameters(self) -> None:
-        """Check what needs no data."""
-        if self.n_components is not None:
-            check_count(self.n_components, "n_components")
-        check_loss(self.loss, self.loss_parameter, np.ones(1))
-        check_solver(self.solver)
-        check_choice(self.init, "init", choices.STARTS)
-        check_flag(self.update_components, "update_components")
-        check_flag(self.warm_start, "warm_start")
-        check_number(self.nuclear, "nuclear")
-        check_number(self.zero_weight, "zero_weight", 0, 1)
-        check_count(self.n_init, "n_init")
-        check_count(self.max_iter, "max_iter")
-        check_number(self.tol, "tol")
-        for side, penalty in (("W", self.penalty_W), ("H", self.penalty_H)):
-            given_penalty(penalty, side).resolve(side, None, np.float64)
-        check_callable(self.callback, "callback")
-        check_missing_values(self.missing_values)
+        check_parameters(self)
 
     def _check_data(self, X: ArrayLike, *, reset: bool) -> tuple[Any, Array | None]:
         check_missing_values(self.missing_values)
@@ -472,7 +456,9 @@ class NMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         with one_blas_thread():
             self.reconstruction_err_ = scaled.loss_value(Wt, self.components_)
             objective = self.reconstruction_err_ + scaled.penalty_value(Wt, self.components_)
-            self.optimality_ = optimality(scaled, Wt, self.components_)
+            zero = is_zero(scaled, Wt, self.components_)
+            self.optimality_ = math.nan if zero else optimality(scaled, Wt, self.components_)
+        warn_zero_codes(scaled, Wt, "NMF")
         self.objective_history_ = np.array([*history, objective])
         return W
 

@@ -34,6 +34,7 @@ from ._begin import given_penalty, stream_penalties, with_sample_weight
 from ._data import check_data, check_missing_values, check_positive, check_weights
 from ._linear import LinearModel
 from ._samples import counted, rows_of, width
+from ._parameters import BATCH_WORDS, WithPenalties, explains
 from ._store import Saveable
 from .penalty import Penalty
 
@@ -42,7 +43,7 @@ __all__ = ["OnlineNMF"]
 Array = NDArray[Any]
 
 
-class OnlineNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
+class OnlineNMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator):
     r"""Non-negative matrix factorisation of a stream, or of data larger than memory.
 
     Finds components ``H`` with
@@ -169,6 +170,7 @@ class OnlineNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
     True
     """
 
+    @explains(BATCH_WORDS)
     def __init__(
         self,
         n_components: int | None = None,

@@ -1,0 +1,141 @@
+"""What users of other libraries type first: it works, or the message names what does."""
+
+import re
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.decomposition import NMF as SklearnNMF
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+
+from visionnmf import NMF, OnlineNMF, Penalty, ProjectiveNMF, select_rank
+from visionnmf.exceptions import ParameterError
+
+GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "coming_from.md").read_text()
+
+
+@pytest.fixture
+def X(rng):
+    return rng.random((20, 3)) @ rng.random((3, 12)) + 0.05 * rng.random((20, 12))
+
+
+@pytest.mark.parametrize(
+    ("name", "replacement"),
+    [
+        ("beta_loss", "loss, with the same names"),
+        ("alpha_W", "penalty_W=Penalty.l1=alpha_W . l1_ratio . n_features"),
+        ("alpha_H", "penalty_H=Penalty.l1=alpha_H . l1_ratio . n_samples"),
+        ("l1_ratio", "penalty_W and penalty_H"),
+        ("shuffle", "nothing"),
+        ("rank", "n_components"),
+        ("seed", "random_state"),
+        ("batch_size", "OnlineNMF"),
+    ],
+)
+def test_foreign_parameters_name_their_replacement(name, replacement):
+    with pytest.raises(TypeError, match=f"NMF has no parameter '{name}'; use .*{replacement}"):
+        NMF(3, **{name: 1})
+
+
+def test_unknown_parameters_stay_pythons_error():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
+        NMF(3, colour=1)
+    with pytest.raises(TypeError, match=r"OnlineNMF has no parameter 'alpha_W'; use penalty_W=Penalty"):
+        OnlineNMF(3, alpha_W=1)
+
+
+@pytest.mark.parametrize(("name", "word"), [("cd", "hals"), ("als", "hals"), ("mult", "mu")])
+def test_foreign_solvers_name_their_replacement(name, word, X):
+    with pytest.raises(ParameterError, match=f"solver must be one of .*; got '{name}'; '{word}'"):
+        NMF(3, solver=name).fit(X)
+
+
+def test_nan_is_answered_with_missing_values(X):
+    X[0, 0] = np.nan
+    for fit in (lambda: NMF(3).fit(X), lambda: OnlineNMF(3).fit(X), lambda: select_rank(X, [1, 2])):
+        with pytest.raises(ParameterError, match=r"X must not hold NaN; got some; pass missing_values=numpy\.nan"):
+            fit()
+    with pytest.raises(ParameterError, match=r"fill them, or use visionnmf.NMF\(missing_values=numpy.nan\)"):
+        ProjectiveNMF(2).fit(X)
+
+
+@pytest.mark.parametrize("make", [NMF, OnlineNMF])
+def test_penalties_that_are_not_there_yet_can_be_set(make):
+    model = make(3).set_params(penalty_W__l2=0.5, penalty_H__l1=2.0)
+    assert model.penalty_W.l2 == 0.5 and model.penalty_H.l1 == 2.0 and make(3).penalty_W is None
+    assert clone(model).penalty_W.l2 == 0.5
+    assert make(3, penalty_W=Penalty(l1=1)).set_params(penalty_W__l2=0.5).penalty_W.l1 == 1
+    assert make(3, penalty_W=Penalty(l1=1)).set_params(penalty_W=None, penalty_W__l2=0.5).penalty_W.l1 == 0
+
+
+def test_a_grid_over_a_penalty_that_is_not_there_yet(X):
+    pipeline = make_pipeline(NMF(2, loss="frobenius", random_state=0, max_iter=20, tol=1e-2))
+    search = GridSearchCV(
+        pipeline, {"nmf__penalty_W__l2": [0.0, 9.0]}, cv=2, scoring=lambda m, X, y=None: -m[0].n_iter_
+    )
+    assert search.fit(X).best_params_["nmf__penalty_W__l2"] in (0.0, 9.0)
+
+
+def test_verbose_prints_and_calls_back(X, capsys):
+    seen = []
+    model = NMF(2, verbose=1, random_state=0, max_iter=3, tol=0, callback=lambda *step: seen.append(step)).fit(X)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(seen) == model.n_iter_ and lines[0].startswith("iteration 1: objective ")
+    NMF(2, verbose=False, random_state=0, max_iter=3, tol=0).fit(X)
+    assert not capsys.readouterr().out
+    with pytest.raises(ParameterError, match="verbose must be a whole number >= 0; got 'yes'"):
+        NMF(2, verbose="yes").fit(X)
+
+
+def test_a_custom_start_is_that_of_scikit_learn(X, rng):
+    W, H = rng.random((20, 3)), rng.random((3, 12))
+    arguments = {"init": "custom", "tol": 0, "max_iter": 300}
+    ours = NMF(3, loss="frobenius", **arguments)
+    ours.fit_transform(X, W=W, H=H)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        theirs = SklearnNMF(3, **arguments)
+        theirs.fit_transform(X, W=W.copy(), H=H.copy())
+    # as the guide for newcomers says: half a square against a norm
+    assert ours.reconstruction_err_ == pytest.approx(theirs.reconstruction_err_**2 / 2, rel=1e-3)
+    for given in ({}, {"W": W}, {"H": H}):
+        with pytest.raises(ParameterError, match='W and H must be given to fit_transform with init="custom"'):
+            NMF(3, init="custom").fit_transform(X, **given)
+
+
+def test_alpha_and_l1_ratio_are_the_penalties_that_the_message_names(X):
+    alpha_W, alpha_H, l1_ratio = 0.01, 0.02, 0.3
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        theirs = SklearnNMF(
+            3, init="nndsvda", alpha_W=alpha_W, alpha_H=alpha_H, l1_ratio=l1_ratio, tol=1e-12, max_iter=3000
+        )
+        W = theirs.fit_transform(X)
+    H = theirs.components_
+    n_samples, n_features = X.shape
+    ours = NMF(
+        3,
+        loss="frobenius",
+        penalty_W=Penalty(l1=alpha_W * l1_ratio * n_features, l2=alpha_W * (1 - l1_ratio) * n_features),
+        penalty_H=Penalty(l1=alpha_H * l1_ratio * n_samples, l2=alpha_H * (1 - l1_ratio) * n_samples),
+        max_iter=20,
+        tol=0,
+    )
+    ours.fit_transform(X, W=W, H=H)
+    # their minimum is ours: it starts there and stays there
+    assert ours.objective_history_[-2] == pytest.approx(ours.objective_history_[0], rel=1e-5)
+    assert ours.optimality_ < 1e-3
+
+
+@pytest.mark.parametrize("example", re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL))
+def test_the_examples_of_the_guide_run(example):
+    exec(example, {})
+
+
+def test_the_guide_has_what_messages_name():
+    for name in ("beta_loss", "alpha_W", "alpha_H", "l1_ratio", "shuffle", "verbose", "batch_size", "forget_factor"):
+        assert f"`{name}" in GUIDE or f"({name}" in GUIDE or f", {name}" in GUIDE, name

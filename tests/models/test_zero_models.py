@@ -1,0 +1,59 @@
+"""Models that are 0 where the data are not are told, and are not called perfect."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+
+from visionnmf import NMF, Penalty, load_model
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+@pytest.fixture
+def counts(rng):
+    return sp.random_array((120, 300), density=0.03, rng=rng, format="csr")
+
+
+def test_a_zero_model_of_sparse_data_warns_and_names_the_cure(counts, tmp_path):
+    model = NMF(4, random_state=0)
+    with pytest.warns(UserWarning, match=r'NMF found codes 0 for 1\d\d of 1\d\d .*"kullback-leibler".*zero_weight'):
+        W = model.fit_transform(counts)
+    assert not W.any() and math.isnan(model.optimality_)
+    model.save(tmp_path / "model.npz")
+    assert math.isnan(load_model(tmp_path / "model.npz").optimality_)
+
+
+def test_codes_that_are_0_for_most_samples_warn_too(rng):
+    X = sp.random_array((120, 300), density=0.2, rng=rng).toarray()
+    with pytest.warns(UserWarning, match='use loss="kullback-leibler"'):
+        model = NMF(4, random_state=0).fit(X)
+    assert model.optimality_ > 0
+
+
+def test_penalties_that_leave_nothing_warn(rng):
+    with pytest.warns(UserWarning, match="smaller penalties"):
+        model = NMF(2, loss="frobenius", penalty_W=Penalty(l1=1e3), random_state=0).fit(rng.random((20, 10)))
+    assert math.isnan(model.optimality_)
+
+
+@pytest.mark.parametrize("cure", [{"loss": "kullback-leibler"}, {"loss": "frobenius"}, {"zero_weight": 0.02}])
+def test_the_cures_cure(counts, cure):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        W = NMF(4, random_state=0, max_iter=30, **cure).fit_transform(counts)
+    assert W.any(axis=1).mean() > 0.5
+
+
+def test_data_that_are_0_may_have_codes_that_are(rng):
+    X = np.zeros((30, 8))
+    X[:5] = rng.random((5, 8))
+    for data in (X, np.zeros((3, 4))):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model = NMF(2, random_state=0, max_iter=4000).fit(data)
+        assert not math.isnan(model.optimality_)
