@@ -153,6 +153,7 @@ def check_sparse(record):
     there = record.derivative(x[None], P[None], 1.0, 0.0, 0.0)[0]
     absent = P if record.sparse.squared else 1.0
     np.testing.assert_allclose(record.sparse.deviation(x, P, floor, 1.0), (there - absent)[0], atol=1e-12)
+    np.testing.assert_allclose(record.sparse.deviation(x, P, floor, 0.0), there[0], atol=1e-12)
     size = record.derivative(x[None], P[None], 1.0, 0.0, 0.0)[1][0] if record.beta != 1.0 else np.ones_like(x)
     np.testing.assert_allclose(record.sparse.size(x), size)
     np.testing.assert_allclose(values(record, none, P[None], 0.0), (P**2 / 2 if record.sparse.squared else P).sum())

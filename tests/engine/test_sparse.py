@@ -64,7 +64,9 @@ def test_entries_that_are_not_stored_weigh_less_on_demand(rng):
     weights = np.where(stored > 0, 1, 0.3)
     value = Problem(X, Loss("manhattan"), zero_weight=0.3).loss_value(Wt, H)
     assert value == pytest.approx(np.sum(weights * np.abs(X.toarray() - Wt.T @ H)), rel=1e-12)
-    with pytest.raises(ParameterError, match=r"zero_weight must be 1 for losses other than 'manhattan'; got 0\.3 with"):
+    with pytest.raises(
+        ParameterError, match=r"zero_weight must be 0 or 1 for losses other than 'manhattan'; got 0\.3 with"
+    ):
         Problem(X, Loss("frobenius"), zero_weight=0.3).loss_value(Wt, H)
 
 

@@ -218,7 +218,7 @@ def _sparse_half(problem: Problem, F: Array, A: Array) -> Array:
     form, kink = loss.record.sparse, loss.record.kink
     assert form is not None
     points, levels = np.ascontiguousarray(A.T), floors(X)
-    elsewhere = A @ A.T if form.squared else weight * A.sum(axis=1)[:, None]
+    elsewhere = weight * (A @ A.T if form.squared else A.sum(axis=1)[:, None])
     tiny = ZERO * float(X.sum(dtype=np.float64)) / (float(X.shape[0]) * X.shape[1])
     balance = _Balance(F, A, problem.penalty_W, X.nnz / X.shape[0]) if kink else None
     result = np.empty_like(F)

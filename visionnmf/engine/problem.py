@@ -33,7 +33,8 @@ class Problem:
     weights : ndarray [shape=(n_samples, n_features), >= 0], optional
         Of the entries, in the dtype of `X`; for dense `X` only.
     zero_weight : float in [0, 1], default=1
-        Weight of the entries that a sparse `X` does not store (Manhattan loss: Seraghiti et al. 2026).
+        Weight of the entries that a sparse `X` does not store; 0 where they are missing, and between only for the
+        Manhattan loss (Seraghiti et al. 2026).
     """
 
     X: Any

@@ -78,7 +78,7 @@ def loss_value(X: Any, Wt: Array, H: Array, loss: Loss, *, zero_weight: float = 
     loss : Loss
         One with a sparse form.
     zero_weight : float, default=1
-        Weight of the entries that are not stored, for a loss that takes one.
+        Weight of the entries that are not stored; 0 where they are missing.
 
     Returns
     -------
@@ -113,8 +113,7 @@ def loss_value(X: Any, Wt: Array, H: Array, loss: Loss, *, zero_weight: float = 
         parts = map_blocks(stored, work, parallel=len(work) > 1)
         everywhere = _model_total(Wt, H, squared=form.squared)
     elsewhere = max(0.0, everywhere - sum(part[1] for part in parts))
-    weight = 0.5 if form.squared else float(zero_weight)
-    return float(sum(part[0] for part in parts)) + weight * elsewhere
+    return float(sum(part[0] for part in parts)) + float(zero_weight) * (0.5 if form.squared else 1.0) * elsewhere
 
 
 def check_zero_weight(loss: Loss, zero_weight: float) -> None:
@@ -130,10 +129,12 @@ def check_zero_weight(loss: Loss, zero_weight: float) -> None:
     ParameterError
         The message names the losses that can.
     """
-    if zero_weight == 1 or (loss.record.sparse is not None and loss.record.sparse.weighted):
+    if zero_weight in (0, 1) or (loss.record.sparse is not None and loss.record.sparse.weighted):
         return
     able = " and ".join(repr(name) for name, record in LOSSES.items() if record.sparse and record.sparse.weighted)
-    raise ParameterError(f"zero_weight must be 1 for losses other than {able}; got {zero_weight!r} with {loss.label}")
+    raise ParameterError(
+        f"zero_weight must be 0 or 1 for losses other than {able}; got {zero_weight!r} with {loss.label}"
+    )
 
 
 def _model_total(Wt: Array, H: Array, *, squared: bool) -> float:

@@ -81,8 +81,12 @@ def start_factors(
     X = problem.X
     if problem.weights is not None:  # for the scale and the SVD of a start, a missing entry is an average one
         X = np.where(problem.weights > 0, X, X.sum(dtype=np.float64) / (problem.weights > 0).sum()).astype(X.dtype)
+    stored = X.data if problem.is_sparse and problem.zero_weight == 0 else X  # all that counts
     # "custom": both are given, and what is drawn is replaced
     Wt, components = STARTS["random" if init == "custom" else init](X, n_components, rng)
+    if stored is not X:
+        for F in (Wt, components):  # as if what is missing were of the same size as what is not
+            F *= X.dtype.type((X.shape[0] * X.shape[1] / max(1, len(stored))) ** 0.5)
     if W is not None:
         Wt = W.T.copy()
         if row_scale is not None:
@@ -92,7 +96,7 @@ def start_factors(
     if (W is None) != (H is None):  # the one that was drawn shall suit the one that was given: as `starts.random`
         drawn = Wt if W is None else components
         size = float(Wt.mean(axis=1, dtype=np.float64) @ components.mean(axis=1, dtype=np.float64))
-        drawn *= X.dtype.type(X.mean(dtype=np.float64) / (4 * size) if size > 0 else 1)
+        drawn *= X.dtype.type(stored.mean(dtype=np.float64) / (4 * size) if size > 0 else 1)
     problem.penalty_W.feasible(Wt)
     problem.penalty_H.feasible(components)
     return Wt, components

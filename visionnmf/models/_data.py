@@ -37,7 +37,9 @@ NO_NUMBERS = (str, bytes, datetime.date, datetime.timedelta, np.datetime64, np.t
 BETA_LIMIT = 5.0  # powers beyond overflow float32 for ordinary data
 
 
-def check_data(estimator: Any, X: ArrayLike, *, reset: bool, missing: bool, sparse: bool) -> tuple[Any, Array | None]:
+def check_data(
+    estimator: Any, X: ArrayLike, *, reset: bool, missing: float | None = None, sparse: bool
+) -> tuple[Any, Array | None]:
     """Check the data of an estimator.
 
     Parameters
@@ -47,8 +49,8 @@ def check_data(estimator: Any, X: ArrayLike, *, reset: bool, missing: bool, spar
     X : array-like or sparse matrix [shape=(n_samples, n_features), >= 0]
     reset : bool
         Whether this is a fit, which sets the number of features.
-    missing : bool
-        Whether NaN is a missing entry.
+    missing : None, NaN or 0
+        What a missing entry is; None: there are none. 0: also what a sparse `X` does not store.
     sparse : bool
         Whether sparse data are accepted.
 
@@ -62,9 +64,10 @@ def check_data(estimator: Any, X: ArrayLike, *, reset: bool, missing: bool, spar
     Raises
     ------
     ValueError
-        For data that :func:`check_kind` refuses, NaN (unless `missing`), infinity, negative numbers, a wrong
+        For data that :func:`check_kind` refuses, NaN (unless it is `missing`), infinity, negative numbers, a wrong
         number of features, or a mean beyond the range in which products of the dtype are safe.
     """
+    with_nan = missing is not None and math.isnan(missing)
     try:
         data: Any = validate_data(
             estimator,
@@ -72,7 +75,7 @@ def check_data(estimator: Any, X: ArrayLike, *, reset: bool, missing: bool, spar
             dtype=[np.float64, np.float32],
             order="C",
             accept_sparse="csr" if sparse else False,
-            ensure_all_finite="allow-nan" if missing else True,
+            ensure_all_finite="allow-nan" if with_nan else True,
             reset=reset,
         )
     except ValueError as error:
@@ -92,9 +95,16 @@ def check_data(estimator: Any, X: ArrayLike, *, reset: bool, missing: bool, spar
             data = data.copy()
             data.sum_duplicates()
         if np.isnan(data.data).any():
-            raise ParameterError("X must not hold NaN where it is sparse; got some; leave missing entries to a dense X")
-    elif missing:
-        gaps = np.isnan(data)
+            raise ParameterError(
+                "X must not hold NaN where it is sparse; got some; missing_values=0 takes what is not stored as missing"
+            )
+        if missing == 0 and not data.data.all():
+            data = data.copy()
+            data.eliminate_zeros()
+        if missing == 0 and reset and not data.nnz:
+            raise ParameterError("X must not be missing in all entries; got none that is not")
+    elif missing is not None:
+        gaps = np.isnan(data) if with_nan else data == 0
         if gaps.any():
             observed = ~gaps
             data = np.where(observed, data, data.dtype.type(0))
@@ -135,7 +145,7 @@ def check_weights(
         For negative, infinite or all-zero weights, a shape that does not fit, a sparse `X`, or one with no entry.
     """
     if fitting and observed is not None and not observed.any():
-        raise ParameterError("X must not be missing in all entries; got only NaN")
+        raise ParameterError("X must not be missing in all entries; got none that is not")
     if weights is None:
         return X, None if observed is None else observed.astype(X.dtype)
     if sp.issparse(X):
@@ -197,10 +207,13 @@ def check_kind(X: Any) -> Any:
     return X
 
 
-def check_missing_values(value: Any) -> None:
-    """Raise ParameterError where `value`, which stands for missing entries, is neither None nor NaN."""
-    if value is not None and not (isinstance(value, Real) and math.isnan(value)):
-        raise ParameterError(f"missing_values must be None or numpy.nan; got {shown(value)}")
+def check_missing_values(value: Any, *, zero: bool = False) -> None:
+    """Raise ParameterError where `value`, which stands for missing entries, is not None, NaN or an allowed 0."""
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if value is None or (is_number and (math.isnan(value) or (zero and value == 0))):
+        return
+    allowed = "None, numpy.nan or 0" if zero else "None or numpy.nan"
+    raise ParameterError(f"missing_values must be {allowed}; got {shown(value)}")
 
 
 def find_loss(loss: Any) -> Record | None:

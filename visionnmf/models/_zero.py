@@ -23,8 +23,8 @@ def is_zero(problem: Problem, Wt: Array, H: Array) -> bool:
 
 def warn_zero_codes(problem: Problem, Wt: Array, name: str) -> None:
     """Issue a UserWarning when most samples that are not 0 have codes that are, with what to do about it."""
-    data: Array = np.asarray(problem.X.sum(axis=1, dtype=np.float64) > 0)
-    lost = int(data.sum() - Wt.any(axis=0)[data].sum())
+    data: Array = np.asarray(problem.X.sum(axis=1, dtype=np.float64)) > 0
+    lost = int((data & ~np.asarray(Wt.any(axis=0))).sum())
     if 2 * lost <= data.sum():
         return
     loss = problem.loss

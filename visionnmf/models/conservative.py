@@ -146,7 +146,7 @@ class ConservativeNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
             is not allowed.
         """
         self._check_parameters()
-        data: Any = check_data(self, X, reset=True, missing=False, sparse=True)[0]
+        data: Any = check_data(self, X, reset=True, sparse=True)[0]
         rng = check_random_state(self.random_state)
         self._start(data, rng)
         for _ in range(self.max_iter):
@@ -175,7 +175,7 @@ class ConservativeNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         """
         self._check_parameters()
         first = not hasattr(self, "last_encoder_")
-        data: Any = check_data(self, X, reset=first, missing=False, sparse=True)[0]
+        data: Any = check_data(self, X, reset=first, sparse=True)[0]
         if first:
             self._start(data, check_random_state(self.random_state))
         self._learn(data)
@@ -201,7 +201,7 @@ class ConservativeNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
             When `X` holds NaN, infinity or negative numbers, or has another number of features.
         """
         check_is_fitted(self)
-        data: Any = check_data(self, X, reset=False, missing=False, sparse=True)[0]
+        data: Any = check_data(self, X, reset=False, sparse=True)[0]
         return conservative.encode(data, self.encoder_.astype(data.dtype, copy=False))
 
     def _check_parameters(self) -> None:

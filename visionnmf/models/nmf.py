@@ -75,8 +75,9 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
         Strength of a ridge on both factors, ``nuclear * sqrt(max(X.shape)) / 2 * (|W|^2 + |H|^2)``: a factored nuclear
         norm. 1 is the parameter of robust PCA; superfluous components then do not pay for fitting outliers, so
         `n_components` can be generous. For "manhattan" and "elastic-net".
-    missing_values : None or numpy.nan, default=None
-        ``numpy.nan``: NaN in `X` are missing entries, which do not count. None: NaN are refused.
+    missing_values : None, numpy.nan or 0, default=None
+        ``numpy.nan``: NaN in `X` are missing entries, which do not count. 0: zeros are, with those that a sparse `X`
+        does not store, as of ratings; the time of a fit then grows with the stored entries. None: NaN are refused.
     zero_weight : float, default=1
         Weight, from 0 to 1, of the entries that a sparse `X` does not store. For sparse `X` and "manhattan", whose
         minimum for very sparse counts is otherwise 0 (Seraghiti et al. 2026).
@@ -218,7 +219,7 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
         tags.input_tags.positive_only = True
         record = find_loss(self.loss)
         tags.input_tags.sparse = record is not None and record.sparse is not None
-        tags.input_tags.allow_nan = self.missing_values is not None
+        tags.input_tags.allow_nan = self.missing_values is not None and self.missing_values != 0
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
@@ -359,7 +360,7 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
         data, entries = check_weights(weights, observed, data, fitting=False)
         loss = self._fitted_loss(data)
         check_positive(data, entries, loss)
-        problem = Problem(data, loss, weights=entries, zero_weight=self.zero_weight)
+        problem = Problem(data, loss, weights=entries, zero_weight=self._weight_of_zeros(data))
         H = np.array(self.components_, data.dtype)  # a copy: a model loaded into a read-only memory map has others
         return np.ascontiguousarray(self._codes(problem, H).T)
 
@@ -367,8 +368,12 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
         check_parameters(self)
 
     def _check_data(self, X: ArrayLike, *, reset: bool) -> tuple[Any, Array | None]:
-        check_missing_values(self.missing_values)
-        return check_data(self, X, reset=reset, missing=self.missing_values is not None, sparse=True)
+        check_missing_values(self.missing_values, zero=True)
+        return check_data(self, X, reset=reset, missing=self.missing_values, sparse=True)
+
+    def _weight_of_zeros(self, X: Any) -> float:
+        """Return the weight of what a sparse `X` does not store."""
+        return 0.0 if self.missing_values == 0 and sp.issparse(X) else float(self.zero_weight)
 
     def _problem(self, X: ArrayLike, weights: ArrayLike | None) -> Problem:
         """Check the parameters and the data, and say what is to be minimised."""
@@ -391,7 +396,7 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
         for side, penalty in (("W", self.penalty_W), ("H", self.penalty_H)):
             resolved = given_penalty(penalty, side).resolve(side, data, data.dtype)
             sides[side] = replace(resolved, l2=resolved.l2 + self.ridge_)
-        return Problem(data, loss, sides["W"], sides["H"], weights=entries, zero_weight=float(self.zero_weight))
+        return Problem(data, loss, sides["W"], sides["H"], weights=entries, zero_weight=self._weight_of_zeros(data))
 
     def _count_components(self, shape: tuple[int, int], given: ArrayLike | None) -> int:
         if self.n_components is not None:

@@ -419,8 +419,7 @@ class OnlineNMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEsti
         self, method: Method, X: ArrayLike, weights: ArrayLike | None, *, reset: bool, fitting: bool = True
     ) -> tuple[Any, Array | None]:
         """Return the data, and weights of 0 for missing entries."""
-        missing = self.missing_values is not None
-        data, observed = check_data(self, X, reset=reset, missing=missing, sparse=method.sparse)
+        data, observed = check_data(self, X, reset=reset, missing=self.missing_values, sparse=method.sparse)
         return check_weights(weights, observed, data, fitting=fitting)
 
     def _problem(

@@ -147,7 +147,7 @@ class ProjectiveNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
             When `X` holds NaN, infinity or negative numbers, its mean is beyond 1e12 (float32) or 1e100, or a parameter
             is not allowed.
         """
-        data: Array = check_data(self, X, reset=True, missing=False, sparse=False)[0]
+        data: Array = check_data(self, X, reset=True, sparse=False)[0]
         self._check_parameters()
         n_components = min(data.shape) if self.n_components is None else int(self.n_components)
         with one_blas_thread():  # else the start's rounding, and where it leads, depends on the number of threads
@@ -184,7 +184,7 @@ class ProjectiveNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
             When `X` holds NaN, infinity or negative numbers, or has another number of features.
         """
         check_is_fitted(self)
-        data: Array = check_data(self, X, reset=False, missing=False, sparse=False)[0]
+        data: Array = check_data(self, X, reset=False, sparse=False)[0]
         return np.asarray(data @ self.components_.T.astype(data.dtype, copy=False))
 
     def _check_parameters(self) -> None:

@@ -159,8 +159,7 @@ def select_rank(
     n_splits = check_count(n_splits, "n_splits")
     callback = check_callable(callback, "callback")
     fraction = check_number(fraction, "fraction", 0, 0.5, without_low=True)
-    missing = estimator.missing_values is not None
-    data, observed = check_data(clone(estimator), X, reset=True, missing=missing, sparse=False)
+    data, observed = check_data(clone(estimator), X, reset=True, missing=estimator.missing_values, sparse=False)
     data, counted = check_weights(weights, observed, data)
     entries = np.ones_like(data) if counted is None else counted
     tried = _ranks(ranks, data.shape)

@@ -181,7 +181,7 @@ def longest_row(indptr, start, stop):  # type: ignore[no-untyped-def]
 
 
 @kernel(reassociate=True, part=True)
-def _model_of_row(f, support, points, A, floor, p):  # type: ignore[no-untyped-def]
+def model_of_row(f, support, points, A, floor, p):  # type: ignore[no-untyped-def]
     """Copy the components at a row's support into `A`, component-major, and write the model there, at least `floor`."""
     count = support.shape[0]
     for e in range(count):
@@ -223,10 +223,19 @@ def _hyperbola(x, p, a):  # type: ignore[no-untyped-def]
 
 
 @kernel(reassociate=True, part=True)
-def _move_model(p, change, a, count, floor):  # type: ignore[no-untyped-def]
+def move_model(p, change, a, count, floor):  # type: ignore[no-untyped-def]
+    """Add a component's change to the model of a row's support, which stays at least `floor`."""
     for e in range(count):
         new = p[e] + change * a[e]
         p[e] = floor if new < floor else new  # rounding
+
+
+@kernel(reassociate=True, part=True)
+def _sum(a, count):  # type: ignore[no-untyped-def]
+    total = a.dtype.type(0)
+    for e in range(count):
+        total += a[e]
+    return total
 
 
 @kernel(reassociate=True, allocates=True)
@@ -245,8 +254,8 @@ def kl_rows(  # type: ignore[no-untyped-def]
         Codes, one column a row of the data; updated in place.
     points : ndarray (n, r)
         The factor that is fixed.
-    sums : ndarray (r,)
-        Its column sums.
+    sums : ndarray (r,), or (0,)
+        Its column sums; none where entries that are not stored are missing.
     low, high : float
     l1, l2 : ndarray (r,), >= 0
     sweeps : int
@@ -264,21 +273,23 @@ def kl_rows(  # type: ignore[no-untyped-def]
     A = np.empty((r, longest), data.dtype)
     p = np.empty(longest, data.dtype)
     f = np.empty(r, data.dtype)
+    own = np.empty(r, data.dtype)
     for j in range(start, stop):
         x = data[indptr[j] : indptr[j + 1]]
         floor = floors[j]
         for k in range(r):
             f[k] = Ft[k, j]
-        _model_of_row(f, indices[indptr[j] : indptr[j + 1]], points, A, floor, p)
+        model_of_row(f, indices[indptr[j] : indptr[j + 1]], points, A, floor, p)
         loss = _divergence_at_support(x, p)
         for k in range(r):
-            loss += np.float64(f[k]) * sums[k]
+            own[k] = sums[k] if sums.shape[0] > 0 else _sum(A[k], x.shape[0])
+            loss += np.float64(f[k]) * own[k]
         losses[j] = loss if loss > 0.0 else 0.0
         for _ in range(sweeps):
             largest = zero
             moved = zero
             for k in range(r):
-                target = sums[k] + l1[k] + l2[k] * f[k]
+                target = own[k] + l1[k] + l2[k] * f[k]
                 if not target > zero:
                     continue  # a component that is zero everywhere: its codes do not matter
                 total, slope = _hyperbola(x, p, A[k])
@@ -287,7 +298,7 @@ def kl_rows(  # type: ignore[no-untyped-def]
                 new = high if new > high else new
                 change = new - f[k]
                 if change != zero:
-                    _move_model(p, change, A[k], x.shape[0], floor)
+                    move_model(p, change, A[k], x.shape[0], floor)
                     f[k] = new
                 largest = new if new > largest else largest
                 change = abs(change)

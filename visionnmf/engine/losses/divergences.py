@@ -45,7 +45,7 @@ RECORDS = (
         sparse=SparseForm(
             value=_stored_kullback_leibler,
             squared=False,
-            deviation=lambda x, p, floor, weight: -(x / np.maximum(p, floor)),
+            deviation=lambda x, p, floor, weight: (1 - weight) - x / np.maximum(p, floor),
             size=np.ones_like,
             weighted=False,
         ),

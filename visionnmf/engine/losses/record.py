@@ -57,20 +57,20 @@ class Proximal(NamedTuple):
 
 
 class SparseForm(NamedTuple):
-    """A loss of data that are 0 nearly everywhere, where it is ``weight * P`` or ``P^2 / 2``.
+    """A loss of data that are 0 nearly everywhere, where it is ``weight * P`` or ``weight * P^2 / 2``.
 
     Attributes
     ----------
     value : callable
         ``value(x, p, floor)``: the sum over entries that are stored; `floor` is as good as 0 beside a row's data.
     squared : bool
-        Whether the loss at a 0 is ``P^2 / 2`` instead of ``weight * P``.
+        Whether the loss at a 0 is ``weight * P^2 / 2`` instead of ``weight * P``.
     deviation : callable
         ``deviation(x, p, floor, weight)``: its derivative at stored entries less the one that a 0 would have there.
     size : callable
         ``size(x)``: size of the derivative at stored entries and the model 0, as in :attr:`Record.derivative`.
     weighted : bool
-        Whether the entries that are not stored may have a weight other than 1.
+        Whether the entries that are not stored may have any weight from 0 to 1, and not only one of these.
     """
 
     value: Callable[[Array, Array, Array], float]

@@ -122,7 +122,7 @@ RECORDS = (
         sparse=SparseForm(
             value=lambda x, p, floor: float(np.square(x - p).sum()) / 2,
             squared=True,
-            deviation=lambda x, p, floor, weight: -x,
+            deviation=lambda x, p, floor, weight: (1 - weight) * p - x,
             size=np.asarray,
             weighted=False,
         ),

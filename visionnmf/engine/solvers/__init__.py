@@ -100,7 +100,8 @@ class Solver(NamedTuple):
             kinds = (problem.penalty_W if side == "W" else problem.penalty_H).beyond(self.terms)
             if kinds:
                 return f"does not take {' and '.join(kinds)} in penalty_{side}"
-        if problem.weights is not None and not self.weights:
+        missing = problem.is_sparse and problem.zero_weight == 0
+        if (problem.weights is not None or missing) and not self.weights:
             return "does not take weights or missing entries"
         if problem.is_sparse and not (self.sparse and record.sparse is not None):
             return f"does not take sparse X with {problem.loss.label}"

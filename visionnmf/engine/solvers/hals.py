@@ -10,7 +10,8 @@ objective never rises. What a sweep is depends on the data:
 - with weights, the data where a weight is small are filled in by the model,
   ``V = P + m / max(m) (X - P)``, which majorises the loss, and the sweeps are those of ``V`` (:class:`_Filled`);
 - where the largest weight is many times the mean one, that step would be tiny: coordinate descent on the weighted
-  residuals instead (:class:`_Residual`).
+  residuals instead (:class:`_Residual`);
+- where data are sparse and what is not stored is missing, on the residuals of what is (:class:`_Stored`).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from visionnmf.engine.penalties import SEPARABLE
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import features_of, product, right_sides, squares
 
-from . import sparse_hals
+from . import sparse_descent, sparse_hals
 from .contract import Progress
 from .momentum import Momentum, extrapolated
 
@@ -60,7 +61,7 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
     Progress
         The change is the decrease of the objective in the iteration before, relative to the first objective.
     """
-    if problem.is_sparse and _separable(problem):
+    if problem.is_sparse and problem.zero_weight == 1 and _separable(problem):
         yield from sparse_hals.iterate(problem, Wt, H, max_iter=max_iter)
         return
     halves = _halves(problem)
@@ -99,8 +100,10 @@ def _separable(problem: Problem) -> bool:
     return not problem.penalty_W.beyond(SEPARABLE) and not problem.penalty_H.beyond(SEPARABLE)
 
 
-def _halves(problem: Problem) -> _Gram | _Residual:
+def _halves(problem: Problem) -> _Gram | _Residual | _Stored:
     weights = problem.weights
+    if problem.is_sparse and problem.zero_weight == 0:
+        return _Stored(problem)
     if weights is None or not weights.any():
         return _Gram(problem)
     skew = float(weights.max()) / float(weights.mean(dtype=np.float64))
@@ -178,6 +181,24 @@ class _Residual:
             return self.problem.objective(Wt, H)
 
 
+class _Stored:
+    """Coordinate descent on the residuals of the entries that sparse data store; the others are missing."""
+
+    def __init__(self, problem: Problem) -> None:
+        sparse_descent.refuse_coupled(problem)
+        self.problem = problem
+
+    def improve_codes(self, Wt: Array, H: Array) -> None:
+        sparse_descent.residual_half(self.problem, Wt, H, sweeps=RESIDUAL_SWEEPS)
+
+    def improve_components(self, H: Array, Wt: Array) -> None:
+        sparse_descent.residual_half(self.problem.transposed, H, Wt, sweeps=RESIDUAL_SWEEPS)
+
+    def objective(self, Wt: Array, H: Array) -> float:
+        with one_blas_thread():
+            return self.problem.objective(Wt, H)
+
+
 def _descend(problem: Problem, Ft: Array, A: Array) -> None:
     X, penalty = problem.X, problem.penalty_W
     low, high = penalty.box(X.dtype)
@@ -225,6 +246,9 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
     Coordinate descent finds most of the codes that are at a bound, block principal pivoting the rest (Kim & Park 2008).
     In double precision; with weights, each row has a Gram matrix of its own.
     """
+    if problem.is_sparse and problem.zero_weight == 0:
+        sparse_descent.residual_codes(problem, Wt, H)
+        return
     X, M, penalty = problem.X, problem.weights, problem.penalty_W
     A = H.astype(np.float64)
     gram = product(A, A.T)[None]

@@ -1,4 +1,4 @@
-"""Coordinate descent on sparse data, for the solvers "rri" (Manhattan) and "ccd" (Kullback-Leibler).
+"""Coordinate descent on sparse data: for "rri" (Manhattan), "ccd" (Kullback-Leibler) and, of missing zeros, "hals".
 
 Row by row as on dense data, but on the stored entries alone: the others enter by the sums of the fixed factor, so a
 sweep costs O(nnz r). Each row's components are first gathered into a small dense matrix, which all sweeps share.
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, map_blocks, one_blas_thread, row_blocks
 from visionnmf.engine.kernels import medians as _kernels
 from visionnmf.engine.kernels import sparse as _sparse_kernels
+from visionnmf.engine.kernels import stored as _stored_kernels
 from visionnmf.engine.penalties import NONNEGATIVE, SEPARABLE
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.sparse import floors
@@ -24,7 +25,16 @@ from visionnmf.exceptions import ParameterError
 
 from .contract import Half, Progress
 
-__all__ = ["iterate", "median_codes", "median_half", "newton_codes", "newton_half"]
+__all__ = [
+    "iterate",
+    "median_codes",
+    "median_half",
+    "newton_codes",
+    "newton_half",
+    "refuse_coupled",
+    "residual_codes",
+    "residual_half",
+]
 
 Array = NDArray[Any]
 
@@ -39,7 +49,8 @@ CODES_POLISH = 30
 TRACE = 1e-9  # of a component's sum: less than that on a row's support is as good as nothing
 
 
-def _refuse_coupled(problem: Problem) -> None:
+def refuse_coupled(problem: Problem) -> None:
+    """Raise ParameterError where a penalty ties points together, or a sample's codes."""
     for name, penalty in (("penalty_W", problem.penalty_W), ("penalty_H", problem.penalty_H)):
         kinds = penalty.beyond(SEPARABLE)
         if kinds:
@@ -104,12 +115,42 @@ def newton_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: floa
     """
     X, penalty = problem.X, problem.penalty_W
     points, sums = np.ascontiguousarray(A.T), A.sum(axis=1, dtype=np.float64).astype(X.dtype)
+    if problem.zero_weight == 0:
+        sums = sums[:0]  # those of the stored entries, which differ from row to row
     limits = (*penalty.box(X.dtype), *penalty.weights(len(A), X.dtype))
     losses, levels, tolerance = np.empty(X.shape[0]), floors(X), X.dtype.type(tol)
 
     def sweep(block: tuple[int, int]) -> None:
         _sparse_kernels.kl_rows(
             X.data, X.indices, X.indptr, Ft, points, sums, *limits, sweeps, tolerance, levels, *block, losses
+        )
+
+    work = row_blocks(X)
+    map_blocks(sweep, work, parallel=len(work) > 1)
+    return float(losses.sum())
+
+
+def residual_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: float = 0) -> float:
+    """Sweep over the codes of all rows by least squares on the stored entries, in place; see :func:`median_half`.
+
+    Parameters
+    ----------
+    problem, Ft, A, sweeps, tol
+        As for :func:`newton_half`.
+
+    Returns
+    -------
+    float
+        The loss before.
+    """
+    X, penalty = problem.X, problem.penalty_W
+    points, tolerance = np.ascontiguousarray(A.T), X.dtype.type(tol)
+    limits = (*penalty.box(X.dtype), *penalty.weights(len(A), X.dtype))
+    losses = np.empty(X.shape[0])
+
+    def sweep(block: tuple[int, int]) -> None:
+        _stored_kernels.residual_rows(
+            X.data, X.indices, X.indptr, Ft, points, *limits, sweeps, tolerance, *block, losses
         )
 
     work = row_blocks(X)
@@ -125,7 +166,7 @@ def iterate(problem: Problem, Wt: Array, H: Array, half: Half, *, max_iter: int)
     Progress
         The change is the decrease of the objective in the iteration before, relative to the first objective.
     """
-    _refuse_coupled(problem)
+    refuse_coupled(problem)
     first = previous = np.inf
     for _ in range(max_iter):
         penalties = problem.penalty_value(Wt, H)
@@ -140,17 +181,30 @@ def iterate(problem: Problem, Wt: Array, H: Array, half: Half, *, max_iter: int)
 
 def newton_codes(problem: Problem, Wt: Array, H: Array) -> None:
     """Solve for the codes of fixed components for Kullback-Leibler, row by row; see :func:`.admm.codes`."""
-    _refuse_coupled(replace(problem, penalty_H=NONNEGATIVE))
+    refuse_coupled(replace(problem, penalty_H=NONNEGATIVE))
     X = problem.X
     low, high = problem.penalty_W.box(X.dtype)
     sums = H.sum(axis=1, dtype=np.float64)
     live = sums > 0
     # each component explains an equal share of the row's sum
-    totals = X.sum(axis=1, dtype=np.float64)
-    Wt[:] = totals / (max(1, int(live.sum())) * np.where(live, sums, 1)[:, None])
+    totals, shares = X.sum(axis=1, dtype=np.float64), np.where(live, sums, 1)[:, None]
+    if problem.zero_weight == 0:  # of the sums over the entries that count
+        stored = sp.csr_array((np.ones_like(X.data), X.indices, X.indptr), X.shape)
+        counted = np.asarray(stored @ H.T).T
+        shares = np.where(counted > 0, counted, np.inf)
+    Wt[:] = totals / (max(1, int(live.sum())) * shares)
     np.clip(Wt, low, high, out=Wt)
     Wt[~live] = low
     newton_half(problem, Wt, H, sweeps=CODES_SWEEPS, tol=CODES_TOLERANCE)
+
+
+def residual_codes(problem: Problem, Wt: Array, H: Array) -> None:
+    """Solve for the codes of fixed components by least squares on the stored entries; see :func:`.admm.codes`."""
+    refuse_coupled(replace(problem, penalty_H=NONNEGATIVE))
+    wide = replace(problem, X=problem.X.astype(np.float64))
+    codes = np.full(Wt.shape, problem.penalty_W.box(np.float64)[0])
+    residual_half(wide, codes, H.astype(np.float64), sweeps=CODES_SWEEPS, tol=CODES_TOLERANCE)
+    Wt[:] = codes
 
 
 def median_codes(problem: Problem, Wt: Array, H: Array) -> None:
@@ -158,7 +212,7 @@ def median_codes(problem: Problem, Wt: Array, H: Array) -> None:
 
     Coordinate descent alone can stall, so ADMM starts it.
     """
-    _refuse_coupled(replace(problem, penalty_H=NONNEGATIVE))
+    refuse_coupled(replace(problem, penalty_H=NONNEGATIVE))
     X = problem.X
     points = np.ascontiguousarray(H.T)
     decay = CODES_GROWTH ** (-1 / CODES_ITERATIONS)
