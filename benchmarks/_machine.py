@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import resource
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -14,8 +15,21 @@ from pathlib import Path
 PACKAGES = ("numpy", "scipy", "scikit-learn", "scikit-image", "opencv-python-headless", "numba", "av")
 
 
+def commit() -> str:
+    """Return the commit of the sources, with "+" where they have changed since; "unknown" outside a checkout."""
+    folder = Path(__file__).resolve().parent
+    words = (["rev-parse", "--short", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
+    try:
+        runs = [
+            subprocess.run(["git", *line], cwd=folder, capture_output=True, text=True, check=True) for line in words
+        ]
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return runs[0].stdout.strip() + ("+" if runs[1].stdout.strip() else "")
+
+
 def machine() -> str:
-    """Describe the machine and the versions in two lines."""
+    """Describe the machine, the versions and the commit in two lines."""
     from visionnmf import __version__
     from visionnmf.engine.blocks import n_threads
 
@@ -25,7 +39,8 @@ def machine() -> str:
         names = [line.split(":", 1)[1].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line]
         model = f"{len(names)} x {names[0]}" if names else model
     packages = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
-    return f"{model}; {n_threads()} threads; Python {platform.python_version()}\nvisionnmf {__version__}; {packages}"
+    python = f"{model}; {n_threads()} threads; Python {platform.python_version()}"
+    return f"{python}\nvisionnmf {__version__}, commit {commit()}; {packages}"
 
 
 def timed(function: Callable[[], object], repeats: int = 5) -> tuple[float, float, float]:

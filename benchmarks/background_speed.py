@@ -2,6 +2,7 @@
 
     python benchmarks/background_speed.py            300 and 3000 frames, each in a process of its own
     python benchmarks/background_speed.py table FRAMES...  other lengths
+    python benchmarks/background_speed.py subtractors      processor time a frame beside OpenCV's MOG2 and KNN
 
 A made clip is written to a temporary folder (H.264), then each measured process imports, decodes twice, learns and
 separates, as the command does, writing only the background picture. One run before warms the caches of compiled
@@ -18,13 +19,17 @@ import tempfile
 import time
 from pathlib import Path
 
+import cv2
+import numpy as np
 from _main import main
 
+from visionnmf.apps.background import BackgroundModel
 from visionnmf.datasets import iter_surveillance
 from visionnmf.io import VideoWriter
 
 WIDTH, HEIGHT = 320, 240
 LENGTHS = [300, 3000]  # frames
+MASKED, ROUNDS = 150, 5
 
 CHILD = """
 import json, resource, sys
@@ -75,8 +80,33 @@ def table(*frames: int) -> None:
             )
 
 
-PARTS = {"table": table}
-QUICK = {"WIDTH": 64, "HEIGHT": 48, "LENGTHS": [20]}
+def subtractors() -> None:
+    """Print processor time a frame, masking alone, in turns with OpenCV's subtractors: least of some rounds."""
+    frames = [frame for frame, _ in iter_surveillance(MASKED, HEIGHT, WIDTH, random_state=0)]
+    start = time.process_time()
+    model = BackgroundModel().fit(frames)
+    learning = time.process_time() - start
+    cv2.setNumThreads(1)
+    rivals = {"MOG2": cv2.createBackgroundSubtractorMOG2, "KNN": cv2.createBackgroundSubtractorKNN}
+    least: dict[str, float] = {}
+    for _ in range(ROUNDS):
+        for name in ("visionnmf", *rivals):
+            start = time.process_time()
+            if name == "visionnmf":
+                for _part in model.apply(frames):
+                    pass
+            else:
+                subtractor = rivals[name]()
+                for frame in frames:
+                    subtractor.apply(frame)
+            least[name] = min(least.get(name, np.inf), time.process_time() - start)
+    print(f"\nlearning: {learning:.2f} s, once\n\n| method | ms a frame | times MOG2 |\n| --- | --- | --- |")
+    for name, seconds in least.items():
+        print(f"| {name} | {1e3 * seconds / len(frames):.2f} | {seconds / least['MOG2']:.1f} |")
+
+
+PARTS = {"table": table, "subtractors": subtractors}
+QUICK = {"WIDTH": 64, "HEIGHT": 48, "LENGTHS": [20], "MASKED": 8, "ROUNDS": 1}
 
 if __name__ == "__main__":
     main(PARTS, globals(), QUICK)

@@ -46,6 +46,7 @@ def expected_failures(estimator):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # a few checks set max_iter to 1 or 2
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")  # optional array libraries, pandas
+@pytest.mark.filterwarnings("ignore:NMF found codes 0")  # of sparse data, by the Manhattan loss
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

@@ -369,11 +369,11 @@ def test_auto_takes_a_solver_that_can_minimise_the_loss(X):
             "nuclear must be 0 for losses other than .'manhattan', 'elastic-net'.; got 1",
         ),
         ({"penalty_W": 3}, "penalty_W must be a visionnmf.Penalty or None; got 3"),
-        ({"missing_values": 0}, "missing_values must be None or numpy.nan; got 0"),
+        ({"missing_values": -1}, "missing_values must be None, numpy.nan or 0; got -1"),
         ({"zero_weight": 2}, "zero_weight must be a number from 0 to 1; got 2"),
         (
             {"zero_weight": 0.5, "loss": "frobenius"},
-            "zero_weight must be 1 for losses other than 'manhattan'; got 0.5 with loss='frobenius'",
+            "zero_weight must be 0 or 1 for losses other than 'manhattan'; got 0.5 with loss='frobenius'",
         ),
         ({"n_init": 0}, "n_init must be a whole number >= 1; got 0"),
         ({"update_components": False}, "components_init must be given with update_components=False; got None"),
