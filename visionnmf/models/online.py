@@ -33,8 +33,8 @@ from visionnmf.exceptions import ParameterError
 from ._begin import given_penalty, stream_penalties, with_sample_weight
 from ._data import check_data, check_missing_values, check_positive, check_weights
 from ._linear import LinearModel
-from ._samples import counted, rows_of, width
 from ._parameters import BATCH_WORDS, WithPenalties, explains
+from ._samples import counted, rows_of, width
 from ._store import Saveable
 from .penalty import Penalty
 
