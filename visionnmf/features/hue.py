@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from .points import SCALES, STEP, check_grid, dense_grid
 from .prepared import Prepared
 from .words import BagOfWords, Local
 
-__all__ = ["DenseHue", "hue_histograms"]
+__all__ = ["DenseHue", "HarrisHue", "hue_histograms"]
 
 Array = NDArray[Any]
 
@@ -22,7 +23,29 @@ PATCH = 6.0  # scales from the middle of a patch to its side, as SIFT's
 SAMPLES = 12  # across a patch
 
 
-class DenseHue(BagOfWords):
+class HueWords(BagOfWords):
+    """Bags of words of hue histograms at points that a subclass chooses."""
+
+    n_bins: int
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_count(self.n_bins, "n_bins", 1, 1000)
+
+    @abstractmethod
+    def _points(self, image: Prepared) -> Array:
+        """Return the row, column and scale of each patch, in pixels."""
+
+    def _descriptor_size(self) -> int:
+        return self.n_bins
+
+    def _local(self, image: Prepared) -> Local:
+        height, width = image.grey.shape
+        points = self._points(image)
+        return hue_histograms(image.floats, points, self.n_bins), points[:, :2] / (height, width)
+
+
+class DenseHue(HueWords):
     """Hue histograms of patches on a dense grid, as a bag of words.
 
     The histogram of a patch (:func:`hue_histograms`) changes neither with shading nor with highlights of white light.
@@ -57,7 +80,7 @@ class DenseHue(BagOfWords):
     J. van de Weijer, C. Schmid, "Coloring local feature extraction", ECCV 2006, section 4.
     """
 
-    view: Any = "dense-hue"
+    view = "dense-hue"
 
     def __init__(
         self,
@@ -82,16 +105,64 @@ class DenseHue(BagOfWords):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_count(self.n_bins, "n_bins", 1, 1000)
         check_grid(self.scales, self.step)
 
-    def _descriptor_size(self) -> int:
-        return self.n_bins
+    def _points(self, image: Prepared) -> Array:
+        return dense_grid(*image.grey.shape, self.scales, self.step)
 
-    def _local(self, image: Prepared) -> Local:
-        height, width = image.grey.shape
-        points = dense_grid(height, width, self.scales, self.step)
-        return hue_histograms(image.floats, points, self.n_bins), points[:, :2] / (height, width)
+
+class HarrisHue(HueWords):
+    """Hue histograms of patches at Harris-Laplace points, as a bag of words.
+
+    The histogram of a patch (:func:`hue_histograms`) changes neither with shading nor with highlights of white light.
+
+    Parameters
+    ----------
+    n_words : int, default=100
+        Of the dictionary, which is learnt by k-means in mini-batches; fewer where the images have fewer distinct
+        descriptors.
+    n_bins : int, default=36
+        Of the hue.
+    layout : tuple of two ints, default=(1, 1)
+        Rows and columns of cells with a bag each.
+    n_samples : int, default=100_000
+        Descriptors from which the dictionary is learnt, of at most a thousand images.
+    max_pixels : int or None, default=98_304
+        A larger image is averaged down to so many.
+    random_state : int, RandomState, Generator or None, default=0
+
+    Attributes
+    ----------
+    dictionary_ : ndarray of float32 [shape=(n_words, n_bins), >= 0]
+    n_features_out_ : int
+        Words; each feature is a share of the patches, all 0 where an image has none.
+
+    References
+    ----------
+    J. van de Weijer, C. Schmid, "Coloring local feature extraction", ECCV 2006, section 4.
+    """
+
+    view = "harris-hue"
+
+    def __init__(
+        self,
+        n_words: int = 100,
+        *,
+        n_bins: int = 36,
+        layout: tuple[int, int] = (1, 1),
+        n_samples: int = 100_000,
+        max_pixels: int | None = MAX_PIXELS,
+        random_state: RandomState = 0,
+    ) -> None:
+        self.n_words = n_words
+        self.n_bins = n_bins
+        self.layout = layout
+        self.n_samples = n_samples
+        self.max_pixels = max_pixels
+        self.random_state = random_state
+
+    def _points(self, image: Prepared) -> Array:
+        return image.corners
 
 
 def hue_histograms(rgb: Array, points: Array, n_bins: int = 36) -> NDArray[np.float32]:

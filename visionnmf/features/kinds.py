@@ -51,6 +51,12 @@ KINDS: dict[str, Kind] = {
     "hsv": Kind("colour", "ColorHistogram", {"space": "hsv"}, 4096, "share of pixels", LEAR, 0),
     "dense-hue": Kind("hue", "DenseHue", {}, 100, "share of patches", "van de Weijer & Schmid 2006", 0),
     "dense-sift": Kind("sift", "DenseSift", {}, 1000, "share of patches", "Lowe 2004", 0),
+    "harris-hue": Kind("hue", "HarrisHue", {}, 100, "share of patches", "van de Weijer & Schmid 2006", 0),
+    "harris-sift": Kind("sift", "HarrisSift", {}, 1000, "share of patches", "Lowe 2004", 0),
+    "gist": Kind("gist", "Gist", {}, 512, "magnitude of a filter's answer", "Oliva & Torralba 2001", 0),
+    "hog": Kind("texture", "HOG", {}, 1764, "share of a block's gradients", "Dalal & Triggs 2005", 0),
+    "lbp": Kind("texture", "LBP", {}, 944, "share of pixels", "Ojala et al. 2002", 0),
+    "centrist": Kind("texture", "CENTRIST", {}, 254, "share of pixels", "Wu & Rehg 2011", 0),
     "raw-pixels": Kind("pixels", "RawPixels", {}, 1024, "brightness", "", 0),
 }
 

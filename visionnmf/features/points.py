@@ -5,16 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf._checks import check_number, shown
 from visionnmf.exceptions import ParameterError
 
-__all__ = ["SCALES", "STEP", "check_grid", "dense_grid"]
+__all__ = ["SCALES", "STEP", "check_grid", "dense_grid", "harris_laplace"]
 
 SCALES = (1.6, 2.3, 3.2)  # pixels: a patch of twelve times that is described
 STEP = 3.0
+
+HARRIS_SCALES = 1.2 * 1.4 ** np.arange(8)  # pixels, of the windows; the first and the last have a neighbour only
+DIFFERENTIATION = 0.7  # of the window's scale
+KAPPA = 0.04
+CORNER = 0.005  # of the strongest corner of the image
+FLAT = 1e-9  # cornerness of brightness from 0 to 1, below which there is but rounding
 
 
 def check_grid(scales: Any, step: Any) -> None:
@@ -54,3 +61,56 @@ def _centred(size: int, step: float) -> NDArray[np.float64]:
     count = max(1, int(size / step))
     offsets = np.arange(count) - (count - 1) / 2
     return np.asarray((size - 1) / 2 + step * offsets, np.float64)
+
+
+def harris_laplace(grey: NDArray[Any]) -> NDArray[np.float32]:
+    """Find corners and the scale of each, in the simplified form of the paper.
+
+    Corners are local maxima of the scale-adapted Harris measure ``det(M) - .04 trace(M)^2`` in the image, above .5 % of
+    the strongest. Those stay where the Laplacian, scaled by the square of the scale, is larger than at the scales next
+    to theirs.
+
+    Parameters
+    ----------
+    grey : ndarray [shape=(height, width), from 0 to 1]
+
+    Returns
+    -------
+    ndarray of float32 [shape=(n, 3)]
+        Row, column and scale, in pixels, scale by scale; n can be 0.
+
+    References
+    ----------
+    K. Mikolajczyk, C. Schmid, "Scale & affine invariant interest point detectors", IJCV 60(1), 2004, section 3.2.
+    """
+    image = np.asarray(grey, np.float32)
+    laplacians = [_laplacian(image, scale) for scale in HARRIS_SCALES]
+    corners = [_cornerness(image, scale) for scale in HARRIS_SCALES[1:-1]]
+    least = max(FLAT, CORNER * max(float(corner.max()) for corner in corners))
+    found = [np.empty((0, 3))]
+    for level, corner in enumerate(corners):
+        below, here, above = laplacians[level : level + 3]
+        peak = (corner > least) & (corner == cv2.dilate(corner, np.ones((3, 3), np.uint8)))
+        rows, columns = np.nonzero(peak & (here > below) & (here > above))
+        found.append(np.column_stack([rows, columns, np.full(len(rows), HARRIS_SCALES[level + 1])]))
+    return np.concatenate(found).astype(np.float32)
+
+
+def _blurred(image: NDArray[Any], scale: float) -> NDArray[Any]:
+    return np.asarray(cv2.GaussianBlur(image, (0, 0), scale, borderType=cv2.BORDER_REPLICATE))
+
+
+def _laplacian(image: NDArray[Any], scale: float) -> NDArray[Any]:
+    """Return the magnitude of the Laplacian of a Gaussian, of one size for one shape at every scale."""
+    return np.abs(cv2.Laplacian(_blurred(image, scale), cv2.CV_32F, borderType=cv2.BORDER_REPLICATE)) * scale**2
+
+
+def _cornerness(image: NDArray[Any], scale: float) -> NDArray[Any]:
+    fine = DIFFERENTIATION * scale
+    smooth = _blurred(image, fine)
+    dx, dy = (
+        cv2.Sobel(smooth, cv2.CV_32F, *order, ksize=1, scale=0.5 * fine, borderType=cv2.BORDER_REPLICATE)
+        for order in ((1, 0), (0, 1))
+    )
+    xx, yy, xy = (_blurred(product, scale) for product in (dx * dx, dy * dy, dx * dy))
+    return np.asarray(xx * yy - xy**2 - KAPPA * (xx + yy) ** 2)

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from visionnmf.io import read_image
 
 from .images import check_image, reduce_image
+from .points import harris_laplace
 
 __all__ = ["Prepared"]
 
@@ -49,6 +50,11 @@ class Prepared:
     def floats(self) -> NDArray[np.float32]:
         """RGB from 0 to 1 [shape=(height, width, 3)]."""
         return self.rgb.astype(np.float32) / np.float32(255)
+
+    @cached_property
+    def corners(self) -> NDArray[np.float32]:
+        """Harris-Laplace points: row, column and scale, in pixels [shape=(n, 3)]."""
+        return harris_laplace(self.grey / np.float32(255))
 
     def resized_grey(self, height: int, width: int) -> NDArray[np.float32]:
         """Return the grey image scaled to a size, from 0 to 1; averaged where it shrinks.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import cv2
@@ -15,14 +16,32 @@ from .points import SCALES, STEP, check_grid, dense_grid
 from .prepared import Prepared
 from .words import BagOfWords, Local
 
-__all__ = ["DenseSift", "sift_descriptors"]
+__all__ = ["DenseSift", "HarrisSift", "sift_descriptors"]
+
+Array = NDArray[Any]
 
 FIRST_SCALE = 1.6  # of OpenCV's pyramid, in pixels
 LAYERS = 3  # of an octave
 DESCRIPTOR = 128  # numbers: 4 x 4 cells of 8 directions
 
 
-class DenseSift(BagOfWords):
+class SiftWords(BagOfWords):
+    """Bags of words of SIFT descriptors at points that a subclass chooses."""
+
+    @abstractmethod
+    def _points(self, image: Prepared) -> Array:
+        """Return the row, column and scale of each patch, in pixels."""
+
+    def _descriptor_size(self) -> int:
+        return DESCRIPTOR
+
+    def _local(self, image: Prepared) -> Local:
+        height, width = image.grey.shape
+        points = self._points(image)
+        return sift_descriptors(image.grey, points), points[:, :2] / (height, width)
+
+
+class DenseSift(SiftWords):
     """Upright SIFT descriptors on a dense grid, as a bag of words.
 
     Parameters
@@ -54,7 +73,7 @@ class DenseSift(BagOfWords):
     M. Guillaumin, T. Mensink, J. Verbeek, C. Schmid, "TagProp", ICCV 2009, section 3.1.
     """
 
-    view: Any = "dense-sift"
+    view = "dense-sift"
 
     def __init__(
         self,
@@ -79,13 +98,57 @@ class DenseSift(BagOfWords):
         super()._check_parameters()
         check_grid(self.scales, self.step)
 
-    def _descriptor_size(self) -> int:
-        return DESCRIPTOR
+    def _points(self, image: Prepared) -> Array:
+        return dense_grid(*image.grey.shape, self.scales, self.step)
 
-    def _local(self, image: Prepared) -> Local:
-        height, width = image.grey.shape
-        points = dense_grid(height, width, self.scales, self.step)
-        return sift_descriptors(image.grey, points), points[:, :2] / (height, width)
+
+class HarrisSift(SiftWords):
+    """Upright SIFT descriptors at Harris-Laplace points, as a bag of words.
+
+    Parameters
+    ----------
+    n_words : int, default=1000
+        Of the dictionary, which is learnt by k-means in mini-batches; fewer where the images have fewer distinct
+        descriptors.
+    layout : tuple of two ints, default=(1, 1)
+        Rows and columns of cells with a bag each; (3, 1) are three horizontal bands.
+    n_samples : int, default=100_000
+        Descriptors from which the dictionary is learnt, of at most a thousand images.
+    max_pixels : int or None, default=98_304
+        A larger image is averaged down to so many.
+    random_state : int, RandomState, Generator or None, default=0
+
+    Attributes
+    ----------
+    dictionary_ : ndarray of float32 [shape=(n_words, 128), >= 0]
+    n_features_out_ : int
+        Words; each feature is a share of the patches, all 0 where an image has none.
+
+    References
+    ----------
+    D. G. Lowe, "Distinctive image features from scale-invariant keypoints", IJCV 60(2), 2004.
+    M. Guillaumin, T. Mensink, J. Verbeek, C. Schmid, "TagProp", ICCV 2009, section 3.1.
+    """
+
+    view = "harris-sift"
+
+    def __init__(
+        self,
+        n_words: int = 1000,
+        *,
+        layout: tuple[int, int] = (1, 1),
+        n_samples: int = 100_000,
+        max_pixels: int | None = MAX_PIXELS,
+        random_state: RandomState = 0,
+    ) -> None:
+        self.n_words = n_words
+        self.layout = layout
+        self.n_samples = n_samples
+        self.max_pixels = max_pixels
+        self.random_state = random_state
+
+    def _points(self, image: Prepared) -> Array:
+        return image.corners
 
 
 def sift_descriptors(grey: NDArray[np.uint8], points: NDArray[Any]) -> NDArray[np.float32]:

@@ -51,7 +51,7 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    kinds : sequence of str or Extractor, default=("dense-hue", "dense-sift", "lab")
+    kinds : sequence of str or Extractor, default=("gist", "dense-hue", "dense-sift", "lab")
         Names of :data:`.KINDS`, or extractors with parameters of one's own.
     n_jobs : int or None, default=None
         Processes; -1 takes as many as there are processors. The result is the same.
@@ -71,7 +71,7 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
 
     def __init__(
         self,
-        kinds: Sequence[str | Extractor] = ("dense-hue", "dense-sift", "lab"),
+        kinds: Sequence[str | Extractor] = ("gist", "dense-hue", "dense-sift", "lab"),
         *,
         n_jobs: int | None = None,
         max_pixels: int | None = MAX_PIXELS,

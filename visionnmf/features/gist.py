@@ -1,0 +1,148 @@
+"""The shape of a scene: the energy of Gabor filters in the cells of an image."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.fft import fft2, ifft2
+
+from visionnmf._checks import check_count
+from visionnmf.exceptions import ParameterError
+
+from .base import MAX_PIXELS, Extractor
+from .prepared import Prepared
+
+__all__ = ["Gist"]
+
+Array = NDArray[Any]
+
+MARGIN = 0.25  # of the image's side, mirrored at each border so that filters do not wrap around
+CUT = 4.0  # cycles an image: what is slower is taken for lighting
+WINDOW = 5  # pixels mirrored for the whitening
+HIGHEST = 0.3  # cycles a pixel, of the finest filters
+RATIO = 1.85  # of the frequencies of neighbouring scales
+REACH = 2.6  # times its frequency, above which a filter lets nothing through
+
+
+class Gist(Extractor):
+    """The GIST of a scene (Oliva & Torralba 2001).
+
+    The grey image is scaled to a square, freed of lighting and brought to one local contrast. Gabor filters of several
+    scales and orientations follow; each feature is the mean magnitude of one filter's answer in one cell.
+
+    Parameters
+    ----------
+    n_scales : int, default=4
+        An octave or so (a factor of 1.85) apart; the finest has .3 cycles a pixel.
+    n_orientations : int, default=8
+    n_cells : int, default=4
+        Rows, and columns, of cells. The defaults give 512 features.
+    size : int, default=128
+        Side of the square, in pixels; a multiple of `n_cells` and of 16.
+    max_pixels : int or None, default=98_304
+        A larger image is averaged down to so many first.
+
+    Attributes
+    ----------
+    n_features_out_ : int
+        Scale by scale, the finest first, in each orientation by orientation, in each cell by cell.
+
+    References
+    ----------
+    A. Oliva, A. Torralba, "Modeling the shape of the scene: a holistic representation of the spatial envelope", IJCV
+    42(3), 2001.
+    """
+
+    view = "gist"
+
+    def __init__(
+        self,
+        *,
+        n_scales: int = 4,
+        n_orientations: int = 8,
+        n_cells: int = 4,
+        size: int = 128,
+        max_pixels: int | None = MAX_PIXELS,
+    ) -> None:
+        self.n_scales = n_scales
+        self.n_orientations = n_orientations
+        self.n_cells = n_cells
+        self.size = size
+        self.max_pixels = max_pixels
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_count(self.n_scales, "n_scales", 1, 8)
+        check_count(self.n_orientations, "n_orientations", 1, 64)
+        check_count(self.n_cells, "n_cells", 1, 16)
+        check_size(self.size, self.n_cells)
+
+    def _n_features(self) -> int:
+        return self.n_scales * self.n_orientations * self.n_cells**2
+
+    def _describe(self, image: Prepared) -> Array:
+        grey = _even(255 * image.resized_grey(self.size, self.size))
+        margin = int(MARGIN * self.size)
+        spectrum = fft2(np.pad(grey, margin, mode="symmetric"))
+        found = []
+        for filters, shrink in _filters(self.size + 2 * margin, self.n_scales, self.n_orientations):
+            answers = np.abs(ifft2(_low(spectrum, shrink) * filters)) / np.float32(shrink**2)
+            inner = slice(margin // shrink, (margin + self.size) // shrink)
+            side = self.size // shrink // self.n_cells
+            cells = answers[:, inner, inner].reshape(-1, self.n_cells, side, self.n_cells, side)
+            found.append(cells.mean(axis=(2, 4)).ravel())
+        return np.concatenate(found)
+
+
+def check_size(size: Any, n_cells: int) -> None:
+    """Check the side of the square: cells must have whole pixels, also where coarse filters are sampled thinly."""
+    if check_count(size, "size", 16, 1024) % 16 or size % (4 * n_cells):
+        raise ParameterError(f"size must be a multiple of 16 and of 4 * n_cells; got {size}; n_cells is {n_cells}")
+
+
+def _even(grey: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Take out lighting and bring contrast to one level (Oliva & Torralba 2001, the authors' ``prefilt``)."""
+    logs = np.pad(np.log1p(grey), WINDOW, mode="symmetric")
+    blur = _bell(len(logs))
+    contrast = logs - ifft2(fft2(logs) * blur).real
+    deviation = np.sqrt(np.abs(ifft2(fft2(contrast**2) * blur)))
+    evened: NDArray[np.float32] = (contrast / (np.float32(0.2) + deviation))[WINDOW:-WINDOW, WINDOW:-WINDOW]
+    return evened
+
+
+@lru_cache(maxsize=4)
+def _bell(side: int) -> NDArray[np.float32]:
+    """Return the low pass as factors of a spectrum."""
+    frequency = np.fft.fftfreq(side, 1 / side)
+    squares = frequency[:, np.newaxis] ** 2 + frequency**2
+    return np.exp(-squares * np.log(2) / CUT**2).astype(np.float32)
+
+
+@lru_cache(maxsize=4)
+def _filters(side: int, n_scales: int, n_orientations: int) -> list[tuple[NDArray[np.float32], int]]:
+    """Return the filters of each scale as factors of a spectrum, and how thinly their answers can be sampled."""
+    found = []
+    for scale in range(n_scales):
+        frequency = HIGHEST / RATIO**scale
+        shrink = next(s for s in (4, 2, 1) if s == 1 or REACH * frequency <= 0.5 / s)
+        axis = np.fft.fftfreq(side // shrink, shrink)
+        radius = np.hypot(axis[:, np.newaxis], axis)
+        angle = np.arctan2(axis[:, np.newaxis], axis[np.newaxis, :])
+        ring = np.exp(-3.5 * (radius / frequency - 1) ** 2)
+        turned = angle + np.pi / n_orientations * np.arange(n_orientations)[:, np.newaxis, np.newaxis]
+        turned = (turned + np.pi) % (2 * np.pi) - np.pi
+        wedge = np.exp(-2 * np.pi * 16 * n_orientations**2 / 32**2 * turned**2)
+        found.append(((ring * wedge).astype(np.float32), shrink))
+    return found
+
+
+def _low(spectrum: Array, shrink: int) -> Array:
+    """Return the low frequencies of a spectrum: that of the image sampled thinly."""
+    if shrink == 1:
+        return spectrum
+    half = len(spectrum) // shrink // 2
+    keep = np.r_[0:half, -half:0]
+    return spectrum[np.ix_(keep, keep)]

@@ -1,0 +1,177 @@
+"""Edges and texture: gradients by scikit-image, binary patterns, the census transform."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from skimage.feature import hog, local_binary_pattern
+
+from visionnmf._checks import check_count
+
+from .base import MAX_PIXELS, Extractor, check_layout, in_cells
+from .prepared import Prepared
+
+__all__ = ["CENTRIST", "HOG", "LBP", "census_transform"]
+
+Array = NDArray[Any]
+
+NEIGHBOURS = 8
+PATTERNS = NEIGHBOURS * (NEIGHBOURS - 1) + 3  # 58 uniform ones, and one for all others
+CENSUS = 256
+
+
+class HOG(Extractor):
+    """Histograms of oriented gradients (Dalal & Triggs 2005), by scikit-image, of the image scaled to a square.
+
+    Parameters
+    ----------
+    n_orientations : int, default=9
+    cell : int, default=16
+        Pixels a side of a cell; blocks have two by two.
+    size : int, default=128
+        Pixels a side of the square.
+    max_pixels : int or None, default=98_304
+        A larger image is averaged down to so many first.
+
+    Attributes
+    ----------
+    n_features_out_ : int
+
+    References
+    ----------
+    N. Dalal, B. Triggs, "Histograms of oriented gradients for human detection", CVPR 2005.
+    """
+
+    view = "hog"
+
+    def __init__(
+        self, *, n_orientations: int = 9, cell: int = 16, size: int = 128, max_pixels: int | None = MAX_PIXELS
+    ) -> None:
+        self.n_orientations = n_orientations
+        self.cell = cell
+        self.size = size
+        self.max_pixels = max_pixels
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_count(self.n_orientations, "n_orientations", 1, 180)
+        check_count(self.cell, "cell", 2, 512)
+        check_count(self.size, "size", 2 * self.cell, 4096)
+
+    def _n_features(self) -> int:
+        return (self.size // self.cell - 1) ** 2 * 4 * self.n_orientations
+
+    def _describe(self, image: Prepared) -> Array:
+        return np.asarray(
+            hog(
+                image.resized_grey(self.size, self.size),
+                orientations=self.n_orientations,
+                pixels_per_cell=(self.cell, self.cell),
+                cells_per_block=(2, 2),
+            )
+        )
+
+
+class LBP(Extractor):
+    """Uniform local binary patterns (Ojala et al. 2002), by scikit-image, counted in the cells of the image.
+
+    Parameters
+    ----------
+    layout : tuple of two ints, default=(4, 4)
+        Rows and columns of cells; each has 59 features.
+    max_pixels : int or None, default=98_304
+        A larger image is averaged down to so many.
+
+    Attributes
+    ----------
+    n_features_out_ : int
+
+    References
+    ----------
+    T. Ojala, M. Pietikäinen, T. Mäenpää, "Multiresolution gray-scale and rotation invariant texture classification with
+    local binary patterns", IEEE TPAMI 24(7), 2002.
+    """
+
+    view = "lbp"
+
+    def __init__(self, *, layout: tuple[int, int] = (4, 4), max_pixels: int | None = MAX_PIXELS) -> None:
+        self.layout = layout
+        self.max_pixels = max_pixels
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_layout(self.layout)
+
+    def _n_features(self) -> int:
+        return math.prod(self.layout) * PATTERNS
+
+    def _describe(self, image: Prepared) -> Array:
+        patterns = local_binary_pattern(image.grey, NEIGHBOURS, 1, "nri_uniform").astype(np.intp)
+        return _counted(patterns, self.layout, PATTERNS)
+
+
+class CENTRIST(Extractor):
+    """The census transform histogram (Wu & Rehg 2011): which neighbours of a pixel are not brighter than it.
+
+    Parameters
+    ----------
+    layout : tuple of two ints, default=(1, 1)
+        Rows and columns of cells; each has 254 features: the patterns of flat areas, all and none, are left out.
+    max_pixels : int or None, default=98_304
+        A larger image is averaged down to so many.
+
+    Attributes
+    ----------
+    n_features_out_ : int
+
+    References
+    ----------
+    J. Wu, J. M. Rehg, "CENTRIST: a visual descriptor for scene categorization", IEEE TPAMI 33(8), 2011.
+    """
+
+    view = "centrist"
+
+    def __init__(self, *, layout: tuple[int, int] = (1, 1), max_pixels: int | None = MAX_PIXELS) -> None:
+        self.layout = layout
+        self.max_pixels = max_pixels
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_layout(self.layout)
+
+    def _n_features(self) -> int:
+        return math.prod(self.layout) * (CENSUS - 2)
+
+    def _describe(self, image: Prepared) -> Array:
+        counts = _counted(census_transform(image.grey), self.layout, CENSUS)
+        return counts.reshape(-1, CENSUS)[:, 1:-1].ravel()
+
+
+def census_transform(grey: Array) -> NDArray[np.uint8]:
+    """Say of each pixel which of its eight neighbours are not brighter (Zabih & Woodfill 1994).
+
+    Parameters
+    ----------
+    grey : ndarray [shape=(height, width)]
+
+    Returns
+    -------
+    ndarray of uint8 [shape=(height - 2, width - 2)]
+        The neighbours from left to right and from top to bottom are the bits, the first the highest; pixels at the
+        border have no code.
+    """
+    height, width = (max(0, size - 2) for size in grey.shape)
+    middle = grey[1 : 1 + height, 1 : 1 + width]
+    codes = np.zeros((height, width), np.uint8)
+    for bit, (row, column) in enumerate((r, c) for r in range(3) for c in range(3) if (r, c) != (1, 1)):
+        codes |= (middle >= grey[row : row + height, column : column + width]).astype(np.uint8) << np.uint8(7 - bit)
+    return codes
+
+
+def _counted(codes: Array, layout: tuple[int, int], n_codes: int) -> Array:
+    height, width = codes.shape
+    rows, columns = np.divmod(np.arange(codes.size), max(1, width))
+    return in_cells(codes.ravel(), rows / max(1, height), columns / max(1, width), layout, n_codes)
