@@ -19,6 +19,7 @@ PUBLIC_MODULES = [
     "visionnmf",
     "visionnmf.apps.background",
     "visionnmf.apps.faces",
+    "visionnmf.apps.features",
     "visionnmf.apps.masquerade",
     "visionnmf.io",
     "visionnmf.io.chunks",

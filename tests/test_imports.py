@@ -32,6 +32,7 @@ def test_importing_loads_no_heavy_library(module):
         "masquerade --help",
         "faces train --help",
         "stream --help",
+        "features --help",
     ],
 )
 def test_help_loads_no_heavy_library(arguments):

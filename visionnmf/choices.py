@@ -26,6 +26,9 @@ STREAM_METHOD = "manhattan"
 STREAM_EVERY = 100  # batches between two checkpoints
 STREAM_LONGEST_SIDE = 128  # pixels, of images
 
+# visionnmf features
+FEATURE_KINDS = ("gist", "dense-hue", "dense-sift", "lab")
+
 # visionnmf faces
 FACE_SHADOW_COMPONENTS = 3  # dimensions of images of a matt, convex object without shadows (Shashua 1997)
 FACE_RULES = ("residual", "whitened", "codes", "pseudo-inverse")

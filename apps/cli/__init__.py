@@ -24,6 +24,7 @@ COMMANDS = {
     "masquerade": "masquerade",
     "faces": "faces",
     "stream": "stream",
+    "features": "features",
     "warm": "warm",
 }
 
@@ -60,6 +61,7 @@ def _common(
       visionnmf masquerade train histories/* --model users.npz
       visionnmf faces train people/ --model people.npz
       visionnmf stream photos/ --model parts.npz --picture parts.png
+      visionnmf features photos/ --kind gist,dense-hue --out features.npz
       visionnmf warm
     """
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from visionnmf.apps import background, faces, masquerade, segmentation, stream
+from visionnmf.apps import background, faces, features, masquerade, segmentation, stream
 from visionnmf.apps.report import Report
 
 COMMON = ("inputs", "outputs", "skipped", "notes")
@@ -32,13 +32,13 @@ def test_a_report_says_the_same_to_programs_and_to_people():
 def test_every_report_of_an_application_is_one():
     """What JSON documents hold is tested with each command."""
     found = set()
-    for module in (background, faces, masquerade, segmentation, stream):
+    for module in (background, faces, features, masquerade, segmentation, stream):
         found |= {value for value in vars(module).values() if isinstance(value, type) and issubclass(value, Report)}
     assert {each.__name__ for each in found} == {
-        "BackgroundReport", "Clustered", "Comparison", "Evaluation", "Identified", "PaperReport", "SegmentationReport",
-        "SegmentationScoresReport", "StreamReport", "Trained", "Unshadowed",
+        "BackgroundReport", "Clustered", "Comparison", "Evaluation", "FeaturesReport", "Identified", "PaperReport",
+        "SegmentationReport",        "SegmentationScoresReport", "StreamReport", "Trained", "Unshadowed",
     }  # fmt: skip
-    assert len(found) == 12  # Trained is two: of faces, and of masquerade
+    assert len(found) == 13  # Trained is two: of faces, and of masquerade
     for each in found:
         assert set(COMMON) <= {field.name for field in dataclasses.fields(each)}
 

@@ -21,6 +21,7 @@ Array = NDArray[Any]
 
 PATCH = 6.0  # scales from the middle of a patch to its side, as SIFT's
 SAMPLES = 12  # across a patch
+GREY = 1e-4  # of full saturation, below which there is but rounding
 
 
 class HueWords(BagOfWords):
@@ -189,34 +190,41 @@ def hue_histograms(rgb: Array, points: Array, n_bins: int = 36) -> NDArray[np.fl
     ----------
     J. van de Weijer, C. Schmid, "Coloring local feature extraction", ECCV 2006, equations (6) to (12).
     """
-    red, green, blue = np.moveaxis(np.asarray(rgb, np.float32), -1, 0)
-    first, second = (
-        (red - green) / np.sqrt(2, dtype=np.float32),
-        (red + green - 2 * blue) / np.sqrt(6, dtype=np.float32),
-    )
-    saturation = np.hypot(first, second).ravel()
-    bins = np.arctan2(first, second).ravel() * np.float32(n_bins / (2 * np.pi)) % n_bins
+    if not len(points):
+        return np.empty((0, n_bins), np.float32)
+    angle, saturation = _hue(np.asarray(rgb, np.float32))
+    bins = angle.ravel() * np.float32(n_bins / (2 * np.pi)) % n_bins
     low = np.floor(bins)
-    share = bins - low
-    low = low.astype(np.intp) % n_bins
-
-    offsets = (np.arange(SAMPLES) - (SAMPLES - 1) / 2) * (2 * PATCH / SAMPLES)
-    bell = np.exp(-((offsets / (PATCH / 2)) ** 2) / 2).astype(np.float32)
-    height, width = red.shape
-    rows, inside_rows = _places(points[:, 0], points[:, 2], offsets, height)
-    columns, inside_columns = _places(points[:, 1], points[:, 2], offsets, width)
-    where = (rows[:, :, np.newaxis] * width + columns[:, np.newaxis, :]).reshape(len(points), -1)
-    window = (bell * inside_rows)[:, :, np.newaxis] * (bell * inside_columns)[:, np.newaxis, :]
-    weight = window.reshape(len(points), -1) * saturation[where]
-    row = n_bins * np.arange(len(points))[:, np.newaxis]
-    size = len(points) * n_bins
-    upper = (low[where] + 1) % n_bins
-    counts = np.bincount((row + low[where]).ravel(), (weight * (1 - share[where])).ravel(), size)
-    counts += np.bincount((row + upper).ravel(), (weight * share[where]).ravel(), size)
+    share, low = bins - low, low.astype(np.intp) % n_bins
+    where, window = _samples(points, *angle.shape)
+    weight = window * saturation.ravel()[where]
+    first = n_bins * np.arange(len(points))[:, np.newaxis]  # bin of each patch
+    counts = np.zeros(len(points) * n_bins)
+    for bin_, part in ((low, 1 - share), ((low + 1) % n_bins, share)):
+        counts += np.bincount((first + bin_[where]).ravel(), (weight * part[where]).ravel(), counts.size)
     counts = counts.reshape(len(points), n_bins)
     norms = np.linalg.norm(counts, axis=1, keepdims=True)
-    grey = norms <= 1e-4 * window.reshape(len(points), -1).sum(axis=1, keepdims=True)
+    grey = norms <= GREY * window.sum(axis=1, keepdims=True)
     return np.where(grey, 0, counts / np.where(grey, 1, norms)).astype(np.float32)
+
+
+def _hue(rgb: Array) -> tuple[Array, Array]:
+    """Return the hue of each pixel, an angle, and its saturation."""
+    red, green, blue = np.moveaxis(rgb, -1, 0)
+    first = (red - green) / np.sqrt(2, dtype=np.float32)
+    second = (red + green - 2 * blue) / np.sqrt(6, dtype=np.float32)
+    return np.arctan2(first, second), np.hypot(first, second)
+
+
+def _samples(points: Array, height: int, width: int) -> tuple[NDArray[np.intp], Array]:
+    """Return the pixels that stand for each patch, and what each counts: nothing outside the image."""
+    offsets = (np.arange(SAMPLES) - (SAMPLES - 1) / 2) * (2 * PATCH / SAMPLES)
+    bell = np.exp(-((offsets / (PATCH / 2)) ** 2) / 2).astype(np.float32)
+    rows, inside_rows = _places(points[:, 0], points[:, 2], offsets, height)
+    columns, inside_columns = _places(points[:, 1], points[:, 2], offsets, width)
+    where = rows[:, :, np.newaxis] * width + columns[:, np.newaxis, :]
+    window = (bell * inside_rows)[:, :, np.newaxis] * (bell * inside_columns)[:, np.newaxis, :]
+    return where.reshape(len(points), -1), window.reshape(len(points), -1)
 
 
 def _places(centres: Array, scales: Array, offsets: Array, size: int) -> tuple[NDArray[np.intp], Array]:

@@ -14,10 +14,12 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf._checks import check_count, shown
+from visionnmf.choices import FEATURE_KINDS
 from visionnmf.exceptions import MediaError, ParameterError
 
 from .base import MAX_PIXELS, Extractor, Images, check_images
 from .kinds import make_extractor
+from .known import Known, Parts, Task
 from .prepared import Prepared
 
 __all__ = ["Extracted", "FeatureExtraction"]
@@ -57,6 +59,8 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         Processes; -1 takes as many as there are processors. The result is the same.
     max_pixels : int or None, default=98_304
         A larger image is averaged down to so many; takes the place of the extractors' own.
+    cache : str, Path or None, default=None
+        A file that keeps features between runs, by the content of the image and by all that an extractor depends on.
 
     Attributes
     ----------
@@ -71,14 +75,16 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
 
     def __init__(
         self,
-        kinds: Sequence[str | Extractor] = ("gist", "dense-hue", "dense-sift", "lab"),
+        kinds: Sequence[str | Extractor] = FEATURE_KINDS,
         *,
         n_jobs: int | None = None,
         max_pixels: int | None = MAX_PIXELS,
+        cache: str | Path | None = None,
     ) -> None:
         self.kinds = kinds
         self.n_jobs = n_jobs
         self.max_pixels = max_pixels
+        self.cache = cache
 
     def fit(self, images: Images, y: Any = None) -> Self:
         """Learn what the extractors learn.
@@ -193,6 +199,8 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
             check_count(self.n_jobs, "n_jobs")
         if self.max_pixels is not None:
             check_count(self.max_pixels, "max_pixels")
+        if self.cache is not None and not isinstance(self.cache, str | Path):
+            raise ParameterError(f"cache must be the name of a file, or None; got {shown(self.cache)}")
         self.extractors_: dict[str, Extractor] = {}
         for kind in self.kinds:
             extractor = clone(kind) if isinstance(kind, Extractor) else make_extractor(kind)
@@ -212,11 +220,11 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         """Yield the features of each image, or why it cannot be read."""
         check_is_fitted(self)
         images = check_images(images)
-        batches = (images[start : start + BATCH] for start in range(0, len(images), BATCH))
-        workers = Parallel(n_jobs=self.n_jobs, return_as="generator")
-        extractors = list(self.extractors_.values())
-        for rows in workers(delayed(_describe)(extractors, self.max_pixels, batch) for batch in batches):
-            yield from rows
+        with Known(self.cache, list(self.extractors_.values())) as known:
+            batches = (known.tasks(images[start : start + BATCH]) for start in range(0, len(images), BATCH))
+            workers = Parallel(n_jobs=self.n_jobs, return_as="generator")
+            for parts in workers(delayed(_describe)(known.extractors, self.max_pixels, batch) for batch in batches):
+                yield from known.rows(parts)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -225,18 +233,17 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         return tags
 
 
-def _describe(
-    extractors: list[Extractor], max_pixels: int | None, images: Images
-) -> list[NDArray[np.float32] | MediaError]:
-    rows: list[NDArray[np.float32] | MediaError] = []
-    for image in images:
+def _describe(extractors: list[Extractor], max_pixels: int | None, tasks: list[Task]) -> list[Parts | MediaError]:
+    """Describe each image by those of the extractors that its task names."""
+    described: list[Parts | MediaError] = []
+    for image, wanted in tasks:
         try:
-            prepared = Prepared(image, max_pixels)
+            prepared = Prepared(image, max_pixels) if wanted else None
         except MediaError as error:
-            rows.append(error)
+            described.append(error)
         else:
-            rows.append(np.concatenate([extractor.describe(prepared) for extractor in extractors]))
-    return rows
+            described.append({i: extractors[i].describe(prepared) for i in wanted} if prepared is not None else {})
+    return described
 
 
 def _is_readable(image: ArrayLike | str | Path) -> bool:

@@ -35,11 +35,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .archive import Format as Format
     from .archive import read_arrays as read_arrays
+    from .cache import ArrayCache as ArrayCache
     from .images import decode_image as decode_image
+    from .images import image_digest as image_digest
     from .images import read_image as read_image
     from .images import sample_names as sample_names
     from .images import write_image as write_image
     from .inputs import check_memory as check_memory
+    from .inputs import expand_images as expand_images
     from .inputs import expand_inputs as expand_inputs
     from .inputs import regular_file as regular_file
     from .mat import read_mat as read_mat
@@ -55,6 +58,7 @@ if TYPE_CHECKING:
     from .video_writer import VideoWriter as VideoWriter
 
 _LAZY = {
+    "ArrayCache": ".cache",
     "Format": ".archive",
     "VideoReader": ".video",
     "VideoWriter": ".video_writer",
@@ -62,7 +66,9 @@ _LAZY = {
     "check_outputs": ".outputs",
     "check_outside": ".outputs",
     "decode_image": ".images",
+    "expand_images": ".inputs",
     "expand_inputs": ".inputs",
+    "image_digest": ".images",
     "output_file": ".outputs",
     "output_folder": ".outputs",
     "read_arrays": ".archive",

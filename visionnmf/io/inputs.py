@@ -8,6 +8,7 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
+from visionnmf.choices import IMAGE_SUFFIXES
 from visionnmf.exceptions import TooLargeError, UnreadableError
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "available_memory",
     "check_bytes",
     "check_memory",
+    "expand_images",
     "expand_inputs",
     "one_line",
     "regular_file",
@@ -58,6 +60,43 @@ def expand_inputs(arguments: Sequence[str]) -> list[str]:
             key = name if name.startswith(SAMPLE_PREFIX) else os.path.realpath(name)
             inputs.setdefault(key, name)
     return list(inputs.values())
+
+
+def expand_images(arguments: Sequence[str]) -> list[str]:
+    """Turn the arguments of a command into a list of images; of a folder come all images, also of those below it.
+
+    Parameters
+    ----------
+    arguments : sequence of str
+        What :func:`expand_inputs` takes, and folders.
+
+    Returns
+    -------
+    list of str
+        Each file once. Those of a folder are sorted.
+
+    Raises
+    ------
+    UnreadableError
+        If a pattern matches no file, a folder has no image, or may not be read.
+    """
+    images: dict[str, str] = {}
+    for source in expand_inputs(arguments):
+        found = [source] if not os.path.isdir(source) else _images_of(source)
+        for name in found:
+            images.setdefault(name if name.startswith(SAMPLE_PREFIX) else os.path.realpath(name), name)
+    return list(images.values())
+
+
+def _images_of(folder: str) -> list[str]:
+    try:
+        inside = sorted(path for path in Path(folder).rglob("*") if path.suffix.lower() in IMAGE_SUFFIXES)
+        found = [str(path) for path in inside if path.is_file()]
+    except OSError as error:
+        raise UnreadableError(f"{folder}: cannot be read ({error.strerror})") from error
+    if not found:
+        raise UnreadableError(f"{folder}: holds no image ({', '.join(IMAGE_SUFFIXES)})")
+    return found
 
 
 def regular_file(path: str | Path, kind: str) -> Path:

@@ -1,0 +1,160 @@
+"""Tables of features in files: ``.npz``, ``.csv`` and ``.parquet``."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf.exceptions import ParameterError, UnreadableError, UnsupportedError
+from visionnmf.io import output_file, read_arrays, regular_file
+
+__all__ = ["FeatureTable", "check_format", "read_table", "write_table"]
+
+
+@dataclass(frozen=True)
+class FeatureTable:
+    """Features of images.
+
+    Attributes
+    ----------
+    X : ndarray of float32 [shape=(n_images, n_features), >= 0]
+    files : list of str
+        The image of each row.
+    feature_names : list of str
+        Of the columns: the view, ``_``, and a number.
+    groups : ndarray of int [shape=(n_features,)]
+        The number of the view of each column.
+    views : list of str
+        Names of the views.
+    """
+
+    X: NDArray[np.float32]
+    files: list[str]
+    feature_names: list[str]
+    groups: NDArray[np.intp]
+    views: list[str]
+
+
+def check_format(path: str | Path) -> None:
+    """Check that a table can be written under a name.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Raises
+    ------
+    ParameterError
+        If it ends neither in .npz nor in .csv nor in .parquet.
+    UnsupportedError
+        If what writes Parquet is not installed.
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix not in WRITERS:
+        raise ParameterError(f"out must end in {', '.join(WRITERS)}; got {str(path)!r}")
+    if suffix == ".parquet" and find_spec("pyarrow") is None:
+        raise UnsupportedError(f"{path}: Parquet needs pyarrow; pip install 'visionnmf[parquet]'")
+
+
+def write_table(table: FeatureTable, path: str | Path, *, force: bool = False) -> None:
+    """Write a table, whole or not at all.
+
+    Parameters
+    ----------
+    table : FeatureTable
+    path : str or Path
+        Its suffix says the form: ``.npz`` (arrays ``X``, ``files``, ``feature_names``, ``groups`` and ``views``),
+        ``.csv`` or ``.parquet`` (a column ``file``, then one a feature).
+    force : bool, default=False
+        Whether an existing file may be replaced.
+
+    Raises
+    ------
+    ParameterError, UnsupportedError
+        As :func:`check_format`.
+    OutputExistsError
+        If `path` exists and `force` is false.
+    MediaError
+        If `path` cannot be written.
+    """
+    check_format(path)
+    with output_file(path, force=force) as temporary:
+        WRITERS[Path(path).suffix.lower()](table, temporary)
+
+
+def read_table(path: str | Path) -> FeatureTable:
+    """Read a table in the form ``.npz``; files of strangers are safe to read.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    FeatureTable
+
+    Raises
+    ------
+    UnreadableError
+        If the file is missing, damaged, or no table of features.
+    TooLargeError
+        If its arrays have more than 1 GiB.
+    """
+    path = regular_file(path, "table of features")
+    held = read_arrays(path, ("X", "files", "feature_names", "groups", "views"))
+    X, groups = held["X"], held["groups"]
+    texts = [held[name] for name in ("files", "feature_names", "views")]
+    fits = X.ndim == 2 and X.dtype == np.float32 and all(text.ndim == 1 and text.dtype.kind == "U" for text in texts)
+    fits = fits and (len(texts[0]), len(texts[1])) == X.shape and groups.shape == X.shape[1:]
+    fits = fits and groups.dtype.kind == "i" and groups.size > 0 and 0 <= groups.min() <= groups.max() < len(texts[2])
+    if not fits or not np.isfinite(X).all() or (X < 0).any():
+        raise UnreadableError(f"{path} cannot be read: it is no table of features.")
+    files, names, views = (text.tolist() for text in texts)
+    return FeatureTable(X, files, names, groups.astype(np.intp), views)
+
+
+def _write_npz(table: FeatureTable, path: Path) -> None:
+    arrays: dict[str, NDArray[Any]] = {
+        "X": table.X,
+        "files": np.array(table.files, str),
+        "feature_names": np.array(table.feature_names, str),
+        "groups": table.groups.astype(np.int64),
+        "views": np.array(table.views, str),
+    }
+    with path.open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
+
+
+def _write_csv(table: FeatureTable, path: Path) -> None:
+    with path.open("w", encoding="utf-8", errors="surrogateescape", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["file", *table.feature_names])
+        for name, row in zip(table.files, table.X, strict=True):
+            writer.writerow([name, *(f"{value:.7g}" for value in row.tolist())])
+
+
+def _write_parquet(table: FeatureTable, path: Path) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    columns = [pyarrow.array([_text(name) for name in table.files]), *map(pyarrow.array, table.X.T)]
+    parquet.write_table(pyarrow.table(columns, names=["file", *table.feature_names]), path)
+
+
+def _text(name: str) -> str:
+    """Return a file's name as Unicode, which names on Linux need not be."""
+    return name.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+WRITERS: dict[str, Callable[[FeatureTable, Path], None]] = {
+    ".npz": _write_npz,
+    ".csv": _write_csv,
+    ".parquet": _write_parquet,
+}

@@ -1,0 +1,111 @@
+"""``visionnmf features``: from files to a table."""
+
+import csv
+import json
+import os
+
+import numpy as np
+import pytest
+from helpers import run_command
+from PIL import Image
+
+from visionnmf.apps.features import read_table
+from visionnmf.exceptions import UnreadableError
+from visionnmf.features import FeatureExtraction
+
+
+@pytest.fixture
+def folder(tmp_path, rng):
+    folder = tmp_path / "photos"
+    (folder / "below").mkdir(parents=True)
+    for i, name in enumerate(("a.png", "b.JPG", "below/ü c.png", "below/d.png")):
+        pixels = rng.integers(0, 256, (20 + 3 * i, 30, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(folder / name)
+    return folder
+
+
+def test_a_folder_becomes_a_table(folder, tmp_path):
+    done = run_command("features", folder, "--kind", "rgb, lbp", "--out", tmp_path / "f.npz", "--jobs", 1)
+    assert done.exit_code == 0, done.output
+    assert "4 images, 5040 features (rgb 4096, lbp 944)" in done.output
+    table = read_table(tmp_path / "f.npz")
+    assert [os.path.relpath(name, folder) for name in table.files] == ["a.png", "b.JPG", "below/d.png", "below/ü c.png"]
+    np.testing.assert_array_equal(table.X, FeatureExtraction(["rgb", "lbp"]).fit_transform(table.files))
+    assert table.views == ["rgb", "lbp"] and table.feature_names[4096] == "lbp_0"
+    assert np.bincount(table.groups).tolist() == [4096, 944]
+
+
+def test_what_cannot_be_read_is_named_and_the_rest_done(folder, tmp_path):
+    (folder / "b2.png").write_bytes((folder / "a.png").read_bytes()[:99])
+    arguments = ("features", folder, tmp_path / "missing.png", "--kind", "raw-pixels", "--out", tmp_path / "f.npz")
+    done = run_command(*arguments, "--jobs", 1, "--json")
+    assert done.exit_code == 1
+    report = json.loads(done.stdout)
+    assert report["images"] == 4 and report["features"] == {"raw-pixels": 1024}
+    assert "b2.png" in report["skipped"][0] and "missing.png: no such file" in report["skipped"][1]
+    assert len(read_table(tmp_path / "f.npz").files) == 4
+
+
+def test_new_images_are_described_by_the_words_of_earlier_ones(folder, tmp_path):
+    first = ("--kind", "dense-hue", "--save", tmp_path / "e.npz", "--cache", tmp_path / "c.sqlite")
+    assert run_command("features", folder, "--out", tmp_path / "f.npz", *first, "--jobs", 1).exit_code == 0
+    again = ("features", folder / "b.JPG", "--use", tmp_path / "e.npz", "--out", tmp_path / "g.npz", "--jobs", 1)
+    assert run_command(*again).exit_code == 0
+    np.testing.assert_array_equal(read_table(tmp_path / "g.npz").X, read_table(tmp_path / "f.npz").X[1:2])
+
+
+def test_tables_for_other_programs_hold_the_same(folder, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    for suffix in ("npz", "csv", "parquet"):
+        arguments = ("--kind", "raw-pixels", "--out", tmp_path / f"f.{suffix}", "--jobs", 1)
+        assert run_command("features", folder, *arguments).exit_code == 0
+    table = read_table(tmp_path / "f.npz")
+    with open(tmp_path / "f.csv", encoding="utf-8", newline="") as file:
+        header, *rows = csv.reader(file)
+    assert header == ["file", *table.feature_names] and [row[0] for row in rows] == table.files
+    np.testing.assert_allclose(np.array([row[1:] for row in rows], float), table.X, rtol=1e-6)
+    frame = parquet.read_table(tmp_path / "f.parquet").to_pandas()
+    assert list(frame.columns) == header and frame["file"].tolist() == table.files
+    np.testing.assert_array_equal(frame[table.feature_names].to_numpy(), table.X)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--out", "f.txt"], "out must end in .npz, .csv, .parquet; got"),
+        (["--kind", "hue", "--out", "f.npz"], "kind must be one of"),
+        (["--use", "a.png", "--out", "f.npz"], "damaged, or not feature extractors"),
+        (["--kind", "rgb", "--out", "f.npz", "--save", "f.npz"], "f.npz"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_code_2(arguments, sentence, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    done = run_command("features", "a.png", *arguments)
+    assert done.exit_code == 2 and sentence in done.stderr and done.stderr.count("\n") == 1
+    assert not (folder / "f.npz").exists()
+
+
+def test_nothing_usable_is_code_2(tmp_path):
+    (tmp_path / "text.png").write_text("no image")
+    (tmp_path / "empty").mkdir()
+    for source, sentence in (("text.png", "not a picture"), ("empty", "holds no image"), ("*.gif", "no file matches")):
+        done = run_command("features", tmp_path / source, "--kind", "rgb", "--out", tmp_path / "f.npz", "--jobs", 1)
+        assert done.exit_code == 2 and sentence in done.stderr
+
+
+def test_a_table_of_a_stranger_is_checked(folder, tmp_path):
+    run_command("features", folder, "--kind", "raw-pixels", "--out", tmp_path / "f.npz", "--jobs", 1)
+    with np.load(tmp_path / "f.npz") as file:
+        good = dict(file)
+    wrong = (
+        {"X": good["X"][:-1]},
+        {"X": -good["X"]},
+        {"X": good["X"] * np.nan},
+        {"groups": good["groups"] + 1},
+        {"files": np.arange(4)},
+        {"files": np.array(["a", "b", "c", 1], object)},
+    )
+    for change in wrong:
+        np.savez(tmp_path / "g.npz", **(good | change))
+        with pytest.raises(UnreadableError, match="cannot be read"):
+            read_table(tmp_path / "g.npz")

@@ -1,0 +1,125 @@
+"""Results that are kept between runs: arrays of numbers by keys, in one SQLite file."""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf.exceptions import MediaError, UnreadableError
+
+from .inputs import one_line
+
+__all__ = ["ArrayCache"]
+
+AT_ONCE = 500  # keys of a question
+WAIT = 60.0  # seconds for another process that writes
+
+
+class ArrayCache:
+    """Rows of float32 by keys; several processes can use one file, and a killed one leaves it whole.
+
+    Parameters
+    ----------
+    path : str or Path
+        Made where it is missing.
+
+    Raises
+    ------
+    UnreadableError
+        If the file is there and is no cache.
+    MediaError
+        If it cannot be made.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._lock = Lock()  # the connection serves several threads, one after the other
+        with self._complaining():
+            self._file = sqlite3.connect(self.path, timeout=WAIT, check_same_thread=False)
+        try:
+            with self._complaining(), self._file:
+                self._file.execute("CREATE TABLE IF NOT EXISTS arrays (key TEXT PRIMARY KEY, size INTEGER, data BLOB)")
+                self._file.execute("SELECT key, size, data FROM arrays LIMIT 1").fetchall()
+        except MediaError:
+            self._file.close()
+            raise
+
+    def get(self, keys: Sequence[str], most: int) -> dict[str, NDArray[np.float32]]:
+        """Return what is kept.
+
+        Parameters
+        ----------
+        keys : sequence of str
+        most : int
+            Numbers of an array; a longer one is taken for none.
+
+        Returns
+        -------
+        dict of str to ndarray of float32
+            Those of the keys that are there, and whole.
+        """
+        found: dict[str, NDArray[np.float32]] = {}
+        for start in range(0, len(keys), AT_ONCE):
+            part = keys[start : start + AT_ONCE]
+            marks = ",".join("?" * len(part))
+            with self._complaining(), self._lock:
+                rows = self._file.execute(f"SELECT key, size, data FROM arrays WHERE key IN ({marks})", part).fetchall()
+            for key, size, data in rows:
+                array = _unpacked(size, data, most)
+                if array is not None:
+                    found[key] = array
+        return found
+
+    def put(self, arrays: Mapping[str, NDArray[np.float32]]) -> None:
+        """Keep arrays.
+
+        Parameters
+        ----------
+        arrays : mapping of str to ndarray of float32 [shape=(n,)]
+
+        Raises
+        ------
+        MediaError
+            If the file cannot be written.
+        """
+        rows = [(key, array.size, zlib.compress(_bytes(array), 1)) for key, array in arrays.items()]
+        with self._complaining(), self._lock, self._file:
+            self._file.executemany("INSERT OR REPLACE INTO arrays VALUES (?, ?, ?)", rows)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._file.close()
+
+    @contextmanager
+    def _complaining(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            raise MediaError(f"{self.path}: the cache cannot be used ({one_line(error)})") from error
+        except sqlite3.Error as error:
+            raise UnreadableError(f"{self.path}: not a cache, or damaged ({one_line(error)}); remove it") from error
+
+
+def _bytes(array: NDArray[np.float32]) -> bytes:
+    return np.ascontiguousarray(array, "<f4").tobytes()
+
+
+def _unpacked(size: Any, data: Any, most: int) -> NDArray[np.float32] | None:
+    """Return an array of a file that a stranger may have made, when it is one."""
+    if not isinstance(size, int) or not 0 <= size <= most or not isinstance(data, bytes):
+        return None
+    try:
+        unpacked = zlib.decompressobj().decompress(data, 4 * size + 1)
+    except zlib.error:
+        return None
+    return np.frombuffer(unpacked, "<f4").astype(np.float32) if len(unpacked) == 4 * size else None
