@@ -36,7 +36,7 @@ def test_every_report_of_an_application_is_one():
         found |= {value for value in vars(module).values() if isinstance(value, type) and issubclass(value, Report)}
     assert {each.__name__ for each in found} == {
         "BackgroundReport", "Clustered", "Comparison", "Evaluation", "FeaturesReport", "Identified", "PaperReport",
-        "SegmentationReport",        "SegmentationScoresReport", "StreamReport", "Trained", "Unshadowed",
+        "SegmentationReport", "SegmentationScoresReport", "StreamReport", "Trained", "Unshadowed",
     }  # fmt: skip
     assert len(found) == 13  # Trained is two: of faces, and of masquerade
     for each in found:

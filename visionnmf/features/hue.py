@@ -109,7 +109,8 @@ class DenseHue(HueWords):
         check_grid(self.scales, self.step)
 
     def _points(self, image: Prepared) -> Array:
-        return dense_grid(*image.grey.shape, self.scales, self.step)
+        height, width = image.grey.shape
+        return dense_grid(height, width, self.scales, self.step)
 
 
 class HarrisHue(HueWords):
@@ -202,10 +203,10 @@ def hue_histograms(rgb: Array, points: Array, n_bins: int = 36) -> NDArray[np.fl
     counts = np.zeros(len(points) * n_bins)
     for bin_, part in ((low, 1 - share), ((low + 1) % n_bins, share)):
         counts += np.bincount((first + bin_[where]).ravel(), (weight * part[where]).ravel(), counts.size)
-    counts = counts.reshape(len(points), n_bins)
-    norms = np.linalg.norm(counts, axis=1, keepdims=True)
+    patches = counts.reshape(len(points), n_bins)
+    norms = np.linalg.norm(patches, axis=1, keepdims=True)
     grey = norms <= GREY * window.sum(axis=1, keepdims=True)
-    return np.where(grey, 0, counts / np.where(grey, 1, norms)).astype(np.float32)
+    return np.where(grey, 0, patches / np.where(grey, 1, norms)).astype(np.float32)
 
 
 def _hue(rgb: Array) -> tuple[Array, Array]:

@@ -99,7 +99,8 @@ class DenseSift(SiftWords):
         check_grid(self.scales, self.step)
 
     def _points(self, image: Prepared) -> Array:
-        return dense_grid(*image.grey.shape, self.scales, self.step)
+        height, width = image.grey.shape
+        return dense_grid(height, width, self.scales, self.step)
 
 
 class HarrisSift(SiftWords):
