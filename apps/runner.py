@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import active_children, get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +23,11 @@ from numpy.typing import NDArray
 from visionnmf.exceptions import OutputExistsError, UnreadableError
 from visionnmf.io import check_outputs, output_file, output_folder
 
-__all__ = ["RESULTS", "run_jobs", "settings_key"]
+__all__ = ["RESULTS", "run_jobs", "run_parallel", "settings_key"]
 
 RESULTS = "results.csv"
 
+T = TypeVar("T")
 Rows = list[dict[str, Any]]
 Jobs = Mapping[str, tuple[Any, ...]]
 
@@ -112,7 +113,7 @@ def run_jobs(
         for name, arguments in left.items():
             keep(name, work(*arguments))
     else:
-        _run_parallel(left, work, processes, keep)
+        run_parallel(left, work, processes, keep)
     rows = [row for name in jobs for row in found[name]]
     if out is not None:
         _write(Path(out) / RESULTS, rows, columns)
@@ -145,7 +146,20 @@ def _kept(path: Path, key: str, columns: tuple[str, ...], force: bool) -> Rows |
     return None
 
 
-def _run_parallel(jobs: Jobs, work: Callable[..., Rows], processes: int, keep: Callable[[str, Rows], None]) -> None:
+def run_parallel(jobs: Jobs, work: Callable[..., T], processes: int, keep: Callable[[str, T], None]) -> None:
+    """Run jobs in processes of one thread each.
+
+    Parameters
+    ----------
+    jobs : mapping of str to tuple
+        The name of each job and its arguments.
+    work : callable
+        Called as ``work(*arguments)``, elsewhere.
+    processes : int
+        At a time.
+    keep : callable
+        Called here as ``keep(name, what work returned)`` as jobs end.
+    """
     others = set(active_children())
     # fresh processes of one thread each: forked ones would share the state of thread pools
     with ProcessPoolExecutor(min(processes, len(jobs)), get_context("spawn"), _one_thread) as pool:

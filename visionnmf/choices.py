@@ -18,7 +18,13 @@ FALSE_ALARM_RATE = 0.02
 LOG_FORMATS = ("plain", "bash", "zsh", "acct", "audit", "csv", "jsonl")
 
 RANDOM_STATE = 0
-IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp")  # what is read of a folder of images
+
+# What is read of a folder, by how names end; capitals are meant too.
+IMAGE_SUFFIXES = (
+    *(".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp", ".gif", ".pgm", ".ppm", ".pnm"),
+    *(".heic", ".heif", ".avif"),
+)
+VIDEO_SUFFIXES = (".mp4", ".mkv", ".avi", ".mov", ".webm", ".mpg", ".mpeg", ".m4v", ".ogv", ".wmv", ".flv", ".mts")
 
 # visionnmf stream
 STREAM_COMPONENTS = 50

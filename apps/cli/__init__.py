@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import signal
 import sys
+from collections.abc import Callable
 from importlib import import_module
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from visionnmf import __version__
 from visionnmf._jit import on_first_compile
 
-from .common import on_signal, say
+from .common import on_signal, say, talk
+from .options import Quiet, Verbose
 
 __all__ = ["app", "main"]
 
@@ -30,7 +34,6 @@ COMMANDS = {
 
 app = typer.Typer(
     name="visionnmf",
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -66,12 +69,31 @@ def _common(
     """
 
 
+def _with_talk(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that say how much it says."""
+    signature = inspect.signature(function, eval_str=True)
+
+    @functools.wraps(function)
+    def command(*, quiet: bool, verbose: bool, **arguments: Any) -> None:
+        talk(quiet, verbose)
+        function(**arguments)
+
+    more = {"quiet": Quiet, "verbose": Verbose}
+    added = [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=a) for n, a in more.items()]
+    command.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *added])  # type: ignore[attr-defined]
+    command.__annotations__ = function.__annotations__ | more
+    return command
+
+
 for _name, _module in COMMANDS.items():
     _command = import_module(f".{_module}", __name__).command
     if isinstance(_command, typer.Typer):
+        for _part in _command.registered_commands:
+            if _part.callback is not None:
+                _part.callback = _with_talk(_part.callback)
         app.add_typer(_command, name=_name)
     else:
-        app.command(_name)(_command)
+        app.command(_name)(_with_talk(_command))
 
 
 def _open_standard_streams() -> None:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from visionnmf import choices
 
 from .common import make_folder, running
-from .options import Debug, Force, Json, Out, Seed
+from .options import Debug, Force, Jobs, Json, Out, Recursive, Seed
+from .work import Work
 
 __all__ = ["command"]
 
 
 def command(
-    videos: Annotated[list[str], typer.Argument(metavar="VIDEO...", help="Files, patterns or sample:surveillance.")],
+    videos: Annotated[
+        list[str], typer.Argument(metavar="VIDEO...", help="Files, folders, patterns or sample:surveillance.")
+    ],
     rank: Annotated[int, typer.Option("--rank", min=1, max=20, help="Components of the background model.")] = (
         choices.BACKGROUND_COMPONENTS
     ),
@@ -28,6 +31,8 @@ def command(
     max_frames: Annotated[
         int | None, typer.Option("--max-frames", metavar="N", min=1, help="Stop after N frames.")
     ] = None,
+    recursive: Recursive = False,
+    jobs: Jobs = 1,
     seed: Seed = choices.RANDOM_STATE,
     json_: Json = False,
     force: Force = False,
@@ -46,20 +51,14 @@ def command(
     """
     with running(json_, debug) as run:
         make_folder(out)
-        from visionnmf.apps.background import process_video
-
-        def process(video: str) -> Any:
-            with run.progress(video) as progress:
-                return process_video(
-                    video,
-                    n_components=rank,
-                    out=out,
-                    scale=scale,
-                    every=every,
-                    max_frames=max_frames,
-                    random_state=seed,
-                    force=force,
-                    progress=progress,
-                )
-
-        run.batch("videos", videos, process)
+        options = {
+            "n_components": rank,
+            "scale": scale,
+            "every": every,
+            "max_frames": max_frames,
+            "random_state": seed,
+            "force": force,
+        }
+        work = Work("visionnmf.apps.background", "process_video", options, takes_progress=True)
+        inputs = run.inputs("videos", videos, choices.VIDEO_SUFFIXES, recursive=recursive, out=out)
+        run.batch("videos", inputs, work, out=out, jobs=jobs)

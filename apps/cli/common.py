@@ -12,17 +12,19 @@ import os
 import re
 import signal
 import sys
-import warnings
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import typer
 
 from visionnmf import __version__
 from visionnmf.exceptions import MediaError, VisionNMFError
+
+from .work import Outcome, Work, call, call_in_processes
 
 # What arguments of Python are called on the command line, where that is not the same name.
 OPTIONS = {
@@ -54,6 +56,13 @@ class Result(Protocol):
         """Return it for a person."""
 
 
+class Input(NamedTuple):
+    """An input of a batch: what it is called, and where its results go beneath the folder of all results."""
+
+    source: str
+    place: str = ""
+
+
 class Run:
     """One run of a command.
 
@@ -72,6 +81,8 @@ class Run:
         self._batch = ""  # what its inputs are
         self._entries: list[dict[str, Any]] = []  # of the batch's document
         self._current = ""  # the input that is worked on
+        self._number = self._total = 0  # of the batch's inputs
+        self._began = time.perf_counter()
 
     def exit_code(self, interrupted: bool) -> int:
         """Decide."""
@@ -86,71 +97,211 @@ class Run:
         self._done += 1
         self._failed += len(report.skipped)
         document = {"visionnmf": __version__, **report.as_dict()}
-        typer.echo(json.dumps(document, indent=2) if self.as_json else printable(report.summary()))
+        if self.as_json:
+            typer.echo(json.dumps(document, indent=2))
+        else:
+            self.remark(report.summary())
 
     def remark(self, text: str) -> None:
         """Tell a person something beside the reports."""
-        if not self.as_json:
+        if not self.as_json and not _talk.quiet:
             typer.echo(printable(text))
+
+    def detail(self, text: str) -> None:
+        """Tell on standard error what is only of interest to who asked for more."""
+        if _talk.verbose:
+            say(text)
 
     def row(self, row: Result) -> None:
         """Print one of many rows as it comes: a line of JSON, or text."""
         self._done += 1
-        typer.echo(json.dumps(row.as_dict()) if self.as_json else printable(row.summary()))
+        if self.as_json:
+            typer.echo(json.dumps(row.as_dict()))
+        else:
+            self.remark(row.summary())
 
     def batch(
         self,
         kind: str,
-        arguments: list[str],
-        process: Callable[[str], Any],
+        arguments: Sequence[str] | Sequence[Input],
+        process: Callable[..., Any],
         *,
         writes: bool = True,
+        out: Path | None = None,
+        jobs: int = 1,
         prepare: Callable[[list[str]], None] | None = None,
-    ) -> None:
+    ) -> list[Any]:
         """Process every input, go on after one that fails.
 
-        Inputs of one name are refused where results are named after them (`writes`). Where inputs are better looked at
-        together, `prepare` is called with the next of them beforehand.
+        Parameters
+        ----------
+        kind : str
+            What the inputs are: "images".
+        arguments : sequence of str or Input
+            Files, patterns, samples; or what :meth:`inputs` has found.
+        process : callable
+            Of an input; returns a report. A :class:`~.work.Work` loads its numerics after the paths were checked.
+        writes : bool, default=True
+            Whether results are named after the inputs.
+        out : Path, optional
+            Folder for the results: then `process` is called with ``out=``, this folder or one beneath it. Results of
+            a folder's files mirror it, and inputs of one name get folders of their own.
+        jobs : int, default=1
+            Inputs at a time, each in a process of its own; `process` must be a :class:`~.work.Work` for more than one.
+        prepare : callable, optional
+            Called with the next hundred inputs beforehand, where they are better looked at together.
+
+        Returns
+        -------
+        list
+            The reports, in the order of the inputs.
         """
         self._batch = kind
-        stems: dict[str, str] = {}
-        sources = self._sources(arguments)
-        for source in sources if prepare is None else _prepared(sources, prepare):
-            self._current = source
-            with self.attempt(source):
-                stem = _free_stem(source, stems) if writes else source
-                with warnings.catch_warnings(record=True) as caught:
-                    warnings.simplefilter("always", UserWarning)
-                    report = process(source)
-                said = list(dict.fromkeys(str(w.message) for w in caught if w.category is UserWarning))
-                for sentence in said:
-                    say(sentence)
-                stems[stem] = source
-                self._done += 1
-                self._failed += len(report.skipped)
-                self._entries.append(report.as_dict() | {"warnings": said})
-                if not self.as_json:
-                    typer.echo(printable(report.summary()))
-        self._current = ""
+        inputs = [found for found in arguments if isinstance(found, Input)]
+        inputs += self._meant([name for name in arguments if isinstance(name, str)])
+        options: list[dict[str, Any]] = [{}] * len(inputs)
+        if out is not None:
+            from visionnmf.io import place_results
 
-    def _sources(self, arguments: list[str]) -> Iterator[str]:
-        """Yield the inputs that arguments mean, each once; a pattern without a file is a failure."""
-        from visionnmf.io import expand_inputs
+            options = [{"out": out / place} for place in place_results(inputs)]
+        self._total = len(inputs)
+        if jobs > 1 and isinstance(process, Work) and len(inputs) > 1:
+            return self._process_together(process, [found.source for found in inputs], options, jobs)
+        reports = []
+        stems: dict[str, str] = {}
+        for number, (source, _) in enumerate(inputs):
+            if prepare is not None and number % TOGETHER == 0:
+                prepare([found.source for found in inputs[number : number + TOGETHER]])
+            self._current, self._number = source, number + 1
+            self.detail(f"{source}{self._position()}")
+            with self.attempt(source):
+                stem = _free_stem(source, options[number].get("out"), stems) if writes else source
+                with self._shown(process, source) as more:
+                    outcome = call(process, source, options[number] | more)
+                stems[stem] = source
+                self._entries.append(self._finish(outcome))
+                reports.append(outcome.report)
+        self._current = ""
+        return reports
+
+    def _process_together(
+        self, process: Work, sources: list[str], options: list[dict[str, Any]], jobs: int
+    ) -> list[Any]:
+        """Process inputs in several processes; entries of the document keep the order of the inputs."""
+        entries: dict[str, dict[str, Any]] = {}
+        reports: dict[str, Any] = {}
+        with self.progress(self._batch, rate_of="") as bar:
+
+            def keep(key: str, outcome: Outcome) -> None:
+                source = sources[int(key)]
+                self._number += 1
+                self.detail(f"{source}{self._position()}")
+                with self.attempt(source, entries.setdefault(key, {})):
+                    if outcome.error is not None:
+                        raise outcome.error
+                    entries[key] = self._finish(outcome)
+                    reports[key] = outcome.report
+                if bar is not None:
+                    bar("done", self._number, self._total)
+
+            try:
+                work = {str(i): (source, options[i]) for i, source in enumerate(sources)}
+                call_in_processes(process, work, jobs, keep)
+            finally:
+                self._entries += [entries[key] for key in work if key in entries]
+        return [reports[key] for key in work if key in reports]
+
+    @contextmanager
+    def _shown(self, process: Callable[..., Any], source: str) -> Iterator[dict[str, Any]]:
+        """Show what is worked on; yields what the work is called with for that."""
+        if isinstance(process, Work) and process.takes_progress:
+            with self.progress(source) as progress:
+                yield {"progress": progress}
+        elif isinstance(process, Work):
+            with self.status(source):
+                yield {}
+        else:
+            yield {}
+
+    def _finish(self, outcome: Outcome) -> dict[str, Any]:
+        """Print the report of an input; returns its entry of the document."""
+        for sentence in outcome.said:
+            say(sentence)
+        self._done += 1
+        self._failed += len(outcome.report.skipped)
+        self.remark(outcome.report.summary())
+        return dict(outcome.report.as_dict() | {"warnings": outcome.said})
+
+    def _position(self) -> str:
+        return f" ({self._number}/{self._total})" if self._total > 1 else ""
+
+    def inputs(
+        self, kind: str, arguments: Sequence[str], suffixes: Sequence[str], *, recursive: bool, out: Path | None = None
+    ) -> list[Input]:
+        """Find the inputs of a batch, folders among them, and check that they are files, before any work.
+
+        Parameters
+        ----------
+        kind : str
+            What the inputs are: "images".
+        arguments : sequence of str
+            Files, folders, patterns, samples.
+        suffixes : sequence of str
+            Which files of a folder are meant.
+        recursive : bool
+            Whether folders in folders are meant, too.
+        out : Path, optional
+            Folder for the results, which must not lie among the inputs.
+
+        Returns
+        -------
+        list of Input
+            Each once. What is no file, and a pattern or a folder without one, is a failure.
+        """
+        meant = self._meant(arguments, suffixes, recursive, out)
+        return [found for found in meant if self._is_file(found.source, kind.removesuffix("s"))]
+
+    def _meant(
+        self,
+        arguments: Sequence[str],
+        suffixes: Sequence[str] = (),
+        recursive: bool = False,
+        out: Path | None = None,
+    ) -> Iterator[Input]:
+        from visionnmf.io import expand_inputs, find_files
 
         done: set[str] = set()
         for argument in arguments:
-            inputs: list[str] = []
+            inputs: list[Input] = []
             with self.attempt(argument):
-                inputs = expand_inputs([argument])
-            for source in inputs:
-                file = source if source.startswith("sample:") else os.path.realpath(source)
+                if suffixes and os.path.isdir(argument):
+                    _check_beside(argument, out, recursive)
+                    names = find_files(argument, suffixes, recursive=recursive)
+                    inputs = [Input(os.path.join(argument, name), os.path.dirname(name)) for name in names]
+                else:
+                    inputs = [Input(source) for source in expand_inputs([argument])]
+            for found in inputs:
+                file = found.source if found.source.startswith("sample:") else os.path.realpath(found.source)
                 if file not in done:
                     done.add(file)
-                    yield source
+                    yield found
+
+    def _is_file(self, source: str, kind: str) -> bool:
+        from visionnmf.io import regular_file
+
+        if source.startswith("sample:"):
+            return True
+        with self.attempt(source):
+            regular_file(source, kind)
+            return True
+        return False
 
     @contextmanager
-    def attempt(self, source: str = "") -> Iterator[None]:
-        """Turn an error into a failure of an input, or of the whole run, unless the traceback was asked for."""
+    def attempt(self, source: str = "", entry: dict[str, Any] | None = None) -> Iterator[None]:
+        """Turn an error into a failure of an input, or of the whole run, unless the traceback was asked for.
+
+        The failure stands in `entry`, or in a new one of the document.
+        """
         try:
             yield
         except BrokenPipeError:  # typer ends in silence when a reader like `head` has gone
@@ -161,12 +312,15 @@ class Run:
             if self.debug:
                 raise
             self._ours = self._ours or not isinstance(error, VisionNMFError | OSError | MemoryError)
-            self.fail(sentence_of(error, source), source)
+            self.fail(sentence_of(error, source), source, entry)
 
-    def fail(self, sentence: str, source: str = "") -> None:
+    def fail(self, sentence: str, source: str = "", entry: dict[str, Any] | None = None) -> None:
         """Say what could not be used, and why."""
         self._failed += 1
-        self._entries.append({"input": source, "error": sentence})
+        if entry is None:
+            entry = {}
+            self._entries.append(entry)
+        entry |= {"input": source, "error": sentence}
         say(sentence)
 
     def end(self, interrupted: bool) -> None:
@@ -178,11 +332,12 @@ class Run:
             typer.echo(json.dumps(document, indent=2))
         elif self._batch and self._failed and len(self._entries) > 1:
             say(f"{self._failed} of {len(self._entries)} {self._batch} failed")
+        self.detail(f"{time.perf_counter() - self._began:.1f} s")
 
     @property
     def interactive(self) -> bool:
         """Whether somebody looks on."""
-        return not self.as_json and sys.stderr.isatty()
+        return not self.as_json and not _talk.quiet and sys.stderr.isatty()
 
     @contextmanager
     def status(self, text: str) -> Iterator[None]:
@@ -192,7 +347,7 @@ class Run:
             return
         from rich.console import Console
 
-        with Console(stderr=True).status(text):
+        with Console(stderr=True).status(f"{text}{self._position()}"):
             yield
 
     @contextmanager
@@ -213,10 +368,11 @@ class Run:
         )
         with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
             tasks: dict[str, TaskID] = {}
+            name = f"{Path(source).name}{self._position()}"
 
             def update(stage: str, done: int, total: int | None) -> None:
                 if stage not in tasks:
-                    tasks[stage] = bars.add_task(f"{Path(source).name}: {stage}", total=total, rate="")
+                    tasks[stage] = bars.add_task(f"{name}: {stage}", total=total, rate="")
                 task = bars.tasks[bars.task_ids.index(tasks[stage])]
                 rate = f"{task.speed:.0f} {rate_of}/s" if rate_of and task.speed else ""
                 bars.update(tasks[stage], completed=done, total=total, rate=rate)
@@ -270,15 +426,20 @@ def make_folder(out: Path, option: str = "--out") -> None:
         raise MediaError(f"{option} {out}: {reason}; give another folder")
 
 
-def _prepared(sources: Iterator[str], prepare: Callable[[list[str]], None]) -> Iterator[str]:
-    while group := list(islice(sources, TOGETHER)):
-        prepare(group)
-        yield from group
+def _check_beside(folder: str, out: Path | None, recursive: bool) -> None:
+    """Refuse results among the inputs."""
+    if out is None:
+        return
+    inside, results = Path(folder).resolve(), out.resolve()
+    if results == inside or (recursive and inside in results.parents):
+        raise MediaError(f"--out {out}: lies in {folder}, where results would be taken for inputs; give another folder")
 
 
-def _free_stem(source: str, stems: dict[str, str]) -> str:
+def _free_stem(source: str, out: Path | None, stems: dict[str, str]) -> str:
     """Return the name of an input's results; refuse it when they are those of another input."""
-    stem = source.removeprefix("sample:") if source.startswith("sample:") else Path(source).stem
+    from visionnmf.io import stem_of
+
+    stem = str((out or Path()) / stem_of(source))
     if stem in stems:
         raise MediaError(
             f"{source}: its results would have the names of those of {stems[stem]}; run it apart, into another folder"
@@ -294,6 +455,24 @@ def printable(text: str) -> str:
 def say(message: str) -> None:
     """Print one line on standard error."""
     typer.echo(f"visionnmf: {printable(message).replace(chr(10), ' ')}", err=True)
+
+
+@dataclass
+class _Talk:
+    """How much is said."""
+
+    quiet: bool = False
+    verbose: bool = False
+
+
+_talk = _Talk()
+
+
+def talk(quiet: bool, verbose: bool) -> None:
+    """Say how much the next run says: `quiet`, what failed alone; `verbose`, on standard error what it does."""
+    if quiet and verbose:
+        raise typer.BadParameter("--quiet and --verbose exclude each other")
+    _talk.quiet, _talk.verbose = quiet, verbose
 
 
 _signal = 0  # that has come: within a compiler's callback it comes out as some other error, or not at all

@@ -11,8 +11,9 @@ from typer.core import TyperGroup
 from visionnmf import choices
 from visionnmf.exceptions import ParameterError
 
-from .common import Run, expanded, make_folder, running
-from .options import Debug, Force, Json, Out, one_of
+from .common import make_folder, running
+from .options import Debug, Force, Jobs, Json, Out, Recursive, one_of
+from .work import Work
 
 __all__ = ["command"]
 
@@ -81,6 +82,8 @@ def segment_images(
     paper: Annotated[
         bool, typer.Option("--paper", help="The recipe of the MahNMF paper, beside normalised and spectral cuts.")
     ] = False,
+    recursive: Recursive = False,
+    jobs: Jobs = 1,
     out: Out = Path("."),
     json_: Json = False,
     force: Force = False,
@@ -115,40 +118,29 @@ def segment_images(
     if paper and (scale is not None or markers is not None or formats is not None or cutouts):
         raise typer.BadParameter("--paper goes with --segments alone")
     wanted = _formats(formats)
-    _check_out(images, out)
     with running(json_, debug) as run:
         make_folder(out)
+        inputs = run.inputs("images", images, choices.IMAGE_SUFFIXES, recursive=recursive, out=out)
+        if markers is not None and len(inputs) > 1:
+            raise ParameterError(f"markers must be given with one image; got {len(inputs)} images")
+        options: dict[str, Any] = {"n_segments": n_segments, "force": force}
+        if not paper:
+            options |= {
+                "scale": scale,
+                "markers": markers,
+                "correct": segments == "auto",
+                "formats": wanted,
+                "cutouts": cutouts,
+            }
+        work = Work("visionnmf.apps.segmentation", "process_paper" if paper else "process_image", options)
+        if len(inputs) < 2 or not wanted:
+            run.batch("images", inputs, work, out=out, jobs=jobs)
+            return
         from visionnmf import io
         from visionnmf.apps import segmentation
 
-        files = [file for argument in images for file in _files(argument, run)]
-        places = {file: place for place, file in enumerate(files, start=1)}
-        if markers is not None and len(files) > 1:
-            raise ParameterError(f"markers must be given with one image; got {len(files)} images")
-        if len(files) > 1:
-            io.check_outputs(segmentation.joined_files(wanted, out), force, inputs=files)
-        reports: list[Any] = []
-
-        def process(image: str) -> Any:
-            which = f" ({places[image]} of {len(files)})" if image in places and len(files) > 1 else ""
-            with run.status(f"segmenting {image}{which}"):
-                if paper:
-                    return segmentation.process_paper(image, n_segments=n_segments, out=out, force=force)
-                report = segmentation.process_image(
-                    image,
-                    n_segments=n_segments,
-                    scale=scale,
-                    markers=markers,
-                    correct=segments == "auto",
-                    formats=wanted,
-                    cutouts=cutouts,
-                    out=out,
-                    force=force,
-                )
-                reports.append(report)
-                return report
-
-        run.batch("images", files, process)
+        io.check_outputs(segmentation.joined_files(wanted, out), force, inputs=[found.source for found in inputs])
+        reports = run.batch("images", inputs, work, out=out, jobs=jobs)
         with run.attempt():
             for file in segmentation.join_coco(reports, wanted, out, force=force):
                 run.remark(f"wrote {file}")
@@ -164,27 +156,6 @@ def _formats(text: str | None) -> list[str]:
     return names
 
 
-def _check_out(arguments: list[str], out: Path) -> None:
-    for folder in arguments:
-        if Path(folder).is_dir() and out.resolve() == Path(folder).resolve():
-            raise typer.BadParameter(
-                f"--out {out}: is the folder of the images, where results would be taken for images; give another"
-            )
-
-
-def _files(argument: str, run: Run) -> list[str]:
-    """Return the images that an argument means: those of a folder, or of a pattern."""
-    if not Path(argument).is_dir():
-        with run.attempt(argument):
-            return expanded([argument])
-        return []
-    inside = (file for file in Path(argument).iterdir() if not file.name.startswith("."))
-    files = sorted(str(file) for file in inside if file.suffix.lower() in choices.IMAGE_SUFFIXES)
-    if not files:
-        run.fail(f"{argument}: no image in this folder", argument)
-    return files
-
-
 @command.command("evaluate")
 def evaluate(
     images: Annotated[Path, typer.Option("--images", metavar="DIR", help="Folder of images.")],
@@ -198,7 +169,7 @@ def evaluate(
     boundaries: Annotated[bool, typer.Option("--boundaries", help="Match boundaries, too; takes longer.")] = False,
     jobs: Annotated[int, typer.Option("--jobs", min=1, max=256, help="Processes.")] = 1,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Folder for results.csv; made if missing.")
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Folder for results.csv; made if missing.")
     ] = None,
     json_: Json = False,
     force: Force = False,

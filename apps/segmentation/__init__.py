@@ -11,36 +11,68 @@
 :func:`process_image`    an image file in; what is asked for out, and a report
 :func:`evaluate`         methods compared on pictures that people segmented
 =======================  ==========================================================================
+
+Importing this package loads no numerical library; each name is loaded when first used.
 """
 
-from .draw import overlay
-from .evaluation import SegmentationScoresReport, evaluate
-from .formats import cut_out, to_coco, to_csv, to_geojson, to_svg
-from .hierarchy import Hierarchy
-from .methods import METHODS
-from .model import SegmentationResult, segment, segment_images
-from .paper import paper_segments
-from .run import PaperReport, SegmentationReport, join_coco, joined_files, process_image, process_paper
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "METHODS",
-    "Hierarchy",
-    "PaperReport",
-    "SegmentationReport",
-    "SegmentationResult",
-    "SegmentationScoresReport",
-    "cut_out",
-    "evaluate",
-    "join_coco",
-    "joined_files",
-    "overlay",
-    "paper_segments",
-    "process_image",
-    "process_paper",
-    "segment",
-    "segment_images",
-    "to_coco",
-    "to_csv",
-    "to_geojson",
-    "to_svg",
-]
+if TYPE_CHECKING:
+    from .draw import overlay as overlay
+    from .evaluation import SegmentationScoresReport as SegmentationScoresReport
+    from .evaluation import evaluate as evaluate
+    from .formats import cut_out as cut_out
+    from .formats import to_coco as to_coco
+    from .formats import to_csv as to_csv
+    from .formats import to_geojson as to_geojson
+    from .formats import to_svg as to_svg
+    from .hierarchy import Hierarchy as Hierarchy
+    from .methods import METHODS as METHODS
+    from .model import SegmentationResult as SegmentationResult
+    from .model import segment as segment
+    from .model import segment_images as segment_images
+    from .paper import paper_segments as paper_segments
+    from .run import PaperReport as PaperReport
+    from .run import SegmentationReport as SegmentationReport
+    from .run import join_coco as join_coco
+    from .run import joined_files as joined_files
+    from .run import process_image as process_image
+    from .run import process_paper as process_paper
+
+_LAZY = {
+    "Hierarchy": ".hierarchy",
+    "METHODS": ".methods",
+    "PaperReport": ".run",
+    "SegmentationReport": ".run",
+    "SegmentationResult": ".model",
+    "SegmentationScoresReport": ".evaluation",
+    "cut_out": ".formats",
+    "evaluate": ".evaluation",
+    "join_coco": ".run",
+    "joined_files": ".run",
+    "overlay": ".draw",
+    "paper_segments": ".paper",
+    "process_image": ".run",
+    "process_paper": ".run",
+    "segment": ".model",
+    "segment_images": ".model",
+    "to_coco": ".formats",
+    "to_csv": ".formats",
+    "to_geojson": ".formats",
+    "to_svg": ".formats",
+}
+
+__all__ = list(_LAZY)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        value = getattr(import_module(_LAZY[name], __name__), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -32,7 +32,6 @@ from .draw import OUTSIDE, overlay, to_eight_bits
 from .hierarchy import Hierarchy
 from .inputs import fill_outside, read_picture, reduce_mask
 from .markers import Markers, check_markers, cut_at_markers, mark_regions
-from .parts import soft_parts
 from .strength import load_learnt, merge_regions
 
 __all__ = ["SegmentationResult", "segment", "segment_images"]
@@ -200,6 +199,8 @@ class SegmentationResult:
         ParameterError
             If an argument is not allowed.
         """
+        from .parts import soft_parts  # with the estimators, which most runs do not need
+
         codes = soft_parts(self.hierarchy, n_components, loss=loss, random_state=random_state)
         return np.pad(codes, ((0, 0), (0, 1)))[:, self.hierarchy.labels]  # -1 is the last one
 

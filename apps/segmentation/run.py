@@ -21,7 +21,6 @@ from visionnmf.exceptions import OutputExistsError, UnsupportedError
 from .draw import draw_beside, paint
 from .formats import cut_out, to_coco, to_csv, to_geojson, to_svg
 from .model import SegmentationResult, segment
-from .paper import paper_segments
 
 __all__ = [
     "PaperReport",
@@ -264,6 +263,8 @@ def process_paper(
     name, stem, folder = str(source), _stem(source), Path(out)
     files = [folder / f"{stem}_paper{kind}.png" for kind in ("", *(f"_{method}" for method in choices.PAPER_METHODS))]
     io.check_outputs(files, force, inputs=[source])
+    from .paper import paper_segments  # loads scikit-learn, which segments alone do not need
+
     image = io.read_image(source)
     wanted = PAPER_SEGMENTS if n_segments is None else n_segments
     labels = {method: paper_segments(image, wanted, method=method) for method in choices.PAPER_METHODS}

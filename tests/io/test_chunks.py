@@ -9,11 +9,11 @@ import pytest
 import scipy.sparse as sp
 from PIL import Image
 
+from visionnmf import choices
 from visionnmf.exceptions import MediaError, ParameterError, TooLargeError, UnreadableError, UnsupportedError
 from visionnmf.io import write_image
 from visionnmf.io.chunks import Indexed, Sequential, open_chunks
 from visionnmf.io.chunks import text as text_rows
-from visionnmf.io.chunks.pictures import VIDEO_SUFFIXES
 
 h5py = pytest.importorskip("h5py")
 zarr = pytest.importorskip("zarr")
@@ -365,7 +365,7 @@ def test_the_images_of_a_folder_are_grey_rows_of_the_size_of_the_first(tmp_path,
 
 
 def test_a_folder_may_hold_videos_and_come_in_another_order(files, tmp_path, rng):
-    video = next(path for path in files.values() if path.suffix in VIDEO_SUFFIXES)
+    video = next(path for path in files.values() if path.suffix in choices.VIDEO_SUFFIXES)
     frames = np.concatenate(list(open_chunks(video).chunks(9)))
     (tmp_path / "b.mp4").symlink_to(video)
     rows = open_chunks(video)

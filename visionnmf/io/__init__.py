@@ -14,6 +14,9 @@
 :func:`read_mat`             matrices, cells and structures by name out of a MATLAB file, versions 5 to 7
 :class:`Format`              a kind of model file: one archive of a JSON header and arrays for all
 :func:`expand_inputs`        files, patterns and ``sample:`` names of a command line
+:func:`find_files`           the files of a folder, by their suffixes
+:func:`place_results`        a folder for each input's results, so that names are for themselves
+:func:`stem_of`              what the names of an input's results begin with
 :func:`regular_file`         a path that is a readable file
 :func:`check_memory`         refuses what the free memory cannot hold
 :func:`check_outputs`        refuses to overwrite, before the work
@@ -44,7 +47,10 @@ if TYPE_CHECKING:
     from .inputs import check_memory as check_memory
     from .inputs import expand_images as expand_images
     from .inputs import expand_inputs as expand_inputs
+    from .inputs import find_files as find_files
+    from .inputs import place_results as place_results
     from .inputs import regular_file as regular_file
+    from .inputs import stem_of as stem_of
     from .mat import read_mat as read_mat
     from .outputs import check_outputs as check_outputs
     from .outputs import check_outside as check_outside
@@ -69,8 +75,10 @@ _LAZY = {
     "expand_images": ".inputs",
     "expand_inputs": ".inputs",
     "image_digest": ".images",
+    "find_files": ".inputs",
     "output_file": ".outputs",
     "output_folder": ".outputs",
+    "place_results": ".inputs",
     "read_arrays": ".archive",
     "read_image": ".images",
     "read_mat": ".mat",
@@ -78,6 +86,7 @@ _LAZY = {
     "resize_grey": ".pixels",
     "sample_frames": ".video",
     "sample_names": ".images",
+    "stem_of": ".inputs",
     "to_grey8": ".pixels",
     "transaction": ".outputs",
     "write_image": ".images",

@@ -15,7 +15,7 @@ from typing import Any
 import cv2
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, features
 
 from visionnmf.exceptions import MediaError, ParameterError, TooLargeError, UnreadableError, UnsupportedError
 
@@ -31,7 +31,10 @@ DECODING = 12  # bytes a pixel while a picture is decoded: measured with 8 bits;
 
 # Decoders that read only the bytes they are given. Pillow has others, which start programs or follow references (EPS).
 PICTURE_FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "PPM", "TIFF")
-_READABLE = "JPEG, PNG, TIFF, WebP, BMP, GIF and PNM"
+_READABLE = "JPEG, PNG, TIFF, WebP, BMP, GIF, PNM, AVIF and HEIC"
+_AVIF = (b"avif", b"avis")  # what the box at the start of a file calls it ...
+_HEIC = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis")
+_ANY_HEIF = (b"mif1", b"msf1")  # ... and where it says no more than that others follow
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 _PNG_END = b"\x00\x00\x00\x00IEND\xaeB`\x82"
@@ -47,8 +50,8 @@ def read_image(source: str | Path, *, max_pixels: int = MAX_IMAGE_PIXELS) -> NDA
     Parameters
     ----------
     source : str or Path
-        A JPEG, PNG, TIFF, WebP, BMP, GIF or PNM file, or ``sample:NAME`` for a picture that scikit-image brings along
-        (:func:`sample_names`).
+        A JPEG, PNG, TIFF, WebP, BMP, GIF, PNM, AVIF or (with pillow-heif) HEIC file, or ``sample:NAME`` for a picture
+        that scikit-image brings along (:func:`sample_names`).
     max_pixels : int, default=100_000_000
         Largest width times height. It is compared with the size that the file declares, before pixels are decoded.
 
@@ -63,7 +66,8 @@ def read_image(source: str | Path, *, max_pixels: int = MAX_IMAGE_PIXELS) -> NDA
     UnreadableError
         If the file is missing, a folder, empty, cut off, damaged, or not a picture.
     UnsupportedError
-        If its values are not finite, floats outside [0, 1], or of a type without an obvious meaning as colours.
+        If its values are not finite, floats outside [0, 1], or of a type without an obvious meaning as colours; if it
+        is HEIC or AVIF, and nothing is installed that reads it.
     TooLargeError
         If it declares more than `max_pixels`, or has more than 1 GiB.
 
@@ -197,7 +201,7 @@ def _decode(data: bytes, name: str, max_pixels: int, notes: list[str]) -> NDArra
 
 def _decode_with_pillow(data: bytes, name: str, max_pixels: int, notes: list[str]) -> NDArray[Any]:
     try:
-        image: Image.Image = Image.open(io.BytesIO(data), formats=PICTURE_FORMATS)
+        image: Image.Image = Image.open(io.BytesIO(data), formats=_formats(data, name))
     except Image.UnidentifiedImageError as error:
         what = _looks_like(data)
         raise UnreadableError(f"{name}: not a picture that can be read{what}; {_READABLE} are") from error
@@ -211,6 +215,23 @@ def _decode_with_pillow(data: bytes, name: str, max_pixels: int, notes: list[str
         if image.format == "PNG" and len(data) > 25 and data[24] == 16 and data[25] in (2, 4, 6):
             return upright(_deep_png(data, image, name, notes), orientation)
         return upright(_pixels(image, name, notes), orientation)
+
+
+def _formats(data: bytes, name: str) -> tuple[str, ...]:
+    """Return the decoders for a picture; those of telephones are not in every installation."""
+    brands = data[8:64] if data[4:8] == b"ftyp" else b""
+    if brands[:4] in _AVIF or (brands[:4] in _ANY_HEIF and b"avif" in brands):
+        if features.check("avif"):
+            return ("AVIF",)
+        raise UnsupportedError(f"{name}: AVIF, which this Pillow does not read; pip install --upgrade pillow")
+    if brands[:4] in _HEIC or (brands[:4] in _ANY_HEIF and b"heic" in brands):
+        try:
+            from pillow_heif import register_heif_opener
+        except ImportError as error:
+            raise UnsupportedError(f"{name}: HEIC, which needs pillow-heif; pip install visionnmf[heif]") from error
+        register_heif_opener()
+        return ("HEIF",)
+    return PICTURE_FORMATS
 
 
 def _looks_like(data: bytes) -> str:

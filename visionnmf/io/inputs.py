@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import stat
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,8 +21,11 @@ __all__ = [
     "check_memory",
     "expand_images",
     "expand_inputs",
+    "find_files",
     "one_line",
+    "place_results",
     "regular_file",
+    "stem_of",
 ]
 
 SAMPLE_PREFIX = "sample:"
@@ -33,7 +38,8 @@ def expand_inputs(arguments: Sequence[str]) -> list[str]:
     Parameters
     ----------
     arguments : sequence of str
-        Files, patterns (``*``, ``?``, ``[...]``, ``**``, for shells that do not expand them) and ``sample:NAME``.
+        Files, patterns (``*``, ``?``, ``[...]``, ``**``, for shells that do not expand them) and ``sample:NAME``. The
+        suffix at the end of a pattern stands for its capitals too: ``*.jpg`` finds ``A.JPG``.
 
     Returns
     -------
@@ -53,7 +59,9 @@ def expand_inputs(arguments: Sequence[str]) -> list[str]:
         if argument.startswith(SAMPLE_PREFIX) or os.path.lexists(argument) or not glob.has_magic(argument):
             found = [argument]
         else:
-            found = sorted(match for match in glob.glob(argument, recursive=True) if not os.path.isdir(match))
+            found = sorted(
+                match for match in glob.glob(_any_case(argument), recursive=True) if not os.path.isdir(match)
+            )
             if not found:
                 raise UnreadableError(f"{argument}: no file matches this pattern")
         for name in found:
@@ -99,6 +107,99 @@ def _images_of(folder: str) -> list[str]:
     return found
 
 
+def _any_case(pattern: str) -> str:
+    """Let the suffix of a pattern stand for small letters and capitals."""
+    suffix = re.search(r"\.[A-Za-z0-9]+$", pattern)
+    if suffix is None:
+        return pattern
+    letters = (f"[{c.lower()}{c.upper()}]" if c.isalpha() else c for c in suffix[0])
+    return pattern[: suffix.start()] + "".join(letters)
+
+
+def find_files(folder: str | Path, suffixes: Sequence[str], *, recursive: bool = False) -> list[str]:
+    """List the files of a folder, as a rule to give them to a batch.
+
+    Parameters
+    ----------
+    folder : str or Path
+        The folder.
+    suffixes : sequence of str
+        How the names of the files that are meant end, in small letters; capitals are meant too.
+    recursive : bool, default=False
+        Whether folders in it are looked through; links to folders are not followed.
+
+    Returns
+    -------
+    list of str
+        Relative to `folder`, sorted. Names that begin with a dot are left out, and so are files in such folders.
+
+    Raises
+    ------
+    UnreadableError
+        If there is none, or the folder may not be read.
+    """
+    wanted = tuple(suffixes)
+    found = []
+    try:
+        for here, folders, names in os.walk(folder, onerror=_raise):
+            folders[:] = [name for name in folders if recursive and not name.startswith(".")]
+            beneath = os.path.relpath(here, folder)
+            found += [
+                os.path.normpath(os.path.join(beneath, name))
+                for name in names
+                if not name.startswith(".") and name.lower().endswith(wanted)
+            ]
+    except OSError as error:
+        raise UnreadableError(f"{folder}: the folder cannot be read ({error.strerror})") from error
+    if not found:
+        kinds = ", ".join(sorted(suffix.removeprefix(".") for suffix in wanted))
+        raise UnreadableError(f"{folder}: no file in this folder ends in {kinds}")
+    return sorted(found)
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def place_results(found: Sequence[tuple[str, str]]) -> list[str]:
+    """Choose for each input a folder in which its results have their names for themselves.
+
+    Parameters
+    ----------
+    found : sequence of (str, str)
+        Each input, and the folder that is meant for its results, relative to that of all results; ``""`` is that one.
+
+    Returns
+    -------
+    list of str
+        The folders. Where two inputs of one folder would give results of the same names, these lie beneath it: in the
+        inputs' own folders, from where these part; in folders called like the inputs where these lie side by side.
+    """
+    places = [folder for _, folder in found]
+    for clash in _clashes(found, places):
+        parents = [os.path.dirname(os.path.abspath(found[index][0])) for index in clash]
+        above = os.path.commonpath(parents)
+        for index, parent in zip(clash, parents, strict=True):
+            places[index] = os.path.normpath(os.path.join(places[index], os.path.relpath(parent, above)))
+    for clash in _clashes(found, places):
+        for index in clash:
+            places[index] = os.path.join(places[index], os.path.basename(found[index][0]))
+    return places
+
+
+def _clashes(found: Sequence[tuple[str, str]], places: Sequence[str]) -> list[list[int]]:
+    groups = defaultdict(list)
+    for index, ((source, _), place) in enumerate(zip(found, places, strict=True)):
+        groups[os.path.normpath(place), stem_of(source)].append(index)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def stem_of(source: str | Path) -> str:
+    """Return the name that results of an input begin with."""
+    name = str(source)
+    return name.removeprefix(SAMPLE_PREFIX) if name.startswith(SAMPLE_PREFIX) else Path(name).stem
+
+
 def regular_file(path: str | Path, kind: str) -> Path:
     """Make sure that a path is a readable, non-empty, regular file.
 
@@ -117,8 +218,10 @@ def regular_file(path: str | Path, kind: str) -> Path:
     Raises
     ------
     UnreadableError
-        If it is missing, a folder, not a regular file (a pipe could block for ever), empty, or may not be read.
+        If it is missing, a folder, not a regular file (a pipe could block for ever), empty, or may not be read; if it
+        is an address or ``-``.
     """
+    _check_is_path(str(path), kind)
     path = Path(path)
     try:
         status = path.stat()
@@ -136,6 +239,19 @@ def regular_file(path: str | Path, kind: str) -> Path:
         raise UnreadableError(f"{path}: permission to read the file is denied") from error
     except (OSError, ValueError) as error:  # ValueError: a null character in the name
         raise UnreadableError(f"{str(path)!r}: cannot be opened ({error})") from error
+
+
+def _check_is_path(name: str, kind: str) -> None:
+    """Say of what is no file what can be done instead; `Path` would make one of it."""
+    if name == "-":
+        raise UnreadableError(f"-: standard input is not read here; write the {kind} into a file first")
+    if address := re.match(r"([A-Za-z][A-Za-z0-9+.-]+)://", name):
+        how = (
+            f"record a part of it first, for instance: ffmpeg -i {name} -t 60 -c copy part.mkv"
+            if address[1].lower() in ("rtsp", "rtsps", "rtmp", "rtp", "udp", "srt")
+            else "download it first"
+        )
+        raise UnreadableError(f"{name}: an address, and only files are read; {how}")
 
 
 def check_bytes(name: object, count: int) -> None:

@@ -143,7 +143,9 @@ def test_two_inputs_with_one_name_do_not_overwrite_each_other(picture, tmp_path)
     other.parent.mkdir()
     other.write_bytes(picture.read_bytes())
     result = run("segment", picture, other, "--out", tmp_path / "out", "--force")
-    assert result.exit_code == 1 and "would have the names of those of" in result.stderr
+    assert result.exit_code == 0
+    found = [path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*_labels.png")]
+    assert sorted(found) == ["other/photo_labels.png", "photo_labels.png"]
 
 
 @pytest.mark.parametrize(

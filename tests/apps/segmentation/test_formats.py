@@ -248,8 +248,8 @@ def test_wrong_use_is_refused(folder: Path, tmp_path: Path) -> None:
     found = run_command("segment", folder, "--formats", "coco,pdf", "--out", tmp_path)
     assert found.exit_code == 2 and "pdf is none of all, coco, coco-polygons" in found.output
     found = run_command("segment", folder, "--out", folder)
-    assert found.exit_code == 2 and "is the folder of the images" in found.output
+    assert found.exit_code == 2 and "would be taken for inputs" in found.output
     (tmp_path / "empty").mkdir()
     found = run_command("segment", tmp_path / "empty", folder / "a.png", "--out", tmp_path)
-    assert found.exit_code == 1 and "no image in this folder" in found.stderr
+    assert found.exit_code == 1 and "no file in this folder" in found.stderr
     assert run_command("segment", tmp_path / "empty", "--out", tmp_path).exit_code == 2

@@ -8,9 +8,6 @@ from typing import Any
 import cv2
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
-from skimage.segmentation import slic
 
 __all__ = ["Superpixels", "find_superpixels", "region_adjacency"]
 
@@ -73,6 +70,8 @@ def find_superpixels(image: NDArray[Any], n_superpixels: int = 500, *, compactne
     if height * width <= n_superpixels:
         labels = np.arange(height * width, dtype=np.int32).reshape(height, width)
     else:
+        from skimage.segmentation import slic  # what segments wants of this file needs neither it nor SciPy
+
         # the blur makes mixed colours along edges; beside small superpixels it must be small, or these become regions
         blur = min(1.0, np.sqrt(height * width / n_superpixels) / 12)
         found = slic(image, n_segments=n_superpixels, compactness=compactness, sigma=blur, start_label=0)
@@ -102,6 +101,9 @@ def _join_flat(labels: NDArray[np.int32], lab: NDArray[Any]) -> NDArray[np.int32
     same = np.linalg.norm(colours[edges[:, 0]] - colours[edges[:, 1]], axis=1) < FLAT
     if not same.any():
         return labels
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
     pairs = edges[same]
     graph = coo_array((np.ones(len(pairs), np.int8), (pairs[:, 0], pairs[:, 1])), shape=(len(colours),) * 2)
     groups: NDArray[np.int32] = connected_components(graph, directed=False)[1].astype(np.int32)

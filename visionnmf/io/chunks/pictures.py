@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf._checks import check_count
+from visionnmf.choices import IMAGE_SUFFIXES, VIDEO_SUFFIXES
 from visionnmf.exceptions import MediaError, UnreadableError
 from visionnmf.io.images import read_image
 from visionnmf.io.pixels import resize_grey, to_grey8
@@ -19,12 +20,9 @@ from visionnmf.io.video import VideoReader
 
 from .base import Sequential
 
-__all__ = ["IMAGE_SUFFIXES", "VIDEO_SUFFIXES", "PictureRows", "pictures_of"]
+__all__ = ["PictureRows", "pictures_of"]
 
 Array = NDArray[Any]
-
-IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp", ".bmp", ".gif", ".pgm", ".ppm", ".pnm")
-VIDEO_SUFFIXES = (".mp4", ".mkv", ".avi", ".mov", ".webm", ".mpg", ".mpeg", ".m4v", ".ogv", ".wmv", ".flv", ".mts")
 
 
 def pictures_of(folder: Path) -> list[Path]:

@@ -1,0 +1,166 @@
+"""Batches: folders, names that clash, several processes, how much is said; and what is known before numerics load."""
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from helpers import run_command as run
+from PIL import Image
+from rich.console import Console
+
+from visionnmf.apps.cli import common
+from visionnmf.apps.cli.work import Work
+from visionnmf.datasets import make_mosaic
+
+
+def paint(folder, *names, seed=0):
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(make_mosaic(24, 32, random_state=seed).image).save(path)
+
+
+def labels(folder):
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*_labels.png"))
+
+
+def test_a_folder_is_mirrored_with_what_lies_beneath(tmp_path):
+    paint(tmp_path / "in", "a.png", "deep/B.PNG", "deep/er/c.jpg", ".hidden/d.png")
+    (tmp_path / "in" / "notes.txt").write_text("no picture")
+    flat = run("segment", tmp_path / "in", "-o", tmp_path / "flat", "-q")
+    assert flat.exit_code == 0 and labels(tmp_path / "flat") == ["a_labels.png"] and not flat.stdout
+    deep = run("segment", tmp_path / "in", "-r", "-o", tmp_path / "out", "-v")
+    assert deep.exit_code == 0
+    assert labels(tmp_path / "out") == ["a_labels.png", "deep/B_labels.png", "deep/er/c_labels.png"]
+    assert [line.rsplit(" ", 1)[-1] for line in deep.stderr.splitlines()[:3]] == ["(1/3)", "(2/3)", "(3/3)"]
+    inside = run("segment", tmp_path / "in", "-r", "-o", tmp_path / "in" / "results")
+    assert inside.exit_code == 2 and "would be taken for inputs" in inside.stderr
+
+
+def test_inputs_of_one_name_get_folders_of_their_own(tmp_path):
+    paint(tmp_path, "a/photo.png", "b/photo.png", "b/other.png")
+    found = run("segment", tmp_path / "a/photo.png", *sorted((tmp_path / "b").iterdir()), "-o", tmp_path / "out")
+    assert found.exit_code == 0, found.output
+    assert labels(tmp_path / "out") == ["a/photo_labels.png", "b/photo_labels.png", "other_labels.png"]
+    paint(tmp_path, "c/photo.png", "c/photo.bmp")
+    assert run("segment", tmp_path / "c", "-o", tmp_path / "two").exit_code == 0
+    assert labels(tmp_path / "two") == ["photo.bmp/photo_labels.png", "photo.png/photo_labels.png"]
+
+
+def test_two_folders_with_files_of_one_name_do_not_mix(tmp_path):
+    paint(tmp_path, "a/x.png", "b/x.png", "b/y.png")
+    assert run("segment", tmp_path / "a", tmp_path / "b", "-o", tmp_path / "out").exit_code == 0
+    assert labels(tmp_path / "out") == ["a/x_labels.png", "b/x_labels.png", "y_labels.png"]
+
+
+@pytest.mark.slow
+def test_several_processes_give_the_same_and_go_on_after_a_failure(tmp_path):
+    paint(tmp_path / "in", "a.png", "b.png", seed=3)
+    (tmp_path / "in" / "bad.png").write_bytes(b"no picture at all")
+    one = run("segment", tmp_path / "in", "-o", tmp_path / "one", "--json")
+    two = run("segment", tmp_path / "in", "-o", tmp_path / "two", "--json", "--jobs", 2)
+    assert one.exit_code == two.exit_code == 1 and one.stderr == two.stderr
+    first, second = (json.loads(found.stdout)["images"] for found in (one, two))
+    assert [entry["input"] for entry in first] == [entry["input"] for entry in second]
+    assert [entry.get("segments") for entry in first] == [entry.get("segments") for entry in second]
+    for name in labels(tmp_path / "one"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+def test_quiet_says_what_failed_alone(tmp_path):
+    paint(tmp_path, "a.png")
+    found = run("segment", tmp_path / "a.png", tmp_path / "none.png", "-q", "-o", tmp_path / "out")
+    assert found.exit_code == 1 and not found.stdout and found.stderr.count("none.png") == 1
+    loud = run("segment", tmp_path / "a.png", "-q", "-v", "-o", tmp_path / "out")
+    assert loud.exit_code == 2 and "exclude each other" in loud.stderr
+    assert run("segment", tmp_path / "a.png", "-o", tmp_path / "out", "--force").stdout  # and the next run speaks again
+
+
+def test_progress_says_how_many_of_how_many(tmp_path, monkeypatch):
+    paint(tmp_path, "a.png", "b.png")
+    shown = []
+
+    @contextmanager
+    def status(_, text):
+        shown.append(text)
+        yield
+
+    monkeypatch.setattr(common.Run, "interactive", True)
+    monkeypatch.setattr(Console, "status", status)
+    run("segment", tmp_path / "a.png", tmp_path / "b.png", "-o", tmp_path / "out")
+    assert shown == [f"{tmp_path / 'a.png'} (1/2)", f"{tmp_path / 'b.png'} (2/2)"]
+
+
+NUMERICS = {"numpy", "scipy", "sklearn", "skimage", "cv2", "numba", "av", "PIL"}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("background", "nothere.mp4"),
+        ("background", "rtsp://camera/1", "-"),
+        ("segment", "nothere.jpg", "*.nothing"),
+        ("segment", "nowhere/", "--recursive"),
+    ],
+)
+def test_paths_are_checked_before_numerics_load(arguments, tmp_path):
+    code = (
+        "import sys, visionnmf.apps.cli as cli\n"
+        f"sys.argv = ['visionnmf', *{arguments!r}]\n"
+        "try:\n    cli.main()\nexcept SystemExit as stop:\n    assert stop.code == 2, stop.code\nprint(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert not NUMERICS & set(done.stdout.split())
+
+
+def test_addresses_and_standard_input_are_named_as_they_were_given(tmp_path):
+    found = run("background", "rtsp://camera/1", "https://a.b/c.mp4", "-", "-o", tmp_path)
+    first, second, third, _ = found.stderr.splitlines()
+    assert found.exit_code == 2
+    assert first.startswith("visionnmf: rtsp://camera/1: an address") and "ffmpeg -i rtsp://camera/1" in first
+    assert "https://a.b/c.mp4" in second and "download it first" in second
+    assert third.startswith("visionnmf: -: standard input")
+
+
+@pytest.mark.slow
+def test_shells_complete_commands_and_options():
+    environment = dict(os.environ, _VISIONNMF_COMPLETE="complete_bash", COMP_WORDS="visionnmf seg", COMP_CWORD="1")
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; sys.argv[0] = 'visionnmf'\nfrom visionnmf.apps.cli import main; main()",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.stdout.split() == ["segment"]
+
+
+@pytest.mark.parametrize("suffix", ["avif", "heic"])
+def test_pictures_of_telephones(suffix, tmp_path):
+    from visionnmf.io import read_image
+
+    image = make_mosaic(32, 48, random_state=0).image
+    path = tmp_path / f"photo.{suffix}"
+    if suffix == "heic":
+        heif = pytest.importorskip("pillow_heif")
+        heif.from_pillow(Image.fromarray(image)).save(path, quality=95)
+    else:
+        Image.fromarray(image).save(path, quality=95)
+    found = read_image(path)
+    assert found.shape == image.shape and np.abs(found.astype(int) - image).mean() < 6
+
+
+def test_work_is_imported_when_it_is_called():
+    work = Work("json", "dumps", {"indent": 1})
+    assert work({"a": 1}) == json.dumps({"a": 1}, indent=1)
+
+
+def test_what_is_missing_for_pictures_of_telephones_is_named(tmp_path, monkeypatch):
+    path = tmp_path / "photo.heic"
+    path.write_bytes(b"\0\0\0\x18ftypheic" + b"\0" * 80)
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    found = run("segment", path, "-o", tmp_path / "out")
+    assert found.exit_code == 2 and "HEIC, which needs pillow-heif; pip install visionnmf[heif]" in found.stderr
