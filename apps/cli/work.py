@@ -77,12 +77,14 @@ def call_in_processes(
     run_parallel({key: (process, *job) for key, job in jobs.items()}, _attempt, processes, keep)
 
 
+def _end(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
 def _attempt(process: Work, source: str, options: Mapping[str, Any]) -> Outcome:
     """Work on an input in a process of its own; an error is an outcome."""
-    from .common import on_signal
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process has it too, and ends this one ...
-    signal.signal(signal.SIGTERM, on_signal)  # ... so that half-written files are removed
+    signal.signal(signal.SIGTERM, _end)  # ... by an exception, so that half-written files are removed
     try:
         return call(process, source, options)
     except Exception as error:

@@ -223,7 +223,7 @@ def _formats(data: bytes, name: str) -> tuple[str, ...]:
     if brands[:4] in _AVIF or (brands[:4] in _ANY_HEIF and b"avif" in brands):
         if features.check("avif"):
             return ("AVIF",)
-        raise UnsupportedError(f"{name}: AVIF, which this Pillow does not read; pip install --upgrade pillow")
+        raise UnsupportedError(f"{name}: AVIF, which this Pillow does not read; install a newer one")
     if brands[:4] in _HEIC or (brands[:4] in _ANY_HEIF and b"heic" in brands):
         try:
             from pillow_heif import register_heif_opener
