@@ -33,7 +33,8 @@ def test_every_report_of_an_application_is_one():
     """What JSON documents hold is tested with each command."""
     found = set()
     for module in (background, faces, features, masquerade, segmentation, stream):
-        found |= {value for value in vars(module).values() if isinstance(value, type) and issubclass(value, Report)}
+        public = (getattr(module, name) for name in module.__all__)
+        found |= {value for value in public if isinstance(value, type) and issubclass(value, Report)}
     assert {each.__name__ for each in found} == {
         "BackgroundReport", "Clustered", "Comparison", "Evaluation", "FeaturesReport", "Identified", "PaperReport",
         "SegmentationReport", "SegmentationScoresReport", "StreamReport", "Trained", "Unshadowed",
