@@ -1,8 +1,8 @@
 """Robust non-negative matrix factorisation for images, video and other data full of outliers.
 
-Estimators (scikit-learn contract): :class:`NMF`, :class:`ConservativeNMF`, :class:`OnlineNMF`, :class:`ProjectiveNMF`,
-:class:`SymmetricNMF`; :func:`load_model` reads what their ``save`` has written, :func:`fit_stream` learns from data
-that do not fit into memory, :func:`select_rank` proposes the number of components.
+Estimators (scikit-learn contract): :class:`NMF`, :class:`ConservativeNMF`, :class:`MultiviewNMF`, :class:`OnlineNMF`,
+:class:`ProjectiveNMF`, :class:`SymmetricNMF`; :func:`load_model` reads what their ``save`` has written,
+:func:`fit_stream` learns from data that do not fit into memory, :func:`select_rank` proposes the number of components.
 Applications: :mod:`visionnmf.apps`. Made data: :mod:`visionnmf.datasets`.
 
 Importing this package loads no numerical library; each name is loaded when first used.
@@ -17,6 +17,7 @@ from ._version import __version__
 if TYPE_CHECKING:
     from .models import NMF as NMF
     from .models import ConservativeNMF as ConservativeNMF
+    from .models import MultiviewNMF as MultiviewNMF
     from .models import OnlineNMF as OnlineNMF
     from .models import Penalty as Penalty
     from .models import ProjectiveNMF as ProjectiveNMF
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "NMF",
     "ConservativeNMF",
+    "MultiviewNMF",
     "OnlineNMF",
     "Penalty",
     "ProjectiveNMF",

@@ -2,6 +2,7 @@
 
 from ._store import load_model
 from .conservative import ConservativeNMF
+from .multiview import MultiviewNMF
 from .nmf import NMF
 from .online import OnlineNMF
 from .penalty import Penalty
@@ -13,6 +14,7 @@ from .symmetric import SymmetricNMF
 __all__ = [
     "NMF",
     "ConservativeNMF",
+    "MultiviewNMF",
     "OnlineNMF",
     "Penalty",
     "ProjectiveNMF",

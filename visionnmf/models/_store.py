@@ -55,6 +55,7 @@ FORMAT = Format(
 CLASSES = {
     "NMF": ".nmf",
     "ConservativeNMF": ".conservative",
+    "MultiviewNMF": ".multiview",
     "OnlineNMF": ".online",
     "ProjectiveNMF": ".projective",
     "SymmetricNMF": ".symmetric",
@@ -62,7 +63,10 @@ CLASSES = {
 }
 
 # Attributes without which a fitted model of a class cannot work.
-NEEDED = {"NMF": ("component_norms_", "loss_parameter_", "ridge_", "solver_")}
+NEEDED = {
+    "NMF": ("component_norms_", "loss_parameter_", "ridge_", "solver_"),
+    "MultiviewNMF": ("component_norms_", "loss_parameter_", "ridge_", "solver_"),
+}
 
 # What a fit leaves, of whichever class. Nothing else is written, nor set when a stranger's file asks for it.
 FITTED = (
@@ -87,6 +91,13 @@ FITTED = (
     "reconstruction_err_",
     "ridge_",
     "solver_",
+    "view_errors_",
+    "view_form_",
+    "view_groups_",
+    "view_scales_",
+    "view_usage_",
+    "view_weights_",
+    "views_",
     "_open_batch",  # of a stream that has not come to an end
     "state_",
     "_sklearn_output_config",  # what set_output has chosen

@@ -30,7 +30,7 @@ class Penalty(BaseEstimator):
     The codes ``W`` (`penalty_W`) or the components ``H`` (`penalty_H`) pay
 
     .. math:: l_1 \sum_{kj} F_{kj} + \tfrac{l_2}{2} \sum_{kj} F_{kj}^2
-              + \tfrac{\beta}{4} \sum_k \sum_{ij} S_{ij} (F_{ki} - F_{kj})^2 + \eta \sum_g \sum_k \|F_{k,g}\|_p
+              + \tfrac{\beta}{4} \sum_k \sum_{ij} S_{ij} (F_{ki} - F_{kj})^2 + \sum_g \eta_g \sum_k \|F_{k,g}\|_p
 
     where k is a component and j a *point*: a sample for the codes, a feature for the components. Box, graph and groups
     are those of MahNMF (Guan et al. 2012, sections 4.1 to 4.3), for every loss that a solver can combine them with.
@@ -60,8 +60,9 @@ class Penalty(BaseEstimator):
         point may be in two groups; those in none do not pay.
     group_norm : {2, "inf"}, default=2
         ``p``. "inf" (or ``numpy.inf``) counts a component's largest entry in a group.
-    group_l1 : float, default=0
-        ``eta``, >= 0: larger makes more whole groups of a component zero (MahNMF's equation 41).
+    group_l1 : float or sequence of float, default=0
+        ``eta``, >= 0: larger makes more whole groups of a component zero (MahNMF's equation 41); one for all groups,
+        or one each.
     group_bound : None, float or sequence of float, default=None
         Constraint form (equation 40): ``sum_k |F_{k,g}|_p`` of each group is at most this; one for all groups, or one
         each.
@@ -117,7 +118,7 @@ class Penalty(BaseEstimator):
         simplex: bool = False,
         groups: Any = None,
         group_norm: Any = 2,
-        group_l1: float = 0.0,
+        group_l1: float | Sequence[float] = 0.0,
         group_bound: float | Sequence[float] | None = None,
         terms: Sequence[Term] | None = None,
     ) -> None:
@@ -220,34 +221,36 @@ class Penalty(BaseEstimator):
 
     def _check_groups(self, n: int, side: str) -> dict[str, Any]:
         where = f"penalty_{side}"
-        weight = check_number(self.group_l1, f"group_l1 of {where}")
+        given = self.group_l1
+        weights = check_number(given, f"group_l1 of {where}") if np.ndim(given) == 0 else tuple(given)  # type: ignore[arg-type]
         if self.group_norm not in (2, "inf", np.inf):
             raise ParameterError(f"group_norm of {where} must be 2 or 'inf'; got {self.group_norm!r}")
         if self.groups is None:
-            if weight or self.group_bound is not None:
+            if np.any(weights) or self.group_bound is not None:
                 raise ParameterError(f"groups of {where} must be given with group_l1 and group_bound; got None")
             return {}
         groups = _check_index_sets(self.groups, n, side)
-        if not weight and self.group_bound is None:
+        if isinstance(weights, tuple):
+            weights = self._check_each(weights, "group_l1", len(groups), where)
+        if not np.any(weights) and self.group_bound is None:
             return {}
         return {
             "groups": groups,
             "group_norm": 2 if self.group_norm == 2 else float("inf"),
-            "group_l1": weight,
-            "group_bounds": None if self.group_bound is None else self._check_bounds(len(groups), where),
+            "group_l1": weights,
+            "group_bounds": None
+            if self.group_bound is None
+            else self._check_each(self.group_bound, "group_bound", len(groups), where),
         }
 
-    def _check_bounds(self, n_groups: int, where: str) -> tuple[float, ...]:
-        if np.ndim(self.group_bound) == 0:  # type: ignore[arg-type]
-            bounds: list[Any] = [self.group_bound] * n_groups
-        else:
-            bounds = list(self.group_bound)  # type: ignore[arg-type]
-        if len(bounds) != n_groups:
+    def _check_each(self, given: Any, name: str, n_groups: int, where: str) -> tuple[float, ...]:
+        values = [given] * n_groups if np.ndim(given) == 0 else list(given)
+        if len(values) != n_groups:
             raise ParameterError(
-                f"group_bound of {where} must be one number, or one for each of the {n_groups} groups; "
-                f"got {len(bounds)} numbers"
+                f"{name} of {where} must be one number, or one for each of the {n_groups} groups; "
+                f"got {len(values)} numbers"
             )
-        return tuple(check_number(bound, f"group_bound of {where}") for bound in bounds)
+        return tuple(check_number(value, f"{name} of {where}") for value in values)
 
 
 def _check_affinity(given: ArrayLike | Any, n: int, side: str) -> sp.csr_array:

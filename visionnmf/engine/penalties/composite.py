@@ -30,7 +30,7 @@ class Penalty:
     r"""What a factor ``F >= 0`` pays beside the loss, and where it must lie.
 
     .. math:: \sum_k l_{1,k} \sum_j F_{kj} + \tfrac12 \sum_k l_{2,k} \sum_j F_{kj}^2
-              + \tfrac12 \mathrm{tr}(F L F^T) + \eta \sum_g \sum_k \|F_{k,g}\|_p
+              + \tfrac12 \mathrm{tr}(F L F^T) + \sum_g \eta_g \sum_k \|F_{k,g}\|_p
 
     Attributes
     ----------
@@ -47,8 +47,8 @@ class Penalty:
         Index sets of points, none in two of them, such as the views of the features (MahNMF-GS, section 4.3).
     group_norm : {2, inf}
         ``p``.
-    group_l1 : float, >= 0
-        ``eta`` of the penalty form.
+    group_l1 : float or tuple of float, >= 0
+        ``eta`` of the penalty form: one number for all groups, or one each.
     group_bounds : tuple of float, optional
         The constraint form instead: ``sum_k |F[k, g]|_p <= bound`` for each group.
     terms : tuple of Term
@@ -68,7 +68,7 @@ class Penalty:
     simplex: str | None = None
     groups: tuple[Array, ...] = ()
     group_norm: float = 2
-    group_l1: float = 0.0
+    group_l1: float | tuple[float, ...] = 0.0
     group_bounds: tuple[float, ...] | None = None
     terms: tuple[Term, ...] = ()
 

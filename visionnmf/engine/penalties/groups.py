@@ -18,7 +18,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Groups(Proximal):
-    r"""``weight sum_g sum_k |F_{k,g}|_p``, and where there are bounds ``sum_k |F_{k,g}|_p <= bound_g``.
+    r"""``sum_g weight_g sum_k |F_{k,g}|_p``, and where there are bounds ``sum_k |F_{k,g}|_p <= bound_g``.
 
     Attributes
     ----------
@@ -26,13 +26,14 @@ class Groups(Proximal):
         Index sets of points, none in two of them.
     norm : {2, inf}
         ``p``.
-    weight : float, >= 0
+    weight : float or tuple of float, >= 0
+        One for all groups, or one each.
     bounds : tuple of float, optional
     """
 
     groups: tuple[Array, ...]
     norm: float
-    weight: float
+    weight: float | tuple[float, ...]
     bounds: tuple[float, ...] | None
 
     kind = "groups"
@@ -45,9 +46,11 @@ class Groups(Proximal):
         return self.bounds is not None
 
     def value(self, F: Array) -> float:
-        if not self.weight:
-            return 0.0
-        return self.weight * sum(float(self._norms(F[:, _columns(group)]).sum()) for group in self.groups)
+        return sum(
+            weight * float(self._norms(F[:, _columns(group)]).sum())
+            for group, weight in zip(self.groups, self._weights(), strict=True)
+            if weight
+        )
 
     def prox(self, F: Array, step: float | Array) -> None:
         """Take the prox group by group: bounds of entries come first, as norms keep signs and shrink.
@@ -57,11 +60,11 @@ class Groups(Proximal):
         np.maximum(F, 0, out=F)
         shrink = projections.shrink_2 if self.norm == 2 else projections.shrink_inf
         ball = projections.project_l1_2_ball if self.norm == 2 else projections.project_l1_inf_ball
-        for g, group in enumerate(self.groups):
+        for g, (group, weight) in enumerate(zip(self.groups, self._weights(), strict=True)):
             columns = _columns(group)
             block = F[:, columns]
-            if self.weight:
-                block = shrink(block, step * self.weight)
+            if weight:
+                block = shrink(block, step * weight)
             if self.bounds is not None:
                 block = ball(block, self.bounds[g])
             F[:, columns] = block
@@ -75,6 +78,9 @@ class Groups(Proximal):
             size = float(self._norms(F[:, columns]).sum())
             if size > bound:
                 F[:, columns] *= F.dtype.type(bound / size)
+
+    def _weights(self) -> tuple[float, ...]:
+        return self.weight if isinstance(self.weight, tuple) else (self.weight,) * len(self.groups)
 
     def _norms(self, block: Array) -> Array:
         """Return the p-norm of each row in double precision."""

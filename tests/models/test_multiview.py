@@ -1,0 +1,91 @@
+"""MultiviewNMF: scikit-learn's contract, forms of views, missing views, shared and private parts."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from visionnmf import NMF, MultiviewNMF, load_model
+from visionnmf.exceptions import ParameterError
+
+NOT_CONVERGED = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+@pytest.fixture
+def views(rng):
+    """Two views of three parts; the third is private to the images."""
+    codes = rng.gamma(0.5, size=(80, 3))
+    return {"sounds": codes[:, :2] @ rng.random((2, 12)), "images": 100 * codes @ rng.random((3, 20))}
+
+
+@pytest.mark.slow
+@NOT_CONVERGED
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")  # optional array libraries
+@parametrize_with_checks(
+    [
+        MultiviewNMF(),
+        MultiviewNMF(2, loss="frobenius", group_l1=0.1, missing_values=np.nan),
+        MultiviewNMF(2, group_bound=0.1, group_norm="inf", loss="frobenius"),
+    ]
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@NOT_CONVERGED
+def test_without_a_penalty_it_is_nmf_of_scaled_views(views):
+    model = MultiviewNMF(3, random_state=0).fit(views)
+    scaled = [view / np.sqrt((view**2).sum(axis=1).mean()) for view in views.values()]
+    X = np.hstack(scaled)
+    plain = NMF(3, random_state=0).fit(X / X.mean())
+    np.testing.assert_allclose(model.transform(views), plain.transform(X / X.mean()), rtol=1e-5, atol=1e-6)
+    assert model.reconstruction_err_ == pytest.approx(plain.reconstruction_err_)
+
+
+def test_forms_of_views_agree(views, rng):
+    pandas = pytest.importorskip("pandas")
+    model = MultiviewNMF(3, loss="frobenius", group_l1=0.1, random_state=0)
+    codes = model.fit_transform(views)
+    a, b = views.values()
+    matrix, labels = np.hstack([a, b]), ["a"] * 12 + ["b"] * 20
+    frame = pandas.DataFrame(matrix, columns=pandas.MultiIndex.from_arrays([labels, range(32)]))
+    for form in ([a, b], frame):
+        np.testing.assert_array_equal(model.fit_transform(form), codes)
+    model.set_params(groups=[slice(0, 12), slice(12, 32)])
+    np.testing.assert_array_equal(model.fit_transform(matrix), codes)
+    model.set_params(groups=labels)
+    np.testing.assert_array_equal(model.fit_transform(matrix), codes)
+    assert model.views_.tolist() == ["a", "b"]
+    model.set_params(groups=None)
+    np.testing.assert_allclose(model.fit_transform([sp.csr_array(a), sp.csr_array(b)]), codes, rtol=1e-6, atol=1e-9)
+
+
+def test_a_private_part_is_found_and_saved(views, tmp_path):
+    model = MultiviewNMF(3, group_l1=0.5, random_state=0).fit(views)
+    assert sorted((model.view_usage_ > 0).sum(axis=1).tolist()) == [1, 2, 2]
+    np.testing.assert_allclose(model.view_usage_.sum(axis=1), 1)
+    model.save(tmp_path / "model.npz")
+    again = load_model(tmp_path / "model.npz")
+    np.testing.assert_array_equal(again.transform(views), model.transform(views))
+    found = again.inverse_transform(model.transform(views))
+    for name, view in views.items():
+        assert np.linalg.norm(found[name] - view) < 0.01 * np.linalg.norm(view)
+
+
+def test_a_missing_view_is_filled_in(views):
+    model = MultiviewNMF(3, random_state=0).fit(views)
+    filled = model.impute({"images": views["images"]})
+    assert np.linalg.norm(filled["sounds"] - views["sounds"]) < 0.05 * np.linalg.norm(views["sounds"])
+    np.testing.assert_array_equal(filled["images"], views["images"])
+    observed = np.ones((80, 2), bool)
+    observed[:20, 0] = False
+    codes = model.transform(views, observed=observed)
+    np.testing.assert_allclose(codes[20:], model.transform(views)[20:], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(codes[:20], model.transform({"images": views["images"]})[:20], rtol=1e-4, atol=1e-5)
+
+
+def test_samples_without_any_view_are_refused_by_number(views):
+    observed = np.ones((80, 2), bool)
+    observed[7] = False
+    with pytest.raises(ParameterError, match="X must have a view of each sample; got none of sample 7; leave it out"):
+        MultiviewNMF(2).fit(views, observed=observed)

@@ -1,0 +1,542 @@
+"""Non-negative matrix factorisation of several views of the same samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from visionnmf._checks import check_choice, check_number, check_random_state
+from visionnmf.engine.penalties import Groups
+from visionnmf.engine.solvers import SOLVERS
+from visionnmf.exceptions import ParameterError
+
+from ._data import check_data, check_missing_values, find_loss
+from ._store import Saveable
+from .nmf import NMF
+from .penalty import Penalty
+from .view_scales import check_view_weight, choose_view_weights, start_bounds, view_sizes
+from .views import Given, same_views, split_views
+
+__all__ = ["MultiviewNMF"]
+
+Array = NDArray[Any]
+
+SCALES = ("energy", "noise", "none")
+BLOCK = 1024  # rows of a model that are in memory at once where the data are sparse
+
+
+class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    r"""Robust NMF of several views that tells which view uses which component.
+
+    All views share the codes ``W``; each has its own part ``H_v`` of the components:
+
+    .. math:: \min_{W, H \ge 0}\; \sum_v \ell(s_v X_v, W H_v) + \eta \sum_v g_v \sum_k \|H_{v,k}\|_p
+              + \tfrac{\lambda}{2} \|W\|_F^2
+
+    or with ``sum_k |H_{v,k}|_p <= gamma_v`` in place of the second term (MahNMF-GS: Guan et al. 2012, section 4.3). A
+    whole block ``H_{v,k} = 0`` says that view v does not use component k: components are shared by all views, by some,
+    or private to one.
+
+    Fitted on training samples, it finds the codes of any others from whichever views they have.
+
+    Parameters
+    ----------
+    n_components : int or None, default=None
+        Number of components; None takes the smaller side of the data.
+    groups : None, sequence of (array-like of int or slice), array-like [shape=(n_features,)] or dict, default=None
+        The views of a single matrix: the indices of each, the label of each feature, or a name with indices (or column
+        names) each. None where views come apart.
+    loss : str or float, default="manhattan"
+        As for :class:`NMF`.
+    loss_parameter : float or None, default=None
+        As for :class:`NMF`.
+    scale : {"energy", "noise", "none"}, default="energy"
+        What each view is divided by: the root mean square norm of its samples, so that views of any size and unit count
+        alike; or the mean absolute residual of its own NMF, so that views with less noise count more; or nothing.
+    view_weight : None, "cv", sequence or dict of float, default=None
+        What each scaled view is multiplied by, > 0. "cv" chooses by how well entries that were hidden are foretold, by
+        all views.
+    group_norm : {2, "inf"}, default=2
+        ``p``: 2 shrinks blocks as a whole, "inf" (the paper's) cuts off their peaks.
+    group_l1 : float, default=0
+        ``eta`` of the penalty form, >= 0, in units of what noise pulls at a block that is not in use: ``g_v`` is
+        ``sqrt(n_samples d_v)`` for a view of ``d_v`` features, ``sqrt(n_samples) d_v`` for "inf".
+    group_bound : float or None, default=None
+        Constraint form: ``gamma_v`` as a share of what a random start has, > 0; the paper has .01.
+    codes_l2 : float, default=1
+        ``lambda``, the counterweight of the group penalty, in force with `group_l1` or `group_bound`. Without one,
+        larger codes would make up for smaller components.
+    nuclear : float, default=0
+        As for :class:`NMF`: superfluous components do not fit outliers.
+    missing_values : None or numpy.nan, default=None
+        ``numpy.nan``: NaN are missing entries, a row of them a missing view. None: NaN are refused.
+    solver, init, n_init, max_iter, tol
+        As for :class:`NMF`.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the start and of hidden entries.
+
+    Attributes
+    ----------
+    components_ : ndarray [shape=(n_components, n_features), >= 0]
+        ``H`` in the units of the data, the views side by side.
+    views_ : ndarray of str [shape=(n_views,)]
+        Names of the views; their numbers where they have none.
+    view_groups_ : ndarray of int [shape=(n_features,)]
+        The view of each feature.
+    view_scales_ : ndarray [shape=(n_views,), > 0]
+        ``s_v``: what each view is multiplied by.
+    view_weights_ : ndarray [shape=(n_views,), > 0]
+        The weights of the views, given or chosen.
+    view_usage_ : ndarray [shape=(n_components, n_views), 0 to 1]
+        Share of each component's energy in each view, after scaling; 0 where a view does not use it. Rows sum to 1, but
+        for components that no view uses.
+    view_errors_ : ndarray [shape=(n_views,)]
+        Sum of the absolute residuals of each view, in shares of the sum of its data.
+    component_norms_, loss_parameter_, n_components_, n_iter_, objective_history_, optimality_, reconstruction_err_
+        As for :class:`NMF`, of the scaled views.
+    solver_ : str
+        The solver that was used.
+    n_features_in_ : int
+        Number of features of all views.
+    feature_names_in_ : ndarray [shape=(n_features_in_,)]
+        Their names, when a single matrix had names that are all strings.
+
+    See Also
+    --------
+    NMF : One view, or views side by side.
+    Penalty : Groups of features and of samples, for :class:`NMF`.
+
+    Notes
+    -----
+    Sparse views stay sparse where all are and a solver takes them with the penalty; else they are made dense.
+
+    References
+    ----------
+    N. Guan, D. Tao, Z. Luo, J. Shawe-Taylor, "MahNMF: Manhattan Non-negative Matrix Factorization",
+    arXiv:1207.3438, 2012.
+    Y. Jia, M. Salzmann, T. Darrell, "Factorized Latent Spaces with Structured Sparsity", NIPS, 2010.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf import MultiviewNMF
+    >>> rng = np.random.default_rng(0)
+    >>> codes = rng.gamma(0.5, size=(200, 3))
+    >>> sounds = codes[:, :2] @ rng.random((2, 30))  # the third part is private to the images
+    >>> images = codes @ rng.random((3, 50))
+    >>> model = MultiviewNMF(3, group_l1=0.5, random_state=0).fit({"sounds": sounds, "images": images})
+    >>> sorted((model.view_usage_ > 0).sum(axis=1).tolist())
+    [1, 2, 2]
+    >>> model.transform({"images": images}).shape  # sounds are missing
+    (200, 3)
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        groups: Any = None,
+        loss: str | float = "manhattan",
+        loss_parameter: float | None = None,
+        scale: str = "energy",
+        view_weight: Any = None,
+        group_norm: Any = 2,
+        group_l1: float = 0.0,
+        group_bound: float | None = None,
+        codes_l2: float = 1.0,
+        nuclear: float = 0.0,
+        missing_values: float | None = None,
+        solver: str = "auto",
+        init: str = "random",
+        n_init: int = 1,
+        max_iter: int = 400,
+        tol: float = 1e-4,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.groups = groups
+        self.loss = loss
+        self.loss_parameter = loss_parameter
+        self.scale = scale
+        self.view_weight = view_weight
+        self.group_norm = group_norm
+        self.group_l1 = group_l1
+        self.group_bound = group_bound
+        self.codes_l2 = codes_l2
+        self.nuclear = nuclear
+        self.missing_values = missing_values
+        self.solver = solver
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        record = find_loss(self.loss)
+        tags.input_tags.sparse = record is not None and record.sparse is not None
+        tags.input_tags.allow_nan = self.missing_values is not None
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def fit(self, X: Any, y: Any = None, observed: ArrayLike | None = None) -> MultiviewNMF:
+        """Find the components of the views.
+
+        Parameters
+        ----------
+        X : list or dict of array-like [shape=(n_samples, n_features of the view), >= 0], or one matrix
+            The views, dense, sparse or data frames, rows matched by position; a data frame whose columns have two
+            levels, view and feature; or one matrix with `groups`. float32 stays float32.
+        y : Ignored
+            For scikit-learn's pipelines.
+        observed : array-like of bool [shape=(n_samples, n_views)], optional
+            False where a sample's view is missing, whatever `X` holds there.
+
+        Returns
+        -------
+        MultiviewNMF
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            For NaN (but see `missing_values`), infinity or negative numbers, views of different numbers of samples, a
+            sample or a view that is missing wholly, or a parameter that is not allowed.
+        """
+        self.fit_transform(X, observed=observed)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, observed: ArrayLike | None = None) -> Array:
+        """Find the components of the views, and return the codes.
+
+        Parameters
+        ----------
+        X : list or dict of array-like, or one matrix
+        y : Ignored
+        observed : array-like of bool [shape=(n_samples, n_views)], optional
+            See :meth:`fit`.
+
+        Returns
+        -------
+        ndarray [shape=(n_samples, n_components), >= 0]
+            The codes ``W``, as :meth:`transform` finds them.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`fit`.
+        """
+        self._check_parameters()
+        given = split_views(X, self.groups)
+        data, entries = self._data(given, observed, reset=True)
+        groups, n_views = given.groups, len(given.names)
+        weights = check_view_weight(self.view_weight, given.names)
+        alone = self._model(None) if self.scale == "noise" else None
+        sizes = np.ones(n_views) if self.scale == "none" else view_sizes(data, entries, groups, n_views, alone)
+        if weights is None:
+            rng = check_random_state(self.random_state)
+            weights = choose_view_weights(
+                data, entries, groups, lambda tried, shown: self._fit(data, shown, tried / sizes, groups), n_views, rng
+            )
+        model, scales = self._fit(data, entries, weights / sizes, groups)
+        self._keep(model, given, scales, weights)
+        codes = self._codes(data, entries)
+        self.view_errors_ = self._errors(data, entries, codes)
+        return codes
+
+    def transform(self, X: Any, observed: ArrayLike | None = None) -> Array:
+        """Find the codes of samples from the views that they have.
+
+        Parameters
+        ----------
+        X : list or dict of array-like, or one matrix
+            As for :meth:`fit`. A view that is missing for all samples may be None, or its key absent.
+        observed : array-like of bool [shape=(n_samples, n_views)], optional
+            False where a sample's view is missing.
+
+        Returns
+        -------
+        ndarray [shape=(n_samples, n_components), >= 0]
+            The codes ``W``; a row's codes do not depend on the other rows.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before `fit`.
+        ValueError
+            As :meth:`fit`; for views that were not there in training, or of other numbers of features.
+        """
+        check_is_fitted(self)
+        given = same_views(X, self.views_.tolist(), self.view_groups_)
+        return self._codes(*self._data(given, observed, reset=False))
+
+    def inverse_transform(self, X: ArrayLike) -> Any:
+        """Return the model of the views, in the units of the data.
+
+        Parameters
+        ----------
+        X : array-like [shape=(n_samples, n_components)]
+            Codes ``W``.
+
+        Returns
+        -------
+        ndarray [shape=(n_samples, n_features)], or list or dict of ndarray
+            As the training data came.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before `fit`.
+        ValueError
+            When `X` has another number of columns than there are components.
+        """
+        check_is_fitted(self)
+        W = np.asarray(X)
+        if W.ndim != 2 or W.shape[1] != len(self.components_):
+            raise ParameterError(f"X must have shape (n_samples, {len(self.components_)}); got {W.shape}")
+        return self._parted(W @ self.components_, self.view_form_)
+
+    def impute(self, X: Any, observed: ArrayLike | None = None) -> Any:
+        """Fill in missing views and entries by the model of those that are there.
+
+        Parameters
+        ----------
+        X : list or dict of array-like, or one matrix
+        observed : array-like of bool [shape=(n_samples, n_views)], optional
+            See :meth:`transform`.
+
+        Returns
+        -------
+        ndarray, or list or dict of ndarray
+            The data as they came, dense, with the model's values where something was missing.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before `fit`.
+        ValueError
+            As :meth:`transform`.
+        """
+        check_is_fitted(self)
+        given = same_views(X, self.views_.tolist(), self.view_groups_)
+        data, entries = self._data(given, observed, reset=False)
+        filled = data.toarray() if sp.issparse(data) else data
+        if entries is not None:
+            model = self._codes(data, entries) @ self.components_
+            filled = np.where(entries > 0, filled, model.astype(filled.dtype))
+        return self._parted(filled, given.form)
+
+    def sparseness(self) -> Array:
+        r"""Return how few features of each view each component has (Hoyer 2004; MahNMF's equation 65).
+
+        ``(sqrt(N) - |x|_1 / |x|_2) / (sqrt(N) - 1)`` of each block x of N entries.
+
+        Returns
+        -------
+        ndarray [shape=(n_components, n_views), 0 to 1]
+            0 for blocks whose entries are all alike, 1 for one entry or none.
+        """
+        check_is_fitted(self)
+        result = np.ones((len(self.components_), len(self.views_)))
+        for v in range(len(self.views_)):
+            block = self.components_[:, self.view_groups_ == v].astype(np.float64)
+            root = np.sqrt(block.shape[1])
+            norms = np.linalg.norm(block, axis=1)
+            used = norms > 0
+            if root > 1:
+                result[used, v] = (root - block[used].sum(axis=1) / norms[used]) / (root - 1)
+        return result
+
+    def plot_view_usage(self, ax: Any = None) -> Any:
+        """Draw which view uses which component.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; a new figure when not given.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+
+        Raises
+        ------
+        ImportError
+            Without matplotlib, which is in the extra ``plots``.
+        """
+        check_is_fitted(self)
+        if ax is None:
+            try:
+                import matplotlib.pyplot as plt
+            except ImportError as error:
+                raise ImportError("plot_view_usage needs matplotlib: pip install 'visionnmf[plots]'") from error
+            ax = plt.subplots()[1]
+        n_used = (self.view_usage_ > 0).sum(axis=1)
+        order = np.lexsort((-self.view_usage_.max(axis=1), self.view_usage_.argmax(axis=1), -n_used))
+        picture = ax.imshow(self.view_usage_[order].T, aspect="auto", cmap="Greys", vmin=0, vmax=1)
+        ax.set_yticks(range(len(self.views_)), self.views_)
+        ax.set_xlabel("component, shared ones first")
+        ax.figure.colorbar(picture, ax=ax, label="share of the component's energy")
+        return ax
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def _check_parameters(self) -> None:
+        """Check what needs no data."""
+        check_choice(self.scale, "scale", SCALES)
+        check_number(self.group_l1, "group_l1")
+        check_number(self.codes_l2, "codes_l2")
+        if self.group_bound is not None:
+            check_number(self.group_bound, "group_bound", without_low=True)
+        if self.group_norm not in (2, "inf", np.inf):
+            raise ParameterError(f"group_norm must be 2 or 'inf'; got {self.group_norm!r}")
+        check_missing_values(self.missing_values)
+        self._model(None)._check_parameters()
+
+    def _data(self, given: Given, observed: ArrayLike | None, *, reset: bool) -> tuple[Any, Array | None]:
+        """Check data; return them with 0 for missing entries, and the weights of the entries."""
+        X, n_views = given.X, len(given.names)
+        mask = None
+        if observed is not None:
+            mask = _check_observed(observed, (np.shape(X)[0], n_views))[:, given.groups]
+            X = np.where(mask, X.toarray() if sp.issparse(X) else np.asarray(X), np.nan)
+        missing = self.missing_values is not None or mask is not None or bool(given.absent)
+        data, entries = check_data(self, X, reset=reset, missing=missing, sparse=True)
+        if entries is None:
+            return data, None
+        there = np.array([entries[:, given.groups == v].any(axis=1) for v in range(n_views)]).T
+        if not there.any(axis=1).all():
+            sample = int(there.any(axis=1).argmin())
+            raise ParameterError(f"X must have a view of each sample; got none of sample {sample}; leave it out")
+        if reset and not there.any(axis=0).all():
+            view = given.names[int(there.any(axis=0).argmin())]
+            raise ParameterError(f"X must have samples of each view in training; got none of view {view}")
+        return data, entries.astype(data.dtype)
+
+    def _fit(self, data: Any, entries: Array | None, scales: Array, groups: Array) -> tuple[NMF, Array]:
+        """Fit to views multiplied by `scales`, and all by what makes their mean 1; return the model, and by what."""
+        scaled = self._scaled(data, scales, groups)
+        count = np.prod(scaled.shape) if entries is None else np.count_nonzero(entries)
+        mean = float(scaled.sum(dtype=np.float64)) / float(count)
+        if mean > 0:
+            scales = scales / mean
+            scaled = self._scaled(data, scales, groups)
+        model = self._model(self._penalty(scaled, groups, len(scales)))
+        if sp.issparse(scaled) and (entries is not None or not _takes_sparse(model)):
+            scaled = scaled.toarray()
+        return model.fit(scaled, weights=entries), scales
+
+    def _model(self, penalty_H: Penalty | None) -> NMF:
+        held = penalty_H is not None
+        return NMF(
+            self.n_components,
+            loss=self.loss,
+            loss_parameter=self.loss_parameter,
+            solver=self.solver,
+            init=self.init,
+            penalty_W=Penalty(l2=self.codes_l2) if held else None,
+            penalty_H=penalty_H,
+            nuclear=self.nuclear,
+            n_init=self.n_init,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            random_state=self.random_state,
+        )
+
+    def _penalty(self, scaled: Any, groups: Array, n_views: int) -> Penalty | None:
+        if not self.group_l1 and self.group_bound is None:
+            return None
+        sets = [np.flatnonzero(groups == v) for v in range(n_views)]
+        widths = np.bincount(groups, minlength=n_views).astype(float)
+        sizes = np.sqrt(scaled.shape[0]) * (np.sqrt(widths) if self.group_norm == 2 else widths)
+        bounds = None
+        if self.group_bound is not None:
+            bounds = self.group_bound * start_bounds(self._model(None), scaled, sets, self.group_norm)
+        return Penalty(
+            groups=sets,
+            group_norm=self.group_norm,
+            group_l1=tuple(float(size) for size in self.group_l1 * sizes),
+            group_bound=None if bounds is None else bounds.tolist(),
+        )
+
+    def _scaled(self, data: Any, scales: Array, groups: Array) -> Any:
+        factors = scales[groups].astype(data.dtype)
+        return sp.csr_array(data @ sp.diags_array(factors)) if sp.issparse(data) else data * factors
+
+    def _keep(self, model: NMF, given: Given, scales: Array, weights: Array) -> None:
+        """Set the attributes of a fit; components get unit norm in the scaled views."""
+        H = model.components_
+        norms = np.linalg.norm(H, axis=1)
+        norms[norms == 0] = 1
+        H = H / norms[:, None]
+        self.views_ = np.array(given.names, object)
+        self.view_groups_, self.view_form_ = given.groups, given.form
+        self.view_scales_, self.view_weights_ = scales, weights
+        self.components_ = H / scales[given.groups].astype(H.dtype)
+        self.component_norms_ = model.component_norms_ * norms
+        energy = np.array([(H[:, given.groups == v] ** 2).sum(axis=1) for v in range(len(given.names))]).T
+        total = energy.sum(axis=1, keepdims=True)
+        self.view_usage_ = np.divide(energy, total, out=np.zeros_like(energy), where=total > 0)
+        names = (
+            "loss_parameter_ n_components_ n_iter_ objective_history_ optimality_ reconstruction_err_ ridge_ solver_"
+        )
+        for name in names.split():
+            setattr(self, name, getattr(model, name))
+
+    def _codes(self, data: Any, entries: Array | None) -> Array:
+        held = self.group_l1 or self.group_bound is not None
+        model = self._model(Penalty() if held else None)
+        H = self.components_ * self.view_scales_[self.view_groups_].astype(self.components_.dtype)
+        model.components_, model.component_norms_ = H, self.component_norms_
+        model.loss_parameter_, model.ridge_, model.solver_ = self.loss_parameter_, self.ridge_, self.solver_
+        model.n_features_in_ = H.shape[1]
+        return model.transform(self._scaled(data, self.view_scales_, self.view_groups_), weights=entries)
+
+    def _errors(self, data: Any, entries: Array | None, codes: Array) -> Array:
+        n_views = len(self.views_)
+        left, total = np.zeros(n_views), np.zeros(n_views)
+        for start in range(0, data.shape[0], BLOCK):
+            rows = slice(start, start + BLOCK)
+            block = data[rows].toarray() if sp.issparse(data) else data[rows]
+            residual = np.abs(block - codes[rows] @ self.components_)
+            if entries is not None:
+                residual *= entries[rows]
+            left += np.bincount(self.view_groups_, residual.sum(axis=0, dtype=np.float64), n_views)
+            total += np.bincount(self.view_groups_, block.sum(axis=0, dtype=np.float64), n_views)
+        return left / np.where(total > 0, total, 1)
+
+    def _parted(self, matrix: Array, form: str) -> Any:
+        if form == "matrix":
+            return matrix
+        parts = {str(name): matrix[:, self.view_groups_ == v] for v, name in enumerate(self.views_)}
+        return parts if form == "dict" else list(parts.values())
+
+
+def _takes_sparse(model: NMF) -> bool:
+    record = find_loss(model.loss)
+    penalised = model.penalty_H is not None
+    return any(
+        entry.sparse and entry.minimises(record) and (not penalised or issubclass(Groups, entry.terms))
+        for name, entry in SOLVERS.items()
+        if record is not None and model.solver in ("auto", name)
+    )
+
+
+def _check_observed(observed: ArrayLike, shape: tuple[int, int]) -> Array:
+    mask = np.asarray(observed)
+    if mask.dtype != bool or mask.shape != shape:
+        raise ParameterError(
+            f"observed must be True or False for each sample and view, of shape {shape}; got {mask.dtype}, {mask.shape}"
+        )
+    return mask

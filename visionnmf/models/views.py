@@ -1,0 +1,252 @@
+"""Views of the same samples, however they are given: arrays, frames, or column groups of one matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from visionnmf._checks import shown
+from visionnmf.exceptions import ParameterError
+
+from ._data import check_kind
+
+__all__ = ["Given", "named_groups", "same_views", "split_views"]
+
+Array = NDArray[Any]
+
+FORMS = ("matrix", "list", "dict")
+
+
+@dataclass(frozen=True)
+class Given:
+    """Views as one matrix.
+
+    Attributes
+    ----------
+    X : ndarray, sparse array or data frame [shape=(n_samples, n_features)]
+        The views side by side; NaN where a view is missing for all samples.
+    names : list of str
+        Of the views.
+    groups : ndarray of int [shape=(n_features,)]
+        The view of each feature.
+    form : {"matrix", "list", "dict"}
+        How they came.
+    absent : list of int
+        Views that were not given at all.
+    """
+
+    X: Any
+    names: list[str]
+    groups: Array
+    form: str
+    absent: list[int]
+
+
+def split_views(X: Any, groups: Any) -> Given:
+    """Return the views of training data as one matrix.
+
+    Parameters
+    ----------
+    X : list or dict of arrays, data frame, array-like or sparse matrix
+        See :meth:`.MultiviewNMF.fit`.
+    groups : None, sequence of (array-like of int or slice), array-like or mapping
+        Which features of a single matrix make a view; None where views come apart.
+
+    Returns
+    -------
+    Given
+
+    Raises
+    ------
+    ParameterError
+        For views of different numbers of samples, or groups that are not of the features.
+    """
+    parts = _parts(X)
+    if parts is None:
+        matrix = check_kind(X)
+        if not hasattr(matrix, "shape"):
+            matrix = np.asarray(matrix)
+        shape = matrix.shape
+        if len(shape) != 2:  # as scikit-learn says
+            return Given(matrix, ["0"], np.zeros(shape[-1] if shape else 0, int), "matrix", [])
+        columns = list(matrix.columns) if hasattr(matrix, "columns") else None
+        names, labels = named_groups(groups, shape[1], columns)
+        return Given(matrix, names, labels, "matrix", [])
+    if groups is not None:
+        raise ParameterError("groups must be None where views come apart; got some; leave them out")
+    form, views = parts
+    given = {name: view for name, view in views.items() if view is not None}
+    if not given or len(given) < len(views):
+        missing = [name for name in views if name not in given]
+        raise ParameterError(f"X must hold every view in training; got none of {', '.join(missing) or 'them'}")
+    return Given(_joined(given), list(given), _labels([np.shape(view)[1] for view in given.values()]), form, [])
+
+
+def same_views(X: Any, names: Sequence[str], groups: Array) -> Given:
+    """Return new data as one matrix in the order of the training views.
+
+    Parameters
+    ----------
+    X : as for :func:`split_views`
+        A view may be None, or its key absent: missing for all samples.
+    names : sequence of str
+        Of the training views.
+    groups : ndarray of int [shape=(n_features,)]
+        The view of each training feature.
+
+    Returns
+    -------
+    Given
+
+    Raises
+    ------
+    ParameterError
+        For views that were not there in training, or that have other numbers of features.
+    """
+    parts = _parts(X)
+    if parts is None:
+        return Given(check_kind(X), list(names), groups, "matrix", [])
+    form, views = parts
+    if form == "list" and len(views) != len(names):
+        raise ParameterError(
+            f"X must hold {len(names)} views as in training; got {len(views)}; None stands for one that is missing"
+        )
+    if form == "list":
+        views = dict(zip(names, views.values(), strict=True))
+    unknown = [name for name in views if name not in names]
+    if unknown:
+        raise ParameterError(f"X must hold the training views {list(names)}; got {unknown[0]!r:.60}")
+    given = {name: views.get(name) for name in names}
+    there = [view for view in given.values() if view is not None]
+    if not there:
+        raise ParameterError("X must hold at least one view; got none")
+    sizes = np.bincount(groups, minlength=len(names))
+    for name, size in zip(names, sizes, strict=True):
+        view = given[name]
+        if view is not None and np.shape(view)[1] != size:
+            raise ParameterError(f"view {name} must have {size} features as in training; got {np.shape(view)[1]}")
+    absent = [i for i, view in enumerate(given.values()) if view is None]
+    n_samples = np.shape(there[0])[0]
+    blank = np.float32 if all(_dtype(view) == np.float32 for view in there) else np.float64
+    full = {
+        name: np.full((n_samples, size), np.nan, blank) if given[name] is None else given[name]
+        for name, size in zip(names, sizes, strict=True)
+    }
+    joined = _joined(full)
+    places = np.argsort(np.argsort(groups, kind="stable"), kind="stable")
+    if (np.diff(groups) < 0).any():  # a matrix whose views are not side by side
+        joined = joined[:, places]
+    return Given(joined, list(names), groups, form, absent)
+
+
+def named_groups(groups: Any, n_features: int, columns: list[Any] | None) -> tuple[list[str], Array]:
+    """Return names of the views and the view of each feature.
+
+    Parameters
+    ----------
+    groups : None, sequence of (array-like of int or slice), array-like [shape=(n_features,)] or mapping
+        None is one view; a mapping has the name of each view and its indices, slice, or names of columns.
+    n_features : int
+    columns : list or None
+        Names of the features.
+
+    Returns
+    -------
+    names : list of str
+    labels : ndarray of int [shape=(n_features,)]
+
+    Raises
+    ------
+    ParameterError
+        Where a feature is in two views, or in none.
+    """
+    if groups is None:
+        return ["0"], np.zeros(n_features, int)
+    if isinstance(groups, Mapping):
+        names, sets = [str(name) for name in groups], list(groups.values())
+    elif len(groups) == n_features and all(np.ndim(label) == 0 and not isinstance(label, slice) for label in groups):
+        found, labels = np.unique(np.asarray(groups), return_inverse=True)
+        return [str(name) for name in found], labels
+    else:
+        names, sets = [str(i) for i in range(len(groups))], list(groups)
+    labels = np.full(n_features, -1)
+    for i, indices in enumerate(sets):
+        chosen = _indices(indices, n_features, columns, names[i])
+        if not len(chosen) or len(set(chosen)) < len(chosen) or (labels[chosen] >= 0).any():
+            raise ParameterError(f"groups must put each feature into one view; got {names[i]}: {shown(indices)}")
+        labels[chosen] = i
+    if (labels < 0).any():
+        raise ParameterError(f"groups must put each feature into one view; got feature {int(labels.argmin())} in none")
+    return names, labels
+
+
+def _indices(given: Any, n_features: int, columns: list[Any] | None, name: str) -> Array:
+    if isinstance(given, slice):
+        return np.arange(n_features)[given]
+    listed = list(given)
+    if columns is not None and listed and all(isinstance(item, str) for item in listed):
+        places = {column: i for i, column in enumerate(columns)}
+        absent = [item for item in listed if item not in places]
+        if absent:
+            raise ParameterError(f"groups must name columns of X; got {absent[0]!r:.60} in {name}")
+        return np.array([places[item] for item in listed])
+    array = np.asarray(listed)
+    if array.dtype.kind not in "iu" or array.ndim != 1 or (array < 0).any() or (array >= n_features).any():
+        raise ParameterError(f"groups must hold indices from 0 to {n_features - 1}; got {name}: {shown(given)}")
+    return array
+
+
+def _parts(X: Any) -> tuple[str, dict[str, Any]] | None:
+    """Return the form and the views of data that come in several arrays; None for one matrix."""
+    if sp.issparse(X):  # some formats are mappings
+        return None
+    if isinstance(X, Mapping):
+        form, views = "dict", {str(name): view for name, view in X.items()}
+    elif getattr(getattr(X, "columns", None), "nlevels", 1) > 1:  # a frame whose columns are (view, feature)
+        form, views = "dict", {str(name): X[name] for name in dict.fromkeys(X.columns.get_level_values(0))}
+    elif isinstance(X, list | tuple) and any(_is_view(item) for item in X):
+        form, views = "list", {str(i): view for i, view in enumerate(X)}
+    else:
+        return None
+    for name, view in views.items():
+        if view is not None and len(np.shape(view)) != 2:
+            raise ParameterError(f"view {name} must be an array of shape (n_samples, n_features); got {shown(view)}")
+    sizes = {name: np.shape(view)[0] for name, view in views.items() if view is not None}
+    if len(set(sizes.values())) > 1:
+        listed = ", ".join(f"{name}: {size}" for name, size in sizes.items())
+        raise ParameterError(f"views must have the same number of samples; got {listed}")
+    return form, {name: None if view is None else _checked(view, name) for name, view in views.items()}
+
+
+def _is_view(item: Any) -> bool:
+    return not isinstance(item, list | tuple) and len(getattr(item, "shape", ())) == 2
+
+
+def _checked(view: Any, name: str) -> Any:
+    try:
+        return check_kind(view)
+    except ParameterError as error:
+        raise ParameterError(f"view {name}: {error}") from None
+
+
+def _dtype(view: Any) -> Any:
+    return view.dtype if hasattr(view, "dtype") else np.asarray(view).dtype
+
+
+def _joined(views: Mapping[str, Any]) -> Any:
+    """Put views side by side, sparse where all are; float32 where all are."""
+    arrays = [view if sp.issparse(view) else np.asarray(view) for view in views.values()]
+    single = all(array.dtype == np.float32 for array in arrays)
+    if all(sp.issparse(array) for array in arrays):
+        return sp.hstack(arrays, format="csr", dtype=np.float32 if single else np.float64)
+    dense = [array.toarray() if sp.issparse(array) else array for array in arrays]
+    return np.hstack([array.astype(np.float32 if single else np.float64, copy=False) for array in dense])
+
+
+def _labels(sizes: Sequence[int]) -> Array:
+    return np.repeat(np.arange(len(sizes)), sizes)
