@@ -151,7 +151,7 @@ def load_model(path: str | Path) -> Any:
 
     Returns
     -------
-    NMF, ConservativeNMF, OnlineNMF, ProjectiveNMF or SymmetricNMF
+    NMF, ConservativeNMF, MultiviewNMF, OnlineNMF, ProjectiveNMF or SymmetricNMF
         The fitted model; its ``transform`` returns what that of the saved one did, to the bit.
 
     Raises
