@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, clone
 
-from visionnmf import NMF, ConservativeNMF, OnlineNMF, Penalty, ProjectiveNMF, SymmetricNMF
+from visionnmf import NMF, ConservativeNMF, MultiviewNMF, OnlineNMF, Penalty, ProjectiveNMF, SymmetricNMF
 from visionnmf._checks import (
     check_choice,
     check_count,
@@ -136,6 +136,7 @@ PEOPLE = np.arange(12) // 3
 SESSIONS = [["ls", "cd", "vi"] * 3, ["cd", "make", "ls"] * 3] * 6
 FITS = {
     NMF: (X,),
+    MultiviewNMF: (X,),
     SymmetricNMF: (X[:8] + X[:8].T,),
     ProjectiveNMF: (X,),
     ConservativeNMF: (X,),

@@ -11,15 +11,14 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf._checks import check_choice, check_number, check_random_state
-from visionnmf.engine.penalties import Groups
-from visionnmf.engine.solvers import SOLVERS
 from visionnmf.exceptions import ParameterError
 
 from ._data import check_data, check_missing_values, find_loss
 from ._store import Saveable
+from .group_fit import GroupForm, fit_groups, takes_sparse
 from .nmf import NMF
-from .penalty import Penalty
-from .view_scales import check_view_weight, choose_view_weights, start_bounds, view_sizes
+from .view_scales import check_view_weight, choose_view_weights, view_sizes
+from .view_usage import plot_usage, sparseness, usage, view_errors
 from .views import Given, same_views, split_views
 
 __all__ = ["MultiviewNMF"]
@@ -27,7 +26,6 @@ __all__ = ["MultiviewNMF"]
 Array = NDArray[Any]
 
 SCALES = ("energy", "noise", "none")
-BLOCK = 1024  # rows of a model that are in memory at once where the data are sparse
 
 
 class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -40,7 +38,7 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
 
     or with ``sum_k |H_{v,k}|_p <= gamma_v`` in place of the second term (MahNMF-GS: Guan et al. 2012, section 4.3). A
     whole block ``H_{v,k} = 0`` says that view v does not use component k: components are shared by all views, by some,
-    or private to one.
+    or private to one. The fit has two steps: without these terms, then with them from where the first has ended.
 
     Fitted on training samples, it finds the codes of any others from whichever views they have.
 
@@ -63,20 +61,26 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         all views.
     group_norm : {2, "inf"}, default=2
         ``p``: 2 shrinks blocks as a whole, "inf" (the paper's) cuts off their peaks.
-    group_l1 : float, default=0
+    group_l1 : float, default=1
         ``eta`` of the penalty form, >= 0, in units of what noise pulls at a block that is not in use: ``g_v`` is
-        ``sqrt(n_samples d_v)`` for a view of ``d_v`` features, ``sqrt(n_samples) d_v`` for "inf".
+        ``sqrt(n_samples d_v)`` for a view of ``d_v`` features, ``sqrt(n_samples) d_v`` for "inf", and the codes of a
+        component are held near 1. 0 leaves the penalty out.
     group_bound : float or None, default=None
-        Constraint form: ``gamma_v`` as a share of what a random start has, > 0; the paper has .01.
+        Constraint form: ``gamma_v`` as a share of what a random start has, > 0; the paper has .01. It takes the place
+        of the penalty.
     codes_l2 : float, default=1
-        ``lambda``, the counterweight of the group penalty, in force with `group_l1` or `group_bound`. Without one,
-        larger codes would make up for smaller components.
+        ``lambda``, > 0, in shares of what balances `group_l1` where codes are near 1. Of the constraint form it is the
+        only thing that matters: without a counterweight larger codes would make up for smaller components.
     nuclear : float, default=0
         As for :class:`NMF`: superfluous components do not fit outliers.
     missing_values : None or numpy.nan, default=None
         ``numpy.nan``: NaN are missing entries, a row of them a missing view. None: NaN are refused.
-    solver, init, n_init, max_iter, tol
-        As for :class:`NMF`.
+    solver : str, default="auto"
+    init : {"random", "nndsvd", "nndsvda", "nndsvdar"}, default="random"
+    n_init : int, default=1
+    max_iter : int, default=400
+    tol : float, default=1e-4
+        As for :class:`NMF`. `max_iter` holds for each of the two steps.
     random_state : int, RandomState instance or None, default=None
         Seed of the start and of hidden entries.
 
@@ -97,8 +101,15 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         for components that no view uses.
     view_errors_ : ndarray [shape=(n_views,)]
         Sum of the absolute residuals of each view, in shares of the sum of its data.
-    component_norms_, loss_parameter_, n_components_, n_iter_, objective_history_, optimality_, reconstruction_err_
-        As for :class:`NMF`, of the scaled views.
+    component_norms_ : ndarray [shape=(n_components,)]
+    loss_parameter_ : float
+    n_components_ : int
+    objective_history_ : ndarray
+    optimality_ : float
+    reconstruction_err_ : float
+        As for :class:`NMF`, of the scaled views in the second step.
+    n_iter_ : int
+        Iterations run, in both steps.
     solver_ : str
         The solver that was used.
     n_features_in_ : int
@@ -129,7 +140,7 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     >>> codes = rng.gamma(0.5, size=(200, 3))
     >>> sounds = codes[:, :2] @ rng.random((2, 30))  # the third part is private to the images
     >>> images = codes @ rng.random((3, 50))
-    >>> model = MultiviewNMF(3, group_l1=0.5, random_state=0).fit({"sounds": sounds, "images": images})
+    >>> model = MultiviewNMF(3, random_state=0).fit({"sounds": sounds, "images": images})
     >>> sorted((model.view_usage_ > 0).sum(axis=1).tolist())
     [1, 2, 2]
     >>> model.transform({"images": images}).shape  # sounds are missing
@@ -146,7 +157,7 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         scale: str = "energy",
         view_weight: Any = None,
         group_norm: Any = 2,
-        group_l1: float = 0.0,
+        group_l1: float = 1.0,
         group_bound: float | None = None,
         codes_l2: float = 1.0,
         nuclear: float = 0.0,
@@ -238,7 +249,7 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         data, entries = self._data(given, observed, reset=True)
         groups, n_views = given.groups, len(given.names)
         weights = check_view_weight(self.view_weight, given.names)
-        alone = self._model(None) if self.scale == "noise" else None
+        alone = self._model() if self.scale == "noise" else None
         sizes = np.ones(n_views) if self.scale == "none" else view_sizes(data, entries, groups, n_views, alone)
         if weights is None:
             rng = check_random_state(self.random_state)
@@ -248,7 +259,7 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         model, scales = self._fit(data, entries, weights / sizes, groups)
         self._keep(model, given, scales, weights)
         codes = self._codes(data, entries)
-        self.view_errors_ = self._errors(data, entries, codes)
+        self.view_errors_ = view_errors(data, entries, codes, self.components_, groups, n_views)
         return codes
 
     def transform(self, X: Any, observed: ArrayLike | None = None) -> Array:
@@ -344,15 +355,7 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             0 for blocks whose entries are all alike, 1 for one entry or none.
         """
         check_is_fitted(self)
-        result = np.ones((len(self.components_), len(self.views_)))
-        for v in range(len(self.views_)):
-            block = self.components_[:, self.view_groups_ == v].astype(np.float64)
-            root = np.sqrt(block.shape[1])
-            norms = np.linalg.norm(block, axis=1)
-            used = norms > 0
-            if root > 1:
-                result[used, v] = (root - block[used].sum(axis=1) / norms[used]) / (root - 1)
-        return result
+        return sparseness(self.components_, self.view_groups_, len(self.views_))
 
     def plot_view_usage(self, ax: Any = None) -> Any:
         """Draw which view uses which component.
@@ -372,19 +375,7 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             Without matplotlib, which is in the extra ``plots``.
         """
         check_is_fitted(self)
-        if ax is None:
-            try:
-                import matplotlib.pyplot as plt
-            except ImportError as error:
-                raise ImportError("plot_view_usage needs matplotlib: pip install 'visionnmf[plots]'") from error
-            ax = plt.subplots()[1]
-        n_used = (self.view_usage_ > 0).sum(axis=1)
-        order = np.lexsort((-self.view_usage_.max(axis=1), self.view_usage_.argmax(axis=1), -n_used))
-        picture = ax.imshow(self.view_usage_[order].T, aspect="auto", cmap="Greys", vmin=0, vmax=1)
-        ax.set_yticks(range(len(self.views_)), self.views_)
-        ax.set_xlabel("component, shared ones first")
-        ax.figure.colorbar(picture, ax=ax, label="share of the component's energy")
-        return ax
+        return plot_usage(self.view_usage_, self.views_, ax)
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
@@ -396,13 +387,13 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         """Check what needs no data."""
         check_choice(self.scale, "scale", SCALES)
         check_number(self.group_l1, "group_l1")
-        check_number(self.codes_l2, "codes_l2")
+        check_number(self.codes_l2, "codes_l2", without_low=True)
         if self.group_bound is not None:
             check_number(self.group_bound, "group_bound", without_low=True)
         if self.group_norm not in (2, "inf", np.inf):
             raise ParameterError(f"group_norm must be 2 or 'inf'; got {self.group_norm!r}")
         check_missing_values(self.missing_values)
-        self._model(None)._check_parameters()
+        self._model()._check_parameters()
 
     def _data(self, given: Given, observed: ArrayLike | None, *, reset: bool) -> tuple[Any, Array | None]:
         """Check data; return them with 0 for missing entries, and the weights of the entries."""
@@ -432,42 +423,28 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         if mean > 0:
             scales = scales / mean
             scaled = self._scaled(data, scales, groups)
-        model = self._model(self._penalty(scaled, groups, len(scales)))
-        if sp.issparse(scaled) and (entries is not None or not _takes_sparse(model)):
+        model, form = self._model(), None
+        if self.group_l1 or self.group_bound is not None:
+            sets = [np.flatnonzero(groups == v) for v in range(len(scales))]
+            form = GroupForm(sets, self.group_norm, self.group_l1, self.group_bound, self.codes_l2)
+        if sp.issparse(scaled) and (entries is not None or not takes_sparse(model, form)):
             scaled = scaled.toarray()
-        return model.fit(scaled, weights=entries), scales
+        if form is None:
+            return model.fit(scaled, weights=entries), scales
+        return fit_groups(model, scaled, entries, form), scales
 
-    def _model(self, penalty_H: Penalty | None) -> NMF:
-        held = penalty_H is not None
+    def _model(self) -> NMF:
         return NMF(
             self.n_components,
             loss=self.loss,
             loss_parameter=self.loss_parameter,
             solver=self.solver,
             init=self.init,
-            penalty_W=Penalty(l2=self.codes_l2) if held else None,
-            penalty_H=penalty_H,
             nuclear=self.nuclear,
             n_init=self.n_init,
             max_iter=self.max_iter,
             tol=self.tol,
             random_state=self.random_state,
-        )
-
-    def _penalty(self, scaled: Any, groups: Array, n_views: int) -> Penalty | None:
-        if not self.group_l1 and self.group_bound is None:
-            return None
-        sets = [np.flatnonzero(groups == v) for v in range(n_views)]
-        widths = np.bincount(groups, minlength=n_views).astype(float)
-        sizes = np.sqrt(scaled.shape[0]) * (np.sqrt(widths) if self.group_norm == 2 else widths)
-        bounds = None
-        if self.group_bound is not None:
-            bounds = self.group_bound * start_bounds(self._model(None), scaled, sets, self.group_norm)
-        return Penalty(
-            groups=sets,
-            group_norm=self.group_norm,
-            group_l1=tuple(float(size) for size in self.group_l1 * sizes),
-            group_bound=None if bounds is None else bounds.tolist(),
         )
 
     def _scaled(self, data: Any, scales: Array, groups: Array) -> Any:
@@ -480,57 +457,30 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         norms = np.linalg.norm(H, axis=1)
         norms[norms == 0] = 1
         H = H / norms[:, None]
+        self.ridge_ = model.ridge_ + (0.0 if model.penalty_W is None else model.penalty_W.l2)
         self.views_ = np.array(given.names, object)
         self.view_groups_, self.view_form_ = given.groups, given.form
         self.view_scales_, self.view_weights_ = scales, weights
         self.components_ = H / scales[given.groups].astype(H.dtype)
         self.component_norms_ = model.component_norms_ * norms
-        energy = np.array([(H[:, given.groups == v] ** 2).sum(axis=1) for v in range(len(given.names))]).T
-        total = energy.sum(axis=1, keepdims=True)
-        self.view_usage_ = np.divide(energy, total, out=np.zeros_like(energy), where=total > 0)
-        names = (
-            "loss_parameter_ n_components_ n_iter_ objective_history_ optimality_ reconstruction_err_ ridge_ solver_"
-        )
+        self.view_usage_ = usage(H, given.groups, len(given.names))
+        names = "loss_parameter_ n_components_ n_iter_ objective_history_ optimality_ reconstruction_err_ solver_"
         for name in names.split():
             setattr(self, name, getattr(model, name))
 
     def _codes(self, data: Any, entries: Array | None) -> Array:
-        held = self.group_l1 or self.group_bound is not None
-        model = self._model(Penalty() if held else None)
+        model = self._model()
         H = self.components_ * self.view_scales_[self.view_groups_].astype(self.components_.dtype)
         model.components_, model.component_norms_ = H, self.component_norms_
         model.loss_parameter_, model.ridge_, model.solver_ = self.loss_parameter_, self.ridge_, self.solver_
         model.n_features_in_ = H.shape[1]
         return model.transform(self._scaled(data, self.view_scales_, self.view_groups_), weights=entries)
 
-    def _errors(self, data: Any, entries: Array | None, codes: Array) -> Array:
-        n_views = len(self.views_)
-        left, total = np.zeros(n_views), np.zeros(n_views)
-        for start in range(0, data.shape[0], BLOCK):
-            rows = slice(start, start + BLOCK)
-            block = data[rows].toarray() if sp.issparse(data) else data[rows]
-            residual = np.abs(block - codes[rows] @ self.components_)
-            if entries is not None:
-                residual *= entries[rows]
-            left += np.bincount(self.view_groups_, residual.sum(axis=0, dtype=np.float64), n_views)
-            total += np.bincount(self.view_groups_, block.sum(axis=0, dtype=np.float64), n_views)
-        return left / np.where(total > 0, total, 1)
-
     def _parted(self, matrix: Array, form: str) -> Any:
         if form == "matrix":
             return matrix
         parts = {str(name): matrix[:, self.view_groups_ == v] for v, name in enumerate(self.views_)}
         return parts if form == "dict" else list(parts.values())
-
-
-def _takes_sparse(model: NMF) -> bool:
-    record = find_loss(model.loss)
-    penalised = model.penalty_H is not None
-    return any(
-        entry.sparse and entry.minimises(record) and (not penalised or issubclass(Groups, entry.terms))
-        for name, entry in SOLVERS.items()
-        if record is not None and model.solver in ("auto", name)
-    )
 
 
 def _check_observed(observed: ArrayLike, shape: tuple[int, int]) -> Array:

@@ -11,11 +11,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from visionnmf._checks import check_number, check_random_state, shown
-from visionnmf.engine.starts import STARTS
+from visionnmf._checks import check_number, shown
 from visionnmf.exceptions import ParameterError
 
-__all__ = ["check_view_weight", "choose_view_weights", "start_bounds", "view_sizes"]
+__all__ = ["check_view_weight", "choose_view_weights", "view_sizes"]
 
 Array = NDArray[Any]
 
@@ -106,28 +105,6 @@ def _noise(view: Any, entries: Array | None, count: int, model: Any) -> float:
     if entries is not None:
         residual *= entries
     return max(float(residual.sum(dtype=np.float64)), LEAST_NOISE * _sum(view, 1)) / count
-
-
-def start_bounds(model: Any, X: Any, sets: Sequence[Array], norm: Any) -> Array:
-    """Return ``sum_k |H_{k,g}|_p`` of each group, of the components that a fit starts from.
-
-    Parameters
-    ----------
-    model : NMF
-        For its start and its seed.
-    X : ndarray or csr_array [shape=(n_samples, n_features), >= 0]
-    sets : sequence of ndarray of int
-        The features of each group.
-    norm : {2, "inf"}
-
-    Returns
-    -------
-    ndarray [shape=(n_groups,)]
-    """
-    n_components = model.n_components or min(X.shape)
-    H = STARTS[model.init](X, n_components, check_random_state(model.random_state))[1]
-    order = 2 if norm == 2 else np.inf
-    return np.array([np.linalg.norm(H[:, columns], order, axis=1).sum() for columns in sets], float)
 
 
 def choose_view_weights(

@@ -167,6 +167,10 @@ def named_groups(groups: Any, n_features: int, columns: list[Any] | None) -> tup
     """
     if groups is None:
         return ["0"], np.zeros(n_features, int)
+    if not isinstance(groups, Mapping | Sequence | np.ndarray):
+        raise ParameterError(
+            f"groups must be index sets, slices, labels of the features or a dict; got {shown(groups)}"
+        )
     if isinstance(groups, Mapping):
         names, sets = [str(name) for name in groups], list(groups.values())
     elif len(groups) == n_features and all(np.ndim(label) == 0 and not isinstance(label, slice) for label in groups):
@@ -231,7 +235,7 @@ def _checked(view: Any, name: str) -> Any:
     try:
         return check_kind(view)
     except ParameterError as error:
-        raise ParameterError(f"view {name}: {error}") from None
+        raise ParameterError(str(error).replace("X", f"view {name}", 1)) from None
 
 
 def _dtype(view: Any) -> Any:
@@ -240,7 +244,7 @@ def _dtype(view: Any) -> Any:
 
 def _joined(views: Mapping[str, Any]) -> Any:
     """Put views side by side, sparse where all are; float32 where all are."""
-    arrays = [view if sp.issparse(view) else np.asarray(view) for view in views.values()]
+    arrays: list[Any] = [view if sp.issparse(view) else np.asarray(view) for view in views.values()]
     single = all(array.dtype == np.float32 for array in arrays)
     if all(sp.issparse(array) for array in arrays):
         return sp.hstack(arrays, format="csr", dtype=np.float32 if single else np.float64)
