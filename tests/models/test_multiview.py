@@ -66,7 +66,7 @@ def test_forms_of_views_agree(views, rng):
 
 
 def test_a_private_part_is_found_and_saved(views, tmp_path):
-    model = MultiviewNMF(3, group_l1=0, random_state=0).fit(views)
+    model = MultiviewNMF(3, random_state=0).fit(views)
     assert sorted((model.view_usage_ > 0).sum(axis=1).tolist()) == [1, 2, 2]
     np.testing.assert_allclose(model.view_usage_.sum(axis=1), 1)
     model.save(tmp_path / "model.npz")

@@ -375,7 +375,7 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             Without matplotlib, which is in the extra ``plots``.
         """
         check_is_fitted(self)
-        return plot_usage(self.view_usage_, self.views_, ax)
+        return plot_usage(self.view_usage_, self.views_.tolist(), ax)
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
@@ -402,7 +402,7 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         if observed is not None:
             mask = _check_observed(observed, (np.shape(X)[0], n_views))[:, given.groups]
             X = np.where(mask, X.toarray() if sp.issparse(X) else np.asarray(X), np.nan)
-        missing = self.missing_values is not None or mask is not None or bool(given.absent)
+        missing = np.nan if mask is not None or given.absent else self.missing_values
         data, entries = check_data(self, X, reset=reset, missing=missing, sparse=True)
         if entries is None:
             return data, None
