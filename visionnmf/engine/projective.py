@@ -15,8 +15,8 @@ solver
 l-bfgs    SciPy's L-BFGS-B (Zhu, Byrd, Lu & Nocedal 1997) on these gradients: never rises, and leaves the saddle near
           which all components are alike far sooner than the multiplicative update
 mu        the paper's ``H <- H * G_minus / G_plus``. Its equation 16 lacks the factor 2 of ``G_minus``, and its
-          equation 22 stands upside down: either is no fixed point at a stationary one. Least squares then scale H to
-          spectral norm 1; the divergence takes the square root of the quotient, as the full step can swing for ever
+          equation 22 stands upside down. So no stationary point is a fixed point of the former; each is one of the
+          latter, but unstable: its steps lead away. Least squares then scale H to spectral norm 1; the divergence takes the square root of the quotient, as the full step can swing for ever
 ========  ==========================================================================================================
 """
 

@@ -11,6 +11,10 @@ al-a        ``x^(beta - 2)``                  section 4.3, sBCD_AL_A
 al-b        1                                 section 4.3, sBCD_AL_B
 ==========  ================================  ====================
 
+Weights are taken relative to that at the mean of the data, and penalties multiplied by ``mean(X)^(2 - beta)`` with
+them. That changes nothing for the first two; AL-B's weights are 1 as printed, so its l1 and l2 are that factor times
+the given ones: else a penalty would not keep its size beside the loss that AL-B stands for.
+
 The paper's update for an l1 penalty adds it to the denominator, which is not where the derivative vanishes; here it is
 taken from the numerator.
 """
