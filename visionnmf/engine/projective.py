@@ -16,7 +16,8 @@ l-bfgs    SciPy's L-BFGS-B (Zhu, Byrd, Lu & Nocedal 1997) on these gradients: ne
           which all components are alike far sooner than the multiplicative update
 mu        the paper's ``H <- H * G_minus / G_plus``. Its equation 16 lacks the factor 2 of ``G_minus``, and its
           equation 22 stands upside down. So no stationary point is a fixed point of the former; each is one of the
-          latter, but unstable: its steps lead away. Least squares then scale H to spectral norm 1; the divergence takes the square root of the quotient, as the full step can swing for ever
+          latter, but unstable: its steps lead away. Least squares then scale H to spectral norm 1; the divergence takes
+          the square root of the quotient, as the full step can swing for ever
 ========  ==========================================================================================================
 """
 
