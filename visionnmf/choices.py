@@ -48,3 +48,9 @@ FACE_SPLITS = 10
 FACE_TRAINING_IMAGES = 7  # a person, of an evaluation
 FACE_COMPONENTS = 100
 FACE_SIZE = 64  # pixels a side, of faces that were cut out
+
+# visionnmf annotate
+ANNOTATION_METHODS = ("weighted", "jec", "jec-greedy")
+ANNOTATION_METHOD = "weighted"
+ANNOTATION_COMPONENTS = 100
+ANNOTATION_WORDS = 5

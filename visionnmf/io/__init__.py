@@ -13,6 +13,8 @@
 :func:`read_arrays`          arrays by name out of a ``.npz`` file
 :func:`read_mat`             matrices, cells and structures by name out of a MATLAB file, versions 5 to 7
 :class:`Format`              a kind of model file: one archive of a JSON header and arrays for all
+:func:`read_keywords`        the keywords of a photograph: IPTC, XMP, sidecars
+:func:`write_sidecar`        keywords as an XMP sidecar
 :func:`expand_inputs`        files, patterns and ``sample:`` names of a command line
 :func:`find_files`           the files of a folder, by their suffixes
 :func:`place_results`        a folder for each input's results, so that names are for themselves
@@ -51,6 +53,10 @@ if TYPE_CHECKING:
     from .inputs import place_results as place_results
     from .inputs import regular_file as regular_file
     from .inputs import stem_of as stem_of
+    from .keywords import clean_words as clean_words
+    from .keywords import read_keywords as read_keywords
+    from .keywords import sidecar_of as sidecar_of
+    from .keywords import write_sidecar as write_sidecar
     from .mat import read_mat as read_mat
     from .outputs import check_outputs as check_outputs
     from .outputs import check_outside as check_outside
@@ -71,6 +77,7 @@ _LAZY = {
     "check_memory": ".inputs",
     "check_outputs": ".outputs",
     "check_outside": ".outputs",
+    "clean_words": ".keywords",
     "decode_image": ".images",
     "expand_images": ".inputs",
     "expand_inputs": ".inputs",
@@ -81,15 +88,18 @@ _LAZY = {
     "place_results": ".inputs",
     "read_arrays": ".archive",
     "read_image": ".images",
+    "read_keywords": ".keywords",
     "read_mat": ".mat",
     "regular_file": ".inputs",
     "resize_grey": ".pixels",
     "sample_frames": ".video",
     "sample_names": ".images",
     "stem_of": ".inputs",
+    "sidecar_of": ".keywords",
     "to_grey8": ".pixels",
     "transaction": ".outputs",
     "write_image": ".images",
+    "write_sidecar": ".keywords",
 }
 
 __all__ = list(_LAZY)

@@ -1,0 +1,141 @@
+"""Codes of views: each by a model of its own, side by side, scaled so that their distances can be added."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from visionnmf import NMF
+from visionnmf._checks import shown
+from visionnmf.exceptions import ParameterError
+
+__all__ = ["PLAIN", "Block", "check_coder", "coded", "fit_blocks", "prepared"]
+
+Array = NDArray[Any]
+
+PLAIN = "none"  # features as they are
+LARGEST_SHARE = 0.9  # of a view's features, that there are components
+MOST_FITTED = 10_000  # rows that components are learnt from
+ITERATIONS = 100
+
+
+@dataclass
+class Block:
+    """Columns of the codes whose distance is one: of a view, by one model.
+
+    Attributes
+    ----------
+    view : str
+    coder : fitted estimator or None
+        None: the features as they are.
+    columns : slice
+        Of the codes.
+    """
+
+    view: str
+    coder: Any
+    columns: slice
+
+
+def check_coder(coder: Any) -> None:
+    """Raise ParameterError where `coder` is nothing that can learn codes."""
+    learns = all(hasattr(coder, name) for name in ("fit", "transform", "get_params"))
+    if not (coder is None or coder == PLAIN or (learns and "n_components" in coder.get_params(deep=False))):
+        raise ParameterError(
+            f"coder must be an estimator with n_components, None or {PLAIN!r}; got {shown(coder)}"
+        )
+
+
+def fit_blocks(
+    X: Array, views: Mapping[str, slice], coder: Any, ranks: Sequence[int], hellinger: bool, random_state: Any
+) -> tuple[list[Block], Array]:
+    """Learn the codes of each view.
+
+    Parameters
+    ----------
+    X : ndarray of float32 [shape=(n_samples, n_features), >= 0]
+    views : mapping of str to slice
+    coder : estimator, None or "none"
+    ranks : sequence of int
+        Components, one model each.
+    hellinger : bool
+    random_state : int or RandomState
+
+    Returns
+    -------
+    blocks : list of Block
+    codes : ndarray of float32 [shape=(n_samples, n_columns)]
+    """
+    blocks: list[Block] = []
+    parts: list[Array] = []
+    rng = np.random.default_rng(0)
+    rows = np.sort(rng.choice(len(X), MOST_FITTED, replace=False)) if len(X) > MOST_FITTED else slice(None)
+    for view, columns in views.items():
+        part = prepared(X[:, columns], hellinger)
+        most = max(1, int(LARGEST_SHARE * min(part.shape)))
+        for rank in [0] if isinstance(coder, str) else sorted({min(rank, most) for rank in ranks}):
+            learnt = None if not rank else _learnt(part[rows], coder, rank, random_state)
+            codes = part if learnt is None else _codes(learnt, part)
+            start = sum(other.shape[1] for other in parts)
+            blocks.append(Block(view, learnt, slice(start, start + codes.shape[1])))
+            parts.append(codes)
+    return blocks, np.concatenate(parts, axis=1)
+
+
+def coded(X: Array, views: Mapping[str, slice], blocks: Sequence[Block], hellinger: bool) -> Array:
+    """Return the codes of samples.
+
+    Parameters
+    ----------
+    X : ndarray of float32 [shape=(n_samples, n_features), >= 0]
+    views : mapping of str to slice
+    blocks : sequence of Block
+    hellinger : bool
+
+    Returns
+    -------
+    ndarray of float32 [shape=(n_samples, n_columns)]
+    """
+    parts = {view: prepared(X[:, columns], hellinger) for view, columns in views.items()}
+    return np.concatenate([_codes(block.coder, parts[block.view]) for block in blocks], axis=1)
+
+
+def prepared(X: Array, hellinger: bool) -> Array:
+    """Return the features of a view as its model takes them.
+
+    Parameters
+    ----------
+    X : ndarray of float32 [shape=(n_samples, n_features), >= 0]
+    hellinger : bool
+        Roots of shares, or as they are.
+
+    Returns
+    -------
+    ndarray of float32 [shape=(n_samples, n_features), >= 0]
+    """
+    if not hellinger:
+        return np.ascontiguousarray(X)
+    return np.sqrt(X / np.maximum(X.sum(axis=1, keepdims=True), np.float32(1e-30)))
+
+
+def _learnt(X: Array, coder: Any, rank: int, random_state: Any) -> Any:
+    model = NMF(loss="frobenius", max_iter=ITERATIONS) if coder is None else clone(coder)
+    model.set_params(n_components=rank)
+    if model.get_params(deep=False).get("random_state", 0) is None:
+        model.set_params(random_state=random_state)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # for distances the codes are good long before
+        return model.fit(X)
+
+
+def _codes(learnt: Any, X: Array) -> Array:
+    if learnt is None:
+        return X
+    return np.asarray(learnt.transform(X), np.float32)

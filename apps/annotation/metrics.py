@@ -1,0 +1,116 @@
+"""How well words fit images: the OR-NMF paper's three scores, and the per-word ones of the field."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Scores", "score_words"]
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores of annotated images.
+
+    Attributes
+    ----------
+    accuracy, recall, normalized : float
+        ``AC = r / (r + w)``, ``RC = r / n`` and ``NS = r / n - w / (N - n)`` of Guan et al. (2012, section V.C), means
+        over images; r right and w wrong words of an image with n words, of a vocabulary of N.
+    word_precision, word_recall : float
+        Means over the words that some image has; a word that was never given has precision 0.
+    f1 : float
+        Harmonic mean of the two.
+    n_plus : int
+        Words that were given rightly at least once.
+    mean_average_precision : float
+        Mean over the same words of the average precision of the images ranked by the word's score; NaN without scores.
+    n_words : int
+        Words that some image has.
+    table : ndarray of float [shape=(n_vocabulary, 4)]
+        Of each word: images that have it, images that got it, precision, recall.
+    """
+
+    accuracy: float
+    recall: float
+    normalized: float
+    word_precision: float
+    word_recall: float
+    f1: float
+    n_plus: int
+    mean_average_precision: float
+    n_words: int
+    table: Array
+
+
+def score_words(truth: Array, given: Array, scores: Array | None = None) -> Scores:
+    """Score words that were given to images.
+
+    Parameters
+    ----------
+    truth, given : ndarray of bool [shape=(n_images, n_words)]
+        Which words images have, and which they got.
+    scores : ndarray [shape=(n_images, n_words)], optional
+        High where a word fits, for the mean average precision.
+
+    Returns
+    -------
+    Scores
+        Images without a word of the vocabulary count in precisions only.
+    """
+    hits = truth & given
+    have, got, right = truth.sum(0), given.sum(0), hits.sum(0)
+    occurs = have > 0
+    precision = right / np.maximum(got, 1)
+    recall = right / np.maximum(have, 1)
+    mean_precision = _mean(precision[occurs])
+    mean_recall = _mean(recall[occurs])
+    both = mean_precision + mean_recall
+    per_image = _per_image(truth, given, hits)
+    average = float("nan") if scores is None else _mean(average_precisions(truth[:, occurs], scores[:, occurs]))
+    return Scores(
+        *per_image,
+        mean_precision,
+        mean_recall,
+        2 * mean_precision * mean_recall / both if both else 0.0,
+        int((right[occurs] > 0).sum()),
+        average,
+        int(occurs.sum()),
+        np.stack([have, got, precision, recall], axis=1),
+    )
+
+
+def average_precisions(truth: Array, scores: Array) -> Array:
+    """Return the average precision of each column: images by falling score, of equal score in their order.
+
+    Parameters
+    ----------
+    truth : ndarray of bool [shape=(n_images, n_words)]
+        Each column has a true entry.
+    scores : ndarray [shape=(n_images, n_words)]
+
+    Returns
+    -------
+    ndarray [shape=(n_words,)]
+    """
+    order = np.argsort(-scores, axis=0, kind="stable")
+    found = np.take_along_axis(truth, order, axis=0)
+    precision = np.cumsum(found, axis=0) / np.arange(1, len(found) + 1)[:, None]
+    return np.asarray((precision * found).sum(0) / found.sum(0))
+
+
+def _per_image(truth: Array, given: Array, hits: Array) -> tuple[float, float, float]:
+    labelled = truth.any(axis=1)
+    n, r = truth[labelled].sum(1), hits[labelled].sum(1)
+    w = given[labelled].sum(1) - r
+    others = np.maximum(truth.shape[1] - n, 1)
+    return _mean(r / np.maximum(r + w, 1)), _mean(r / n), _mean(r / n - w / others)
+
+
+def _mean(values: Array) -> float:
+    return float(values.mean()) if values.size else 0.0

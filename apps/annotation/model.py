@@ -1,0 +1,353 @@
+"""Words for images, from the nearest training images."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from visionnmf import choices
+from visionnmf._checks import RandomState, check_choice, check_count, check_flag, check_numbers, check_seed, shown
+from visionnmf.exceptions import ParameterError
+
+from .coding import Block, check_coder, coded, fit_blocks
+from .neighbours import distances_of, manhattan, nearest
+from .transfer import transfer_greedy, transfer_joint
+from .weighting import START, Sigmoids, fit_sigmoids, learn_weights, share_of_words
+
+__all__ = ["ImageAnnotator", "Neighbourhood", "best_words"]
+
+Array = NDArray[Any]
+
+TRANSFERS = {"jec": transfer_joint, "jec-greedy": transfer_greedy}
+JEC_NEIGHBOURS = 5
+WEIGHTED_NEIGHBOURS = 300
+MOST_LEARNING = 5000  # rows whose words the weights and sigmoids are learnt from
+SCALING = 100  # rows whose distances to all others say how large a distance can be
+ROUNDS = 2  # neighbours by equal weights, then by those that were learnt
+
+
+@dataclass(frozen=True)
+class Neighbourhood:
+    """Words of some images, and the training images that they come from.
+
+    Attributes
+    ----------
+    scores : ndarray [shape=(n_images, n_words)]
+        Probabilities, of "weighted"; of the others what orders the words, see :mod:`.transfer`.
+    neighbours : ndarray of int [shape=(n_images, k)]
+        The nearest training images.
+    distances : ndarray [shape=(n_images, k)]
+    counts : ndarray [shape=(n_images, k)]
+        What each neighbour counts; of an image they sum to 1.
+    """
+
+    scores: Array
+    neighbours: NDArray[np.intp]
+    distances: Array
+    counts: Array
+
+
+class ImageAnnotator(BaseEstimator):
+    """Gives words to images: those of the nearest training images.
+
+    Each view, a group of features, is coded by NMF models of its own; the Manhattan distances of the scaled codes are
+    added. "weighted" learns what each distance counts, and how likely each word is (TagProp, Guillaumin et al. 2009);
+    "jec" adds them equally and hands words on greedily (Makadia et al. 2008), "jec-greedy" as Guan et al. (2012).
+
+    Parameters
+    ----------
+    method : {"weighted", "jec", "jec-greedy"}, default="weighted"
+    coder : estimator, None or "none", default=None
+        What learns the codes of a view: an unfitted estimator with `n_components`, such as :class:`visionnmf.NMF` or
+        :class:`visionnmf.OnlineNMF`; None takes a least-squares NMF, "none" the features as they are.
+    n_components : int or sequence of int, default=100
+        Components of a view; several give a distance each. Never more than nine tenths of the view's features.
+    hellinger : bool, default=True
+        Whether the features of each view are divided by their sum and rooted first, which makes distances of histograms
+        those of Hellinger.
+    n_neighbors : int or None, default=None
+        None takes 300 for "weighted" and 5 for the others.
+    n_words : int, default=5
+        Words an image.
+    random_state : int, RandomState instance or None, default=0
+        Seed of the codes, and of which rows the weights are learnt from where there are more than 5000.
+
+    Attributes
+    ----------
+    words_ : ndarray of object [shape=(n_words,)]
+        The vocabulary.
+    Y_ : scipy.sparse.csr_array of float32 [shape=(n_images, n_words)]
+        Words of the training images.
+    index_ : ndarray of float32 [shape=(n_images, n_columns)]
+        Their codes, scaled and weighted.
+    columns_ : ndarray of float32 [shape=(n_columns,)]
+        What the codes were multiplied by.
+    views_ : dict of str to slice
+    blocks_ : list of Block
+    weights_ : ndarray [shape=(n_blocks,)]
+        What each distance counts; of distances whose largest is 1.
+    sigmoids_ : Sigmoids or None
+        Of "weighted".
+    n_neighbors_ : int
+    n_features_in_ : int
+    """
+
+    def __init__(
+        self,
+        method: str = choices.ANNOTATION_METHOD,
+        *,
+        coder: Any = None,
+        n_components: Any = choices.ANNOTATION_COMPONENTS,
+        hellinger: bool = True,
+        n_neighbors: int | None = None,
+        n_words: int = choices.ANNOTATION_WORDS,
+        random_state: RandomState = choices.RANDOM_STATE,
+    ) -> None:
+        self.method = method
+        self.coder = coder
+        self.n_components = n_components
+        self.hellinger = hellinger
+        self.n_neighbors = n_neighbors
+        self.n_words = n_words
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, Y: Any, *, views: Mapping[str, slice] | None = None, words: Any = None) -> Self:
+        """Learn from images with words.
+
+        Parameters
+        ----------
+        X : array-like [shape=(n_images, n_features), >= 0]
+        Y : array-like or sparse matrix of bool [shape=(n_images, n_words)]
+            Which words each image has.
+        views : mapping of str to slice, optional
+            The columns of each view, all of them in their order; they are one view if left out.
+        words : sequence of str, optional
+            The vocabulary; numbers if left out.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ParameterError
+            If a parameter or the data are not allowed.
+        """
+        ranks = self._check_parameters()
+        X = _features(X)
+        self.n_features_in_ = X.shape[1]
+        self.views_ = _checked_views(views, X.shape[1])
+        self.Y_ = _labels(Y, len(X))
+        self.words_ = _vocabulary(words, self.Y_.shape[1])
+        seed = check_seed(self.random_state)
+        self.blocks_, codes = fit_blocks(X, self.views_, self.coder, ranks, self.hellinger, seed)
+        self._learn(codes, np.random.default_rng(seed))
+        return self
+
+    def annotate(self, X: ArrayLike) -> Neighbourhood:
+        """Find the words of images.
+
+        Parameters
+        ----------
+        X : array-like [shape=(n_images, n_features), >= 0]
+
+        Returns
+        -------
+        Neighbourhood
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before `fit`.
+        ParameterError
+            If the features are not allowed.
+        """
+        which, distance = self.nearest(X, self.n_neighbors_)
+        counts, shares = share_of_words(distance, which, self.Y_)
+        if self.sigmoids_ is not None:
+            return Neighbourhood(expit(self.sigmoids_.logits(shares)), which, distance, counts)
+        scores = TRANSFERS[self.method](which, self.Y_.toarray() > 0, self.n_words)
+        return Neighbourhood(scores, which, distance, np.full_like(counts, 1 / counts.shape[1]))
+
+    def nearest(self, X: ArrayLike, k: int) -> tuple[NDArray[np.intp], Array]:
+        """Find the nearest training images.
+
+        Parameters
+        ----------
+        X : array-like [shape=(n_images, n_features), >= 0]
+        k : int
+            How many; all where there are fewer.
+
+        Returns
+        -------
+        which : ndarray of int [shape=(n_images, k)]
+        distance : ndarray of float32 [shape=(n_images, k)]
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before `fit`.
+        ParameterError
+            If the features are not allowed.
+        """
+        check_is_fitted(self)
+        X = _features(X)
+        if X.shape[1] != self.n_features_in_:
+            raise ParameterError(f"X must have {self.n_features_in_} features, as in training; got {X.shape[1]}")
+        codes = coded(X, self.views_, self.blocks_, self.hellinger) * self.columns_
+        return nearest(self.index_, codes, check_count(k, "k"))
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Return the words' scores; probabilities of "weighted".
+
+        Parameters
+        ----------
+        X : array-like [shape=(n_images, n_features), >= 0]
+
+        Returns
+        -------
+        ndarray [shape=(n_images, n_words)]
+        """
+        return self.annotate(X).scores
+
+    def predict(self, X: ArrayLike) -> NDArray[np.bool_]:
+        """Return the `n_words` words of highest score.
+
+        Parameters
+        ----------
+        X : array-like [shape=(n_images, n_features), >= 0]
+
+        Returns
+        -------
+        ndarray of bool [shape=(n_images, n_words)]
+        """
+        scores = self.predict_proba(X)
+        given = np.zeros(scores.shape, bool)
+        np.put_along_axis(given, best_words(scores, self.n_words), True, axis=1)
+        return given
+
+    def _learn(self, codes: Array, rng: np.random.Generator) -> None:
+        """Learn from the codes what each distance counts, and the sigmoids."""
+        weighted = self.method == "weighted"
+        self.n_neighbors_ = self.n_neighbors or (WEIGHTED_NEIGHBOURS if weighted else JEC_NEIGHBOURS)
+        self._scale(codes, rng)
+        codes *= self.columns_
+        n_blocks = len(self.blocks_)
+        self.weights_, self.sigmoids_ = np.full(n_blocks, START / n_blocks if weighted else 1.0), None
+        if weighted:
+            rows = np.sort(rng.choice(len(codes), min(MOST_LEARNING, len(codes)), replace=False))
+            for _ in range(ROUNDS if len(codes) > 1 else 0):
+                which, _ = self._without_themselves(codes, rows)
+                D = np.stack([self._distances(block, codes, rows, which) for block in self.blocks_], axis=2)
+                self.weights_ = learn_weights(D, which, self.Y_, rows, self.weights_)
+            self._fit_sigmoids(codes, rows)
+        factors = self._per_column(self.weights_)
+        self.index_ = codes * factors
+        self.columns_ *= factors
+
+    def _scale(self, codes: Array, rng: np.random.Generator) -> None:
+        """Find what gives each code a standard deviation of 1, and each distance the largest value 1."""
+        deviation = codes.std(axis=0)
+        self.columns_ = np.where(deviation > 0, 1 / np.maximum(deviation, 1e-12), 1).astype(np.float32)
+        some = rng.choice(len(codes), min(SCALING, len(codes)), replace=False)
+        for block in self.blocks_:
+            part = codes[:, block.columns] * self.columns_[block.columns]
+            self.columns_[block.columns] /= max(float(manhattan(part, part[some]).max()), 1e-9)
+
+    def _per_column(self, of_blocks: Array) -> NDArray[np.float32]:
+        sizes = [block.columns.stop - block.columns.start for block in self.blocks_]
+        return np.repeat(of_blocks, sizes).astype(np.float32)
+
+    def _without_themselves(self, codes: Array, rows: Array) -> tuple[NDArray[np.intp], Array]:
+        """Return the neighbours of training rows."""
+        index = codes * self._per_column(self.weights_)
+        which, distance = nearest(index, index[rows], min(self.n_neighbors_ + 1, len(codes)))
+        others = which != rows[:, None]
+        others[others.all(axis=1), -1] = False  # a row whose copies have taken its place
+        shape = (len(rows), which.shape[1] - 1)
+        return which[others].reshape(shape), distance[others].reshape(shape)
+
+    def _distances(self, block: Block, codes: Array, rows: Array, which: NDArray[np.intp]) -> Array:
+        part = np.ascontiguousarray(codes[:, block.columns])
+        return distances_of(part, part[rows], which)
+
+    def _fit_sigmoids(self, codes: Array, rows: Array) -> None:
+        """Fit the words' sigmoids to what training rows would have got."""
+        n_images = len(codes)
+        frequency = (np.asarray(self.Y_.sum(axis=0)).ravel() + 0.5) / (n_images + 1)
+        shares = np.zeros((0, self.Y_.shape[1]))
+        if n_images > 1:
+            which, distance = self._without_themselves(codes, rows)
+            shares = share_of_words(distance, which, self.Y_)[1]
+        self.sigmoids_ = fit_sigmoids(shares, self.Y_[rows[: len(shares)]].toarray() > 0, frequency)
+
+    def _check_parameters(self) -> tuple[int, ...]:
+        check_choice(self.method, "method", choices.ANNOTATION_METHODS)
+        check_coder(self.coder)
+        check_flag(self.hellinger, "hellinger")
+        check_count(self.n_words, "n_words")
+        if self.n_neighbors is not None:
+            check_count(self.n_neighbors, "n_neighbors")
+        ranks = self.n_components if isinstance(self.n_components, list | tuple) else [self.n_components]
+        if not ranks:
+            raise ParameterError("n_components must be a whole number >= 1, or several; got none")
+        return tuple(check_count(rank, "n_components") for rank in ranks)
+
+
+def best_words(scores: Array, n_words: int) -> NDArray[np.intp]:
+    """Return the words of highest score, the highest first; of equal score the one that comes first.
+
+    Parameters
+    ----------
+    scores : ndarray [shape=(n_images, n_vocabulary)]
+    n_words : int
+
+    Returns
+    -------
+    ndarray of int [shape=(n_images, at most n_words)]
+    """
+    return np.argsort(-scores, axis=1, kind="stable")[:, :n_words]
+
+
+def _features(X: ArrayLike) -> Array:
+    array = check_numbers(X, "X", np.float32)
+    if array.ndim != 2 or 0 in array.shape:
+        raise ParameterError(f"X must have shape (n_images, n_features), and not be empty; got {array.shape}")
+    if not np.isfinite(array).all() or (array < 0).any():
+        raise ParameterError("X must hold finite numbers >= 0; got others")
+    return array
+
+
+def _checked_views(views: Mapping[str, slice] | None, n_features: int) -> dict[str, slice]:
+    found = {"all": slice(0, n_features)} if views is None else dict(views)
+    ends = [0, *(columns.stop for columns in found.values())]
+    starts = [columns.start for columns in found.values()]
+    if starts != ends[:-1] or ends[-1] != n_features or any(a >= b for a, b in pairwise(ends)):
+        raise ParameterError(f"views must divide the {n_features} columns of X in their order; got {shown(views)}")
+    return found
+
+
+def _labels(Y: Any, n_images: int) -> Any:
+    array = sp.csr_array(Y if sp.issparse(Y) else np.asarray(Y)).astype(np.float32)
+    if array.shape[0] != n_images or not array.shape[1]:
+        raise ParameterError(f"Y must have a row for each image, {n_images}, and a column a word; got {array.shape}")
+    array.eliminate_zeros()
+    if (array.data != 1).any():
+        raise ParameterError("Y must hold 0 and 1 alone; got other values")
+    return array
+
+
+def _vocabulary(words: Any, n_words: int) -> Array:
+    names = [str(i) for i in range(n_words)] if words is None else list(words)
+    if len(names) != n_words or not all(isinstance(name, str) for name in names):
+        raise ParameterError(f"words must be a name for each column of Y, {n_words}; got {len(names)}")
+    return np.array(names, object)

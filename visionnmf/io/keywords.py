@@ -1,0 +1,218 @@
+"""Keywords of photographs: read from IPTC and XMP, written to XMP sidecars; the photographs themselves stay as they are.
+
+Metadata come from strangers: XML is parsed without document types, so that no entity is ever expanded, and every size
+is bounded.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+from xml.parsers import expat
+from xml.sax.saxutils import escape
+
+from PIL import Image, IptcImagePlugin
+
+from visionnmf._version import __version__
+from visionnmf.exceptions import OutputExistsError, UnreadableError
+
+from .images import PICTURE_FORMATS
+from .inputs import regular_file
+from .outputs import output_file
+
+__all__ = ["clean_words", "read_keywords", "sidecar_of", "write_sidecar"]
+
+MOST_SEARCHED = 64 << 20  # bytes of a file that are looked through for XMP
+MOST_XMP = 1 << 20  # bytes of a packet
+MOST_DEPTH = 50  # elements within each other
+MOST_WORDS, LONGEST_WORD = 1000, 200  # of an image; characters
+START, END = b"<x:xmpmeta", b"</x:xmpmeta>"
+DC, RDF = "http://purl.org/dc/elements/1.1/", "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+SUBJECT, ITEM = f"{DC} subject", f"{RDF} li"
+KEYWORDS, CHARACTERS = (2, 25), (1, 90)  # data sets of IPTC-IIM
+OURS = "visionnmf"
+
+
+def read_keywords(path: str | Path) -> list[str]:
+    """Read the keywords of a photograph: of its sidecar, of the XMP in it, and of its IPTC data.
+
+    A sidecar is ``NAME.jpg.xmp`` or ``NAME.xmp`` beside ``NAME.jpg``.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    list of str
+        Each once, in their order; empty where there are none.
+
+    Raises
+    ------
+    UnreadableError
+        If the file cannot be read, or its XMP or its sidecar's is damaged.
+    """
+    path = regular_file(path, "image")
+    words: list[str] = []
+    for sidecar in (sidecar_of(path), path.with_suffix(".xmp")):
+        if sidecar.is_file():
+            words += _words_of_xmp(_read(sidecar, MOST_XMP), sidecar)
+    content = _read(path, MOST_SEARCHED)
+    start = content.find(START)
+    if start >= 0:
+        end = content.find(END, start, start + MOST_XMP)
+        words += _words_of_xmp(content[start : end + len(END)], path) if end >= 0 else []
+    return clean_words([*words, *_iptc_words(path)])[:MOST_WORDS]
+
+
+def sidecar_of(path: str | Path) -> Path:
+    """Return the name of a photograph's sidecar, which digiKam, darktable and Immich look for.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    Path
+        ``NAME.jpg.xmp`` for ``NAME.jpg``.
+    """
+    path = Path(path)
+    return path.with_name(f"{path.name}.xmp")
+
+
+def write_sidecar(path: str | Path, words: Iterable[str], *, force: bool = False) -> None:
+    """Write keywords as an XMP sidecar.
+
+    Parameters
+    ----------
+    path : str or Path
+        The sidecar.
+    words : iterable of str
+    force : bool, default=False
+        Whether a sidecar that visionnmf has written may be replaced; one of another program, which holds more than
+        keywords, never is.
+
+    Raises
+    ------
+    OutputExistsError
+        If the file exists, and `force` is false or it is not ours.
+    MediaError
+        If it cannot be written.
+    """
+    path = Path(path)
+    if force and path.is_file() and f'x:xmptk="{OURS}'.encode() not in _read(path, MOST_XMP):
+        raise OutputExistsError(f"{path}: another program's sidecar, which is never replaced; move it away first")
+    items = "\n".join(f"     <rdf:li>{escape(word)}</rdf:li>" for word in clean_words(words))
+    text = f"""<?xpacket begin="\ufeff" id="W5M0MpCehiHzreSzNTczkc9d"?>
+<x:xmpmeta xmlns:x="adobe:ns:meta/" x:xmptk="{OURS} {__version__}">
+ <rdf:RDF xmlns:rdf="{RDF}">
+  <rdf:Description rdf:about="" xmlns:dc="{DC}">
+   <dc:subject>
+    <rdf:Bag>
+{items}
+    </rdf:Bag>
+   </dc:subject>
+  </rdf:Description>
+ </rdf:RDF>
+</x:xmpmeta>
+<?xpacket end="w"?>
+"""
+    with output_file(path, force=force) as temporary:
+        temporary.write_text(text, "utf-8")
+
+
+def clean_words(words: Iterable[str]) -> list[str]:
+    """Return words in one form: composed, without control characters and surplus blanks, each once, none too long.
+
+    Parameters
+    ----------
+    words : iterable of str
+
+    Returns
+    -------
+    list of str
+    """
+    found: dict[str, None] = {}
+    for word in words:
+        plain = "".join(c if c.isprintable() else " " for c in unicodedata.normalize("NFC", word))
+        plain = " ".join(plain.split())[:LONGEST_WORD]
+        if plain:
+            found.setdefault(plain)
+    return list(found)
+
+
+def _read(path: Path, most: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(most)
+    except OSError as error:
+        raise UnreadableError(f"{path}: cannot be read ({error.strerror})") from error
+
+
+def _words_of_xmp(packet: bytes, path: Path) -> list[str]:
+    reader = _SubjectReader()
+    try:
+        return reader.read(packet)
+    except (expat.ExpatError, ValueError) as error:
+        raise UnreadableError(f"{path}: its XMP metadata are damaged ({error})") from error
+
+
+class _SubjectReader:
+    """Collects the items of ``dc:subject``."""
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+        self.open: list[str] = []
+        self.text: list[str] = []
+
+    def read(self, packet: bytes) -> list[str]:
+        parser: Any = expat.ParserCreate(namespace_separator=" ")
+        parser.StartElementHandler = self.start
+        parser.EndElementHandler = self.end
+        parser.CharacterDataHandler = self.characters
+        parser.StartDoctypeDeclHandler = self.refuse  # nothing can be expanded that was not declared
+        parser.Parse(packet, True)
+        return self.words
+
+    def start(self, name: str, _attributes: Any) -> None:
+        self.open.append(name)
+        if len(self.open) > MOST_DEPTH:
+            raise ValueError(f"more than {MOST_DEPTH} elements within each other")
+        self.text.clear()
+
+    def end(self, name: str) -> None:
+        self.open.pop()
+        if name == ITEM and SUBJECT in self.open and len(self.words) < MOST_WORDS:
+            self.words.append("".join(self.text))
+        self.text.clear()
+
+    def characters(self, text: str) -> None:
+        if self.open and self.open[-1] == ITEM:
+            self.text.append(text)
+
+    def refuse(self, *_: Any) -> None:
+        raise ValueError("it declares a document type")
+
+
+def _iptc_words(path: Path) -> list[str]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with Image.open(path, formats=PICTURE_FORMATS) as image:
+                found: Any = IptcImagePlugin.getiptcinfo(image) or {}
+    except Exception:  # damaged metadata beside a healthy picture; what is no picture is reported by who decodes it
+        return []
+    items = found.get(KEYWORDS, [])
+    encoding = "utf-8" if found.get(CHARACTERS) == b"\x1b%G" else None
+    return [_decoded(item, encoding) for item in (items if isinstance(items, list) else [items])]
+
+
+def _decoded(item: bytes, encoding: str | None) -> str:
+    try:
+        return item.decode(encoding or "utf-8")
+    except UnicodeDecodeError:
+        return item.decode("latin-1")
