@@ -54,3 +54,4 @@ ANNOTATION_METHODS = ("weighted", "jec", "jec-greedy")
 ANNOTATION_METHOD = "weighted"
 ANNOTATION_COMPONENTS = 100
 ANNOTATION_WORDS = 5
+ANNOTATION_KINDS = ("dense-sift", "dense-hue", "rgb", "lab")

@@ -238,7 +238,7 @@ class ImageAnnotator(BaseEstimator):
     def _learn(self, codes: Array, rng: np.random.Generator) -> None:
         """Learn from the codes what each distance counts, and the sigmoids."""
         weighted = self.method == "weighted"
-        self.n_neighbors_ = self.n_neighbors or (WEIGHTED_NEIGHBOURS if weighted else JEC_NEIGHBOURS)
+        self._set_neighbours()
         self._scale(codes, rng)
         codes *= self.columns_
         n_blocks = len(self.blocks_)
@@ -253,6 +253,10 @@ class ImageAnnotator(BaseEstimator):
         factors = self._per_column(self.weights_)
         self.index_ = codes * factors
         self.columns_ *= factors
+
+    def _set_neighbours(self) -> None:
+        usual = WEIGHTED_NEIGHBOURS if self.method == "weighted" else JEC_NEIGHBOURS
+        self.n_neighbors_ = self.n_neighbors or usual
 
     def _scale(self, codes: Array, rng: np.random.Generator) -> None:
         """Find what gives each code a standard deviation of 1, and each distance the largest value 1."""

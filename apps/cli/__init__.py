@@ -29,6 +29,7 @@ COMMANDS = {
     "faces": "faces",
     "stream": "stream",
     "features": "features",
+    "annotate": "annotation",
     "warm": "warm",
 }
 
@@ -65,6 +66,7 @@ def _common(
       visionnmf faces train people/ --model people.npz
       visionnmf stream photos/ --model parts.npz --picture parts.png
       visionnmf features photos/ --kind gist,dense-hue --out features.npz
+      visionnmf annotate predict words.npz photo.jpg
       visionnmf warm
     """
 

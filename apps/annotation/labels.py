@@ -1,0 +1,177 @@
+"""Words of images, from a table or from the images' own keywords."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from visionnmf.exceptions import TooLargeError, UnreadableError
+from visionnmf.io import clean_words, read_keywords, regular_file
+
+__all__ = ["KEYWORDS", "Labels", "find_labels", "read_labels"]
+
+KEYWORDS = "keywords"  # in place of a file: those in the photographs
+MOST_BYTES = 256 << 20
+HEADINGS = ("file", "filename", "image", "path")
+NAMES = ("words", "keywords", "labels", "tags")
+SEPARATOR = ";"
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Words of images.
+
+    Attributes
+    ----------
+    Y : scipy.sparse.csr_array of float32 [shape=(n_images, n_words)]
+    words : list of str
+        Sorted.
+    found : ndarray of int
+        Which of the images have words; the rows of `Y`.
+    notes : list of str
+        What did not fit.
+    """
+
+    Y: Any
+    words: list[str]
+    found: NDArray[np.intp]
+    notes: list[str]
+
+
+def find_labels(source: str | Path | None, images: Sequence[str], root: str | Path | None = None) -> Labels:
+    """Find the words of images.
+
+    Parameters
+    ----------
+    source : str, Path or None
+        A CSV or JSON Lines file, see :func:`read_labels`; None or "keywords" reads IPTC, XMP and sidecars.
+    images : sequence of str
+    root : str or Path, optional
+        The folder that names in `source` are relative to.
+
+    Returns
+    -------
+    Labels
+
+    Raises
+    ------
+    MediaError
+        If `source` cannot be read.
+    UnreadableError
+        If no image has a word.
+    """
+    notes: list[str] = []
+    if source is None or str(source) == KEYWORDS:
+        of_images = [_keywords(image, notes) for image in images]
+    else:
+        table = read_labels(source)
+        of_images = _matched(table, images, root, notes)
+    found = [i for i, words in enumerate(of_images) if words]
+    if not found:
+        what = "keywords" if source is None or str(source) == KEYWORDS else str(source)
+        raise UnreadableError(f"{what}: none of the {len(images)} images has words there")
+    if len(found) < len(images):
+        notes.append(f"{len(images) - len(found)} of {len(images)} images have no words and are left out")
+    vocabulary = sorted({word for i in found for word in of_images[i]})
+    column = {word: j for j, word in enumerate(vocabulary)}
+    rows = [[column[word] for word in of_images[i]] for i in found]
+    starts = np.cumsum([0, *map(len, rows)])
+    indices = np.array([j for row in rows for j in sorted(row)], np.int64)
+    Y = sp.csr_array((np.ones(len(indices), np.float32), indices, starts), shape=(len(found), len(vocabulary)))
+    return Labels(Y, vocabulary, np.array(found, np.intp), notes)
+
+
+def read_labels(path: str | Path) -> dict[str, list[str]]:
+    """Read a table of words.
+
+    Parameters
+    ----------
+    path : str or Path
+        ``.jsonl``: an object a line, with ``file`` and ``words`` (or ``keywords``, ``labels``, ``tags``), a list. Any
+        other: CSV, in each line a file, then its words in further columns or separated by semicolons. UTF-8.
+
+    Returns
+    -------
+    dict of str to list of str
+        The words of each file, in the same form whatever they were written like; a file that comes twice has all.
+
+    Raises
+    ------
+    UnreadableError
+        If the file is missing, no UTF-8, or a line is not of that form.
+    TooLargeError
+        If it has more than 256 MiB.
+    """
+    path = regular_file(path, "table of words")
+    if path.stat().st_size > MOST_BYTES:
+        raise TooLargeError(f"{path}: more than {MOST_BYTES >> 20} MiB")
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UnreadableError(f"{path}: not UTF-8 ({error.reason} at byte {error.start})") from error
+    found: dict[str, list[str]] = {}
+    try:
+        for name, words in _json_lines(text) if path.suffix.lower() in (".jsonl", ".ndjson") else _csv_lines(text):
+            found[name] = clean_words([*found.get(name, []), *words])
+    except (ValueError, KeyError, TypeError, csv.Error, RecursionError) as error:
+        raise UnreadableError(f"{path}: {error}") from error
+    return found
+
+
+def _json_lines(text: str) -> Iterator[tuple[str, list[str]]]:
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            item = json.loads(line)
+            key = next(key for key in NAMES if key in item)
+            name, words = item["file"], item[key]
+        except (ValueError, KeyError, TypeError, StopIteration, RecursionError):
+            raise ValueError(f"line {number} is no object with 'file' and 'words'") from None
+        if not isinstance(name, str) or not isinstance(words, list) or not all(isinstance(w, str) for w in words):
+            raise ValueError(f"line {number} is no object with 'file', a name, and 'words', a list of text")
+        yield name, words
+
+
+def _csv_lines(text: str) -> Iterator[tuple[str, list[str]]]:
+    for number, row in enumerate(csv.reader(io.StringIO(text)), 1):
+        if not row or not row[0].strip() or (number == 1 and row[0].strip().casefold() in HEADINGS):
+            continue
+        yield row[0].strip(), [word for cell in row[1:] for word in cell.split(SEPARATOR)]
+
+
+def _keywords(image: str, notes: list[str]) -> list[str]:
+    try:
+        return read_keywords(image)
+    except UnreadableError as error:
+        notes.append(str(error))
+        return []
+
+
+def _matched(
+    table: dict[str, list[str]], images: Sequence[str], root: str | Path | None, notes: list[str]
+) -> list[list[str]]:
+    """Return the words of each image: by its name as it is, relative to the folder, or alone."""
+    used: set[str] = set()
+    found = []
+    for image in images:
+        path = PurePath(image)
+        names = [image, path.as_posix(), path.name, path.stem]
+        if root is not None and path.is_relative_to(root):
+            names.insert(2, path.relative_to(root).as_posix())
+        name = next((name for name in names if name in table), None)
+        used |= {name} if name is not None else set()
+        found.append(table[name] if name is not None else [])
+    if len(used) < len(table):
+        absent = next(name for name in table if name not in used)
+        notes.append(f"{len(table) - len(used)} of {len(table)} names in the table are no image here, such as {absent}")
+    return found

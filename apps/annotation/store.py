@@ -1,0 +1,201 @@
+"""Annotators in files: the index, the words, the models of the codes, and the extractors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from visionnmf.features import FeatureExtraction, pack_extraction, unpack_extraction
+from visionnmf.io.archive import Archive, Format
+from visionnmf.models._store import pack_model, unpack_model
+
+from .coding import PLAIN, Block
+from .model import ImageAnnotator
+from .weighting import Sigmoids
+
+__all__ = ["AnnotationModel", "load", "save"]
+
+Array = NDArray[Any]
+
+FORMAT = Format(
+    "visionnmf-annotation",
+    version=1,
+    title="a model of annotations",
+    origin="make one with 'visionnmf annotate train'",
+    smaller="train fewer images a model",
+    header_bytes=256 << 20,
+)
+PARAMETERS = ("method", "n_components", "hellinger", "n_neighbors", "n_words")
+
+
+@dataclass(frozen=True)
+class AnnotationModel:
+    """An annotator, the images that it knows, and how to describe others.
+
+    Attributes
+    ----------
+    annotator : ImageAnnotator
+        Fitted.
+    files : list of str
+        The training images.
+    extraction : FeatureExtraction or None
+        None: it takes tables of features.
+    """
+
+    annotator: ImageAnnotator
+    files: list[str] = field(default_factory=list)
+    extraction: FeatureExtraction | None = None
+
+
+def save(model: AnnotationModel, path: str | Path, *, force: bool = False) -> None:
+    """Write an annotator.
+
+    Parameters
+    ----------
+    model : AnnotationModel
+    path : str or Path
+        As a rule ``*.npz``; written whole or not at all.
+    force : bool, default=False
+        Whether an existing file may be replaced.
+
+    Raises
+    ------
+    ParameterError
+        If the codes are learnt by another estimator than visionnmf's own.
+    OutputExistsError
+        If `path` exists and `force` is false.
+    MediaError
+        If `path` cannot be written.
+    """
+    known = model.annotator
+    Y = known.Y_
+    arrays: dict[str, Array] = {
+        "index": known.index_,
+        "columns": known.columns_,
+        "weights": known.weights_,
+        "words_of": Y.indices.astype(np.int32),
+        "words_start": Y.indptr.astype(np.int64),
+    }
+    if known.sigmoids_ is not None:
+        arrays |= {"slope": known.sigmoids_.slope, "offset": known.sigmoids_.offset}
+    blocks = []
+    for i, block in enumerate(known.blocks_):
+        coder = None if block.coder is None else pack_model(block.coder, arrays, f"coder{i}.")
+        blocks.append({"view": block.view, "end": block.columns.stop, "coder": coder})
+    parameters = {name: getattr(known, name) for name in PARAMETERS}
+    if isinstance(parameters["n_components"], tuple):
+        parameters["n_components"] = list(parameters["n_components"])
+    header = {
+        "parameters": parameters,
+        "words": known.words_.tolist(),
+        "files": [name.encode("utf-8", "surrogatepass").decode("utf-8", "replace") for name in model.files],
+        "views": [[view, columns.stop] for view, columns in known.views_.items()],
+        "blocks": blocks,
+        "extraction": None if model.extraction is None else pack_extraction(model.extraction, arrays, "extraction."),
+    }
+    FORMAT.write(path, header, arrays, force=force)
+
+
+def load(path: str | Path) -> AnnotationModel:
+    """Read an annotator; files of strangers are safe to read.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file that :func:`save` wrote.
+
+    Returns
+    -------
+    AnnotationModel
+
+    Raises
+    ------
+    UnreadableError
+        If the file is missing, damaged or no annotator.
+    UnsupportedError
+        If a later version of visionnmf wrote it.
+    """
+    with FORMAT.read(path) as archive:
+        header = archive.header
+        parameters = header["parameters"]
+        _require(set(parameters) == set(PARAMETERS), "parameters")
+        known = ImageAnnotator(**parameters)
+        known._check_parameters()
+        known.views_ = _slices([(view, end) for view, end in header["views"]])
+        known.n_features_in_ = header["views"][-1][1]
+        known.blocks_ = _blocks(header["blocks"], known, archive)
+        if all(block.coder is None for block in known.blocks_):
+            known.coder = PLAIN
+        _restore(known, header, archive)
+        files = header["files"]
+        _require(_texts(files) and len(files) in (0, len(known.index_)), "files")
+        extraction = header["extraction"]
+        unpacked = None if extraction is None else unpack_extraction(extraction, archive, "extraction.")
+        _require(unpacked is None or dict(unpacked.views_) == known.views_, "extractors")
+        return AnnotationModel(known, files, unpacked)
+
+
+def _blocks(sections: list[dict[str, Any]], known: ImageAnnotator, archive: Archive) -> list[Block]:
+    blocks = []
+    spans = list(_slices([(str(i), section["end"]) for i, section in enumerate(sections)]).values())
+    for section, span in zip(sections, spans, strict=True):
+        view = section["view"]
+        _require(view in known.views_, "views")
+        coder = None if section["coder"] is None else unpack_model(section["coder"], archive)
+        columns = known.views_[view]
+        size, made = columns.stop - columns.start, span.stop - span.start
+        shape = (size, size) if coder is None else coder.components_.shape
+        _require(shape == (made, size), "codes")
+        blocks.append(Block(view, coder, span))
+    return blocks
+
+
+def _restore(known: ImageAnnotator, header: dict[str, Any], archive: Archive) -> None:
+    """Set what a fit leaves, checked."""
+    words, n_blocks, width = header["words"], len(known.blocks_), known.blocks_[-1].columns.stop
+    _require(_texts(words) and len(words) > 0, "words")
+    known.words_ = np.array(words, object)
+    known.index_ = _finite(archive.array("index"), (-1, width))
+    n_images = len(known.index_)
+    known.columns_ = _finite(archive.array("columns"), (width,))
+    known.weights_ = _finite(archive.array("weights"), (n_blocks,), "float64")
+    _require((known.index_ >= 0).all() and (known.columns_ >= 0).all() and (known.weights_ >= 0).all(), "index")
+    of, start = archive.array("words_of"), archive.array("words_start")
+    Y = sp.csr_array((np.ones(len(of), np.float32), of, start), shape=(n_images, len(words)))
+    Y.check_format(full_check=True)
+    known.Y_ = Y
+    known.sigmoids_ = None
+    if known.method == "weighted":
+        parts = [_finite(archive.array(name), (len(words),)) for name in ("slope", "offset")]
+        known.sigmoids_ = Sigmoids(*parts)
+    known._set_neighbours()
+
+
+def _slices(ends: list[tuple[str, int]]) -> dict[str, slice]:
+    _require(len(ends) > 0 and _texts([name for name, _ in ends]) and len({name for name, _ in ends}) == len(ends), "views")
+    bounds = [0, *(end for _, end in ends)]
+    _require(all(isinstance(end, int) for end in bounds) and all(a < b for a, b in pairwise(bounds)), "views")
+    return {name: slice(*pair) for (name, _), pair in zip(ends, pairwise(bounds), strict=True)}
+
+
+def _finite(array: Array, shape: tuple[int, ...], dtype: str = "float32") -> Array:
+    fits = array.ndim == len(shape) and all(want in (-1, have) for want, have in zip(shape, array.shape, strict=True))
+    _require(fits and array.size > 0 and array.dtype.name == dtype and np.isfinite(array).all(), "index")
+    return array
+
+
+def _texts(items: Any) -> bool:
+    return isinstance(items, list) and all(isinstance(item, str) for item in items)
+
+
+def _require(holds: Any, what: str) -> None:
+    if not holds:
+        raise ValueError(f"its {what} cannot be")
+
+

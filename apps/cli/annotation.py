@@ -1,0 +1,131 @@
+"""``visionnmf annotate``: train, predict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from visionnmf import choices
+
+from .common import running
+from .options import Debug, Force, Json, Seed, one_of
+
+__all__ = ["command"]
+
+command = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+
+@command.callback()
+def _annotate() -> None:
+    """Give words to photographs by those of the nearest training photographs.
+
+    \b
+    Examples:
+      visionnmf annotate train photos/ --labels words.csv --model words.npz
+      visionnmf annotate train photos/ --model words.npz
+      visionnmf annotate predict words.npz new/*.jpg --top 5
+    """
+
+
+Model = Annotated[Path, typer.Argument(metavar="M.npz", help="A model that train has written.")]
+Images = Annotated[
+    list[str], typer.Argument(metavar="IMAGE...", help="Files, patterns, folders; or the table of a model of a table.")
+]
+Jobs = Annotated[int, typer.Option("--jobs", min=1, max=256, help="Processes that describe images.")]
+Labels = Annotated[
+    str, typer.Option("--labels", metavar="FILE", help="CSV or JSON Lines; keywords takes those in the photographs.")
+]
+
+
+@command.command("train")
+def train(
+    source: Annotated[str, typer.Argument(metavar="DIR", help="Folder of images, or a table of features (.npz).")],
+    model: Annotated[Path, typer.Option("--model", metavar="M.npz", help="The model file to write.")],
+    labels: Labels = "keywords",
+    kinds: Annotated[str, typer.Option("--kind", help="Features of images, comma-separated; see 'features'.")] = (
+        ",".join(choices.ANNOTATION_KINDS)
+    ),
+    method: Annotated[
+        str, typer.Option("--method", help=one_of(choices.ANNOTATION_METHODS))
+    ] = choices.ANNOTATION_METHOD,
+    rank: Annotated[int, typer.Option("--rank", min=1, max=1000, help="Components of a kind of features.")] = (
+        choices.ANNOTATION_COMPONENTS
+    ),
+    jobs: Jobs = 1,
+    seed: Seed = choices.RANDOM_STATE,
+    json_: Json = False,
+    force: Force = False,
+    debug: Debug = False,
+) -> None:
+    """Learn words from photographs that have some.
+
+    Labels are a CSV file (a line a photograph: its name, then its words), JSON Lines ({"file": ..., "words": [...]}),
+    or the keywords that photo managers keep in IPTC, XMP and sidecars.
+
+    \b
+    Examples:
+      visionnmf annotate train photos/ --labels words.csv --model words.npz
+      visionnmf annotate train features.npz --labels words.jsonl --model words.npz --method jec
+    """
+    with running(json_, debug) as run:
+        from visionnmf.apps import annotation
+
+        with run.progress(source, rate_of="images") as progress:
+            report = annotation.train(
+                source,
+                model,
+                labels=labels,
+                kinds=[kind.strip() for kind in kinds.split(",")],
+                method=method,
+                n_components=rank,
+                n_jobs=jobs,
+                random_state=seed,
+                force=force,
+                progress=progress,
+            )
+        run.report(report)
+
+
+@command.command("predict")
+def predict(
+    model: Model,
+    images: Images,
+    top: Annotated[int, typer.Option("--top", metavar="K", min=1, help="Words an image, at most.")] = (
+        choices.ANNOTATION_WORDS
+    ),
+    least: Annotated[float, typer.Option("--least", metavar="SCORE", min=0, help="Leave out words below it.")] = 0.0,
+    csv: Annotated[Path | None, typer.Option("--csv", metavar="T.csv", help="Write a table of the words.")] = None,
+    sidecars: Annotated[bool, typer.Option("--sidecars", help="Write NAME.jpg.xmp beside each image.")] = False,
+    jobs: Jobs = 1,
+    json_: Json = False,
+    force: Force = False,
+    debug: Debug = False,
+) -> None:
+    """Give words to photographs, with probabilities and the training photographs because of which.
+
+    The photographs are never written to. A sidecar of another program is never replaced.
+
+    \b
+    Examples:
+      visionnmf annotate predict words.npz new/*.jpg --top 5
+      visionnmf annotate predict words.npz new/ --least .3 --sidecars --csv words.csv
+    """
+    with running(json_, debug) as run:
+        from visionnmf.apps import annotation
+
+        known = annotation.load(model)
+        with run.progress(str(images[0]), rate_of="images") as progress:
+            report = annotation.annotate(
+                known,
+                images,
+                top=top,
+                least=least,
+                table=csv,
+                sidecars=sidecars,
+                n_jobs=jobs,
+                force=force,
+                progress=progress,
+            )
+        run.report(report)
