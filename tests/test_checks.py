@@ -22,6 +22,7 @@ from visionnmf._checks import (
     check_sample_weight,
     check_seed,
 )
+from visionnmf.apps.annotation import ImageAnnotator
 from visionnmf.apps.background import BackgroundModel
 from visionnmf.apps.faces import ClassResidual, FaceRecognizer, Nearest
 from visionnmf.apps.masquerade import EigenCooccurrence, MexPereraNMF, NaiveBayes, SessionScorer, WangNMF
@@ -144,6 +145,7 @@ FITS = {
     FaceRecognizer: (X, PEOPLE),
     ClassResidual: (X, PEOPLE),
     Nearest: (X, PEOPLE),
+    ImageAnnotator: (X, np.eye(4)[PEOPLE]),
     BackgroundModel: (np.zeros((3, 8, 8), np.uint8),),
     SessionScorer: (SESSIONS,),
     MexPereraNMF: (SESSIONS,),

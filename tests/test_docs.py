@@ -17,6 +17,7 @@ GUIDES = {"segment": "segmentation.md", "warm": "../README.md"}
 
 PUBLIC_MODULES = [
     "visionnmf",
+    "visionnmf.apps.annotation",
     "visionnmf.apps.background",
     "visionnmf.apps.faces",
     "visionnmf.apps.features",

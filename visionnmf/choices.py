@@ -52,6 +52,6 @@ FACE_SIZE = 64  # pixels a side, of faces that were cut out
 # visionnmf annotate
 ANNOTATION_METHODS = ("weighted", "jec", "jec-greedy")
 ANNOTATION_METHOD = "weighted"
-ANNOTATION_COMPONENTS = 100
+ANNOTATION_COMPONENTS = (50, 100, 200)  # of each kind of features; a distance each
 ANNOTATION_WORDS = 5
 ANNOTATION_KINDS = ("dense-sift", "dense-hue", "rgb", "lab")

@@ -48,9 +48,7 @@ def check_coder(coder: Any) -> None:
     """Raise ParameterError where `coder` is nothing that can learn codes."""
     learns = all(hasattr(coder, name) for name in ("fit", "transform", "get_params"))
     if not (coder is None or coder == PLAIN or (learns and "n_components" in coder.get_params(deep=False))):
-        raise ParameterError(
-            f"coder must be an estimator with n_components, None or {PLAIN!r}; got {shown(coder)}"
-        )
+        raise ParameterError(f"coder must be an estimator with n_components, None or {PLAIN!r}; got {shown(coder)}")
 
 
 def fit_blocks(

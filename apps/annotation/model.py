@@ -69,7 +69,7 @@ class ImageAnnotator(BaseEstimator):
     coder : estimator, None or "none", default=None
         What learns the codes of a view: an unfitted estimator with `n_components`, such as :class:`visionnmf.NMF` or
         :class:`visionnmf.OnlineNMF`; None takes a least-squares NMF, "none" the features as they are.
-    n_components : int or sequence of int, default=100
+    n_components : int or sequence of int, default=(50, 100, 200)
         Components of a view; several give a distance each. Never more than nine tenths of the view's features.
     hellinger : bool, default=True
         Whether the features of each view are divided by their sum and rooted first, which makes distances of histograms
@@ -171,6 +171,7 @@ class ImageAnnotator(BaseEstimator):
         ParameterError
             If the features are not allowed.
         """
+        check_is_fitted(self)
         which, distance = self.nearest(X, self.n_neighbors_)
         counts, shares = share_of_words(distance, which, self.Y_)
         if self.sigmoids_ is not None:
@@ -242,7 +243,8 @@ class ImageAnnotator(BaseEstimator):
         self._scale(codes, rng)
         codes *= self.columns_
         n_blocks = len(self.blocks_)
-        self.weights_, self.sigmoids_ = np.full(n_blocks, START / n_blocks if weighted else 1.0), None
+        self.weights_ = np.full(n_blocks, START / n_blocks if weighted else 1.0)
+        self.sigmoids_: Sigmoids | None = None
         if weighted:
             rows = np.sort(rng.choice(len(codes), min(MOST_LEARNING, len(codes)), replace=False))
             for _ in range(ROUNDS if len(codes) > 1 else 0):

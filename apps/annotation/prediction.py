@@ -175,9 +175,11 @@ def _words(model: AnnotationModel, near: Neighbourhood, i: int, top: int, least:
 
 
 def _write_table(path: Path, given: list[AnnotatedImage], force: bool) -> None:
-    with output_file(path, force=force) as temporary:
-        with temporary.open("w", encoding="utf-8", errors="surrogateescape", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(["file", "word", "score", "because"])
-            for image, words in given:
-                writer.writerows([image, w.word, f"{w.score:.4f}", ";".join(w.because)] for w in words)
+    with (
+        output_file(path, force=force) as temporary,
+        temporary.open("w", encoding="utf-8", errors="surrogateescape", newline="") as file,
+    ):
+        writer = csv.writer(file)
+        writer.writerow(["file", "word", "score", "because"])
+        for image, words in given:
+            writer.writerows([image, w.word, f"{w.score:.4f}", ";".join(w.because)] for w in words)

@@ -5,18 +5,19 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf import choices
+from visionnmf.apps.features import FeatureTable, read_table
 from visionnmf.exceptions import ParameterError, UnreadableError
 from visionnmf.features import FeatureExtraction
-from visionnmf.io import expand_inputs, read_arrays, regular_file
+from visionnmf.io import expand_images
 
-__all__ = ["Described", "describe", "images_of"]
+__all__ = ["Described", "describe"]
 
 Array = NDArray[Any]
 Progress = Callable[[str, int, int | None], None]
@@ -82,8 +83,9 @@ def describe(
     """
     sources = [str(source)] if isinstance(source, str | Path) else [str(item) for item in source]
     if len(sources) == 1 and Path(sources[0]).suffix.lower() == ".npz":
-        return _table(Path(sources[0]))
-    images = images_of(sources)
+        table = read_table(sources[0])
+        return Described(table.X, table.files, _views(sources[0], table), None, [])
+    images = expand_images(sources)
     if extraction is None:
         raise ParameterError(
             f"source must be a table of features (.npz), as in training; got {len(images)} images; train on images"
@@ -95,44 +97,10 @@ def describe(
     return Described(found.X, [images[i] for i in found.readable], extraction.views_, extraction, found.skipped)
 
 
-def images_of(sources: Sequence[str]) -> list[str]:
-    """Return the images that arguments mean.
-
-    Parameters
-    ----------
-    sources : sequence of str
-        Folders, files, patterns, samples.
-
-    Returns
-    -------
-    list of str
-
-    Raises
-    ------
-    UnreadableError
-        If a folder holds no image, or a pattern matches nothing.
-    """
-    found: list[str] = []
-    for source in sources:
-        if Path(source).is_dir():
-            inside = sorted(path for path in Path(source).rglob("*") if path.suffix.lower() in choices.IMAGE_SUFFIXES)
-            if not inside:
-                raise UnreadableError(f"{source}: holds no image ({', '.join(choices.IMAGE_SUFFIXES)})")
-            found += map(str, inside)
-        else:
-            found += expand_inputs([source])
-    return list(dict.fromkeys(found))
-
-
-def _table(path: Path) -> Described:
-    held = read_arrays(regular_file(path, "table of features"), ("X", "files", "groups", "views"))
-    X, files, groups, names = (held[name] for name in ("X", "files", "groups", "views"))
-    fits = X.ndim == 2 and X.dtype.kind in "iuf" and 0 not in X.shape and files.shape == X.shape[:1]
-    fits = fits and groups.shape == X.shape[1:] and groups.dtype.kind in "iu" and names.ndim == 1
-    fits = fits and files.dtype.kind == "U" and names.dtype.kind == "U" and len(set(names.tolist())) == len(names)
-    fits = fits and np.array_equal(np.unique(groups), np.arange(len(names))) and bool((np.diff(groups) >= 0).all())
-    if not fits or not np.isfinite(X).all() or (X < 0).any():
-        raise UnreadableError(f"{path}: no table of features; write one with 'visionnmf features'")
-    ends = np.searchsorted(groups, np.arange(len(names) + 1)).tolist()
-    views = {name: slice(*ends[i : i + 2]) for i, name in enumerate(names.tolist())}
-    return Described(X.astype(np.float32, copy=False), files.tolist(), views, None, [])
+def _views(name: str, table: FeatureTable) -> dict[str, slice]:
+    """Return the columns of each view, which must lie side by side."""
+    if (np.diff(table.groups) < 0).any() or len(set(table.views)) < len(table.views):
+        raise UnreadableError(f"{name}: the columns of a view do not lie side by side")
+    ends = np.searchsorted(table.groups, np.arange(len(table.views) + 1)).tolist()
+    spans = zip(table.views, pairwise(ends), strict=True)
+    return {view: slice(*span) for view, span in spans if span[0] < span[1]}

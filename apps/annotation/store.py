@@ -32,6 +32,7 @@ FORMAT = Format(
     header_bytes=256 << 20,
 )
 PARAMETERS = ("method", "n_components", "hellinger", "n_neighbors", "n_words")
+SIGMOIDS = ("slope", "offset")
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def save(model: AnnotationModel, path: str | Path, *, force: bool = False) -> No
         "words_start": Y.indptr.astype(np.int64),
     }
     if known.sigmoids_ is not None:
-        arrays |= {"slope": known.sigmoids_.slope, "offset": known.sigmoids_.offset}
+        arrays |= dict(zip(SIGMOIDS, known.sigmoids_, strict=True))
     blocks = []
     for i, block in enumerate(known.blocks_):
         coder = None if block.coder is None else pack_model(block.coder, arrays, f"coder{i}.")
@@ -170,15 +171,18 @@ def _restore(known: ImageAnnotator, header: dict[str, Any], archive: Archive) ->
     Y = sp.csr_array((np.ones(len(of), np.float32), of, start), shape=(n_images, len(words)))
     Y.check_format(full_check=True)
     known.Y_ = Y
-    known.sigmoids_ = None
-    if known.method == "weighted":
-        parts = [_finite(archive.array(name), (len(words),)) for name in ("slope", "offset")]
-        known.sigmoids_ = Sigmoids(*parts)
+    weighted = known.method == "weighted"
+    known.sigmoids_ = (
+        Sigmoids(*(_finite(archive.array(name), (len(words),)) for name in SIGMOIDS)) if weighted else None
+    )
+    _require(known.sigmoids_ is None or (known.sigmoids_.slope >= 0).all(), "sigmoids")
     known._set_neighbours()
 
 
 def _slices(ends: list[tuple[str, int]]) -> dict[str, slice]:
-    _require(len(ends) > 0 and _texts([name for name, _ in ends]) and len({name for name, _ in ends}) == len(ends), "views")
+    _require(
+        len(ends) > 0 and _texts([name for name, _ in ends]) and len({name for name, _ in ends}) == len(ends), "views"
+    )
     bounds = [0, *(end for _, end in ends)]
     _require(all(isinstance(end, int) for end in bounds) and all(a < b for a, b in pairwise(bounds)), "views")
     return {name: slice(*pair) for (name, _), pair in zip(ends, pairwise(bounds), strict=True)}
@@ -197,5 +201,3 @@ def _texts(items: Any) -> bool:
 def _require(holds: Any, what: str) -> None:
     if not holds:
         raise ValueError(f"its {what} cannot be")
-
-

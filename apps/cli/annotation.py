@@ -50,9 +50,9 @@ def train(
     method: Annotated[
         str, typer.Option("--method", help=one_of(choices.ANNOTATION_METHODS))
     ] = choices.ANNOTATION_METHOD,
-    rank: Annotated[int, typer.Option("--rank", min=1, max=1000, help="Components of a kind of features.")] = (
-        choices.ANNOTATION_COMPONENTS
-    ),
+    ranks: Annotated[
+        str, typer.Option("--ranks", help="Components of a kind of features; several, comma-separated, count each.")
+    ] = ",".join(map(str, choices.ANNOTATION_COMPONENTS)),
     jobs: Jobs = 1,
     seed: Seed = choices.RANDOM_STATE,
     json_: Json = False,
@@ -79,7 +79,7 @@ def train(
                 labels=labels,
                 kinds=[kind.strip() for kind in kinds.split(",")],
                 method=method,
-                n_components=rank,
+                n_components=_numbers(ranks),
                 n_jobs=jobs,
                 random_state=seed,
                 force=force,
@@ -129,3 +129,9 @@ def predict(
                 progress=progress,
             )
         run.report(report)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    if not all(part.strip().isdecimal() for part in text.split(",")):
+        raise typer.BadParameter(f"must be whole numbers, comma-separated; got {text!r}", param_hint="--ranks")
+    return tuple(int(part) for part in text.split(","))

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from visionnmf.apps import background, faces, features, masquerade, segmentation, stream
+from visionnmf.apps import annotation, background, faces, features, masquerade, segmentation, stream
 from visionnmf.apps.report import Report
 
 COMMON = ("inputs", "outputs", "skipped", "notes")
@@ -35,11 +35,13 @@ def test_every_report_of_an_application_is_one():
     for module in (background, faces, features, masquerade, segmentation, stream):
         public = (getattr(module, name) for name in module.__all__)
         found |= {value for value in public if isinstance(value, type) and issubclass(value, Report)}
+    for module in (annotation, background, faces, features, masquerade, segmentation, stream):
+        found |= {value for value in vars(module).values() if isinstance(value, type) and issubclass(value, Report)}
     assert {each.__name__ for each in found} == {
-        "BackgroundReport", "Clustered", "Comparison", "Evaluation", "FeaturesReport", "Identified", "PaperReport",
+        "Annotations", "AnnotatorTrained", "BackgroundReport", "Clustered", "Comparison", "Evaluation", "FeaturesReport", "Identified", "PaperReport",
         "SegmentationReport", "SegmentationScoresReport", "StreamReport", "Trained", "Unshadowed",
     }  # fmt: skip
-    assert len(found) == 13  # Trained is two: of faces, and of masquerade
+    assert len(found) == 15  # Trained is two: of faces, and of masquerade
     for each in found:
         assert set(COMMON) <= {field.name for field in dataclasses.fields(each)}
 

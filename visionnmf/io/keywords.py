@@ -1,4 +1,4 @@
-"""Keywords of photographs: read from IPTC and XMP, written to XMP sidecars; the photographs themselves stay as they are.
+"""Keywords of photographs: read from IPTC and XMP, written to XMP sidecars; the photographs stay as they are.
 
 Metadata come from strangers: XML is parsed without document types, so that no entity is ever expanded, and every size
 is bounded.

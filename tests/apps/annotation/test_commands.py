@@ -1,0 +1,125 @@
+"""`visionnmf annotate` from folders to words."""
+
+import csv
+import json
+import shutil
+
+import cv2
+import numpy as np
+import pytest
+from helpers import run_command
+
+from visionnmf.io import read_keywords, write_sidecar
+
+from .conftest import THEMES, theme_image
+
+SMALL = ("--kind", "rgb", "--ranks", "4")
+
+
+@pytest.fixture
+def model(photos, tmp_path):
+    folder, table = photos
+    path = tmp_path / "m.npz"
+    result = run_command("annotate", "train", folder, "--labels", table, "--model", path, *SMALL)
+    assert result.exit_code == 0, result.stderr
+    return path
+
+
+@pytest.fixture
+def sea(tmp_path, rng):
+    path = tmp_path / "new.png"
+    cv2.imwrite(str(path), theme_image(rng, THEMES["Meer"])[..., ::-1])
+    return path
+
+
+def test_words_and_reasons(model, sea, tmp_path):
+    before = sea.read_bytes()
+    table = tmp_path / "found.csv"
+    result = run_command("annotate", "predict", model, sea, "--top", 2, "--json", "--csv", table, "--sidecars")
+    assert result.exit_code == 0
+    (image,) = json.loads(result.stdout)["images"]
+    assert image["input"] == str(sea) and {word["word"] for word in image["words"]} == {"alle", "Meer"}
+    reasons = next(word["because"] for word in image["words"] if word["word"] == "Meer")
+    assert len(reasons) == 3 and all(int(reason.rpartition("/")[2].removesuffix(".png")) % 3 == 0 for reason in reasons)
+    rows = list(csv.DictReader(table.read_text("utf-8").splitlines()))
+    assert [row["word"] for row in rows] == [word["word"] for word in image["words"]]
+    assert set(read_keywords(sea)) == {"alle", "Meer"} and sea.read_bytes() == before
+    again = run_command("annotate", "predict", model, sea, "--sidecars")
+    assert again.exit_code == 2 and "exists" in again.stderr
+    assert run_command("annotate", "predict", model, sea, "--sidecars", "--force").exit_code == 0
+
+
+def test_keywords_of_sidecars_are_learnt(photos, sea, tmp_path):
+    folder, table = photos
+    for name, words in list(csv.reader(table.read_text("utf-8").splitlines()))[1:]:
+        write_sidecar(folder / f"{name}.xmp", words.split(";"))
+    path = tmp_path / "k.npz"
+    assert run_command("annotate", "train", folder, "--model", path, *SMALL).exit_code == 0
+    result = run_command("annotate", "predict", path, sea, "--top", 2)
+    assert "Meer" in result.stdout and "because of" in result.stdout
+
+
+def test_odd_files_in_a_folder(photos, tmp_path):
+    """Unreadable ones, copies, one pixel, one without words, words of no file."""
+    folder, table = photos
+    (folder / "2 broken.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    shutil.copy(folder / "0.png", folder / "copy.png")
+    cv2.imwrite(str(folder / "one.png"), np.full((1, 1, 3), 7, np.uint8))
+    cv2.imwrite(str(folder / "nameless.png"), np.full((9, 9, 3), 70, np.uint8))
+    with table.open("a", encoding="utf-8") as file:
+        file.write("\ncopy.png,kopie\none.png,klein\nabsent.png,nichts\n2 broken.png,kaputt\n")
+    result = run_command(
+        "annotate", "train", folder, "--labels", table, "--model", tmp_path / "m.npz", *SMALL, "--json"
+    )
+    assert result.exit_code == 1
+    document = json.loads(result.stdout)
+    assert (document["images"], document["words"]) == (31, 6)
+    assert [sentence for sentence in document["skipped"] if "broken" in sentence] == document["skipped"] != []
+    notes = " ".join(document["notes"])
+    for sentence in ("1 images are copies", "1 of 33 images have no words", "2 of 34 names in the table"):
+        assert sentence in notes
+    result = run_command("annotate", "predict", tmp_path / "m.npz", folder, "--json")
+    assert result.exit_code == 1 and len(json.loads(result.stdout)["images"]) == 33
+
+
+def test_a_table_of_features(photos, tmp_path):
+    folder, table = photos
+    features, path = tmp_path / "f.npz", tmp_path / "m.npz"
+    assert run_command("features", folder, "--kind", "rgb,dense-hue", "--out", features).exit_code == 0
+    result = run_command("annotate", "train", features, "--labels", table, "--model", path, "--method", "jec")
+    assert result.exit_code == 0
+    result = run_command("annotate", "predict", path, features, "--top", 1)
+    assert result.exit_code == 0 and result.stdout.count("alle 5.00") == 30
+    result = run_command("annotate", "predict", path, folder)
+    assert result.exit_code == 2 and "source must be a table of features" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", b"\xff\xfe\x00", "not UTF-8"),
+        ("a.csv", b"", "empty"),
+        ("a.csv", b"other.jpg,word\n", "none of the 30 images has words"),
+        ("a.jsonl", b'{"file": 3, "words": []}', "line 1"),
+        ("a.jsonl", b'{"file": "0.png"}', "line 1"),
+        ("a.jsonl", b"[" * 5000, "line 1"),
+    ],
+)
+def test_wrong_labels_are_one_sentence(name, content, message, photos, tmp_path):
+    (tmp_path / name).write_bytes(content)
+    result = run_command(
+        "annotate", "train", photos[0], "--labels", tmp_path / name, "--model", tmp_path / "m.npz", *SMALL
+    )
+    assert result.exit_code == 2 and message in result.stderr and result.stderr.count("\n") == 1
+
+
+def test_what_cannot_be_is_said(model, photos, sea, tmp_path):
+    folder, table = photos
+    result = run_command("annotate", "train", folder, "--labels", table, "--model", model, *SMALL)
+    assert result.exit_code == 2 and "--force" in result.stderr
+    result = run_command("annotate", "train", folder, "--labels", table, "--model", tmp_path / "no" / "m.npz")
+    assert result.exit_code == 2 and "there is no folder" in result.stderr
+    result = run_command("annotate", "predict", table, sea)
+    assert result.exit_code == 2 and "not a model of annotations" in result.stderr
+    result = run_command("annotate", "predict", model, tmp_path / "absent.jpg")
+    assert result.exit_code == 2 and "no such file" in result.stderr

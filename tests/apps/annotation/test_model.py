@@ -1,0 +1,146 @@
+"""The annotator on made features whose words are known."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from visionnmf import NMF, OnlineNMF
+from visionnmf.apps.annotation import AnnotationModel, ImageAnnotator, load, save, score_words
+from visionnmf.exceptions import ParameterError, UnreadableError
+
+VIEWS = {"good": slice(0, 30), "noise": slice(30, 50)}
+
+
+def made(rng, n=240, n_words=8):
+    """Two words an image, each a part of the first view; the second view says nothing."""
+    Y = np.zeros((n, n_words), bool)
+    for row in Y:
+        row[rng.choice(n_words, 2, replace=False, p=np.arange(1, n_words + 1) / 36)] = True
+    parts = rng.random((n_words, 30)) ** 6
+    good = Y @ parts + 0.05 * rng.random((n, 30))
+    return np.c_[good, rng.random((n, 20))].astype(np.float32), Y
+
+
+@pytest.mark.parametrize("method", ["weighted", "jec", "jec-greedy"])
+def test_words_are_found(method, rng):
+    X, Y = made(rng)
+    model = ImageAnnotator(method, n_components=8, n_words=2).fit(X[:200], Y[:200], views=VIEWS)
+    found = score_words(Y[200:], model.predict(X[200:]), model.predict_proba(X[200:]))
+    often = np.zeros_like(Y[200:])
+    often[:, np.argsort(-Y.sum(0))[:2]] = True
+    assert found.f1 > (0.9 if method == "weighted" else 0.6)
+    assert score_words(Y[200:], often).f1 < 0.3  # the most frequent words alone
+
+
+def test_the_view_that_says_something_counts(rng):
+    X, Y = made(rng)
+    model = ImageAnnotator(n_components=(4, 8)).fit(X, Y, views=VIEWS)
+    assert [block.view for block in model.blocks_] == ["good", "good", "noise", "noise"]
+    assert model.weights_[:2].sum() > 3 * model.weights_[2:].sum()
+
+
+def test_probabilities_are_calibrated(rng):
+    X, Y = made(rng, 600)
+    p = ImageAnnotator(n_components=8, n_neighbors=50).fit(X[:400], Y[:400]).predict_proba(X[400:])
+    assert ((p >= 0) & (p <= 1)).all()
+    assert p.mean() == pytest.approx(Y[400:].mean(), rel=0.1)
+    sure = p > 0.8
+    assert sure.any() and Y[400:][sure].mean() > 0.8
+
+
+@pytest.mark.parametrize("coder", [None, "none", NMF(max_iter=20), OnlineNMF()])
+def test_codes_are_of_any_model_and_files_keep_them(coder, rng, tmp_path):
+    X, Y = made(rng, 80)
+    model = ImageAnnotator(coder=coder, n_components=5).fit(X, sp.csr_array(Y), views=VIEWS, words=list("abcdefgh"))
+    before = model.annotate(X[:7])
+    save(AnnotationModel(model, [f"{i}.jpg" for i in range(80)]), tmp_path / "m.npz")
+    loaded = load(tmp_path / "m.npz")
+    after = loaded.annotator.annotate(X[:7])
+    for one, other in zip(vars(before).values(), vars(after).values(), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert loaded.files[3] == "3.jpg" and loaded.extraction is None
+    assert loaded.annotator.words_.tolist() == list("abcdefgh")
+
+
+def test_the_same_seed_gives_the_same_and_threads_change_nothing(rng, monkeypatch):
+    X, Y = made(rng, 100)
+    found = []
+    for threads in ("1", "3"):
+        monkeypatch.setenv("VISIONNMF_NUM_THREADS", threads)
+        found.append(ImageAnnotator(n_components=5).fit(X, Y).predict_proba(X))
+    np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize("method", ["weighted", "jec", "jec-greedy"])
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_few_images(method, n):
+    X = np.eye(4, dtype=np.float32)[:n]
+    model = ImageAnnotator(method).fit(X, np.eye(4, dtype=bool)[:n])
+    scores = model.predict_proba(X)
+    assert scores.shape == (n, 4) and np.isfinite(scores).all()
+    assert model.predict(np.zeros((1, 4))).sum() == 4  # five words of four
+
+
+def test_a_black_image_and_a_word_that_nobody_has(rng):
+    X, Y = made(rng, 60)
+    Y[:, 3] = False
+    model = ImageAnnotator(n_components=5).fit(X, Y, views=VIEWS)
+    p = model.predict_proba(np.r_[X[:5], np.zeros_like(X[:1])])
+    assert np.isfinite(p).all() and p[:, 3].max() < 0.1
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"method": "best"}, "method must be one of"),
+        ({"coder": 3}, "coder must be an estimator"),
+        ({"coder": "all"}, "coder must be an estimator"),
+        ({"n_components": 0}, "n_components must be a whole number >= 1"),
+        ({"n_components": ()}, "n_components must be a whole number >= 1, or several"),
+        ({"hellinger": 1}, "hellinger must be True or False"),
+        ({"n_neighbors": 0}, "n_neighbors must be a whole number >= 1"),
+        ({"n_words": 0}, "n_words must be a whole number >= 1"),
+    ],
+)
+def test_parameters_are_checked(parameters, message):
+    with pytest.raises(ParameterError, match=message):
+        ImageAnnotator(**parameters).fit(np.ones((3, 2)), np.ones((3, 2), bool))
+
+
+def test_data_are_checked(rng):
+    X, Y = made(rng, 20)
+    for bad, message in ((-X, "X must hold finite numbers >= 0"), (X[:0], "X must have shape"), (X[0], "X must have")):
+        with pytest.raises(ParameterError, match=message):
+            ImageAnnotator().fit(bad, Y)
+    with pytest.raises(ParameterError, match="Y must have a row for each image"):
+        ImageAnnotator().fit(X, Y[:5])
+    with pytest.raises(ParameterError, match="Y must hold 0 and 1"):
+        ImageAnnotator().fit(X, 2 * Y.astype(int))
+    with pytest.raises(ParameterError, match="views must divide the 50 columns"):
+        ImageAnnotator().fit(X, Y, views={"a": slice(0, 20)})
+    with pytest.raises(ParameterError, match="words must be a name for each column"):
+        ImageAnnotator().fit(X, Y, words=["a"])
+    with pytest.raises(NotFittedError):
+        ImageAnnotator().annotate(X)
+    with pytest.raises(ParameterError, match="X must have 50 features"):
+        ImageAnnotator(n_components=3).fit(X, Y).annotate(X[:, :9])
+
+
+def test_it_is_an_estimator():
+    model = ImageAnnotator("jec", n_components=7)
+    assert clone(model).get_params() == model.get_params()
+
+
+@pytest.mark.parametrize("name", ["index", "columns", "weights", "words_of", "slope", "coder0.components_"])
+def test_damaged_arrays_are_refused(name, rng, tmp_path):
+    X, Y = made(rng, 40)
+    path = tmp_path / "m.npz"
+    save(AnnotationModel(ImageAnnotator(n_components=3).fit(X, Y)), path)
+    with np.load(path) as held:
+        arrays = dict(held)
+    for wrong in (arrays[name][:-1], -1 - arrays[name]):
+        np.savez(path, **{**arrays, name: wrong})
+        with pytest.raises(UnreadableError, match="damaged"):
+            load(path)

@@ -1,0 +1,130 @@
+"""Neighbours, greedy transfer, scores and TagProp against loops and cases done by hand."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.optimize import approx_fprime
+from scipy.spatial.distance import cdist
+from sklearn.linear_model import LogisticRegression
+
+from visionnmf.apps.annotation.metrics import score_words
+from visionnmf.apps.annotation.neighbours import QUERIES, distances_of, nearest
+from visionnmf.apps.annotation.transfer import transfer_greedy, transfer_joint
+from visionnmf.apps.annotation.weighting import _Likelihood, fit_sigmoids, learn_weights, share_of_words
+
+
+@pytest.mark.parametrize(("n_rows", "n_queries", "k"), [(700, QUERIES + 3, 5), (3, 2, 9), (1, 1, 1)])
+def test_nearest_is_brute_force(n_rows, n_queries, k, rng):
+    rows, queries = rng.random((n_rows, 301), np.float32), rng.random((n_queries, 301), np.float32)
+    which, distance = nearest(rows, queries, k)
+    expected = cdist(queries, rows, "cityblock")
+    order = np.argsort(expected, axis=1)[:, :k]
+    np.testing.assert_array_equal(which, order)
+    np.testing.assert_allclose(distance, np.take_along_axis(expected, order, 1), rtol=1e-5)
+    np.testing.assert_allclose(distances_of(rows, queries, which), distance, rtol=1e-5)
+
+
+def test_of_equal_distance_the_first_row_comes_first():
+    which, distance = nearest(np.zeros((40, 2), np.float32), np.zeros((1, 2), np.float32), 3)
+    assert which.tolist() == [[0, 1, 2]] and not distance.any()
+    assert nearest(np.zeros((4, 2), np.float32), np.zeros((0, 2), np.float32), 3)[0].shape == (0, 3)
+
+
+def given(scores, n):
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :n]
+    return order.tolist()
+
+
+def test_words_are_handed_on_as_in_makadia():
+    """Words 0 to 4 have 4, 3, 2, 2, 1 images; the nearest has 1 and 4."""
+    Y = np.array([[0, 1, 0, 0, 1], [1, 1, 1, 0, 0], [1, 0, 1, 1, 0], [1, 1, 0, 0, 0], [1, 0, 0, 1, 0]], bool)
+    neighbours = np.array([[0, 1, 2]])
+    # the nearest's by frequency: 1, 4; of the others 0 (2 of them, twice with 1: 4), 2 (2, once: 2), 3 (1, never: 0)
+    assert given(transfer_joint(neighbours, Y, 4), 4) == [[1, 4, 0, 2]]
+    assert given(transfer_joint(neighbours, Y, 1), 1) == [[1]]
+    assert given(transfer_joint(neighbours[:, :1], Y, 4), 4) == [[1, 4, 0, 2]]  # the most frequent, where none is left
+
+
+def test_words_are_handed_on_one_neighbour_after_the_other():
+    Y = np.array([[0, 1, 0, 0, 1], [0, 0, 0, 1, 0], [1, 0, 1, 1, 0], [1, 1, 0, 0, 0], [1, 0, 0, 1, 0]], bool)
+    assert given(transfer_greedy(np.array([[0, 1, 2]]), Y, 5), 5) == [[1, 4, 3, 0, 2]]
+    assert given(transfer_greedy(np.array([[1, 0]]), Y, 2), 2) == [[3, 1]]
+
+
+def test_an_image_without_words_hands_on_the_others():
+    Y = np.array([[0, 0, 0], [0, 1, 0], [1, 1, 0]], bool)
+    assert given(transfer_joint(np.array([[0, 1]]), Y, 3), 3) == [[1, 0, 2]]
+    assert given(transfer_greedy(np.array([[0, 1]]), Y, 3), 3) == [[1, 0, 2]]
+
+
+def test_scores_by_hand():
+    truth = np.array([[1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 1, 0]], bool)
+    got = np.array([[1, 0, 0, 1], [1, 1, 0, 0], [1, 1, 0, 0]], bool)
+    found = score_words(truth, got, np.array([[3.0, 1, 0, 0], [2, 3, 0, 0], [1, 2, 5, 0]]))
+    assert found.accuracy == pytest.approx((1 / 2 + 1 / 2 + 0) / 3)
+    assert found.recall == pytest.approx((1 / 2 + 1 + 0) / 3)
+    assert found.normalized == pytest.approx(((1 / 2 - 1 / 2) + (1 - 1 / 3) + (0 - 2 / 3)) / 3)
+    assert found.word_precision == pytest.approx((2 / 3 + 0 + 0) / 3)
+    assert found.word_recall == pytest.approx((1 + 0 + 0) / 3)
+    assert found.f1 == pytest.approx(2 * (2 / 9) * (1 / 3) / (2 / 9 + 1 / 3))
+    assert (found.n_plus, found.n_words) == (1, 3)
+    assert found.mean_average_precision == pytest.approx((1 + 1 / 3 + 1) / 3)
+    assert found.table[3].tolist() == [0, 1, 0, 0]  # a word that nobody has
+
+
+def test_scores_of_nothing():
+    found = score_words(np.zeros((2, 3), bool), np.ones((2, 3), bool))
+    assert (found.f1, found.n_plus, found.n_words, found.recall) == (0, 0, 0, 0)
+
+
+@pytest.fixture
+def neighbourhood(rng):
+    n, k, words = 30, 6, 5
+    Y = sp.csr_array((rng.random((n, words)) < 0.4).astype(np.float32))
+    which = np.array([rng.permutation(np.delete(np.arange(n), i))[:k] for i in range(n)])
+    return rng.random((n, k, 3), np.float32), which, Y
+
+
+def test_shares_of_words_by_loops(neighbourhood):
+    D, which, Y = neighbourhood
+    counts, shares = share_of_words(D[..., 0], which, Y)
+    dense = Y.toarray()
+    for i in range(len(D)):
+        p = np.exp(-D[i, :, 0])
+        p /= p.sum()
+        np.testing.assert_allclose(counts[i], p, rtol=1e-5)
+        np.testing.assert_allclose(shares[i], sum(p[j] * dense[which[i, j]] for j in range(6)), rtol=1e-5)
+
+
+def test_the_likelihoods_gradient_is_that_of_differences(neighbourhood):
+    D, which, Y = neighbourhood
+    objective = _Likelihood(D.astype(float), which, Y, np.arange(len(D)))
+    w = np.array([1.0, 0.5, 2.0])
+    slopes = approx_fprime(w, lambda v: objective(v)[0], 1e-3)
+    np.testing.assert_allclose(objective(w)[1], slopes, rtol=0.02, atol=1e-4)
+
+
+def test_the_distance_that_tells_words_apart_gets_the_weight(rng):
+    n, k = 60, 20
+    Y = sp.csr_array(np.eye(3, dtype=np.float32)[np.arange(n) % 3])
+    which = np.array([rng.permutation(np.delete(np.arange(n), i))[:k] for i in range(n)])
+    differs = (which % 3 != np.arange(n)[:, None] % 3).astype(np.float32)
+    D = np.stack([rng.random((n, k), np.float32), differs], axis=2)
+    w = learn_weights(D, which, Y, np.arange(n), np.ones(2))
+    assert w[1] > 3 and w[1] > 5 * w[0]
+
+
+def test_sigmoids_are_logistic_regressions_where_there_is_much(rng):
+    shares = rng.random((20_000, 1))
+    truth = rng.random((20_000, 1)) < 1 / (1 + np.exp(-(6 * np.sqrt(shares) - 4)))
+    found = fit_sigmoids(shares, truth, truth.mean(0))
+    expected = LogisticRegression(C=1e6).fit(np.sqrt(shares), truth[:, 0])
+    assert found.slope[0] == pytest.approx(expected.coef_[0, 0], rel=0.01)
+    assert found.offset[0] == pytest.approx(expected.intercept_[0], rel=0.01)
+
+
+def test_a_word_that_nobody_has_is_unlikely_not_impossible(rng):
+    shares = np.c_[rng.random(200), np.zeros(200)]
+    truth = np.c_[rng.random(200) < shares[:, 0], np.zeros(200, bool)]
+    logits = fit_sigmoids(shares, truth, np.array([0.5, 0.002])).logits(np.array([[0.5, 0.0]]))
+    assert np.isfinite(logits).all() and logits[0, 1] < -3

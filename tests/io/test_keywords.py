@@ -1,0 +1,109 @@
+"""Keywords of photographs: what photo managers write, and what strangers make of it."""
+
+import struct
+import xml.etree.ElementTree as ET
+
+import pytest
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
+
+from visionnmf.exceptions import OutputExistsError, UnreadableError
+from visionnmf.io import clean_words, read_keywords, sidecar_of, write_sidecar
+
+PACKET = """<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">
+<rdf:Description xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title><rdf:Alt><rdf:li>no keyword</rdf:li></rdf:Alt>
+</dc:title><dc:subject><rdf:Bag>{}</rdf:Bag></dc:subject></rdf:Description></rdf:RDF></x:xmpmeta>"""
+
+
+def packet(*words):
+    return PACKET.format("".join(f"<rdf:li>{word}</rdf:li>" for word in words)).encode()
+
+
+def iptc(*words, utf8=True):
+    items = b"\x1c\x01\x5a" + struct.pack(">H", 3) + b"\x1b%G" if utf8 else b""
+    for word in words:
+        data = word.encode("utf-8" if utf8 else "latin-1")
+        items += b"\x1c\x02\x19" + struct.pack(">H", len(data)) + data
+    items += b"\0" * (len(items) % 2)
+    resource = b"8BIM\x04\x04\0\0" + struct.pack(">I", len(items)) + items
+    content = b"Photoshop 3.0\0" + resource
+    return b"\xff\xed" + struct.pack(">H", len(content) + 2) + content
+
+
+def jpeg(path, xmp=b"", segment=b""):
+    Image.new("RGB", (4, 3), (9, 99, 200)).save(path, **({"xmp": xmp} if xmp else {}))
+    content = path.read_bytes()
+    path.write_bytes(content[:2] + segment + content[2:])
+    return path
+
+
+def test_xmp_iptc_and_sidecars(tmp_path):
+    path = jpeg(tmp_path / "a.jpg", packet("Zürich &amp; See", "Nacht"), iptc("Nacht", "日本"))
+    assert read_keywords(path) == ["Zürich & See", "Nacht", "日本"]
+    (tmp_path / "a.jpg.xmp").write_bytes(packet("from the sidecar"))
+    (tmp_path / "a.xmp").write_bytes(packet("of Lightroom"))
+    assert read_keywords(path) == ["from the sidecar", "of Lightroom", "Zürich & See", "Nacht", "日本"]
+    assert read_keywords(jpeg(tmp_path / "b.jpg", segment=iptc("Fuß", utf8=False))) == ["Fuß"]
+    assert read_keywords(jpeg(tmp_path / "c.jpg")) == []
+
+
+@pytest.mark.parametrize("form", ["png", "webp", "tiff"])
+def test_xmp_of_other_formats(form, tmp_path):
+    path = tmp_path / f"a.{form}"
+    info = PngInfo()
+    info.add_itxt("XML:com.adobe.xmp", packet("Wald").decode())
+    options = {"png": {"pnginfo": info}, "webp": {"xmp": packet("Wald")}, "tiff": {"tiffinfo": {700: packet("Wald")}}}
+    Image.new("RGB", (4, 3)).save(path, **options[form])
+    assert read_keywords(path) == ["Wald"]
+
+
+def test_entities_are_never_expanded(tmp_path):
+    bomb = b'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY b "bang">]>' + packet("&b;")
+    path = jpeg(tmp_path / "a.jpg")
+    sidecar_of(path).write_bytes(bomb)
+    with pytest.raises(UnreadableError, match=r"a\.jpg\.xmp: its XMP metadata are damaged .*document type"):
+        read_keywords(path)
+
+
+@pytest.mark.parametrize("content", [b"<x:xmpmeta", packet("a")[:-20], b"<a>" * 60, b"\xff\xfe\x00\x01", packet("&c;")])
+def test_damaged_sidecars_are_one_sentence(content, tmp_path):
+    path = jpeg(tmp_path / "a.jpg")
+    sidecar_of(path).write_bytes(content)
+    with pytest.raises(UnreadableError, match="its XMP metadata are damaged"):
+        read_keywords(path)
+
+
+def test_sizes_are_bounded(tmp_path):
+    path = jpeg(tmp_path / "a.jpg")
+    sidecar_of(path).write_bytes(packet(*(f"w{i}" for i in range(5000)), "x" * 5000))
+    words = read_keywords(path)
+    assert len(words) == 1000 and max(map(len, words)) <= 200
+
+
+def test_a_sidecar_is_what_others_read(tmp_path):
+    path = tmp_path / "a.jpg.xmp"
+    write_sidecar(path, ["Fuß & <Tier>", "日本", "Fuß & <Tier>"])
+    name = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}li"
+    assert [item.text for item in ET.parse(path).getroot().iter(name)] == ["Fuß & <Tier>", "日本"]
+    assert read_keywords(jpeg(tmp_path / "a.jpg")) == ["Fuß & <Tier>", "日本"]
+    with pytest.raises(OutputExistsError):
+        write_sidecar(path, ["neu"])
+    write_sidecar(path, ["neu"], force=True)
+    assert read_keywords(tmp_path / "a.jpg") == ["neu"]
+
+
+def test_another_programs_sidecar_is_never_replaced(tmp_path):
+    path = tmp_path / "a.jpg.xmp"
+    path.write_bytes(packet("and ratings"))
+    with pytest.raises(OutputExistsError, match="another program's sidecar"):
+        write_sidecar(path, ["neu"], force=True)
+    assert b"and ratings" in path.read_bytes()
+
+
+def test_words_have_one_form():
+    assert clean_words(["  e\u0301t\u00e9 ", "\u00e9t\u00e9", "a\u0000b\nc", "", " ", "A", "a"]) == [
+        "été",
+        "a b c",
+        "A",
+        "a",
+    ]
