@@ -171,11 +171,11 @@ def _restore(known: ImageAnnotator, header: dict[str, Any], archive: Archive) ->
     Y = sp.csr_array((np.ones(len(of), np.float32), of, start), shape=(n_images, len(words)))
     Y.check_format(full_check=True)
     known.Y_ = Y
-    weighted = known.method == "weighted"
-    known.sigmoids_ = (
-        Sigmoids(*(_finite(archive.array(name), (len(words),)) for name in SIGMOIDS)) if weighted else None
-    )
-    _require(known.sigmoids_ is None or (known.sigmoids_.slope >= 0).all(), "sigmoids")
+    known.sigmoids_ = None
+    if known.method == "weighted":
+        slope, offset = (_finite(archive.array(name), (len(words),)) for name in SIGMOIDS)
+        _require((slope >= 0).all(), "sigmoids")
+        known.sigmoids_ = Sigmoids(slope, offset)
     known._set_neighbours()
 
 

@@ -38,8 +38,9 @@ def test_every_report_of_an_application_is_one():
     for module in (annotation, background, faces, features, masquerade, segmentation, stream):
         found |= {value for value in vars(module).values() if isinstance(value, type) and issubclass(value, Report)}
     assert {each.__name__ for each in found} == {
-        "Annotations", "AnnotatorTrained", "BackgroundReport", "Clustered", "Comparison", "Evaluation", "FeaturesReport", "Identified", "PaperReport",
-        "SegmentationReport", "SegmentationScoresReport", "StreamReport", "Trained", "Unshadowed",
+        "Annotations", "AnnotatorTrained", "BackgroundReport", "Clustered", "Comparison", "Evaluation",
+        "FeaturesReport", "Identified", "PaperReport", "SegmentationReport", "SegmentationScoresReport",
+        "StreamReport", "Trained", "Unshadowed",
     }  # fmt: skip
     assert len(found) == 15  # Trained is two: of faces, and of masquerade
     for each in found:

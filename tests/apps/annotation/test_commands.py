@@ -85,7 +85,7 @@ def test_odd_files_in_a_folder(photos, tmp_path):
 def test_a_table_of_features(photos, tmp_path):
     folder, table = photos
     features, path = tmp_path / "f.npz", tmp_path / "m.npz"
-    assert run_command("features", folder, "--kind", "rgb,dense-hue", "--out", features).exit_code == 0
+    assert run_command("features", folder, "--kind", "rgb,hsv", "--out", features).exit_code == 0
     result = run_command("annotate", "train", features, "--labels", table, "--model", path, "--method", "jec")
     assert result.exit_code == 0
     result = run_command("annotate", "predict", path, features, "--top", 1)
