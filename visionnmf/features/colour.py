@@ -16,11 +16,11 @@ from .prepared import Prepared
 
 __all__ = ["ColorHistogram"]
 
-# Of cv2's floats of sRGB in [0, 1]: the least value and the extent of each channel. CIELAB's a and b of sRGB lie in
-# this interval, white's lightness is 100; hue is in degrees.
+# Of cv2's floats of sRGB in [0, 1]: the least value and the extent of each channel. White's lightness is 100; a and b
+# of sRGB are from -108 to 99, and grey, 0, is in the middle of a bin, not between two. Hue is in degrees.
 SPACES: dict[str, tuple[int | None, tuple[float, ...], tuple[float, ...]]] = {
     "rgb": (None, (0, 0, 0), (1, 1, 1)),
-    "lab": (cv2.COLOR_RGB2LAB, (0, -128, -128), (100, 256, 256)),
+    "lab": (cv2.COLOR_RGB2LAB, (0, -136, -136), (100, 256, 256)),
     "hsv": (cv2.COLOR_RGB2HSV, (0, 0, 0), (360, 1, 1)),
 }
 

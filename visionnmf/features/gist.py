@@ -122,7 +122,7 @@ def _bell(side: int) -> NDArray[np.float32]:
 
 
 @lru_cache(maxsize=4)
-def _filters(side: int, n_scales: int, n_orientations: int) -> list[tuple[NDArray[np.float32], int]]:
+def _filters(side: int, n_scales: int, n_orientations: int) -> list[tuple[NDArray[np.complex64], int]]:
     """Return the filters of each scale as factors of a spectrum, and how thinly their answers can be sampled."""
     found = []
     for scale in range(n_scales):
@@ -135,7 +135,8 @@ def _filters(side: int, n_scales: int, n_orientations: int) -> list[tuple[NDArra
         turned = angle + np.pi / n_orientations * np.arange(n_orientations)[:, np.newaxis, np.newaxis]
         turned = (turned + np.pi) % (2 * np.pi) - np.pi
         wedge = np.exp(-2 * np.pi * 16 * n_orientations**2 / 32**2 * turned**2)
-        found.append(((ring * wedge).astype(np.float32), shrink))
+        middle = np.exp(1j * np.pi * (shrink - 1) * axis)  # samples lie in the middle of the pixels that they stand for
+        found.append(((ring * wedge * middle[:, np.newaxis] * middle).astype(np.complex64), shrink))
     return found
 
 

@@ -85,7 +85,8 @@ class BagOfWords(Extractor):
 
 def _dictionary(descriptors: NDArray[np.float32], n_words: int, seed: int) -> NDArray[np.float32]:
     """Return the words of descriptors; the descriptors themselves where there are no more than words."""
-    distinct = np.unique(descriptors, axis=0) if len(descriptors) <= 10 * n_words else descriptors
+    rows = np.ascontiguousarray(descriptors).view(np.dtype((np.void, descriptors.itemsize * descriptors.shape[1])))
+    distinct = descriptors[np.sort(np.unique(rows, return_index=True)[1])]
     if len(distinct) <= n_words:
         return distinct
     means = MiniBatchKMeans(
