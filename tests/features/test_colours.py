@@ -91,6 +91,17 @@ def test_hue_does_not_change_with_shading_nor_with_white_highlights(rng):
     np.testing.assert_allclose(hue_histograms(rgb + 0.4, points), expected, atol=1e-4)
 
 
+def test_grey_patches_count_less_and_keep_their_hues(rng):
+    points = np.array([[20.0, 25, 1.6]])
+    pale, vivid = (
+        hue_histograms(0.5 + share * (rng.random((40, 50, 3)) - 0.5), points, grey=0.3) for share in (0.05, 1)
+    )
+    assert np.linalg.norm(pale) < 0.3 * np.linalg.norm(vivid) < 0.3
+    rgb = rng.random((40, 50, 3))
+    soft, hard = (hue_histograms(rgb, points, grey=grey)[0] for grey in (0.3, 0))
+    np.testing.assert_allclose(soft / np.linalg.norm(soft), hard, atol=1e-5)
+
+
 def test_exchanged_channels_turn_the_hue(rng):
     """A third of the circle: light of another colour does change it, in a known way."""
     rgb = rng.random((40, 50, 3))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf._checks import RandomState, check_count
+from visionnmf._checks import RandomState, check_count, check_number
 
 from .base import MAX_PIXELS
 from .points import SCALES, STEP, check_grid, dense_grid
@@ -21,17 +21,20 @@ Array = NDArray[Any]
 
 PATCH = 6.0  # scales from the middle of a patch to its side, as SIFT's
 SAMPLES = 12  # across a patch
-GREY = 1e-4  # of full saturation, below which there is but rounding
+ROUNDING = 1e-4  # saturation below which there is nothing else
+GREY = 0.3
 
 
 class HueWords(BagOfWords):
     """Bags of words of hue histograms at points that a subclass chooses."""
 
     n_bins: int
+    grey: float
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_count(self.n_bins, "n_bins", 1, 1000)
+        check_number(self.grey, "grey")
 
     @abstractmethod
     def _points(self, image: Prepared) -> Array:
@@ -43,13 +46,13 @@ class HueWords(BagOfWords):
     def _local(self, image: Prepared) -> Local:
         height, width = image.grey.shape
         points = self._points(image)
-        return hue_histograms(image.floats, points, self.n_bins), points[:, :2] / (height, width)
+        return hue_histograms(image.floats, points, self.n_bins, grey=self.grey), points[:, :2] / (height, width)
 
 
 class DenseHue(HueWords):
     """Hue histograms of patches on a dense grid, as a bag of words.
 
-    The histogram of a patch (:func:`hue_histograms`) changes neither with shading nor with highlights of white light.
+    The histogram of a patch (:func:`hue_histograms`) keeps its shape under shading and under highlights of white light.
 
     Parameters
     ----------
@@ -58,6 +61,9 @@ class DenseHue(HueWords):
         descriptors.
     n_bins : int, default=36
         Of the hue.
+    grey : float, default=0.3
+        The saturation at which a descriptor has half its length: greyer patches have shorter ones, so that words tell
+        grey from coloured, and the noise of nearly grey patches counts little. 0 is the paper's descriptor.
     scales : tuple of float, default=(1.6, 2.3, 3.2)
         Pixels; a patch has twelve times that a side.
     step : float, default=3
@@ -88,6 +94,7 @@ class DenseHue(HueWords):
         n_words: int = 100,
         *,
         n_bins: int = 36,
+        grey: float = GREY,
         scales: tuple[float, ...] = SCALES,
         step: float = STEP,
         layout: tuple[int, int] = (1, 1),
@@ -97,6 +104,7 @@ class DenseHue(HueWords):
     ) -> None:
         self.n_words = n_words
         self.n_bins = n_bins
+        self.grey = grey
         self.scales = scales
         self.step = step
         self.layout = layout
@@ -116,7 +124,7 @@ class DenseHue(HueWords):
 class HarrisHue(HueWords):
     """Hue histograms of patches at Harris-Laplace points, as a bag of words.
 
-    The histogram of a patch (:func:`hue_histograms`) changes neither with shading nor with highlights of white light.
+    The histogram of a patch (:func:`hue_histograms`) keeps its shape under shading and under highlights of white light.
 
     Parameters
     ----------
@@ -125,6 +133,9 @@ class HarrisHue(HueWords):
         descriptors.
     n_bins : int, default=36
         Of the hue.
+    grey : float, default=0.3
+        The saturation at which a descriptor has half its length: greyer patches have shorter ones, so that words tell
+        grey from coloured, and the noise of nearly grey patches counts little. 0 is the paper's descriptor.
     layout : tuple of two ints, default=(1, 1)
         Rows and columns of cells with a bag each.
     n_samples : int, default=100_000
@@ -151,6 +162,7 @@ class HarrisHue(HueWords):
         n_words: int = 100,
         *,
         n_bins: int = 36,
+        grey: float = GREY,
         layout: tuple[int, int] = (1, 1),
         n_samples: int = 100_000,
         max_pixels: int | None = MAX_PIXELS,
@@ -158,6 +170,7 @@ class HarrisHue(HueWords):
     ) -> None:
         self.n_words = n_words
         self.n_bins = n_bins
+        self.grey = grey
         self.layout = layout
         self.n_samples = n_samples
         self.max_pixels = max_pixels
@@ -167,7 +180,7 @@ class HarrisHue(HueWords):
         return image.corners
 
 
-def hue_histograms(rgb: Array, points: Array, n_bins: int = 36) -> NDArray[np.float32]:
+def hue_histograms(rgb: Array, points: Array, n_bins: int = 36, *, grey: float = 0.0) -> NDArray[np.float32]:
     """Describe patches by the histogram of their hues, each weighted by its saturation.
 
     With the opponent colours ``O1 = (R - G) / sqrt(2)`` and ``O2 = (R + G - 2B) / sqrt(6)`` the hue is the angle
@@ -181,11 +194,13 @@ def hue_histograms(rgb: Array, points: Array, n_bins: int = 36) -> NDArray[np.fl
     points : ndarray [shape=(n, 3)]
         Row, column and scale of each patch, in pixels; a patch reaches six scales to each side.
     n_bins : int, default=36
+    grey : float, default=0
+        Added to the mean saturation, in the sense of the norm, by which a histogram is divided.
 
     Returns
     -------
     ndarray of float32 [shape=(n, n_bins), >= 0]
-        Of norm 1; all 0 where a patch is grey.
+        Of norm 1, or less with `grey`; all 0 where a patch is grey.
 
     References
     ----------
@@ -205,8 +220,9 @@ def hue_histograms(rgb: Array, points: Array, n_bins: int = 36) -> NDArray[np.fl
         counts += np.bincount((first + bin_[where]).ravel(), (weight * part[where]).ravel(), counts.size)
     patches = counts.reshape(len(points), n_bins)
     norms = np.linalg.norm(patches, axis=1, keepdims=True)
-    grey = norms <= GREY * window.sum(axis=1, keepdims=True)
-    return np.where(grey, 0, patches / np.where(grey, 1, norms)).astype(np.float32)
+    total = window.sum(axis=1, keepdims=True)
+    coloured = norms > ROUNDING * total
+    return np.where(coloured, patches / np.where(coloured, norms + grey * total, 1), 0).astype(np.float32)
 
 
 def _hue(rgb: Array) -> tuple[Array, Array]:
