@@ -1,8 +1,8 @@
 """What all commands share: a run, which prints reports and failures, and decides the exit code.
 
-Exit codes: 0 all is well; 1 some inputs failed, or the fault is ours; 2 bad usage, or no input could be used; 130
-interrupted (128 and the number of the signal). Whatever is imported at the top of this file is paid for by
-``visionnmf --help``.
+Exit codes: 0 all is well; 1 some inputs failed, or the fault is ours; 2 bad usage, or no input could be used; 3 there
+are alarms, where that was asked for; 130 interrupted (128 and the number of the signal). Whatever is imported at the
+top of this file is paid for by ``visionnmf --help``.
 """
 
 from __future__ import annotations
@@ -78,6 +78,7 @@ class Run:
         self.as_json, self.debug = as_json, debug
         self._done = self._failed = 0
         self._ours = False  # a failure was
+        self.alarmed = False  # there is an alarm, and the exit code is to say so
         self._batch = ""  # what its inputs are
         self._entries: list[dict[str, Any]] = []  # of the batch's document
         self._current = ""  # the input that is worked on
@@ -88,6 +89,8 @@ class Run:
         """Decide."""
         if interrupted:
             return 128 + (_signal or signal.SIGINT)
+        if self.alarmed:
+            return 3
         if not self._failed:
             return 0
         return 1 if self._done or self._ours else 2
@@ -111,6 +114,11 @@ class Run:
         """Tell on standard error what is only of interest to who asked for more."""
         if _talk.verbose:
             say(text)
+
+    def line(self, line: str | dict[str, Any]) -> None:
+        """Print one of many rows in a form of its own: a line of text, or of JSON."""
+        self._done += 1
+        typer.echo(printable(line) if isinstance(line, str) else json.dumps(line))
 
     def row(self, row: Result) -> None:
         """Print one of many rows as it comes: a line of JSON, or text."""

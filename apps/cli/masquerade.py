@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import glob
+import re
+import time
+from contextlib import nullcontext
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -9,8 +14,10 @@ import typer
 
 from visionnmf import choices
 
-from .common import Terminated, expanded, running
+from .common import expanded, running
+from .following import until_signal
 from .options import Debug, Force, Json, Seed, one_of
+from .verdicts import Printed
 
 __all__ = ["command"]
 
@@ -91,46 +98,115 @@ def train(
 @command.command("score")
 def score(
     model: Annotated[Path, typer.Argument(metavar="M.npz", help="A model that train has written.")],
-    logs: Annotated[list[str], typer.Argument(metavar="LOG...", help="Logs or patterns, oldest first.")],
+    logs: Annotated[
+        list[str], typer.Argument(metavar="LOG...", help="Logs or patterns, oldest first; - is standard input.")
+    ],
     follow: Annotated[
         bool, typer.Option("--follow", help="Follow one log from its end as it grows; Ctrl-C ends it.")
     ] = False,
+    silence: Annotated[
+        float, typer.Option("--silence", metavar="SECONDS", min=1, help="With --follow: silence that ends a session.")
+    ] = choices.SILENCE,
     update: Annotated[bool, typer.Option("--update/--no-update", help="Learn on from accepted sessions.")] = True,
     keep: Annotated[
         bool, typer.Option("--keep", help="At the end, write what was learnt back into the model file.")
     ] = False,
+    threshold: Annotated[
+        float | None,
+        typer.Option("--threshold", metavar="T", min=0, help="Deviations that are an alarm, for all users."),
+    ] = None,
+    alarms_only: Annotated[bool, typer.Option("--alarms-only", help="Print no other sessions.")] = False,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="TIME", help="Print what ends later: 2026-03-01, 2026-03-01T12:00, 36h, 7d."),
+    ] = None,
+    top: Annotated[
+        int | None, typer.Option("--top", metavar="N", min=1, help="Print the N highest scores, at the end.")
+    ] = None,
+    style: Annotated[
+        str | None, typer.Option("--as", metavar="FORM", help="Lines for other programs: json, ecs or cef.")
+    ] = None,
+    fail_on_alarm: Annotated[bool, typer.Option("--fail-on-alarm", help="Exit with 3 if there is an alarm.")] = False,
     format_: LogFormat = "auto",
     user: User = None,
     key_file: KeyFile = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object a session (JSON Lines).")] = False,
+    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object a session: --as json.")] = False,
     debug: Debug = False,
 ) -> None:
-    """Score the sessions of logs: score, verdict, and the commands that made it so.
+    """Score the sessions of logs: score, verdict, the commands that made it so and where they stand.
 
     \b
     Examples:
       visionnmf masquerade score users.npz today.log
-      visionnmf masquerade score users.npz /var/log/audit/audit.log --follow --json
+      visionnmf masquerade score users.npz today.log --alarms-only --since 24h --fail-on-alarm
+      visionnmf masquerade score users.npz archive/* --no-update --top 20
+      visionnmf masquerade score users.npz /var/log/audit/audit.log --follow --as ecs
+      journalctl -f -o cat | visionnmf masquerade score users.npz -
     """
-    with running(json_, debug) as run:
+    if style not in (None, "json", "ecs", "cef"):
+        raise typer.BadParameter(f"--as: {style} is none of json, ecs and cef")
+    if top is not None and (follow or "-" in logs):
+        raise typer.BadParameter("--top and --follow exclude each other")
+    after = _moment(since)
+    with running(json_ or style is not None, debug) as run:
+        _check_logs(logs)
+        _check_logs([str(model)], "model")
         from visionnmf.apps import masquerade
 
         known = masquerade.load(model, key=_key(key_file))
-        results = masquerade.score(
-            known, expanded(logs), following=follow, update=update, format=format_, user=user, on_error=run.fail
-        )
-        ended: Terminated | None = None
+        printed = Printed(run, style, alarms_only=alarms_only, after=after, top=top)
+        with until_signal() if follow or "-" in logs else nullcontext() as ending:
+            results = masquerade.score(
+                known,
+                expanded(logs),
+                following=follow,
+                silence=silence,
+                provisional=True,
+                update=update,
+                threshold=threshold,
+                format=format_,
+                user=user,
+                stop=ending,
+                on_error=run.fail,
+            )
+            try:
+                for result in results:
+                    printed.add(result)
+            finally:
+                printed.end()
+                run.alarmed = fail_on_alarm and printed.alarms > 0
+            if keep:
+                masquerade.save(known, model, force=True)
+
+
+def _moment(text: str | None) -> float | None:
+    """Return seconds since 1970 of a time, or of so many hours or days ago."""
+    if text is None:
+        return None
+    if ago := re.fullmatch(r"(\d{1,6})([mhd])", text):
+        return time.time() - int(ago[1]) * {"m": 60, "h": 3600, "d": 86400}[ago[2]]
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"--since: {text} is no time; give 2026-03-01, 2026-03-01T12:00, 36h or 7d") from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _check_logs(paths: list[str], kind: str = "input log") -> None:
+    """Say that none of some files can be read before anything is loaded."""
+    from visionnmf.exceptions import MediaError
+    from visionnmf.io import regular_file
+
+    errors = []
+    for path in paths:
+        if path == "-" or glob.has_magic(path):
+            return
         try:
-            for result in results:
-                run.row(result)
-        except KeyboardInterrupt as stop:
-            if not follow:
-                raise
-            ended = stop if isinstance(stop, Terminated) else None
-        if keep:
-            masquerade.save(known, model, force=True)
-        if ended is not None:
-            raise ended
+            regular_file(path, kind)
+            return
+        except MediaError as error:
+            errors.append(error)
+    raise errors[0]
 
 
 @command.command("evaluate")

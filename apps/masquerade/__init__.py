@@ -40,8 +40,9 @@ from __future__ import annotations
 
 from .baselines import EigenCooccurrence, MexPereraNMF, NaiveBayes, WangNMF
 from .evaluation import Evaluation, evaluate, roc_summary
+from .export import to_cef, to_ecs
 from .lines import follow
-from .logs import Event, Session, read_events, sessions
+from .logs import Event, Origin, Session, read_events, sessions
 from .model import Reason, SessionScorer
 from .profile import Profile
 from .scoring import SessionResult, score
@@ -55,6 +56,7 @@ __all__ = [
     "MasqueradeModel",
     "MexPereraNMF",
     "NaiveBayes",
+    "Origin",
     "Profile",
     "Reason",
     "Session",
@@ -70,5 +72,7 @@ __all__ = [
     "save",
     "score",
     "sessions",
+    "to_cef",
+    "to_ecs",
     "train",
 ]

@@ -23,11 +23,11 @@ from typing import NamedTuple
 
 from visionnmf.exceptions import UnreadableError
 
+from .command_lines import clean, programs
 from .lines import Line
 
-__all__ = ["FORMATS", "Event", "clean", "format_of", "read_csv"]
+__all__ = ["FORMATS", "Event", "format_of", "read_csv"]
 
-COMMAND_CHARACTERS = 128  # of a command's name that are kept
 LATEST_TIME = 1e11  # seconds: what is later is no time
 SERIALS_KEPT = 1000  # of auditd's events whose records may still come
 
@@ -38,15 +38,6 @@ _COMMAND_KEYS = frozenset(COMMAND_KEYS)
 _KEYS = frozenset(COMMAND_KEYS + USER_KEYS + TIME_KEYS)
 
 Columns = tuple[int | None, int | None, int | None]  # of the command, the user and the time
-
-# Text in quotes, closed or not: an unclosed quote runs to the end, so that matching takes linear time.
-_QUOTED = re.compile(r"'[^']*(?:'|$)|\"(?:\\.|[^\"\\])*(?:\"|\\?$)", re.DOTALL)
-_SEPARATOR = re.compile(r"[|;&(){}]+")
-_ASSIGNMENT = re.compile(r"\w+=")
-_WRAPPERS = frozenset({"sudo", "doas", "env", "time", "nohup", "nice", "exec", "command", "builtin", "xargs", "watch"})
-_SHELL = frozenset(
-    {"if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "in", "case", "esac", "!"}
-)
 
 _BASH = re.compile(r"#(\d{8,11})\s*$")
 _ZSH = re.compile(r": (\d{1,11}):\d+;")
@@ -97,45 +88,12 @@ def format_of(texts: list[str]) -> str:
     return "csv" if len(columns) > 1 and _column(columns, COMMAND_KEYS) is not None else "plain"
 
 
-def clean(name: str) -> str:
-    """Cut a name, and replace what could steer a terminal or cannot be encoded."""
-    name = name[:COMMAND_CHARACTERS]
-    return name if name.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in name)
-
-
-def _programs(line: str, whole: bool) -> list[str]:
-    """Return the names of the programs that a command line runs."""
-    line = line.strip()
-    if not line:
-        return []
-    if whole:
-        return [clean(line)]
-    if "'" in line or '"' in line:
-        line = _QUOTED.sub("_", line)
-    found = []
-    for part in _SEPARATOR.split(line) if not line.isalnum() else (line,):
-        wrapped = False
-        for word in part.split():
-            if wrapped and word[0] == "-":
-                continue
-            if _ASSIGNMENT.match(word) or word in _SHELL:
-                continue
-            program = clean(word.rstrip("/").rsplit("/", 1)[-1])
-            if not program or program[0] in "<>#":
-                break
-            found.append(program)
-            wrapped = program in _WRAPPERS
-            if not wrapped:
-                break
-    return found
-
-
 def _plain(lines: Iterator[Line], user: str, whole: bool) -> Iterator[Event | None]:
     for line in lines:
         if line is None:
             yield None
         else:
-            for program in _programs(line, whole):
+            for program in programs(line, whole):
                 yield Event(user, program, None)
 
 
@@ -147,7 +105,7 @@ def _bash(lines: Iterator[Line], user: str, whole: bool) -> Iterator[Event | Non
         elif match := _BASH.match(line):
             moment = float(match[1])
         else:
-            for program in _programs(line, whole):
+            for program in programs(line, whole):
                 yield Event(user, program, moment)
 
 
@@ -159,7 +117,7 @@ def _zsh(lines: Iterator[Line], user: str, whole: bool) -> Iterator[Event | None
             continue
         match = _ZSH.match(line)
         if match and not goes_on:
-            for program in _programs(line[match.end() :], whole):
+            for program in programs(line[match.end() :], whole):
                 yield Event(user, program, float(match[1]))
         goes_on = line.endswith("\\") and (bool(match) or goes_on)
 
@@ -225,7 +183,7 @@ def read_csv(lines: Iterator[Line], user: str, whole: bool, name: str = "the log
         if len(row) > command and (text := row[command].strip()):
             owner = row[who].strip() if who is not None and len(row) > who else ""
             moment = _seconds(row[when]) if when is not None and len(row) > when else None
-            for program in _programs(text, whole):
+            for program in programs(text, whole):
                 yield Event(clean(owner) or user, program, moment)
 
 
@@ -273,7 +231,7 @@ def _jsonl(lines: Iterator[Line], user: str, whole: bool) -> Iterator[Event | No
         if not isinstance(values[0], str):
             continue
         owner = clean(str(values[1]).strip()) if isinstance(values[1], str | int) else ""
-        for program in _programs(values[0], whole):
+        for program in programs(values[0], whole):
             yield Event(owner or user, program, _seconds(values[2]))
 
 

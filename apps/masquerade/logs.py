@@ -9,25 +9,48 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
+from typing import NamedTuple
 
 from visionnmf import choices
 from visionnmf._checks import check_choice, check_count
 from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
 from visionnmf.io import regular_file
 
-from .formats import FORMATS, Event, clean, format_of, read_csv
-from .lines import Line, file_lines
+from .command_lines import clean, clean_text, without_here_documents
+from .formats import FORMATS, Event, format_of, read_csv
+from .lines import Line, Place, check_is_log, file_lines, standard_input
 
-__all__ = ["FORMATS", "Event", "Session", "first_lines", "read_events", "sessions", "with_commands"]
+__all__ = ["FORMATS", "Event", "Origin", "Session", "first_lines", "read_events", "sessions", "with_commands"]
 
+STANDARD_INPUT = "-"
 PEEKED_LINES = 50  # by which a format is recognised
 MAX_USERS = 100_000
 LONGEST_SESSION = 1000  # commands; a session by idle time is cut there
+LEAST_JUDGED = 5  # commands of a session that is yielded while it grows
+MOST_HELD = 1 << 25  # characters of lines that wait to be judged: made-up users have no end
 SHARED_NAMES = 1 << 16  # of commands that are kept once, however often they are run
+
+
+class Origin(NamedTuple):
+    """Where a command stands.
+
+    Attributes
+    ----------
+    source : str
+        The log.
+    line : int
+        The line in it, from 1.
+    text : str
+        Its first 200 characters; none where too much waits to be judged.
+    """
+
+    source: str
+    line: int
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +69,10 @@ class Session:
         Times of the first and the last command, in seconds since 1970, UTC.
     complete : bool
         Whether the session has its full length, or an idle time after it.
+    origins : tuple of Origin
+        Where each command stands, if the reader knows.
+    growing : bool
+        Whether the session goes on: it will be yielded again.
     """
 
     user: str
@@ -54,6 +81,8 @@ class Session:
     start: float | None
     end: float | None
     complete: bool
+    origins: tuple[Origin, ...] = ()
+    growing: bool = False
 
 
 def read_events(
@@ -62,13 +91,14 @@ def read_events(
     format: str = "auto",
     user: str | None = None,
     whole_lines: bool = False,
+    place: Place | None = None,
 ) -> Iterator[Event | None]:
     """Read the commands of a log.
 
     Parameters
     ----------
     source : str, Path or iterable of str
-        A file, or its lines: those of :func:`follow`, whose None is handed on.
+        A file, ``-`` for standard input, or lines: those of :func:`follow`, whose None is handed on.
     format : str, default="auto"
         ``"plain"``, ``"bash"``, ``"zsh"``, ``"acct"``, ``"audit"``, ``"csv"``, ``"jsonl"``, or ``"auto"``: recognised
         by the first 50 lines.
@@ -76,6 +106,8 @@ def read_events(
         The user where the log names none; None: the name of the file without suffix, or ``"user"``.
     whole_lines : bool, default=False
         Take a whole command line as one symbol, instead of the names of the programs in it.
+    place : Place, optional
+        Follows the reader from line to line.
 
     Returns
     -------
@@ -87,14 +119,17 @@ def read_events(
     ParameterError
         If `format` is none of those.
     UnreadableError
-        If the file cannot be read, or is said to be ``csv`` and its header has no command column.
+        If the file cannot be read, is no text, or is said to be ``csv`` and its header has no command column.
     """
     check_choice(format, "format", ("auto", *FORMATS))
     name = "the log"
     lines: Iterator[Line]
-    if isinstance(source, str | Path):
+    if isinstance(source, str) and source == STANDARD_INPUT:
+        name, lines = "standard input", standard_input()
+    elif isinstance(source, str | Path):
         name = str(source)
         path = regular_file(source, "input log")
+        check_is_log(path)
         user = user if user is not None else path.stem.lstrip(".")
         lines = file_lines(path)
     else:
@@ -102,6 +137,10 @@ def read_events(
     if format == "auto":
         format, lines = _recognise(lines)
     user = clean(user or "") or "user"
+    if format in ("plain", "bash"):
+        lines = without_here_documents(lines)
+    if place is not None:
+        lines = place.watch(lines)
     if format == "csv":
         return read_csv(lines, user, whole_lines, name)
     return FORMATS[format](lines, user, whole_lines)
@@ -124,6 +163,11 @@ def sessions(
     idle: float | None = None,
     clock: Callable[[], float] = time.monotonic,
     evict: bool = False,
+    known: Container[str] = (),
+    silence: float | None = None,
+    growing: bool = False,
+    now: Callable[[], float] | None = None,
+    place: Place | None = None,
 ) -> Iterator[Session]:
     """Cut each user's commands into sessions.
 
@@ -141,6 +185,18 @@ def sessions(
         What happens when there are more than 100,000 users: false raises; true forgets the one that has been silent
         for the most commands, so that made-up names in a log that is followed for months end nothing. Its unfinished
         session is yielded, and should it come back, its sessions count from 0.
+    known : container of str, default=()
+        Users who are never forgotten, however many others there are.
+    silence : float > 0 or None, default=None
+        End a session by `size` also when the user has been silent for so many seconds of `clock`, which is known at
+        each None among the events. It is complete with half of its commands.
+    growing : bool, default=False
+        Whether sessions are yielded while they grow, too: with 5 commands at a None, then with half as many more, and
+        with 10, 20, 40, ... in any case.
+    now : callable or None, default=None
+        The time of commands without one, in seconds since 1970: of a log that is followed.
+    place : Place, optional
+        Where the events are read; sessions have `origins` then.
 
     Yields
     ------
@@ -150,7 +206,7 @@ def sessions(
     Raises
     ------
     ParameterError
-        If `size` or `idle` has a value that is not allowed.
+        If `size`, `idle` or `silence` has a value that is not allowed.
     UnsupportedError
         If `idle` is asked for and no command has a time, which is known at the end of the events. A single command
         without one takes the time of the user's last command, and is skipped where that has none either.
@@ -158,76 +214,156 @@ def sessions(
         If there are more than 100,000 users and `evict` is false.
     """
     check_count(size, "size")
-    if idle is not None and not idle > 0:
-        raise ParameterError(f"idle must be None or a number of seconds > 0; got {idle!r}")
-    longest = size if idle is None else max(size, LONGEST_SESSION)
-    cut: OrderedDict[str, int] = OrderedDict()  # with `evict`, the longest silent first
-    shared: dict[str, str] = {}  # a reader makes a new string, some 60 bytes, for each command
+    for value, name in ((idle, "idle"), (silence, "silence")):
+        if value is not None and not value > 0:
+            raise ParameterError(f"{name} must be None or a number of seconds > 0; got {value!r}")
+    cutter = _Cutter(size, idle, clock, place)
+    quiet = idle if idle is not None else silence
     timeless = timed = False
-    growing: OrderedDict[str, _Growing] = OrderedDict()
-
-    def close(user: str, complete: bool) -> Session:
-        g = growing.pop(user)
-        index = cut[user]
-        cut[user] = index + 1
-        start, end = g.start, g.end
-        if start is not None and end is not None and end < start:
-            start, end = end, start
-        return Session(user, index, tuple(g.commands), start, end, complete)
-
     for event in events:
         if event is None:  # nothing new: whoever has been silent for long enough has ended a session
-            while idle is not None and growing and clock() - next(iter(growing.values())).heard > idle:
-                yield close(next(iter(growing)), True)
+            if quiet is not None:
+                yield from cutter.silent(quiet)
+            if growing:
+                yield from cutter.grown()
             continue
         user, command, moment = event
+        if moment is None and now is not None:
+            moment = now()
         if idle is not None:
             if moment is None:
                 timeless = True
-                if user not in growing:
+                if user not in cutter.growing:
                     continue
-                moment = growing[user].end
+                moment = cutter.growing[user].end
             timed = True
-        if user not in cut:
-            if len(cut) >= MAX_USERS:
-                if not evict:
-                    raise TooLargeError(f"more than {MAX_USERS} users; is the right column taken for the user?")
-                silent = next(iter(cut))
-                if silent in growing:
-                    yield close(silent, False)
-                del cut[silent]
-            cut[user] = 0
-        elif evict:
-            cut.move_to_end(user)
+        forgotten = cutter.greet(user, evict, user in known)
+        if forgotten is not None:
+            yield forgotten
         # a log may run backwards, as that of lastcomm does
-        if idle is not None and user in growing and abs(moment - (growing[user].end or 0.0)) > idle:  # type: ignore[operator]
-            yield close(user, True)
-        if user not in growing:
-            growing[user] = _Growing(moment)
-        g = growing[user]
-        if len(shared) >= SHARED_NAMES:
-            shared.clear()
-        g.commands.append(shared.setdefault(command, command))
-        g.end = moment
-        if idle is not None:
-            g.heard = clock()
-            growing.move_to_end(user)
-        if len(g.commands) >= longest:
-            yield close(user, True)
+        if idle is not None and user in cutter.growing:
+            assert moment is not None
+            if abs(moment - (cutter.growing[user].end or 0.0)) > idle:
+                yield cutter.close(user, True)
+        n_commands = cutter.add(user, command, moment)
+        if n_commands >= cutter.longest:
+            yield cutter.close(user, True)
+        elif growing and n_commands >= 2 * LEAST_JUDGED and n_commands >= 2 * cutter.growing[user].judged:
+            yield cutter.look(user)
     if timeless and not timed:
         raise UnsupportedError("idle needs the time of each command, and this log has none; cut sessions by size")
-    for user in list(growing):
-        yield close(user, False)
+    for user in list(cutter.growing):
+        yield cutter.close(user, False)
 
 
 class _Growing:
     """A session that may go on."""
 
+    __slots__ = ("commands", "end", "heard", "judged", "origins", "start")
+
     def __init__(self, start: float | None) -> None:
         self.commands: list[str] = []
+        self.origins: list[Origin] = []
         self.start = start
         self.end = start
         self.heard = 0.0
+        self.judged = 0  # commands with which it was yielded while it grew
+
+
+class _Cutter:
+    """The sessions of all users that are growing, the one that has been silent for longest first."""
+
+    def __init__(self, size: int, idle: float | None, clock: Callable[[], float], place: Place | None) -> None:
+        self.longest = size if idle is None else max(size, LONGEST_SESSION)
+        self.by_time = idle is not None
+        self.clock, self.place = clock, place
+        self.cut: dict[str, int] = {}  # sessions of each user so far
+        self.strangers: OrderedDict[str, None] = OrderedDict()  # who may be forgotten, the longest silent first
+        self.growing: OrderedDict[str, _Growing] = OrderedDict()
+        self.changed: dict[str, None] = {}  # since the last look
+        self.shared: dict[str, str] = {}  # a reader makes a new string, some 60 bytes, for each command
+        self.held = 0  # characters of the lines of growing sessions
+        self.origin: Origin | None = None  # of the line that was read last; it may hold many commands
+
+    def greet(self, user: str, evict: bool, known: bool) -> Session | None:
+        """Make room for a user; returns the session of one who is forgotten for that."""
+        if user in self.strangers:
+            self.strangers.move_to_end(user)
+        if user in self.cut:
+            return None
+        forgotten = None
+        if not known:
+            if len(self.strangers) >= MAX_USERS:
+                if not evict:
+                    raise TooLargeError(f"more than {MAX_USERS} users; is the right column taken for the user?")
+                silent = next(iter(self.strangers))
+                forgotten = self.close(silent, False) if silent in self.growing else None
+                del self.cut[silent], self.strangers[silent]
+            self.strangers[user] = None
+        self.cut[user] = 0
+        return forgotten
+
+    def add(self, user: str, command: str, moment: float | None) -> int:
+        """Add a command; returns how many the session has."""
+        if user not in self.growing:
+            self.growing[user] = _Growing(moment)
+        session = self.growing[user]
+        if len(self.shared) >= SHARED_NAMES:
+            self.shared.clear()
+        session.commands.append(self.shared.setdefault(command, command))
+        session.end = moment
+        session.heard = self.clock()
+        self.growing.move_to_end(user)
+        self.changed[user] = None
+        if self.place is not None:
+            session.origins.append(self._origin(self.place))
+            self.held += len(session.origins[-1].text)
+        return len(session.commands)
+
+    def _origin(self, place: Place) -> Origin:
+        origin = self.origin
+        if origin is None or (origin.line, origin.source) != (place.number, place.source):
+            text = clean_text(place.text) if self.held < MOST_HELD else ""
+            origin = self.origin = Origin(place.source, place.number, text)
+        return origin
+
+    def silent(self, seconds: float) -> Iterator[Session]:
+        """Close the sessions of those who have said nothing for so long."""
+        while self.growing:
+            user, session = next(iter(self.growing.items()))
+            if self.clock() - session.heard <= seconds:
+                return
+            yield self.close(user, self.by_time or 2 * len(session.commands) >= self.longest)
+
+    def grown(self) -> Iterator[Session]:
+        """Yield the sessions that have grown by half since they were last yielded."""
+        for user in list(self.changed):
+            session = self.growing.get(user)
+            if session is not None and len(session.commands) >= max(LEAST_JUDGED, 1.5 * session.judged):
+                yield self.look(user)
+        self.changed.clear()
+
+    def look(self, user: str) -> Session:
+        """Return a session as it is by now."""
+        session = self.growing[user]
+        session.judged = len(session.commands)
+        return self._session(user, session, complete=False, growing=True)
+
+    def close(self, user: str, complete: bool) -> Session:
+        """End a session."""
+        session = self.growing.pop(user)
+        self.changed.pop(user, None)
+        self.held -= sum(len(origin.text) for origin in session.origins)
+        found = self._session(user, session, complete=complete, growing=False)
+        self.cut[user] += 1
+        return found
+
+    def _session(self, user: str, session: _Growing, *, complete: bool, growing: bool) -> Session:
+        start, end = session.start, session.end
+        if start is not None and end is not None and end < start:
+            start, end = end, start
+        commands, origins = tuple(session.commands), tuple(session.origins)
+        return Session(user, self.cut[user], commands, start, end, complete, origins, growing)
 
 
 def first_lines(path: str | Path, format: str = "auto") -> tuple[str, list[str]]:
@@ -259,10 +395,12 @@ def first_lines(path: str | Path, format: str = "auto") -> tuple[str, list[str]]
 
 def _recognise(lines: Iterator[Line]) -> tuple[str, Iterator[Line]]:
     """Look at the first lines; return the format and all the lines from the first that is not empty."""
-    seen: list[Line] = []
+    held: list[str] = []
+    told = 0  # lines that are not empty
     for line in lines:
-        if line and line.strip():
-            seen.append(line)
-        if len(seen) >= PEEKED_LINES or (line is None and seen):
+        if line is not None:
+            held.append(line)
+            told += bool(line.strip())
+        if told >= PEEKED_LINES or len(held) >= 20 * PEEKED_LINES or (line is None and told):
             break
-    return format_of([line for line in seen if line]), chain(seen, lines)
+    return format_of([line for line in held if line.strip()]), chain(held, lines)

@@ -8,6 +8,7 @@ import secrets
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from heapq import nlargest
 from itertools import pairwise
 from typing import Any
 
@@ -57,12 +58,15 @@ class Reason:
         Its part of the cost above the usual, in [0, 1]; the shares of all commands of a session sum to 1.
     sentence : str
         The reason in words.
+    origins : tuple of Origin
+        Where it was run, the first three lines; none where the reader of the log does not know.
     """
 
     command: Hashable
     count: int
     share: float
     sentence: str
+    origins: tuple[Any, ...] = ()
 
 
 class SessionScorer(OutlierMixin, BaseEstimator):
@@ -423,6 +427,25 @@ class SessionScorer(OutlierMixin, BaseEstimator):
         return [
             Reason(names[c], counted.commands[c], above[c] / total, self._sentence(c, counted, names)) for c in worst
         ]
+
+    def usual(self, top: int = 8) -> list[str]:
+        """Return the commands that most of the user's sessions hold.
+
+        Parameters
+        ----------
+        top : int >= 1, default=8
+            How many at most.
+
+        Returns
+        -------
+        list of str
+            The most usual first; none where commands are hashed.
+        """
+        check_is_fitted(self, "profile_")
+        check_count(top, "top")
+        if self.hash_commands:
+            return []
+        return [str(command) for command in nlargest(top, self.profile_.commands, self.profile_.commands.__getitem__)]
 
     def _sentence(self, command: Hashable, session: CountedSession, names: dict[Hashable, Hashable]) -> str:
         count = session.commands[command]

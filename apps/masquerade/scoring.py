@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal
 
+from visionnmf import choices
+from visionnmf._checks import check_number
 from visionnmf.exceptions import MediaError, ParameterError
 
-from .lines import Line, follow
-from .logs import Event, Session, first_lines, read_events, sessions, with_commands
+from .lines import Line, Place, check_is_log, follow, standard_input
+from .logs import STANDARD_INPUT, Event, Origin, Session, first_lines, read_events, sessions, with_commands
 from .model import Reason, SessionScorer
 from .store import MasqueradeModel, load
 from .training import Histories
@@ -20,6 +22,12 @@ from .training import Histories
 __all__ = ["SessionResult", "score"]
 
 Verdict = Literal["own", "alarm", "learning", "unknown user"]
+Severity = Literal["low", "medium", "high"]
+
+SEVERITIES: tuple[tuple[Severity, float], ...] = (("high", 3.0), ("medium", 1.0))  # deviations above the threshold
+ORIGINS = 3  # lines named for a reason
+CARRIED = 1.0  # deviations that the session before may add
+MOST_ALARMED = 100_000  # users
 
 
 @dataclass(frozen=True)
@@ -44,6 +52,14 @@ class SessionResult:
         ``"learning"``: the user has too few sessions for alarms.
     reasons : list of Reason
         The commands that made it so, the largest share first.
+    severity : {"low", "medium", "high"} or None
+        Of an alarm: less than 1, less than 3, or more deviations above the threshold.
+    usual : list of str
+        Of an alarm: the commands that most of the user's sessions hold.
+    growing : bool
+        Whether the session goes on: what was judged is its beginning.
+    first_line, last_line : int or None
+        Its lines in the log.
     """
 
     source: str
@@ -56,6 +72,11 @@ class SessionResult:
     threshold: float | None
     verdict: Verdict
     reasons: list[Reason]
+    severity: Severity | None = None
+    usual: list[str] = field(default_factory=list)
+    growing: bool = False
+    first_line: int | None = None
+    last_line: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return what a JSON line has.
@@ -66,11 +87,17 @@ class SessionResult:
             Only what JSON knows; times as ISO 8601.
         """
         reasons = [
-            {"command": str(r.command), "count": r.count, "share": round(r.share, 3), "sentence": r.sentence}
+            {
+                "command": str(r.command),
+                "count": r.count,
+                "share": round(r.share, 3),
+                "sentence": r.sentence,
+                "lines": [{"file": o.source, "line": o.line, "text": o.text} for o in r.origins],
+            }
             for r in self.reasons
         ]
         row = {key: getattr(self, key) for key in self.__dataclass_fields__}
-        return row | {"start": _iso(self.start), "end": _iso(self.end), "reasons": reasons}
+        return row | {"start": iso(self.start), "end": iso(self.end), "reasons": reasons}
 
     def summary(self) -> str:
         """Say the result in words.
@@ -78,19 +105,27 @@ class SessionResult:
         Returns
         -------
         str
-            One line.
+            One line; of an alarm also one for each reason and the lines of the log that it names.
         """
-        when = f", {_iso(self.start)} to {_iso(self.end)}" if self.start is not None and self.end is not None else ""
-        head = f"{self.user}, session {self.index}{when}: {self.verdict}"
+        when = f", {iso(self.start)} to {iso(self.end)}" if self.start is not None and self.end is not None else ""
+        so_far = f" so far ({self.n_commands} commands)" if self.growing else ""
+        head = f"{self.user}, session {self.index}{so_far}{when}: {self.verdict}"
         if self.score is None:
             return f"{head} ({self.n_commands} commands; train a model for this user first)"
-        head += f", score {self.score:.1f} (threshold {self.threshold:.1f})"
+        severity = f", {self.severity}" if self.severity else ""
+        head += f", score {self.score:.1f} (threshold {self.threshold:.1f}{severity})"
         if self.verdict != "alarm" or not self.reasons:
             return head
-        return f"{head}: " + "; ".join(f"{r.sentence} [{100 * r.share:.0f} %]" for r in self.reasons)
+        lines = [head]
+        for reason in self.reasons:
+            lines.append(f"  {reason.sentence} [{100 * reason.share:.0f} %]")
+            lines += [f"    {origin.source}:{origin.line}: {origin.text}" for origin in reason.origins]
+        if self.usual:
+            lines.append(f"  usual for {self.user}: {', '.join(self.usual)}")
+        return "\n".join(lines)
 
 
-def _iso(moment: float | None) -> str | None:
+def iso(moment: float | None) -> str | None:
     return None if moment is None else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(moment))
 
 
@@ -104,29 +139,38 @@ def score(
     user: str | None = None,
     key: str | None = None,
     top: int = 5,
+    threshold: float | None = None,
+    silence: float | None = choices.SILENCE,
+    provisional: bool = False,
     poll: float = 0.5,
     stop: Callable[[], bool] | None = None,
     on_error: Callable[[str], None] | None = None,
 ) -> Iterator[SessionResult]:
-    """Score the sessions of logs, one after the other.
+    """Score the sessions of logs.
 
     Parameters
     ----------
     model : MasqueradeModel, str or Path
-        The model, or its file.
+        What :func:`train` made, or its file. It learns on, in memory; the file stays as it is.
     logs : iterable of str or Path
-        Log files, in the order of time. A session may begin in one and end in the next.
+        The logs, in the order of time; ``-`` is standard input.
     following : bool, default=False
-        Follow the one log as it grows (see :func:`follow`), from its end, and never stop.
+        Follow the one log from its end as it grows, instead of reading it as it is.
     update : bool, default=True
-        Learn on: see :meth:`SessionScorer.update`. The scorers of a `model` that is not a file change; :func:`save` it
-        to keep what was learnt.
+        Whether sessions that are complete are learnt. False leaves the model as it is.
     format, user : str, str or None
         See :func:`read_events`.
     key : str or None, default=None
         See :func:`load`.
     top : int, default=5
-        Reasons a session, at most; given for sessions above the threshold.
+        Reasons a session, at most.
+    threshold : float or None, default=None
+        Deviations above which a session is an alarm; None: each user's own. What is learnt depends on the latter alone.
+    silence : float > 0 or None, default=600
+        With `following`, seconds without a command after which a session cut by count ends.
+    provisional : bool, default=False
+        Whether sessions of a followed log, or of standard input, that are alarms already while they grow are yielded,
+        too: by the same threshold, their scores drawn to 0 as those of all short sessions are.
     poll, stop : float, callable or None
         See :func:`follow`.
     on_error : callable or None, default=None
@@ -141,52 +185,117 @@ def score(
     Raises
     ------
     ParameterError
-        If `following` is asked for with more or less than one log.
+        If `following` is asked for with more or less than one log, or `threshold` is no number.
     MediaError
         If the model cannot be read; or a log cannot, or holds no command, and there is no `on_error`.
     """
+    if threshold is not None:
+        check_number(threshold, "threshold")
     if not isinstance(model, MasqueradeModel):
         model = load(model, key=key)
     paths = [str(path) for path in logs]
     if following and len(paths) != 1:
         raise ParameterError(f"logs must be one log where it is followed; got {len(paths)}")
-    source = ""
+    live = following or paths == [STANDARD_INPUT]
+    place = Place()
 
     def commands() -> Iterator[Event | None]:
-        nonlocal source
-        for source in paths:
-            lines: str | Iterator[Line] = source
+        for path in paths:
+            place.source, place.number = path, 0
+            lines: str | Iterator[Line] = path
             owner, how = user, format
-            if following:
-                how, header = first_lines(source, format)
-                lines = chain(header, follow(source, poll=poll, stop=stop))
-                owner = user if user is not None else Path(source).stem.lstrip(".") or None
+            if path == STANDARD_INPUT:
+                lines = standard_input(poll=poll, stop=stop)
+            elif following:
+                how, lines = _followed(path, format, place, poll, stop)
+                owner = user if user is not None else Path(path).stem.lstrip(".") or None
             try:
-                events = read_events(lines, format=how, user=owner, whole_lines=model.whole_lines)
-                yield from events if following else with_commands(events, source)
+                events = read_events(lines, format=how, user=owner, whole_lines=model.whole_lines, place=place)
+                yield from events if live else with_commands(events, path)
             except (MediaError, OSError) as error:
                 if on_error is None:
                     raise
                 on_error(str(error))
 
+    found = sessions(
+        commands(),
+        size=model.size,
+        idle=model.idle,
+        evict=True,  # names in a log may be made up, and must not end the run
+        known=model.scorers,
+        silence=silence if following else None,
+        growing=provisional and live,
+        now=time.time if live else None,
+        place=place,
+    )
+
     def results() -> Iterator[SessionResult]:
-        # evict: names in a log may be made up, and must not end the run
-        for session in sessions(commands(), size=model.size, idle=model.idle, evict=True):
-            if session.complete or not following:
-                yield _judge(model.scorers.get(session.user), source, session, update and session.complete, top)
+        alarmed: dict[str, int] = {}  # commands with which a growing session was an alarm last
+        for session in found:
+            learn = update and session.complete
+            result = _judge(model.scorers.get(session.user), place.source, session, learn, top, threshold)
+            if not session.growing:
+                alarmed.pop(session.user, None)
+                yield result
+            elif result.verdict == "alarm" and _worse(result, alarmed):
+                yield result
 
     return results()
 
 
-def _judge(scorer: SessionScorer | None, source: str, session: Session, learn: bool, top: int) -> SessionResult:
+def _followed(
+    path: str, format: str, place: Place, poll: float, stop: Callable[[], bool] | None
+) -> tuple[str, Iterator[Line]]:
+    if Path(path).is_file():
+        check_is_log(Path(path))
+    how, header = first_lines(path, format)
+    return how, chain(header, follow(path, poll=poll, stop=stop, place=place))
+
+
+def _worse(result: SessionResult, alarmed: dict[str, int]) -> bool:
+    """Say whether an alarm of a growing session is news: the first, or with twice the commands of the last."""
+    if result.n_commands < 2 * alarmed.get(result.user, 0):
+        return False
+    if len(alarmed) >= MOST_ALARMED:
+        alarmed.clear()
+    alarmed[result.user] = result.n_commands
+    return True
+
+
+def _judge(
+    scorer: SessionScorer | None, source: str, session: Session, learn: bool, top: int, threshold: float | None
+) -> SessionResult:
     commands = session.commands
+    origins = session.origins
+    source = origins[-1].source if origins else source  # as a session may begin in the log before
     facts = (source, session.user, session.index, session.start, session.end, len(commands))
+    places: dict[str, Any] = {"growing": session.growing}
+    if origins:
+        first = next(origin.line for origin in origins if origin.source == source)
+        places |= {"first_line": first, "last_line": origins[-1].line}
     if scorer is None:
-        return SessionResult(*facts, None, None, "unknown user", [])
+        return SessionResult(*facts, None, None, "unknown user", [], **places)
     learning = scorer.learning
     alone = float(scorer.anomaly_score([commands])[0])
+    limit = scorer.threshold_ if threshold is None else threshold
     # explained before it is learnt; the previous session can lift a score only so far
-    reasons = scorer.explain(commands, top=top) if alone > 0 else []
+    near = alone > limit - CARRIED
+    reasons = scorer.explain(commands, top=top) if near else []
+    usual = scorer.usual() if near and not learning else []
     anomaly = scorer.update(commands) if learn else alone
-    verdict: Verdict = "learning" if learning else "alarm" if anomaly > scorer.threshold_ else "own"
-    return SessionResult(*facts, anomaly, scorer.threshold_, verdict, reasons if anomaly > scorer.threshold_ else [])
+    verdict: Verdict = "learning" if learning else "alarm" if anomaly > limit else "own"
+    if anomaly <= limit:
+        return SessionResult(*facts, anomaly, limit, verdict, [], **places)
+    severity = _severity(anomaly - limit) if verdict == "alarm" else None
+    reasons = [replace(reason, origins=_origins(session, str(reason.command))) for reason in reasons]
+    return SessionResult(*facts, anomaly, limit, verdict, reasons, severity=severity, usual=usual, **places)
+
+
+def _origins(session: Session, command: str) -> tuple[Origin, ...]:
+    """Return the first three lines of a session that hold a command."""
+    where = (origin for origin, each in zip(session.origins, session.commands, strict=False) if each == command)
+    return tuple(dict.fromkeys(islice(where, 3 * ORIGINS)))[:ORIGINS]
+
+
+def _severity(above: float) -> Severity:
+    return next((name for name, least in SEVERITIES if above >= least), "low")

@@ -1,0 +1,155 @@
+"""From a command line to the programs that it runs; here-documents are no commands."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from itertools import chain
+from typing import NamedTuple
+
+from .lines import Line
+
+__all__ = ["clean", "clean_text", "programs", "without_here_documents"]
+
+COMMAND_CHARACTERS = 128  # of a command's name that are kept
+TEXT_CHARACTERS = 200  # of a line that are shown
+LONGEST_DOCUMENT = 200  # lines; what does not end within them is no here-document
+
+# Text in quotes, closed or not: an unclosed quote runs to the end, so that matching takes linear time.
+_QUOTED = re.compile(r"'[^']*(?:'|$)|\"(?:\\.|[^\"\\])*(?:\"|\\?$)", re.DOTALL)
+_SEPARATOR = re.compile(r"[|;&(){}]+")
+_ASSIGNMENT = re.compile(r"\w+=")
+_SHELL = frozenset(
+    {"if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "in", "case", "esac", "!"}
+)
+_HERE = re.compile(r"(?<!<)<<(-?)[ \t]*(?:'([\w.-]+)'|\"([\w.-]+)\"|\\?([\w.-]+))")
+_INTERPRETER = re.compile(r"(?<![\w.-])(?:sh|bash|dash|ksh|zsh|fish|ssh|su)(?![\w.-])")  # it runs what it is fed
+_MOMENT = re.compile(r"#\d{8,11}\s*$")  # of the next command in a bash history
+
+
+class _Wrapper(NamedTuple):
+    """A program that runs another: which of its options take a value, and how many words come before the other."""
+
+    letters: str = ""
+    long: frozenset[str] = frozenset()
+    operands: int = 0
+
+
+_WRAPPERS = {
+    "sudo": _Wrapper(
+        "ugphCDRTrtU",
+        frozenset(
+            {"--user", "--group", "--prompt", "--host", "--chdir", "--chroot", "--role", "--type", "--other-user"}
+        ),
+    ),
+    "doas": _Wrapper("uC"),
+    "pkexec": _Wrapper("", frozenset({"--user"})),
+    "runuser": _Wrapper("ugG", frozenset({"--user", "--group"})),
+    "env": _Wrapper("uCS", frozenset({"--unset", "--chdir"})),
+    "nice": _Wrapper("n", frozenset({"--adjustment"})),
+    "ionice": _Wrapper("cnpPu", frozenset({"--class", "--classdata"})),
+    "time": _Wrapper("fo", frozenset({"--format", "--output"})),
+    "timeout": _Wrapper("ks", frozenset({"--kill-after", "--signal"}), operands=1),
+    "xargs": _Wrapper("adEILnPs", frozenset({"--max-args", "--max-procs", "--max-lines", "--delimiter", "--arg-file"})),
+    "watch": _Wrapper("nq", frozenset({"--interval"})),
+    "nohup": _Wrapper(),
+    "setsid": _Wrapper(),
+    "exec": _Wrapper("a"),
+    "command": _Wrapper(),
+    "builtin": _Wrapper(),
+}
+
+
+def clean(name: str) -> str:
+    """Cut a name, and replace what could steer a terminal or cannot be encoded."""
+    name = name[:COMMAND_CHARACTERS]
+    return name if name.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in name)
+
+
+def clean_text(line: str) -> str:
+    """Cut a line, and replace what could steer a terminal or cannot be encoded."""
+    line = line[:TEXT_CHARACTERS].strip()
+    return line if line.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in line)
+
+
+def programs(line: str, whole: bool) -> list[str]:
+    """Return the names of the programs that a command line runs, those that run others (`sudo`) among them."""
+    line = line.strip()
+    if not line:
+        return []
+    if whole:
+        return [clean(line)]
+    if "'" in line or '"' in line:
+        line = _QUOTED.sub("_", line)
+    found: list[str] = []
+    for part in _SEPARATOR.split(line) if not line.isalnum() else (line,):
+        _add_programs(iter(part.split()), found)
+    return found
+
+
+def _add_programs(words: Iterator[str], found: list[str]) -> None:
+    wrapper: _Wrapper | None = None
+    operands = 0
+    for word in words:
+        if wrapper is not None and word[0] == "-" and len(word) > 1:
+            if _takes_value(word, wrapper):
+                next(words, None)
+            continue
+        if _ASSIGNMENT.match(word) or word in _SHELL:
+            continue
+        if operands:
+            operands -= 1
+            continue
+        program = clean(word.rstrip("/").rsplit("/", 1)[-1])
+        if not program or program[0] in "<>#":
+            return
+        found.append(program)
+        wrapper = _WRAPPERS.get(program)
+        if wrapper is None:
+            return
+        operands = wrapper.operands
+
+
+def _takes_value(option: str, wrapper: _Wrapper) -> bool:
+    """Say whether the word after an option belongs to it: ``-u``, ``-nu`` and ``--user``, not ``-uroot``."""
+    if option.startswith("--"):
+        return option in wrapper.long
+    first = next((i for i, letter in enumerate(option) if letter in wrapper.letters), None)
+    return first == len(option) - 1
+
+
+def without_here_documents(lines: Iterator[Line]) -> Iterator[Line]:
+    """Empty the lines of here-documents, so that they are no commands and all lines keep their numbers.
+
+    What a shell is fed stays, as it runs. A document that does not end, within 200 lines, before the next time of a
+    history or before a log that is followed falls silent, is none, so that nobody hides commands behind ``<<``.
+    """
+    waiting: deque[Line] = deque()
+    while True:
+        line = waiting.popleft() if waiting else next(lines, _END)
+        if line is _END:
+            return
+        yield line
+        found = _HERE.search(line) if line and "<<" in line and len(line) < 4096 else None
+        if line is None or found is None or _INTERPRETER.search(line):
+            continue
+        word, tabs = found[2] or found[3] or found[4], bool(found[1])
+        document: list[Line] = []
+        ended = False
+        for next_line in chain(list(waiting), lines):
+            if waiting:
+                waiting.popleft()
+            document.append(next_line)
+            if next_line is None or len(document) > LONGEST_DOCUMENT or _MOMENT.match(next_line):
+                break
+            ended = (next_line.lstrip("\t") if tabs else next_line).rstrip() == word
+            if ended:
+                break
+        if ended:
+            yield from [""] * len(document)
+        else:
+            waiting.extendleft(reversed(document))
+
+
+_END = "\0end"  # no line: a line has no NUL

@@ -1,0 +1,96 @@
+"""Results in the forms that programs for security events read: Elastic Common Schema, and Common Event Format."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+from visionnmf import __version__
+
+from .scoring import SessionResult, iso
+
+__all__ = ["to_cef", "to_ecs"]
+
+# The scales end at 100 and at 10; what a verdict is where it has no severity.
+_RISK = {"high": 90, "medium": 60, "low": 30, None: 0}
+_CEF_HEADER = str.maketrans({"\\": "\\\\", "|": "\\|", "\n": " ", "\r": " "})
+_CEF_VALUE = str.maketrans({"\\": "\\\\", "=": "\\=", "\n": "\\n", "\r": "\\r"})
+
+
+def to_ecs(result: SessionResult) -> dict[str, Any]:
+    """Return a result by the field names of the Elastic Common Schema (8).
+
+    Parameters
+    ----------
+    result : SessionResult
+
+    Returns
+    -------
+    dict
+        Only what JSON knows. What the schema has no name for is in ``visionnmf.masquerade``.
+    """
+    row = result.as_dict()
+    alarm = result.verdict == "alarm"
+    document: dict[str, Any] = {
+        "@timestamp": row["end"] or iso(time.time()),
+        "ecs": {"version": "8.11.0"},
+        "event": {
+            "kind": "alert" if alarm else "event",
+            "category": ["process"],
+            "type": ["info"],
+            "module": "visionnmf",
+            "dataset": "visionnmf.masquerade",
+            "outcome": "unknown",
+            "start": row["start"],
+            "end": row["end"],
+            "risk_score": _RISK[result.severity],
+            "severity": _RISK[result.severity],
+        },
+        "user": {"name": result.user},
+        "log": {"file": {"path": result.source}, "level": result.severity or "info"},
+        "message": _message(result),
+        "process": {"command_line": [origin.text for reason in result.reasons for origin in reason.origins]},
+        "visionnmf": {"masquerade": row},
+    }
+    return document
+
+
+def to_cef(result: SessionResult) -> str:
+    """Return a result as a line of the Common Event Format (0).
+
+    Parameters
+    ----------
+    result : SessionResult
+
+    Returns
+    -------
+    str
+        ``CEF:0|visionnmf|masquerade|...``; severities are 0 (no alarm), 3, 6 and 9.
+    """
+    row = result.as_dict()
+    header = ["CEF:0", "visionnmf", "masquerade", __version__, result.verdict, "session of commands"]
+    fields = {
+        "suser": result.user,
+        "fname": result.source,
+        "start": "" if result.start is None else str(round(1000 * result.start)),
+        "end": "" if result.end is None else str(round(1000 * result.end)),
+        "cnt": str(result.n_commands),
+        "cfp1Label": "score",
+        "cfp1": "" if result.score is None else f"{result.score:.3f}",
+        "cfp2Label": "threshold",
+        "cfp2": "" if result.threshold is None else f"{result.threshold:.3f}",
+        "cs1Label": "reasons",
+        "cs1": json.dumps(row["reasons"]) if result.reasons else "",
+        "cn1Label": "line",
+        "cn1": "" if result.first_line is None else str(result.first_line),
+        "msg": _message(result),
+    }
+    named = {key: value for key, value in fields.items() if value and fields.get(key.removesuffix("Label"), "-")}
+    extension = " ".join(f"{key}={value.translate(_CEF_VALUE)}" for key, value in named.items())
+    severity = str(_RISK[result.severity] // 10)
+    return "|".join([*(part.translate(_CEF_HEADER) for part in [*header, severity]), extension])
+
+
+def _message(result: SessionResult) -> str:
+    return "; ".join([result.summary().splitlines()[0], *(reason.sentence for reason in result.reasons)])
