@@ -60,11 +60,13 @@ class Printed:
         for _, _, result in sorted(self._highest, key=lambda entry: (-entry[0], entry[1])):
             self._print(result)
         self._highest.clear()
+        if not self.verdicts:
+            return
         counts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(self.verdicts.items()))
         n = self.verdicts.total()
         sessions = f"{n} session{'s' if n != 1 else ''}"
         users = f"{len(self.users)} user{'s' if len(self.users) != 1 else ''}"
-        self.run.remark(f"{sessions} of {users}: {counts or 'none judged'}")
+        self.run.remark(f"{sessions} of {users}: {counts}")
 
     def _print(self, result: SessionResult) -> None:
         if self.style == "cef":

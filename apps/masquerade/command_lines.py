@@ -39,20 +39,18 @@ class _Wrapper(NamedTuple):
 _WRAPPERS = {
     "sudo": _Wrapper(
         "ugphCDRTrtU",
-        frozenset(
-            {"--user", "--group", "--prompt", "--host", "--chdir", "--chroot", "--role", "--type", "--other-user"}
-        ),
+        frozenset({"user", "group", "prompt", "host", "chdir", "chroot", "role", "type", "other-user"}),
     ),
     "doas": _Wrapper("uC"),
-    "pkexec": _Wrapper("", frozenset({"--user"})),
-    "runuser": _Wrapper("ugG", frozenset({"--user", "--group"})),
-    "env": _Wrapper("uCS", frozenset({"--unset", "--chdir"})),
-    "nice": _Wrapper("n", frozenset({"--adjustment"})),
-    "ionice": _Wrapper("cnpPu", frozenset({"--class", "--classdata"})),
-    "time": _Wrapper("fo", frozenset({"--format", "--output"})),
-    "timeout": _Wrapper("ks", frozenset({"--kill-after", "--signal"}), operands=1),
-    "xargs": _Wrapper("adEILnPs", frozenset({"--max-args", "--max-procs", "--max-lines", "--delimiter", "--arg-file"})),
-    "watch": _Wrapper("nq", frozenset({"--interval"})),
+    "pkexec": _Wrapper("", frozenset({"user"})),
+    "runuser": _Wrapper("ugG", frozenset({"user", "group"})),
+    "env": _Wrapper("uCS", frozenset({"unset", "chdir"})),
+    "nice": _Wrapper("n", frozenset({"adjustment"})),
+    "ionice": _Wrapper("cnpPu", frozenset({"class", "classdata"})),
+    "time": _Wrapper("fo", frozenset({"format", "output"})),
+    "timeout": _Wrapper("ks", frozenset({"kill-after", "signal"}), operands=1),
+    "xargs": _Wrapper("adEILnPs", frozenset({"max-args", "max-procs", "max-lines", "delimiter", "arg-file"})),
+    "watch": _Wrapper("nq", frozenset({"interval"})),
     "nohup": _Wrapper(),
     "setsid": _Wrapper(),
     "exec": _Wrapper("a"),
@@ -114,7 +112,7 @@ def _add_programs(words: Iterator[str], found: list[str]) -> None:
 def _takes_value(option: str, wrapper: _Wrapper) -> bool:
     """Say whether the word after an option belongs to it: ``-u``, ``-nu`` and ``--user``, not ``-uroot``."""
     if option.startswith("--"):
-        return option in wrapper.long
+        return option[2:] in wrapper.long
     first = next((i for i, letter in enumerate(option) if letter in wrapper.letters), None)
     return first == len(option) - 1
 

@@ -59,7 +59,7 @@ class Reason:
     sentence : str
         The reason in words.
     origins : tuple of Origin
-        Where it was run, the first three lines; none where the reader of the log does not know.
+        Where it was run, the first three different lines; none where the reader of the log does not know.
     """
 
     command: Hashable

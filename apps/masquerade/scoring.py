@@ -292,9 +292,12 @@ def _judge(
 
 
 def _origins(session: Session, command: str) -> tuple[Origin, ...]:
-    """Return the first three lines of a session that hold a command."""
-    where = (origin for origin, each in zip(session.origins, session.commands, strict=False) if each == command)
-    return tuple(dict.fromkeys(islice(where, 3 * ORIGINS)))[:ORIGINS]
+    """Return the first lines of a session that hold a command, no text twice."""
+    found: dict[str, Origin] = {}
+    for origin, each in zip(session.origins, session.commands, strict=False):
+        if each == command:
+            found.setdefault(origin.text, origin)
+    return tuple(islice(found.values(), ORIGINS))
 
 
 def _severity(above: float) -> Severity:

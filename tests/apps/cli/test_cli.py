@@ -253,7 +253,7 @@ def test_masquerade_train_and_score(histories, tmp_path):
     verdicts = [json.loads(line)["verdict"] for line in own.stdout.splitlines()]
     assert own.exit_code == 0 and len(verdicts) == 30 and verdicts.count("alarm") <= 3
     other = run("masquerade", "score", model, histories["eve"], "--user", "ann", "--no-update")
-    assert other.stdout.count("alarm") == 30 and "never seen before" in other.stdout
+    assert other.stdout.count(": alarm, ") == 30 and "never seen before" in other.stdout
     refused = run("masquerade", "train", histories["ann"], "--model", model)
     assert refused.exit_code == 2 and "--force" in refused.stderr
 
