@@ -110,7 +110,7 @@ def _add_programs(words: Iterator[str], found: list[str]) -> None:
 
 
 def _takes_value(option: str, wrapper: _Wrapper) -> bool:
-    """Say whether the word after an option belongs to it: ``-u``, ``-nu`` and ``--user``, not ``-uroot``."""
+    """Say whether the word after an option belongs to it: ``-u``, ``-nu`` and the long ones, not ``-uroot``."""
     if option.startswith("--"):
         return option[2:] in wrapper.long
     first = next((i for i, letter in enumerate(option) if letter in wrapper.letters), None)
