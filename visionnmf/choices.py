@@ -15,6 +15,7 @@ BACKGROUND_COMPONENTS = 2
 # visionnmf masquerade
 SESSION_SIZE = 100
 FALSE_ALARM_RATE = 0.02
+MASQUERADE_METHODS = ("scorer", "mex-perera", "mex-perera-literal", "wang", "ecm", "naive-bayes")
 SILENCE = 600.0  # seconds without a command that end a session of a log that is followed
 LOG_FORMATS = ("plain", "bash", "zsh", "acct", "audit", "csv", "jsonl")
 

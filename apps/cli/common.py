@@ -35,6 +35,7 @@ OPTIONS = {
     "unknown_rate": "--strangers",
     "per_person": "--train",
     "batch_size": "--batch",
+    "n_jobs": "--jobs",
     "picture_shape": "--shape",
     "resume=False": "--restart",
     "false_alarm_rate": "--false-alarms",

@@ -77,6 +77,7 @@ def train(
       visionnmf masquerade train ~/.bash_history --user me --model me.npz
     """
     with running(json_, debug) as run:
+        _check_logs(histories)
         from visionnmf.apps import masquerade
 
         report = masquerade.train(
@@ -217,28 +218,53 @@ def evaluate(
     format_: LogFormat = "auto",
     whole_lines: WholeLines = False,
     false_alarms: FalseAlarms = choices.FALSE_ALARM_RATE,
+    methods: Annotated[
+        str, typer.Option("--methods", metavar="LIST", help="Comma-separated, or all; see below.")
+    ] = choices.MASQUERADE_METHODS[0],
+    roc: Annotated[
+        Path | None, typer.Option("--roc", metavar="P.png", help="Draw the ROC curves (needs matplotlib).")
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=1, max=256, help="Processes.")] = 1,
     seed: Seed = choices.RANDOM_STATE,
     json_: Json = False,
+    force: Force = False,
     debug: Debug = False,
 ) -> None:
     """Find out how well users can be told apart here: later sessions of each against those of the others.
 
+    Methods: scorer (ours), mex-perera and mex-perera-literal (NMF of weighted counts), wang (NMF of frequencies), ecm
+    (eigen co-occurrence matrices), naive-bayes.
+
     \b
-    Example:
+    Examples:
       visionnmf masquerade evaluate histories/*
+      visionnmf masquerade evaluate histories/* --methods all --roc roc.png --jobs 4
     """
     with running(json_, debug) as run:
+        _check_logs(histories)
         from visionnmf.apps import masquerade
 
-        report = masquerade.evaluate(
-            expanded(histories),
-            size=size,
-            idle=idle,
-            format=format_,
-            whole_lines=whole_lines,
-            false_alarm_rate=false_alarms,
-            random_state=seed,
-        )
+        named = choices.MASQUERADE_METHODS if methods == "all" else tuple(name.strip() for name in methods.split(","))
+        with run.progress("histories", rate_of="") as bar:
+
+            def progress(done: int, total: int) -> None:
+                if bar is not None:
+                    bar("users", done, total)
+
+            report = masquerade.evaluate(
+                expanded(histories),
+                size=size,
+                idle=idle,
+                format=format_,
+                whole_lines=whole_lines,
+                false_alarm_rate=false_alarms,
+                random_state=seed,
+                methods=named,
+                roc=roc,
+                n_jobs=jobs,
+                force=force,
+                progress=progress,
+            )
         run.report(report)
 
 

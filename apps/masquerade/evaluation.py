@@ -2,22 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
-from typing import Any
+import math
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from visionnmf import choices
-from visionnmf._checks import check_number
+from visionnmf._checks import check_choice, check_count, check_number
 from visionnmf.apps.report import Report
+from visionnmf.apps.runner import run_parallel
 from visionnmf.exceptions import ParameterError, UnreadableError
 
+from .baselines import EigenCooccurrence, MexPereraNMF, NaiveBayes, WangNMF
+from .draw import check_drawable, draw_roc
 from .model import SessionScorer
 from .training import Histories, collect_sessions
 
-__all__ = ["Evaluation", "evaluate", "roc_summary"]
+__all__ = ["METHODS", "Evaluation", "evaluate", "roc_summary"]
+
+Floats = NDArray[np.float64]
+Symbols = Sequence[Hashable]
+
+OURS = "scorer"
+# By name: makes a detector for a false-alarm rate and a seed.
+METHODS: dict[str, Callable[[float, int], Any]] = {
+    OURS: lambda rate, _: SessionScorer(false_alarm_rate=rate),
+    "mex-perera": lambda _, seed: MexPereraNMF(random_state=seed),
+    "mex-perera-literal": lambda _, seed: MexPereraNMF(unseen_distance=0.0, random_state=seed),
+    "wang": lambda _, seed: WangNMF(random_state=seed),
+    "ecm": lambda _, seed: EigenCooccurrence(),
+    "naive-bayes": lambda _, seed: NaiveBayes(),
+}
 
 INTRUDERS = 50  # sessions of other users against each user in `evaluate`
 LEAST_TO_EVALUATE = 4  # sessions of a user
@@ -41,6 +60,8 @@ class Evaluation(Report):
         Percentages at each user's own threshold.
     users : list of dict
         ``user``, ``auc``, ``false_alarms``, ``missed`` for each.
+    methods : dict of str to dict
+        The figures of each method by its name; those above are the first one's.
     """
 
     n_users: int
@@ -52,6 +73,7 @@ class Evaluation(Report):
     false_alarms: float
     missed: float
     users: list[dict[str, Any]]
+    methods: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def summary(self) -> str:
         """Say the result in words.
@@ -67,7 +89,18 @@ class Evaluation(Report):
             f"missed {at} false alarms; at the users' own thresholds {self.missed:.0f} % missed, "
             f"{self.false_alarms:.1f} % false alarms"
         )
-        return "\n".join([line, *self._ending()])
+        return "\n".join([line, *self._table(), *self._ending()])
+
+    def _table(self) -> list[str]:
+        """Return the methods beside each other, where there are several."""
+        if len(self.methods) < 2:
+            return []
+        lines = [f"{'method':20}  AUC   missed % at 1 / 5 / 10 %   least cost   missed / false alarms, own thresholds"]
+        for method, found in self.methods.items():
+            missing = " / ".join(f"{value:.0f}" for value in found["missing"].values())
+            at = f"{found['missed']:.0f} / {found['false_alarms']:.1f}"
+            lines.append(f"{method:20} {found['auc']:.3f}  {missing:>24}   {found['cost']:>10.1f}   {at:>14}")
+        return lines
 
 
 def evaluate(
@@ -80,6 +113,11 @@ def evaluate(
     training_share: float = 0.5,
     false_alarm_rate: float = choices.FALSE_ALARM_RATE,
     random_state: int = 0,
+    methods: Sequence[str] = (OURS,),
+    roc: str | Path | None = None,
+    n_jobs: int = 1,
+    force: bool = False,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Evaluation:
     """Find out how well the users of some histories can be told apart, each one's later sessions against the others'.
 
@@ -97,7 +135,20 @@ def evaluate(
     false_alarm_rate : float, default=0.02
         See :class:`SessionScorer`.
     random_state : int, default=0
-        Seed of the choice of sessions.
+        Seed of the choice of sessions, and of the methods that need one.
+    methods : sequence of str, default=("scorer",)
+        What to compare: "scorer", our :class:`SessionScorer`; "mex-perera" and "mex-perera-literal" (a session of
+        unseen commands alone at distance 1, or 0), "wang", "ecm" and "naive-bayes", the baselines of
+        :mod:`.baselines`. These have as a user's threshold the quantile of the second half of the training sessions,
+        scored by the first, that `false_alarm_rate` gives.
+    roc : str, Path or None, default=None
+        A PNG file to draw the pooled curves into; needs matplotlib.
+    n_jobs : int, default=1
+        Processes.
+    force : bool, default=False
+        Whether `roc` may be replaced.
+    progress : callable or None, default=None
+        Called as ``progress(done, total)`` after each user and method.
 
     Returns
     -------
@@ -108,12 +159,21 @@ def evaluate(
     Raises
     ------
     ParameterError
-        If `training_share` is not between 0 and 1.
+        If `training_share` is not between 0 and 1, a method is not known, or matplotlib is missing.
     UnreadableError
         If fewer than two users have four sessions.
+    OutputExistsError
+        If `roc` exists and `force` is false.
     """
+    for method in methods:
+        check_choice(method, "methods", METHODS)
+    if not methods:
+        raise ParameterError(f"methods must name one of {sorted(METHODS)}; got none")
+    check_count(n_jobs, "n_jobs")
     check_number(training_share, "training_share", 0, 1, without_low=True, without_high=True)
     paths = [str(path) for path in histories]
+    if roc is not None:
+        check_drawable(roc, force, paths)
     found, skipped = collect_sessions(paths, size=size, idle=idle, format=format, user=None, whole_lines=whole_lines)
     split = {}
     for name, own in found.items():
@@ -123,39 +183,114 @@ def evaluate(
     if len(split) < 2:
         message = f"two users with {LEAST_TO_EVALUATE} sessions are needed, found {len(split)}; try a smaller size"
         raise UnreadableError("; ".join([message, *skipped]))
-    rng = np.random.default_rng(random_state)
-    scores: list[NDArray[np.float64]] = []
-    labels: list[NDArray[np.bool_]] = []
-    rows = []
-    late: list[Sequence[Hashable]] = [session for _, held_out in split.values() for session in held_out]
+    tasks = _draw_intruders(split, np.random.default_rng(random_state))
+    found_by = {method: _Found() for method in methods}
+    jobs = {
+        f"{method} {number}": (method, task, false_alarm_rate, random_state)
+        for method in methods
+        for number, task in enumerate(tasks)
+    }
+    kept: dict[str, tuple[Floats, float]] = {}
+
+    def keep(name: str, scored: tuple[Floats, float]) -> None:
+        kept[name] = scored
+        if progress is not None:
+            progress(len(kept), len(jobs))
+
+    if n_jobs == 1:
+        for name, arguments in jobs.items():
+            keep(name, _score_user(*arguments))
+    else:
+        run_parallel(jobs, _score_user, n_jobs, keep)
+    for method in methods:
+        for number, task in enumerate(tasks):
+            anomaly, threshold = kept[f"{method} {number}"]
+            found_by[method].add(task, anomaly, threshold, relative=method == OURS)
+    table = {method: found.summary() for method, found in found_by.items()}
+    if roc is not None:
+        draw_roc(roc, {method: found.curve() for method, found in found_by.items()}, force=force)
+    first = found_by[methods[0]]
+    return Evaluation(
+        n_users=len(split),
+        n_own=int((~first.y).sum()),
+        n_intruders=int(first.y.sum()),
+        **table[methods[0]],
+        users=first.rows,
+        methods=table,
+        inputs=paths,
+        outputs=[] if roc is None else [str(roc)],
+        skipped=skipped,
+    )
+
+
+class _Task(NamedTuple):
+    """A user: training sessions, and those to judge, own ones first."""
+
+    user: str
+    training: list[Symbols]
+    judged: list[Symbols]
+    n_own: int
+
+
+def _draw_intruders(split: dict[str, tuple[list[Symbols], list[Symbols]]], rng: np.random.Generator) -> list[_Task]:
+    tasks = []
+    late: list[Symbols] = [session for _, held_out in split.values() for session in held_out]
     start = 0  # of the user's own sessions in `late`: one list for all, so that many users do not take quadratic time
     for name, (training, held_out) in split.items():
         n_others = len(late) - len(held_out)
         chosen = rng.choice(n_others, min(INTRUDERS, n_others), replace=False)
         chosen[chosen >= start] += len(held_out)
         start += len(held_out)
-        scorer = SessionScorer(false_alarm_rate=false_alarm_rate).fit(training)
-        anomaly = scorer.anomaly_score([*held_out, *(late[i] for i in chosen)]) - scorer.threshold_
-        intruder = np.arange(len(anomaly)) >= len(held_out)
-        scores.append(anomaly)
-        labels.append(intruder)
-        rows.append({"user": name, "auc": _auc(anomaly, intruder)} | _at_threshold(anomaly, intruder))
-    z, y = np.concatenate(scores), np.concatenate(labels)
-    auc, missing, cost = roc_summary(z, y)
-    at = _at_threshold(z, y)
-    return Evaluation(
-        n_users=len(split),
-        n_own=int((~y).sum()),
-        n_intruders=int(y.sum()),
-        auc=auc,
-        missing=missing,
-        cost=cost,
-        false_alarms=at["false_alarms"],
-        missed=at["missed"],
-        users=rows,
-        inputs=paths,
-        skipped=skipped,
-    )
+        tasks.append(_Task(name, training, [*held_out, *(late[i] for i in chosen)], len(held_out)))
+    return tasks
+
+
+def _score_user(method: str, task: _Task, rate: float, random_state: int) -> tuple[Floats, float]:
+    """Return the scores of a user's task and the user's threshold, from the training sessions alone."""
+    model = METHODS[method](rate, random_state).fit(task.training)
+    scores = np.asarray(model.anomaly_score(task.judged), np.float64)
+    if isinstance(model, SessionScorer):
+        return scores, model.threshold_
+    half = len(task.training) // 2
+    if half == 0:
+        return scores, math.inf
+    later = METHODS[method](rate, random_state).fit(task.training[:half]).anomaly_score(task.training[half:])
+    return scores, float(np.quantile(later, 1 - rate))
+
+
+class _Found:
+    """What a method has found, user by user."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self._scores: list[Floats] = []
+        self._margins: list[Floats] = []
+        self._labels: list[NDArray[np.bool_]] = []
+
+    def add(self, task: _Task, anomaly: Floats, threshold: float, *, relative: bool) -> None:
+        """Add a user; where scores are `relative`, the pooled curve takes them less the threshold."""
+        intruder = np.arange(len(anomaly)) >= task.n_own
+        margin = anomaly - threshold
+        self._scores.append(margin if relative else anomaly)
+        self._margins.append(margin)
+        self._labels.append(intruder)
+        self.rows.append({"user": task.user, "auc": _auc(anomaly, intruder)} | _at_threshold(margin, intruder))
+
+    @property
+    def y(self) -> NDArray[np.bool_]:
+        return np.concatenate(self._labels)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the figures of all users together."""
+        auc, missing, cost = roc_summary(np.concatenate(self._scores), self.y)
+        return {"auc": auc, "missing": missing, "cost": cost} | _at_threshold(np.concatenate(self._margins), self.y)
+
+    def curve(self) -> tuple[Floats, Floats]:
+        """Return false-alarm and detection rates over all thresholds."""
+        z, y = np.concatenate(self._scores), self.y
+        own, other = np.sort(z[~y]), np.sort(z[y])
+        thresholds = np.concatenate([[-np.inf], np.unique(z)])
+        return tuple(1 - np.searchsorted(part, thresholds, "right") / len(part) for part in (own, other))  # type: ignore[return-value]
 
 
 def _at_threshold(margin: NDArray[np.float64], intruder: NDArray[np.bool_]) -> dict[str, float]:

@@ -1,10 +1,15 @@
 """The summary of the ROC curve against counting."""
 
+import json
+
 import numpy as np
 import pytest
+from helpers import make_chain, run_command, walk
 
-from visionnmf.apps.masquerade import roc_summary
-from visionnmf.exceptions import ParameterError
+from visionnmf import choices
+from visionnmf.apps.masquerade import NaiveBayes, evaluate, evaluation, roc_summary
+from visionnmf.exceptions import OutputExistsError, ParameterError
+from visionnmf.io import read_image
 
 
 def test_roc_summary_against_counting():
@@ -28,3 +33,54 @@ def test_roc_summary_allows_just_so_many_false_alarms(n):
         allowed = rate * n // 100
         just_above = own[n - 1 - allowed] + 0.5  # missed by every threshold with fewer false alarms
         assert roc_summary([*own, just_above], [False] * n + [True])[1][rate] == 0
+
+
+@pytest.fixture(scope="module")
+def histories(tmp_path_factory):
+    rng = np.random.default_rng(4)
+    folder = tmp_path_factory.mktemp("histories")
+    for name in ("ann", "bob", "eve"):
+        sessions = walk(make_chain(rng), rng, 12, length=50)
+        (folder / name).write_text("\n".join(command for session in sessions for command in session) + "\n")
+    return sorted(folder.iterdir())
+
+
+def test_methods_stand_beside_each_other_and_their_curves_are_drawn(histories, tmp_path):
+    pytest.importorskip("matplotlib")
+    roc = tmp_path / "roc.png"
+    found = evaluate(histories, size=50, methods=choices.MASQUERADE_METHODS, roc=roc)
+    assert tuple(found.methods) == choices.MASQUERADE_METHODS == tuple(evaluation.METHODS)
+    alone = evaluate(histories, size=50)
+    assert (found.auc, found.missing, found.users) == (alone.auc, alone.missing, alone.users)
+    assert found.methods["scorer"]["auc"] == found.auc > 0.8
+    assert all(0.4 < row["auc"] <= 1 and set(row["missing"]) == {1, 5, 10} for row in found.methods.values())
+    assert len(found.summary().splitlines()) == 1 + 1 + 6 + 1 and found.outputs == [str(roc)]
+    assert read_image(roc).shape[1] == 1200
+    with pytest.raises(OutputExistsError):
+        evaluate(histories, size=50, roc=roc)
+    with pytest.raises(ParameterError, match="methods must be one of"):
+        evaluate(histories, size=50, methods=["magic"])
+
+
+def test_a_baselines_figures_are_those_of_its_scores(histories, monkeypatch):
+    """Each user's own later sessions and the others', scored by hand."""
+    found = evaluate(histories, size=50, methods=["naive-bayes"]).methods["naive-bayes"]
+    parts = [path.read_text().split() for path in histories]
+    sessions = [[part[i : i + 50] for i in range(0, 600, 50)] for part in parts]
+    z, y = [], []
+    for user, own in enumerate(sessions):
+        others = [session for other in range(3) if other != user for session in sessions[other][6:]]
+        z += NaiveBayes().fit(own[:6]).anomaly_score([*own[6:], *others]).tolist()
+        y += [False] * 6 + [True] * 12
+    auc, missing, cost = roc_summary(z, y)
+    assert (found["auc"], found["missing"], found["cost"]) == (auc, missing, cost)
+
+
+@pytest.mark.slow
+def test_the_command_compares_methods_in_processes(histories):
+    one, two = (
+        run_command("masquerade", "evaluate", *histories, "--size", 50, "--methods", "scorer,ecm", "--json", *more)
+        for more in ((), ("--jobs", 2))
+    )
+    assert one.exit_code == two.exit_code == 0 and json.loads(one.stdout) == json.loads(two.stdout)
+    assert list(json.loads(one.stdout)["methods"]) == ["scorer", "ecm"]
