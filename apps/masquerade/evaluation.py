@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -227,12 +227,14 @@ class _Task(NamedTuple):
     """A user: training sessions, and those to judge, own ones first."""
 
     user: str
-    training: list[Symbols]
-    judged: list[Symbols]
+    training: Sequence[Symbols]
+    judged: Sequence[Symbols]
     n_own: int
 
 
-def _draw_intruders(split: dict[str, tuple[list[Symbols], list[Symbols]]], rng: np.random.Generator) -> list[_Task]:
+def _draw_intruders(
+    split: Mapping[str, tuple[Sequence[Symbols], Sequence[Symbols]]], rng: np.random.Generator
+) -> list[_Task]:
     tasks = []
     late: list[Symbols] = [session for _, held_out in split.values() for session in held_out]
     start = 0  # of the user's own sessions in `late`: one list for all, so that many users do not take quadratic time
