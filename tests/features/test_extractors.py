@@ -24,8 +24,9 @@ from visionnmf.features import (
 
 def small(kind):
     """An extractor of few words, where there are words."""
-    words = {"n_words": 8} if "n_words" in make_extractor(kind).get_params() else {}
-    return make_extractor(kind, **words)
+    few = {"n_words": 8, "n_components": 4}
+    taken = make_extractor(kind).get_params()
+    return make_extractor(kind, **{name: value for name, value in few.items() if name in taken})
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ Images become 8-bit RGB; one of more than `max_pixels` is averaged down to so ma
 :mod:`.colour`                  histograms of colours
 :mod:`.hue`, :mod:`.sift`       local descriptors, as bags of words (:mod:`.words`) taken at :mod:`.points`
 :mod:`.gist`, :mod:`.texture`   the shape of a scene; gradients and binary patterns
+:mod:`.patches`                 parts of patches, learnt by NMF
 :mod:`.pixels`                  the pixels themselves
 :mod:`.images`                  any image array as float RGB in [0, 1], and its reduction to fewer pixels
 :mod:`.regions`                 an image as some hundred small regions, and how alike they are
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from .kinds import KINDS as KINDS
     from .kinds import Kind as Kind
     from .kinds import make_extractor as make_extractor
+    from .patches import PatchNMF as PatchNMF
+    from .patches import split_patches as split_patches
     from .pixels import RawPixels as RawPixels
     from .points import harris_laplace as harris_laplace
     from .regions.affinity import diffuse_affinity as diffuse_affinity
@@ -74,6 +77,7 @@ _LAZY = {
     "KINDS": ".kinds",
     "Kind": ".kinds",
     "LBP": ".texture",
+    "PatchNMF": ".patches",
     "RawPixels": ".pixels",
     "Superpixels": ".regions.superpixels",
     "census_transform": ".texture",
@@ -92,6 +96,7 @@ _LAZY = {
     "region_adjacency": ".regions.superpixels",
     "save_extraction": ".store",
     "sift_descriptors": ".sift",
+    "split_patches": ".patches",
     "unpack_extraction": ".store",
 }
 

@@ -57,6 +57,7 @@ KINDS: dict[str, Kind] = {
     "hog": Kind("texture", "HOG", {}, 1764, "share of a block's gradients", "Dalal & Triggs 2005", 0),
     "lbp": Kind("texture", "LBP", {}, 944, "share of pixels", "Ojala et al. 2002", 0),
     "centrist": Kind("texture", "CENTRIST", {}, 254, "share of pixels", "Wu & Rehg 2011", 0),
+    "patch-nmf": Kind("patches", "PatchNMF", {}, 256, "mean code of a part", "Hoyer 2002", 0),
     "raw-pixels": Kind("pixels", "RawPixels", {}, 1024, "brightness", "", 0),
 }
 

@@ -1,0 +1,169 @@
+"""Parts of patches, learnt by non-negative matrix factorisation."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from visionnmf._checks import RandomState, check_choice, check_count, check_generator, check_seed
+from visionnmf.models import OnlineNMF
+
+from .base import MAX_PIXELS, Extractor, Images, check_layout
+from .prepared import Prepared
+
+__all__ = ["PatchNMF", "split_patches"]
+
+Array = NDArray[Any]
+
+METHODS = ("surrogate", "manhattan")
+FIT_IMAGES = 1000
+PASSES = 3
+CONTRAST = 0.1  # root mean square of a patch, at which it counts half
+
+
+class PatchNMF(Extractor):
+    """How much of each learnt part the patches of an image have, on average in each of its cells.
+
+    Patches are colours without their mean brightness, split into what is above and what is below it
+    (:func:`split_patches`), so that they are non-negative. :class:`.OnlineNMF` learns their parts ``H``: edges, bars,
+    colours. A patch's codes are ``max(0, x H^+)``, with the pseudo-inverse, one product an image.
+
+    Parameters
+    ----------
+    n_components : int, default=64
+        Parts; there are so many features a cell.
+    patch : int, default=8
+        Pixels a side.
+    step : int, default=4
+        Pixels between two patches.
+    layout : tuple of two ints, default=(2, 2)
+        Rows and columns of cells.
+    method : {"surrogate", "manhattan"}, default="surrogate"
+        Of :class:`.OnlineNMF`: by least squares, or robust. Most of the entries of a patch are 0, for which the
+        Manhattan loss gives few parts.
+    n_samples : int, default=20_000
+        Patches from which parts are learnt, of at most a thousand images.
+    max_pixels : int or None, default=98_304
+        A larger image is averaged down to so many.
+    random_state : int, RandomState, Generator or None, default=0
+
+    Attributes
+    ----------
+    components_ : ndarray of float32 [shape=(n_components, 6 * patch**2), >= 0]
+        Of unit norm; above the mean, then below, each (patch, patch, 3).
+    encoder_ : ndarray of float32 [shape=(6 * patch**2, n_components)]
+        The pseudo-inverse.
+    n_features_out_ : int
+        Cell by cell.
+
+    References
+    ----------
+    P. O. Hoyer, "Non-negative sparse coding", IEEE Workshop on Neural Networks for Signal Processing, 2002.
+    """
+
+    LEARNT = ("components_", "encoder_")
+    view = "patch-nmf"
+    components_: NDArray[np.float32]
+    encoder_: NDArray[np.float32]
+
+    def __init__(
+        self,
+        n_components: int = 64,
+        *,
+        patch: int = 8,
+        step: int = 4,
+        layout: tuple[int, int] = (2, 2),
+        method: str = "surrogate",
+        n_samples: int = 20_000,
+        max_pixels: int | None = MAX_PIXELS,
+        random_state: RandomState = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.patch = patch
+        self.step = step
+        self.layout = layout
+        self.method = method
+        self.n_samples = n_samples
+        self.max_pixels = max_pixels
+        self.random_state = random_state
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_count(self.n_components, "n_components", 1, 4096)
+        check_count(self.patch, "patch", 2, 64)
+        check_count(self.step, "step", 1, 64)
+        check_layout(self.layout)
+        check_choice(self.method, "method", METHODS)
+        check_count(self.n_samples, "n_samples", self.n_components)
+
+    def _learn(self, images: Images) -> None:
+        rng = check_generator(self.random_state)
+        chosen = rng.permutation(len(images))[:FIT_IMAGES]
+        quota = math.ceil(self.n_samples / len(chosen))
+        found = []
+        for i in chosen:
+            patches = split_patches(Prepared(images[i], self.max_pixels).floats, self.patch, self.step)
+            patches = patches.reshape(-1, patches.shape[-1])
+            found.append(patches[rng.permutation(len(patches))[:quota]])
+        model = OnlineNMF(self.n_components, method=self.method, max_iter=PASSES, random_state=check_seed(rng))
+        self.components_ = np.asarray(model.fit(np.concatenate(found)).components_, np.float32)
+        self.encoder_ = np.ascontiguousarray(np.linalg.pinv(self.components_.astype(np.float64)), np.float32)
+
+    def _check_learnt(self) -> None:
+        size = 6 * self.patch**2
+        for array, shape in ((self.components_, (self.n_components, size)), (self.encoder_, (size, self.n_components))):
+            if array.dtype != np.float32 or array.shape != shape or not np.isfinite(array).all():
+                raise ValueError("components_ and encoder_ are not finite matrices of float32 of their shapes")
+        if (self.components_ < 0).any():
+            raise ValueError("components_ is negative")
+
+    def _n_features(self) -> int:
+        return math.prod(self.layout) * self.n_components
+
+    def _describe(self, image: Prepared) -> Array:
+        patches = split_patches(image.floats, self.patch, self.step)
+        codes = np.maximum(patches @ self.encoder_, 0)
+        cells = [
+            codes[rows][:, columns].mean(axis=(0, 1))
+            for rows in _halves(codes.shape[0], self.layout[0])
+            for columns in _halves(codes.shape[1], self.layout[1])
+        ]
+        return np.concatenate(cells)
+
+
+def split_patches(rgb: NDArray[np.float32], patch: int, step: int) -> NDArray[np.float32]:
+    """Cut an image into patches, split each into what is above its mean and what is below, and even their contrast.
+
+    Parameters
+    ----------
+    rgb : ndarray of float32 [shape=(height, width, 3), from 0 to 1]
+        Repeated at its border where it is smaller than a patch.
+    patch : int
+        Pixels a side.
+    step : int
+        Pixels between two.
+
+    Returns
+    -------
+    ndarray of float32 [shape=(n_rows, n_columns, 6 * patch**2), >= 0]
+        Of norm below 1: patches of little contrast have less.
+    """
+    missing = [(0, max(0, patch - size)) for size in rgb.shape[:2]]
+    padded = np.pad(rgb, [*missing, (0, 0)], mode="edge")
+    windows = sliding_window_view(padded, (patch, patch), axis=(0, 1))[::step, ::step]
+    flat = windows.transpose(0, 1, 3, 4, 2).reshape(*windows.shape[:2], -1)
+    flat = flat - flat.mean(axis=-1, keepdims=True)
+    norm = np.linalg.norm(flat, axis=-1, keepdims=True)
+    flat /= norm + np.float32(CONTRAST * math.sqrt(flat.shape[-1]))
+    return np.concatenate([np.maximum(flat, 0), np.maximum(-flat, 0)], axis=-1)
+
+
+def _halves(size: int, parts: int) -> list[slice]:
+    """Return slices that divide an axis; of one with fewer places than parts, some share one."""
+    edges = [i * size // parts for i in range(parts + 1)]
+    return [slice(low, max(high, low + 1)) for low, high in pairwise(edges)]
