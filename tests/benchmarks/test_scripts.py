@@ -9,7 +9,16 @@ import pytest
 from helpers import needs_data
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
-NEED_DATA = ["background", "conservative", "faces", "masquerade", "online", "segmentation", "segmentation_cues"]
+NEED_DATA = [
+    "background",
+    "conservative",
+    "faces",
+    "features",
+    "masquerade",
+    "online",
+    "segmentation",
+    "segmentation_cues",
+]
 OTHERS = [
     "background_speed",
     "divergences",
@@ -27,6 +36,7 @@ PARTS = {
     "background": ["table", "sensitivity", "pictures"],
     "conservative": ["mixtures", "errors", "readings"],
     "faces": ["bars", "table1", "figure", "table", "plain", "clusters", "strangers", "rpca"],
+    "features": ["rates", "agreement", "themes"],
     "masquerade": ["table", "streams", "poison", "speed"],
     "online": ["mnist", "robust", "contaminated", "batch", "paper"],
     "segmentation": ["defaults", "corrupted", "partitions", "wrong", "pairs", "seconds"],

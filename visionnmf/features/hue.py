@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from visionnmf._checks import RandomState, check_count, check_number
 
 from .base import MAX_PIXELS
-from .points import SCALES, STEP, check_grid, dense_grid
+from .points import STEP, check_grid, dense_grid
 from .prepared import Prepared
 from .words import BagOfWords, Local
 
@@ -19,6 +19,7 @@ __all__ = ["DenseHue", "HarrisHue", "hue_histograms"]
 
 Array = NDArray[Any]
 
+HUE_SCALES = (1.6, 2.3, 3.2)
 PATCH = 6.0  # scales from the middle of a patch to its side, as SIFT's
 SAMPLES = 12  # across a patch
 ROUNDING = 1e-4  # saturation below which there is nothing else
@@ -95,7 +96,7 @@ class DenseHue(HueWords):
         *,
         n_bins: int = 36,
         grey: float = GREY,
-        scales: tuple[float, ...] = SCALES,
+        scales: tuple[float, ...] = HUE_SCALES,
         step: float = STEP,
         layout: tuple[int, int] = (1, 1),
         n_samples: int = 100_000,

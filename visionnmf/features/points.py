@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from visionnmf._checks import check_number, shown
 from visionnmf.exceptions import ParameterError
 
-__all__ = ["SCALES", "STEP", "check_grid", "dense_grid", "harris_laplace"]
+__all__ = ["STEP", "check_grid", "dense_grid", "harris_laplace"]
 
-SCALES = (1.6, 2.3, 3.2)  # pixels: a patch of twelve times that is described
-STEP = 3.0
+STEP = 3.0  # scales: a quarter of a patch
 
 HARRIS_SCALES = 1.2 * 1.4 ** np.arange(8)  # pixels, of the windows; the first and the last have a neighbour only
 DIFFERENTIATION = 0.7  # of the window's scale

@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 from visionnmf._checks import RandomState
 
 from .base import MAX_PIXELS
-from .points import SCALES, STEP, check_grid, dense_grid
+from .points import STEP, check_grid, dense_grid
 from .prepared import Prepared
 from .words import BagOfWords, Local
 
-__all__ = ["DenseSift", "HarrisSift", "sift_descriptors"]
+__all__ = ["SIFT_SCALES", "DenseSift", "HarrisSift", "sift_descriptors"]
 
 Array = NDArray[Any]
 
+SIFT_SCALES = (1.13, 1.6, 2.26)
 FIRST_SCALE = 1.6  # of OpenCV's pyramid, in pixels
 LAYERS = 3  # of an octave
 DESCRIPTOR = 128  # numbers: 4 x 4 cells of 8 directions
@@ -49,7 +50,7 @@ class DenseSift(SiftWords):
     n_words : int, default=1000
         Of the dictionary, which is learnt by k-means in mini-batches; fewer where the images have fewer distinct
         descriptors.
-    scales : tuple of float, default=(1.6, 2.3, 3.2)
+    scales : tuple of float, default=(1.13, 1.6, 2.26)
         Pixels; a patch has twelve times that a side.
     step : float, default=3
         Between two points, in multiples of the scale.
@@ -79,7 +80,7 @@ class DenseSift(SiftWords):
         self,
         n_words: int = 1000,
         *,
-        scales: tuple[float, ...] = SCALES,
+        scales: tuple[float, ...] = SIFT_SCALES,
         step: float = STEP,
         layout: tuple[int, int] = (1, 1),
         n_samples: int = 100_000,
