@@ -2,8 +2,8 @@
 
 ``python benchmarks/online.py`` runs everything (about half an hour), ``python benchmarks/online.py mnist`` one part:
 mnist (seconds to an error, with scikit-learn and spams), robust (samples a second), contaminated (salt, pepper and
-drift), batch (three passes against NMF), paper SET (figures 2 to 9). One thread; process CPU seconds. For memory see
-streams.py.
+drift), batch (three passes against NMF), paper SET (figures 2 to 9), recognition (figures 10 and 11). One thread;
+process CPU seconds. For memory see streams.py, for how constants were chosen online_choices.py.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from _main import Missing, data_file, main
 from numpy.random import RandomState
 from numpy.typing import NDArray
 from sklearn.decomposition import MiniBatchNMF
+from sklearn.neighbors import KNeighborsClassifier
 from threadpoolctl import threadpool_limits
 
 from visionnmf import NMF, OnlineNMF
@@ -42,6 +43,10 @@ HYPERSPY = 30.0  # samples a second of hyperspy's ORNMF on this problem and mach
 STARTS = 10
 SAMPLES = 500  # of the paper's sets
 RANKS = {"CBCL": (10, 50), "ORL": (10, 50), "sparse": (50, 80)}
+PEOPLE = ("orl_32x32", "umist_28x23")  # sets with identities; those of CBCL's 2429 faces are not at hand
+EACH = (3, 5, 7)  # training images a person
+FACE_RANKS = (20, 60)
+SPLITS = 10
 
 
 def digits() -> tuple[Array, Array]:
@@ -299,8 +304,8 @@ def paper_set(name: str) -> Array:
     return np.ascontiguousarray(X / np.sqrt(np.square(X).sum(axis=1).mean()))  # mean squared norm 1
 
 
-def follow(X: Array, start: Array, rival: Rival, loss: str, seed: int, marks: list[int]) -> list[tuple[float, float]]:
-    """Learn two epochs; return CPU seconds and mean loss of all samples, with the best codes, at the marks."""
+def follow(X: Array, start: Array, rival: Rival, loss: str, seed: int, marks: list[int]) -> tuple[Array, Curve]:
+    """Learn two epochs; return components, and CPU seconds and mean loss of all samples, best codes, at the marks."""
     method = METHODS[rival.method]
     size = rival.chunk or len(start)
     n_steps = 2 * math.ceil(len(X) / size)
@@ -321,7 +326,7 @@ def follow(X: Array, start: Array, rival: Rival, loss: str, seed: int, marks: li
             seen += len(problem.X)
             while len(found) < len(marks) and seen >= marks[len(found)]:
                 found.append((seconds, whole.loss_value(solve_codes(whole, H), H) / len(X)))
-    return found
+    return H, found
 
 
 def paper(*sets: str, rank: int = 0, starts: int = 0) -> None:
@@ -347,7 +352,7 @@ def _table(name: str, X: Array, r: int, rivals: tuple[Rival, ...], loss: str, n_
     tracks = {rival.name: [] for rival in rivals}
     for seed, start in enumerate(starts):
         for rival in rivals:
-            tracks[rival.name].append(follow(X, start, rival, loss, seed, marks))
+            tracks[rival.name].append(follow(X, start, rival, loss, seed, marks)[1])
     ends = np.array([[track[-1][1] for track in tracks[rival.name]] for rival in rivals])
     lowest = np.bincount(ends.argmin(axis=0), minlength=len(rivals))
     for rival, wins in zip(rivals, lowest, strict=True):
@@ -357,12 +362,55 @@ def _table(name: str, X: Array, r: int, rivals: tuple[Rival, ...], loss: str, n_
         print(f"| {rival.name} | {' | '.join(cells)} | {values[:, -1, 0].mean():.2f} | {wins} |", flush=True)
 
 
+def recognition(splits: int = 0) -> None:
+    """Accuracy of the nearest neighbour among the codes ``H^+ x`` (figures 10 and 11): mean and deviation of splits."""
+    rivals = (*SINGLE[:3], SINGLE[4], SINGLE[5], *CHUNKS[:2])
+    for name in PEOPLE:
+        people = load_face_set(name)
+        X = people.images.reshape(len(people.images), -1) / 255
+        X = np.ascontiguousarray(X / np.sqrt(np.square(X).sum(axis=1).mean()))
+        for each in EACH:
+            drawn = [_split(people.labels, each, seed) for seed in range(splits or SPLITS)]
+            print(f"\n## {name}, {each} images a person, {len(drawn)} splits: accuracy of the others, %\n")
+            print(f"| r | pixels | {' | '.join(rival.name for rival in rivals)} |")
+            print("| --- " * (len(rivals) + 2) + "|")
+            pixels = _accuracies([_nearest(X, people.labels, train) for train in drawn])
+            for r in FACE_RANKS:
+                cells = []
+                for rival in rivals:
+                    found = []
+                    for seed, train in enumerate(drawn):
+                        start = np.random.default_rng(200 + seed).random((r, X.shape[1]))
+                        start /= start.sum(axis=1, keepdims=True)
+                        H = follow(X[train], start, rival, "frobenius", seed, [])[0]
+                        found.append(_nearest(X @ np.linalg.pinv(H), people.labels, train))
+                    cells.append(_accuracies(found))
+                print(f"| {r} | {pixels} | {' | '.join(cells)} |", flush=True)
+
+
+def _split(labels: Array, each: int, seed: int) -> Array:
+    """Return the training images: so many of each person, at random."""
+    order = np.random.default_rng(seed).permutation(len(labels))
+    return np.concatenate([order[labels[order] == person][:each] for person in np.unique(labels)])
+
+
+def _nearest(codes: Array, labels: Array, train: Array) -> float:
+    test = np.setdiff1d(np.arange(len(labels)), train)
+    found = KNeighborsClassifier(1).fit(codes[train], labels[train]).predict(codes[test])
+    return float(100 * (found == labels[test]).mean())
+
+
+def _accuracies(values: list[float]) -> str:
+    return f"{np.mean(values):.1f} ± {np.std(values):.1f}"
+
+
 PARTS = {
     "mnist": mnist,
     "robust": robust,
     "contaminated": contaminated,
     "batch": batch,
     "paper": paper,
+    "recognition": recognition,
 }
 QUICK = {
     "N_TRAIN": 512,
@@ -373,6 +421,10 @@ QUICK = {
     "STARTS": 1,
     "SAMPLES": 20,
     "RANKS": {"CBCL": (4,), "ORL": (4,), "sparse": (4,)},
+    "PEOPLE": ("orl_32x32",),
+    "EACH": (1,),
+    "FACE_RANKS": (3,),
+    "SPLITS": 1,
 }
 
 if __name__ == "__main__":

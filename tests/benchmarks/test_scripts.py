@@ -16,6 +16,7 @@ NEED_DATA = [
     "features",
     "masquerade",
     "online",
+    "online_choices",
     "segmentation",
     "segmentation_cues",
 ]
@@ -38,7 +39,8 @@ PARTS = {
     "faces": ["bars", "table1", "figure", "table", "plain", "clusters", "strangers", "rpca"],
     "features": ["rates", "agreement", "themes"],
     "masquerade": ["table", "streams", "poison", "speed"],
-    "online": ["mnist", "robust", "contaminated", "batch", "paper"],
+    "online": ["mnist", "robust", "contaminated", "batch", "paper", "recognition"],
+    "online_choices": ["forgetting", "far", "least"],
     "segmentation": ["defaults", "corrupted", "partitions", "wrong", "pairs", "seconds"],
     "segmentation_cues": ["ablation"],
 }
