@@ -2,6 +2,7 @@
 
 import io
 import json
+import struct
 import tracemalloc
 import zipfile
 
@@ -11,6 +12,7 @@ import pytest
 from visionnmf import NMF, load_model
 from visionnmf.exceptions import OutputExistsError, TooLargeError, UnreadableError, UnsupportedError
 from visionnmf.io import Format, inputs, read_arrays
+from visionnmf.io.chunks import open_chunks
 
 STORED = Format("visionnmf-test", 2, "a test", "make one", "make it smaller")
 PACKED = Format("visionnmf-test", 2, "a test", "make one", "make it smaller", unpacked_bytes=1 << 20)
@@ -98,6 +100,29 @@ def test_no_reference_multiplies_the_memory(path):
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert most < 2.5 * path.stat().st_size
+
+
+@pytest.mark.parametrize("reads", ["faces", "rows"])
+def test_a_header_of_an_array_is_not_longer_than_numpy_writes_them(reads, tmp_path):
+    length = 40 << 20
+    content = b"\x93NUMPY\x02\x00" + struct.pack("<I", length) + b"{" + bytes(length)
+    path = tmp_path / ("x.npz" if reads == "faces" else "x.npy")
+    if reads == "faces":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+            file.writestr("images.npy", content)
+    else:
+        path.write_bytes(content)
+    tracemalloc.start()
+    with pytest.raises(UnreadableError, match=f"its header has {length} bytes"):
+        read_arrays(path, ["images"]) if reads == "faces" else open_chunks(path)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < length / 8
+    (tmp_path / "fine.npy").unlink(missing_ok=True)
+    with (tmp_path / "fine.npy").open("wb") as file:
+        np.lib.format.write_array(file, np.eye(3), version=(2, 0))
+    with open_chunks(tmp_path / "fine.npy") as rows:
+        assert (next(iter(rows.chunks(3))) == np.eye(3)).all()
 
 
 @pytest.mark.parametrize(

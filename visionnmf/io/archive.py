@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,12 +35,13 @@ from visionnmf.exceptions import MediaError, TooLargeError, UnreadableError, Uns
 from .inputs import check_bytes, one_line, regular_file
 from .outputs import output_file
 
-__all__ = ["Archive", "Format", "check_directory", "check_names", "read_arrays"]
+__all__ = ["Archive", "Format", "check_directory", "check_names", "check_npy", "read_arrays"]
 
 Array = NDArray[Any]
 
 NUMBERS = "biuf"  # kinds of arrays: truth values, integers, floating point
 NPY_HEADER = 128  # bytes before the data of an array
+MOST_NPY_HEADER = 1 << 16  # bytes of it that are read; numpy reads as many as it says before it looks
 MOST_DIRECTORY = 1 << 20  # bytes of a zip file's directory, which takes up to 20 times the memory when read
 MOST_NESTED = 250_000  # lists and objects in a header: each takes 30 times its brackets' memory
 BLOCK = 1 << 20
@@ -303,6 +304,21 @@ def check_directory(path: Path) -> None:
         raise ValueError(f"its directory has {max(sizes)} bytes")
 
 
+def check_npy(file: IO[bytes]) -> None:
+    """Raise ValueError where an array's header is larger than any that numpy writes.
+
+    Parameters
+    ----------
+    file : binary file
+        At its beginning, of which 12 bytes are read.
+    """
+    start = file.read(12)
+    if len(start) == 12 and start[6] > 1:  # from version 2 on the length has four bytes, else two
+        (length,) = struct.unpack_from("<L", start, 8)
+        if length > MOST_NPY_HEADER:
+            raise ValueError(f"its header has {length} bytes")
+
+
 def check_names(path: Path, names: Iterable[str], held: set[str]) -> None:
     """Raise UnreadableError where one of the names is not among those that the file holds."""
     absent = sorted(set(names) - held)
@@ -314,6 +330,8 @@ def check_names(path: Path, names: Iterable[str], held: set[str]) -> None:
 def _read_member(file: zipfile.ZipFile, name: str, *, bounded: bool = False) -> Array:
     """Read an array; not by numpy's loader, which allocates what a header asks for before it looks at the file."""
     member = file.getinfo(f"{name}.npy")
+    with file.open(member) as content:
+        check_npy(content)
     with file.open(member) as content:
         version = np.lib.format.read_magic(content)
         headers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}

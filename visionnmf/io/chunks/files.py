@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf.exceptions import MediaError, UnreadableError, UnsupportedError
+from visionnmf.io.archive import check_npy
 from visionnmf.io.inputs import one_line, regular_file
 
 from .arrays import Stored
@@ -66,6 +67,8 @@ class NpyRows(Indexed):
 
     def _mapped(self) -> Array:
         with readable(self.path):  # objects are refused, and a file shorter than it says
+            with self.path.open("rb") as file:
+                check_npy(file)
             return np.lib.format.open_memmap(self.path, mode="r")
 
     def at(self, start: int, stop: int) -> Array:
