@@ -16,7 +16,7 @@ import typer
 from visionnmf import __version__
 from visionnmf._jit import on_first_compile
 
-from .common import on_signal, say, talk
+from .common import ending_code, on_signal, say, talk
 from .options import Quiet, Verbose
 
 __all__ = ["app", "main"]
@@ -126,5 +126,8 @@ def main() -> NoReturn:
         if number is not None and signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
             signal.signal(number, on_signal)
     on_first_compile(lambda: say("compiling kernels for this machine, once"))
-    app()
+    try:
+        app()
+    except (KeyboardInterrupt, SystemExit) as ended:
+        raise SystemExit(ending_code(ended)) from None
     raise SystemExit(0)

@@ -484,6 +484,14 @@ def talk(quiet: bool, verbose: bool) -> None:
     _talk.quiet, _talk.verbose = quiet, verbose
 
 
+def ending_code(ended: KeyboardInterrupt | SystemExit) -> Any:
+    """Return the exit code where a run has ended, or a signal came before or after it, which typer takes for Ctrl-C."""
+    interrupted = 128 + signal.SIGINT
+    if isinstance(ended, SystemExit) and ended.code != interrupted:
+        return ended.code
+    return 128 + _signal if _signal else interrupted
+
+
 _signal = 0  # that has come: within a compiler's callback it comes out as some other error, or not at all
 
 

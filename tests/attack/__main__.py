@@ -1,7 +1,7 @@
 """``python -m tests.attack --minutes 20``: attack, and print what did not hold; exit code 1 if anything did not."""
 
 import argparse
-import multiprocessing as mp
+import multiprocessing.pool
 import random
 import shutil
 import sys
@@ -11,11 +11,11 @@ from collections import Counter
 from pathlib import Path
 
 from . import kills, originals
-from .mutations import mutate
+from .corpus import Chain, Corpus
 from .worker import Worker
 
 # Share of the time that each kind gets.
-SHARES = {"pictures": 0.25, "videos": 0.15, "models": 0.2, "matrices": 0.1, "sparse": 0.05, "logs": 0.05, "kills": 0.2}
+SHARES = {"pictures": 0.15, "videos": 0.1, "models": 0.25, "matrices": 0.2, "sparse": 0.03, "logs": 0.07, "kills": 0.2}
 FOUND = Path("out/attack")
 
 
@@ -24,29 +24,35 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=20)
     parser.add_argument("--seed", type=int, default=None, help="a fresh one where none is given")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--case", default=None, metavar="KIND:SEED:NUMBER", help="one case again")
+    parser.add_argument("--kinds", default=",".join(SHARES), help="some of them, which share the time")
+    parser.add_argument("--case", default=None, metavar="KIND:SEED:NUMBER.NUMBER", help="one case again")
     options = parser.parse_args()
     seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
     with tempfile.TemporaryDirectory() as folder:
         files = _originals(Path(folder))
         if options.case is not None:
-            kind, seed, number = options.case.split(":")
-            own = Path(folder) / "case"
-            return _report(Counter({kind: 1}), _attack(kind, int(seed), 1.0, files, own, first=int(number))[1])
+            return _again(*options.case.split(":"), files, Path(folder))
         print(f"seed {seed}", flush=True)
         begin = time.monotonic()
         done: Counter[str] = Counter()
         failures: list[str] = []
-        for kind, share in SHARES.items():
-            seconds = 60 * options.minutes * share
-            with mp.pool.ThreadPool(options.jobs) as pool:
+        kinds = options.kinds.split(",")
+        workers = [Worker() for _ in range(options.jobs)]
+        for kind in kinds:
+            seconds = 60 * options.minutes * SHARES[kind] / sum(SHARES[each] for each in kinds)
+            with multiprocessing.pool.ThreadPool(options.jobs) as pool:
                 jobs = [
-                    (kind, seed + job, seconds, files, Path(folder) / f"{kind}{job}") for job in range(options.jobs)
+                    (worker, kind, seed + job, seconds, files.get(kind, {}), Path(folder) / f"{kind}{job}")
+                    for job, worker in enumerate(workers)
                 ]
-                for count, found in pool.starmap(_attack, jobs):
+                kept = ""
+                for count, found, said in pool.starmap(_attack, jobs):
                     done[kind] += count
                     failures += found
-            print(f"{kind}: {done[kind]} cases, {time.monotonic() - begin:.0f} s", flush=True)
+                    kept = said
+            print(f"{kind}: {done[kind]} cases, {time.monotonic() - begin:.0f} s{kept}", flush=True)
+        for worker in workers:
+            worker.stop()
         return _report(done, failures)
 
 
@@ -68,44 +74,55 @@ def _originals(folder: Path) -> dict[str, dict[str, bytes]]:
 
 
 def _attack(
-    kind: str, seed: int, seconds: float, files: dict[str, dict[str, bytes]], folder: Path, first: int | None = None
-) -> tuple[int, list[str]]:
-    """Run cases of one kind, each in a worker that is made anew when it dies."""
+    worker: Worker, kind: str, seed: int, seconds: float, files: dict[str, bytes], folder: Path
+) -> tuple[int, list[str], str]:
+    """Run cases of one kind, each in a process that is made anew when it dies."""
     folder.mkdir(exist_ok=True)
     if kind == "kills":
-        return kills.attack(seed, seconds, folder)
-    end, number, failures = time.monotonic() + seconds, first or 0, []
-    worker = Worker()
+        count, found = kills.attack(seed, seconds, folder)
+        return count, found, ""
+    end, number, failures = time.monotonic() + seconds, 0, []
+    corpus = Corpus(kind, seed, files)
+    for name, data in corpus.files.items():  # what sound files reach is nothing new
+        (folder / name).write_bytes(data)
+        corpus.learn((), worker.read(kind, seed, 0, folder / name).traits)
+        (folder / name).unlink()
     while time.monotonic() < end:
-        path = _case(kind, seed, number, files, folder)
-        complaint = worker.read(kind, seed, number, path)
-        if complaint:
-            failures.append(f"{kind}:{seed}:{number} {path.name if path else ''}: {complaint}")
-            if path:
-                FOUND.mkdir(parents=True, exist_ok=True)
-                shutil.copy(path, FOUND / f"{kind}-{seed}-{number}-{path.name}")
-        if path:
-            path.unlink(missing_ok=True)
-        left = sorted(entry.name for entry in folder.iterdir())
-        if left:
-            failures.append(f"{kind}:{seed}:{number}: left {left}")
-            shutil.rmtree(folder)
-            folder.mkdir()
+        chain = corpus.next(number) if corpus.files else (number,)
+        failures += _case(worker, corpus, chain, folder)
         number += 1
-        if first is not None:
-            break
+    return number, failures, f", {len(corpus.kept)} kept for {len(corpus.reached)} lines and sentences"
+
+
+def _case(worker: Worker, corpus: Corpus, chain: Chain, folder: Path) -> list[str]:
+    """Read a case; return what was wrong."""
+    path = corpus.write(chain, folder) if corpus.files else None
+    seen = worker.read(corpus.kind, corpus.seed, chain[-1], path)
+    corpus.learn(chain, seen.traits)
+    failures, case = [], f"{corpus.kind}:{corpus.seed}:{'.'.join(map(str, chain))}"
+    if seen.complaint:
+        failures.append(f"{case} {path.name if path else ''}: {seen.complaint}")
+        if path:
+            FOUND.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, FOUND / f"{case.replace(':', '-')}-{path.name}")
+    if path:
+        path.unlink(missing_ok=True)
+    left = sorted(entry.name for entry in folder.iterdir())
+    if left:
+        failures.append(f"{case}: left {left}")
+        shutil.rmtree(folder)
+        folder.mkdir()
+    return failures
+
+
+def _again(kind: str, seed: str, chain: str, files: dict[str, dict[str, bytes]], folder: Path) -> int:
+    own = folder / "case"
+    own.mkdir()
+    worker = Worker()
+    corpus = Corpus(kind, int(seed), files.get(kind, {}))
+    found = _case(worker, corpus, tuple(map(int, chain.split("."))), own)
     worker.stop()
-    return number - (first or 0), failures
-
-
-def _case(kind: str, seed: int, number: int, files: dict[str, dict[str, bytes]], folder: Path) -> Path | None:
-    if kind not in files:
-        return None
-    dice = random.Random(f"{kind}:{seed}:{number}")
-    name = dice.choice(sorted(files[kind]))
-    path = folder / (name if kind != "pictures" else f"case.{name.rsplit('.', 1)[1]}")
-    path.write_bytes(mutate(files[kind][name], name, list(files[kind].values()), dice) or b"\0")
-    return path
+    return _report(Counter({kind: 1}), found)
 
 
 if __name__ == "__main__":

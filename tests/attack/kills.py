@@ -2,11 +2,11 @@
 
 import os
 import random
-import resource
+import shutil
 import signal
-import subprocess
-import sys
 import time
+import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -14,124 +14,147 @@ import numpy as np
 from visionnmf.datasets import make_mosaic, make_surveillance
 from visionnmf.io import VideoWriter, write_image
 
-COMMAND = [sys.executable, "-m", "visionnmf.apps.cli"]
-SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+from .commands import SIGNALS, Forks, Fresh, Run, wait
+
+FRESH = 20  # one run in so many is a process of its own, which may be killed while it imports
+
+Content = dict[str, bytes]
 
 
 def attack(seed: int, seconds: float, folder: Path) -> tuple[int, list[str]]:
     """Run commands until the time is over; return how many, and what was wrong."""
+    begin = time.monotonic()
     dice = random.Random(seed)
     commands = _commands(folder)
-    whole: dict[str, tuple[float, dict[str, bytes]]] = {}
+    whole: dict[str, tuple[float, Content]] = {}
     failures: list[str] = []
-    end, number = time.monotonic() + seconds, 0
-    while time.monotonic() < end:
-        name = dice.choice(sorted(commands))
+    forks, number = Forks(), 0
+    while time.monotonic() < begin + seconds:
+        name = sorted(set(commands) - set(whole))[0] if len(whole) < len(commands) else dice.choice(sorted(commands))
         out = folder / f"out{number}"
+        out.mkdir()
+        command = Command(name, commands[name], out, None if number % FRESH == FRESH - 1 else forks)
         if name not in whole:  # how long it takes, and what it writes when nothing happens
-            begin = time.monotonic()
-            done = _run(commands[name], out)
-            code = done.wait()
-            whole[name] = time.monotonic() - begin, _content(out)
+            start = time.monotonic()
+            run = command.start()
+            code = wait(run)
+            whole[name] = time.monotonic() - start, content(out)
             if code or not whole[name][1]:
-                failures.append(f"{name}: rc {code} when nothing happens: {_said(done)}")
+                failures.append(f"{name}: rc {code} when nothing happens: {_said(run)}")
         elif dice.random() < 0.25:
-            failures += _on_a_full_disk(commands[name], name, out, whole[name][1], dice)
+            failures += _on_a_full_disk(command, whole[name][1], dice)
         else:
-            failures += _killed(commands[name], name, out, whole[name], dice)
+            failures += _killed(command, whole[name], dice)
+        shutil.rmtree(out)
         number += 1
+    forks.stop()
     return number, failures
 
 
 def _commands(folder: Path) -> dict[str, list[str]]:
-    """Return commands by name, without their folder or file for results, which comes last."""
-    write_image(folder / "photo.png", make_mosaic(80, 100, random_state=0).image)
-    frames = make_surveillance(30, 48, 64, random_state=0).frames
-    with VideoWriter(folder / "clip.mp4", width=64, height=48, frame_rate=25, codec="h264") as writer:
+    """Return commands by name; OUT stands for their own folder."""
+    write_image(folder / "photo.png", make_mosaic(40, 50, random_state=0).image)
+    frames = make_surveillance(20, 32, 40, random_state=0).frames
+    with VideoWriter(folder / "clip.mp4", width=40, height=32, frame_rate=25, codec="h264") as writer:
         for frame in frames:
             writer.write(frame)
     rng = np.random.default_rng(0)
-    (folder / "ann.log").write_text("\n".join(rng.choice(["ls", "cd", "vi", "make"], 3000)))
+    (folder / "ann.log").write_text("\n".join(rng.choice(["ls", "cd", "vi", "make"], 2000)))
     np.save(folder / "rows.npy", rng.random((300, 20)))
+    for person in range(3):
+        (folder / "people" / f"p{person}").mkdir(parents=True)
+        face = rng.random((12, 12)) * 200
+        for k in range(4):
+            image = np.clip(face + rng.normal(0, 8, face.shape), 0, 255).astype(np.uint8)
+            write_image(folder / "people" / f"p{person}" / f"{k}.png", image)
+    rows = str(folder / "rows.npy")
     return {
-        "segment": ["segment", str(folder / "photo.png"), "--out"],
-        "background": ["background", str(folder / "clip.mp4"), "--out"],
-        "masquerade": ["masquerade", "train", str(folder / "ann.log"), "--model"],
-        "stream": ["stream", str(folder / "rows.npy"), "--rank", "3", "--model"],
+        "segment": ["segment", str(folder / "photo.png"), "--out", "OUT"],
+        "background": ["background", str(folder / "clip.mp4"), "--out", "OUT"],
+        "masquerade": ["masquerade", "train", str(folder / "ann.log"), "--model", "OUT/m.npz"],
+        "faces": ["faces", "train", str(folder / "people"), "--rank", "4", "--model", "OUT/m.npz"],
+        "faces cluster": ["faces", "cluster", str(folder / "people"), "--out", "OUT"],
+        "stream": ["stream", rows, "--rank", "3", "--model", "OUT/m.npz"],
+        "checkpoint": [
+            *("stream", rows, "--rank", "3", "--batch", "10", "--epochs", "4", "--shuffle"),
+            *("--checkpoint", "OUT/c.npz", "--every", "2", "--model", "OUT/m.npz"),
+        ],
     }
 
 
-def _run(command: list[str], out: Path, most: int | None = None) -> subprocess.Popen[bytes]:
-    def prepare() -> None:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        if most is not None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+class Command:
+    """A command, and where it writes."""
 
-    out.mkdir(exist_ok=True)
-    target = out / "m.npz" if command[-1] == "--model" else out
-    return subprocess.Popen(
-        [*COMMAND, *command, str(target)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        preexec_fn=prepare,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
+    def __init__(self, name: str, words: list[str], out: Path, forks: Forks | None) -> None:
+        self.name, self.out, self.forks = name, out, forks
+        self.words = [word.replace("OUT", str(out), 1) if word.startswith("OUT") else word for word in words]
+        self.said = out.with_suffix(".said")
+
+    def start(self, *further: str, most: int | None = None) -> Run:
+        words = [*self.words, *further]
+        return Fresh(words, self.said, most) if self.forks is None else self.forks.run(words, self.said, most)
 
 
-def _content(out: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(out)): path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()}
+def content(out: Path) -> Content:
+    """Return the outputs by name; of an archive what its members hold, as it also holds the time."""
+    found: Content = {}
+    for path in sorted(path for path in out.rglob("*") if path.is_file()):
+        name = str(path.relative_to(out))
+        found[name] = path.read_bytes()
+        if path.suffix == ".npz" and not path.name.startswith("."):
+            with suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as file:
+                found[name] = b"".join(member.encode() + file.read(member) for member in file.namelist())
+    return found
 
 
-def _said(process: subprocess.Popen[bytes]) -> str:
-    assert process.stderr is not None
-    return process.stderr.read().decode(errors="replace")[-300:]
+def _said(run: Run) -> str:
+    return run.said.read_text(errors="replace")[-300:]
 
 
-def _killed(
-    command: list[str], name: str, out: Path, whole: tuple[float, dict[str, bytes]], dice: random.Random
-) -> list[str]:
+def _killed(command: Command, whole: tuple[float, Content], dice: random.Random) -> list[str]:
     seconds, expected = whole
-    number = dice.choice(SIGNALS)
-    process = _run(command, out)
+    number, out = dice.choice(SIGNALS), command.out
+    run = command.start()
     # half of the signals when writing has begun, which takes little of the time
     limit = time.monotonic() + dice.uniform(0, 1.1 * seconds)
     await_file = dice.random() < 0.5
-    while process.poll() is None and (not any(out.iterdir()) if await_file else time.monotonic() < limit):
+    while run.poll() is None and (not any(out.iterdir()) if await_file else time.monotonic() < limit):
         time.sleep(0.001)
-    process.send_signal(number)
-    code = process.wait(60)
-    what = f"{name}, {number.name}: "
-    found = _content(out)
+    if run.poll() is None:
+        with suppress(ProcessLookupError):
+            os.kill(run.pid, number)
+    code = wait(run)
+    what = f"{command.name}, {number.name}: "
+    found = content(out)
     left = {file for file in found if Path(file).name.startswith(".")}
-    said = _said(process)
+    said = _said(run)
     if left and number != signal.SIGKILL:
         return [f"{what}left {sorted(left)}"]
     if "Traceback" in said and number != signal.SIGKILL and "KeyboardInterrupt" not in said:
         return [f"{what}{said}"]
     if code not in (0, -number, 128 + number):
         return [f"{what}exit code {code}: {said}"]
-    if name != "background" and not _whole(found, expected, left):
+    names = set(found) - left - {"c.npz"}  # a checkpoint is whole at any time
+    if names and {name: found[name] for name in names} != {k: v for k, v in expected.items() if k != "c.npz"}:
         return [f"{what}{sorted(found)} in place of {sorted(expected)} or nothing"]
-    again = _run([*command[:-1], "--force", command[-1]], out)
-    if again.wait(120) != 0 or not set(expected) <= set(_content(out)):
-        return [f"{what}the next run ends with {again.returncode}: {_said(again)}"]
-    return []
+    again = command.start("--force")
+    code = wait(again)
+    if code != 0:
+        return [f"{what}the next run ends with {code}: {_said(again)}"]
+    found = content(out)
+    wrong = sorted(name for name in expected if found.get(name) != expected[name])
+    return [f"{what}the next run gives another {wrong}"] if wrong else []
 
 
-def _whole(found: dict[str, bytes], expected: dict[str, bytes], left: set[str]) -> bool:
-    """Whether the outputs are those of a whole run, or none."""
-    names = set(found) - left
-    return not names or (names == set(expected) and all(len(found[n]) == len(expected[n]) for n in names))
-
-
-def _on_a_full_disk(
-    command: list[str], name: str, out: Path, expected: dict[str, bytes], dice: random.Random
-) -> list[str]:
-    most = dice.randrange(max(len(content) for content in expected.values()))
-    process = _run(command, out, most)
-    code, said = process.wait(120), _said(process)
-    found = _content(out)
-    what = f"{name}, files of at most {most} bytes: "
+def _on_a_full_disk(command: Command, expected: Content, dice: random.Random) -> list[str]:
+    most = dice.randrange(max(len(data) for data in expected.values()))
+    run = command.start(most=most)
+    code, found = wait(run), content(command.out)
+    said = _said(run)
+    what = f"{command.name}, files of at most {most} bytes: "
+    if code == 0 and found == expected:  # an archive is smaller than what it holds
+        return []
     if code not in (1, 2) or "Traceback" in said:
         return [f"{what}exit code {code}: {said}"]
-    return [f"{what}left {sorted(found)}"] if found else []
+    left = sorted(set(found) - {"c.npz"})
+    return [f"{what}left {left}"] if left else []

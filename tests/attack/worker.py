@@ -7,10 +7,21 @@ import resource
 import time
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import NamedTuple
 
-MEMORY = 300 << 20  # beside four times what is returned, or the file that is refused
-SECONDS = 10.0  # beside what the size of the result takes
+MEMORY = {"models": (2, 200 << 20)}  # times what is returned, or the file that is refused, and bytes beside
+USUAL_MEMORY = (4, 300 << 20)
+SECONDS = 10.0  # of the processor, beside what the size of the result takes
+IDLE = 300.0  # seconds without any work of the processor, after which a process hangs
 ADDRESSES = 16 << 30  # bytes that a worker may take; what it really takes is looked at case by case
+WATCHED_SECONDS = 0.1  # a case that takes longer is not read again to see which lines it reaches
+
+
+class Seen(NamedTuple):
+    """What was wrong with a case, or nothing, and what it reached for the first time in its process."""
+
+    complaint: str
+    traits: set[str]
 
 
 class Worker:
@@ -33,29 +44,53 @@ class Worker:
             self.process.join()
             self.process = None
 
-    def read(self, kind: str, seed: int, number: int, path: Path | None) -> str:
-        """Return what was wrong, or nothing."""
+    def read(self, kind: str, seed: int, number: int, path: Path | None) -> Seen:
+        """Read a file, or make the case of a number where there is none."""
         if self.process is None:
             self.start()
         assert self.process is not None
         try:
             self.pipe.send((kind, seed, number, path))
-            if not self.pipe.poll(6 * SECONDS):
+            waited = self._wait(6 * SECONDS)
+            if waited:
                 self.stop()
-                return f"no answer within {6 * SECONDS:.0f} s"
-            error, size, memory, seconds = self.pipe.recv()
+                return Seen(waited, set())
+            error, size, memory, seconds, traits = self.pipe.recv()
         except (EOFError, OSError):
             self.process.join(10)
             code = self.process.exitcode
-            self.process = None
-            return f"the process died with {code}"
-        if error:
-            return error
-        if memory > 4 * size + MEMORY:
-            return f"{memory >> 20} MiB for a result of {size} bytes"
-        if seconds > SECONDS + size / 5e6:
-            return f"{seconds:.1f} s for a result of {size} bytes"
+            self.stop()
+            return Seen(f"the process died with {code}", set())
+        times, beside = MEMORY.get(kind, USUAL_MEMORY)
+        if not error and memory > times * size + beside:
+            error = f"{memory >> 20} MiB for a result of {size} bytes"
+        if not error and seconds > SECONDS + size / 5e6:
+            error = f"{seconds:.1f} s for a result of {size} bytes"
+        return Seen(error, traits)
+
+    def _wait(self, most: float) -> str:
+        """Wait for an answer; the machine may be busy, so the processor's seconds count."""
+        assert self.process is not None and self.process.pid is not None
+        begin = last = processor_seconds(self.process.pid)
+        since = time.monotonic()
+        while not self.pipe.poll(2):
+            now = processor_seconds(self.process.pid)
+            if now - begin > most:
+                return f"no answer within {now - begin:.0f} s of the processor"
+            if now - last > 0.05:
+                last, since = now, time.monotonic()
+            if time.monotonic() - since > IDLE:
+                return f"hangs: no work of the processor for {IDLE:.0f} s"
         return ""
+
+
+def processor_seconds(pid: int) -> float:
+    """Return what a process has taken of the processor; 0 when it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _work(pipe: Connection) -> None:
@@ -66,24 +101,34 @@ def _work(pipe: Connection) -> None:
         os.dup2(nowhere, number)
     from visionnmf.exceptions import VisionNMFError
 
-    from . import targets
+    from . import reach, targets
 
+    lines = reach.Lines()
     pipe.send("ready")
     while True:
         kind, seed, number, path = pipe.recv()
-        error, size = "", 0
+        error, size, traits = "", 0, set()
         before, begin = _peak(reset=True), time.process_time()
         try:
             size = targets.sparse(random.Random(f"{seed}:{number}")) if path is None else targets.READERS[kind](path)
         except VisionNMFError as told:
             size = path.stat().st_size if path else 0  # what was refused may have been read once
+            traits.add(reach.kind_of(told, path))
             if "\n" in str(told):
                 error = f"more than one line: {told}"
         except ValueError as told:  # scikit-learn's own words for arrays
             error = "" if path is None else f"ValueError: {told}"
         except BaseException as told:
             error = f"{type(told).__name__}: {told}"
-        pipe.send((error[:500], size, _peak() - before, time.process_time() - begin))
+        memory, seconds = _peak() - before, time.process_time() - begin
+        if path is not None and not error and seconds < WATCHED_SECONDS:
+            try:
+                with lines.watched():
+                    targets.READERS[kind](path)
+            except Exception:  # judged above
+                pass
+            traits |= lines.new
+        pipe.send((error[:500], size, memory, seconds, traits))
 
 
 def _peak(reset: bool = False) -> int:

@@ -3,6 +3,7 @@
 import json
 import re
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import typer
 from helpers import run_command
 
 from visionnmf import choices
+from visionnmf.apps import cli
 from visionnmf.apps.cli import COMMANDS, app, common
 from visionnmf.apps.cli.common import OPTIONS, running, sentence_of
 from visionnmf.apps.faces import methods
@@ -154,3 +156,23 @@ def test_a_log_without_commands_cannot_be_used(tmp_path):
     assert some.exit_code == 1 and some.stdout.count("\n") == 7 and "junk.log: holds no command" in some.stderr
     partly = run_command("masquerade", "train", good, junk, "--model", tmp_path / "n.npz")
     assert partly.exit_code == 1 and "left out" in partly.stdout and (tmp_path / "n.npz").exists()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)])
+@pytest.mark.parametrize("where", ["while the command is put together", "while it is parsed"])
+def test_a_signal_before_the_run_begins_has_its_exit_code_and_no_traceback(number, code, where, monkeypatch):
+    def app():
+        try:
+            common.on_signal(number, None)
+        except KeyboardInterrupt:
+            if where == "while it is parsed":
+                raise SystemExit(130) from None  # as typer ends
+            raise
+
+    monkeypatch.setattr(cli, "app", app)
+    monkeypatch.setattr(common, "_signal", 0)
+    monkeypatch.setattr(sys, "argv", ["visionnmf", "--debug"])
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == code
