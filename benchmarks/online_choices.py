@@ -1,8 +1,8 @@
 """The constants of online learning, chosen on data that no published figure is measured on.
 
-``python benchmarks/online_choices.py`` runs everything (minutes), ``... forgetting`` one part: forgetting (what the past
-counts after a batch: `surrogate`), far (mean residuals of an outlier: `manhattan`), least (the least entry of a component
-of OR-NMF for Itakura-Saito). Constants of MNIST are scored on 10000 of its training images, held back; those
+``python benchmarks/online_choices.py`` runs everything (minutes), ``... far`` one part: forgetting (what the past
+counts after a batch: `surrogate`), far (mean residuals of an outlier: `manhattan`), least (the least entry of a
+component of OR-NMF for Itakura-Saito). Constants of MNIST are scored on 10000 of its training images, held back; those
 of faces on the people of UMIST and Yale. The last line of a part gives the test data's figure at the choice, once.
 """
 

@@ -26,6 +26,7 @@ OTHERS = [
     "engine",
     "frobenius",
     "manhattan",
+    "memory",
     "models",
     "scaling",
     "segmentation_speed",

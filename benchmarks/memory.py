@@ -1,0 +1,161 @@
+"""Peak memory: of a fit over the size of its matrix, of a long clip taken apart, of a log that is followed for ever.
+
+``python benchmarks/memory.py`` runs everything, ``python benchmarks/memory.py matrix 2048`` one part: matrix (a float32
+matrix of so many MB, each loss; MB more for a process that limits its own memory), frames (30000 through
+``BackgroundModel.apply``), follow (a million lines through ``masquerade score --follow``). Linux only.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from _main import main
+from numpy.typing import NDArray
+
+from visionnmf import NMF
+from visionnmf.apps import masquerade
+from visionnmf.apps.background import BackgroundModel
+from visionnmf.datasets import make_surveillance
+from visionnmf.engine.losses import LOSSES, named_losses
+
+Array = NDArray[Any]
+
+MEGABYTES = 256
+N_FEATURES, N_COMPONENTS, ITERATIONS = 2000, 10, 2
+FRAME_MARKS = (1000, 10_000, 30_000)
+LINE_MARKS = (10_000, 100_000, 1_000_000)
+SESSION = 100  # lines
+
+
+def peak(what: str = "VmHWM", pid: int | str = "self") -> float:
+    """Return the most memory so far of a process, or what it has now (VmRSS), in MB."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(next(line for line in status.splitlines() if line.startswith(what)).split()[1]) / 1024
+
+
+def fit(loss: str, megabytes: int, limit: int = 0) -> None:
+    """Fit one matrix, in a process of its own, and print a row of the table; `limit` is one of its memory."""
+    if limit:
+        resource.setrlimit(resource.RLIMIT_AS, (limit << 20, limit << 20))
+    rng = np.random.default_rng(0)
+    small = np.maximum(rng.random((64, N_FEATURES), np.float32), np.float32(0.01))
+    NMF(N_COMPONENTS, loss=_loss(loss), max_iter=1, tol=0, random_state=0).fit(small)  # compiles
+    before = peak("VmRSS")
+    X = np.maximum(rng.random((megabytes * (1 << 18) // N_FEATURES, N_FEATURES), np.float32), np.float32(0.01))
+    try:
+        NMF(N_COMPONENTS, loss=_loss(loss), max_iter=ITERATIONS, tol=0, random_state=0).fit(X)
+    except MemoryError as error:
+        print(f"| {loss} | {X.nbytes >> 20} | refused: {str(error).splitlines()} |", flush=True)
+        return
+    most = peak() - before
+    print(f"| {loss} | {X.nbytes / 2**20:.0f} | {most:.0f} | {most / (X.nbytes / 2**20):.2f} |", flush=True)
+
+
+def _loss(word: str) -> str | float:
+    return word if word in named_losses() else float(word)
+
+
+def matrix(megabytes: int = 0, loss: str = "") -> None:
+    """Measure the peak of a fit of each loss, the matrix included, over the size of the matrix."""
+    names = [name for name in named_losses() if name in LOSSES] + ["1.5"]
+    print(f"\n## float32, {N_FEATURES} features, {N_COMPONENTS} components, {ITERATIONS} iterations\n")
+    print("| loss | matrix, MB | peak, MB | over the matrix |")
+    print("| --- | --- | --- | --- |", flush=True)
+    quick = ["--quick"] if MEGABYTES < 100 else []
+    for name in [str(loss)] if loss else names:
+        words = [sys.executable, __file__, *quick, "fit", name, str(megabytes or MEGABYTES)]
+        done = subprocess.run(words, capture_output=True, text=True)
+        rows = [line for line in done.stdout.splitlines() if line.startswith("|")]
+        print("\n".join(rows) or f"| {name} | | rc {done.returncode}: {done.stderr[-200:]!r} | |", flush=True)
+
+
+def frames() -> None:
+    """Measure what is resident while frames that a generator makes are taken apart."""
+    clip = make_surveillance(60, random_state=0).frames
+    model = BackgroundModel().fit(clip)
+
+    def endless(n: int) -> Iterator[Array]:
+        for i in range(n):
+            yield clip[i % len(clip)]
+
+    print(f"\n## BackgroundModel.apply, frames of {clip.shape[1]} x {clip.shape[2]} from a generator\n")
+    print("| frames | resident, MB | growth | CPU ms a frame since the row before |")
+    print("| --- | --- | --- | --- |")
+    first, done, begin = 0.0, 0, time.process_time()
+    for number, _ in enumerate(model.apply(endless(FRAME_MARKS[-1])), start=1):
+        if number in FRAME_MARKS:
+            size, seconds = peak("VmRSS"), time.process_time() - begin
+            first = first or size
+            print(
+                f"| {number} | {size:.1f} | {size / first - 1:+.1%} | {1e3 * seconds / (number - done):.2f} |",
+                flush=True,
+            )
+            done, begin = number, time.process_time()
+
+
+def follow() -> None:
+    """Measure what is resident in a process that follows a log of one user, and learns on from it."""
+    rng = np.random.default_rng(0)
+    words = [f"c{k}" for k in range(200)]
+    shares = rng.dirichlet(np.full(200, 0.1))
+
+    def lines(n: int) -> str:
+        return "\n".join(rng.choice(words, n, p=shares)) + "\n"
+
+    print(f"\n## masquerade score --follow, sessions of {SESSION} lines\n")
+    print("| lines | resident, MB | growth |")
+    print("| --- | --- | --- |")
+    with tempfile.TemporaryDirectory() as folder:
+        log, model = Path(folder) / "ann.log", Path(folder) / "m.npz"
+        log.write_text(lines(50 * SESSION))
+        masquerade.train([str(log)], model)
+        command = [sys.executable, "-m", "visionnmf.apps.cli", "masquerade", "score", str(model), str(log)]
+        with subprocess.Popen(
+            [*command, "--follow", "--json"], stdout=subprocess.PIPE, env={**os.environ, "PYTHONUNBUFFERED": "1"}
+        ) as child:
+            assert child.stdout is not None
+            while not _at_end(child.pid, log):  # before that grows
+                time.sleep(0.1)
+            written, first = 0, 0.0
+            for mark in LINE_MARKS:
+                while written < mark:
+                    piece = min(mark - written, 10_000)
+                    with log.open("a") as file:
+                        file.write(lines(piece))
+                    written += piece
+                    for _ in range(piece // SESSION - (written == piece)):  # the last session is still open
+                        child.stdout.readline()
+                size = peak("VmRSS", child.pid)
+                first = first or size
+                print(f"| {mark} | {size:.1f} | {size / first - 1:+.1%} |", flush=True)
+            child.kill()
+
+
+def _at_end(pid: int, log: Path) -> bool:
+    """Whether a process has a file open and stands at its end."""
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        if entry.resolve() == log.resolve():
+            position = Path(f"/proc/{pid}/fdinfo/{entry.name}").read_text().split()[1]
+            return int(position) == log.stat().st_size
+    return False
+
+
+PARTS = {"matrix": matrix, "frames": frames, "follow": follow, "fit": fit}
+QUICK = {
+    "MEGABYTES": 4,
+    "N_FEATURES": 200,
+    "FRAME_MARKS": (20, 40),
+    "LINE_MARKS": (1000, 2000),
+}
+
+if __name__ == "__main__":
+    main(PARTS, globals(), QUICK, default=["matrix", "frames", "follow"])
