@@ -98,7 +98,7 @@ def _case(worker: Worker, corpus: Corpus, chain: Chain, folder: Path) -> list[st
     """Read a case; return what was wrong."""
     path = corpus.write(chain, folder) if corpus.files else None
     seen = worker.read(corpus.kind, corpus.seed, chain[-1], path)
-    corpus.learn(chain, seen.traits)
+    corpus.learn(chain, seen.traits, path.stat().st_size if path else 0)
     failures, case = [], f"{corpus.kind}:{corpus.seed}:{'.'.join(map(str, chain))}"
     if seen.complaint:
         failures.append(f"{case} {path.name if path else ''}: {seen.complaint}")

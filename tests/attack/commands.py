@@ -151,6 +151,8 @@ def _become(main: Any, words: list[str], said: Path, most: int | None) -> None:
     except BaseException:
         traceback.print_exc()
     finally:
-        threading._shutdown()  # type: ignore[attr-defined]  # as the interpreter does at its end
+        for each in SIGNALS[1:]:  # the interpreter does not let them change its exit code any more
+            signal.signal(each, signal.SIG_IGN)
+        threading._shutdown()  # type: ignore[attr-defined]  # as it does at its end
         atexit._run_exitfuncs()
         os._exit(code)

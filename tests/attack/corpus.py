@@ -10,6 +10,7 @@ Chain = tuple[int, ...]
 FROM_KEPT = 0.5  # share of the cases that mutate a kept one
 RECENT = 50  # of them half are among so many
 LONGEST = 8  # chain
+LARGEST_KEPT = 1 << 18  # bytes: mutating on what is large takes time from others
 
 
 class Corpus:
@@ -45,9 +46,9 @@ class Corpus:
         path.write_bytes(data)
         return path
 
-    def learn(self, chain: Chain, traits: set[str]) -> None:
+    def learn(self, chain: Chain, traits: set[str], size: int = 0) -> None:
         """Keep a case that reached a line, or was told a sentence, that no case before did."""
         if not traits <= self.reached:
             self.reached |= traits
-            if chain and len(chain) < LONGEST:
+            if chain and len(chain) < LONGEST and size <= LARGEST_KEPT:
                 self.kept.append(chain)

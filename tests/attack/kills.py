@@ -104,6 +104,8 @@ def content(out: Path) -> Content:
         if path.suffix == ".npz" and not path.name.startswith("."):
             with suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as file:
                 found[name] = b"".join(member.encode() + file.read(member) for member in file.namelist())
+        if path.suffix == ".mkv":  # its name of the segment is drawn anew
+            found[name] = b"%d bytes" % len(found[name])
     return found
 
 

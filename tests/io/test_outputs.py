@@ -269,6 +269,33 @@ def test_an_output_that_appears_before_the_names_are_given_is_kept(tmp_path):
     assert (tmp_path / "a.png").read_bytes() == b"x"
 
 
+@pytest.mark.parametrize("links", [True, False])
+@pytest.mark.parametrize("force", [True, False])
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_a_signal_right_after_a_file_got_its_name_leaves_none(at, force, links, tmp_path, monkeypatch):
+    """It may come before Python has noted that the file has it."""
+    if not links:
+        monkeypatch.setattr(os, "link", lambda *_: (_ for _ in ()).throw(OSError("no hard links")))
+    if force:
+        for name in "abc":
+            (tmp_path / f"{name}.txt").write_text("old")
+    before = _names(tmp_path)
+    rename, done = outputs._rename, []
+
+    def interrupted(*arguments):
+        rename(*arguments)
+        done.append(arguments)
+        if len(done) == at + 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(outputs, "_rename", interrupted)
+    with pytest.raises(KeyboardInterrupt), transaction():
+        for name in "abc":
+            with output_file(tmp_path / f"{name}.txt", force=force) as path:
+                path.write_text("new")
+    assert _names(tmp_path) == before and all((tmp_path / name).read_text() == "old" for name in before)
+
+
 def test_a_transaction_within_another_is_part_of_it(tmp_path):
     with pytest.raises(ValueError, match="late"), transaction():
         with transaction():

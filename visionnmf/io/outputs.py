@@ -178,37 +178,38 @@ def _give_names(waiting: list[_Finished]) -> None:
     for finished in waiting:
         _check_free(finished.path, finished.force)
     before: dict[Path, Path] = {}  # output: what had its name
-    named: list[Path] = []
+    begun = 0
     try:
         for temporary, path, force, _ in waiting:
+            begun += 1
             try:
                 if len(waiting) > 1 and path.exists():
-                    before[path] = _kept(path)
+                    before[path] = path.with_name(f".{secrets.token_hex(6)}.old{path.suffix}")
+                    _keep(path, before[path])
                 _rename(temporary, path, force)
             except MediaError:
                 raise
             except OSError as error:
                 raise MediaError(f"{path}: cannot be written ({error.strerror})") from error
-            named.append(path)
-    except BaseException:
-        for path in named:
-            path.unlink(missing_ok=True)
+    except BaseException:  # a signal may have come right after a file got its name: what there is tells, no list
+        for temporary, path, _, _ in waiting[:begun]:
+            if not temporary.exists() or _same_file(temporary, path):
+                path.unlink(missing_ok=True)
         for path, old in before.items():
             with suppress(OSError):
                 os.replace(old, path)
+                old.unlink(missing_ok=True)  # where both are names of one file nothing is replaced
         raise
     for old in before.values():
         old.unlink(missing_ok=True)
 
 
-def _kept(path: Path) -> Path:
+def _keep(path: Path, old: Path) -> None:
     """Give an output that is to be replaced a second name, under which it can be had back."""
-    old = path.with_name(f".{secrets.token_hex(6)}.old{path.suffix}")
     try:
         os.link(path, old)
     except OSError:  # a drive without hard links
         os.replace(path, old)
-    return old
 
 
 def _rename(temporary: Path, path: Path, force: bool) -> None:
