@@ -16,8 +16,9 @@ import typer
 from visionnmf import __version__
 from visionnmf._jit import on_first_compile
 
-from .common import ending_code, on_signal, say, talk
+from .common import say, talk
 from .options import Quiet, Verbose
+from .signals import ending_code, on_signal
 
 __all__ = ["app", "main"]
 

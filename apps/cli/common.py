@@ -24,6 +24,7 @@ import typer
 from visionnmf import __version__
 from visionnmf.exceptions import MediaError, VisionNMFError
 
+from .signals import number_come
 from .work import Outcome, Work, call, call_in_processes
 
 # What arguments of Python are called on the command line, where that is not the same name.
@@ -89,7 +90,7 @@ class Run:
     def exit_code(self, interrupted: bool) -> int:
         """Decide."""
         if interrupted:
-            return 128 + (_signal or signal.SIGINT)
+            return 128 + (number_come() or signal.SIGINT)
         if self.alarmed:
             return 3
         if not self._failed:
@@ -316,7 +317,7 @@ class Run:
         except BrokenPipeError:  # typer ends in silence when a reader like `head` has gone
             raise
         except Exception as error:
-            if _signal:  # an interrupt within a compiler's callback comes out as some other error
+            if number_come():  # an interrupt within a compiler's callback comes out as some other error
                 raise KeyboardInterrupt from None
             if self.debug:
                 raise
@@ -482,25 +483,3 @@ def talk(quiet: bool, verbose: bool) -> None:
     if quiet and verbose:
         raise typer.BadParameter("--quiet and --verbose exclude each other")
     _talk.quiet, _talk.verbose = quiet, verbose
-
-
-def ending_code(ended: KeyboardInterrupt | SystemExit) -> Any:
-    """Return the exit code where a run has ended, or a signal came before or after it, which typer takes for Ctrl-C."""
-    interrupted = 128 + signal.SIGINT
-    if isinstance(ended, SystemExit) and ended.code != interrupted:
-        return ended.code
-    return 128 + _signal if _signal else interrupted
-
-
-_signal = 0  # that has come: within a compiler's callback it comes out as some other error, or not at all
-
-
-class Terminated(KeyboardInterrupt):
-    """Another signal than Ctrl-C's wants an end."""
-
-
-def on_signal(number: int, _frame: object) -> None:
-    """End at a signal by an exception, so that half-written files are removed."""
-    global _signal
-    _signal = number
-    raise KeyboardInterrupt if number == signal.SIGINT else Terminated

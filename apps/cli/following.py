@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from .common import on_signal
+from .signals import on_signal
 
 __all__ = ["Ending", "until_signal"]
 

@@ -12,7 +12,7 @@ from helpers import run_command
 
 from visionnmf import choices
 from visionnmf.apps import cli
-from visionnmf.apps.cli import COMMANDS, app, common
+from visionnmf.apps.cli import COMMANDS, app, common, signals
 from visionnmf.apps.cli.common import OPTIONS, running, sentence_of
 from visionnmf.apps.faces import methods
 from visionnmf.apps.masquerade import logs
@@ -95,7 +95,7 @@ def test_the_exit_code_of_a_stream():
 
 def test_a_signal_is_the_reason_whatever_comes_out_of_it(monkeypatch):
     """Within a compiler's callback an interrupt becomes some other error."""
-    monkeypatch.setattr(common, "_signal", int(signal.SIGTERM))
+    monkeypatch.setattr(signals, "_come", int(signal.SIGTERM))
     assert code(raising(ZeroDivisionError())) == code(raising(KeyboardInterrupt())) == 143
 
 
@@ -163,14 +163,14 @@ def test_a_log_without_commands_cannot_be_used(tmp_path):
 def test_a_signal_before_the_run_begins_has_its_exit_code_and_no_traceback(number, code, where, monkeypatch):
     def app():
         try:
-            common.on_signal(number, None)
+            signals.on_signal(number, None)
         except KeyboardInterrupt:
             if where == "while it is parsed":
                 raise SystemExit(130) from None  # as typer ends
             raise
 
     monkeypatch.setattr(cli, "app", app)
-    monkeypatch.setattr(common, "_signal", 0)
+    monkeypatch.setattr(signals, "_come", 0)
     monkeypatch.setattr(sys, "argv", ["visionnmf", "--debug"])
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     with pytest.raises(SystemExit) as ended:
