@@ -12,7 +12,7 @@ from helpers import run_command
 
 from visionnmf import choices
 from visionnmf.apps import cli
-from visionnmf.apps.cli import COMMANDS, app, common, signals
+from visionnmf.apps.cli import COMMANDS, app, signals
 from visionnmf.apps.cli.common import OPTIONS, running, sentence_of
 from visionnmf.apps.faces import methods
 from visionnmf.apps.masquerade import logs
