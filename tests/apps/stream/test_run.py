@@ -139,7 +139,7 @@ def test_the_command_writes_and_reports(rows, tmp_path):
         (["{rows}", "--shape", 5, 5, "--picture", "x.png"], "--shape must be the height and width"),
         (["{rows}", "--dataset", "x", "--rank", 10**7], "take fewer components"),
         (["{text}"], "line 2: 'four' is not a number"),
-        (["{nan}"], "Input X contains NaN"),
+        (["{nan}"], "X must not hold NaN"),
     ],
 )
 def test_mistakes_are_one_line_and_exit_code_2(words, sentence, rows, tmp_path, monkeypatch):
