@@ -1,4 +1,4 @@
-"""``visionnmf annotate``: train, predict."""
+"""``visionnmf annotate``: train, predict, evaluate, similar."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import typer
 
 from visionnmf import choices
 
-from .common import running
-from .options import Debug, Force, Json, Seed, one_of
+from .common import make_folder, running
+from .options import Debug, Force, Json, Out, Seed, one_of
 
 __all__ = ["command"]
 
@@ -26,6 +26,8 @@ def _annotate() -> None:
       visionnmf annotate train photos/ --labels words.csv --model words.npz
       visionnmf annotate train photos/ --model words.npz
       visionnmf annotate predict words.npz new/*.jpg --top 5
+      visionnmf annotate evaluate words.npz others/ --labels words.csv
+      visionnmf annotate similar words.npz photo.jpg --out results
     """
 
 
@@ -129,6 +131,66 @@ def predict(
                 progress=progress,
             )
         run.report(report)
+
+
+@command.command("evaluate")
+def evaluate(
+    model: Model,
+    source: Annotated[str, typer.Argument(metavar="DIR", help="Other images than those of the training, or a table.")],
+    labels: Labels = "keywords",
+    top: Annotated[int, typer.Option("--top", metavar="K", min=1, help="Words that each image gets.")] = (
+        choices.ANNOTATION_WORDS
+    ),
+    csv: Annotated[Path | None, typer.Option("--csv", metavar="T.csv", help="Write a table of all words.")] = None,
+    jobs: Jobs = 1,
+    json_: Json = False,
+    force: Force = False,
+    debug: Debug = False,
+) -> None:
+    """Compare a model's words with those that images have.
+
+    AC, RC and NS are accuracy, recall and normalised score of images; P, R, F1, N+ and mAP are means over words.
+
+    \b
+    Example:
+      visionnmf annotate evaluate words.npz others/ --labels words.csv --csv per_word.csv
+    """
+    with running(json_, debug) as run:
+        from visionnmf.apps import annotation
+
+        known = annotation.load(model)
+        with run.progress(source, rate_of="images") as progress:
+            report = annotation.evaluate(
+                known, source, labels=labels, top=top, table=csv, n_jobs=jobs, force=force, progress=progress
+            )
+        run.report(report)
+
+
+@command.command("similar")
+def similar(
+    model: Model,
+    image: Annotated[str, typer.Argument(metavar="IMAGE", help="A file, or sample:NAME.")],
+    count: Annotated[int, typer.Option("--count", metavar="K", min=1, max=399, help="Photographs to find.")] = 11,
+    photos: Annotated[
+        Path | None, typer.Option("--photos", metavar="DIR", help="Where the training photographs are now.")
+    ] = None,
+    out: Out = Path("."),
+    json_: Json = False,
+    force: Force = False,
+    debug: Debug = False,
+) -> None:
+    """Find the training photographs that look most like one; writes NAME_similar.png.
+
+    \b
+    Example:
+      visionnmf annotate similar words.npz photo.jpg --out results
+    """
+    with running(json_, debug) as run:
+        make_folder(out)
+        from visionnmf.apps import annotation
+
+        known = annotation.load(model)
+        run.report(annotation.similar(known, image, k=count, out=out, photos=photos, force=force))
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -36,11 +36,12 @@ def test_every_report_of_an_application_is_one():
         public = (getattr(module, name) for name in module.__all__)
         found |= {value for value in public if isinstance(value, type) and issubclass(value, Report)}
     assert {each.__name__ for each in found} == {
-        "Annotations", "AnnotatorTrained", "BackgroundReport", "Clustered", "Comparison", "Evaluation",
+        "AnnotationScores", "Annotations", "AnnotatorTrained", "Similar",
+        "BackgroundReport", "Clustered", "Comparison", "Evaluation",
         "FeaturesReport", "Identified", "PaperReport", "SegmentationReport", "SegmentationScoresReport",
         "StreamReport", "Trained", "Unshadowed",
     }  # fmt: skip
-    assert len(found) == 15  # Trained is two: of faces, and of masquerade
+    assert len(found) == 17  # Trained is two: of faces, and of masquerade
     for each in found:
         assert set(COMMON) <= {field.name for field in dataclasses.fields(each)}
 

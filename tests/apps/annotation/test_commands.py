@@ -123,3 +123,38 @@ def test_what_cannot_be_is_said(model, photos, sea, tmp_path):
     assert result.exit_code == 2 and "not a model of annotations" in result.stderr
     result = run_command("annotate", "predict", model, tmp_path / "absent.jpg")
     assert result.exit_code == 2 and "no such file" in result.stderr
+
+
+def test_evaluation(model, photos, tmp_path):
+    folder, table = photos
+    with table.open("a", encoding="utf-8") as file:
+        file.write("\n0.png,neues Wort\n")
+    per_word = tmp_path / "per_word.csv"
+    arguments = (model, folder, "--labels", table, "--top", 2, "--csv", per_word)
+    result = run_command("annotate", "evaluate", *arguments, "--json")
+    assert result.exit_code == 0
+    document = json.loads(result.stdout)
+    assert (document["images"], document["words"], document["N+"]) == (30, 5, 4)
+    assert document["AC"] == 1 and document["recall"] == 0.8  # of 'neues Wort' 0
+    assert document["most_frequent_words"]["F1"] < document["F1"]
+    notes = " ".join(document["notes"])
+    assert "1 words, such as 'neues Wort'" in notes and "training images are among these" in notes
+    rows = {row["word"]: row for row in csv.DictReader(per_word.read_text("utf-8").splitlines())}
+    assert rows["alle"]["recall"] == "1.0000" and rows["neues Wort"]["given"] == "0"
+    result = run_command("annotate", "evaluate", *arguments, "--force")
+    assert result.exit_code == 0 and "most frequent words" in result.stdout
+
+
+def test_similar(model, sea, photos, tmp_path):
+    out = tmp_path / "out"
+    result = run_command("annotate", "similar", model, sea, "--count", 5, "--out", out, "--json")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)["similar"]
+    assert len(found) == 5 and all("Meer" in item["words"] for item in found)
+    sheet = cv2.imread(str(out / "new_similar.png"))
+    assert sheet.shape == (2 * 166 + 6, 3 * 166 + 6, 3)
+    blue = sheet[6 + 80, 6 + 80].astype(int)
+    assert blue[0] > blue[2] + 50  # the sea, drawn as it is
+    shutil.rmtree(photos[0])
+    result = run_command("annotate", "similar", model, sea, "--count", 2, "--out", out, "--force")
+    assert result.exit_code == 0 and result.stdout.count("no such file") == 2

@@ -1,0 +1,154 @@
+"""The training photographs that look most like others, as a contact sheet."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf._checks import check_count
+from visionnmf.apps.report import Report
+from visionnmf.exceptions import MediaError, ParameterError
+from visionnmf.io import check_outputs, read_image, write_image
+
+from .sources import describe
+from .store import AnnotationModel
+
+__all__ = ["Similar", "similar"]
+
+TILE = 160  # pixels a side
+GAP = 6
+GREY, WHITE = 200, 255
+
+
+@dataclass(frozen=True, kw_only=True)
+class Similar(Report):
+    """What :func:`similar` found; with the attributes of :class:`~visionnmf.apps.report.Report`.
+
+    Attributes
+    ----------
+    images : list of str
+        The nearest first.
+    distances : list of float
+        As the model weights them.
+    words : list of list of str
+    """
+
+    images: list[str]
+    distances: list[float]
+    words: list[list[str]]
+
+    def _figures(self) -> dict[str, Any]:
+        rows = zip(self.images, self.distances, self.words, strict=True)
+        return {
+            "input": self.inputs[0],
+            "similar": [{"image": image, "distance": round(d, 4), "words": words} for image, d, words in rows],
+        }
+
+    def summary(self) -> str:
+        """Return the images as text for a person.
+
+        Returns
+        -------
+        str
+            A line an image.
+        """
+        rows = zip(self.images, self.distances, self.words, strict=True)
+        lines = [f"  {distance:.3f} {image}: {', '.join(words)}" for image, distance, words in rows]
+        return "\n".join([f"{self.inputs[0]} looks like", *lines, *self._ending()])
+
+
+def similar(
+    model: AnnotationModel,
+    image: str,
+    *,
+    k: int = 11,
+    out: str | Path | None = None,
+    photos: str | Path | None = None,
+    force: bool = False,
+) -> Similar:
+    """Find the training photographs that look most like one.
+
+    Parameters
+    ----------
+    model : AnnotationModel
+        Trained on images.
+    image : str
+    k : int, default=11
+    out : str or Path, optional
+        Folder for ``NAME_similar.png``: the photograph, then those found, row by row.
+    photos : str or Path, optional
+        Where the training photographs are now, by their names alone; where they were if left out.
+    force : bool, default=False
+        Whether an existing file may be replaced.
+
+    Returns
+    -------
+    Similar
+        A note says which training photographs could not be read; they are grey on the sheet.
+
+    Raises
+    ------
+    ParameterError
+        If the model was trained on a table, or an argument is not allowed.
+    MediaError
+        If the image cannot be read, or the sheet not be written.
+    """
+    check_count(k, "k")
+    if model.extraction is None:
+        raise ParameterError("model must be trained on images; got one of a table of features")
+    sheet = None if out is None else Path(out) / f"{Path(image.removeprefix('sample:')).stem}_similar.png"
+    check_outputs([] if sheet is None else [sheet], force, inputs=[image])
+    found = describe([image], model.extraction)
+    if len(found.X) > 1:
+        raise ParameterError(f"image must be one image; got {len(found.X)}")
+    which, distance = model.annotator.nearest(found.X, k)
+    known = model.annotator
+    files = [model.files[i] for i in which[0]]
+    rows = known.Y_[which[0]]
+    words = [known.words_[columns].tolist() for columns in np.split(rows.indices, rows.indptr[1:-1])]
+    notes: list[str] = []
+    if sheet is not None:
+        places = files if photos is None else [str(Path(photos) / Path(file).name) for file in files]
+        write_image(sheet, _sheet([image, *places], notes), force=force)
+    return Similar(
+        images=files,
+        distances=distance[0].tolist(),
+        words=words,
+        inputs=[image],
+        outputs=[] if sheet is None else [str(sheet)],
+        notes=notes,
+    )
+
+
+def _sheet(files: list[str], notes: list[str]) -> NDArray[np.uint8]:
+    columns = int(np.ceil(np.sqrt(len(files))))
+    rows = -(-len(files) // columns)
+    side = TILE + GAP
+    sheet = np.full((rows * side + GAP, columns * side + GAP, 3), WHITE, np.uint8)
+    for i, file in enumerate(files):
+        try:
+            tile = _tile(file)
+        except MediaError as error:
+            notes.append(str(error))
+            tile = np.full((TILE, TILE, 3), GREY, np.uint8)
+        top, left = i // columns * side + GAP, i % columns * side + GAP
+        top, left = top + (TILE - tile.shape[0]) // 2, left + (TILE - tile.shape[1]) // 2
+        sheet[top : top + tile.shape[0], left : left + tile.shape[1]] = tile
+    return sheet
+
+
+def _tile(file: str) -> NDArray[np.uint8]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        image = read_image(file)
+    if image.dtype != np.uint8:
+        image = (image >> 8).astype(np.uint8)
+    scale = TILE / max(image.shape[:2])
+    size = (max(1, round(image.shape[1] * scale)), max(1, round(image.shape[0] * scale)))
+    return np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA if scale < 1 else cv2.INTER_NEAREST))
