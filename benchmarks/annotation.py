@@ -1,0 +1,178 @@
+"""Words for the photographs of Corel5k: 4500 to learn from, 499 that each get exactly five words.
+
+``python benchmarks/annotation.py`` runs everything, ``python benchmarks/annotation.py corel`` one part: corel (the four
+published features: JEC on features and on codes, the default), jpegs (the same photographs from their JPEGs, by our own
+extractors), online (Figure 12 of Guan et al. 2012: AC, RC and NS by the dimension of online models) or scale (100,000
+made images). Scores are means over the 260 words of the test images, except AC, RC and NS, which are means over images.
+Seconds are of one processor: run it with OMP_NUM_THREADS=1. All choices were made on training images.
+"""
+
+from __future__ import annotations
+
+import resource
+import time
+from typing import Any
+
+import numpy as np
+from _corel import FEATURES, load_corel
+from _main import main
+from numpy.typing import NDArray
+
+from visionnmf import NMF, OnlineNMF
+from visionnmf.apps.annotation import ImageAnnotator, score_words
+from visionnmf.apps.annotation.neighbours import nearest
+from visionnmf.apps.annotation.transfer import transfer_greedy
+from visionnmf.choices import ANNOTATION_KINDS
+from visionnmf.features import FeatureExtraction
+
+Array = NDArray[Any]
+
+N_TRAIN: int | None = None
+N_TEST: int | None = None
+RANKS: tuple[int, ...] = (50, 100, 200)
+SCALE_IMAGES, SCALE_FEATURES, SCALE_WORDS = 100_000, 400, 300
+SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)  # of the features
+METHODS = {
+    "OR-NMF": {"method": "or-nmf", "buffer": None},
+    "MOR-NMF, l = 20": {"method": "or-nmf", "buffer": 20},
+    "OMF": {"method": "surrogate"},
+    "OMF-DA": {"method": "surrogate-diagonal"},
+    "INMF": {"method": "incremental"},
+    "ONMF": {"method": "onmf"},
+    "manhattan": {"method": "manhattan"},
+}
+EPOCHS = 2
+WORDS = 5
+
+
+def variants() -> dict[str, ImageAnnotator]:
+    """Return what is compared."""
+    plain: dict[str, Any] = {"coder": "none"}
+    robust: dict[str, Any] = {"coder": NMF(loss="l21", max_iter=100), "n_components": RANKS}
+    return {
+        "JEC, features as they are": ImageAnnotator("jec", hellinger=False, **plain),
+        "JEC, roots of shares": ImageAnnotator("jec", **plain),
+        "JEC, L2,1 codes": ImageAnnotator("jec", **robust),
+        "JEC, least-squares codes": ImageAnnotator("jec", n_components=RANKS),
+        "JEC as in OR-NMF, L2,1 codes": ImageAnnotator("jec-greedy", **robust),
+        "weighted, L2,1 codes": ImageAnnotator(**robust),
+        "weighted (the default)": ImageAnnotator(n_components=RANKS),
+    }
+
+
+def heading() -> None:
+    """Begin the table of a part."""
+    print("| | P | R | F1 | N+ | mAP | AC | RC | NS | train s | ms an image | bytes an image |")
+    print("| --- | " + "--- | " * 11)
+
+
+def row(name: str, model: ImageAnnotator, train: tuple[Array, Array], test: tuple[Array, Array], views: Any) -> None:
+    """Fit, annotate, score, print."""
+    start = time.process_time()
+    model.fit(*train, views=views)
+    fitted = time.process_time()
+    scores = model.predict_proba(test[0])
+    done = time.process_time()
+    print(
+        f"| {name} | {figures(test[1], scores)} | {fitted - start:.0f} | {1000 * (done - fitted) / len(scores):.1f} | "
+        f"{4 * model.index_.shape[1]} |",
+        flush=True,
+    )
+
+
+def figures(truth: Array, scores: Array) -> str:
+    """Return the scores of five words an image, in per cent."""
+    given = np.zeros(truth.shape, bool)
+    np.put_along_axis(given, np.argsort(-scores, axis=1, kind="stable")[:, :WORDS], True, axis=1)
+    found = score_words(truth, given, scores)
+    of_words = f"{100 * found.word_precision:.1f} | {100 * found.word_recall:.1f} | {100 * found.f1:.1f}"
+    of_images = " | ".join(f"{100 * value:.1f}" for value in (found.accuracy, found.recall, found.normalized))
+    return f"{of_words} | {found.n_plus} | {100 * found.mean_average_precision:.1f} | {of_images}"
+
+
+def corel() -> None:
+    """Compare methods on the published features."""
+    print("\n## Corel5k, published features (DenseHue, DenseSift, Rgb, Lab)\n")
+    train, test = load_corel("train", N_TRAIN), load_corel("test", N_TEST)
+    views, X = side_by_side(train.published)
+    _, Z = side_by_side(test.published)
+    heading()
+    for name, model in variants().items():
+        row(name, model, (X, train.labels), (Z, test.labels), views)
+
+
+def side_by_side(features: dict[str, Array]) -> tuple[dict[str, slice], Array]:
+    """Return the columns of each view, and one matrix."""
+    ends = np.cumsum([0, *(features[name].shape[1] for name in FEATURES)]).tolist()
+    views = {name: slice(*ends[i : i + 2]) for i, name in enumerate(FEATURES)}
+    return views, np.concatenate([features[name] for name in FEATURES], axis=1)
+
+
+def jpegs() -> None:
+    """Go the whole way from photographs."""
+    print(f"\n## Corel5k, from the JPEGs ({', '.join(ANNOTATION_KINDS)})\n")
+    train, test = load_corel("train", N_TRAIN), load_corel("test", N_TEST)
+    start = time.process_time()
+    extraction = FeatureExtraction(ANNOTATION_KINDS)
+    X = extraction.fit(train.images).transform(train.images)
+    Z = extraction.transform(test.images)
+    seconds = time.process_time() - start
+    print(f"features of {len(X) + len(Z)} images: {seconds:.0f} s\n")
+    heading()
+    for name, model in variants().items():
+        if name in ("JEC, least-squares codes", "weighted (the default)"):
+            row(name, model, (X, train.labels), (Z, test.labels), extraction.views_)
+
+
+def online() -> None:
+    """Compare online models by the words of nearest neighbours in their codes, as Figure 12 does."""
+    train, test = load_corel("train", N_TRAIN), load_corel("test", N_TEST)
+    X, Z = (np.ascontiguousarray(part.published["DenseHue"]) for part in (train, test))
+    print(f"\n## DenseHue by pseudo-inverses, {EPOCHS} epochs: AC / RC / NS\n")
+    print(f"| | {' | '.join(f'{share:.0%}' for share in SHARES)} |")
+    print("| --- | " + "--- | " * len(SHARES))
+    print("| features as they are | " + " | ".join([annotated(X, Z, train.labels, test.labels)] * len(SHARES)) + " |")
+    for name, options in METHODS.items():
+        cells = []
+        for share in SHARES:
+            rank = max(1, round(share * X.shape[1]))
+            model = OnlineNMF(rank, max_iter=EPOCHS, random_state=0, **options).fit(X)
+            back = np.linalg.pinv(model.components_)
+            cells.append(annotated(X @ back, Z @ back, train.labels, test.labels))
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+
+
+def annotated(X: Array, Z: Array, labels: Array, truth: Array) -> str:
+    """Return AC, RC and NS of words handed on by the nearest rows."""
+    which, _ = nearest(np.ascontiguousarray(X, np.float32), np.ascontiguousarray(Z, np.float32), 50)
+    scores = transfer_greedy(which, labels, WORDS)
+    return " / ".join(figures(truth, scores).split(" | ")[-3:])
+
+
+def scale() -> None:
+    """Train on many made images, and annotate one at a time."""
+    rng = np.random.default_rng(0)
+    parts = rng.random((SCALE_WORDS, SCALE_FEATURES), np.float32) ** 8
+    Y = rng.random((SCALE_IMAGES, SCALE_WORDS), np.float32) < 4 / SCALE_WORDS
+    X = Y.astype(np.float32) @ parts + np.float32(0.05) * rng.random((SCALE_IMAGES, SCALE_FEATURES), np.float32)
+    views = {f"view {i}": slice(i * SCALE_FEATURES // 4, (i + 1) * SCALE_FEATURES // 4) for i in range(4)}
+    print(f"\n## {SCALE_IMAGES} made images of {SCALE_FEATURES} features in four views, {SCALE_WORDS} words\n")
+    print("| train s | train CPU s | ms one image | CPU ms | largest memory, MB |\n| --- | --- | --- | --- | --- |")
+    begin, cpu = time.perf_counter(), time.process_time()
+    model = ImageAnnotator(n_components=RANKS).fit(X, Y, views=views)
+    trained = time.perf_counter() - begin, time.process_time() - cpu
+    begin, cpu = time.perf_counter(), time.process_time()
+    for image in X[:20]:
+        model.annotate(image[None])
+    one = [50 * (time.perf_counter() - begin), 50 * (time.process_time() - cpu)]
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"| {trained[0]:.0f} | {trained[1]:.0f} | {one[0]:.0f} | {one[1]:.0f} | {memory:.0f} |")
+
+
+if __name__ == "__main__":
+    main(
+        {"corel": corel, "jpegs": jpegs, "online": online, "scale": scale},
+        globals(),
+        {"N_TRAIN": 60, "N_TEST": 20, "RANKS": (5,), "SCALE_IMAGES": 500, "SCALE_FEATURES": 40, "SHARES": (0.1,)}
+        | {"EPOCHS": 1, "METHODS": {"OR-NMF": METHODS["OR-NMF"]}},
+    )
