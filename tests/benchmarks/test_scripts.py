@@ -14,6 +14,10 @@ NEED_DATA = [
     "conservative",
     "faces",
     "features",
+    "annotation",
+    "background",
+    "conservative",
+    "faces",
     "masquerade",
     "online",
     "online_choices",
@@ -35,6 +39,7 @@ OTHERS = [
     "streams",
 ]
 PARTS = {
+    "annotation": ["corel", "jpegs", "online"],
     "background": ["table", "sensitivity", "pictures"],
     "conservative": ["mixtures", "errors", "readings"],
     "faces": ["bars", "table1", "figure", "table", "plain", "clusters", "strangers", "rpca"],
@@ -106,4 +111,4 @@ def test_a_part_that_is_not_there_gives_the_usage(words, run):
 
 def test_scripts_are_found_by_name():
     done = subprocess.run([sys.executable, FOLDER, "tables"], capture_output=True, text=True)
-    assert done.returncode == 2 and "background, background_speed, conservative, divergences" in done.stderr
+    assert done.returncode == 2 and "annotation, background, background_speed, conservative, divergences" in done.stderr
