@@ -3,6 +3,7 @@
 import importlib
 import os
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -53,7 +54,7 @@ def test_the_checkout_imports_without_being_installed():
 
 
 def test_the_version_stands_in_one_place():
-    assert PROJECT["project"]["dynamic"] == ["version"]
+    assert "version" in PROJECT["project"]["dynamic"]
     assert PROJECT["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "visionnmf._version.__version__"}
     assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+)?", visionnmf.__version__)
     assert f"## [{visionnmf.__version__}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
@@ -65,3 +66,29 @@ def test_the_papers_of_the_repository_are_there():
         assert (ROOT / name).stat().st_size > 0, name
     assert PROJECT["project"]["license"] == "BSD-3-Clause"
     assert (ROOT / "LICENSE").read_text(encoding="utf-8").startswith("BSD 3-Clause License")
+
+
+def test_the_metadata_have_addresses_and_no_relative_link(monkeypatch):
+    monkeypatch.setattr("setuptools.setup", lambda **given: None)
+    text = runpy.run_path(str(ROOT / "setup.py"))["description"]()
+    urls = PROJECT["project"]["urls"]
+    assert {"Source", "Documentation", "Changelog", "Issues"} <= set(urls)
+    assert all(address.startswith(urls["Source"]) for address in urls.values())
+    assert "readme" in PROJECT["project"]["dynamic"]
+    targets = re.findall(r"\]\(([^)]+)\)", text)
+    assert len(targets) > 15 and all(target.startswith(("https://", "#")) for target in targets)
+    pictures = re.findall(r"!\[[^]]*\]\(([^)]+)\)", text)
+    assert pictures and all(picture.startswith("https://raw.") for picture in pictures)
+
+
+@pytest.mark.parametrize("extra", ["plots", "hdf5", "zarr", "test", "lint", "dev"])
+def test_setup_takes_each_extra_that_there_is(extra):
+    assert extra in PROJECT["project"]["optional-dependencies"]
+    (line,) = [line for line in (ROOT / "setup.sh").read_text().splitlines() if line.endswith(") ;;") and "|" in line]
+    assert extra in line
+
+
+def test_setup_refuses_other_extras_in_one_line():
+    done = subprocess.run(["sh", str(ROOT / "setup.sh"), "colours"], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr == "setup.sh: no extra 'colours'; there are: plots, hdf5, zarr, test, lint, dev\n"

@@ -4,12 +4,18 @@ The kernels and the BLAS release the interpreter lock, so a block may hold a mat
 kernel, and another product, without a second pool of threads: alternating OpenBLAS's pool with numba's costs
 milliseconds an iteration, because both spin. What a block computes does not depend on how many threads there are, and
 sums over blocks are taken in their order, so results are the same for any number of threads.
+
+A map ends with its last block. Where other processes want the processors, a thread that lost one in the middle of a
+block keeps all others waiting for a slice of the time of the scheduler, many times what a map takes. So maps measure
+what threads gain, wall time against the processor time of the blocks, and go on in one thread while that is nothing
+(:class:`_Gain`).
 """
 
 from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -134,6 +140,42 @@ def row_blocks(X: Any, size: int = BLOCK_ELEMENTS) -> list[Block]:
     return [(start, stop) for start, stop in pairwise([0, *cuts.tolist(), X.shape[0]]) if start < stop]
 
 
+class _Gain:
+    """Whether threads gain anything, as measured: wall time of maps against the processor time of their blocks.
+
+    Once they do not, work goes on in one thread for a while before threads are tried again; the longer, the more often
+    they were tried in vain.
+    """
+
+    WINDOW = 0.02  # seconds of maps in threads, before they are judged
+    LEAST = 1.1  # blocks' processor time over wall time, below which one thread is as good
+    PAUSE, LONGEST_PAUSE = 0.25, 4.0  # seconds
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.clock = clock
+        self.wall = self.work = 0.0
+        self.pause, self.until = self.PAUSE, 0.0
+
+    def is_expected(self) -> bool:
+        """Tell whether threads should be used now."""
+        return self.clock() >= self.until
+
+    def record(self, wall: float, work: float) -> None:
+        """Take note of a map in threads: its wall time, and the processor time of its blocks."""
+        self.wall, self.work = self.wall + wall, self.work + work
+        if self.wall < self.WINDOW:
+            return
+        if self.work < self.LEAST * self.wall:
+            self.until = self.clock() + self.pause
+            self.pause = min(2 * self.pause, self.LONGEST_PAUSE)
+        else:
+            self.pause = self.PAUSE
+        self.wall = self.work = 0.0
+
+
+_gain = _Gain()
+
+
 def map_blocks(function: Callable[[Block], T], work: Sequence[Block], *, parallel: bool = True) -> list[T]:
     """Apply `function` to every block, in threads where that helps, and return the results in the blocks' order.
 
@@ -151,6 +193,14 @@ def map_blocks(function: Callable[[Block], T], work: Sequence[Block], *, paralle
     """
     nested = getattr(_here, "is_worker", False)  # a worker that waited for workers would wait for ever
     threads = n_threads()
-    if threads == 1 or len(work) == 1 or nested or not parallel:
+    if threads == 1 or len(work) == 1 or nested or not parallel or not _gain.is_expected():
         return [function(block) for block in work]
-    return list(_pool(os.getpid(), threads).map(function, work))
+
+    def timed(block: Block) -> tuple[T, float]:
+        start = time.thread_time()
+        return function(block), time.thread_time() - start
+
+    start = time.perf_counter()
+    results = list(_pool(os.getpid(), threads).map(timed, work))
+    _gain.record(time.perf_counter() - start, sum(seconds for _, seconds in results))
+    return [result for result, _ in results]
