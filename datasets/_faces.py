@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from visionnmf._checks import brief
 from visionnmf.exceptions import MediaError, ParameterError, UnreadableError, UnsupportedError
 from visionnmf.io import read_arrays, read_image, read_mat, resize_grey, to_grey8
 from visionnmf.io.inputs import check_bytes
@@ -58,6 +59,8 @@ class Faces:
     labels: NDArray[np.integer]
     names: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+
+    __repr__ = brief
 
 
 def load_faces(

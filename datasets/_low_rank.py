@@ -9,7 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from visionnmf._checks import RandomState, check_choice, check_count, check_generator, check_image_shape, check_number
+from visionnmf._checks import (
+    RandomState,
+    brief,
+    check_choice,
+    check_count,
+    check_generator,
+    check_image_shape,
+    check_number,
+)
 from visionnmf.exceptions import ParameterError
 
 from ._corruptions import add_gaussian, add_laplace, block_mask, count_photons, salt_and_pepper
@@ -44,6 +52,8 @@ class CorruptedLowRank:
     W: Matrix
     H: Matrix
     mask: NDArray[np.bool_] | None
+
+    __repr__ = brief
 
 
 def make_corrupted_low_rank(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import distance_transform_edt, gaussian_filter, label
 from skimage.color import lab2rgb
 
-from visionnmf._checks import RandomState, check_count, check_generator, check_number
+from visionnmf._checks import RandomState, brief, check_count, check_generator, check_number
 
 __all__ = ["Mosaic", "make_mosaic"]
 
@@ -31,6 +31,8 @@ class Mosaic:
 
     image: NDArray[np.uint8]
     labels: NDArray[np.int32]
+
+    __repr__ = brief
 
 
 def make_mosaic(

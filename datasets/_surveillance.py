@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
 
-from visionnmf._checks import RandomState, check_count, check_generator, check_number
+from visionnmf._checks import RandomState, brief, check_count, check_generator, check_number
 
 __all__ = ["Surveillance", "iter_surveillance", "make_surveillance"]
 
@@ -33,6 +33,8 @@ class Surveillance:
     frames: NDArray[np.uint8]
     background: NDArray[np.uint8]
     masks: NDArray[np.bool_]
+
+    __repr__ = brief
 
 
 def make_surveillance(

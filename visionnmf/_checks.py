@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import fields
 from numbers import Integral, Real
 from typing import Any
 
@@ -17,6 +18,7 @@ from visionnmf.exceptions import ParameterError
 
 __all__ = [
     "RandomState",
+    "brief",
     "check_callable",
     "check_choice",
     "check_count",
@@ -38,6 +40,7 @@ Array = NDArray[Any]
 RandomState = int | np.random.RandomState | np.random.Generator | None
 
 LARGEST_SEED = 2**32 - 1
+MOST_ITEMS = 4  # of a list that is told in full
 
 
 def check_count(value: Any, name: str, low: int = 1, high: int | None = None) -> int:
@@ -239,3 +242,23 @@ def _is_compressed(matrix: Any) -> bool:
 
 def _within(index: Array, size: int) -> bool:
     return not len(index) or bool(index.min() >= 0 and index.max() < size)
+
+
+def brief(result: Any) -> str:
+    """Return a result on a line, for its ``__repr__``: arrays by shape and dtype, long lists by their length.
+
+    Parameters
+    ----------
+    result : dataclass or named tuple
+    """
+    names = getattr(result, "_fields", None) or [item.name for item in fields(result)]
+    told = ", ".join(f"{name}={_brief_value(getattr(result, name))}" for name in names)
+    return f"{type(result).__name__}({told})"
+
+
+def _brief_value(value: Any) -> str:
+    if hasattr(value, "shape") and hasattr(value, "dtype") and np.ndim(value):
+        return f"<{' x '.join(str(size) for size in value.shape)} {value.dtype}>"
+    if isinstance(value, list | tuple | dict | set | frozenset) and len(value) > MOST_ITEMS:
+        return f"<{len(value)} items>"
+    return shown(value)

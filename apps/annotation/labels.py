@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from visionnmf._checks import brief
 from visionnmf.exceptions import TooLargeError, UnreadableError
 from visionnmf.io import clean_words, read_keywords, regular_file
 
@@ -45,6 +46,8 @@ class Labels:
     words: list[str]
     found: NDArray[np.intp]
     notes: list[str]
+
+    __repr__ = brief
 
 
 def find_labels(source: str | Path | None, images: Sequence[str], root: str | Path | None = None) -> Labels:

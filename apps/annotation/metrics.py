@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from visionnmf._checks import brief
+
 __all__ = ["Scores", "score_words"]
 
 Array = NDArray[Any]
@@ -46,6 +48,8 @@ class Scores:
     mean_average_precision: float
     n_words: int
     table: Array
+
+    __repr__ = brief
 
 
 def score_words(truth: Array, given: Array, scores: Array | None = None) -> Scores:

@@ -15,7 +15,16 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import choices
-from visionnmf._checks import RandomState, check_choice, check_count, check_flag, check_numbers, check_seed, shown
+from visionnmf._checks import (
+    RandomState,
+    brief,
+    check_choice,
+    check_count,
+    check_flag,
+    check_numbers,
+    check_seed,
+    shown,
+)
 from visionnmf.exceptions import ParameterError
 
 from .coding import Block, check_coder, coded, fit_blocks
@@ -54,6 +63,8 @@ class Neighbourhood:
     neighbours: NDArray[np.intp]
     distances: Array
     counts: Array
+
+    __repr__ = brief
 
 
 class ImageAnnotator(BaseEstimator):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from visionnmf._checks import brief
 from visionnmf.apps.features import FeatureTable, read_table
 from visionnmf.exceptions import ParameterError, UnreadableError
 from visionnmf.features import FeatureExtraction
@@ -44,6 +45,8 @@ class Described:
     views: dict[str, slice]
     extraction: FeatureExtraction | None
     skipped: list[str]
+
+    __repr__ = brief
 
 
 def describe(

@@ -22,7 +22,7 @@ loss, so that what passes in front of a pixel less than half the time does not c
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -33,11 +33,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import choices
-from visionnmf._checks import RandomState, check_count, check_generator, check_number
+from visionnmf._checks import RandomState, brief, check_count, check_generator, check_number
+from visionnmf.apps.saving import Saveable
 from visionnmf.engine.blocks import blocks, map_blocks, n_threads, one_blas_thread
 from visionnmf.exceptions import ParameterError
 
-from .fit import BLOCK_PIXELS, Sample, find_codes, learn, to_uint8, with_median
+from .fit import BLOCK_PIXELS, Learnt, Sample, find_codes, learn, to_uint8, with_median
+from .frames import as_frames
 from .score import score_pixels
 
 __all__ = ["BackgroundModel", "Separated", "foreground_mask", "median_mask"]
@@ -64,7 +66,7 @@ class Separated:
     index : int
         Position in the iterable, from 0.
     frame : ndarray of uint8 [shape=(height, width) or (height, width, 3)]
-        The frame itself.
+        The frame itself, as uint8.
     background : ndarray of uint8 [shape of the frame]
         What the model shows behind the foreground, in this frame's light.
     mask : ndarray of uint8 [shape=(height, width)]
@@ -76,8 +78,10 @@ class Separated:
     background: FrameArray
     mask: FrameArray
 
+    __repr__ = brief
 
-class BackgroundModel(BaseEstimator):
+
+class BackgroundModel(Saveable, BaseEstimator):
     """Low-rank background of a fixed camera, in the Manhattan loss, and what stands out from it.
 
     Minimises ``sum_tp m_tp |x_tp - sum_k w_tk h_kp|`` over ``W, H >= 0`` for evenly spaced frames `t` and all pixels
@@ -142,8 +146,10 @@ class BackgroundModel(BaseEstimator):
 
         Parameters
         ----------
-        frames : iterable of ndarray of uint8 [shape=(height, width) or (height, width, 3)]
-            Grey or colour; an array of frames, a :class:`~visionnmf.io.VideoReader`, or any other iterable,
+        frames : iterable of ndarray [shape=(height, width) or (height, width, channels)]
+            uint8, uint16, or floating point from 0 to 1; grey, or of 1, 3 or 4 channels, of which a fourth, opacity, is
+            left out; all are made uint8, grey or colour. An array of frames, a single one, a
+            :class:`~visionnmf.io.VideoReader`, or any other iterable,
             gone through once, from beginning to end.
 
         Returns
@@ -154,22 +160,32 @@ class BackgroundModel(BaseEstimator):
         Raises
         ------
         ParameterError
-            A parameter is not allowed, there is no frame, or a frame is not uint8, has another shape than these two or
-            than the first frame.
+            A parameter is not allowed, there is no frame, or a frame is of another kind, has another shape than the
+            first, or numbers out of range.
         """
-        n_components = check_count(self.n_components, "n_components")
-        check_number(self.threshold, "threshold", without_low=True)
+        self._check_parameters()
         rng = check_generator(self.random_state)
-        sample = Sample(check_count(self.n_frames, "n_frames", 2))
-        for frame in _checked(frames):
+        sample = Sample(self.n_frames)
+        for frame in as_frames(frames):
             sample.add(frame)
         if sample.seen == 0:
             raise ParameterError("frames must hold at least one frame; got none")
-        self._shape = sample.frame_shape
-        self.n_frames_seen_ = sample.seen
-        learnt_frames, moved, self.learnt_frames_ = sample.taken()
+        learnt_frames, moved, positions = sample.taken()
         with one_blas_thread():
-            learnt = learn(learnt_frames, moved, n_components=n_components, rng=rng)
+            learnt = learn(learnt_frames, moved, n_components=int(self.n_components), rng=rng)
+        self._restore(sample.frame_shape, learnt, positions, sample.seen)
+        return self
+
+    def _check_parameters(self) -> None:
+        check_count(self.n_components, "n_components")
+        check_count(self.n_frames, "n_frames", 2)
+        check_number(self.threshold, "threshold", without_low=True)
+
+    def _restore(self, shape: tuple[int, ...], learnt: Learnt, positions: NDArray[np.intp], n_seen: int) -> None:
+        """Set what a fit leaves, of what was learnt now or is in a file."""
+        n_components = len(learnt.H)
+        self._shape, self.n_frames_seen_, self.learnt_frames_ = shape, n_seen, positions
+        with one_blas_thread():
             background = _median_background(learnt.H, learnt.Wt)
         self._learnt = learnt
         self._near = learnt.near()
@@ -180,7 +196,6 @@ class BackgroundModel(BaseEstimator):
         self.noise_scale_ = learnt.noise_scale
         self.temporal_median_ = learnt.median.reshape(self._shape)
         self.background_ = background.reshape(self._shape)
-        return self
 
     def apply(self, frames: Iterable[FrameArray]) -> Generator[Separated, None, None]:
         """Separate frames into background and foreground, one by one and each by itself.
@@ -190,8 +205,8 @@ class BackgroundModel(BaseEstimator):
 
         Parameters
         ----------
-        frames : iterable of ndarray of uint8
-            Frames of the shape that `fit` has seen, these or others.
+        frames : iterable of ndarray, or a single frame
+            Frames of the size that `fit` has seen, these or others, of any kind that it takes.
 
         Yields
         ------
@@ -211,7 +226,7 @@ class BackgroundModel(BaseEstimator):
         pending: deque[Future[Separated]] = deque()
         with ThreadPoolExecutor(threads, thread_name_prefix="visionnmf-apply") as pool:
             try:
-                for index, frame in enumerate(_checked(frames, self._shape)):
+                for index, frame in enumerate(as_frames(frames, self._shape)):
                     # a caller may use one buffer for all frames
                     pending.append(pool.submit(self._separate, index, frame.copy()))
                     if len(pending) > 2 * threads:
@@ -283,28 +298,6 @@ def median_mask(frame: FrameArray, median: FrameArray) -> FrameArray:
         difference = cv2.max(cv2.max(difference[..., 0], difference[..., 1]), difference[..., 2])
     mask = cv2.threshold(difference, MEDIAN_THRESHOLD, 255, cv2.THRESH_BINARY)[1]
     return np.asarray(cv2.medianBlur(mask, 5), np.uint8)
-
-
-def _checked(frames: Iterable[FrameArray], shape: tuple[int, ...] | None = None) -> Iterator[FrameArray]:
-    """Pass frames on that are what we take."""
-    if isinstance(frames, np.ndarray) and frames.ndim not in (3, 4):
-        raise ParameterError(
-            f"frames must have shape (n_frames, height, width) or (n_frames, height, width, 3); got {frames.shape}"
-        )
-    for index, frame in enumerate(frames):
-        found = getattr(frame, "dtype", type(frame).__name__)
-        size = np.shape(frame)
-        if not isinstance(frame, np.ndarray) or frame.dtype != np.uint8:
-            raise ParameterError(f"frame {index} must be uint8, 0 to 255; got {found}; convert the frames first")
-        if not (len(size) == 2 or (len(size) == 3 and size[2] == 3)) or 0 in size:
-            raise ParameterError(f"frame {index} must have shape (height, width) or (height, width, 3); got {size}")
-        if shape is None:
-            shape = size
-        if size != shape:
-            raise ParameterError(
-                f"frame {index} must have the shape of the first learnt, {shape}; got {size}; resize the frames first"
-            )
-        yield frame
 
 
 def _median_background(H: Floats, Wt: Floats) -> FrameArray:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf import choices
+from visionnmf._checks import brief
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_outputs, output_file
@@ -40,6 +41,8 @@ class Clustered(Report):
     clusters: NDArray[np.intp]
     accuracy: float | None
     information: float | None
+
+    __repr__ = brief
 
     def _figures(self) -> dict[str, Any]:
         groups = [{"file": name, "cluster": int(c)} for name, c in zip(self.images, self.clusters, strict=True)]

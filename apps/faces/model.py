@@ -14,7 +14,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
 from visionnmf import NMF, choices
-from visionnmf._checks import check_choice, check_count, check_image_shape, check_number, shown
+from visionnmf._checks import brief, check_choice, check_count, check_image_shape, check_number, shown
+from visionnmf.apps.saving import Saveable
 from visionnmf.exceptions import ParameterError
 
 from .calibration import image_folds, left_out, people_folds
@@ -80,8 +81,11 @@ class Decomposition(NamedTuple):
     cleaned: Array
     corrupted: Mask
 
+    def __repr__(self) -> str:
+        return brief(self)
 
-class FaceRecognizer(ClassifierMixin, BaseEstimator):
+
+class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
     """Name the person on an image, after training on images that may be corrupted.
 
     A robust low-rank model of all training images says what each should look like; pixels that are far from it are

@@ -17,7 +17,7 @@ from visionnmf.models._store import pack_model, unpack_model
 
 from .model import FaceRecognizer
 
-__all__ = ["FaceModel", "load", "save"]
+__all__ = ["FaceModel", "load", "load_estimator", "save"]
 
 # Version 1 had thresholds for a ridge that did not follow the noise; in 2 the model was six numbers and two arrays.
 FORMAT = Format(
@@ -48,12 +48,12 @@ class FaceModel:
     detect: bool = False
 
 
-def save(model: FaceModel, path: str | Path, *, force: bool = False) -> None:
+def save(model: FaceModel | FaceRecognizer, path: str | Path, *, force: bool = False) -> None:
     """Write a recognizer.
 
     Parameters
     ----------
-    model : FaceModel
+    model : FaceModel or FaceRecognizer
     path : str or Path
         The file to write, as a rule ``*.npz``; written whole or not at all.
     force : bool, default=False
@@ -68,6 +68,8 @@ def save(model: FaceModel, path: str | Path, *, force: bool = False) -> None:
     MediaError
         If `path` cannot be written.
     """
+    if isinstance(model, FaceRecognizer):
+        model = FaceModel(model)
     recognizer = model.recognizer
     nmf = recognizer.model_
     names = recognizer.classes_.tolist()
@@ -119,6 +121,11 @@ def load(path: str | Path) -> FaceModel:
             raise UnsupportedError(f"{path}: written by an earlier version of visionnmf; train it again")
         nmf = _model_of_version_2(archive) if archive.version == 2 else unpack_model(archive.header["model"], archive)
         return _restored(archive.header, nmf, archive.array("cleaned"), archive.array("people"))
+
+
+def load_estimator(path: str | Path) -> FaceRecognizer:
+    """Read a recognizer alone; see :func:`load`."""
+    return load(path).recognizer
 
 
 def _model_of_version_2(archive: Archive) -> NMF:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from visionnmf._checks import brief
 from visionnmf.exceptions import ParameterError, UnreadableError, UnsupportedError
 from visionnmf.io import output_file, read_arrays, regular_file
 
@@ -40,6 +41,8 @@ class FeatureTable:
     feature_names: list[str]
     groups: NDArray[np.intp]
     views: list[str]
+
+    __repr__ = brief
 
 
 def check_format(path: str | Path) -> None:

@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import choices
 from visionnmf._checks import check_count, check_flag, check_number, shown
+from visionnmf.apps.saving import Saveable
 from visionnmf.exceptions import ParameterError
 
 from .profile import PAIRS_KEPT, CountedSession, Profile, as_bytes
@@ -69,7 +70,7 @@ class Reason:
     origins: tuple[Any, ...] = ()
 
 
-class SessionScorer(OutlierMixin, BaseEstimator):
+class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
     """Score sessions by how far they are from one user's habits.
 
     Follows scikit-learn's outlier detectors: in :meth:`score_samples`, :meth:`decision_function` and :meth:`predict`

@@ -8,6 +8,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from visionnmf._checks import brief
+
 __all__ = ["PAIRS_KEPT", "CountedSession", "Profile", "as_bytes"]
 
 # Chosen on users 1 to 25 of the SEA data: their own test sessions, and streams made of their sessions alone.
@@ -57,6 +59,8 @@ class Profile:
     pairs: dict[tuple[Hashable, Hashable], float] = field(default_factory=dict)
     context: dict[Hashable, float] = field(default_factory=dict)
     total: float = 0.0
+
+    __repr__ = brief
 
     def add(self, session: CountedSession, weight: float = 1.0, *, bounded: bool = True) -> None:
         """Count a session.

@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf import choices
-from visionnmf._checks import check_number
+from visionnmf._checks import check_number, shown
 from visionnmf.exceptions import ParameterError, TooLargeError
 from visionnmf.io.archive import Archive, Format
 
 from .model import SessionScorer
 from .profile import PAIRS_KEPT, Profile, as_bytes
 
-__all__ = ["MasqueradeModel", "load", "save"]
+__all__ = ["MasqueradeModel", "load", "load_estimator", "save"]
 
 FORMAT = Format(
     "visionnmf-masquerade",
@@ -68,13 +68,13 @@ class MasqueradeModel:
     whole_lines: bool = False
 
 
-def save(model: MasqueradeModel, path: str | Path, *, force: bool = False) -> None:
+def save(model: MasqueradeModel | SessionScorer, path: str | Path, *, force: bool = False) -> None:
     """Write a model.
 
     Parameters
     ----------
-    model : MasqueradeModel
-        The model; commands must be strings.
+    model : MasqueradeModel or SessionScorer
+        The model; commands must be strings. A scorer alone is that of the user "user".
     path : str or Path
         The file to write, as a rule ``*.npz``; written whole or not at all.
     force : bool, default=False
@@ -91,6 +91,8 @@ def save(model: MasqueradeModel, path: str | Path, *, force: bool = False) -> No
     MediaError
         If `path` is a folder, or its folder is missing or cannot be written.
     """
+    if isinstance(model, SessionScorer):
+        model = MasqueradeModel({"user": model})
     users: list[dict[str, Any]] = []
     texts: list[bytes] = []
     weights: list[float] = []
@@ -190,6 +192,16 @@ def load(path: str | Path, *, key: str | None = None) -> MasqueradeModel:
     for part in parts:
         model.scorers[part.user["name"]] = _scorer(path, part, key)
     return model
+
+
+def load_estimator(path: str | Path, *, user: str | None = None, key: str | None = None) -> SessionScorer:
+    """Read the scorer of a file's only user, or of `user`; see :func:`load`."""
+    scorers = load(path, key=key).scorers
+    if user is None and len(scorers) == 1:
+        return next(iter(scorers.values()))
+    if user not in scorers:
+        raise ParameterError(f"user must be one of {sorted(scorers)!s:.200}; got {shown(user)}")
+    return scorers[user]
 
 
 class _User(NamedTuple):

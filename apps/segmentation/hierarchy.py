@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf._checks import check_count, check_number
+from visionnmf._checks import brief, check_count, check_number
 from visionnmf.exceptions import ParameterError
 
 __all__ = ["Hierarchy"]
@@ -42,6 +42,8 @@ class Hierarchy:
     children: NDArray[np.int64]
     heights: NDArray[np.float64]
     strengths: NDArray[np.float64]
+
+    __repr__ = brief
 
     @property
     def n_regions(self) -> int:

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.ndimage import find_objects
 
 from visionnmf import choices
-from visionnmf._checks import RandomState, check_count, check_number
+from visionnmf._checks import RandomState, brief, check_count, check_number
 from visionnmf.engine.blocks import n_threads
 from visionnmf.exceptions import ParameterError
 from visionnmf.features import reduce_image, region_adjacency
@@ -71,6 +71,8 @@ class SegmentationResult:
     image: NDArray[Any]
     seconds: float
     values: NDArray[Any] | None = None
+
+    __repr__ = brief
 
     def at(
         self, *, n_segments: int | None = None, scale: float | None = None, markers: ArrayLike | None = None

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from visionnmf._checks import check_count, shown
+from visionnmf._checks import brief, check_count, shown
 from visionnmf.choices import FEATURE_KINDS
 from visionnmf.exceptions import MediaError, ParameterError
 
@@ -46,6 +46,8 @@ class Extracted:
     X: NDArray[np.float32]
     readable: NDArray[np.intp]
     skipped: list[str]
+
+    __repr__ = brief
 
 
 class FeatureExtraction(TransformerMixin, BaseEstimator):

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from visionnmf._checks import check_callable, check_count, check_number, check_random_state
+from visionnmf._checks import brief, check_callable, check_count, check_number, check_random_state
 from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError
 
@@ -46,6 +46,8 @@ class RankSelection:
     n_components: int
     ranks: NDArray[np.int_]
     scores: NDArray[np.float64]
+
+    __repr__ = brief
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the mean score of each rank, those of the splits, and the rank proposed.

@@ -227,17 +227,17 @@ def test_clips_in_which_nothing_happens(shape, n_frames, level, rank):
 @pytest.mark.parametrize(
     ("frames", "message"),
     [
-        (np.zeros((3, 8, 8), np.uint16), "frame 0 must be uint8, 0 to 255; got uint16"),
-        (np.zeros((3, 8, 8), np.float32), "frame 0 must be uint8, 0 to 255; got float32"),
-        (np.full((3, 8, 8), np.nan), "frame 0 must be uint8, 0 to 255; got float64"),
-        ([np.zeros((8, 8), np.uint8), None], "frame 1 must be uint8, 0 to 255; got NoneType"),
+        (np.zeros((3, 8, 8), np.int16), "frame 0 must be uint8, uint16, or floating point from 0 to 1; got int16"),
+        (np.full((3, 8, 8), 255.0), "frame 0 must be from 0 to 1 in floating point; got 255 to 255; divide by"),
+        (np.full((3, 8, 8), np.nan), "frame 0 must be from 0 to 1 in floating point; got nan to nan"),
+        ([np.zeros((8, 8), np.uint8), None], "frame 1 must be uint8, uint16, or floating .* got NoneType"),
         (
             [np.zeros((8, 8), np.uint8), np.zeros((8, 9), np.uint8)],
             r"frame 1 must have the shape of the first learnt, \(8, 8\); got \(8, 9\)",
         ),
-        (np.zeros((3, 8, 8, 4), np.uint8), r"frame 0 must have shape \(height, width\) or .*; got \(8, 8, 4\)"),
+        (np.zeros((3, 8, 8, 2), np.uint8), r"frame 0 must have shape \(height, width\), or .*; got \(8, 8, 2\)"),
         (np.zeros((3, 0, 8), np.uint8), r"frame 0 must have shape .*; got \(0, 8\)"),
-        (np.zeros((8, 8), np.uint8), r"frames must have shape \(n_frames, height, width\) .*; got \(8, 8\)"),
+        (np.zeros(8, np.uint8), r"frames must be frames of shape .*, or a single one; got shape \(8,\)"),
         ([], "frames must hold at least one frame; got none"),
     ],
 )

@@ -9,6 +9,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from visionnmf._checks import brief
+
 __all__ = ["Superpixels", "find_superpixels", "region_adjacency"]
 
 # CIELAB units. Eight bits resolve 0.4 of lightness; the mean of a flat superpixel is known to a few hundredths.
@@ -38,6 +40,8 @@ class Superpixels:
     colours: NDArray[np.float64]
     centres: NDArray[np.float64]
     edges: NDArray[np.int64]
+
+    __repr__ = brief
 
 
 def find_superpixels(image: NDArray[Any], n_superpixels: int = 500, *, compactness: float = 10.0) -> Superpixels:

@@ -1,0 +1,82 @@
+"""What frames may be: every usual kind of array is made uint8, grey or of three channels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf.exceptions import ParameterError
+
+__all__ = ["as_frames"]
+
+FrameArray = NDArray[np.uint8]
+
+SHAPES = "(height, width), or (height, width, channels) of 1, 3 or 4 channels"
+CHANNELS = (1, 3, 4)
+
+
+def as_frames(frames: Iterable[Any], shape: tuple[int, ...] | None = None) -> Iterator[FrameArray]:
+    """Pass frames on as uint8 arrays of one shape.
+
+    Parameters
+    ----------
+    frames : iterable of ndarray, or ndarray
+        Frames ``(height, width)`` or ``(height, width, channels)``: uint8; uint16, 0 to 65535; or floating point, 0 to
+        1. One channel is grey; of four the last, opacity, is left out. An array of all frames, or a single frame.
+    shape : tuple of int, optional
+        That of the frames as uint8; the first one's when not given.
+
+    Yields
+    ------
+    ndarray of uint8 [shape=(height, width) or (height, width, 3)]
+
+    Raises
+    ------
+    ParameterError
+        For another kind of array, another shape than the first, or numbers out of range.
+    """
+    for index, frame in enumerate(_several(frames, shape)):
+        converted = _as_uint8(frame, index)
+        shape = converted.shape if shape is None else shape
+        if converted.shape != shape:
+            raise ParameterError(
+                f"frame {index} must have the shape of the first learnt, {shape}; got {converted.shape}; resize the "
+                "frames first"
+            )
+        yield converted
+
+
+def _several(frames: Iterable[Any], shape: tuple[int, ...] | None) -> Iterable[Any]:
+    """Return the frames of an array that is a single one, too: a video is never 1, 3 or 4 pixels wide."""
+    if not isinstance(frames, np.ndarray):
+        return frames
+    single = frames.ndim == 2 or (frames.ndim == 3 and (frames.shape == shape or frames.shape[2] in CHANNELS))
+    if single:
+        return [frames]
+    if frames.ndim not in (3, 4):
+        raise ParameterError(f"frames must be frames of shape {SHAPES}, or a single one; got shape {frames.shape}")
+    return frames
+
+
+def _as_uint8(frame: Any, index: int) -> FrameArray:
+    kind = getattr(frame, "dtype", None)
+    if not isinstance(frame, np.ndarray) or kind is None or not (kind in (np.uint8, np.uint16) or kind.kind == "f"):
+        found = kind if kind is not None else type(frame).__name__
+        raise ParameterError(f"frame {index} must be uint8, uint16, or floating point from 0 to 1; got {found}")
+    if frame.ndim not in (2, 3) or 0 in frame.shape or (frame.ndim == 3 and frame.shape[2] not in CHANNELS):
+        raise ParameterError(f"frame {index} must have shape {SHAPES}; got {frame.shape}")
+    if frame.ndim == 3:
+        frame = frame[..., 0] if frame.shape[2] == 1 else frame[..., :3]
+    if kind == np.uint8:
+        return frame
+    if kind == np.uint16:
+        return ((frame.astype(np.uint32) + 128) // 257).astype(np.uint8)
+    low, high = float(frame.min()), float(frame.max())
+    if not (low >= 0 and high <= 1):
+        raise ParameterError(
+            f"frame {index} must be from 0 to 1 in floating point; got {low:g} to {high:g}; divide by what white is"
+        )
+    return (frame * 255).round().astype(np.uint8)
