@@ -281,9 +281,8 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
             If a session is not a sequence of hashable symbols.
         """
         check_is_fitted(self, "profile_")
-        return np.array(
-            [self._anomaly(self.profile_.cost(s)[0], s) if s.length else 0.0 for s in self._count_all(X)], np.float64
-        )
+        counted = self._count_all(X)
+        return np.array([self._anomaly(self.profile_.cost(s)[0], s) if s.length else 0.0 for s in counted], np.float64)
 
     def score_samples(self, X: Sequence[Symbols]) -> NDArray[np.float64]:
         """Return the negative of :meth:`anomaly_score`, scikit-learn's sign.

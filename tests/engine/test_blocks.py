@@ -6,7 +6,7 @@ import time
 import pytest
 
 from visionnmf.engine import blocks
-from visionnmf.engine.blocks import _Gain, map_blocks
+from visionnmf.engine.blocks import _Pace, map_blocks
 
 WORK = [(i, i + 1) for i in range(8)]
 
@@ -19,16 +19,19 @@ class Clock:
 
 
 @pytest.fixture
-def gain(monkeypatch):
+def pace(monkeypatch):
     monkeypatch.setenv("VISIONNMF_NUM_THREADS", "2")
-    gain = _Gain(Clock())
-    monkeypatch.setattr(blocks, "_gain", gain)
-    return gain
+    pace = _Pace(Clock())
+    monkeypatch.setattr(blocks, "_pace", pace)
+    return pace
 
 
-def threads_of_a_map(seconds=0.0):
+def threads_of_a_map(stalled=0.0, busy=0.0):
     def work(block):
-        time.sleep(seconds)  # a thread that has lost its processor: time passes, and nothing is done
+        time.sleep(stalled)  # a thread that has lost its processor: time passes, and nothing is done
+        start = time.thread_time()
+        while time.thread_time() - start < busy:
+            pass
         return threading.get_ident(), block
 
     results = map_blocks(work, WORK)
@@ -36,35 +39,49 @@ def threads_of_a_map(seconds=0.0):
     return {thread for thread, _ in results}
 
 
-def test_stalled_threads_give_way_to_one(gain):
+def test_stalled_threads_give_way_to_one(pace):
     here = {threading.get_ident()}
-    assert threads_of_a_map(0.01) != here  # 40 ms of wall time in which nothing was worked
+    assert threads_of_a_map(stalled=0.02) != here  # 80 ms of wall time in which nothing was worked
+    assert threads_of_a_map(busy=0.01) == here  # one thread is tried, and gets more done
     assert threads_of_a_map() == here
-    gain.clock.now += 1.01 * gain.PAUSE
-    assert threads_of_a_map(0.01) != here  # tried again, in vain
-    gain.clock.now += 1.01 * gain.PAUSE
-    assert threads_of_a_map() == here  # so the pause is longer
-    gain.clock.now += gain.PAUSE
-    assert threads_of_a_map() != here
+    pace.clock.now += 1.01 * pace.PAUSE
+    assert threads_of_a_map(busy=0.01) == here
+    assert threads_of_a_map(stalled=0.02) != here  # tried again, in vain
+    assert threads_of_a_map() == here
 
 
-def test_threads_that_gain_stay(gain):
+def test_results_of_one_thread_are_taken_back_where_it_gets_less_done(pace):
+    pace.record(True, 1.0, 0.4)  # all are slow on a machine that is full
+    pace.record(False, 1.0, 0.2)
+    assert pace.threaded and not pace.trying
+
+
+def test_threads_that_gain_stay(pace):
     for _ in range(20):
-        assert gain.is_expected()
-        gain.record(0.01, 0.019)
-    gain.record(0.019, 0.0)  # one map that was stalled, short of the window
-    assert gain.is_expected()
+        pace.clock.now += 1
+        pace.record(True, 1.0, 1.9)
+        assert pace.threaded
+    pace.record(True, 0.02, 0.0)  # one map that was stalled, short of the window
+    assert pace.threaded
 
 
-def test_pauses_have_a_limit_and_end_when_threads_gain(gain):
+def test_pauses_have_a_limit_and_end_when_the_other_way_is_faster(pace):
     for _ in range(20):
-        gain.record(1.0, 0.5)
-        gain.clock.now = gain.until
-    assert gain.pause == gain.LONGEST_PAUSE
-    gain.record(1.0, 1.9)
-    assert gain.pause == gain.PAUSE and gain.is_expected()
+        pace.record(True, 1.0, 0.5)
+        assert not pace.threaded
+        pace.record(False, 1.0, 0.3)
+        pace.clock.now = pace.until
+    assert pace.pause == pace.LONGEST_PAUSE
+    pace.record(True, 1.0, 0.5)
+    pace.record(False, 1.0, 0.9)
+    assert not pace.threaded and pace.pause == pace.PAUSE
 
 
-def test_failures_reach_the_caller(gain):
+def test_what_another_caller_began_in_the_other_way_does_not_count(pace):
+    pace.record(False, 9.0, 9.0)
+    assert pace.wall == 0
+
+
+def test_failures_reach_the_caller(pace):
     with pytest.raises(ZeroDivisionError):
         map_blocks(lambda block: 1 / block[0], WORK)

@@ -7,8 +7,7 @@ sums over blocks are taken in their order, so results are the same for any numbe
 
 A map ends with its last block. Where other processes want the processors, a thread that lost one in the middle of a
 block keeps all others waiting for a slice of the time of the scheduler, many times what a map takes. So maps measure
-what threads gain, wall time against the processor time of the blocks, and go on in one thread while that is nothing
-(:class:`_Gain`).
+how much they get done a second in threads and in one, and go on as is faster (:class:`_Pace`).
 """
 
 from __future__ import annotations
@@ -140,40 +139,45 @@ def row_blocks(X: Any, size: int = BLOCK_ELEMENTS) -> list[Block]:
     return [(start, stop) for start, stop in pairwise([0, *cuts.tolist(), X.shape[0]]) if start < stop]
 
 
-class _Gain:
-    """Whether threads gain anything, as measured: wall time of maps against the processor time of their blocks.
+class _Pace:
+    """Which is faster now, threads or one thread: processor time of the blocks of maps, a second of wall time.
 
-    Once they do not, work goes on in one thread for a while before threads are tried again; the longer, the more often
-    they were tried in vain.
+    Threads go first. Where they do not clearly gain, one thread is tried for a moment, and what is faster goes on until
+    it is time to try the other again; that is the longer, the more often it was in vain.
     """
 
-    WINDOW = 0.02  # seconds of maps in threads, before they are judged
-    LEAST = 1.1  # blocks' processor time over wall time, below which one thread is as good
-    PAUSE, LONGEST_PAUSE = 0.25, 4.0  # seconds
+    WINDOW = 0.05  # seconds of maps, before a way is judged
+    CLEAR = 1.3  # processor seconds a second, which one thread cannot reach by far
+    PAUSE, LONGEST_PAUSE = 0.5, 8.0  # seconds
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.clock = clock
-        self.wall = self.work = 0.0
+        self.threaded, self.trying = True, False
+        self.rate = 0.0  # of the way that is not tried
         self.pause, self.until = self.PAUSE, 0.0
+        self.wall = self.work = 0.0
 
-    def is_expected(self) -> bool:
-        """Tell whether threads should be used now."""
-        return self.clock() >= self.until
-
-    def record(self, wall: float, work: float) -> None:
-        """Take note of a map in threads: its wall time, and the processor time of its blocks."""
+    def record(self, threaded: bool, wall: float, work: float) -> None:
+        """Take note of a map: whether in threads, its wall time, and the processor time of its blocks."""
+        if threaded != self.threaded:
+            return  # begun by another caller, before the way was changed
         self.wall, self.work = self.wall + wall, self.work + work
         if self.wall < self.WINDOW:
             return
-        if self.work < self.LEAST * self.wall:
+        rate, self.wall, self.work = self.work / self.wall, 0.0, 0.0
+        if self.trying:
+            self.trying = False
+            if rate > self.rate:
+                self.pause = self.PAUSE
+            else:
+                self.threaded = not threaded
+                self.pause = min(2 * self.pause, self.LONGEST_PAUSE)
             self.until = self.clock() + self.pause
-            self.pause = min(2 * self.pause, self.LONGEST_PAUSE)
-        else:
-            self.pause = self.PAUSE
-        self.wall = self.work = 0.0
+        elif self.clock() >= self.until and not (threaded and rate > self.CLEAR):
+            self.rate, self.trying, self.threaded = rate, True, not threaded
 
 
-_gain = _Gain()
+_pace = _Pace()
 
 
 def map_blocks(function: Callable[[Block], T], work: Sequence[Block], *, parallel: bool = True) -> list[T]:
@@ -193,14 +197,14 @@ def map_blocks(function: Callable[[Block], T], work: Sequence[Block], *, paralle
     """
     nested = getattr(_here, "is_worker", False)  # a worker that waited for workers would wait for ever
     threads = n_threads()
-    if threads == 1 or len(work) == 1 or nested or not parallel or not _gain.is_expected():
+    if threads == 1 or len(work) == 1 or nested or not parallel:
         return [function(block) for block in work]
 
     def timed(block: Block) -> tuple[T, float]:
         start = time.thread_time()
         return function(block), time.thread_time() - start
 
-    start = time.perf_counter()
-    results = list(_pool(os.getpid(), threads).map(timed, work))
-    _gain.record(time.perf_counter() - start, sum(seconds for _, seconds in results))
+    threaded, start = _pace.threaded, time.perf_counter()
+    results = list((_pool(os.getpid(), threads).map if threaded else map)(timed, work))
+    _pace.record(threaded, time.perf_counter() - start, sum(seconds for _, seconds in results))
     return [result for result, _ in results]
