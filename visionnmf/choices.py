@@ -37,6 +37,12 @@ STREAM_LONGEST_SIDE = 128  # pixels, of images
 # visionnmf features
 FEATURE_KINDS = ("gist", "dense-hue", "dense-sift", "lab")
 
+# visionnmf multiview
+VIEW_COMPONENTS = 20
+VIEW_SPARSITY = 0.1
+VIEW_PREPARATIONS = ("auto", "range", "rows", "none")
+VIEW_SCALES = ("energy", "noise", "none")
+
 # visionnmf faces
 FACE_SHADOW_COMPONENTS = 3  # dimensions of images of a matt, convex object without shadows (Shashua 1997)
 FACE_RULES = ("residual", "whitened", "codes", "pseudo-inverse")

@@ -29,6 +29,7 @@ COMMANDS = {
     "masquerade": "masquerade",
     "faces": "faces",
     "stream": "stream",
+    "multiview": "multiview",
     "features": "features",
     "annotate": "annotation",
     "warm": "warm",

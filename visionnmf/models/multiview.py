@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from visionnmf import choices
 from visionnmf._checks import check_choice, check_number, check_random_state
 from visionnmf.exceptions import ParameterError
 
@@ -24,8 +25,6 @@ from .views import Given, same_views, split_views
 __all__ = ["MultiviewNMF"]
 
 Array = NDArray[Any]
-
-SCALES = ("energy", "noise", "none")
 
 
 class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -61,10 +60,10 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         all views.
     group_norm : {2, "inf"}, default=2
         ``p``: 2 shrinks blocks as a whole, "inf" (the paper's) cuts off their peaks.
-    group_l1 : float, default=1
+    group_l1 : float, default=0.1
         ``eta`` of the penalty form, >= 0, in units of what noise pulls at a block that is not in use: ``g_v`` is
         ``sqrt(n_samples d_v)`` for a view of ``d_v`` features, ``sqrt(n_samples) d_v`` for "inf", and the codes of a
-        component are held near 1. 0 leaves the penalty out.
+        component are held near 1. Larger makes more blocks zero, and shrinks the others. 0 leaves the penalty out.
     group_bound : float or None, default=None
         Constraint form: ``gamma_v`` as a share of what a random start has, > 0; the paper has .01. It takes the place
         of the penalty.
@@ -80,7 +79,7 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     n_init : int, default=1
     max_iter : int, default=400
     tol : float, default=1e-4
-        As for :class:`NMF`. `max_iter` holds for each of the two steps.
+        As for :class:`NMF`. The second step has a quarter of the iterations.
     random_state : int, RandomState instance or None, default=None
         Seed of the start and of hidden entries.
 
@@ -97,8 +96,8 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     view_weights_ : ndarray [shape=(n_views,), > 0]
         The weights of the views, given or chosen.
     view_usage_ : ndarray [shape=(n_components, n_views), 0 to 1]
-        Share of each component's energy in each view, after scaling; 0 where a view does not use it. Rows sum to 1, but
-        for components that no view uses.
+        Share of each component's energy in each view, after scaling; 0 where a view does not use it: where its
+        block is zero, or was less than 1 %. Rows sum to 1, but for components that no view uses.
     view_errors_ : ndarray [shape=(n_views,)]
         Sum of the absolute residuals of each view, in shares of the sum of its data.
     component_norms_ : ndarray [shape=(n_components,)]
@@ -157,7 +156,7 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         scale: str = "energy",
         view_weight: Any = None,
         group_norm: Any = 2,
-        group_l1: float = 1.0,
+        group_l1: float = choices.VIEW_SPARSITY,
         group_bound: float | None = None,
         codes_l2: float = 1.0,
         nuclear: float = 0.0,
@@ -385,7 +384,7 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
 
     def _check_parameters(self) -> None:
         """Check what needs no data."""
-        check_choice(self.scale, "scale", SCALES)
+        check_choice(self.scale, "scale", choices.VIEW_SCALES)
         check_number(self.group_l1, "group_l1")
         check_number(self.codes_l2, "codes_l2", without_low=True)
         if self.group_bound is not None:

@@ -1,0 +1,262 @@
+"""Methods compared on random splits of labelled samples."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans
+from sklearn.metrics import average_precision_score, normalized_mutual_info_score
+from sklearn.model_selection import GridSearchCV, ShuffleSplit, StratifiedKFold, StratifiedShuffleSplit
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer, StandardScaler
+from sklearn.svm import LinearSVC
+
+from visionnmf._checks import check_choice, check_count
+from visionnmf.apps.runner import run_jobs, settings_key
+from visionnmf.exceptions import ParameterError
+
+from .clustering import agreement, clustering_accuracy, consensus
+from .corruption import CONDITIONS, corrupt
+from .methods import METHODS, make_model
+from .preparation import Preparation
+
+__all__ = ["COLUMNS", "Plan", "evaluate_views", "summarise"]
+
+Array = NDArray[Any]
+
+COLUMNS = (
+    *("condition", "method", "rank", "split", "missing", "accuracy", "inner"),
+    *("cluster_accuracy", "nmi", "average_precision", "seconds"),
+)
+COSTS = (0.01, 0.1, 1.0, 10.0)  # of the support vector machine, chosen on training samples
+FOLDS = 3
+NO_SCORES = dict.fromkeys(("accuracy", "average_precision", "cluster_accuracy", "nmi"), float("nan"))
+CONSENSUS = "consensus"  # clusters of several fits; no features
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is compared.
+
+    Attributes
+    ----------
+    methods : tuple of str
+        Of :data:`.METHODS`, and "consensus" for clusters of several fits.
+    ranks : tuple of int
+    n_splits : int
+    conditions : tuple of str
+        Of :data:`.CONDITIONS`.
+    prepare : str
+        See :class:`.Preparation`.
+    test_share : float
+    random_state : int
+    """
+
+    methods: tuple[str, ...] = ("multiview", "joint", "pca", "concatenation", CONSENSUS)
+    ranks: tuple[int, ...] = (20, 40, 60)
+    n_splits: int = 10
+    conditions: tuple[str, ...] = ("clean",)
+    prepare: str = "auto"
+    test_share: float = 0.5
+    random_state: int = 0
+
+    def check(self) -> None:
+        """Raise ParameterError where a value is not allowed."""
+        for method in self.methods:
+            check_choice(method, "methods", [*METHODS, CONSENSUS])
+        for rank in self.ranks:
+            check_count(rank, "ranks")
+        for condition in self.conditions:
+            check_choice(condition, "conditions", CONDITIONS)
+        check_count(self.n_splits, "n_splits")
+        if not self.methods or not self.ranks:
+            raise ParameterError(f"methods and ranks must not be empty; got {self.methods} and {self.ranks}")
+
+
+def evaluate_views(
+    views: Mapping[str, Array],
+    labels: Array,
+    plan: Plan,
+    *,
+    out: str | Path | None = None,
+    jobs: int = 1,
+    force: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[dict[str, Any]]:
+    """Run the comparison; an interrupted run goes on.
+
+    Parameters
+    ----------
+    views : mapping of str to ndarray [shape=(n_samples, n_features)]
+    labels : ndarray [shape=(n_samples,)] or of 0 and 1 [shape=(n_samples, n_words)]
+        A class each, or words.
+    plan : Plan
+    out : str or Path, optional
+        Folder for ``results.csv`` and the rows of each job.
+    jobs : int, default=1
+        Processes.
+    force : bool, default=False
+    progress : callable, optional
+
+    Returns
+    -------
+    list of dict
+        Rows with :data:`COLUMNS`.
+
+    Raises
+    ------
+    ParameterError
+        For a plan that is not allowed, or classes of fewer than two samples.
+    """
+    plan.check()
+    if len(labels) != len(next(iter(views.values()))):
+        raise ParameterError(f"labels must be one a sample; got {len(labels)}")
+    if labels.ndim == 1 and np.unique(labels, return_counts=True)[1].min() < 2:
+        raise ParameterError("labels must have two samples of each class; got a class of one; leave it out")
+    table = {
+        f"{condition}-{method}-{split}": (condition, method, split)
+        for condition in plan.conditions
+        for method in plan.methods
+        for split in range(plan.n_splits)
+        if not (method == CONSENSUS and (condition != "clean" or labels.ndim > 1))
+    }
+    shared = {name: value for name, value in asdict(plan).items() if name not in ("methods", "conditions", "n_splits")}
+    key = settings_key(shared | {"views": list(views)}, *views.values(), np.asarray(labels, dtype="U"))
+    work = partial(_job, dict(views), labels, plan)
+    return run_jobs(table, work, COLUMNS, key=key, out=out, processes=jobs, force=force, progress=progress)
+
+
+def summarise(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return means over splits, the rank of each split chosen by cross-validation on its training samples.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+        Of :func:`evaluate_views`.
+
+    Returns
+    -------
+    list of dict
+        A row for each condition, missing view and method: ``accuracy``, ``deviation`` (over splits),
+        ``cluster_accuracy``, ``nmi``, ``average_precision``, ``rank`` (mean).
+    """
+    found: dict[tuple[str, str, str], dict[int, Mapping[str, Any]]] = {}
+    for row in rows:
+        place = found.setdefault((row["condition"], row["missing"], row["method"]), {})
+        best = place.get(row["split"])
+        if best is None or row["inner"] > best["inner"]:
+            place[row["split"]] = row
+    result = []
+    for (condition, missing, method), chosen in found.items():
+        means = {
+            name: float(np.mean([row[name] for row in chosen.values()]))
+            for name in ("accuracy", "cluster_accuracy", "nmi", "average_precision", "rank")
+        }
+        spread = float(np.std([row["accuracy"] for row in chosen.values()]))
+        head = {"condition": condition, "missing": missing, "method": method}
+        result.append(head | means | {"deviation": spread, "splits": len(chosen)})
+    return result
+
+
+def _job(
+    views: Mapping[str, Array], labels: Array, plan: Plan, condition: str, method: str, split: int
+) -> list[dict[str, Any]]:
+    seed = plan.random_state + split
+    train, test = _split(labels, plan.test_share, seed)
+    before = {name: np.asarray(view[train], np.float32) for name, view in views.items()}
+    after = {name: np.asarray(view[test], np.float32) for name, view in views.items()}
+    preparation = Preparation(plan.prepare).fit(before)
+    before, after = preparation.transform(before), preparation.transform(after)
+    variants = corrupt(condition, before, after, np.random.default_rng(seed))
+    head: dict[str, Any] = {"condition": condition, "method": method, "split": split}
+    if method == CONSENSUS:
+        return [head | _consensus(preparation, before, after, labels[train], labels[test], seed)]
+    loss = str(make_model(preparation, 1).loss)
+    ranks = plan.ranks if METHODS[method].ranked else plan.ranks[:1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # convergence of many fits, which are compared as they are
+        return [
+            head | {"rank": rank} | row
+            for rank in ranks
+            for row in _scores(method, variants, rank, seed, loss, labels[train], labels[test])
+        ]
+
+
+def _split(labels: Array, share: float, seed: int) -> tuple[Array, Array]:
+    kind = StratifiedShuffleSplit if labels.ndim == 1 else ShuffleSplit
+    train, test = next(kind(1, test_size=share, random_state=seed).split(np.zeros(len(labels)), labels))
+    return train, test
+
+
+def _scores(
+    method: str, variants: Sequence[tuple[str, Any, Any]], rank: int, seed: int, loss: str, y: Array, truth: Array
+) -> list[dict[str, Any]]:
+    """Return a row for each of several test sets of one training set."""
+    start = time.process_time()
+    W, transform = METHODS[method].fit(variants[0][1], rank, seed, loss)
+    classifier, inner = _classifier(W, y)
+    rows = []
+    for missing, _, after in variants:
+        T = transform(after)
+        row: dict[str, Any] = {"missing": missing, "inner": inner, **NO_SCORES}
+        if y.ndim > 1:
+            row["average_precision"] = _mean_average_precision(truth, classifier.decision_function(T))
+        else:
+            row["accuracy"] = float(classifier.score(T, truth))
+            if not missing:
+                row |= _clusters(np.vstack([W, T]), np.concatenate([y, truth]), seed)
+        rows.append(row | {"seconds": time.process_time() - start})
+    return rows
+
+
+def _classifier(W: Array, y: Array) -> tuple[Any, float]:
+    """Return a fitted linear support vector machine, and its accuracy in cross-validation on the training samples."""
+    steps = Normalizer(), StandardScaler(with_mean=False)
+    if y.ndim > 1:
+        machine = OneVsRestClassifier(make_pipeline(*steps, LinearSVC(C=COSTS[1], dual="auto")))
+        return machine.fit(W, y), float("nan")
+    folds = min(FOLDS, int(np.unique(y, return_counts=True)[1].min()))
+    pipeline = make_pipeline(*steps, LinearSVC(dual="auto"))
+    if folds < 2:
+        return pipeline.fit(W, y), float("nan")
+    search = GridSearchCV(pipeline, {"linearsvc__C": COSTS}, cv=StratifiedKFold(folds, shuffle=True, random_state=0))
+    search.fit(W, y)
+    return search, float(search.best_score_)
+
+
+def _clusters(codes: Array, labels: Array, seed: int) -> dict[str, float]:
+    unit = Normalizer().fit_transform(codes)
+    found = KMeans(len(np.unique(labels)), n_init=10, random_state=seed).fit_predict(unit)
+    return _agreement_with(labels, found)
+
+
+def _agreement_with(labels: Array, found: Array) -> dict[str, float]:
+    return {
+        "cluster_accuracy": clustering_accuracy(labels, found),
+        "nmi": float(normalized_mutual_info_score(labels, found)),
+    }
+
+
+def _consensus(preparation: Preparation, before: Any, after: Any, y: Array, truth: Array, seed: int) -> dict[str, Any]:
+    start = time.process_time()
+    labels = np.concatenate([y, truth])
+    n_clusters = len(np.unique(labels))
+    model = make_model(preparation, n_clusters)
+    affinity = agreement(model, before, after, n_clusters, random_state=seed)
+    row = {"missing": "", "rank": 0, "inner": float("nan"), **NO_SCORES}
+    row |= _agreement_with(labels, consensus(affinity, n_clusters))
+    return row | {"seconds": time.process_time() - start}
+
+
+def _mean_average_precision(truth: Array, scores: Array) -> float:
+    used = truth.any(axis=0)
+    return float(average_precision_score(truth[:, used], scores[:, used], average="macro"))

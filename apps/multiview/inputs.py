@@ -1,0 +1,187 @@
+"""Views out of files and folders, their rows matched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf.exceptions import UnreadableError
+from visionnmf.io import find_files
+from visionnmf.io.tables import Table, read_column, read_tables
+
+__all__ = ["ViewSet", "read_labels", "read_views"]
+
+Array = NDArray[Any]
+
+MOST_NAMED = 5  # rows of a mismatch
+IMAGES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp")
+
+
+@dataclass
+class ViewSet:
+    """Views of the same samples.
+
+    Attributes
+    ----------
+    views : dict of str to ndarray [shape=(n_samples, n_features of the view)]
+        NaN where something is missing; whole rows where a sample has no such view.
+    keys : list of str
+        What the samples are called: their keys, or their numbers.
+    labels : ndarray or None
+        Of the samples, where a file has them.
+    notes : list of str
+        A sentence for each view that some samples do not have.
+    skipped : list of str
+    extraction : FeatureExtraction or None
+        What has described images.
+    """
+
+    views: dict[str, Array]
+    keys: list[str]
+    labels: Array | None = None
+    notes: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    extraction: Any = None
+
+
+def read_views(
+    sources: Sequence[str], *, key: str | None = None, extraction: Any = None, kinds: Sequence[str] | None = None
+) -> ViewSet:
+    """Read views and match their rows.
+
+    Parameters
+    ----------
+    sources : sequence of str
+        Files of :func:`visionnmf.io.tables.read_tables` or folders of images, each ``PATH`` or ``NAME=PATH``.
+    key : str or None, default=None
+        The column (or array) by which rows are matched; a folder's images are called by their names without suffix.
+        None: by position.
+    extraction : FeatureExtraction or None, default=None
+        Fitted, for folders; None fits one.
+    kinds : sequence of str or None, default=None
+        Kinds of features of a folder's images; None takes the usual ones.
+
+    Returns
+    -------
+    ViewSet
+
+    Raises
+    ------
+    MediaError
+        If a file cannot be read, two views have one name, or rows do not match.
+    """
+    tables: list[Table] = []
+    result = ViewSet({}, [])
+    for source in sources:
+        name, path = _named(source)
+        if Path(path).is_dir():
+            found, result.extraction, skipped = _describe(path, extraction, kinds, by_name=key is not None)
+            result.skipped += skipped
+        else:
+            found = read_tables(path, key=key)
+        tables += [
+            Table(name, table.X, table.keys, table.labels) if name and len(found) == 1 else table for table in found
+        ]
+    names = [table.name for table in tables]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise UnreadableError(f"{twice}: two views have this name; give them names: NAME=PATH")
+    labels = [table.labels for table in tables if table.labels is not None]
+    if key is None:
+        _match_by_position(tables, result)
+        result.labels = labels[0] if labels and len(labels[0]) == len(result.keys) else None
+    else:
+        _match_by_key(tables, result)
+    return result
+
+
+def read_labels(path: str, views: ViewSet, *, column: str | None = None, by_key: bool = False) -> Array:
+    """Read the labels of samples.
+
+    Parameters
+    ----------
+    path : str
+        A text file of a label a line, or ``.csv``, whose first column has the keys where rows are matched by them.
+    views : ViewSet
+    column : str or None, default=None
+    by_key : bool, default=False
+
+    Returns
+    -------
+    ndarray of str [shape=(n_samples,)]
+
+    Raises
+    ------
+    UnreadableError
+        If samples and labels do not match.
+    """
+    values, keys = read_column(path, column)
+    if by_key and keys is not None:
+        known = dict(zip(keys, values, strict=True))
+        absent = [name for name in views.keys if name not in known]
+        if absent:
+            raise UnreadableError(f"{path}: has no label of {len(absent)} samples, the first {absent[0]!r}")
+        return np.array([known[name] for name in views.keys])
+    if len(values) != len(views.keys):
+        raise UnreadableError(f"{path}: must have {len(views.keys)} labels, one a sample; got {len(values)}")
+    return np.array(values)
+
+
+def _named(source: str) -> tuple[str, str]:
+    name, sign, path = source.partition("=")
+    return (name, path) if sign and name and not Path(source).exists() else ("", source)
+
+
+def _match_by_position(tables: Sequence[Table], result: ViewSet) -> None:
+    sizes = {table.name: len(table.X) for table in tables}
+    if len(set(sizes.values())) > 1:
+        listed = ", ".join(f"{name} {size}" for name, size in sizes.items())
+        raise UnreadableError(f"views must have the same number of rows; got {listed}; match them by a key column")
+    result.views = {table.name: table.X for table in tables}
+    keys = next((table.keys for table in tables if table.keys is not None), None)
+    result.keys = keys or [str(i) for i in range(next(iter(sizes.values())))]
+
+
+def _match_by_key(tables: Sequence[Table], result: ViewSet) -> None:
+    order: dict[str, int] = {}
+    for table in tables:
+        if table.keys is None:
+            raise UnreadableError(f"{table.name}: has no keys; a matrix without names is matched by position")
+        if len(set(table.keys)) < len(table.keys):
+            twice = next(name for name in table.keys if table.keys.count(name) > 1)
+            raise UnreadableError(f"{table.name}: key {twice!r:.60} stands in two rows")
+        for name in table.keys:
+            order.setdefault(name, len(order))
+    result.keys = list(order)
+    for table in tables:
+        full = np.full((len(order), table.X.shape[1]), np.nan, table.X.dtype)
+        full[[order[name] for name in table.keys or []]] = table.X
+        result.views[table.name] = full
+        absent = [name for name in order if name not in set(table.keys or [])]
+        if absent:
+            listed = ", ".join(absent[:MOST_NAMED]) + (", ..." if len(absent) > MOST_NAMED else "")
+            result.notes.append(f"{table.name} is missing for {len(absent)} of {len(order)} samples: {listed}")
+
+
+def _describe(
+    folder: str, extraction: Any, kinds: Sequence[str] | None, *, by_name: bool
+) -> tuple[list[Table], Any, list[str]]:
+    """Describe the images of a folder; one table a kind of features."""
+    from visionnmf.features import FeatureExtraction
+
+    images = find_files(folder, IMAGES)
+    if extraction is None:
+        extraction = FeatureExtraction() if kinds is None else FeatureExtraction(list(kinds))
+        found = extraction.extract(images, fit=True)
+    else:
+        found = extraction.extract(images)
+    if found.skipped and not by_name:
+        raise UnreadableError(f"{found.skipped[0]}; with a key column the other images can be matched by name")
+    keys = [Path(images[i]).stem for i in found.readable]
+    tables = [Table(name, found.X[:, columns], keys) for name, columns in extraction.views_.items()]
+    return tables, extraction, found.skipped

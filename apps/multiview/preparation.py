@@ -1,0 +1,130 @@
+"""What is done to each view before it is factorised, learnt from training samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from visionnmf import choices
+from visionnmf._checks import check_choice
+from visionnmf.exceptions import UnsupportedError
+
+__all__ = ["Preparation"]
+
+Array = NDArray[Any]
+Views = Mapping[str, Array]
+
+SPARSE = 0.1  # share of entries above 0, at most, of a view that is taken for counts of words
+
+
+class Preparation(BaseEstimator):
+    """Makes views non-negative and comparable; NaN stay.
+
+    "range": each feature from 0 to 1 over the training samples, which takes signs and units away. "rows": the logarithm
+    of 1 + x, then each sample to unit norm, as text is compared. "auto" takes "rows" for views of counts, which are 0
+    nearly everywhere, and "range" for the others. "none" leaves views as they are.
+
+    Parameters
+    ----------
+    prepare : {"auto", "range", "rows", "none"}, default="auto"
+
+    Attributes
+    ----------
+    kinds_ : dict of str to str
+        What is done to each view.
+    lows_, widths_ : dict of str to ndarray [shape=(n_features of the view,)]
+        Of the views whose features are scaled.
+    """
+
+    def __init__(self, prepare: str = "auto") -> None:
+        self.prepare = prepare
+
+    def fit(self, views: Views, y: Any = None) -> Self:
+        """Learn from training samples.
+
+        Parameters
+        ----------
+        views : mapping of str to ndarray [shape=(n_samples, n_features)]
+        y : Ignored
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ParameterError
+            If `prepare` is none of the four.
+        """
+        check_choice(self.prepare, "prepare", choices.VIEW_PREPARATIONS)
+        self.kinds_ = {name: self._kind(view) for name, view in views.items()}
+        scaled = {name: view for name, view in views.items() if self.kinds_[name] == "range"}
+        self.lows_ = {name: _over_samples(np.fmin, view) for name, view in scaled.items()}
+        self.widths_ = {name: _over_samples(np.fmax, view) - self.lows_[name] for name, view in scaled.items()}
+        for width in self.widths_.values():
+            width[~(width > 0)] = 1
+        return self
+
+    def transform(self, views: Views) -> dict[str, Array]:
+        """Prepare samples.
+
+        Parameters
+        ----------
+        views : mapping of str to ndarray
+            Of the views of `fit`, all or some.
+
+        Returns
+        -------
+        dict of str to ndarray, >= 0
+            What lies below the training range is 0.
+        """
+        return {name: self._prepared(name, view) for name, view in views.items()}
+
+    def inverse_transform(self, views: Views) -> dict[str, Array]:
+        """Return prepared views in their own units.
+
+        Parameters
+        ----------
+        views : mapping of str to ndarray
+
+        Returns
+        -------
+        dict of str to ndarray
+
+        Raises
+        ------
+        UnsupportedError
+            Of views of counts, whose size is lost.
+        """
+        back = {}
+        for name, view in views.items():
+            if self.kinds_[name] == "rows":
+                raise UnsupportedError(f"{name}: prepared by rows, it has no way back; fit with prepare='range'")
+            back[name] = view if self.kinds_[name] == "none" else view * self.widths_[name] + self.lows_[name]
+        return back
+
+    def _kind(self, view: Array) -> str:
+        if self.prepare != "auto":
+            return self.prepare
+        signed = bool((view < 0).any())
+        return "rows" if not signed and np.mean(view > 0) <= SPARSE else "range"
+
+    def _prepared(self, name: str, view: Array) -> Array:
+        kind = self.kinds_[name]
+        if kind == "none":
+            return view
+        if kind == "range":
+            return np.maximum((view - self.lows_[name]) / self.widths_[name], 0)
+        logs = np.log1p(view)
+        norms = np.sqrt(np.nansum(logs**2, axis=1, keepdims=True))
+        return logs / np.where(norms > 0, norms, 1)
+
+
+def _over_samples(extreme: np.ufunc, view: Array) -> Array:
+    """Return the least or the largest of each feature, leaving NaN out; 0 where there is nothing else."""
+    found = np.asarray(extreme.reduce(view, axis=0))
+    return np.where(np.isfinite(found), found, 0)

@@ -1,0 +1,332 @@
+"""From files of views to a model file, and from there to codes and filled-in views."""
+
+from __future__ import annotations
+
+import csv
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf import choices
+from visionnmf.apps.report import Report
+from visionnmf.exceptions import UnreadableError
+from visionnmf.io import check_outputs, output_file, output_folder, transaction
+
+from .inputs import ViewSet, read_views
+from .methods import make_model
+from .preparation import Preparation
+from .store import ViewModel, load, save
+
+__all__ = ["FitReport", "TransformReport", "fit_views", "impute_views", "transform_views"]
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitReport(Report):
+    """What :func:`fit_views` did; with the attributes of :class:`~visionnmf.apps.report.Report`.
+
+    Attributes
+    ----------
+    samples, n_components : int
+    views : list of dict
+        ``name``, ``features``, ``missing`` (samples), ``prepared`` (how), ``used`` (components), ``error``
+        (what the model leaves, as a share), ``weight``.
+    shared, private : int
+        Components that all views use, and that one view uses.
+    usage : list of list of float
+        Share of each component's energy in each view.
+    seconds : float
+    random_state : int
+    """
+
+    samples: int
+    n_components: int
+    views: list[dict[str, Any]]
+    shared: int
+    private: int
+    usage: list[list[float]]
+    seconds: float
+    random_state: int
+
+    def _figures(self) -> dict[str, Any]:
+        figures = super()._figures()
+        return figures | {"rank": figures.pop("n_components"), "seed": figures.pop("random_state")}
+
+    def summary(self) -> str:
+        """Return the report as text for a person.
+
+        Returns
+        -------
+        str
+            A line, then one for each view.
+        """
+        lines = [
+            f"{self.samples} samples, {len(self.views)} views: {self.n_components} components, {self.shared} shared by "
+            f"all views, {self.private} private to one ({self.seconds:.1f} s)"
+        ]
+        for view in self.views:
+            gap = f", missing for {view['missing']} samples" if view["missing"] else ""
+            lines.append(
+                f"  {view['name']}: {view['features']} features, {view['used']} components, "
+                f"{100 * view['error']:.0f} % not told{gap}"
+            )
+        return "\n".join([*lines, *(f"  {line}" for line in self._ending())])
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformReport(Report):
+    """What :func:`transform_views` or :func:`impute_views` did.
+
+    Attributes
+    ----------
+    samples : int
+    n_components : int
+    filled : int
+        Views of samples that were missing and filled in.
+    """
+
+    samples: int
+    n_components: int
+    filled: int = 0
+
+    def _figures(self) -> dict[str, Any]:
+        figures = super()._figures()
+        return figures | {"rank": figures.pop("n_components")}
+
+    def summary(self) -> str:
+        """Return the report as text for a person.
+
+        Returns
+        -------
+        str
+            A line or a few.
+        """
+        what = f", {self.filled} missing views filled in" if self.filled else f", {self.n_components} codes each"
+        return "\n".join([f"{self.samples} samples{what}", *(f"  {line}" for line in self._ending())])
+
+
+def fit_views(
+    sources: Sequence[str],
+    model: str | Path,
+    *,
+    key: str | None = None,
+    kinds: Sequence[str] | None = None,
+    n_components: int = choices.VIEW_COMPONENTS,
+    prepare: str = "auto",
+    loss: str | None = None,
+    group_l1: float = choices.VIEW_SPARSITY,
+    group_bound: float | None = None,
+    scale: str = "energy",
+    weigh: bool = False,
+    nuclear: float = 0.0,
+    picture: str | Path | None = None,
+    random_state: int = choices.RANDOM_STATE,
+    force: bool = False,
+) -> FitReport:
+    """Fit a model to views in files, and write it.
+
+    Parameters
+    ----------
+    sources : sequence of str
+        See :func:`.read_views`.
+    model : str or Path
+        The file to write.
+    key : str or None, default=None
+        The column by which rows are matched; None: by position.
+    kinds : sequence of str or None, default=None
+        Kinds of features of folders of images.
+    n_components : int, default=20
+    prepare : {"auto", "range", "rows", "none"}, default="auto"
+        See :class:`.Preparation`.
+    loss : str or None, default=None
+        None: Manhattan, or least squares where there are counts of words.
+    group_l1, group_bound, scale, nuclear
+        See :class:`.MultiviewNMF`.
+    weigh : bool, default=False
+        Whether weights of the views are chosen by cross-validation.
+    picture : str or Path or None, default=None
+        A PNG file for which view uses which component.
+    random_state : int, default=0
+    force : bool, default=False
+
+    Returns
+    -------
+    FitReport
+
+    Raises
+    ------
+    MediaError
+        If views cannot be read or matched, or an output exists.
+    ParameterError
+        If an argument is out of its range.
+    """
+    outputs = [Path(path) for path in (model, picture) if path is not None]
+    check_outputs(outputs, force, inputs=[source.partition("=")[2] or source for source in sources])
+    start = time.perf_counter()
+    found = read_views(sources, key=key, kinds=kinds)
+    preparation = Preparation(prepare).fit(found.views)
+    options: dict[str, Any] = {"group_l1": group_l1, "group_bound": group_bound, "scale": scale, "nuclear": nuclear}
+    if loss is not None:
+        options["loss"] = loss
+    nmf = make_model(preparation, n_components, random_state=random_state, **options)
+    nmf.set_params(view_weight="cv" if weigh else None).fit(preparation.transform(found.views))
+    used = nmf.view_usage_ > 0
+    views = [
+        {
+            "name": name,
+            "features": int(view.shape[1]),
+            "missing": int(np.isnan(view).all(axis=1).sum()),
+            "prepared": preparation.kinds_[name],
+            "used": int(used[:, v].sum()),
+            "error": float(nmf.view_errors_[v]),
+            "weight": float(nmf.view_weights_[v]),
+        }
+        for v, (name, view) in enumerate(found.views.items())
+    ]
+    with transaction():
+        save(ViewModel(nmf, preparation, found.extraction), model, force=force)
+        if picture is not None:
+            _draw_usage(nmf, picture, force=force)
+    return FitReport(
+        samples=len(found.keys),
+        n_components=n_components,
+        views=views,
+        shared=int(used.all(axis=1).sum()),
+        private=int((used.sum(axis=1) == 1).sum()),
+        usage=nmf.view_usage_.tolist(),
+        seconds=time.perf_counter() - start,
+        random_state=random_state,
+        inputs=list(sources),
+        outputs=[str(path) for path in outputs],
+        skipped=found.skipped,
+        notes=found.notes,
+    )
+
+
+def transform_views(
+    model: str | Path, sources: Sequence[str], codes: str | Path, *, key: str | None = None, force: bool = False
+) -> TransformReport:
+    """Find the codes of samples from the views that they have, and write them.
+
+    Parameters
+    ----------
+    model : str or Path
+        Of :func:`fit_views`.
+    sources : sequence of str
+        Views of the training, all or some.
+    codes : str or Path
+        The file to write: ``.csv``, with the samples' keys, or ``.npy``.
+    key : str or None, default=None
+    force : bool, default=False
+
+    Returns
+    -------
+    TransformReport
+
+    Raises
+    ------
+    MediaError
+        If a file cannot be read or written, or a view was not there in training.
+    """
+    check_outputs([codes], force, inputs=[model])
+    found, known = _new_samples(model, sources, key)
+    W = known.model.transform(known.preparation.transform(found.views))
+    _write(codes, W, found.keys, [f"component{k}" for k in range(W.shape[1])], force)
+    return TransformReport(
+        samples=len(W),
+        n_components=W.shape[1],
+        inputs=[str(model), *sources],
+        outputs=[str(codes)],
+        skipped=found.skipped,
+        notes=found.notes,
+    )
+
+
+def impute_views(
+    model: str | Path, sources: Sequence[str], out: str | Path, *, key: str | None = None, force: bool = False
+) -> TransformReport:
+    """Fill in missing views and entries, and write all views, a ``.csv`` file each.
+
+    Parameters
+    ----------
+    model : str or Path
+    sources : sequence of str
+    out : str or Path
+        Folder; made if missing.
+    key : str or None, default=None
+    force : bool, default=False
+
+    Returns
+    -------
+    TransformReport
+
+    Raises
+    ------
+    MediaError
+        As :func:`transform_views`; where a view has no way back from its preparation.
+    """
+    found, known = _new_samples(model, sources, key)
+    folder = output_folder(out)
+    names = known.model.views_.tolist()
+    paths = [folder / f"{name.replace('/', '_')}.csv" for name in names]
+    check_outputs(paths, force, inputs=[model])
+    filled = known.preparation.inverse_transform(known.model.impute(known.preparation.transform(found.views)))
+    missing = sum(
+        len(found.keys) if name not in found.views else int(np.isnan(found.views[name]).all(axis=1).sum())
+        for name in names
+    )
+    with transaction():
+        for path, name in zip(paths, names, strict=True):
+            own = found.views.get(name)
+            values = filled[name] if own is None else np.where(np.isnan(own), filled[name], own)
+            _write(path, values, found.keys, [f"{name}{i}" for i in range(values.shape[1])], force)
+    return TransformReport(
+        samples=len(found.keys),
+        n_components=len(known.model.components_),
+        filled=missing,
+        inputs=[str(model), *sources],
+        outputs=[str(path) for path in paths],
+        skipped=found.skipped,
+        notes=found.notes,
+    )
+
+
+def _new_samples(model: str | Path, sources: Sequence[str], key: str | None) -> tuple[ViewSet, ViewModel]:
+    known = load(model)
+    found = read_views(sources, key=key, extraction=known.extraction)
+    sizes = dict(zip(known.model.views_.tolist(), np.bincount(known.model.view_groups_).tolist(), strict=True))
+    for name, view in found.views.items():
+        if name not in sizes:
+            raise UnreadableError(f"{name}: no view of the model, which has {', '.join(sizes)}; name it: NAME=PATH")
+        if view.shape[1] != sizes[name]:
+            raise UnreadableError(f"{name}: must have {sizes[name]} features as in training; got {view.shape[1]}")
+    return found, known
+
+
+def _write(path: str | Path, values: Array, keys: Sequence[str], names: Sequence[str], force: bool) -> None:
+    with output_file(path, force=force) as temporary:
+        if Path(path).suffix.lower() == ".npy":
+            with temporary.open("wb") as file:
+                np.save(file, values, allow_pickle=False)
+            return
+        with temporary.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["key", *names])
+            writer.writerows([key, *(f"{value:.7g}" for value in row)] for key, row in zip(keys, values, strict=True))
+
+
+def _draw_usage(model: Any, path: str | Path, *, force: bool) -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 1 + 0.4 * len(model.views_)), layout="constrained")
+    FigureCanvasAgg(figure)
+    model.plot_view_usage(figure.subplots())
+    with output_file(path, force=force) as temporary:
+        figure.savefig(temporary, format="png", dpi=120)
