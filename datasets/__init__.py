@@ -8,6 +8,7 @@
 :func:`make_surveillance`                 a clip of a fixed camera, its background and its masks
 :func:`iter_surveillance`                 the same clip frame by frame, for clips longer than memory
 :func:`make_mosaic`                       an image of textured regions and its segmentation
+:func:`make_views`                        views of the same samples with shared and private parts
 :func:`corrupt`                           images with blocks, noise or dead lines; `CORRUPTIONS` lists the kinds
 :func:`load_faces`                        faces out of a folder a person, a .npz or a .mat file, as :class:`Faces`
 :func:`fetch_orl`                         the ORL faces
@@ -40,12 +41,15 @@ if TYPE_CHECKING:
     from ._surveillance import Surveillance as Surveillance
     from ._surveillance import iter_surveillance as iter_surveillance
     from ._surveillance import make_surveillance as make_surveillance
+    from ._views import PlantedViews as PlantedViews
+    from ._views import make_views as make_views
 
 __all__ = [
     "CORRUPTIONS",
     "CorruptedLowRank",
     "Faces",
     "Mosaic",
+    "PlantedViews",
     "Surveillance",
     "cache_folder",
     "corrupt",
@@ -57,6 +61,7 @@ __all__ = [
     "make_corrupted_low_rank",
     "make_mosaic",
     "make_surveillance",
+    "make_views",
 ]
 
 _LAZY = {
@@ -64,6 +69,7 @@ _LAZY = {
     "CorruptedLowRank": "._low_rank",
     "Faces": "._faces",
     "Mosaic": "._mosaic",
+    "PlantedViews": "._views",
     "Surveillance": "._surveillance",
     "cache_folder": "._fetch",
     "corrupt": "._corruptions",
@@ -75,6 +81,7 @@ _LAZY = {
     "make_corrupted_low_rank": "._low_rank",
     "make_mosaic": "._mosaic",
     "make_surveillance": "._surveillance",
+    "make_views": "._views",
 }
 
 

@@ -26,6 +26,8 @@ from visionnmf.apps.annotation import ImageAnnotator
 from visionnmf.apps.background import BackgroundModel
 from visionnmf.apps.faces import ClassResidual, FaceRecognizer, Nearest
 from visionnmf.apps.masquerade import EigenCooccurrence, MexPereraNMF, NaiveBayes, SessionScorer, WangNMF
+from visionnmf.apps.multiview.flss import FLSS
+from visionnmf.apps.multiview.preparation import Preparation
 from visionnmf.exceptions import ParameterError
 from visionnmf.features import KINDS, FeatureExtraction, make_extractor
 
@@ -138,6 +140,8 @@ SESSIONS = [["ls", "cd", "vi"] * 3, ["cd", "make", "ls"] * 3] * 6
 FITS = {
     NMF: (X,),
     MultiviewNMF: (X,),
+    FLSS: (X,),
+    Preparation: ({"a": X},),
     SymmetricNMF: (X[:8] + X[:8].T,),
     ProjectiveNMF: (X,),
     ConservativeNMF: (X,),

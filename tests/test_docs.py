@@ -22,6 +22,7 @@ PUBLIC_MODULES = [
     "visionnmf.apps.faces",
     "visionnmf.apps.features",
     "visionnmf.apps.masquerade",
+    "visionnmf.apps.multiview",
     "visionnmf.io",
     "visionnmf.io.chunks",
     "visionnmf.apps.segmentation",
@@ -86,6 +87,7 @@ def test_docstring(name):
     [
         *PUBLIC_MODULES,
         "visionnmf.models.conservative",
+        "visionnmf.models.multiview",
         "visionnmf.models.nmf",
         "visionnmf.models.online",
         "visionnmf.models.penalty",

@@ -66,6 +66,7 @@ def _common(
       visionnmf background sample:surveillance --out out
       visionnmf masquerade train histories/* --model users.npz
       visionnmf faces train people/ --model people.npz
+      visionnmf multiview fit sounds.csv images.npy --model views.npz
       visionnmf stream photos/ --model parts.npz --picture parts.png
       visionnmf features photos/ --kind gist,dense-hue --out features.npz
       visionnmf annotate predict words.npz photo.jpg

@@ -25,10 +25,9 @@ def corrupt(condition: str, train: Views, test: Views, rng: np.random.Generator)
     Parameters
     ----------
     condition : str
-        Of :data:`CONDITIONS`. "salt-and-pepper": a fifth of the training entries are 0 or the largest of their
-        view.
-        "view-corrupted": one view, at random, of a third of the training samples is uniform noise. "view-missing": each
-        view in turn is missing for all test samples. "train-missing": 30 % of the views of training samples are missing.
+        Of :data:`CONDITIONS`. "salt-and-pepper": a fifth of the training entries are 0 or the largest of their view.
+        "view-corrupted": one view, at random, of a third of the training samples is noise. "view-missing": each view in
+        turn is missing for all test samples. "train-missing": 30 % of the views of training samples are missing.
     train, test : mapping of str to ndarray, >= 0
         Prepared.
     rng : numpy.random.Generator

@@ -84,32 +84,32 @@ class FLSS(TransformerMixin, BaseEstimator):
         ValueError
             For data that are not finite, and parameters that are not allowed.
         """
-        X = check_array(X, dtype=[np.float64, np.float32])
+        data: Array = check_array(X, dtype=[np.float64, np.float32])
         k = check_count(self.n_components, "n_components")
         lam = check_number(self.dictionary_weight, "dictionary_weight")
         gamma = check_number(self.codes_weight, "codes_weight")
         check_count(self.max_iter, "max_iter")
         check_number(self.tol, "tol")
         rng = check_random_state(self.random_state)
-        n, d = X.shape
+        n, d = data.shape
         labels = np.zeros(d, int) if self.groups is None else np.asarray(self.groups)
         sets = [np.flatnonzero(labels == v) for v in np.unique(labels)]
-        W = rng.standard_normal((n, k)).astype(X.dtype)
-        H = (np.linalg.lstsq(W, X, rcond=None)[0]).astype(X.dtype)
-        history = [self._objective(X, W, H, sets, lam, gamma)]
+        W = rng.standard_normal((n, k)).astype(data.dtype)
+        H = (np.linalg.lstsq(W, data, rcond=None)[0]).astype(data.dtype)
+        history = [self._objective(data, W, H, sets, lam, gamma)]
         for _ in range(self.max_iter):
-            gram, cross = W.T @ W * (2 / n), W.T @ X * (2 / n)
+            gram, cross = W.T @ W * (2 / n), W.T @ data * (2 / n)
             step = 1 / max(float(np.linalg.norm(gram, 2)), 1e-12)
             for _step in range(STEPS):
-                H = H - X.dtype.type(step) * (gram @ H - cross)
+                H = H - data.dtype.type(step) * (gram @ H - cross)
                 for columns in sets:
                     H[:, columns] = _shrink(H[:, columns], step * lam)
-            gram, cross = H @ H.T * (2 / n), X @ H.T * (2 / n)
+            gram, cross = H @ H.T * (2 / n), data @ H.T * (2 / n)
             step = 1 / max(float(np.linalg.norm(gram, 2)), 1e-12)
             for _step in range(STEPS):
-                W = W - X.dtype.type(step) * (W @ gram - cross)
+                W = W - data.dtype.type(step) * (W @ gram - cross)
                 W = _shrink(W.T, step * gamma).T
-            history.append(self._objective(X, W, H, sets, lam, gamma))
+            history.append(self._objective(data, W, H, sets, lam, gamma))
             if history[-2] - history[-1] < self.tol * history[0]:
                 break
         self.components_, self.n_iter_, self.objective_history_ = H, len(history) - 1, np.array(history)
@@ -126,10 +126,10 @@ class FLSS(TransformerMixin, BaseEstimator):
         -------
         ndarray [shape=(n_samples, n_components)]
         """
-        X = check_array(X, dtype=[np.float64, np.float32])
+        data: Array = check_array(X, dtype=[np.float64, np.float32])
         gram = self.components_ @ self.components_.T
         gram[np.diag_indices_from(gram)] += RIDGE * max(float(np.linalg.norm(gram, 2)), 1e-12)
-        return np.asarray(np.linalg.solve(gram, self.components_ @ X.T).T)
+        return np.asarray(np.linalg.solve(gram, self.components_ @ data.T).T)
 
     def _objective(self, X: Array, W: Array, H: Array, sets: list[Array], lam: float, gamma: float) -> float:
         loss = float(((X - W @ H) ** 2).sum(dtype=np.float64)) / len(X)

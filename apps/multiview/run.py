@@ -146,10 +146,14 @@ def fit_views(
         See :class:`.Preparation`.
     loss : str or None, default=None
         None: Manhattan, or least squares where there are counts of words.
-    group_l1, group_bound, scale, nuclear
+    group_l1 : float, default=0.1
+    group_bound : float or None, default=None
+    scale : {"energy", "noise", "none"}, default="energy"
         See :class:`.MultiviewNMF`.
     weigh : bool, default=False
         Whether weights of the views are chosen by cross-validation.
+    nuclear : float, default=0
+        See :class:`.MultiviewNMF`.
     picture : str or Path or None, default=None
         A PNG file for which view uses which component.
     random_state : int, default=0

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from visionnmf.apps import annotation, background, faces, features, masquerade, segmentation, stream
+from visionnmf.apps import annotation, background, faces, features, masquerade, multiview, segmentation, stream
 from visionnmf.apps.report import Report
 
 COMMON = ("inputs", "outputs", "skipped", "notes")
@@ -32,16 +32,16 @@ def test_a_report_says_the_same_to_programs_and_to_people():
 def test_every_report_of_an_application_is_one():
     """What JSON documents hold is tested with each command."""
     found = set()
-    for module in (annotation, background, faces, features, masquerade, segmentation, stream):
+    for module in (annotation, background, faces, features, masquerade, multiview, segmentation, stream):
         public = (getattr(module, name) for name in module.__all__)
         found |= {value for value in public if isinstance(value, type) and issubclass(value, Report)}
     assert {each.__name__ for each in found} == {
         "AnnotationScores", "Annotations", "AnnotatorTrained", "Similar",
-        "BackgroundReport", "Clustered", "Comparison", "Evaluation",
+        "BackgroundReport", "Clustered", "Comparison", "Evaluation", "EvaluationReport", "FitReport", "TransformReport",
         "FeaturesReport", "Identified", "PaperReport", "SegmentationReport", "SegmentationScoresReport",
         "StreamReport", "Trained", "Unshadowed",
     }  # fmt: skip
-    assert len(found) == 17  # Trained is two: of faces, and of masquerade
+    assert len(found) == 20  # Trained is two: of faces, and of masquerade
     for each in found:
         assert set(COMMON) <= {field.name for field in dataclasses.fields(each)}
 

@@ -77,6 +77,17 @@ def test_a_private_part_is_found_and_saved(views, tmp_path):
         assert np.linalg.norm(found[name] - view) < 0.01 * np.linalg.norm(view)
 
 
+def test_planted_parts_are_told_apart():
+    from visionnmf.datasets import make_views
+
+    made = make_views(random_state=3)
+    model = MultiviewNMF(8, random_state=0).fit(made.views)
+    parts, found = (H / np.linalg.norm(H, axis=1, keepdims=True) for H in (made.components, model.components_))
+    order = (parts @ found.T).argmax(axis=1)
+    assert sorted(order) == list(range(8))
+    np.testing.assert_array_equal(model.view_usage_[order] > 0, made.usage)
+
+
 def test_a_missing_view_is_filled_in(views):
     model = MultiviewNMF(3, group_l1=0, random_state=0).fit(views)
     filled = model.impute({"images": views["images"]})

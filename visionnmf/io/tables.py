@@ -136,6 +136,9 @@ def _read_npz(file: Path, key: str | None) -> list[Table]:
     if key is not None and key not in arrays:
         raise UnreadableError(f"{file}: has no array {key!r}; it has {', '.join(names[:10])}")
     keys = None if key is None else [str(value) for value in arrays[key].tolist()]
+    if {"X", "groups", "views"} <= set(arrays):  # what `visionnmf features` writes
+        X, groups = _numbers(arrays["X"], f"{file}: X"), arrays["groups"]
+        return [Table(str(name), X[:, groups == v], keys, arrays.get(LABELS)) for v, name in enumerate(arrays["views"])]
     views = {name: array for name, array in arrays.items() if array.ndim == 2 and array.dtype.kind in NUMBERS}
     named = {name: array for name, array in views.items() if name.startswith(PREFIX)} or views
     named.pop(LABELS, None)

@@ -1,0 +1,191 @@
+"""Multi-view learning: peers on six sets, corruption, missing views, planted parts, time.
+
+``python benchmarks/multiview.py`` runs everything (hours), ``python benchmarks/multiview.py planted`` one part: sets
+(accuracy and clusters), robust (corrupted training samples), missing (views), words (Corel5k), planted (shared and
+private parts) or speed. ``sets msrcv1,3sources --splits 3`` takes some sets and fewer splits. JOBS is the number of
+processes. Results of sets, robust and missing are kept in OUT, where an interrupted run goes on.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from _main import data_file, main
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from visionnmf import NMF, MultiviewNMF
+from visionnmf.apps.multiview import Plan, evaluate_views, read_views, summarise
+from visionnmf.datasets import make_views
+from visionnmf.io import read_arrays
+
+Array = NDArray[Any]
+
+SETS = ("handwritten", "100leaves", "msrcv1", "scene15", "bbcsport", "3sources")
+METHODS = ("multiview", "joint", "pca", "concatenation", "consensus")
+ROBUST = ("multiview", "multiview-nuclear", "multiview-frobenius", "eucnmf-gs", "flss", "manhattan", "frobenius", "pca")
+RANKS = (20, 40, 60)
+SPLITS = 10
+MOST = 10**9  # images
+SEEDS = 20
+WORD_RANKS = (50, 100, 200)
+SIZES = ((50_000, 500),)  # samples, features of each of six views
+SPEED_RANK = 60
+QUICK = {
+    "RANKS": (4,),
+    "SPLITS": 1,
+    "MOST": 60,
+    "SEEDS": 1,
+    "WORD_RANKS": (4,),
+    "SIZES": ((200, 10),),
+    "SPEED_RANK": 4,
+    "SETS": ("3sources",),
+    "METHODS": ("multiview", "joint"),
+    "ROBUST": ("multiview", "pca"),
+}
+
+
+def table(names: str | None, methods: tuple[str, ...], conditions: tuple[str, ...], splits: int | None) -> None:
+    """Print the scores of some methods on some sets."""
+    print("| set | condition | method | accuracy | ± | clustering | NMI | rank | splits |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    for name in SETS if names is None else names.split(","):
+        found = read_views([str(data_file(f"mv_{name}.npz"))])
+        labels = np.asarray(found.labels)
+        plan = Plan(methods=methods, ranks=RANKS, n_splits=int(splits or SPLITS), conditions=conditions)
+        out = os.environ.get("OUT")
+        rows = evaluate_views(
+            found.views,
+            labels,
+            plan,
+            out=None if out is None else Path(out) / name,
+            jobs=int(os.environ.get("JOBS", "1")),
+        )
+        for row in summarise(rows):
+            where = row["condition"] + (f", no {row['missing']}" if row["missing"] else "")
+            figures = " | ".join(
+                f"{100 * row[key]:.1f}" for key in ("accuracy", "deviation", "cluster_accuracy", "nmi")
+            )
+            print(
+                f"| {name} | {where} | {row['method']} | {figures} | {row['rank']:.0f} | {row['splits']} |", flush=True
+            )
+
+
+def sets(names: str | None = None, *, splits: int | None = None) -> None:
+    """Accuracy and clusters on clean data."""
+    table(names, METHODS, ("clean",), splits)
+
+
+def robust(names: str | None = None, *, splits: int | None = None) -> None:
+    """Training samples with salt and pepper, or a view of noise."""
+    table(names, ROBUST, ("clean", "salt-and-pepper", "view-corrupted"), splits)
+
+
+def missing(names: str | None = None, *, splits: int | None = None) -> None:
+    """Score views that are missing at test or in training."""
+    table(names, ("multiview", "concatenation"), ("view-missing", "train-missing"), splits)
+
+
+def words() -> None:
+    """Mean average precision of the words of Corel5k, and the sparseness of the components in each view."""
+    path = data_file("corel5k_features.npz")
+    names = ("DenseHue", "DenseSift", "Rgb", "Lab")
+    views: dict[str, Array] = {}
+    parts = []
+    for part in ("train", "test"):
+        stored = [f"{part}_{name}_{item}" for name in names[2:] for item in ("data", "indices", "indptr", "shape")]
+        arrays = read_arrays(path, [f"{part}_DenseHue", f"{part}_DenseSift", f"{part}_labels", *stored])
+        own = {name: arrays[f"{part}_{name}"].astype(np.float32)[:MOST] for name in names[:2]}
+        for name in names[2:]:
+            data, indices, indptr, shape = (
+                arrays[f"{part}_{name}_{item}"] for item in ("data", "indices", "indptr", "shape")
+            )
+            matrix = sp.csr_array((data.astype(np.float32), indices.astype(np.int32), indptr), shape=tuple(shape))
+            used = np.asarray(matrix.sum(axis=0)).ravel() if part == "train" else None
+            if used is not None:
+                keep = np.argsort(-used)[:500]  # the bins that hold nearly all pixels
+                views[f"{name} bins"] = keep
+            own[name] = matrix[:MOST][:, views[f"{name} bins"]].toarray()
+        parts.append((own, arrays[f"{part}_labels"][:MOST]))
+    from visionnmf.apps.multiview.evaluation import _classifier, _mean_average_precision
+    from visionnmf.apps.multiview.methods import METHODS as FITS
+
+    (train, y), (test, truth) = parts
+    for side in (train, test):
+        for name, view in side.items():
+            side[name] = np.sqrt(view / np.maximum(view.sum(axis=1, keepdims=True), 1))
+    print("| method | rank | mAP | seconds |")
+    print("| --- | --- | --- | --- |")
+    for method in ("multiview-constraint", "multiview", "eucnmf-gs", "flss", "joint"):
+        for rank in WORD_RANKS:
+            start = time.process_time()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                W, transform = FITS[method].fit(train, rank, 0, "manhattan")
+                scores = _classifier(W, y)[0].decision_function(transform(test))
+            seconds = time.process_time() - start
+            print(
+                f"| {method} | {rank} | {100 * _mean_average_precision(truth, scores):.1f} | {seconds:.0f} |",
+                flush=True,
+            )
+
+
+def planted() -> None:
+    """Which view uses which of eight planted parts."""
+    print("| seeds | parts whose usage is right, % | seeds with all right |")
+    print("| --- | --- | --- |")
+    right = []
+    for seed in range(SEEDS):
+        made = make_views(random_state=seed)
+        model = MultiviewNMF(8, random_state=seed).fit(made.views)
+        parts, found = (H / np.linalg.norm(H, axis=1, keepdims=True) for H in (made.components, model.components_))
+        order = linear_sum_assignment(-parts @ found.T)[1]
+        right.append(int(((model.view_usage_[order] > 0) == made.usage).all(axis=1).sum()))
+    print(f"| {SEEDS} | {100 * sum(right) / (8 * SEEDS):.1f} | {sum(count == 8 for count in right)} |", flush=True)
+
+
+def speed() -> None:
+    """Processor seconds of a fit beside the plain Manhattan fit of the views side by side."""
+    print("| samples | features | plain, s | multi-view, s | ratio |")
+    print("| --- | --- | --- | --- | --- |")
+    for n, width in SIZES:
+        rng = np.random.default_rng(0)
+        codes = rng.gamma(0.5, size=(n, SPEED_RANK)).astype(np.float32)
+        views = [codes @ rng.gamma(0.5, size=(SPEED_RANK, width)).astype(np.float32) for _ in range(6)]
+        for view in views:
+            hit = rng.random(view.shape) < 0.1
+            view[hit] = view.max() * rng.random(int(hit.sum()))
+        seconds = []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for fit in (
+                lambda data: NMF(SPEED_RANK, random_state=0).fit(np.hstack(data)),
+                lambda data: MultiviewNMF(SPEED_RANK, random_state=0).fit(data),
+            ):
+                start = time.process_time()
+                fit(views)
+                seconds.append(time.process_time() - start)
+        print(
+            f"| {n} | 6 x {width} | {seconds[0]:.1f} | {seconds[1]:.1f} | {seconds[1] / seconds[0]:.2f} |", flush=True
+        )
+
+
+if __name__ == "__main__":
+    main(
+        {
+            "sets": sets,
+            "robust": robust,
+            "missing": missing,
+            "words": words,
+            "planted": planted,
+            "speed": speed,
+        },
+        globals(),
+        QUICK,
+    )

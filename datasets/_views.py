@@ -1,0 +1,86 @@
+"""Views of the same samples with parts that all of them share, that some share, and that one has alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf._checks import RandomState, check_count, check_generator, check_number
+
+__all__ = ["PlantedViews", "make_views"]
+
+WIDTHS = (40, 60, 30, 50)  # features of the views
+USAGE = (
+    (1, 1, 1, 1),
+    (1, 1, 1, 1),
+    (1, 1, 0, 0),
+    (0, 0, 1, 1),
+    (1, 0, 0, 0),
+    (0, 1, 0, 0),
+    (0, 0, 1, 0),
+    (0, 0, 0, 1),
+)
+DENSITY = 0.5  # share of codes, and of a part's entries, that are not 0
+
+
+@dataclass(frozen=True)
+class PlantedViews:
+    """What :func:`make_views` makes.
+
+    Attributes
+    ----------
+    views : dict of str to ndarray [shape=(n_samples, n_features of the view), >= 0]
+        Four views, with noise and outliers.
+    codes : ndarray [shape=(n_samples, 8), >= 0]
+    components : ndarray [shape=(8, 180), >= 0]
+        The parts, of all views side by side.
+    usage : ndarray of bool [shape=(8, 4)]
+        Which view uses which part: two are shared by all, two by a pair, four are private.
+    """
+
+    views: dict[str, NDArray[np.float64]]
+    codes: NDArray[np.float64]
+    components: NDArray[np.float64]
+    usage: NDArray[np.bool_]
+
+
+def make_views(
+    n_samples: int = 600, *, noise: float = 0.1, outliers: float = 0.1, random_state: RandomState = None
+) -> PlantedViews:
+    """Make four views of the same samples from eight parts.
+
+    Parameters
+    ----------
+    n_samples : int, default=600
+    noise : float, default=0.1
+        Standard deviation of the normal noise, in shares of the mean of the entries above 0.
+    outliers : float, default=0.1
+        Share of the entries that are replaced by uniform numbers up to the largest entry.
+    random_state : int, RandomState, Generator or None, default=None
+
+    Returns
+    -------
+    PlantedViews
+
+    Raises
+    ------
+    ParameterError
+        If an argument is out of its range.
+    """
+    check_count(n_samples, "n_samples")
+    check_number(noise, "noise")
+    check_number(outliers, "outliers", 0, 1)
+    rng = check_generator(random_state)
+    groups = np.repeat(np.arange(len(WIDTHS)), WIDTHS)
+    usage = np.array(USAGE, bool)
+    shape = (n_samples, len(usage))
+    codes = rng.gamma(1, 1, shape) * (rng.random(shape) < DENSITY)
+    shape = (len(usage), len(groups))
+    components = rng.gamma(1, 1, shape) * (rng.random(shape) < DENSITY) * usage[:, groups]
+    X = codes @ components
+    X = np.maximum(X + noise * X[X > 0].mean() * rng.standard_normal(X.shape), 0)
+    replaced = rng.random(X.shape) < outliers
+    X[replaced] = X.max() * rng.random(int(replaced.sum()))
+    return PlantedViews({f"view{v}": X[:, groups == v] for v in range(len(WIDTHS))}, codes, components, usage)

@@ -1,0 +1,210 @@
+"""``visionnmf multiview``: files to models, codes, filled-in views and comparisons."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from helpers import run_command
+
+from visionnmf.apps.multiview import Plan, evaluate_views, load, read_views, summarise
+from visionnmf.apps.multiview.clustering import agreement, clustering_accuracy, consensus
+from visionnmf.apps.multiview.corruption import CONDITIONS, corrupt
+from visionnmf.apps.multiview.evaluation import COLUMNS
+from visionnmf.apps.multiview.flss import FLSS
+from visionnmf.apps.multiview.methods import METHODS, SideBySide
+from visionnmf.apps.multiview.preparation import Preparation
+from visionnmf.exceptions import ParameterError, UnreadableError, UnsupportedError
+from visionnmf.models.multiview import MultiviewNMF
+
+NOT_CONVERGED = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+@pytest.fixture
+def made(rng):
+    """Four classes; each view tells two pairs of them apart, so that one view is not enough."""
+    labels = np.repeat(np.arange(4), 15)
+    first, second = rng.random((2, 12)) ** 3, 50 * rng.random((2, 20)) ** 3
+    a = first[labels // 2] * rng.uniform(0.5, 1.5, (60, 1)) + 0.05 * rng.random((60, 12))
+    b = second[labels % 2] * rng.uniform(0.5, 1.5, (60, 1)) - 5 + 2 * rng.random((60, 20))
+    return {"sounds": a, "images": b}, labels
+
+
+@pytest.fixture
+def files(made, tmp_path, monkeypatch):
+    """The views, one by key with rows missing and in another order."""
+    monkeypatch.chdir(tmp_path)
+    views, labels = made
+    np.savez("both.npz", labels=labels, **{f"view_{name}": view for name, view in views.items()})
+    for name, rows in (("sounds", range(60)), ("images", [*range(59, 4, -1)])):
+        with open(f"{name}.csv", "w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["id", *(f"f{i}" for i in range(views[name].shape[1]))])
+            writer.writerows([f"s{row}", *views[name][row]] for row in rows)
+    np.save("images.npy", views["images"])
+    return tmp_path
+
+
+@NOT_CONVERGED
+def test_fit_transform_and_impute(files, made):
+    views = made[0]
+    result = run_command(
+        "multiview", "fit", "both.npz", "--model", "m.npz", "--rank", 4, "--json", "--picture", "u.png"
+    )
+    assert result.exit_code == 0, result.stderr
+    report = json.loads(result.stdout)
+    assert report["samples"] == 60 and [view["name"] for view in report["views"]] == ["sounds", "images"]
+    assert report["outputs"] == ["m.npz", "u.png"] and (files / "u.png").stat().st_size > 1000
+    assert all(view["error"] < 0.3 for view in report["views"])
+    assert run_command("multiview", "transform", "m.npz", "images=images.npy", "--codes", "c.csv").exit_code == 0
+    with open("c.csv", newline="") as file:
+        rows = list(csv.reader(file))
+    assert rows[0] == ["key", *(f"component{k}" for k in range(4))] and len(rows) == 61
+    known = load("m.npz")
+    expected = known.model.transform(known.preparation.transform({"images": views["images"]}))
+    np.testing.assert_allclose(np.array([row[1:] for row in rows[1:]], float), expected, rtol=1e-5)
+    assert run_command("multiview", "impute", "m.npz", "images=images.npy", "--out", "filled").exit_code == 0
+    images = read_views(["filled/images.csv"], key="key").views["images"]
+    np.testing.assert_allclose(images, views["images"], rtol=1e-5)  # what was there stays, signs too
+    assert read_views(["filled/sounds.csv"], key="key").views["sounds"].shape == views["sounds"].shape
+
+
+@NOT_CONVERGED
+def test_rows_are_matched_by_key_and_gaps_named(files, made):
+    found = read_views(["sounds.csv", "images.csv"], key="id")
+    np.testing.assert_allclose(found.views["sounds"], made[0]["sounds"])
+    np.testing.assert_allclose(found.views["images"][5:], made[0]["images"][5:])
+    assert np.isnan(found.views["images"][:5]).all()
+    assert found.notes == ["images is missing for 5 of 60 samples: s0, s1, s2, s3, s4"]
+    result = run_command("multiview", "fit", "sounds.csv", "images.csv", "--key", "id", "--model", "m.npz", "--rank", 3)
+    assert result.exit_code == 0 and "images is missing for 5 of 60 samples" in result.stdout
+
+
+def test_what_cannot_be_used_is_one_line(files):
+    np.save("short.npy", np.ones((3, 2)))
+    for arguments, sentence in (
+        (
+            ["fit", "images.npy", "short.npy", "--model", "m.npz"],
+            "views must have the same number of rows; got images 60",
+        ),
+        (["fit", "none.npy", "--model", "m.npz"], "none.npy: no such file"),
+        (["fit", "sounds.csv", "--key", "name", "--model", "m.npz"], "sounds.csv: has no column 'name'; it has id, f0"),
+        (["fit", "sounds.csv", "--model", "m.npz"], "sounds.csv: row 2, column id: must be a number; got s0"),
+        (["fit", "both.npz", "images.npy", "--model", "m.npz"], "images: two views have this name"),
+        (["evaluate", "images.npy", "--out", "r"], "images.npy: has no labels"),
+        (["evaluate", "both.npz", "--methods", "svd", "--out", "r"], "methods must be one of"),
+        (["transform", "both.npz", "images.npy", "--codes", "c.csv"], "both.npz"),
+    ):
+        result = run_command("multiview", *arguments)
+        assert result.exit_code == 2 and sentence in result.stderr and result.stderr.count("\n") == 1, result.stderr
+
+
+@NOT_CONVERGED
+@pytest.mark.slow
+def test_evaluate_goes_on_and_tells_methods_apart(files):
+    arguments = (
+        "both.npz",
+        "--splits",
+        2,
+        "--ranks",
+        6,
+        "--methods",
+        "multiview,concatenation",
+        "--out",
+        "r",
+        "--json",
+    )
+    first = run_command("multiview", "evaluate", *arguments, "--conditions", "clean,view-missing", "--plot")
+    assert first.exit_code == 0, first.stderr
+    scores = json.loads(first.stdout)["scores"]
+    found = {(row["condition"], row["missing"], row["method"]): row["accuracy"] for row in scores}
+    assert found["clean", "", "multiview"] > 0.9
+    assert found["view-missing", "images", "multiview"] < 0.8  # the view that tells the pairs apart has gone
+    assert (files / "r" / "scores.png").stat().st_size > 1000
+    before = (files / "r" / "jobs" / "clean-multiview-0.json").stat().st_mtime_ns
+    again = run_command("multiview", "evaluate", *arguments, "--conditions", "clean,view-missing")
+    assert json.loads(again.stdout)["scores"] == scores
+    assert (files / "r" / "jobs" / "clean-multiview-0.json").stat().st_mtime_ns == before
+
+
+@NOT_CONVERGED
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_beats_chance_by_far(made, method):
+    views, labels = made
+    rows = evaluate_views(views, labels, Plan(methods=(method,), ranks=(6,), n_splits=1))
+    assert tuple(rows[0]) and set(rows[0]) == set(COLUMNS)
+    assert summarise(rows)[0]["accuracy"] > 0.7
+
+
+def test_words_are_scored_by_average_precision(made):
+    views, labels = made
+    words = np.array([[label // 2, label % 2] for label in labels])
+    rows = evaluate_views(views, words, Plan(methods=("concatenation",), n_splits=1))
+    assert rows[0]["average_precision"] > 0.9 and np.isnan(rows[0]["accuracy"])
+
+
+def test_conditions_do_what_they_say(made, rng):
+    views = Preparation().fit(made[0]).transform(made[0])
+    for condition in CONDITIONS:
+        (name, train, test), *more = corrupt(condition, views, views, np.random.default_rng(0))
+        assert name == "" and set(train) == set(test) == set(views)
+        np.testing.assert_array_equal(test["sounds"], views["sounds"])
+        changed = np.mean(np.hstack([train[v] != views[v] for v in views]))
+        low, high = {"salt-and-pepper": (0.1, 0.21), "view-corrupted": (0.1, 0.25), "train-missing": (0.15, 0.4)}.get(
+            condition, (0, 0)
+        )
+        assert low <= changed <= high
+        assert len(more) == (2 if condition == "view-missing" else 0)
+    assert not np.isnan(np.hstack(list(corrupt("train-missing", views, views, rng)[0][1].values()))).all(axis=1).any()
+
+
+def test_preparation_goes_back_and_leaves_gaps(made):
+    views = {**made[0], "words": np.where(np.arange(600).reshape(60, 10) % 11 == 0, 3.0, 0.0)}
+    views["sounds"][3] = np.nan
+    preparation = Preparation().fit(views)
+    assert preparation.kinds_ == {"sounds": "range", "images": "range", "words": "rows"}
+    ready = preparation.transform(views)
+    assert all(np.nanmin(view) >= 0 for view in ready.values()) and np.isnan(ready["sounds"][3]).all()
+    assert np.nanmax(ready["images"]) == pytest.approx(1)
+    back = preparation.inverse_transform({"images": ready["images"]})["images"]
+    np.testing.assert_allclose(back, views["images"])
+    with pytest.raises(UnsupportedError, match="words: prepared by rows, it has no way back"):
+        preparation.inverse_transform({"words": ready["words"]})
+
+
+def test_flss_falls_and_leaves_views_out(made, rng):
+    side = SideBySide(Preparation().fit(made[0]).transform(made[0]))
+    model = FLSS(4, side.groups, random_state=0).fit(side.train)
+    assert (np.diff(model.objective_history_) <= 1e-9 * model.objective_history_[0]).all()
+    left = np.linalg.norm(side.train - model.transform(side.train) @ model.components_)
+    assert left < 0.5 * np.linalg.norm(side.train)
+    heavy = FLSS(4, side.groups, dictionary_weight=1e3, random_state=0).fit(side.train)
+    assert not heavy.components_.any()
+
+
+def test_consensus_of_several_fits(made):
+    views, labels = made
+    ready = Preparation().fit(views).transform(views)
+    model = MultiviewNMF(4, loss="frobenius", max_iter=100, tol=1e-3)
+    half = {name: view[::2] for name, view in ready.items()}, {name: view[1::2] for name, view in ready.items()}
+    affinity = agreement(model, *half, 4, multiples=(1,), n_fits=2)
+    assert affinity.shape == (60, 60) and (np.diag(affinity) == 1).all()
+    assert clustering_accuracy(np.concatenate([labels[::2], labels[1::2]]), consensus(affinity, 4)) > 0.7
+    assert clustering_accuracy([0, 0, 1, 1], [5, 5, 5, 2]) == 0.75
+
+
+def test_labels_of_one_sample_are_refused(made):
+    with pytest.raises(ParameterError, match="labels must have two samples of each class; got a class of one"):
+        evaluate_views(made[0], np.arange(60), Plan(methods=("concatenation",)))
+
+
+def test_a_model_with_foreign_parts_is_refused(files, made):
+    run_command("multiview", "fit", "both.npz", "--model", "m.npz", "--rank", 2)
+    arrays = dict(np.load("m.npz"))
+    header = json.loads(arrays["header"].tobytes())
+    header["kinds"] = {"sounds": "range", "images": "exec"}
+    arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    np.savez("bad.npz", **arrays)
+    with pytest.raises(UnreadableError, match=r"bad\.npz"):
+        load("bad.npz")
