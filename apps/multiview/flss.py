@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_array
 
-from visionnmf._checks import check_count, check_number, check_random_state
+from visionnmf._checks import check_count, check_number, check_random_state, shown
 from visionnmf.engine.penalties.projections import shrink_inf
+from visionnmf.exceptions import ParameterError
 
 __all__ = ["FLSS"]
 
@@ -93,6 +94,8 @@ class FLSS(TransformerMixin, BaseEstimator):
         rng = check_random_state(self.random_state)
         n, d = data.shape
         labels = np.zeros(d, int) if self.groups is None else np.asarray(self.groups)
+        if labels.shape != (d,):
+            raise ParameterError(f"groups must be the view of each of {d} features; got {shown(self.groups)}")
         sets = [np.flatnonzero(labels == v) for v in np.unique(labels)]
         W = rng.standard_normal((n, k)).astype(data.dtype)
         H = (np.linalg.lstsq(W, data, rcond=None)[0]).astype(data.dtype)
