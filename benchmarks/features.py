@@ -23,11 +23,11 @@ from sklearn.svm import LinearSVC
 from visionnmf.features import KINDS, FeatureExtraction, make_extractor
 from visionnmf.features.points import STEP, dense_grid
 from visionnmf.features.prepared import Prepared
-from visionnmf.features.sift import SIFT_SCALES
+from visionnmf.features.sift import SIFT_SCALES, keypoints
 
 RATE_IMAGES = 30
 REPEATS = 2
-AGREEMENT_IMAGES = 600
+AGREEMENT_IMAGES = 400
 LEAST_SIMILARITY = 0.73  # of a JPEG's colours to the original's: below, the copies have flaws
 NEIGHBOURS = 10
 WORD_NEIGHBOURS = 5
@@ -68,15 +68,14 @@ def rates() -> None:
 
 def library_calls(height: int, width: int) -> dict[str, Callable[[Array], Any]]:
     """Return what OpenCV and scikit-image do for the same, without counting words or patterns."""
-    points = dense_grid(height, width, SIFT_SCALES, STEP)
-    keypoints = [cv2.KeyPoint(float(x), float(y), 2 * float(scale), 0) for y, x, scale in points]
+    points = keypoints(dense_grid(height, width, SIFT_SCALES, STEP))
     sift: Any = cv2.SIFT_create()  # type: ignore[attr-defined]
 
     def grey(image: Array) -> Array:
         return np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY))
 
     return {
-        "dense-sift": lambda image: sift.compute(grey(image), keypoints),
+        "dense-sift": lambda image: sift.compute(grey(image), points),
         "hog": lambda image: hog(cv2.resize(grey(image), (128, 128)), pixels_per_cell=(16, 16), cells_per_block=(2, 2)),
         "lbp": lambda image: local_binary_pattern(grey(image), 8, 1, "nri_uniform"),
         "rgb": lambda image: cv2.calcHist([image], [0, 1, 2], None, [16] * 3, [0, 256] * 3),

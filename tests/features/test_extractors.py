@@ -9,8 +9,9 @@ from PIL import Image
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
+from sklearn.utils.estimator_checks import check_estimator
 
-from visionnmf.exceptions import MediaError, ParameterError, UnreadableError
+from visionnmf.exceptions import MediaError, ParameterError, UnreadableError, UnsupportedError
 from visionnmf.features import (
     KINDS,
     DenseHue,
@@ -18,8 +19,10 @@ from visionnmf.features import (
     RawPixels,
     load_extraction,
     make_extractor,
+    pack_extraction,
     save_extraction,
 )
+from visionnmf.features.store import FORMAT
 
 
 def small(kind):
@@ -53,6 +56,13 @@ def test_every_kind_keeps_the_contract(kind, images):
     np.testing.assert_array_equal(extractor.transform(images[1:2]), X[1:2])  # each image by itself
     np.testing.assert_array_equal(clone(extractor).fit(images).transform(images), X)
     assert all((a == b).all() for a, b in zip(images, before, strict=True))
+
+
+@pytest.mark.filterwarnings("ignore:Can't test estimator")  # with matrices; it is told so
+@pytest.mark.parametrize("kind", KINDS)
+def test_scikit_learns_checks_pass(kind):
+    """Their tags say that they take lists of images, for which scikit-learn has few; the rest is tested here."""
+    check_estimator(make_extractor(kind))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -114,10 +124,42 @@ def test_fitted_extractors_are_kept_in_a_file(images, tmp_path):
     save_extraction(union, tmp_path / "f.npz")
     again = load_extraction(tmp_path / "f.npz")
     np.testing.assert_array_equal(again.transform(images), union.transform(images))
+    np.testing.assert_array_equal(again.groups_, union.groups_)
     assert again.views_ == union.views_
     with pytest.raises(UnreadableError, match="damaged, or not feature extractors"):
         (tmp_path / "g.npz").write_bytes((tmp_path / "f.npz").read_bytes()[:-30])
         load_extraction(tmp_path / "g.npz")
+
+
+def test_extractors_of_a_stranger_are_checked(images, tmp_path):
+    union = FeatureExtraction([small("dense-hue"), "rgb"]).fit(images)
+
+    def written(change):
+        arrays = {}
+        header = pack_extraction(union, arrays)
+        change(header["extractors"], arrays)
+        FORMAT.write(tmp_path / "e.npz", header, arrays, force=True)
+        return tmp_path / "e.npz"
+
+    name = "dense-hue.dictionary_"
+    wrong = [
+        lambda extractors, arrays: arrays.update({name: arrays[name][:, :-1]}),
+        lambda extractors, arrays: arrays.update({name: arrays[name] * np.float32(np.nan)}),
+        lambda extractors, arrays: arrays.pop(name),
+        lambda extractors, arrays: extractors[0]["parameters"].update(scales=[1e9]),
+        lambda extractors, arrays: extractors[1]["parameters"].update(layout=[64, 64], n_bins=64),
+        lambda extractors, arrays: extractors.append(extractors[1]),
+        lambda extractors, arrays: extractors.clear(),
+    ]
+    for change in wrong:
+        with pytest.raises(UnreadableError, match="damaged, or not feature extractors"):
+            load_extraction(written(change))
+    for change in (
+        lambda extractors, arrays: extractors[0].update({"class": "os.system"}),
+        lambda extractors, arrays: extractors[0]["parameters"].update(colour=1),
+    ):
+        with pytest.raises(UnsupportedError, match="a later version"):
+            load_extraction(written(change))
 
 
 def test_extractors_stand_in_a_pipeline(images):
@@ -142,7 +184,8 @@ def test_the_number_of_processes_changes_nothing(images):
         (lambda: RawPixels().fit(np.zeros((4, 4))), "images must be a list of arrays or files; got an array of shape"),
         (lambda: RawPixels(size=(0, 2)).fit([np.zeros((4, 4))]), "size must be the height and width"),
         (lambda: DenseHue(layout=(0, 1)).fit([np.zeros((4, 4))]), "layout must be the rows and columns of cells"),
-        (lambda: DenseHue(scales=()).fit([np.zeros((4, 4))]), "scales must be numbers of pixels"),
+        (lambda: DenseHue(scales=()).fit([np.zeros((4, 4))]), "scales must be 1 to 10 numbers from"),
+        (lambda: RawPixels(size=(9999, 9999)).fit([np.zeros((4, 4))]), "parameters must give at most 4194304 features"),
         (lambda: FeatureExtraction("rgb").fit([np.zeros((4, 4))]), "kinds must be a list of at least one kind"),
         (lambda: FeatureExtraction(["rgb", "rgb"]).fit([np.zeros((4, 4))]), "kinds must be different; got 'rgb' twice"),
     ],

@@ -23,6 +23,7 @@ __all__ = ["MAX_PIXELS", "Extractor", "check_images", "check_layout", "in_cells"
 Array = NDArray[Any]
 Images = Sequence[ArrayLike | str | Path]
 
+MOST_FEATURES = 1 << 22
 MAX_PIXELS = 384 * 256  # of Corel's photographs, of which the published features were taken
 
 
@@ -51,7 +52,7 @@ class Extractor(TransformerMixin, BaseEstimator, ABC):
         """
         self._check_parameters()
         self._learn(check_images(images))
-        self.n_features_out_ = self._n_features()
+        self._count()
         return self
 
     def transform(self, images: Images) -> NDArray[np.float32]:
@@ -117,6 +118,21 @@ class Extractor(TransformerMixin, BaseEstimator, ABC):
     @abstractmethod
     def _n_features(self) -> int:
         """Return how many features there are; after :meth:`_learn`."""
+
+    def _count(self) -> None:
+        """Note how many features there are; refuse more than are of use, which a stranger's file can ask for.
+
+        Raises
+        ------
+        ParameterError
+            If there are more than four million.
+        """
+        count = self._n_features()
+        if count > MOST_FEATURES:
+            raise ParameterError(
+                f"parameters must give at most {MOST_FEATURES} features; got {count}; take fewer cells"
+            )
+        self.n_features_out_ = count
 
     def _check_parameters(self) -> None:
         if self.max_pixels is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import cv2
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from visionnmf._checks import check_choice, check_count
 
-from .base import MAX_PIXELS, Extractor, check_layout, in_cells
+from .base import MAX_PIXELS, Extractor, check_layout
 from .prepared import Prepared
 
 __all__ = ["ColorHistogram"]
@@ -79,9 +80,18 @@ class ColorHistogram(Extractor):
     def _describe(self, image: Prepared) -> NDArray[Any]:
         conversion, low, extent = SPACES[self.space]
         colours = image.floats if conversion is None else cv2.cvtColor(image.floats, conversion)
-        bins = (np.asarray(colours) - np.array(low, np.float32)) * (self.n_bins / np.array(extent, np.float32))
-        first, second, third = np.clip(bins.astype(np.intp), 0, self.n_bins - 1).reshape(-1, 3).T
-        joint = (first * self.n_bins + second) * self.n_bins + third
-        height, width = image.grey.shape
-        rows, columns = np.divmod(np.arange(height * width), width)
-        return in_cells(joint, rows / height, columns / width, self.layout, self.n_bins**3)
+        high = np.array(low, np.float32) + np.array(extent, np.float32)
+        colours = np.minimum(colours, np.nextafter(high, np.float32(0)))  # OpenCV leaves out what is at the upper end
+        limits = [limit for pair in zip(low, high.tolist(), strict=True) for limit in pair]
+        counts = [
+            cv2.calcHist([colours[rows, columns]], [0, 1, 2], None, [self.n_bins] * 3, limits).ravel()
+            for rows in _cells(colours.shape[0], self.layout[0])
+            for columns in _cells(colours.shape[1], self.layout[1])
+        ]
+        return np.concatenate(counts) / (colours.shape[0] * colours.shape[1])
+
+
+def _cells(size: int, parts: int) -> list[slice]:
+    """Return slices that divide an axis, as :func:`.in_cells` does."""
+    edges = [-(-i * size // parts) for i in range(parts + 1)]
+    return [slice(low, high) for low, high in pairwise(edges)]

@@ -75,8 +75,8 @@ class Gist(Extractor):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_count(self.n_scales, "n_scales", 1, 8)
-        check_count(self.n_orientations, "n_orientations", 1, 64)
+        check_count(self.n_scales, "n_scales", 1, 6)
+        check_count(self.n_orientations, "n_orientations", 1, 16)
         check_count(self.n_cells, "n_cells", 1, 16)
         check_size(self.size, self.n_cells)
 
@@ -99,7 +99,7 @@ class Gist(Extractor):
 
 def check_size(size: Any, n_cells: int) -> None:
     """Check the side of the square: cells must have whole pixels, also where coarse filters are sampled thinly."""
-    if check_count(size, "size", 16, 1024) % 16 or size % (4 * n_cells):
+    if check_count(size, "size", 16, 512) % 16 or size % (4 * n_cells):
         raise ParameterError(f"size must be a multiple of 16 and of 4 * n_cells; got {size}; n_cells is {n_cells}")
 
 

@@ -22,6 +22,7 @@ Array = NDArray[Any]
 HUE_SCALES = (1.6, 2.3, 3.2)
 PATCH = 6.0  # scales from the middle of a patch to its side, as SIFT's
 SAMPLES = 12  # across a patch
+BLOCK = 2048  # patches at once
 ROUNDING = 1e-4  # saturation below which there is nothing else
 GREY = 0.3
 
@@ -207,13 +208,19 @@ def hue_histograms(rgb: Array, points: Array, n_bins: int = 36, *, grey: float =
     ----------
     J. van de Weijer, C. Schmid, "Coloring local feature extraction", ECCV 2006, equations (6) to (12).
     """
-    if not len(points):
-        return np.empty((0, n_bins), np.float32)
     angle, saturation = _hue(np.asarray(rgb, np.float32))
-    bins = angle.ravel() * np.float32(n_bins / (2 * np.pi)) % n_bins
-    low = np.floor(bins)
-    share, low = bins - low, low.astype(np.intp) % n_bins
-    where, window = _samples(points, *angle.shape)
+    bins = angle * np.float32(n_bins / (2 * np.pi)) % n_bins
+    found = [np.empty((0, n_bins), np.float32)]
+    for start in range(0, len(points), BLOCK):
+        found.append(_histograms(bins, saturation, points[start : start + BLOCK], n_bins, grey))
+    return np.concatenate(found)
+
+
+def _histograms(bins: Array, saturation: Array, points: Array, n_bins: int, grey: float) -> NDArray[np.float32]:
+    """Describe some of the patches; `bins` has the hue of each pixel, in bins."""
+    low = np.floor(bins).ravel()
+    share, low = bins.ravel() - low, low.astype(np.intp) % n_bins
+    where, window = _samples(points, *bins.shape)
     weight = window * saturation.ravel()[where]
     first = n_bins * np.arange(len(points))[:, np.newaxis]  # bin of each patch
     counts = np.zeros(len(points) * n_bins)

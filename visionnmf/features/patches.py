@@ -126,8 +126,11 @@ class PatchNMF(Extractor):
         return math.prod(self.layout) * self.n_components
 
     def _describe(self, image: Prepared) -> Array:
-        patches = split_patches(image.floats, self.patch, self.step)
-        codes = np.maximum(patches @ self.encoder_, 0)
+        rgb, last = image.floats, max(0, image.rgb.shape[0] - self.patch)
+        strips = (rgb[row : row + self.patch] for row in range(0, last + 1, self.step))
+        codes = np.stack(
+            [np.maximum(split_patches(strip, self.patch, self.step)[0] @ self.encoder_, 0) for strip in strips]
+        )
         cells = [
             codes[rows][:, columns].mean(axis=(0, 1))
             for rows in _halves(codes.shape[0], self.layout[0])

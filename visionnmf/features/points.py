@@ -14,6 +14,7 @@ from visionnmf.exceptions import ParameterError
 
 __all__ = ["STEP", "check_grid", "dense_grid", "harris_laplace"]
 
+MOST_SCALES = 10
 STEP = 3.0  # scales: a quarter of a patch
 
 HARRIS_SCALES = 1.2 * 1.4 ** np.arange(8)  # pixels, of the windows; the first and the last have a neighbour only
@@ -25,11 +26,11 @@ FLAT = 1e-9  # cornerness of brightness from 0 to 1, below which there is but ro
 
 def check_grid(scales: Any, step: Any) -> None:
     """Check the parameters of :func:`dense_grid`."""
-    if not isinstance(scales, tuple | list) or not len(scales):
-        raise ParameterError(f"scales must be numbers of pixels, from 0.8 to 100; got {shown(scales)}")
+    if not isinstance(scales, tuple | list) or not 1 <= len(scales) <= MOST_SCALES:
+        raise ParameterError(f"scales must be 1 to {MOST_SCALES} numbers from 0.8 to 100; got {shown(scales)}")
     for scale in scales:
         check_number(scale, "scales", 0.8, 100)
-    check_number(step, "step", 0.25, 100)
+    check_number(step, "step", 1, 100)
 
 
 def dense_grid(height: int, width: int, scales: Sequence[float], step: float) -> NDArray[np.float32]:

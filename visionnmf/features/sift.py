@@ -16,7 +16,7 @@ from .points import STEP, check_grid, dense_grid
 from .prepared import Prepared
 from .words import BagOfWords, Local
 
-__all__ = ["SIFT_SCALES", "DenseSift", "HarrisSift", "sift_descriptors"]
+__all__ = ["SIFT_SCALES", "DenseSift", "HarrisSift", "keypoints", "sift_descriptors"]
 
 Array = NDArray[Any]
 
@@ -169,17 +169,36 @@ def sift_descriptors(grey: NDArray[np.uint8], points: NDArray[Any]) -> NDArray[n
     """
     if not len(points):
         return np.empty((0, DESCRIPTOR), np.float32)
-    levels = np.rint(LAYERS * np.log2(points[:, 2] / FIRST_SCALE)).astype(int)
-    octaves, layers = np.divmod(levels, LAYERS)
-    least = 2 << max(0, int(octaves.max()))  # each octave halves the image, and none may vanish
-    missing = [max(0, least - size) for size in grey.shape]
+    found = keypoints(points)
+    octave = max(0, max(_levels(points)) // LAYERS)
+    missing = [max(0, (2 << octave) - size) for size in grey.shape]  # each octave halves the image, and none may vanish
     grey = np.pad(grey, [(0, missing[0]), (0, missing[1])], mode="edge")
-    packed = (octaves & 255) | (layers << 8)
-    keypoints = [
-        cv2.KeyPoint(float(column), float(row), 2 * float(scale), 0.0, 0.0, int(octave))
-        for (row, column, scale), octave in zip(points, packed, strict=True)
-    ]
     sift: Any = cv2.SIFT_create(nOctaveLayers=LAYERS, sigma=FIRST_SCALE)  # type: ignore[attr-defined]
-    found, descriptors = sift.compute(grey, keypoints)
-    assert len(found) == len(points)  # it leaves out none of those that are given
+    kept, descriptors = sift.compute(grey, found)
+    assert len(kept) == len(points)  # it leaves out none of those that are given
     return np.asarray(descriptors, np.float32)
+
+
+def keypoints(points: NDArray[Any]) -> list[cv2.KeyPoint]:
+    """Return points in OpenCV's form, upright, each with the octave and layer that are nearest to its scale.
+
+    Parameters
+    ----------
+    points : ndarray [shape=(n, 3)]
+        Row, column and scale, in pixels.
+
+    Returns
+    -------
+    list of cv2.KeyPoint
+    """
+    packed = [(level // LAYERS & 255) | (level % LAYERS << 8) for level in _levels(points)]
+    return [
+        cv2.KeyPoint(column, row, 2 * scale, 0.0, 0.0, octave)
+        for (row, column, scale), octave in zip(points.tolist(), packed, strict=True)
+    ]
+
+
+def _levels(points: NDArray[Any]) -> list[int]:
+    """Return the layer of each point, counted from the first of octave 0."""
+    levels: list[int] = np.rint(LAYERS * np.log2(points[:, 2] / FIRST_SCALE)).astype(int).tolist()
+    return levels

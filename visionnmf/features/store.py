@@ -157,7 +157,7 @@ def unpack_extraction(section: dict[str, Any], archive: Archive, prefix: str = "
         for attribute in extractor.LEARNT:
             setattr(extractor, attribute, archive.array(f"{prefix}{view}.{attribute}"))
         extractor._check_learnt()
-        extractor.n_features_out_ = extractor._n_features()
+        extractor._count()
     extraction._record()
     return extraction
 
