@@ -215,6 +215,9 @@ def test_what_is_kept_is_not_computed_again(images, tmp_path, monkeypatch):
     other = FeatureExtraction([DenseHue(8, step=4.0)], cache=tmp_path / "c.sqlite").fit(images)
     other.transform(images[:1])  # another parameter
     assert len(calls) == 2
+    relearnt = clone(union).fit(images[1:2])  # other words
+    uncached = clone(relearnt).set_params(cache=None).fit(images[1:2])
+    np.testing.assert_array_equal(relearnt.transform(images), uncached.transform(images))
 
 
 def test_a_cache_of_a_stranger_is_refused_or_not_believed(images, tmp_path):
