@@ -39,7 +39,8 @@ Array = NDArray[Any]
 TRANSFERS = {"jec": transfer_joint, "jec-greedy": transfer_greedy}
 JEC_NEIGHBOURS = 5
 WEIGHTED_NEIGHBOURS = 300
-MOST_LEARNING = 5000  # rows whose words the weights and sigmoids are learnt from
+LEAST_LEARNING, MOST_LEARNING = 500, 5000  # rows whose words the weights and sigmoids are learnt from
+MOST_WORK = 50_000_000_000  # differences of codes that a search for them takes, which is some ten seconds
 SCALING = 100  # rows whose distances to all others say how large a distance can be
 ROUNDS = 2  # neighbours by equal weights, then by those that were learnt
 
@@ -257,14 +258,10 @@ class ImageAnnotator(BaseEstimator):
         self.weights_ = np.full(n_blocks, START / n_blocks if weighted else 1.0)
         self.sigmoids_: Sigmoids | None = None
         if weighted:
-            rows = np.sort(rng.choice(len(codes), min(MOST_LEARNING, len(codes)), replace=False))
-            for _ in range(ROUNDS if len(codes) > 1 else 0):
-                which, _ = self._without_themselves(codes, rows)
-                D = np.stack([self._distances(block, codes, rows, which) for block in self.blocks_], axis=2)
-                self.weights_ = learn_weights(D, which, self.Y_, rows, self.weights_)
-            self._fit_sigmoids(codes, rows)
+            self._learn_words(codes, rng)
         factors = self._per_column(self.weights_)
-        self.index_ = codes * factors
+        self.index_ = codes
+        self.index_ *= factors
         self.columns_ *= factors
 
     def _set_neighbours(self) -> None:
@@ -284,27 +281,30 @@ class ImageAnnotator(BaseEstimator):
         sizes = [block.columns.stop - block.columns.start for block in self.blocks_]
         return np.repeat(of_blocks, sizes).astype(np.float32)
 
-    def _without_themselves(self, codes: Array, rows: Array) -> tuple[NDArray[np.intp], Array]:
-        """Return the neighbours of training rows."""
+    def _others(self, codes: Array, rows: Array) -> NDArray[np.intp]:
+        """Return the neighbours of training rows, themselves excepted."""
         index = codes * self._per_column(self.weights_)
-        which, distance = nearest(index, index[rows], min(self.n_neighbors_ + 1, len(codes)))
+        which, _ = nearest(index, index[rows], min(self.n_neighbors_ + 1, len(codes)))
         others = which != rows[:, None]
         others[others.all(axis=1), -1] = False  # a row whose copies have taken its place
-        shape = (len(rows), which.shape[1] - 1)
-        return which[others].reshape(shape), distance[others].reshape(shape)
+        return which[others].reshape(len(rows), which.shape[1] - 1)
 
     def _distances(self, block: Block, codes: Array, rows: Array, which: NDArray[np.intp]) -> Array:
         part = np.ascontiguousarray(codes[:, block.columns])
         return distances_of(part, part[rows], which)
 
-    def _fit_sigmoids(self, codes: Array, rows: Array) -> None:
-        """Fit the words' sigmoids to what training rows would have got."""
+    def _learn_words(self, codes: Array, rng: np.random.Generator) -> None:
+        """Learn weights and sigmoids from what training rows would get without themselves."""
         n_images = len(codes)
-        frequency = (np.asarray(self.Y_.sum(axis=0)).ravel() + 0.5) / (n_images + 1)
+        count = min(MOST_LEARNING, max(LEAST_LEARNING, MOST_WORK // codes.size), n_images)
+        rows = np.sort(rng.choice(n_images, count, replace=False))
         shares = np.zeros((0, self.Y_.shape[1]))
-        if n_images > 1:
-            which, distance = self._without_themselves(codes, rows)
-            shares = share_of_words(distance, which, self.Y_)[1]
+        for _ in range(ROUNDS if n_images > 1 else 0):
+            which = self._others(codes, rows)
+            D = np.stack([self._distances(block, codes, rows, which) for block in self.blocks_], axis=2)
+            self.weights_ = learn_weights(D, which, self.Y_, rows, self.weights_)
+            shares = share_of_words(D @ self.weights_.astype(np.float32), which, self.Y_)[1]
+        frequency = (np.asarray(self.Y_.sum(axis=0)).ravel() + 0.5) / (n_images + 1)
         self.sigmoids_ = fit_sigmoids(shares, self.Y_[rows[: len(shares)]].toarray() > 0, frequency)
 
     def _check_parameters(self) -> tuple[int, ...]:
