@@ -29,7 +29,7 @@ FORMAT = Format(
     title="a model of annotations",
     origin="make one with 'visionnmf annotate train'",
     smaller="train fewer images a model",
-    header_bytes=256 << 20,
+    header_bytes=32 << 20,
 )
 PARAMETERS = ("method", "n_components", "hellinger", "n_neighbors", "n_words")
 SIGMOIDS = ("slope", "offset")
