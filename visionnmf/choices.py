@@ -44,6 +44,7 @@ VIEW_PREPARATIONS = ("auto", "range", "rows", "none")
 VIEW_SCALES = ("energy", "noise", "none")
 
 # visionnmf faces
+FACE_SETS = ("orl", "yale", "yaleb")  # that are fetched
 FACE_SHADOW_COMPONENTS = 3  # dimensions of images of a matt, convex object without shadows (Shashua 1997)
 FACE_RULES = ("residual", "whitened", "codes", "pseudo-inverse")
 FACE_RULE_DEFAULT = "residual"

@@ -11,6 +11,7 @@ from visionnmf import choices
 
 from .common import make_folder, running
 from .options import Debug, Force, Json, Out, Seed, one_of
+from .paths import check_there
 
 __all__ = ["command"]
 
@@ -72,6 +73,7 @@ def train(
       visionnmf annotate train features.npz --labels words.jsonl --model words.npz --method jec
     """
     with running(json_, debug) as run:
+        check_there(source)
         from visionnmf.apps import annotation
 
         with run.progress(source, rate_of="images") as progress:
@@ -115,6 +117,8 @@ def predict(
       visionnmf annotate predict words.npz new/ --least .3 --sidecars --csv words.csv
     """
     with running(json_, debug) as run:
+        check_there(model)
+        check_there(*images)
         from visionnmf.apps import annotation
 
         known = annotation.load(model)

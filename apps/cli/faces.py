@@ -11,6 +11,7 @@ from visionnmf import choices
 
 from .common import make_folder, running, say
 from .options import Debug, Force, Json, Out, Seed, one_of
+from .paths import check_there
 
 __all__ = ["command"]
 
@@ -74,6 +75,7 @@ def train(
       visionnmf faces train photographs/ --model people.npz --detect --pictures out
     """
     with running(json_, debug) as run:
+        check_there(source, known=choices.FACE_SETS)
         from visionnmf.apps import faces
 
         if pictures is not None:
@@ -112,6 +114,8 @@ def identify(
       visionnmf faces identify people.npz *.jpg --json --pictures out
     """
     with running(json_, debug) as run:
+        check_there(model)
+        check_there(*images)
         if pictures is not None:
             make_folder(pictures, "--pictures")
         from visionnmf.apps import faces
@@ -143,6 +147,7 @@ def cluster(
       visionnmf faces cluster photographs/ --clusters 12 --out results
     """
     with running(json_, debug) as run:
+        check_there(source, known=choices.FACE_SETS)
         make_folder(out)
         from visionnmf.apps import faces
 
@@ -185,6 +190,7 @@ def shadows(
       visionnmf faces shadows ada/ --out results
     """
     with running(json_, debug) as run:
+        check_there(source, known=choices.FACE_SETS)
         from visionnmf.apps import faces
 
         _make_folder_outside(out, source, "--out")
@@ -241,6 +247,7 @@ def evaluate(
       visionnmf faces evaluate people/ --corruption occlusion:12 --ranks 10-150/10 --plots --out results
     """
     with running(json_, debug) as run:
+        check_there(source, known=choices.FACE_SETS)
         from visionnmf.apps.faces import Plan, parse_corruption, parse_ranks
         from visionnmf.apps.faces import evaluate as compare
 

@@ -11,6 +11,7 @@ from visionnmf import choices
 
 from .common import running
 from .options import Debug, Force, Json
+from .paths import check_there
 
 __all__ = ["command"]
 
@@ -48,6 +49,7 @@ def command(
       visionnmf features new/ --use extractors.npz --out new.parquet
     """
     with running(json_, debug) as run:
+        check_there(*images)
         from visionnmf.apps.features import extract_features
         from visionnmf.features import KINDS
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import re
 import time
 from contextlib import nullcontext
@@ -17,6 +16,7 @@ from visionnmf import choices
 from .common import expanded, running
 from .following import until_signal
 from .options import Debug, Force, Json, Seed, one_of
+from .paths import check_there
 from .verdicts import Printed
 
 __all__ = ["command"]
@@ -77,7 +77,7 @@ def train(
       visionnmf masquerade train ~/.bash_history --user me --model me.npz
     """
     with running(json_, debug) as run:
-        _check_logs(histories)
+        check_there(*histories)
         from visionnmf.apps import masquerade
 
         report = masquerade.train(
@@ -150,8 +150,8 @@ def score(
         raise typer.BadParameter("--top and --follow exclude each other")
     after = _moment(since)
     with running(json_ or style is not None, debug) as run:
-        _check_logs(logs)
-        _check_logs([str(model)], "model")
+        check_there(*logs)
+        check_there(model)
         from visionnmf.apps import masquerade
 
         known = masquerade.load(model, key=_key(key_file))
@@ -193,23 +193,6 @@ def _moment(text: str | None) -> float | None:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
-def _check_logs(paths: list[str], kind: str = "input log") -> None:
-    """Say that none of some files can be read before anything is loaded."""
-    from visionnmf.exceptions import MediaError
-    from visionnmf.io import regular_file
-
-    errors = []
-    for path in paths:
-        if path == "-" or glob.has_magic(path):
-            return
-        try:
-            regular_file(path, kind)
-            return
-        except MediaError as error:
-            errors.append(error)
-    raise errors[0]
-
-
 @command.command("evaluate")
 def evaluate(
     histories: Annotated[list[str], typer.Argument(metavar="HISTORY...", help="Logs of two users or more.")],
@@ -241,7 +224,7 @@ def evaluate(
       visionnmf masquerade evaluate histories/* --methods all --roc roc.png --jobs 4
     """
     with running(json_, debug) as run:
-        _check_logs(histories)
+        check_there(*histories)
         from visionnmf.apps import masquerade
 
         named = choices.MASQUERADE_METHODS if methods == "all" else tuple(name.strip() for name in methods.split(","))

@@ -13,6 +13,7 @@ from visionnmf.exceptions import ParameterError
 
 from .common import make_folder, running
 from .options import Debug, Force, Jobs, Json, Out, Recursive, one_of
+from .paths import check_there
 from .work import Work
 
 __all__ = ["command"]
@@ -186,6 +187,8 @@ def evaluate(
       visionnmf segment evaluate --images photographs --truth segmentations --methods visionnmf --boundaries --out out
     """
     with running(json_, debug) as run:
+        check_there(images)
+        check_there(truth)
         if out is not None:
             make_folder(out)
         from visionnmf.apps import segmentation

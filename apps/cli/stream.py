@@ -11,6 +11,7 @@ from visionnmf import choices
 
 from .common import running, say
 from .options import Debug, Force, Json, Seed
+from .paths import check_there
 
 __all__ = ["command"]
 
@@ -77,6 +78,7 @@ def command(
       zcat rows.csv.gz | visionnmf stream - --model parts.npz
     """
     with running(json_, debug) as run:
+        check_there(source)
         from visionnmf.apps.stream import learn_stream
 
         with run.progress(source, rate_of="samples") as progress:

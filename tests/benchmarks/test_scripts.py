@@ -34,6 +34,7 @@ OTHERS = [
     "segmentation_speed",
     "solvers",
     "sparse",
+    "startup",
     "streams",
 ]
 PARTS = {

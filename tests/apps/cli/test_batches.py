@@ -105,6 +105,18 @@ NUMERICS = {"numpy", "scipy", "sklearn", "skimage", "cv2", "numba", "av", "PIL"}
         ("background", "rtsp://camera/1", "-"),
         ("segment", "nothere.jpg", "*.nothing"),
         ("segment", "nowhere/", "--recursive"),
+        ("segment", "evaluate", "--images", "none", "--truth", "none"),
+        ("faces", "train", "none", "--model", "m.npz"),
+        ("faces", "identify", "none.npz", "a.jpg"),
+        ("faces", "cluster", "none"),
+        ("faces", "shadows", "none"),
+        ("faces", "evaluate", "none"),
+        ("stream", "none", "--model", "m.npz"),
+        ("features", "none", "--out", "f.npz"),
+        ("masquerade", "train", "none", "--model", "m.npz"),
+        ("masquerade", "score", "none.npz", "none"),
+        ("masquerade", "evaluate", "none"),
+        ("annotate", "predict", "none.npz", "a.jpg"),
     ],
 )
 def test_paths_are_checked_before_numerics_load(arguments, tmp_path):
@@ -115,6 +127,17 @@ def test_paths_are_checked_before_numerics_load(arguments, tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert not NUMERICS & set(done.stdout.split())
+
+
+def test_segments_need_no_estimator(tmp_path):
+    """A whole run of one photograph stays within 1.3 times SLIC and normalised cuts (benchmarks/startup.py)."""
+    paint(tmp_path, "a.png")
+    code = (
+        "import sys\nfrom visionnmf.apps.segmentation import process_image\n"
+        "process_image('a.png', out='out')\nprint(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert not {"sklearn", "matplotlib", "av", "scipy.optimize", "scipy.stats"} & set(done.stdout.split())
 
 
 def test_addresses_and_standard_input_are_named_as_they_were_given(tmp_path):
