@@ -53,8 +53,16 @@ MASKED_VIDEOS: tuple[str, ...] = (
     "cdnet_traffic",
     "sbi_hallandmonitor",
     "sbi_caviar1",
+    "sbi_caviar2",
     "sbi_board",
+    "sbi_candela",
     "sbi_cavignal",
+    "sbi_highwayii",
+    "sbi_peopleandfoliage",
+    "sbi_snellen",
+    "ucsd_boats",
+    "ucsd_bottle",
+    "ucsd_ocean",
     "wallflower_bootstrap",
     "wallflower_camouflage",
     "wallflower_foregroundaperture",
@@ -158,7 +166,7 @@ def load_bsds(part: str = "test") -> Iterator[SegmentedImage]:
 
 
 def load_video_with_masks(name: str) -> MaskedVideo:
-    """Read a clip with masks: CDnet, SBI or Wallflower.
+    """Read a clip with masks: CDnet, SBI, UCSD or Wallflower.
 
     Parameters
     ----------
@@ -168,7 +176,7 @@ def load_video_with_masks(name: str) -> MaskedVideo:
     Returns
     -------
     MaskedVideo
-        Frames and masks; the "cdnet" clips, "sbi_hallandmonitor" and "sbi_caviar1" are in colour.
+        Frames and masks; "sbi_board", "sbi_cavignal" and the "wallflower" clips are grey, the others in colour.
 
     Raises
     ------
@@ -183,6 +191,8 @@ def load_video_with_masks(name: str) -> MaskedVideo:
     ----------
     N. Goyette, P.-M. Jodoin, F. Porikli, J. Konrad, P. Ishwar, "changedetection.net", CVPR Workshops 2012.
     L. Maddalena, A. Petrosino, "Towards benchmarking scene background initialization", ICIAP Workshops 2015.
+    V. Mahadevan, N. Vasconcelos, "Spatiotemporal saliency in dynamic scenes", IEEE Transactions on Pattern Analysis and
+    Machine Intelligence 32(1), 2010 (UCSD).
     K. Toyama, J. Krumm, B. Brumitt, B. Meyers, "Wallflower: principles and practice of background maintenance",
     ICCV 1999.
     """

@@ -149,3 +149,36 @@ def conservative_step(E, D, x, w):
     D = np.array([[D[i, k] + w * eta[i] * y1[k] for k in range(f)] for i in range(n)])
     E = np.array([[E[k, i] + xi[k] * x[i] for i in range(n)] for k in range(f)])
     return E, np.maximum(0, D), np.sqrt(norm)
+
+
+def principal_component_pursuit(X, weight, rounds=5_000):
+    """Minimise ``|L|_* + weight |S|_1`` under ``X = L + S``: ADMM of a constant penalty; returns L, S and the dual."""
+    penalty = X.size / (4 * np.abs(X).sum())
+    S, dual = np.zeros_like(X), np.zeros_like(X)
+    for _ in range(rounds):
+        left, values, right = np.linalg.svd(X - S + dual / penalty, full_matrices=False)
+        L = left @ np.diag(np.maximum(values - 1 / penalty, 0)) @ right
+        T = X - L + dual / penalty
+        S = np.sign(T) * np.maximum(np.abs(T) - weight / penalty, 0)
+        dual = dual + penalty * (X - L - S)
+    return X - S, S, dual
+
+
+def godec(X, rank, count, rounds=500):
+    """Return ``|X - L - S|_F`` after alternating exact projections."""
+    S = np.zeros_like(X)
+    for _ in range(rounds):
+        left, values, right = np.linalg.svd(X - S, full_matrices=False)
+        L = left[:, :rank] @ np.diag(values[:rank]) @ right[:rank]
+        order = np.argsort(-np.abs(X - L), axis=None)[:count]
+        S = np.zeros_like(X)
+        S.flat[order] = (X - L).flat[order]
+    return np.linalg.norm(X - L - S)
+
+
+def least_absolute_codes(x, H):
+    """Minimise ``|x - c H|_1`` as a linear program."""
+    r, m = H.shape
+    both = np.block([[-H.T, -np.eye(m)], [H.T, -np.eye(m)]])
+    bounds = [(None, None)] * r + [(0, None)] * m
+    return linprog(np.r_[np.zeros(r), np.ones(m)], A_ub=both, b_ub=np.r_[-x, x], bounds=bounds).x[:r]

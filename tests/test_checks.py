@@ -9,7 +9,17 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, clone
 
-from visionnmf import NMF, ConservativeNMF, MultiviewNMF, OnlineNMF, Penalty, ProjectiveNMF, SymmetricNMF
+from visionnmf import (
+    NMF,
+    RPCA,
+    ConservativeNMF,
+    GoDec,
+    MultiviewNMF,
+    OnlineNMF,
+    Penalty,
+    ProjectiveNMF,
+    SymmetricNMF,
+)
 from visionnmf._checks import (
     check_choice,
     check_count,
@@ -146,6 +156,8 @@ FITS = {
     ProjectiveNMF: (X,),
     ConservativeNMF: (X,),
     OnlineNMF: (X,),
+    RPCA: (X,),
+    GoDec: (X,),
     FaceRecognizer: (X, PEOPLE),
     ClassResidual: (X, PEOPLE),
     Nearest: (X, PEOPLE),

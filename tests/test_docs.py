@@ -37,6 +37,7 @@ PUBLIC_MODULES = [
     "visionnmf.engine.penalties",
     "visionnmf.engine.problem",
     "visionnmf.engine.penalties.projections",
+    "visionnmf.engine.robust_pca",
     "visionnmf.engine.solvers",
     "visionnmf.engine.starts",
     "visionnmf.engine.symmetric",
@@ -93,6 +94,7 @@ def test_docstring(name):
         "visionnmf.models.penalty",
         "visionnmf.models.projective",
         "visionnmf.models.rank",
+        "visionnmf.models.robust_pca",
         "visionnmf.models.stream",
         "visionnmf.models.symmetric",
     ],
@@ -109,7 +111,9 @@ def test_every_command_is_in_the_readme_and_has_help_and_a_guide():
         commands += [(f"{group.name} {c.name}", c) for c in group.typer_instance.registered_commands]
     assert len(commands) >= 5
     for name, command in commands:
-        assert f"visionnmf {name.removesuffix(' images')}" in readme  # what `segment` does when not told otherwise
+        assert (
+            f"visionnmf {name.removesuffix(' images').removesuffix(' videos')}" in readme
+        )  # what `segment` does when not told otherwise
         group = name.split()[0]
         assert (ROOT / "docs" / GUIDES.get(group, f"{group}.md")).is_file()
         assert inspect.getdoc(command.callback)

@@ -1,7 +1,8 @@
 """Robust non-negative matrix factorisation for images, video and other data full of outliers.
 
 Estimators (scikit-learn contract): :class:`NMF`, :class:`ConservativeNMF`, :class:`MultiviewNMF`, :class:`OnlineNMF`,
-:class:`ProjectiveNMF`, :class:`SymmetricNMF`; :func:`load_model` reads what their ``save`` has written,
+:class:`ProjectiveNMF`, :class:`SymmetricNMF`; without non-negativity, as baselines, :class:`RPCA` and
+:class:`GoDec`; :func:`load_model` reads what their ``save`` has written,
 :func:`fit_stream` learns from data that do not fit into memory, :func:`select_rank` proposes the number of components.
 Applications: :mod:`visionnmf.apps`. Made data: :mod:`visionnmf.datasets`.
 
@@ -16,7 +17,9 @@ from ._version import __version__
 
 if TYPE_CHECKING:
     from .models import NMF as NMF
+    from .models import RPCA as RPCA
     from .models import ConservativeNMF as ConservativeNMF
+    from .models import GoDec as GoDec
     from .models import MultiviewNMF as MultiviewNMF
     from .models import OnlineNMF as OnlineNMF
     from .models import Penalty as Penalty
@@ -28,7 +31,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NMF",
+    "RPCA",
     "ConservativeNMF",
+    "GoDec",
     "MultiviewNMF",
     "OnlineNMF",
     "Penalty",

@@ -11,6 +11,11 @@ SEGMENT_FORMATS = ("coco", "coco-polygons", "geojson", "svg", "csv", "json")
 
 # visionnmf background
 BACKGROUND_COMPONENTS = 2
+EVENT_LENGTH = 0.5  # seconds that something must move
+EVENT_PADDING = 1.0  # seconds
+EVENT_AREA = 0.0005  # of the picture
+FRAME_TABLES = ("csv", "jsonl")
+BACKGROUND_METHODS = ("ours", "mahnmf", "rpca", "godec", "median", "mog2", "knn")
 
 # visionnmf masquerade
 SESSION_SIZE = 100

@@ -2,10 +2,15 @@
 
 =========================  =========================================================================
 :class:`BackgroundModel`   learn a background from frames (`fit`), separate frames by it (`apply`)
+:func:`make_separator`     the same by another method, to compare with: robust PCA, GoDec, MOG2, ...
 :func:`process_video`      a video file in; background, masks and preview out, and a report
+:func:`evaluate`           methods compared on clips with true masks
 =========================  =========================================================================
 """
 
+from .evaluation import BackgroundScoresReport, evaluate
+from .events import EventSettings
+from .methods import Separator, make_separator
 from .model import BackgroundModel, Separated, foreground_mask, median_mask
 from .report import BackgroundReport, Masks
 from .run import process_video
@@ -13,9 +18,14 @@ from .run import process_video
 __all__ = [
     "BackgroundModel",
     "BackgroundReport",
+    "BackgroundScoresReport",
+    "EventSettings",
     "Masks",
     "Separated",
+    "Separator",
+    "evaluate",
     "foreground_mask",
+    "make_separator",
     "median_mask",
     "process_video",
 ]

@@ -12,10 +12,13 @@ from numpy.typing import NDArray
 from visionnmf.apps.report import Report
 
 from .model import Separated
+from .tables import time_code
 
 __all__ = ["BackgroundReport", "Counts", "Masks"]
 
 FrameArray = NDArray[np.uint8]
+
+SHOWN_EVENTS = 20
 
 
 @dataclass(frozen=True)
@@ -52,10 +55,14 @@ class BackgroundReport(Report):
         The file is cut off or damaged; the results cover what could be read.
     problem : str or None
         What is wrong with the file.
-    n_components, learnt_frames, random_state : int
-        The model: its components, how many frames it was learnt from, and the seed.
-    noise : float
-        Median over pixels of the noise scale, in grey levels.
+    method : str
+        Which of `choices.BACKGROUND_METHODS`.
+    n_components : int or None
+        Components of the model; None of a method that has none.
+    learnt_frames, random_state : int
+        How many frames it was learnt from, and the seed.
+    noise : float or None
+        Median over pixels of the noise scale, in grey levels; None of a method that has none.
     masks : Masks
         The result.
     temporal_median : Masks
@@ -66,6 +73,11 @@ class BackgroundReport(Report):
         Of the video, in frames per second; the mean where it varies.
     variable_frame_rate : bool
         Frames do not follow each other evenly; in the results each keeps its time.
+    events : list of dict or None
+        For each event ``start`` and ``end`` (seconds from the beginning of the video, padding included), ``peak_time``,
+        ``peak_area`` (share of the picture), the box ``x``, ``y``, ``width``, ``height``, ``frames`` with foreground
+        and ``thumbnail``, and where they were cut out ``clip`` and where that begins, ``clip_start``; None where they
+        were not asked for.
     frames_per_second : float
         Frames separated per second of `seconds`, the learning included.
     seconds : dict of str to float
@@ -79,15 +91,17 @@ class BackgroundReport(Report):
     declared_frames: int | None
     truncated: bool
     problem: str | None
-    n_components: int
+    method: str
+    n_components: int | None
     learnt_frames: int
     random_state: int
-    noise: float
+    noise: float | None
     masks: Masks
     temporal_median: Masks
     agreement: float
     frame_rate: float
     variable_frame_rate: bool
+    events: list[dict[str, Any]] | None
     frames_per_second: float
     seconds: dict[str, float]
 
@@ -119,7 +133,19 @@ class BackgroundReport(Report):
         )
         if ours.f_measure is not None:
             lines.append(f"  against the truth (F): {ours.f_measure:.3f}; temporal median {baseline.f_measure:.3f}")
+        lines += self._event_lines()
         return "\n".join([*lines, *(f"  {line}" for line in self._ending())])
+
+    def _event_lines(self) -> list[str]:
+        if self.events is None:
+            return []
+        lines = [f"  events: {len(self.events)}"]
+        for event in self.events[:SHOWN_EVENTS]:
+            span = f"{time_code(event['start'])} to {time_code(event['end'])}"
+            lines.append(f"    {event['event']}: {span}, at most {event['peak_area']:.1%} of the picture")
+        if len(self.events) > SHOWN_EVENTS:
+            lines.append(f"    and {len(self.events) - SHOWN_EVENTS} more")
+        return lines
 
 
 class Counts:

@@ -26,15 +26,12 @@ QUEUED_FRAMES = 4  # frames that may wait for an encoder
 PREVIEW_WIDTH = 640
 
 
-def output_paths(source: str | Path, out: Path, write_video: bool) -> dict[str, Path]:
-    """Return the file of each result."""
-    stem = Path(str(source).removeprefix("sample:")).stem
-    paths = {"image": out / f"{stem}_background.png"}
+def output_paths(stem: Path, write_video: bool) -> dict[str, Path]:
+    """Return the file of each result, whose names begin with `stem`."""
+    names = {"image": "background.png"}
     if write_video:
-        paths["background"] = out / f"{stem}_background.mp4"
-        paths["foreground"] = out / f"{stem}_foreground.mkv"
-        paths["preview"] = out / f"{stem}_preview.mp4"
-    return paths
+        names |= {"background": "background.mp4", "foreground": "foreground.mkv", "preview": "preview.mp4"}
+    return {kind: stem.with_name(f"{stem.name}_{name}") for kind, name in names.items()}
 
 
 class _Encoder(NamedTuple):

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 
 from visionnmf import choices
+from visionnmf._checks import check_choice, check_flag
+from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_outputs, output_folder, transaction, write_image
+from visionnmf.io.inputs import stem_of
 
 from .clips import Progress, Timeline, counted, expected_frames, open_clip, timed
+from .events import EventSettings
+from .methods import make_separator
 from .model import BackgroundModel, median_mask
 from .report import BackgroundReport, Counts, Masks
 from .results import Encoders, output_paths
+from .tables import EventTable, Recorder, frame_table_path
 
 __all__ = ["process_video"]
 
@@ -25,6 +32,7 @@ DOUBTFUL_SHARE = 0.2  # of foreground: clips of a fixed camera seldom have so mu
 def process_video(
     source: str | Path,
     *,
+    method: str = choices.BACKGROUND_METHODS[0],
     n_components: int = choices.BACKGROUND_COMPONENTS,
     out: str | Path = ".",
     scale: float = 1.0,
@@ -34,6 +42,9 @@ def process_video(
     force: bool = False,
     progress: Progress | None = None,
     write_video: bool = True,
+    events: Mapping[str, float] | None = None,
+    clips: bool = False,
+    frame_table: str | None = None,
 ) -> BackgroundReport:
     """Separate a video into background and foreground and write both.
 
@@ -47,6 +58,8 @@ def process_video(
     ----------
     source : str or Path
         A video file, or ``"sample:surveillance"``, a clip that the project makes, with known masks.
+    method : str, default="ours"
+        Or another, to compare with: one of `choices.BACKGROUND_METHODS`; see :mod:`.methods`.
     n_components : int, default=2
         Components of the model; see :class:`.BackgroundModel`.
     out : str or Path, default="."
@@ -64,7 +77,15 @@ def process_video(
     progress : callable, optional
         Called with (stage, frames done, frames in all or None), the stage being ``"learning"`` or ``"masking"``.
     write_video : bool, default=True
-        False writes only the image.
+        False writes no video.
+    events : mapping of str to float, optional
+        Parameters of :class:`.EventSettings`, ``{}`` for its defaults. Also write ``NAME_events.csv``, a row an event;
+        ``NAME_event_001.png``, a thumbnail of each; and ``NAME_events.png``, a sheet of them.
+    clips : bool, default=False
+        Also cut the events out of the video without encoding it anew, as ``NAME_event_001.mp4``, in the container of
+        the video or Matroska; each begins with the last key frame before it.
+    frame_table : {"csv", "jsonl"}, optional
+        Also write ``NAME_frames.csv`` or ``.jsonl``: time, share of foreground and boxes of each frame.
 
     Returns
     -------
@@ -80,11 +101,19 @@ def process_video(
         An argument is out of its range.
     """
     start = time.perf_counter()
-    model = BackgroundModel(n_components, random_state=random_state)
+    model = make_separator(method, n_components=n_components, random_state=random_state)
     clip = open_clip(source, every=every, max_frames=max_frames, scale=scale)
     out = Path(out)
-    paths = output_paths(source, out, write_video)
-    check_outputs(paths.values(), force, inputs=[source])
+    if check_flag(clips, "clips") and str(source).startswith("sample:"):
+        raise ParameterError(f"clips must be False for {source}, which is no file; got True")
+    settings = EventSettings(**(events or {})) if clips or events is not None else None
+    if frame_table is not None:
+        check_choice(frame_table, "frame_table", choices.FRAME_TABLES)
+    stem = out / stem_of(source)
+    paths = output_paths(stem, write_video)
+    extra = [] if settings is None else EventTable.paths(stem)
+    extra += [path for path in [frame_table_path(stem, frame_table)] if path is not None]
+    check_outputs([*paths.values(), *extra], force, inputs=[source])
     total = expected_frames(clip, every, max_frames)
     timeline = Timeline(clip.frame_rate / every)
     model.fit(counted(timed(clip, timeline.add), "learning", total, progress))
@@ -92,17 +121,24 @@ def process_video(
     output_folder(out)
     with transaction():
         write_image(paths["image"], model.background_, force=force)
-        with Encoders(
-            paths, clip.width, clip.height, timeline.frame_rate, varies=timeline.varies, force=force
-        ) as encoders:
+        step = float(1 / timeline.frame_rate)
+        with (
+            Encoders(
+                paths, clip.width, clip.height, timeline.frame_rate, varies=timeline.varies, force=force
+            ) as encoders,
+            Recorder(stem, settings, frame_table, step, force=force) as recorder,
+        ):
             counts = Counts(getattr(clip, "masks", None))
             times: deque[float] = deque()  # of the frames that are worked on
             frames = counted(timed(clip, times.append), "masking", model.n_frames_seen_, progress)
             with closing(model.apply(frames)) as parts:
                 for part in parts:
                     counts.add(part, median_mask(part.frame, model.temporal_median_))
-                    encoders.write(part, times.popleft())
-        check_outputs(paths.values(), force, inputs=[source])  # again: the work took long
+                    at = times.popleft()
+                    encoders.write(part, at)
+                    recorder.add(part, at)
+        written, found, uncut = recorder.finish(source if clips else None)
+        check_outputs([*paths.values(), *written], force, inputs=[source])  # again: the work took long
     done = time.perf_counter()
     masks = counts.masks(ours=True)
     return BackgroundReport(
@@ -113,10 +149,11 @@ def process_video(
         declared_frames=clip.declared_frames,
         truncated=clip.truncated,
         problem=clip.problem,
-        n_components=n_components,
+        method=method,
+        n_components=len(model.components_) if hasattr(model, "components_") else None,
         learnt_frames=len(model.learnt_frames_),
         random_state=random_state,
-        noise=float(np.median(model.noise_scale_)),
+        noise=float(np.median(model.noise_scale_)) if isinstance(model, BackgroundModel) else None,
         masks=masks,
         temporal_median=counts.masks(ours=False),
         agreement=counts.agreement(),
@@ -125,7 +162,9 @@ def process_video(
         frames_per_second=counts.frames / (done - start),
         seconds={"learning": learnt - start, "masking": done - learnt, "total": done - start},
         inputs=[str(source)],
-        outputs=[str(path) for path in paths.values()],
+        events=found,
+        outputs=[str(path) for path in [*paths.values(), *written]],
+        skipped=uncut,
         notes=_notes(counts.frames, masks, clip.has_sound),
     )
 

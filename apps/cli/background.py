@@ -3,26 +3,45 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from visionnmf import choices
 
 from .common import make_folder, running
-from .options import Debug, Force, Jobs, Json, Out, Recursive, Seed
+from .groups import with_default
+from .options import Debug, Force, Jobs, Json, Out, Recursive, Seed, one_of
 from .work import Work
 
 __all__ = ["command"]
 
 
-def command(
+command = typer.Typer(cls=with_default("videos"), rich_markup_mode=None)
+
+
+@command.callback()
+def _background() -> None:
+    """Background and foreground of videos; compare methods on clips with true masks.
+
+    \b
+    Examples:
+      visionnmf background video.mp4
+      visionnmf background evaluate clips/
+    """
+
+
+@command.command("videos")
+def separate_videos(
     videos: Annotated[
         list[str], typer.Argument(metavar="VIDEO...", help="Files, folders, patterns or sample:surveillance.")
     ],
     rank: Annotated[int, typer.Option("--rank", min=1, max=20, help="Components of the background model.")] = (
         choices.BACKGROUND_COMPONENTS
     ),
+    method: Annotated[
+        str, typer.Option("--method", help=f"Ours, or one to compare with: {one_of(choices.BACKGROUND_METHODS)}")
+    ] = choices.BACKGROUND_METHODS[0],
     out: Out = Path("."),
     scale: Annotated[
         float, typer.Option("--scale", metavar="F", min=0.01, max=1, help="Work at this share of width and height.")
@@ -30,6 +49,22 @@ def command(
     every: Annotated[int, typer.Option("--every", metavar="N", min=1, help="Take every N-th frame.")] = 1,
     max_frames: Annotated[
         int | None, typer.Option("--max-frames", metavar="N", min=1, help="Stop after N frames.")
+    ] = None,
+    events: Annotated[bool, typer.Option("--events", help="Also list when something moves, with thumbnails.")] = False,
+    clips: Annotated[
+        bool, typer.Option("--clips", help="Also cut events out of the video, without encoding it anew.")
+    ] = False,
+    min_event: Annotated[
+        float, typer.Option("--min-event", metavar="S", min=0, help="Seconds that something must move.")
+    ] = choices.EVENT_LENGTH,
+    padding: Annotated[
+        float, typer.Option("--padding", metavar="S", min=0, help="Seconds of an event before and after it.")
+    ] = choices.EVENT_PADDING,
+    min_area: Annotated[
+        float, typer.Option("--min-area", metavar="F", min=0, max=1, help="Least share of the picture that moves.")
+    ] = choices.EVENT_AREA,
+    frame_table: Annotated[
+        str | None, typer.Option("--frame-table", help="Also list all frames: csv or jsonl.")
     ] = None,
     recursive: Recursive = False,
     jobs: Jobs = 1,
@@ -47,18 +82,71 @@ def command(
     Examples:
       visionnmf background video.mp4
       visionnmf background video.mp4 --scale 0.5 --every 2 --out results
+      visionnmf background video.mp4 --method rpca
+      visionnmf background video.mp4 --events --min-area 0.002 --frame-table csv
       visionnmf background sample:surveillance --json
     """
     with running(json_, debug) as run:
         make_folder(out)
-        options = {
+        options: dict[str, Any] = {
+            "method": method,
             "n_components": rank,
             "scale": scale,
             "every": every,
             "max_frames": max_frames,
+            "clips": clips,
+            "frame_table": frame_table,
             "random_state": seed,
             "force": force,
         }
+        if events or clips:
+            options["events"] = {"min_length": min_event, "padding": padding, "min_area": min_area}
         work = Work("visionnmf.apps.background", "process_video", options, takes_progress=True)
         inputs = run.inputs("videos", videos, choices.VIDEO_SUFFIXES, recursive=recursive, out=out)
         run.batch("videos", inputs, work, out=out, jobs=jobs)
+
+
+@command.command("evaluate")
+def evaluate_methods(
+    clips: Annotated[
+        list[str], typer.Argument(metavar="CLIP...", help="Folders with input and groundtruth, or folders of such.")
+    ],
+    methods: Annotated[
+        str, typer.Option("--methods", help=f"Comma-separated: {one_of(choices.BACKGROUND_METHODS)}")
+    ] = choices.BACKGROUND_METHODS[0],
+    masks: Annotated[bool, typer.Option("--masks", help="Write the masks too, as CDnet's tools expect them.")] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Folder for results.csv; made if missing.")
+    ] = None,
+    jobs: Jobs = 1,
+    json_: Json = False,
+    force: Force = False,
+    debug: Debug = False,
+) -> None:
+    """Compare methods on clips with true masks; an interrupted run goes on where it was.
+
+    Prints CDnet's seven metrics, errors of the background where the true one is known, processor time, frames per
+    second and memory, for each method and for the temporal median, MOG2 and KNN beside it.
+
+    \b
+    Examples:
+      visionnmf background evaluate dataset2014/dataset --out scores
+      visionnmf background evaluate clip/ --methods ours,rpca --masks --out scores
+    """
+    if masks and out is None:
+        raise typer.BadParameter("--masks needs --out, the folder to write them to")
+    with running(json_, debug) as run:
+        if out is not None:
+            make_folder(out)
+        from visionnmf.apps.background import evaluate
+
+        with run.progress("evaluation", rate_of="") as bar:
+
+            def progress(done: int, total: int) -> None:
+                if bar is not None:
+                    bar("clips and methods", done, total)
+
+            report = evaluate(
+                clips, methods=methods.split(","), out=out, masks=masks, jobs=jobs, force=force, progress=progress
+            )
+        run.report(report)

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from visionnmf import choices
 from visionnmf.exceptions import ParameterError
 
 from .common import make_folder, running
+from .groups import with_default
 from .options import Debug, Force, Jobs, Json, Out, Recursive, one_of
 from .paths import check_there
 from .work import Work
@@ -19,16 +19,7 @@ from .work import Work
 __all__ = ["command"]
 
 
-class _ImagesByDefault(TyperGroup):
-    """A group whose command ``images`` need not be named."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if not args or args[0] not in self.commands:
-            args = ["images", *args]
-        return super().parse_args(ctx, args)
-
-
-command = typer.Typer(cls=_ImagesByDefault, rich_markup_mode=None)
+command = typer.Typer(cls=with_default("images"), rich_markup_mode=None)
 
 
 @command.callback()

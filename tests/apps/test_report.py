@@ -37,11 +37,12 @@ def test_every_report_of_an_application_is_one():
         found |= {value for value in public if isinstance(value, type) and issubclass(value, Report)}
     assert {each.__name__ for each in found} == {
         "AnnotationScores", "Annotations", "AnnotatorTrained", "Similar",
-        "BackgroundReport", "Clustered", "Comparison", "Evaluation", "EvaluationReport", "FitReport", "TransformReport",
+        "BackgroundReport", "BackgroundScoresReport",
+        "Clustered", "Comparison", "Evaluation", "EvaluationReport", "FitReport", "TransformReport",
         "FeaturesReport", "Identified", "PaperReport", "SegmentationReport", "SegmentationScoresReport",
         "StreamReport", "Trained", "Unshadowed",
     }  # fmt: skip
-    assert len(found) == 20  # Trained is two: of faces, and of masquerade
+    assert len(found) == 21  # Trained is two: of faces, and of masquerade
     for each in found:
         assert set(COMMON) <= {field.name for field in dataclasses.fields(each)}
 

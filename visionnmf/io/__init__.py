@@ -9,6 +9,7 @@
 :func:`resize_grey`          a grey picture at another (height, width)
 :class:`VideoReader`         frames (height, width, 3), uint8, RGB, one at a time
 :class:`VideoWriter`         the same out, as H.264 or lossless
+:func:`cut_video`            parts of a video, not encoded anew
 :func:`sample_frames`        (n, height, width, 3): evenly spaced frames of a clip of unknown length, in one pass
 :func:`read_arrays`          arrays by name out of a ``.npz`` file
 :func:`read_mat`             matrices, cells and structures by name out of a MATLAB file, versions 5 to 7
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from .archive import Format as Format
     from .archive import read_arrays as read_arrays
     from .cache import ArrayCache as ArrayCache
+    from .cutting import Cut as Cut
+    from .cutting import cut_video as cut_video
     from .images import decode_image as decode_image
     from .images import image_digest as image_digest
     from .images import read_image as read_image
@@ -70,6 +73,7 @@ if TYPE_CHECKING:
     from .video_writer import VideoWriter as VideoWriter
 
 _LAZY = {
+    "Cut": ".cutting",
     "ArrayCache": ".cache",
     "Format": ".archive",
     "VideoReader": ".video",
@@ -78,6 +82,7 @@ _LAZY = {
     "check_outputs": ".outputs",
     "check_outside": ".outputs",
     "clean_words": ".keywords",
+    "cut_video": ".cutting",
     "decode_image": ".images",
     "expand_images": ".inputs",
     "expand_inputs": ".inputs",

@@ -338,8 +338,8 @@ class _Clock:
 def _opened(path: Path, max_pixels: int) -> Iterator[_Decoder]:
     """Open a file for decoding, with every limit set before the first byte is decoded."""
     limit = {"max_pixels": str(max_pixels)}
-    with _container(path, limit) as container:
-        stream = _video_stream(path, container, max_pixels)
+    with container_of(path, limit) as container:
+        stream = video_stream_of(path, container, max_pixels)
         stream.thread_type = "AUTO"
         stream.codec_context.thread_count = CODEC_THREADS
         stream.codec_context.options = {**stream.codec_context.options, **limit}
@@ -349,12 +349,12 @@ def _opened(path: Path, max_pixels: int) -> Iterator[_Decoder]:
 def _check_declared_size(path: Path, max_pixels: int) -> None:
     # Opening decodes a few frames where the header leaves questions open, and under `max_pixels` forgets a size that is
     # too large. Without decoders it reads what the header says, and no more.
-    with _container(path, {"codec_whitelist": "none"}) as container:
-        _video_stream(path, container, max_pixels)
+    with container_of(path, {"codec_whitelist": "none"}) as container:
+        video_stream_of(path, container, max_pixels)
 
 
 @contextmanager
-def _container(path: Path, options: dict[str, str]) -> Iterator[InputContainer]:
+def container_of(path: Path, options: dict[str, str]) -> Iterator[InputContainer]:
     options = {"format_whitelist": _CONTAINERS, "protocol_whitelist": "", **options}
     # An open file instead of its name: FFmpeg reads names such as "concat:..." or "img%d.png" in its own way.
     with regular_file(path, "video").open("rb") as file:
@@ -370,7 +370,7 @@ def _container(path: Path, options: dict[str, str]) -> Iterator[InputContainer]:
             yield container
 
 
-def _video_stream(path: Path, container: InputContainer, max_pixels: int) -> VideoStream:
+def video_stream_of(path: Path, container: InputContainer, max_pixels: int) -> VideoStream:
     streams = [stream for stream in container.streams.video if not _is_cover(stream)]
     if not streams:
         what = "it holds only sound" if container.streams.audio else "it holds no video, or is cut off before it"

@@ -8,12 +8,15 @@ from .online import OnlineNMF
 from .penalty import Penalty
 from .projective import ProjectiveNMF
 from .rank import RankSelection, select_rank
+from .robust_pca import RPCA, GoDec
 from .stream import fit_stream
 from .symmetric import SymmetricNMF
 
 __all__ = [
     "NMF",
+    "RPCA",
     "ConservativeNMF",
+    "GoDec",
     "MultiviewNMF",
     "OnlineNMF",
     "Penalty",

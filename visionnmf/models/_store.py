@@ -57,7 +57,9 @@ CLASSES = {
     "ConservativeNMF": ".conservative",
     "MultiviewNMF": ".multiview",
     "OnlineNMF": ".online",
+    "GoDec": ".robust_pca",
     "ProjectiveNMF": ".projective",
+    "RPCA": ".robust_pca",
     "SymmetricNMF": ".symmetric",
     "Penalty": ".penalty",
 }
@@ -67,6 +69,8 @@ NEEDED = {
     "NMF": ("component_norms_", "loss_parameter_", "ridge_", "solver_"),
     "MultiviewNMF": ("component_norms_", "loss_parameter_", "ridge_", "solver_"),
 }
+
+SIGNED = ("GoDec", "RPCA")  # components of both signs
 
 # What a fit leaves, of whichever class. Nothing else is written, nor set when a stranger's file asks for it.
 FITTED = (
@@ -90,6 +94,7 @@ FITTED = (
     "optimality_",
     "reconstruction_err_",
     "ridge_",
+    "singular_values_",
     "solver_",
     "view_errors_",
     "view_form_",
@@ -151,7 +156,7 @@ def load_model(path: str | Path) -> Any:
 
     Returns
     -------
-    NMF, ConservativeNMF, MultiviewNMF, OnlineNMF, ProjectiveNMF or SymmetricNMF
+    NMF, ConservativeNMF, GoDec, MultiviewNMF, OnlineNMF, ProjectiveNMF, RPCA or SymmetricNMF
         The fitted model; its ``transform`` returns what that of the saved one did, to the bit.
 
     Raises
@@ -375,7 +380,8 @@ def _check_fitted(model: Any) -> None:
     H = model.components_
     if not isinstance(H, np.ndarray) or H.ndim != 2 or H.dtype.name not in ("float32", "float64") or not len(H):
         raise ValueError("components_ is not a matrix of float32 or float64")
-    if not np.isfinite(H).all() or (getattr(model, "solver_", None) != "svd" and (H < 0).any()):
+    signed = type(model).__name__ in SIGNED or getattr(model, "solver_", None) == "svd"
+    if not np.isfinite(H).all() or (not signed and (H < 0).any()):
         raise ValueError("components_ is not finite and non-negative")
     absent = [name for name in NEEDED.get(type(model).__name__, ()) if not hasattr(model, name)]
     if absent:
@@ -411,6 +417,7 @@ CHECKS: dict[str, Callable[[Any], bool]] = {
     "objectives_": _is_list,
     "optimality_": _is_number,
     "reconstruction_err_": _is_number,
+    "singular_values_": _is_list,
     "ridge_": lambda value: _is_number(value) and math.isfinite(value) and value >= 0,
     "solver_": lambda value: isinstance(value, str) and value in SOLVERS,
 }

@@ -1,0 +1,21 @@
+"""Commands that have others below them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typer.core import TyperGroup
+
+__all__ = ["with_default"]
+
+
+def with_default(name: str) -> type[TyperGroup]:
+    """Return a group whose command `name` need not be named."""
+
+    class WithDefault(TyperGroup):
+        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+            if not args or args[0] not in self.commands:
+                args = [name, *args]
+            return super().parse_args(ctx, args)
+
+    return WithDefault

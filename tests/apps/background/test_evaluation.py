@@ -1,0 +1,213 @@
+"""Scores of masks and backgrounds: by hand, against published definitions, and a broken mask that must score badly."""
+
+import csv
+import itertools
+import json
+
+import numpy as np
+import pytest
+from helpers import needs_data, run_command
+from scipy.signal import convolve2d
+from skimage.metrics import structural_similarity
+
+from visionnmf.apps.background import evaluate, evaluation, metrics
+from visionnmf.apps.background.truth import find_clips, read_clip
+from visionnmf.datasets import make_surveillance
+from visionnmf.exceptions import OutputExistsError, ParameterError, UnreadableError
+from visionnmf.io import read_image, write_image
+
+N = 24
+
+
+def test_the_seven_metrics_by_hand():
+    mask = np.array([[255, 255, 255, 0, 0, 0, 255, 0, 255, 0]], np.uint8)
+    truth = np.array([[255, 255, 0, 255, 0, 50, 50, 0, 85, 170]], np.uint8)
+    counts = metrics.Confusion()
+    counts.add(mask, truth)
+    assert (counts.tp, counts.fp, counts.fn, counts.tn, counts.masks) == (2, 2, 1, 3, 1)
+    assert counts.metrics() == pytest.approx(
+        {
+            "recall": 2 / 3,
+            "specificity": 3 / 5,
+            "fpr": 2 / 5,
+            "fnr": 1 / 3,
+            "pwc": 100 * 3 / 8,
+            "precision": 2 / 4,
+            "f_measure": 2 * (2 / 3) * (2 / 4) / (2 / 3 + 2 / 4),
+        }
+    )
+    counts.add(mask, np.full_like(truth, 170))
+    assert counts.metrics()["recall"] == 2 / 3 and counts.masks == 2
+
+
+def test_metrics_that_are_not_defined_are_none():
+    empty = metrics.Confusion(fp=3, tn=5).metrics()
+    assert empty["recall"] is empty["fnr"] is empty["f_measure"] is None
+    assert empty["specificity"] == 5 / 8 and empty["precision"] == 0
+    assert metrics.Confusion(fn=3).metrics()["f_measure"] == 0
+    assert set(metrics.Confusion().metrics().values()) == {None}
+
+
+def test_background_errors_by_hand():
+    truth = np.full((5, 5), 100, np.uint8)
+    found = truth.copy()
+    found[1, 2] = found[2, 1:4] = found[3, 2] = 121  # a cross: its centre alone has four wrong neighbours
+    found[0, 0] = 120
+    errors = metrics.background_errors(found, truth)
+    assert errors["age"] == pytest.approx((5 * 21 + 20) / 25)
+    assert errors["peps"] == pytest.approx(5 / 25) and errors["pceps"] == pytest.approx(1 / 25)
+    assert errors["psnr"] == pytest.approx(10 * np.log10(255**2 / ((5 * 21**2 + 20**2) / 25)))
+    assert errors["ms_ssim"] is None
+    same = metrics.background_errors(truth, truth)
+    assert (same["age"], same["peps"], same["psnr"]) == (0, 0, None)
+
+
+def slow_ms_ssim(a, b):
+    """Wang, Simoncelli & Bovik's formula with windows one by one."""
+    offsets = np.arange(11) - 5
+    window = np.exp(-(offsets[:, None] ** 2 + offsets**2) / (2 * 1.5**2))
+    window /= window.sum()
+
+    def mean(x):
+        return convolve2d(x, window, mode="valid")
+
+    value = 1.0
+    for scale, weight in enumerate((0.0448, 0.2856, 0.3001, 0.2363, 0.1333)):
+        if scale:
+            a, b = (np.pad(x, ((1, 0), (1, 0)), "symmetric") for x in (a, b))
+            a, b = ((x[1:, 1:] + x[:-1, 1:] + x[1:, :-1] + x[:-1, :-1])[::2, ::2] / 4 for x in (a, b))
+        together = mean(a * b) - mean(a) * mean(b)
+        contrast = (2 * together + 58.5225) / (mean(a * a) - mean(a) ** 2 + mean(b * b) - mean(b) ** 2 + 58.5225)
+        light = (2 * mean(a) * mean(b) + 6.5025) / (mean(a) ** 2 + mean(b) ** 2 + 6.5025)
+        value *= (contrast * light if scale == 4 else contrast).mean() ** weight
+    return value
+
+
+def test_structural_similarity(rng):
+    truth = np.kron(rng.integers(0, 256, (23, 25)), np.ones((8, 8))).astype(np.uint8)
+    found = (truth * 0.9 + rng.normal(10, 8, truth.shape)).clip(0, 255).astype(np.uint8)
+    a, b = found.astype(float), truth.astype(float)
+    single = structural_similarity(
+        a, b, gaussian_weights=True, sigma=1.5, use_sample_covariance=False, data_range=255, win_size=11
+    )
+    assert metrics._ssim(a, b)[0] == pytest.approx(single, abs=1e-6)
+    assert metrics.background_errors(found, truth)["ms_ssim"] == pytest.approx(slow_ms_ssim(a, b), abs=1e-9)
+    assert metrics.background_errors(truth, truth)["ms_ssim"] == pytest.approx(1)
+
+
+def write_clip(folder, made, *, first=1, roi=None, background=True):
+    for number, (frame, mask) in enumerate(zip(made.frames, made.masks, strict=True), start=first):
+        for name in ("input", "groundtruth"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        write_image(folder / "input" / f"in{number:06d}.png", frame)
+        write_image(folder / "groundtruth" / f"gt{number:06d}.png", mask.astype(np.uint8) * 255)
+    if roi:
+        (folder / "temporalROI.txt").write_text(roi)
+    if background:
+        write_image(folder / "background_gt.png", made.background)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dataset")
+    made = make_surveillance(N, 48, 64, random_state=1)
+    write_clip(folder / "street" / "one", made)
+    write_clip(folder / "street" / "two", made, first=101, roi="111 120", background=False)
+    (folder / "street" / "empty" / "input").mkdir(parents=True)
+    (folder / "street" / "empty" / "groundtruth").mkdir()
+    return folder, made
+
+
+def test_a_data_set_is_scored(data, tmp_path):
+    folder, made = data
+    report = evaluate([str(folder)], methods=("godec",), out=tmp_path, masks=True)
+    rows = {(row["clip"], row["method"]): row for row in report.clips}
+    assert set(rows) == set(itertools.product(("one", "two"), ("godec", "median", "mog2", "knn")))
+    assert [sentence.split(": ")[1] for sentence in report.skipped] == [
+        "input or groundtruth holds no numbered picture"
+    ]
+    for (clip, method), row in rows.items():
+        numbers = range(1, N + 1) if clip == "one" else range(101, 101 + N)
+        files = [tmp_path / method / "street" / clip / f"bin{number:06d}.png" for number in numbers]
+        masks = np.stack([read_image(file)[..., 0] for file in files]) > 0
+        scored = slice(None) if clip == "one" else slice(10, 20)
+        truth = made.masks[scored]
+        assert (row["frames"], row["masks"]) == (N, len(truth))
+        assert row["tp"] == (masks[scored] & truth).sum() and row["fp"] == (masks[scored] & ~truth).sum()
+        assert (row["age"] is None) == (clip == "two")
+        assert row["seconds_a_frame"] > 0 and row["frames_per_second"] > 0
+    means = {row["method"]: row for row in report.methods}
+    two = [rows[clip, "median"]["f_measure"] for clip in ("one", "two")]
+    assert means["median"]["f_measure"] == pytest.approx(np.mean(two)) == means["median"]["f_measure_of_categories"]
+    assert means["median"]["age"] == rows["one", "median"]["age"] < 3
+    with (tmp_path / "results.csv").open() as file:
+        assert len(list(csv.DictReader(file))) == len(report.clips) + 4  # and what could not be scored
+    summary = report.summary()
+    assert "one" in summary and "godec" in summary and "left out" in summary
+
+
+def test_a_broken_mask_scores_badly(data, monkeypatch):
+    clip = read_clip(str(data[0] / "street" / "one"))
+    sound = evaluation.score_clip(clip, "median")["f_measure"]
+    assert sound > 0.4
+    add = metrics.Confusion.add
+    for name, breaks in {
+        "nothing": lambda mask: np.zeros_like(mask),
+        "everything": lambda mask: np.full_like(mask, 255),
+        "shifted": lambda mask: np.roll(mask, 12, axis=1),
+        "inverted": lambda mask: 255 - mask,
+    }.items():
+        monkeypatch.setattr(metrics.Confusion, "add", lambda self, mask, truth, f=breaks: add(self, f(mask), truth))
+        assert evaluation.score_clip(clip, "median")["f_measure"] < 0.5 * sound, name
+
+
+def test_an_interrupted_run_goes_on(data, tmp_path, monkeypatch):
+    clip = [str(data[0] / "street" / "one")]
+    done = []
+
+    def interrupt(now, total):
+        if now == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(clip, methods=("median",), out=tmp_path, progress=interrupt)
+    original = evaluation.score_clip
+    monkeypatch.setattr(evaluation, "score_clip", lambda *a: done.append(a[1]) or original(*a))
+    report = evaluate(clip, methods=("median",), out=tmp_path)
+    assert done == ["knn"] and [row["method"] for row in report.clips] == ["median", "mog2", "knn"]
+    with pytest.raises(OutputExistsError, match="of another plan"):
+        evaluate(clip, methods=("median",), out=tmp_path, masks=True)
+
+
+def test_the_command(data, tmp_path):
+    one = data[0] / "street" / "one"
+    result = run_command("background", "evaluate", one, "--methods", "median", "--out", tmp_path, "--json")
+    document = json.loads(result.stdout)
+    assert result.exit_code == 0 and [row["method"] for row in document["methods"]] == ["median", "mog2", "knn"]
+    assert run_command("background", "evaluate", data[0], "--methods", "median").exit_code == 1  # one was left out
+    assert run_command("background", "evaluate", tmp_path / "none").exit_code == 2
+    assert run_command("background", "evaluate", one, "--masks").exit_code == 2
+
+
+def test_what_cannot_be_evaluated(data, tmp_path):
+    with pytest.raises(UnreadableError, match="holds no folder with input and groundtruth"):
+        find_clips(str(tmp_path))
+    with pytest.raises(UnreadableError, match="moon: no such folder; and no clip of the research data"):
+        find_clips("moon")
+    with pytest.raises(ParameterError, match=r"methods must be one of .*; got 'moon'"):
+        evaluate([str(data[0])], methods=("moon",))
+    made = make_surveillance(2, 48, 64, random_state=1)
+    write_clip(tmp_path / "c", made, roi="five six")
+    with pytest.raises(UnreadableError, match=r"temporalROI.txt: must hold the first and the last frame"):
+        read_clip(str(tmp_path / "c"))
+    (tmp_path / "c" / "temporalROI.txt").write_text("100 200")
+    with pytest.raises(UnreadableError, match="no frame has a true mask"):
+        read_clip(str(tmp_path / "c"))
+
+
+@needs_data
+def test_research_data_by_name():
+    clip = read_clip("wallflower_camouflage")
+    row = evaluation.score_clip(clip, "median")
+    assert (row["category"], row["masks"], row["frames"]) == ("wallflower", 1, 252)
+    assert row["f_measure"] == pytest.approx(0.93, abs=0.01)

@@ -1,0 +1,197 @@
+"""Events: boxes by hand, joins and paddings by hand, tables that say what the masks show."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from clips import encode
+from helpers import run_command
+
+from visionnmf.apps.background import process_video
+from visionnmf.apps.background.events import EventFinder, EventSettings, find_boxes
+from visionnmf.apps.background.tables import time_code
+from visionnmf.exceptions import OutputExistsError, ParameterError
+from visionnmf.io import VideoReader, read_image
+
+HEIGHT, WIDTH = 48, 64
+
+
+def test_boxes_of_connected_parts():
+    mask = np.zeros((20, 30), np.uint8)
+    mask[2:5, 3:9] = 255  # 18 pixels
+    mask[10:16, 20:25] = 255  # 30
+    mask[16, 25] = 255  # touches it at a corner
+    mask[0, 29] = 255
+    assert find_boxes(mask, 0) == [(20, 10, 6, 7), (3, 2, 6, 3), (29, 0, 1, 1)]
+    assert find_boxes(mask, 18 / 600) == [(20, 10, 6, 7), (3, 2, 6, 3)]
+    assert find_boxes(mask, 18.5 / 600) == [(20, 10, 6, 7)]
+    assert find_boxes(mask, 1) == [] and find_boxes(np.zeros_like(mask), 0) == []
+    assert find_boxes(np.full_like(mask, 255), 1) == [(0, 0, 30, 20)]
+    noise = np.zeros((200, 200), np.uint8)
+    noise[::2, ::2] = 255
+    assert len(find_boxes(noise, 0)) == 1000
+
+
+def found(active, times, **settings):
+    """Events of a clip in which a part moves at the frames `active`, `size` pixels wide."""
+    finder = EventFinder(EventSettings(**settings), 0.1)
+    events = []
+    for index, time in enumerate(times):
+        mask = np.zeros((HEIGHT, WIDTH), np.uint8)
+        if index in active:
+            mask[10:20, index : index + 5 + index % 3] = 255
+        event = finder.add(time, np.full((HEIGHT, WIDTH, 3), index, np.uint8), mask, find_boxes(mask, 0))
+        events += [] if event is None else [event]
+    last = finder.end()
+    return [*events, last] if last else events
+
+
+EVEN = [i / 10 for i in range(50)]
+
+
+def test_one_event_with_padding():
+    (event,) = found(range(20, 26), EVEN, padding=1.0)
+    assert (event.start, event.first, event.last) == pytest.approx((1.0, 2.0, 2.5))
+    assert event.end == pytest.approx(3.6)  # the last of its frames is shown for .1 s
+    assert event.frames == 6 and event.box == (20, 10, 11, 10)
+    assert event.peak_time == pytest.approx(2.0)  # 20 % 3 = 2: the widest, and the first so wide
+    assert event.peak_area == pytest.approx(70 / (HEIGHT * WIDTH))
+    assert (event.thumbnail[0, 0] == 20).all()
+
+
+def test_the_ends_of_the_clip_bound_it():
+    (event,) = found(range(50), EVEN, padding=3.0)
+    assert (event.start, event.end) == pytest.approx((0.0, 5.0))
+
+
+@pytest.mark.parametrize(("gap", "count"), [(5, 1), (18, 1), (20, 1), (23, 2)])
+def test_events_whose_paddings_meet_are_one(gap, count):
+    assert len(found({5, 6, 7, 7 + gap, 8 + gap, 9 + gap}, EVEN, padding=1.0, min_length=0.3)) == count
+
+
+def test_short_ones_do_not_count():
+    assert found({20, 21}, EVEN, min_length=0.3) == []
+    assert len(found({20, 21, 22}, EVEN, min_length=0.3)) == 1
+    assert len(found({20}, EVEN, min_length=0.0)) == 1
+    assert found(set(), EVEN) == []
+
+
+def test_times_of_their_own():
+    times = [0.0, 0.1, 0.2, 5.0, 5.1, 5.2, 60.0]
+    events = found({1, 2, 4, 5}, times, padding=0.5, min_length=0.1)
+    assert [(event.first, event.last) for event in events] == [(0.1, 0.2), (5.1, 5.2)]
+    assert [event.end for event in events] == pytest.approx([0.8, 5.8])
+
+
+def test_what_is_refused():
+    with pytest.raises(ParameterError, match="time must be later than that of the frame before, 1; got 1"):
+        found(set(), [1, 1])
+    for name, value in (("min_length", -1), ("padding", -1), ("min_area", 2)):
+        with pytest.raises(ParameterError, match=f"{name} must be a.*; got {value}"):
+            EventFinder(EventSettings(**{name: value}), 0.1)
+
+
+def test_time_codes():
+    assert [time_code(s) for s in (0, 3661.2342, 59.9996)] == ["00:00:00.000", "01:01:01.234", "00:01:00.000"]
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory):
+    """Something crosses the picture twice; frame 30 comes late."""
+    frames = []
+    for index in range(60):
+        frame = np.full((HEIGHT, WIDTH, 3), 90, np.uint8)
+        if 10 <= index < 20 or 40 <= index < 52:
+            left = 4 * (index % 10)
+            frame[16:30, left : left + 14] = (230, 60, 40)
+        frames.append(frame)
+    ticks = [i if i < 30 else i + 30 for i in range(60)]
+    path = tmp_path_factory.mktemp("events") / "yard.mp4"
+    return encode(path, "libx264", "yuv420p", frames=frames, pts=ticks, rate=10)
+
+
+def test_tables_say_what_the_masks_show(clip, tmp_path):
+    report = process_video(clip, out=tmp_path, events={"padding": 0.5, "min_area": 0.01}, frame_table="csv")
+    with (tmp_path / "yard_frames.csv").open(newline="") as file:
+        frames = list(csv.DictReader(file))
+    reader = VideoReader(clip)
+    times = [reader.time for _ in reader]
+    assert times[30] == pytest.approx(6.0)
+    assert [float(row["time"]) for row in frames] == pytest.approx(times, abs=1e-6)
+    masks = np.stack([mask[..., 0] for mask in VideoReader(tmp_path / "yard_foreground.mkv")])
+    shares = (masks > 0).mean(axis=(1, 2))
+    assert [float(row["foreground_share"]) for row in frames] == pytest.approx(shares, abs=1e-6)
+    for row, mask in zip(frames, masks, strict=True):
+        expected = ";".join(" ".join(map(str, box)) for box in find_boxes(mask, 0.01))
+        assert row["boxes"] == expected
+    active = [i for i, row in enumerate(frames) if row["boxes"]]
+    assert active == [*range(10, 20), *range(40, 52)]
+
+    with (tmp_path / "yard_events.csv").open(newline="") as file:
+        events = list(csv.DictReader(file))
+    assert [float(event["start"]) for event in events] == pytest.approx([0.5, 6.5], abs=0.01)
+    assert [float(event["peak_area"]) for event in events] == pytest.approx(
+        [shares[10:20].max(), shares[40:52].max()], abs=1e-6
+    )
+    assert [int(event["frames"]) for event in events] == [10, 12]
+    assert json.loads(json.dumps(report.as_dict()))["events"][1]["thumbnail"] == "yard_event_002.png"
+    assert "  events: 2\n    1: 00:00:00.500 to " in report.summary()
+    assert {"yard_events.csv", "yard_events.png", "yard_event_001.png", "yard_event_002.png", "yard_frames.csv"} <= {
+        path.split("/")[-1] for path in report.outputs
+    }
+    assert read_image(tmp_path / "yard_event_001.png").shape == (HEIGHT, WIDTH, 3)
+    sheet = read_image(tmp_path / "yard_events.png")
+    assert sheet.shape[1] == 2 * (WIDTH + 4) + 4 and (sheet[:4] == 255).all()
+
+
+def test_json_lines_and_a_clip_without_events(clip, tmp_path):
+    report = process_video(clip, out=tmp_path, max_frames=8, events={}, frame_table="jsonl", write_video=False)
+    rows = [json.loads(line) for line in (tmp_path / "yard_frames.jsonl").read_text().splitlines()]
+    assert rows[3] == {"frame": 3, "time": 0.3, "foreground_share": 0.0, "boxes": []}
+    assert report.events == [] and "  events: 0" in report.summary()
+    assert (tmp_path / "yard_events.csv").read_text().startswith("event,start,end,peak_time")
+    assert not (tmp_path / "yard_events.png").exists()
+    with pytest.raises(OutputExistsError):
+        process_video(clip, out=tmp_path, max_frames=8, frame_table="jsonl", write_video=False, force=False)
+    with pytest.raises(ParameterError, match=r"frame_table must be one of .*; got 'xml'"):
+        process_video(clip, out=tmp_path, frame_table="xml")
+
+
+def test_clips_hold_the_events(clip, tmp_path):
+    report = process_video(clip, out=tmp_path, events={"padding": 0.2, "min_area": 0.01}, clips=True, write_video=False)
+    assert report.skipped == [] and [event["clip"] for event in report.events] == [
+        "yard_event_001.mp4",
+        "yard_event_002.mp4",
+    ]
+    given = VideoReader(clip)
+    frames = {round(given.time, 3): frame for frame in given}
+    for event in report.events:
+        part = VideoReader(tmp_path / event["clip"])
+        for frame in part:
+            np.testing.assert_array_equal(frame, frames[round(part.time + event["clip_start"], 3)])
+        assert event["clip_start"] <= event["start"] and part.time + event["clip_start"] >= event["end"] - 0.2
+    with pytest.raises(ParameterError, match="clips must be False for sample:surveillance, which is no file; got True"):
+        process_video("sample:surveillance", out=tmp_path, clips=True)
+
+
+def test_what_cannot_be_cut_is_said(tmp_path):
+    frames = [np.full((HEIGHT, WIDTH, 3), 90, np.uint8) for _ in range(30)]
+    for frame in frames[10:20]:
+        frame[16:30, 10:24] = (230, 60, 40)
+    source = encode(tmp_path / "raw.avi", "rawvideo", "bgr24", frames=frames)
+    for suffix, said in ((".avi", 0), (".nut", 1)):
+        named = source.rename(tmp_path / f"raw{suffix}")
+        report = process_video(named, out=tmp_path / suffix, events={"min_length": 0}, clips=True, write_video=False)
+        source = named
+        assert len(report.skipped) == said and len(report.events) == 1
+        assert (report.events[0]["clip"] is None) == bool(said)
+
+
+def test_the_command(clip, tmp_path):
+    result = run_command(
+        "background", clip, "--events", "--min-event", 1.1, "--min-area", 0.01, "--json", "--out", tmp_path
+    )
+    (entry,) = json.loads(result.stdout)["videos"]
+    assert [event["frames"] for event in entry["events"]] == [12]
+    assert run_command("background", clip, "--out", tmp_path / "b", "--frame-table", "xml").exit_code == 2

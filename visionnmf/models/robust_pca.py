@@ -1,0 +1,311 @@
+"""Robust principal components: RPCA and GoDec."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from visionnmf._checks import check_count, check_number, check_random_state
+from visionnmf.engine import robust_pca
+
+from ._data import check_kind
+from ._linear import LinearModel
+from ._store import Saveable
+
+__all__ = ["RPCA", "GoDec"]
+
+Array = NDArray[Any]
+
+CODE_ITERATIONS = 1000
+
+
+class _RobustPCA(Saveable, LinearModel):
+    """What both share: the split kept, and codes of least absolute deviations."""
+
+    components_: Array
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def transform(self, X: ArrayLike) -> Array:
+        """Return codes of least absolute deviations, ``min |x - c H|_1`` for each sample.
+
+        Of the training data they are ``U S`` wherever a sample's outliers are few enough; see
+        :func:`visionnmf.engine.robust_pca.lad`.
+
+        Parameters
+        ----------
+        X : array-like [shape=(n_samples, n_features), finite]
+
+        Returns
+        -------
+        ndarray [shape=(n_samples, n_components_)]
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before `fit`.
+        ValueError
+            When `X` holds NaN or infinity, or has another number of features.
+        """
+        check_is_fitted(self)
+        data = self._checked(X, reset=False)
+        components = self.components_.astype(data.dtype, copy=False)
+        return robust_pca.lad(data, components, max_iter=CODE_ITERATIONS)
+
+    def _check_state(self) -> None:
+        """Raise ValueError where components of a file are not orthonormal: codes would not converge."""
+        H = self.components_
+        if not np.allclose(H @ H.T, np.eye(len(H)), atol=1e-3):
+            raise ValueError("components_ are not orthonormal")
+
+    def _checked(self, X: ArrayLike, *, reset: bool) -> Array:
+        data = validate_data(self, check_kind(X), dtype=[np.float64, np.float32], order="C", reset=reset)
+        return np.asarray(data)
+
+    def _keep(self, split: robust_pca.Split, scale: Any, converged: bool) -> None:
+        self.components_ = split.components
+        self.singular_values_ = split.values * scale
+        self.n_components_ = len(split.components)
+        self.low_rank_, self.sparse_ = split.low_rank * scale, split.sparse * scale
+        self.n_iter_ = split.n_iter
+        if not converged:
+            warnings.warn(
+                f"{type(self).__name__} has not converged after {split.n_iter} iterations; the last change was "
+                f"{split.change:.3g}; raise max_iter or tol",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+
+class RPCA(_RobustPCA, TransformerMixin, BaseEstimator):
+    r"""Robust principal component analysis: a matrix as the sum of a low-rank and a sparse one.
+
+    .. math:: \min_{L, S}\; \|L\|_* + \lambda \|S\|_1 \quad \text{where}\quad X = L + S
+
+    (principal component pursuit, Candès, Li, Ma & Wright 2011), by the inexact augmented Lagrangian method (Lin, Chen &
+    Ma 2010). It finds the rank by itself, is exact where the low-rank part is spread out and the sparse one random, and
+    has both signs. It takes a full singular value decomposition each iteration, and some six times the memory of `X`;
+    :class:`GoDec` and :class:`NMF` with ``nuclear=1`` are faster.
+
+    Rows of `X` are samples. It is not centred: subtract the median of each feature beforehand where that is wanted.
+
+    Parameters
+    ----------
+    sparse_weight : float > 0 or None, default=None
+        λ. None takes ``1 / sqrt(max(n_samples, n_features))``; more makes the sparse part sparser and the rank higher.
+    max_iter : int, default=500
+        Iterations.
+    tol : float, default=1e-6
+        Stop when ``|X - L - S|_F`` is at most this share of ``|X|_F``.
+
+    Attributes
+    ----------
+    components_ : ndarray [shape=(n_components_, n_features)]
+        Right singular vectors of the low-rank part, in the dtype of the training data (float32 or float64).
+    singular_values_ : ndarray [shape=(n_components_,)]
+        Its singular values, in descending order.
+    n_components_ : int
+        Its rank; at least 1.
+    low_rank_, sparse_ : ndarray [shape=(n_samples, n_features)]
+        L and S of the training data. As large as it, they are not saved with the model.
+    n_iter_ : int
+        Iterations run.
+    n_features_in_ : int
+        Number of features seen in `fit`.
+    feature_names_in_ : ndarray [shape=(n_features_in_,)]
+        Their names, when the training data had names that are all strings.
+
+    See Also
+    --------
+    GoDec : With a rank and a number of outliers that are given.
+    NMF : Non-negative; ``nuclear=1`` with the Manhattan loss is a factored robust PCA.
+
+    References
+    ----------
+    E. J. Candès, X. Li, Y. Ma, J. Wright, "Robust principal component analysis?", Journal of the ACM 58(3), 2011.
+    Z. Lin, M. Chen, Y. Ma, "The augmented Lagrange multiplier method for exact recovery of corrupted low-rank
+    matrices", arXiv:1009.5055, 2010.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf import RPCA
+    >>> rng = np.random.default_rng(0)
+    >>> L = rng.normal(size=(60, 2)) @ rng.normal(size=(2, 50))
+    >>> S = np.where(rng.random(L.shape) < 0.1, 10.0, 0.0)
+    >>> model = RPCA().fit(L + S)
+    >>> model.n_components_, bool(np.allclose(model.low_rank_, L, atol=1e-3))
+    (2, True)
+    """
+
+    def __init__(self, *, sparse_weight: float | None = None, max_iter: int = 500, tol: float = 1e-6) -> None:
+        self.sparse_weight = sparse_weight
+        self.max_iter = max_iter
+        self.tol = tol
+
+    def fit(self, X: ArrayLike, y: Any = None) -> RPCA:
+        """Split `X`.
+
+        Parameters
+        ----------
+        X : array-like [shape=(n_samples, n_features), finite]
+            float32 stays float32; everything else is made float64.
+        y : Ignored
+            For scikit-learn's pipelines.
+
+        Returns
+        -------
+        RPCA
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            When `X` holds NaN or infinity, or a parameter is not allowed.
+        """
+        data = self._checked(X, reset=True)
+        self._check_parameters()
+        weight = 1 / math.sqrt(max(data.shape)) if self.sparse_weight is None else float(self.sparse_weight)
+        scale = _scale(data)
+        split = robust_pca.rpca(data / scale, weight, max_iter=self.max_iter, tol=self.tol)
+        self._keep(split, scale, split.change <= self.tol)
+        return self
+
+    def _check_parameters(self) -> None:
+        if self.sparse_weight is not None:
+            check_number(self.sparse_weight, "sparse_weight", without_low=True)
+        check_count(self.max_iter, "max_iter")
+        check_number(self.tol, "tol", without_low=True)
+
+
+class GoDec(_RobustPCA, TransformerMixin, BaseEstimator):
+    r"""Low rank, few outliers and noise: the split of a matrix when rank and number of outliers are known.
+
+    .. math:: \min_{L, S}\; \|X - L - S\|_F \quad \text{where}\quad \operatorname{rank}(L) \le r,\; |S|_0 \le k
+
+    (Zhou & Tao 2011), by turns: L by randomised subspace iteration, S as the `k` largest entries of the rest. Much
+    faster than :class:`RPCA`, and made for noise; but the problem is not convex, and a `sparse_share` above the true
+    one costs accuracy where outliers crowd.
+
+    Rows of `X` are samples. It is not centred.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        The rank; at most the smaller side of the data is used.
+    sparse_share : float from 0 to 1, default=0.1
+        Share of the entries that may be outliers.
+    max_iter : int, default=100
+        Iterations.
+    tol : float, default=1e-6
+        Stop when an iteration lowers ``|X - L - S|_F`` by less than this share of ``|X|_F``; 0 runs all iterations
+        without a warning.
+    random_state : int, RandomState instance or None, default=None
+        Draws the first subspace.
+
+    Attributes
+    ----------
+    components_ : ndarray [shape=(n_components_, n_features)]
+        Right singular vectors of the low-rank part, in the dtype of the training data (float32 or float64).
+    singular_values_ : ndarray [shape=(n_components_,)]
+        Its singular values, in descending order.
+    n_components_ : int
+        Number of components.
+    low_rank_, sparse_ : ndarray [shape=(n_samples, n_features)]
+        L and S of the training data. As large as it, they are not saved with the model.
+    n_iter_ : int
+        Iterations run.
+    n_features_in_ : int
+        Number of features seen in `fit`.
+    feature_names_in_ : ndarray [shape=(n_features_in_,)]
+        Their names, when the training data had names that are all strings.
+
+    See Also
+    --------
+    RPCA : Finds the rank, and how much is sparse.
+
+    References
+    ----------
+    T. Zhou, D. Tao, "GoDec: randomized low-rank & sparse matrix decomposition in noisy case", ICML 2011.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf import GoDec
+    >>> rng = np.random.default_rng(0)
+    >>> L = rng.normal(size=(60, 2)) @ rng.normal(size=(2, 50))
+    >>> S = np.where(rng.random(L.shape) < 0.05, 10.0, 0.0)
+    >>> model = GoDec(2, sparse_share=np.mean(S != 0), random_state=0).fit(L + S)
+    >>> bool(np.allclose(model.low_rank_, L, atol=1e-3))
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        sparse_share: float = 0.1,
+        max_iter: int = 100,
+        tol: float = 1e-6,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.sparse_share = sparse_share
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: Any = None) -> GoDec:
+        """Split `X`.
+
+        Parameters
+        ----------
+        X : array-like [shape=(n_samples, n_features), finite]
+            float32 stays float32; everything else is made float64.
+        y : Ignored
+            For scikit-learn's pipelines.
+
+        Returns
+        -------
+        GoDec
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            When `X` holds NaN or infinity, or a parameter is not allowed.
+        """
+        data = self._checked(X, reset=True)
+        self._check_parameters()
+        scale = _scale(data)
+        split = robust_pca.godec(
+            data / scale,
+            min(self.n_components, *data.shape),
+            round(self.sparse_share * data.size),
+            max_iter=self.max_iter,
+            tol=self.tol,
+            rng=check_random_state(self.random_state),
+        )
+        self._keep(split, scale, self.tol == 0 or split.change <= self.tol)
+        return self
+
+    def _check_parameters(self) -> None:
+        check_count(self.n_components, "n_components")
+        check_number(self.sparse_share, "sparse_share", 0, 1)
+        check_count(self.max_iter, "max_iter")
+        check_number(self.tol, "tol")
+
+
+def _scale(X: Array) -> Any:
+    """Return the largest size of an entry: sums of squares of huge or tiny numbers leave the range of floats."""
+    return X.dtype.type(np.abs(X).max(initial=0) or 1)
