@@ -82,7 +82,8 @@ class Run:
         self._ours = False  # a failure was
         self.alarmed = False  # there is an alarm, and the exit code is to say so
         self._batch = ""  # what its inputs are
-        self._entries: list[dict[str, Any]] = []  # of the batch's document
+        self._entries: list[dict[str, Any]] = []  # of the batch's document, in the order of the inputs
+        self._entry_of: dict[str, dict[str, Any]] = {}  # by input; empty until its work has ended
         self._current = ""  # the input that is worked on
         self._number = self._total = 0  # of the batch's inputs
         self._began = time.perf_counter()
@@ -184,12 +185,13 @@ class Run:
                 prepare([found.source for found in inputs[number : number + TOGETHER]])
             self._current, self._number = source, number + 1
             self.detail(f"{source}{self._position()}")
-            with self.attempt(source):
+            entry = self._entry(source)
+            with self.attempt(source, entry):
                 stem = _free_stem(source, options[number].get("out"), stems) if writes else source
                 with self._shown(process, source) as more:
                     outcome = call(process, source, options[number] | more)
                 stems[stem] = source
-                self._entries.append(self._finish(outcome))
+                entry |= self._finish(outcome)
                 reports.append(outcome.report)
         self._current = ""
         return reports
@@ -197,8 +199,8 @@ class Run:
     def _process_together(
         self, process: Work, sources: list[str], options: list[dict[str, Any]], jobs: int
     ) -> list[Any]:
-        """Process inputs in several processes; entries of the document keep the order of the inputs."""
-        entries: dict[str, dict[str, Any]] = {}
+        """Process inputs in several processes."""
+        entries = [self._entry(source) for source in sources]
         reports: dict[str, Any] = {}
         with self.progress(self._batch, rate_of="") as bar:
 
@@ -206,19 +208,17 @@ class Run:
                 source = sources[int(key)]
                 self._number += 1
                 self.detail(f"{source}{self._position()}")
-                with self.attempt(source, entries.setdefault(key, {})):
+                entry = entries[int(key)]
+                with self.attempt(source, entry):
                     if outcome.error is not None:
                         raise outcome.error
-                    entries[key] = self._finish(outcome)
+                    entry |= self._finish(outcome)
                     reports[key] = outcome.report
                 if bar is not None:
                     bar("done", self._number, self._total)
 
-            try:
-                work = {str(i): (source, options[i]) for i, source in enumerate(sources)}
-                call_in_processes(process, work, jobs, keep)
-            finally:
-                self._entries += [entries[key] for key in work if key in entries]
+            work = {str(i): (source, options[i]) for i, source in enumerate(sources)}
+            call_in_processes(process, work, jobs, keep)
         return [reports[key] for key in work if key in reports]
 
     @contextmanager
@@ -300,11 +300,19 @@ class Run:
         from visionnmf.io import regular_file
 
         if source.startswith("sample:"):
+            self._entry(source)
             return True
-        with self.attempt(source):
+        with self.attempt(source, self._entry(source)):
             regular_file(source, kind)
             return True
         return False
+
+    def _entry(self, source: str) -> dict[str, Any]:
+        """Return the entry of an input in the document, which keeps the order of the inputs."""
+        if source not in self._entry_of:
+            self._entry_of[source] = {}
+            self._entries.append(self._entry_of[source])
+        return self._entry_of[source]
 
     @contextmanager
     def attempt(self, source: str = "", entry: dict[str, Any] | None = None) -> Iterator[None]:
@@ -337,11 +345,12 @@ class Run:
         """Print what is known at the end alone."""
         if interrupted and self._current:
             say(f"interrupted during {self._current}; nothing was written for it")
+        entries = [entry for entry in self._entries if entry]
         if self._batch and self.as_json:
-            document = {"visionnmf": __version__, self._batch: self._entries, "failed": self._failed}
+            document = {"visionnmf": __version__, self._batch: entries, "failed": self._failed}
             typer.echo(json.dumps(document, indent=2))
-        elif self._batch and self._failed and len(self._entries) > 1:
-            say(f"{self._failed} of {len(self._entries)} {self._batch} failed")
+        elif self._batch and self._failed and len(entries) > 1:
+            say(f"{self._failed} of {len(entries)} {self._batch} failed")
         self.detail(f"{time.perf_counter() - self._began:.1f} s")
 
     @property

@@ -10,7 +10,7 @@ import typer
 from visionnmf import choices
 
 from .common import make_folder, running, say
-from .options import Debug, Force, Json, Out, Seed, one_of
+from .options import Debug, Force, Json, Out, Recursive, Seed, one_of
 from .paths import check_there
 
 __all__ = ["command"]
@@ -100,7 +100,8 @@ def train(
 @command.command("identify")
 def identify(
     model: Annotated[Path, typer.Argument(metavar="M.npz", help="A model that train has written.")],
-    images: Annotated[list[str], typer.Argument(metavar="IMAGE...", help="Files, patterns or sample:NAME.")],
+    images: Annotated[list[str], typer.Argument(metavar="IMAGE...", help="Files, folders, patterns or sample:NAME.")],
+    recursive: Recursive = False,
     pictures: Pictures = None,
     json_: Json = False,
     force: Force = False,
@@ -111,17 +112,18 @@ def identify(
     \b
     Examples:
       visionnmf faces identify people.npz visitor.jpg
+      visionnmf faces identify people.npz visitors/ --recursive
       visionnmf faces identify people.npz *.jpg --json --pictures out
     """
     with running(json_, debug) as run:
         check_there(model)
-        check_there(*images)
         if pictures is not None:
             make_folder(pictures, "--pictures")
+        inputs = run.inputs("images", images, choices.IMAGE_SUFFIXES, recursive=recursive, out=pictures)
         from visionnmf.apps import faces
 
         identifier = faces.Identifier(faces.load(model), pictures=pictures, force=force)
-        run.batch("images", images, identifier.identify, writes=pictures is not None, prepare=identifier.prepare)
+        run.batch("images", inputs, identifier.identify, writes=pictures is not None, prepare=identifier.prepare)
 
 
 @command.command("cluster")

@@ -71,6 +71,13 @@ def test_several_processes_give_the_same_and_go_on_after_a_failure(tmp_path):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
 
+def test_the_document_keeps_the_order_of_the_inputs(tmp_path):
+    paint(tmp_path, "a.png", "z.png")
+    names = [str(tmp_path / name) for name in ("a.png", "none.png", "z.png")]
+    found = run("segment", *names, "--json", "-o", tmp_path / "out")
+    assert [entry["input"] for entry in json.loads(found.stdout)["images"]] == names
+
+
 def test_quiet_says_what_failed_alone(tmp_path):
     paint(tmp_path, "a.png")
     found = run("segment", tmp_path / "a.png", tmp_path / "none.png", "-q", "-o", tmp_path / "out")
