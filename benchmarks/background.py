@@ -42,7 +42,12 @@ CHOSEN_ON = (
     "wallflower_wavingtrees",
     "wallflower_bootstrap",
 )
-VIDEOS = MASKED_VIDEOS
+# What the published table has; `visionnmf background evaluate` scores the ones that came later, too.
+LATER = (
+    "sbi_caviar2", "sbi_candela", "sbi_highwayii", "sbi_peopleandfoliage", "sbi_snellen",
+    "ucsd_boats", "ucsd_bottle", "ucsd_ocean",
+)  # fmt: skip
+VIDEOS = tuple(name for name in MASKED_VIDEOS if name not in LATER)
 STRIDE = 4  # of the masks that the sensitivities are measured on
 EMPTY = "wallflower_movedobject"  # its one mask is empty: F is not defined
 

@@ -150,8 +150,11 @@ def check_image_shape(value: Any, name: str = "image_shape", n_pixels: int | Non
     )
 
 
-def check_frames_wanted(every: Any, max_frames: Any, scale: Any) -> None:
+def check_frames_wanted(every: Any, max_frames: Any, scale: Any, start: Any = 0.0, end: Any = None) -> None:
     """Check which frames of a video are wanted, and how large."""
+    check_number(start, "start")
+    if end is not None:
+        check_number(end, "end", start, without_low=True)
     check_count(every, "every")
     if max_frames is not None:
         check_count(max_frames, "max_frames")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf._checks import check_frames_wanted
-from visionnmf.exceptions import UnreadableError
+from visionnmf.exceptions import ParameterError, UnreadableError
 from visionnmf.io import VideoReader
 
 __all__ = ["Timeline", "counted", "expected_frames", "open_clip", "timed"]
@@ -30,20 +31,24 @@ ROUNDING = 0.001
 SLOWEST, FASTEST = Fraction(1, 100), Fraction(1000)  # frames per second, of results
 
 
-def open_clip(source: str | Path, *, every: int, max_frames: int | None, scale: float) -> VideoReader | SampleClip:
+def open_clip(source: str | Path, **options: Any) -> VideoReader | SampleClip:
     """Open a video, or the sample."""
     if str(source) == SAMPLE:
-        return SampleClip(every=every, max_frames=max_frames, scale=scale)
+        return SampleClip(**options)
     if str(source).startswith("sample:"):
         raise UnreadableError(f"{source}: no such sample; the one video is {SAMPLE}")
-    return VideoReader(source, every=every, max_frames=max_frames, scale=scale)
+    return VideoReader(source, **options)
 
 
-def expected_frames(clip: VideoReader | SampleClip, every: int, max_frames: int | None) -> int | None:
+def expected_frames(
+    clip: VideoReader | SampleClip, every: int, max_frames: int | None, start: float, end: float | None
+) -> int | None:
     """Return how many frames a clip will deliver, None where it does not say."""
     if clip.declared_frames is None:
         return None
-    delivered = -(-clip.declared_frames // every)
+    rate = float(clip.frame_rate)
+    last = clip.declared_frames if end is None else min(clip.declared_frames, math.ceil(end * rate))
+    delivered = max(1, -(-(last - math.ceil(start * rate)) // every))
     return delivered if max_frames is None else min(delivered, max_frames)
 
 
@@ -110,18 +115,24 @@ class SampleClip:
     truncated = False
     problem = None
 
-    def __init__(self, *, every: int, max_frames: int | None, scale: float) -> None:
+    def __init__(
+        self, *, every: int, max_frames: int | None, scale: float, start: float = 0.0, end: float | None = None
+    ) -> None:
         from visionnmf.datasets import make_surveillance
 
-        check_frames_wanted(every, max_frames, scale)
+        check_frames_wanted(every, max_frames, scale, start, end)
         made = make_surveillance(**SAMPLE_OPTIONS)
-        picked = slice(0, None if max_frames is None else max_frames * every, every)
+        first = math.ceil(start * SAMPLE_RATE)
+        last = len(made.frames) if end is None else min(len(made.frames), math.ceil(end * SAMPLE_RATE))
+        if first >= last:
+            raise ParameterError(f"start must lie in the video, before its end at {last / 10:.3f} s; got {start:g}")
+        picked = slice(first, last if max_frames is None else min(last, first + max_frames * every), every)
         height, width = made.frames.shape[1:3]
         self.width, self.height = max(1, round(width * scale)), max(1, round(height * scale))
         self.declared_frames = self.frames_read = len(made.frames)
         size = (self.width, self.height)
         self.time = 0.0
-        self._step = float(every / SAMPLE_RATE)
+        self._first, self._step = float(first / SAMPLE_RATE), float(every / SAMPLE_RATE)
         self._frames = [cv2.resize(frame, size, interpolation=cv2.INTER_AREA) for frame in made.frames[picked]]
         self.masks = [
             cv2.resize(mask.astype(np.uint8) * 255, size, interpolation=cv2.INTER_NEAREST)
@@ -130,5 +141,5 @@ class SampleClip:
 
     def __iter__(self) -> Iterator[FrameArray]:
         for index, frame in enumerate(self._frames):
-            self.time = index * self._step
+            self.time = self._first + index * self._step
             yield frame

@@ -71,7 +71,11 @@ class Separator(Protocol):
 
 
 def make_separator(
-    method: str, *, n_components: int = choices.BACKGROUND_COMPONENTS, random_state: int = choices.RANDOM_STATE
+    method: str,
+    *,
+    n_components: int = choices.BACKGROUND_COMPONENTS,
+    threshold: float | None = None,
+    random_state: int = choices.RANDOM_STATE,
 ) -> Separator:
     """Make what separates frames by a method.
 
@@ -81,6 +85,8 @@ def make_separator(
         One of `choices.BACKGROUND_METHODS`; see the table above.
     n_components : int, default=2
         Of "ours"; the others have those of the literature.
+    threshold : float, optional
+        Of "ours"; None is its default. The others have those of the literature.
     random_state : int, default=0
 
     Returns
@@ -90,11 +96,14 @@ def make_separator(
     Raises
     ------
     ParameterError
-        There is no such method.
+        There is no such method, or `threshold` is not for it.
     """
     check_choice(method, "method", choices.BACKGROUND_METHODS)
     if method == "ours":
-        return BackgroundModel(n_components, random_state=random_state)
+        options: dict[str, Any] = {} if threshold is None else {"threshold": threshold}
+        return BackgroundModel(n_components, random_state=random_state, **options)
+    if threshold is not None:
+        raise ParameterError(f"threshold must be None for method={method!r}; got {threshold}")
     if method in LEARNERS:
         return LowRank(method, random_state=random_state)
     return TemporalMedian() if method == "median" else Subtractor(method, random_state=random_state)

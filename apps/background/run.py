@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from .clips import Progress, Timeline, counted, expected_frames, open_clip, time
 from .events import EventSettings
 from .methods import make_separator
 from .model import BackgroundModel, median_mask
+from .regions import read_regions, within
 from .report import BackgroundReport, Counts, Masks
 from .results import Encoders, output_paths
 from .tables import EventTable, Recorder, frame_table_path
@@ -35,6 +36,11 @@ def process_video(
     method: str = choices.BACKGROUND_METHODS[0],
     n_components: int = choices.BACKGROUND_COMPONENTS,
     out: str | Path = ".",
+    roi: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    start: float = 0.0,
+    end: float | None = None,
+    threshold: float | None = None,
     scale: float = 1.0,
     every: int = 1,
     max_frames: int | None = None,
@@ -64,6 +70,14 @@ def process_video(
         Components of the model; see :class:`.BackgroundModel`.
     out : str or Path, default="."
         Folder for the results; made if missing.
+    roi, ignore : sequence of str, default=()
+        Where foreground counts, everywhere when none is given, and where it does not: boxes ``"x,y,width,height"``,
+        polygons ``"x,y x,y x,y ..."`` in pixels of the video, or pictures of its size, white inside; see
+        :mod:`.regions`.
+    start, end : float, default=0.0 and None
+        Take the frames from `start` on and before `end` only, in seconds.
+    threshold : float, optional
+        Foreground deviates by so many times the noise; of "ours" alone, whose default is 3.
     scale : float in (0, 1], default=1.0
         Work at this share of width and height.
     every : int, default=1
@@ -100,9 +114,10 @@ def process_video(
     ParameterError
         An argument is out of its range.
     """
-    start = time.perf_counter()
-    model = make_separator(method, n_components=n_components, random_state=random_state)
-    clip = open_clip(source, every=every, max_frames=max_frames, scale=scale)
+    began = time.perf_counter()
+    model = make_separator(method, n_components=n_components, threshold=threshold, random_state=random_state)
+    clip = open_clip(source, every=every, max_frames=max_frames, scale=scale, start=start, end=end)
+    region = read_regions(roi, ignore, (clip.height, clip.width), scale)
     out = Path(out)
     if check_flag(clips, "clips") and str(source).startswith("sample:"):
         raise ParameterError(f"clips must be False for {source}, which is no file; got True")
@@ -114,7 +129,7 @@ def process_video(
     extra = [] if settings is None else EventTable.paths(stem)
     extra += [path for path in [frame_table_path(stem, frame_table)] if path is not None]
     check_outputs([*paths.values(), *extra], force, inputs=[source])
-    total = expected_frames(clip, every, max_frames)
+    total = expected_frames(clip, every, max_frames, start, end)
     timeline = Timeline(clip.frame_rate / every)
     model.fit(counted(timed(clip, timeline.add), "learning", total, progress))
     learnt = time.perf_counter()
@@ -132,8 +147,10 @@ def process_video(
             times: deque[float] = deque()  # of the frames that are worked on
             frames = counted(timed(clip, times.append), "masking", model.n_frames_seen_, progress)
             with closing(model.apply(frames)) as parts:
-                for part in parts:
-                    counts.add(part, median_mask(part.frame, model.temporal_median_))
+                for whole in parts:
+                    part = within(whole, region)
+                    baseline = median_mask(part.frame, model.temporal_median_)
+                    counts.add(part, baseline if region is None else baseline & region)
                     at = times.popleft()
                     encoders.write(part, at)
                     recorder.add(part, at)
@@ -159,8 +176,8 @@ def process_video(
         agreement=counts.agreement(),
         frame_rate=float(clip.frame_rate),
         variable_frame_rate=timeline.varies,
-        frames_per_second=counts.frames / (done - start),
-        seconds={"learning": learnt - start, "masking": done - learnt, "total": done - start},
+        frames_per_second=counts.frames / (done - began),
+        seconds={"learning": learnt - began, "masking": done - learnt, "total": done - began},
         inputs=[str(source)],
         events=found,
         outputs=[str(path) for path in [*paths.values(), *written]],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -50,6 +51,20 @@ def separate_videos(
     max_frames: Annotated[
         int | None, typer.Option("--max-frames", metavar="N", min=1, help="Stop after N frames.")
     ] = None,
+    roi: Annotated[
+        list[str] | None,
+        typer.Option("--roi", metavar="REGION", help="Where foreground counts: X,Y,W,H, 'X,Y X,Y X,Y', or a picture."),
+    ] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option("--ignore", metavar="REGION", help="Where it does not; several of each do.")
+    ] = None,
+    start: Annotated[
+        str, typer.Option("--start", metavar="T", help="Begin here: seconds, or hours:minutes:seconds.")
+    ] = "0",
+    end: Annotated[str | None, typer.Option("--end", metavar="T", help="End before this.")] = None,
+    threshold: Annotated[
+        float | None, typer.Option("--threshold", metavar="X", help="Times the noise that foreground deviates; 3.")
+    ] = None,
     events: Annotated[bool, typer.Option("--events", help="Also list when something moves, with thumbnails.")] = False,
     clips: Annotated[
         bool, typer.Option("--clips", help="Also cut events out of the video, without encoding it anew.")
@@ -83,9 +98,11 @@ def separate_videos(
       visionnmf background video.mp4
       visionnmf background video.mp4 --scale 0.5 --every 2 --out results
       visionnmf background video.mp4 --method rpca
+      visionnmf background video.mp4 --roi 0,120,640,360 --ignore clock.png --start 1:30 --end 2:00
       visionnmf background video.mp4 --events --min-area 0.002 --frame-table csv
       visionnmf background sample:surveillance --json
     """
+    begin, last = _seconds(start, "--start"), None if end is None else _seconds(end, "--end")
     with running(json_, debug) as run:
         make_folder(out)
         options: dict[str, Any] = {
@@ -94,6 +111,11 @@ def separate_videos(
             "scale": scale,
             "every": every,
             "max_frames": max_frames,
+            "roi": tuple(roi or ()),
+            "ignore": tuple(ignore or ()),
+            "start": begin,
+            "end": last,
+            "threshold": threshold,
             "clips": clips,
             "frame_table": frame_table,
             "random_state": seed,
@@ -104,6 +126,14 @@ def separate_videos(
         work = Work("visionnmf.apps.background", "process_video", options, takes_progress=True)
         inputs = run.inputs("videos", videos, choices.VIDEO_SUFFIXES, recursive=recursive, out=out)
         run.batch("videos", inputs, work, out=out, jobs=jobs)
+
+
+def _seconds(text: str, option: str) -> float:
+    """Read seconds, minutes:seconds or hours:minutes:seconds."""
+    if not re.fullmatch(r"(\d+:){0,2}\d+(\.\d+)?", text):
+        raise typer.BadParameter(f"{option}: {text} is no time; give seconds, as in 90.5, or 1:30.5")
+    parts = [float(part) for part in text.split(":")]
+    return sum(part * 60**power for power, part in enumerate(reversed(parts)))
 
 
 @command.command("evaluate")

@@ -67,6 +67,9 @@ class VideoReader:
         Stop after this many delivered frames.
     scale : float in (0, 1], default=1.0
         Factor on width and height; pixels are averaged over areas.
+    start, end : float, default=0.0 and None
+        Deliver only frames that are shown from `start` on and before `end`, in seconds as :attr:`time` has them. Frames
+        before are decoded and thrown away, as not every file can be entered in the middle.
     max_pixels : int, default=50_000_000
         Largest width times height that is decoded.
 
@@ -102,7 +105,8 @@ class VideoReader:
     UnsupportedError
         While iterating: if the frame size changes.
     ParameterError
-        If `every`, `max_frames` or `scale` is out of range.
+        If `every`, `max_frames`, `scale`, `start` or `end` is out of range; while iterating: if the video ends before
+        `start`, or has no frame before `end`.
 
     Notes
     -----
@@ -112,7 +116,7 @@ class VideoReader:
     The number of frames is no evidence: headers of healthy files are often off by one, and files with a variable rate,
     dropped frames or edit lists give fewer frames than they declare. The margin lets a clean cut of the last frames
     pass. MPEG streams, Ogg and GIF declare no duration, so that no clean cut of such a file can be seen. A loop that is
-    left early, or stopped by `max_frames`, does not judge.
+    left early, or stopped by `max_frames` or `end`, does not judge.
 
     Examples
     --------
@@ -127,13 +131,16 @@ class VideoReader:
         every: int = 1,
         max_frames: int | None = None,
         scale: float = 1.0,
+        start: float = 0.0,
+        end: float | None = None,
         max_pixels: int = MAX_FRAME_PIXELS,
     ) -> None:
-        check_frames_wanted(every, max_frames, scale)
+        check_frames_wanted(every, max_frames, scale, start, end)
         self.path = regular_file(path, "video")
         self.every = every
         self.max_frames = max_frames
         self.scale = scale
+        self.start, self.end = start, end
         self.max_pixels = max_pixels
         self.time = 0.0
         self.frames_read = 0
@@ -186,9 +193,10 @@ class VideoReader:
 
     def _frames(self) -> Generator[NDArray[np.uint8], None, None]:
         self.frames_read, self.truncated, self.problem = 0, False, None
-        delivered = 0
+        delivered = passed = 0
         converter = VideoReformatter()
         with _opened(self.path, self.max_pixels) as decoder:
+            time = 0.0
             clock = _Clock(decoder, float(1 / self.frame_rate))
             for frame in decoder.frames():
                 if (frame.width, frame.height) != self._coded_size:
@@ -198,13 +206,21 @@ class VideoReader:
                     )
                 self.frames_read += 1
                 time = clock.read(frame)
-                if (self.frames_read - 1) % self.every == 0:
+                if time < self.start:
+                    continue
+                if self.end is not None and time >= self.end:
+                    break
+                passed += 1
+                if (passed - 1) % self.every == 0:
                     delivered += 1
                     self.time = time
                     yield self._delivered(frame, converter)
                     if delivered == self.max_frames:
                         return
-            self._judge(decoder)
+            else:
+                self._judge(decoder)
+        if not passed:
+            raise ParameterError(f"start must lie in the video, before its end at {time:.3f} s; got {self.start:g}")
 
     def _delivered(self, frame: VideoFrame, converter: VideoReformatter) -> NDArray[np.uint8]:
         try:

@@ -1,0 +1,125 @@
+"""Where and when: regions by hand, parts of a clip, thresholds."""
+
+import numpy as np
+import pytest
+from clips import encode
+from helpers import run_command
+
+from visionnmf.apps.background import process_video
+from visionnmf.apps.background.regions import read_regions
+from visionnmf.exceptions import ParameterError, UnsupportedError
+from visionnmf.io import VideoReader, write_image
+
+HEIGHT, WIDTH = 48, 64
+
+
+def test_boxes_and_polygons():
+    shape = (20, 30)
+    assert read_regions([], [], shape) is None
+    box = read_regions(["3,2,6,4"], [], shape)
+    expected = np.zeros(shape, np.uint8)
+    expected[2:6, 3:9] = 255
+    np.testing.assert_array_equal(box, expected)
+    np.testing.assert_array_equal(read_regions([], ["3,2,6,4"], shape), 255 - expected)
+    np.testing.assert_array_equal(read_regions(["3,2 8,2 8,5 3,5"], [], shape), expected)
+    triangle = read_regions(["0,0 10,0 0,10"], [], shape) > 0
+    y, x = np.mgrid[:20, :30]
+    np.testing.assert_array_equal(triangle, x + y <= 10)
+    both = read_regions(["3,2,6,4", "20,10,5,5"], ["4,3,2,2"], shape) > 0
+    assert both.sum() == 24 + 25 - 4 and not both[3, 4] and both[10, 20]
+    half = read_regions(["6,4,12,8"], [], (10, 15), 0.5) > 0
+    assert half[2, 3] and half[5, 8] and not half[7, 3] and not half[2, 10]
+    beyond = read_regions(["-5,-5,10,10"], [], shape) > 0
+    assert beyond.sum() == 25
+
+
+def test_pictures(tmp_path):
+    picture = np.zeros((20, 30), np.uint8)
+    picture[5:9, 10:20] = 255
+    write_image(tmp_path / "here.png", picture)
+    np.testing.assert_array_equal(read_regions([str(tmp_path / "here.png")], [], (20, 30)), picture)
+    assert (read_regions([str(tmp_path / "here.png")], [], (10, 15), 0.5) > 0).sum() in range(8, 16)
+    with pytest.raises(
+        UnsupportedError, match=r"here.png: has 30 x 20 pixels; give a picture of the size of the video"
+    ):
+        read_regions([str(tmp_path / "here.png")], [], (20, 31))
+
+
+@pytest.mark.parametrize("region", ["1,2,3", "1,2,0,4", "1,2 3,4", "1,2 3,4 5", "nan,2,3,4", "1e9,2,3,4"])
+def test_what_is_no_region(region):
+    with pytest.raises(ParameterError, match="a region must be x,y,width,height, three or more corners"):
+        read_regions([region], [], (20, 30))
+    with pytest.raises(ParameterError, match="roi and ignore must leave a part of the picture; got nothing left"):
+        read_regions(["1,2,3,4"], ["0,0,30,20"], (20, 30))
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory):
+    """One thing above and one below, all the time somewhere else."""
+    frames = []
+    for index in range(40):
+        frame = np.full((HEIGHT, WIDTH, 3), 90, np.uint8)
+        left = (7 * index) % 50
+        frame[4:18, left : left + 14] = (230, 60, 40)
+        frame[30:44, 50 - left : 64 - left] = (40, 200, 60)
+        frames.append(frame)
+    return encode(tmp_path_factory.mktemp("two") / "two.mp4", "libx264", "yuv420p", frames=frames, rate=10)
+
+
+def masks_of(path):
+    return np.stack([mask[..., 0] for mask in VideoReader(path)])
+
+
+def test_foreground_counts_in_the_region_only(clip, tmp_path):
+    process_video(clip, out=tmp_path / "all")
+    whole = masks_of(tmp_path / "all" / "two_foreground.mkv")
+    assert whole[:, :24].any() and whole[:, 24:].any()
+    report = process_video(clip, out=tmp_path / "top", roi=["0,0,64,24"], ignore=["0,0,10,48"], frame_table="csv")
+    top = masks_of(tmp_path / "top" / "two_foreground.mkv")
+    np.testing.assert_array_equal(top[:, :24, 10:], whole[:, :24, 10:])  # the model is the same
+    assert not top[:, 24:].any() and not top[:, :, :10].any()
+    assert report.masks.foreground_share == pytest.approx((top > 0).mean())
+
+
+def test_a_part_of_the_video(clip, tmp_path, monkeypatch):
+    small = {"n_frames": 40, "height": 48, "width": 64, "random_state": 1}
+    monkeypatch.setattr("visionnmf.apps.background.clips.SAMPLE_OPTIONS", small)
+    report = process_video(clip, out=tmp_path, start=1.0, end=2.5, every=2, frame_table="csv")
+    assert report.frames == 8
+    rows = (tmp_path / "two_frames.csv").read_text().splitlines()[1:]
+    assert [float(row.split(",")[1]) for row in rows] == pytest.approx(np.arange(1.0, 2.5, 0.2))
+    assert len(masks_of(tmp_path / "two_foreground.mkv")) == 8
+    sample = process_video("sample:surveillance", out=tmp_path, start=2, end=2.3, write_video=False)
+    assert sample.frames == 3
+    for source in (clip, "sample:surveillance"):
+        with pytest.raises(ParameterError, match=r"start must lie in the video, before its end at .* s; got 99"):
+            process_video(source, out=tmp_path / "x", start=99)
+        with pytest.raises(ParameterError, match="end must be a finite number > 2; got 1"):
+            process_video(source, out=tmp_path / "x", start=2, end=1)
+
+
+def test_the_reader_delivers_a_part(clip):
+    everything = list(VideoReader(clip))
+    reader = VideoReader(clip, start=0.95, end=2.0, every=3)
+    np.testing.assert_array_equal(list(reader), everything[10:20:3])
+    assert reader.time == pytest.approx(1.9) and reader.problem is None
+    with pytest.raises(ParameterError, match=r"start must lie in the video, before its end at 3.900 s; got 4"):
+        list(VideoReader(clip, start=4))
+
+
+def test_a_threshold(clip, tmp_path):
+    shares = [
+        process_video(clip, out=tmp_path, threshold=x, write_video=False, force=True).masks.foreground_share
+        for x in (1.5, 3.0, 9.0)
+    ]
+    assert shares[0] > shares[1] > shares[2]
+    with pytest.raises(ParameterError, match="threshold must be None for method='knn'; got 2"):
+        process_video(clip, out=tmp_path, method="knn", threshold=2)
+
+
+def test_the_command(clip, tmp_path):
+    options = ("--out", tmp_path, "--force", "--roi", "0,0,64,24", "--ignore", "0,0 5,0 0,5", "--threshold", 2)
+    assert run_command("background", clip, *options, "--start", "0:01", "--end", "00:00:02.5").exit_code == 0
+    assert len(masks_of(tmp_path / "two_foreground.mkv")) == 15
+    assert run_command("background", clip, *options, "--start", "soon").exit_code == 2
+    assert run_command("background", clip, "--out", tmp_path, "--force", "--roi", "1,2").exit_code == 2
