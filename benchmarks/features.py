@@ -33,9 +33,9 @@ NEIGHBOURS = 10
 WORD_NEIGHBOURS = 5
 PAIRS = {"rgb": "Rgb", "lab": "Lab", "dense-hue": "DenseHue", "dense-sift": "DenseSift"}
 THEME_IMAGES: int | None = None  # all
-TRAIN, TEST = 15, 15  # images a theme
+TRAIN, TEST = 5, 5  # images a theme
 SPLITS = 5
-LEARN = 500  # other photographs, of which the words are learnt
+LEARN = 200  # other photographs, of which the words are learnt
 
 Array = NDArray[Any]
 
