@@ -33,6 +33,7 @@ def make_penalties(rng):
         "simplex l1 l2 graph": Penalty(simplex="columns", l1=l1, l2=l2, graph=graph),
         "groups 2": Penalty(groups=GROUPS, group_l1=0.4),
         "groups inf": Penalty(groups=GROUPS, group_l1=0.4, group_norm=np.inf),
+        "groups of their own weights": Penalty(groups=GROUPS, group_l1=(0.4, 0.1)),
         "groups l1 l2 graph": Penalty(groups=GROUPS, group_l1=0.2, l1=l1, l2=0.1, graph=graph),
         "ball 2": Penalty(groups=GROUPS, group_bounds=(1.0, 0.5)),
         "ball inf l1": Penalty(groups=GROUPS, group_bounds=(0.6, 0.5), group_norm=np.inf, l1=l1),
@@ -52,7 +53,11 @@ def naive_value(p, F):
     if p.graph is not None:
         S = p.graph.toarray()
         total += np.trace(F @ (np.diag(S.sum(axis=1)) - S) @ F.T) / 2
-    return total + p.group_l1 * sum(np.linalg.norm(row[g], p.group_norm) for g in p.groups for row in F)
+    weights = np.broadcast_to(p.group_l1, len(p.groups))
+    norms = (
+        weight * np.linalg.norm(row[g], p.group_norm) for g, weight in zip(p.groups, weights, strict=True) for row in F
+    )
+    return total + sum(norms)
 
 
 def is_feasible(p, F, slack=1e-9):

@@ -105,3 +105,86 @@ def test_samples_without_any_view_are_refused_by_number(views):
     observed[7] = False
     with pytest.raises(ParameterError, match="X must have a view of each sample; got none of sample 7; leave it out"):
         MultiviewNMF(2).fit(views, observed=observed)
+
+
+@NOT_CONVERGED
+def test_the_order_of_views_and_columns_changes_nothing(views, rng):
+    model = MultiviewNMF(3, loss="frobenius", init="nndsvda", max_iter=2000, tol=1e-9, random_state=0)
+    codes = model.fit_transform(views)
+    turned = dict(reversed(views.items()))
+    np.testing.assert_array_equal(model.transform(turned), codes)
+    columns = rng.permutation(20)
+    other = model.fit_transform({"images": views["images"][:, columns], "sounds": views["sounds"]})
+    unit = [W / np.linalg.norm(W, axis=0) for W in (codes, other)]
+    order = (unit[0].T @ unit[1]).argmax(axis=1)
+    np.testing.assert_allclose(other[:, order], codes, atol=0.02 * codes.max())
+
+
+@NOT_CONVERGED
+@pytest.mark.parametrize("scale", ["energy", "noise", "none"])
+@pytest.mark.parametrize("norm", [2, "inf"])
+def test_odd_views(scale, norm, rng):
+    codes = rng.random((30, 2))
+    views = [codes @ rng.random((2, 9)), 1e6 * codes[:, :1], np.zeros((30, 4)), 1e-6 * codes @ rng.random((2, 70))]
+    model = MultiviewNMF(2, scale=scale, group_norm=norm, max_iter=100, random_state=0).fit(views)
+    assert np.isfinite(model.components_).all() and not model.components_[:, 10:14].any()
+    assert (model.sparseness()[:, 1:3] == 1).all() and model.view_errors_[2] == 0
+    if scale == "energy":
+        assert (model.view_errors_ < 0.2).all()
+
+
+@NOT_CONVERGED
+def test_scales_of_views_do_not_matter(views):
+    model = MultiviewNMF(3, random_state=0)
+    codes = model.fit_transform(views)
+    larger = {"sounds": views["sounds"] * 2.0**20, "images": views["images"]}
+    np.testing.assert_allclose(model.fit_transform(larger), codes, rtol=1e-6, atol=1e-9)
+
+
+@NOT_CONVERGED
+@pytest.mark.slow
+def test_weights_of_views_by_cross_validation(rng):
+    codes = rng.gamma(1, size=(60, 3))
+    views = {"good": codes @ rng.random((3, 15)), "noise": rng.random((60, 30))}
+    model = MultiviewNMF(3, loss="frobenius", view_weight="cv", max_iter=60, random_state=0).fit(views)
+    assert model.view_weights_[0] > model.view_weights_[1]
+    given = MultiviewNMF(3, loss="frobenius", view_weight={"good": 2}, random_state=0).fit(views)
+    assert given.view_weights_.tolist() == [2, 1]
+
+
+@NOT_CONVERGED
+def test_the_two_forms_lower_their_objective_and_keep_their_bounds(views):
+    for options in ({"group_l1": 0.5}, {"group_bound": 0.01, "group_norm": "inf"}):
+        model = MultiviewNMF(3, loss="frobenius", max_iter=400, **options, random_state=0).fit(views)
+        assert (np.diff(model.objective_history_[:-1]) <= 1e-6 * model.objective_history_[0]).all()
+        assert (model.view_errors_ < 0.1).all()
+
+
+def test_what_is_not_allowed_is_named(views):
+    a, b = views.values()
+    for X, options, sentence in (
+        ([a, b[:-1]], {}, "views must have the same number of samples; got 0: 150, 1: 149"),
+        ([a, b], {"groups": [0]}, "groups must be None where views come apart"),
+        (a, {"groups": [[0, 1], [1, 2]]}, "groups must put each feature into one view"),
+        ([a, None], {}, "X must hold every view in training; got none of 1"),
+        ([a, b], {"view_weight": [1]}, "view_weight must be a number for each of 2 views"),
+        ([a, b], {"group_norm": 1}, "group_norm must be 2 or 'inf'; got 1"),
+        ([a, b], {"codes_l2": 0}, "codes_l2 must be a finite number > 0; got 0"),
+    ):
+        with pytest.raises(ParameterError, match=sentence):
+            MultiviewNMF(2, **options).fit(X)
+    model = MultiviewNMF(2, max_iter=5, tol=0).fit([a, b])
+    with pytest.raises(ParameterError, match="view 1 must have 20 features as in training; got 12"):
+        model.transform([a, a])
+    with pytest.raises(ParameterError, match="X must hold 2 views as in training; got 1"):
+        model.transform([a])
+
+
+def test_the_usage_of_views_is_drawn(views):
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    model = MultiviewNMF(3, max_iter=20, tol=0, random_state=0).fit(views)
+    ax = model.plot_view_usage(Figure().subplots())
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["sounds", "images"]
+    assert ax.images[0].get_array().shape == (2, 3)
