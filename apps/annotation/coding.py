@@ -80,7 +80,7 @@ def fit_blocks(
         most = max(1, int(LARGEST_SHARE * min(part.shape)))
         for rank in [0] if isinstance(coder, str) else sorted({min(rank, most) for rank in ranks}):
             learnt = None if not rank else _learnt(part[rows], coder, rank, random_state)
-            codes = part if learnt is None else _codes(learnt, part)
+            codes = _codes(learnt, part, hellinger)
             start = sum(other.shape[1] for other in parts)
             blocks.append(Block(view, learnt, slice(start, start + codes.shape[1])))
             parts.append(codes)
@@ -102,7 +102,7 @@ def coded(X: Array, views: Mapping[str, slice], blocks: Sequence[Block], helling
     ndarray of float32 [shape=(n_samples, n_columns)]
     """
     parts = {view: prepared(X[:, columns], hellinger) for view, columns in views.items()}
-    return np.concatenate([_codes(block.coder, parts[block.view]) for block in blocks], axis=1)
+    return np.concatenate([_codes(block.coder, parts[block.view], hellinger) for block in blocks], axis=1)
 
 
 def prepared(X: Array, hellinger: bool) -> Array:
@@ -133,7 +133,8 @@ def _learnt(X: Array, coder: Any, rank: int, random_state: Any) -> Any:
         return model.fit(X)
 
 
-def _codes(learnt: Any, X: Array) -> Array:
+def _codes(learnt: Any, X: Array, hellinger: bool) -> Array:
+    """Return codes; they are shares of an image, too, and their distances those of Hellinger where features' are."""
     if learnt is None:
         return X
-    return np.asarray(learnt.transform(X), np.float32)
+    return prepared(np.asarray(learnt.transform(X), np.float32), hellinger)

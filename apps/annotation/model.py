@@ -84,8 +84,8 @@ class ImageAnnotator(BaseEstimator):
     n_components : int or sequence of int, default=(50, 100, 200)
         Components of a view; several give a distance each. Never more than nine tenths of the view's features.
     hellinger : bool, default=True
-        Whether the features of each view are divided by their sum and rooted first, which makes distances of histograms
-        those of Hellinger.
+        Whether the features of each view are divided by their sum and rooted, and then their codes: distances of shares
+        are those of Hellinger.
     n_neighbors : int or None, default=None
         None takes 300 for "weighted" and 5 for the others.
     n_words : int, default=5
