@@ -19,10 +19,9 @@ from _main import main
 from numpy.typing import NDArray
 
 from visionnmf import NMF, OnlineNMF
-from visionnmf.apps.annotation import ImageAnnotator, score_words
+from visionnmf.apps.annotation import ImageAnnotator, score_words, usual_extractors
 from visionnmf.apps.annotation.neighbours import nearest
 from visionnmf.apps.annotation.transfer import transfer_greedy
-from visionnmf.choices import ANNOTATION_KINDS
 from visionnmf.features import FeatureExtraction
 
 Array = NDArray[Any]
@@ -110,10 +109,10 @@ def side_by_side(features: dict[str, Array]) -> tuple[dict[str, slice], Array]:
 
 def jpegs() -> None:
     """Go the whole way from photographs."""
-    print(f"\n## Corel5k, from the JPEGs ({', '.join(ANNOTATION_KINDS)})\n")
+    print("\n## Corel5k, from the JPEGs\n")
     train, test = load_corel("train", N_TRAIN), load_corel("test", N_TEST)
     start = time.process_time()
-    extraction = FeatureExtraction(ANNOTATION_KINDS)
+    extraction = FeatureExtraction(usual_extractors())
     X = extraction.fit(train.images).transform(train.images)
     Z = extraction.transform(test.images)
     seconds = time.process_time() - start

@@ -68,4 +68,3 @@ ANNOTATION_METHODS = ("weighted", "jec", "jec-greedy")
 ANNOTATION_METHOD = "weighted"
 ANNOTATION_COMPONENTS = (50, 100, 200)  # of each kind of features; a distance each
 ANNOTATION_WORDS = 5
-ANNOTATION_KINDS = ("dense-sift", "dense-hue", "rgb", "lab")

@@ -11,7 +11,7 @@ from .metrics import Scores, score_words
 from .model import ImageAnnotator, Neighbourhood
 from .prediction import AnnotatedImage, Annotations, Word, annotate
 from .similarity import Similar, similar
-from .sources import Described, describe
+from .sources import Described, describe, usual_extractors
 from .store import AnnotationModel, load, save
 from .training import AnnotatorTrained, train
 
@@ -38,4 +38,5 @@ __all__ = [
     "score_words",
     "similar",
     "train",
+    "usual_extractors",
 ]

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from visionnmf._checks import brief
 from visionnmf.apps.features import FeatureTable, read_table
 from visionnmf.exceptions import ParameterError, UnreadableError
-from visionnmf.features import FeatureExtraction
+from visionnmf.features import Extractor, FeatureExtraction, make_extractor
 from visionnmf.io import expand_images
 
-__all__ = ["Described", "describe"]
+__all__ = ["Described", "describe", "usual_extractors"]
 
 Array = NDArray[Any]
 Progress = Callable[[str, int, int | None], None]
@@ -98,6 +98,20 @@ def describe(
         warnings.simplefilter("ignore", UserWarning)  # of transparency, once an image
         found = extraction.extract(images, fit=fit, progress=progress)
     return Described(found.X, [images[i] for i in found.readable], extraction.views_, extraction, found.skipped)
+
+
+def usual_extractors() -> list[Extractor]:
+    """Return extractors of what tells photographs apart: colours and words in three bands, and whole images.
+
+    Returns
+    -------
+    list of Extractor
+        Not fitted.
+    """
+    bands = {"layout": (3, 1)}
+    in_bands = {"dense-sift": {}, "dense-hue": {}, "rgb": {"n_bins": 8}, "lab": {"n_bins": 12}, "hsv": {"n_bins": 8}}
+    made = [make_extractor(kind, **bands, **parameters) for kind, parameters in in_bands.items()]
+    return [*made, *map(make_extractor, ("gist", "lbp", "centrist"))]
 
 
 def _views(name: str, table: FeatureTable) -> dict[str, slice]:

@@ -19,7 +19,7 @@ from visionnmf.io import check_outputs, check_outside
 
 from .labels import Labels, find_labels
 from .model import ImageAnnotator
-from .sources import Described, describe
+from .sources import Described, describe, usual_extractors
 from .store import AnnotationModel, save
 
 __all__ = ["AnnotatorTrained", "train"]
@@ -80,7 +80,7 @@ def train(
     model: str | Path,
     *,
     labels: str | Path | None = None,
-    kinds: Sequence[str | Extractor] = choices.ANNOTATION_KINDS,
+    kinds: Sequence[str | Extractor] | None = None,
     method: str = choices.ANNOTATION_METHOD,
     coder: Any = None,
     n_components: Any = choices.ANNOTATION_COMPONENTS,
@@ -99,8 +99,8 @@ def train(
         The file to write.
     labels : str, Path or None, default=None
         The words: a CSV or JSON Lines file; None or "keywords" reads them from the photographs.
-    kinds : sequence of str or Extractor
-        Features of images, see :data:`visionnmf.features.KINDS`.
+    kinds : sequence of str or Extractor, optional
+        Features of images, see :data:`visionnmf.features.KINDS`; those of :func:`usual_extractors` if left out.
     method : str, default="weighted"
         See :class:`ImageAnnotator`, and the next two.
     coder : estimator, None or "none", default=None
@@ -134,7 +134,8 @@ def train(
     root = source if isinstance(source, str | Path) else None
     if root is not None and Path(root).is_dir():
         check_outside(model, root)
-    found = describe(source, FeatureExtraction(kinds), fit=True, n_jobs=n_jobs, progress=progress)
+    extraction = FeatureExtraction(usual_extractors() if kinds is None else kinds)
+    found = describe(source, extraction, fit=True, n_jobs=n_jobs, progress=progress)
     labelled = find_labels(labels, found.files, root)
     X, files, labelled = _once(found, labelled)
     annotator.fit(X, labelled.Y, views=found.views, words=labelled.words)

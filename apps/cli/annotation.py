@@ -47,9 +47,10 @@ def train(
     source: Annotated[str, typer.Argument(metavar="DIR", help="Folder of images, or a table of features (.npz).")],
     model: Annotated[Path, typer.Option("--model", metavar="M.npz", help="The model file to write.")],
     labels: Labels = "keywords",
-    kinds: Annotated[str, typer.Option("--kind", help="Features of images, comma-separated; see 'features'.")] = (
-        ",".join(choices.ANNOTATION_KINDS)
-    ),
+    kinds: Annotated[
+        str | None,
+        typer.Option("--kind", help="Features of images, comma-separated; the usual eight if left out."),
+    ] = None,
     method: Annotated[
         str, typer.Option("--method", help=one_of(choices.ANNOTATION_METHODS))
     ] = choices.ANNOTATION_METHOD,
@@ -81,7 +82,7 @@ def train(
                 source,
                 model,
                 labels=labels,
-                kinds=[kind.strip() for kind in kinds.split(",")],
+                kinds=None if kinds is None else [kind.strip() for kind in kinds.split(",")],
                 method=method,
                 n_components=_numbers(ranks),
                 n_jobs=jobs,

@@ -86,7 +86,9 @@ def test_a_table_of_features(photos, tmp_path):
     folder, table = photos
     features, path = tmp_path / "f.npz", tmp_path / "m.npz"
     assert run_command("features", folder, "--kind", "rgb,hsv", "--out", features).exit_code == 0
-    result = run_command("annotate", "train", features, "--labels", table, "--model", path, "--method", "jec")
+    result = run_command(
+        "annotate", "train", features, "--labels", table, "--model", path, "--method", "jec", "--ranks", "4"
+    )
     assert result.exit_code == 0
     result = run_command("annotate", "predict", path, features, "--top", 1)
     assert result.exit_code == 0 and result.stdout.count("alle 5.00") == 30
@@ -158,3 +160,13 @@ def test_similar(model, sea, photos, tmp_path):
     shutil.rmtree(photos[0])
     result = run_command("annotate", "similar", model, sea, "--count", 2, "--out", out, "--force")
     assert result.exit_code == 0 and result.stdout.count("no such file") == 2
+
+
+@pytest.mark.slow
+def test_the_usual_features(photos, sea, tmp_path):
+    folder, table = photos
+    model = tmp_path / "usual.npz"
+    result = run_command("annotate", "train", folder, "--labels", table, "--model", model, "--ranks", "3")
+    assert result.exit_code == 0, result.stderr
+    result = run_command("annotate", "predict", model, sea, "--top", 2)
+    assert "Meer" in result.stdout and "alle" in result.stdout
