@@ -81,21 +81,23 @@ class Timeline:
     ----------
     varies : bool
         A frame is elsewhere than an even rate would have it, by more than containers round.
+    count : int
+        Frames so far.
     """
 
     def __init__(self, frame_rate: Fraction) -> None:
         self._declared = frame_rate
         self._step = float(1 / frame_rate)
-        self._count = 0
+        self.count = 0
         self._first = self._last = 0.0
         self.varies = False
 
     def add(self, time: float) -> None:
         """Take the time of the next frame, in seconds."""
-        if self._count == 0:
+        if self.count == 0:
             self._first = time
-        self.varies = self.varies or abs(time - self._first - self._count * self._step) > ROUNDING
-        self._count += 1
+        self.varies = self.varies or abs(time - self._first - self.count * self._step) > ROUNDING
+        self.count += 1
         self._last = time
 
     @property
@@ -103,7 +105,7 @@ class Timeline:
         """The mean rate where it varies."""
         rate = self._declared
         if self.varies:
-            rate = Fraction((self._count - 1) / (self._last - self._first)).limit_denominator(1001)
+            rate = Fraction((self.count - 1) / (self._last - self._first)).limit_denominator(1001)
         return min(max(rate, SLOWEST), FASTEST)
 
 

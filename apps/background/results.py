@@ -26,9 +26,11 @@ QUEUED_FRAMES = 4  # frames that may wait for an encoder
 PREVIEW_WIDTH = 640
 
 
-def output_paths(stem: Path, write_video: bool) -> dict[str, Path]:
+def output_paths(stem: Path, write_video: bool, keep_model: bool) -> dict[str, Path]:
     """Return the file of each result, whose names begin with `stem`."""
     names = {"image": "background.png"}
+    if keep_model:
+        names["model"] = "model.npz"
     if write_video:
         names |= {"background": "background.mp4", "foreground": "foreground.mkv", "preview": "preview.mp4"}
     return {kind: stem.with_name(f"{stem.name}_{name}") for kind, name in names.items()}

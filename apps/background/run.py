@@ -18,7 +18,7 @@ from visionnmf.io.inputs import stem_of
 
 from .clips import Progress, Timeline, counted, expected_frames, open_clip, timed
 from .events import EventSettings
-from .methods import make_separator
+from .methods import Separator, make_separator
 from .model import BackgroundModel, median_mask
 from .regions import read_regions, within
 from .report import BackgroundReport, Counts, Masks
@@ -41,6 +41,8 @@ def process_video(
     start: float = 0.0,
     end: float | None = None,
     threshold: float | None = None,
+    keep_model: bool = False,
+    reuse: str | Path | None = None,
     scale: float = 1.0,
     every: int = 1,
     max_frames: int | None = None,
@@ -78,6 +80,10 @@ def process_video(
         Take the frames from `start` on and before `end` only, in seconds.
     threshold : float, optional
         Foreground deviates by so many times the noise; of "ours" alone, whose default is 3.
+    keep_model : bool, default=False
+        Also write the model, ``NAME_model.npz``; of "ours" alone.
+    reuse : str or Path, optional
+        Take the model of such a file instead of learning one; `n_components` and `random_state` are then its own.
     scale : float in (0, 1], default=1.0
         Work at this share of width and height.
     every : int, default=1
@@ -115,7 +121,15 @@ def process_video(
         An argument is out of its range.
     """
     began = time.perf_counter()
-    model = make_separator(method, n_components=n_components, threshold=threshold, random_state=random_state)
+    if method != "ours" and (check_flag(keep_model, "keep_model") or reuse is not None):
+        raise ParameterError(f"method must be 'ours' where a model is kept or reused; got {method!r}")
+    model: Separator
+    if reuse is None:
+        model = make_separator(method, n_components=n_components, threshold=threshold, random_state=random_state)
+    else:
+        model = kept = BackgroundModel.load(reuse)
+        if threshold is not None:
+            kept.set_params(threshold=threshold)
     clip = open_clip(source, every=every, max_frames=max_frames, scale=scale, start=start, end=end)
     region = read_regions(roi, ignore, (clip.height, clip.width), scale)
     out = Path(out)
@@ -125,17 +139,24 @@ def process_video(
     if frame_table is not None:
         check_choice(frame_table, "frame_table", choices.FRAME_TABLES)
     stem = out / stem_of(source)
-    paths = output_paths(stem, write_video)
+    paths = output_paths(stem, write_video, keep_model)
     extra = [] if settings is None else EventTable.paths(stem)
     extra += [path for path in [frame_table_path(stem, frame_table)] if path is not None]
     check_outputs([*paths.values(), *extra], force, inputs=[source])
     total = expected_frames(clip, every, max_frames, start, end)
     timeline = Timeline(clip.frame_rate / every)
-    model.fit(counted(timed(clip, timeline.add), "learning", total, progress))
+    frames = counted(timed(clip, timeline.add), "learning" if reuse is None else "reading", total, progress)
+    if reuse is None:
+        model.fit(frames)
+    else:
+        for _ in frames:  # for the times alone
+            pass
     learnt = time.perf_counter()
     output_folder(out)
     with transaction():
         write_image(paths["image"], model.background_, force=force)
+        if isinstance(model, BackgroundModel) and keep_model:
+            model.save(paths["model"], force=force)
         step = float(1 / timeline.frame_rate)
         with (
             Encoders(
@@ -145,7 +166,7 @@ def process_video(
         ):
             counts = Counts(getattr(clip, "masks", None))
             times: deque[float] = deque()  # of the frames that are worked on
-            frames = counted(timed(clip, times.append), "masking", model.n_frames_seen_, progress)
+            frames = counted(timed(clip, times.append), "masking", timeline.count, progress)
             with closing(model.apply(frames)) as parts:
                 for whole in parts:
                     part = within(whole, region)

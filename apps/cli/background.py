@@ -65,6 +65,10 @@ def separate_videos(
     threshold: Annotated[
         float | None, typer.Option("--threshold", metavar="X", help="Times the noise that foreground deviates; 3.")
     ] = None,
+    keep_model: Annotated[bool, typer.Option("--keep-model", help="Also write the model, NAME_model.npz.")] = False,
+    reuse: Annotated[
+        Path | None, typer.Option("--reuse", metavar="MODEL", help="Take a model that was kept instead of learning.")
+    ] = None,
     events: Annotated[bool, typer.Option("--events", help="Also list when something moves, with thumbnails.")] = False,
     clips: Annotated[
         bool, typer.Option("--clips", help="Also cut events out of the video, without encoding it anew.")
@@ -116,6 +120,8 @@ def separate_videos(
             "start": begin,
             "end": last,
             "threshold": threshold,
+            "keep_model": keep_model,
+            "reuse": reuse,
             "clips": clips,
             "frame_table": frame_table,
             "random_state": seed,

@@ -5,7 +5,7 @@ import pytest
 from clips import encode
 from helpers import run_command
 
-from visionnmf.apps.background import process_video
+from visionnmf.apps.background import BackgroundModel, process_video
 from visionnmf.apps.background.regions import read_regions
 from visionnmf.exceptions import ParameterError, UnsupportedError
 from visionnmf.io import VideoReader, write_image
@@ -115,6 +115,28 @@ def test_a_threshold(clip, tmp_path):
     assert shares[0] > shares[1] > shares[2]
     with pytest.raises(ParameterError, match="threshold must be None for method='knn'; got 2"):
         process_video(clip, out=tmp_path, method="knn", threshold=2)
+
+
+def test_a_model_is_kept_and_reused(clip, tmp_path, monkeypatch):
+    learnt = process_video(clip, out=tmp_path / "a", keep_model=True)
+    strict = process_video(clip, out=tmp_path / "b", threshold=6.0)
+    model = tmp_path / "a" / "two_model.npz"
+    assert str(model) in learnt.outputs
+
+    def fit(*_):
+        raise AssertionError("learnt again")
+
+    monkeypatch.setattr(BackgroundModel, "fit", fit)
+    for folder, threshold, before in (("c", None, learnt), ("d", 6.0, strict)):
+        report = process_video(clip, out=tmp_path / folder, reuse=model, threshold=threshold)
+        assert report.masks == before.masks
+        expected = masks_of(tmp_path / ("a" if threshold is None else "b") / "two_foreground.mkv")
+        np.testing.assert_array_equal(masks_of(tmp_path / folder / "two_foreground.mkv"), expected)
+    with pytest.raises(ParameterError, match="must have the shape of the first learnt"):
+        process_video(clip, out=tmp_path / "e", reuse=model, scale=0.5)
+    with pytest.raises(ParameterError, match="method must be 'ours' where a model is kept or reused; got 'knn'"):
+        process_video(clip, out=tmp_path / "e", method="knn", reuse=model)
+    assert run_command("background", clip, "--out", tmp_path / "f", "--reuse", tmp_path / "none.npz").exit_code == 2
 
 
 def test_the_command(clip, tmp_path):
