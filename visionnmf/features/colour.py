@@ -17,10 +17,10 @@ from .prepared import Prepared
 
 __all__ = ["ColorHistogram"]
 
-# Of cv2's floats of sRGB in [0, 1]: the least value and the extent of each channel. White's lightness is 100; a and b
-# of sRGB are from -108 to 99, and grey, 0, is in the middle of a bin, not between two. Hue is in degrees.
+# The least value and the extent of each channel: of 8 bits, or of cv2's floats of sRGB in [0, 1]. White's lightness is
+# 100; a and b are from -108 to 99, and grey, 0, is in the middle of a bin, not between two. Hue is in degrees.
 SPACES: dict[str, tuple[int | None, tuple[float, ...], tuple[float, ...]]] = {
-    "rgb": (None, (0, 0, 0), (1, 1, 1)),
+    "rgb": (None, (0, 0, 0), (256, 256, 256)),
     "lab": (cv2.COLOR_RGB2LAB, (0, -136, -136), (100, 256, 256)),
     "hsv": (cv2.COLOR_RGB2HSV, (0, 0, 0), (360, 1, 1)),
 }
@@ -79,9 +79,10 @@ class ColorHistogram(Extractor):
 
     def _describe(self, image: Prepared) -> NDArray[Any]:
         conversion, low, extent = SPACES[self.space]
-        colours = image.floats if conversion is None else cv2.cvtColor(image.floats, conversion)
         high = np.array(low, np.float32) + np.array(extent, np.float32)
-        colours = np.minimum(colours, np.nextafter(high, np.float32(0)))  # OpenCV leaves out what is at the upper end
+        colours: NDArray[Any] = image.rgb
+        if conversion is not None:  # OpenCV leaves out what is at the upper end
+            colours = np.minimum(cv2.cvtColor(image.floats, conversion), np.nextafter(high, np.float32(0)))
         limits = [limit for pair in zip(low, high.tolist(), strict=True) for limit in pair]
         counts = [
             cv2.calcHist([colours[rows, columns]], [0, 1, 2], None, [self.n_bins] * 3, limits).ravel()
