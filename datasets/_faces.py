@@ -128,6 +128,22 @@ def load_faces(
     References
     ----------
     D. Cai, "Four face databases in Matlab format", http://www.cad.zju.edu.cn/home/dengcai/Data/FaceData.html
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pathlib import Path
+    >>> from visionnmf.io import write_image
+    >>> rng = np.random.default_rng(0)
+    >>> for name in ("ada", "ben", "cy"):
+    ...     Path("people", name).mkdir(parents=True, exist_ok=True)
+    ...     face = rng.integers(40, 200, (12, 10))
+    ...     for i in range(4):
+    ...         image = np.clip(face + rng.integers(0, 9, face.shape), 0, 255).astype(np.uint8)
+    ...         write_image(f"people/{name}/{i}.png", image, force=True)
+    >>> from visionnmf.datasets import load_faces
+    >>> load_faces("people").names
+    ('ada', 'ben', 'cy')
     """
     path = Path(path)
     for name, shape in (("size", size), ("image_shape", image_shape)):

@@ -94,6 +94,12 @@ def cache_folder() -> Path:
     Path
         What the environment variable VISIONNMF_CACHE names when it is set, else ``visionnmf`` in the user's folder for
         caches: ``$XDG_CACHE_HOME`` or ``~/.cache``; on macOS ``~/Library/Caches``; on Windows ``%LOCALAPPDATA%``.
+
+    Examples
+    --------
+    >>> from visionnmf.datasets import cache_folder
+    >>> cache_folder().name
+    'visionnmf'
     """
     named = os.environ.get("VISIONNMF_CACHE")
     if named:
@@ -141,6 +147,14 @@ def fetch_orl(
     References
     ----------
     F. Samaria, A. Harter, "Parameterisation of a stochastic model for human face identification", WACV 1994.
+
+    Examples
+    --------
+    >>> from visionnmf.datasets import fetch_orl
+    >>> fetch_orl(data_home="nowhere", download_if_missing=False)  # True, the default, loads 400 images once
+    Traceback (most recent call last):
+        ...
+    visionnmf.exceptions.UnreadableError: nothing there
     """
     check_choice(resolution, "resolution", ("32x32", "112x92"))
     return _fetch(f"orl_{resolution}", data_home, download_if_missing)
@@ -180,6 +194,14 @@ def fetch_yale(
     ----------
     P. Belhumeur, J. Hespanha, D. Kriegman, "Eigenfaces vs. Fisherfaces", IEEE Transactions on Pattern Analysis and
     Machine Intelligence 19(7), 1997.
+
+    Examples
+    --------
+    >>> from visionnmf.datasets import fetch_yale
+    >>> fetch_yale(data_home="nowhere", download_if_missing=False)  # True, the default, loads 165 images once
+    Traceback (most recent call last):
+        ...
+    visionnmf.exceptions.UnreadableError: nothing there
     """
     check_choice(resolution, "resolution", ("32x32", "64x64"))
     return _fetch(f"yale_{resolution}", data_home, download_if_missing)
@@ -215,6 +237,14 @@ def fetch_yaleb(*, data_home: str | Path | None = None, download_if_missing: boo
     variable lighting and pose", IEEE Transactions on Pattern Analysis and Machine Intelligence 23(6), 2001.
     K. Lee, J. Ho, D. Kriegman, "Acquiring linear subspaces for face recognition under variable lighting", IEEE
     Transactions on Pattern Analysis and Machine Intelligence 27(5), 2005.
+
+    Examples
+    --------
+    >>> from visionnmf.datasets import fetch_yaleb
+    >>> fetch_yaleb(data_home="nowhere", download_if_missing=False)  # True, the default, loads 2414 images once
+    Traceback (most recent call last):
+        ...
+    visionnmf.exceptions.UnreadableError: nothing there
     """
     return _fetch("yaleb_32x32", data_home, download_if_missing)
 

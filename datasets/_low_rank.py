@@ -119,6 +119,13 @@ def make_corrupted_low_rank(
     -----
     Sparse gross errors and blocks are what the Manhattan loss is meant to ignore; Guan, Tao, Luo and Shawe-Taylor
     (MahNMF, arXiv:1207.3438, 2012) test it on such corruptions.
+
+    Examples
+    --------
+    >>> from visionnmf.datasets import make_corrupted_low_rank
+    >>> data = make_corrupted_low_rank(40, 30, 3, random_state=0)
+    >>> data.X.shape, round(float((data.X != data.clean).mean()), 1)
+    ((40, 30), 0.2)
     """
     n_samples = check_count(n_samples, "n_samples", 1)
     n_features = check_count(n_features, "n_features", 1)

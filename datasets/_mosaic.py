@@ -72,6 +72,13 @@ def make_mosaic(
     ------
     ParameterError
         An argument is out of its range.
+
+    Examples
+    --------
+    >>> from visionnmf.datasets import make_mosaic
+    >>> mosaic = make_mosaic(48, 64, n_segments=3, random_state=0)
+    >>> mosaic.image.shape, len(set(mosaic.labels.ravel().tolist()))
+    ((48, 64, 3), 3)
     """
     height = check_count(height, "height", 1)
     width = check_count(width, "width", 1)

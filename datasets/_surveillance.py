@@ -77,6 +77,12 @@ def make_surveillance(
     ------
     ParameterError
         An argument is out of its range.
+
+    Examples
+    --------
+    >>> from visionnmf.datasets import make_surveillance
+    >>> make_surveillance(5, 24, 32, random_state=0)
+    Surveillance(frames=<5 x 24 x 32 x 3 uint8>, background=<24 x 32 x 3 uint8>, masks=<5 x 24 x 32 bool>)
     """
     scene = _Scene(n_frames, height, width, n_objects, noise, illumination, random_state)
     frames = np.empty((scene.n_frames, scene.height, scene.width, 3), np.uint8)
@@ -122,6 +128,12 @@ def iter_surveillance(
     ------
     ParameterError
         An argument is out of its range; raised by the call, not by the first frame.
+
+    Examples
+    --------
+    >>> from visionnmf.datasets import iter_surveillance
+    >>> [(frame.shape, mask.shape) for frame, mask in iter_surveillance(1, 24, 32, random_state=0)]
+    [((24, 32, 3), (24, 32))]
     """
     return iter(_Scene(n_frames, height, width, n_objects, noise, illumination, random_state))
 

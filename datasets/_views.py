@@ -68,6 +68,12 @@ def make_views(
     ------
     ParameterError
         If an argument is out of its range.
+
+    Examples
+    --------
+    >>> from visionnmf.datasets import make_views
+    >>> sorted(vars(make_views(20, random_state=0)))
+    ['codes', 'components', 'usage', 'views']
     """
     check_count(n_samples, "n_samples")
     check_number(noise, "noise")

@@ -83,23 +83,9 @@ def test_docstring(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    [
-        *PUBLIC_MODULES,
-        "visionnmf.models.conservative",
-        "visionnmf.models.multiview",
-        "visionnmf.models.nmf",
-        "visionnmf.models.online",
-        "visionnmf.models.penalty",
-        "visionnmf.models.projective",
-        "visionnmf.models.rank",
-        "visionnmf.models.robust_pca",
-        "visionnmf.models.stream",
-        "visionnmf.models.symmetric",
-    ],
-)
-def test_examples_run(name):
+@pytest.mark.parametrize("name", PUBLIC_MODULES)
+def test_examples_of_modules_run(name):
+    """Those of callables: `test_examples.py`."""
     result = doctest.testmod(importlib.import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE)
     assert result.failed == 0
 

@@ -71,6 +71,14 @@ def find_labels(source: str | Path | None, images: Sequence[str], root: str | Pa
         If `source` cannot be read.
     UnreadableError
         If no image has a word.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from visionnmf.apps.annotation import find_labels
+    >>> _ = Path("words.csv").write_text("a.jpg,sea;sky")
+    >>> find_labels("words.csv", ["a.jpg"]).words
+    ['sea', 'sky']
     """
     notes: list[str] = []
     if source is None or str(source) == KEYWORDS:
@@ -113,6 +121,14 @@ def read_labels(path: str | Path) -> dict[str, list[str]]:
         If the file is missing, no UTF-8, or a line is not of that form.
     TooLargeError
         If it has more than 256 MiB.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from visionnmf.apps.annotation import read_labels
+    >>> _ = Path("words.csv").write_text("a.jpg,sea;sky")
+    >>> read_labels("words.csv")
+    {'a.jpg': ['sea', 'sky']}
     """
     path = regular_file(path, "table of words")
     if path.stat().st_size > MOST_BYTES:

@@ -66,6 +66,14 @@ def score_words(truth: Array, given: Array, scores: Array | None = None) -> Scor
     -------
     Scores
         Images without a word of the vocabulary count in precisions only.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.apps.annotation import score_words
+    >>> truth = np.array([[1, 0], [0, 1], [1, 1]], bool)
+    >>> score_words(truth, truth).f1
+    1.0
     """
     hits = truth & given
     have, got, right = truth.sum(0), given.sum(0), hits.sum(0)

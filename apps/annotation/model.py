@@ -111,6 +111,18 @@ class ImageAnnotator(BaseEstimator):
         Of "weighted".
     n_neighbors_ : int
     n_features_in_ : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.apps.annotation import ImageAnnotator
+    >>> rng = np.random.default_rng(0)
+    >>> kind = np.arange(40) % 2
+    >>> X = rng.gamma(1, size=(40, 6)) * np.where(kind[:, None] == np.arange(6) // 3, 1.0, 0.1)
+    >>> Y = kind[:, None] == np.arange(2)
+    >>> model = ImageAnnotator("jec", coder="none", n_neighbors=3, n_words=1).fit(X, Y, words=["sea", "sky"])
+    >>> bool((model.predict(X) == Y).mean() > 0.9)
+    True
     """
 
     def __init__(

@@ -273,6 +273,15 @@ def foreground_mask(score: Floats, threshold: float) -> FrameArray:
     -------
     ndarray of uint8 [shape=(height, width)]
         255 foreground, 0 background.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.apps.background import foreground_mask
+    >>> score = np.zeros((20, 20), np.float32)
+    >>> score[5:15, 5:15] = 9  # deviates by nine times the noise
+    >>> int((foreground_mask(score, 3.0) > 0).sum() > 80)
+    1
     """
     smooth = cv2.GaussianBlur(np.minimum(score, SATURATION * threshold), (0, 0), SMOOTHING)
     share = cv2.GaussianBlur((smooth > threshold).astype(np.float32), (0, 0), NEIGHBOURHOOD)
@@ -292,6 +301,16 @@ def median_mask(frame: FrameArray, median: FrameArray) -> FrameArray:
     -------
     ndarray of uint8 [shape=(height, width)]
         255 foreground, 0 background.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.apps.background import median_mask
+    >>> median = np.full((20, 20), 100, np.uint8)
+    >>> frame = median.copy()
+    >>> frame[5:15, 5:15] = 180
+    >>> bool(median_mask(frame, median)[10, 10]), bool(median_mask(frame, median)[0, 0])
+    (True, False)
     """
     difference = cv2.absdiff(frame, median)
     if difference.ndim == 3:

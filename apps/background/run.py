@@ -119,6 +119,13 @@ def process_video(
         result exists (:class:`OutputExistsError`), or the folder cannot be written.
     ParameterError
         An argument is out of its range.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.background import process_video
+    >>> report = process_video("sample:surveillance", max_frames=8, scale=0.25, write_video=False, force=True)
+    >>> report.outputs
+    ['surveillance_background.png']
     """
     began = time.perf_counter()
     if method != "ours" and (check_flag(keep_model, "keep_model") or reuse is not None):

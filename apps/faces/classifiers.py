@@ -67,6 +67,15 @@ class ClassResidual(BaseEstimator):
         images plus normal noise in every pixel; the ratio of the variances, which is Bayes' ridge, is the one under
         which it is likeliest (evidence maximisation, MacKay 1992). Ten ridges are subtracted, as clean images that
         resemble no training image quite get a few, and the ridge is the least.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.apps.faces import ClassResidual
+    >>> X = np.array([[1.0, 0, 0], [0.9, 0.1, 0], [0, 0, 1], [0, 0.1, 0.9]])
+    >>> people = ClassResidual().fit(X, np.array([0, 0, 1, 1]))
+    >>> people.distances(np.array([[2.0, 0.1, 0], [0, 0, 3]])).argmin(axis=1).tolist()
+    [0, 1]
     """
 
     def __init__(self, ridge: float = 0.01, *, adaptive: bool = False) -> None:
@@ -223,6 +232,14 @@ class Nearest(BaseEstimator):
     whiten : float or None, default=None
         Divide each principal direction of the training set, about the origin, by the root of its power plus this share
         of the mean power: directions in which all faces vary, such as light, then count no more than others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.apps.faces import Nearest
+    >>> people = Nearest().fit(np.array([[1.0, 0], [0, 1]]), np.array([0, 1]))
+    >>> people.distances(np.array([[0.9, 0.2]])).argmin(axis=1).tolist()
+    [0]
     """
 
     def __init__(self, *, cosine: bool = False, whiten: float | None = None) -> None:

@@ -63,6 +63,15 @@ def cluster_faces(
     ------
     ParameterError
         When there is no such way, or there are more groups than images.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.apps.faces import cluster_faces
+    >>> people = np.repeat(np.random.default_rng(0).random((2, 30)), 4, axis=0)
+    >>> labels = cluster_faces(people, 2, random_state=0)
+    >>> len(set(labels[:4])), len(set(labels))
+    (1, 2)
     """
     data = np.asarray(X)
     check_choice(by, "by", choices.FACE_CLUSTERINGS)
@@ -91,6 +100,12 @@ def clustering_accuracy(truth: ArrayLike, found: ArrayLike) -> float:
     -------
     float
         From 0 to 1.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.faces import clustering_accuracy
+    >>> clustering_accuracy([0, 0, 1, 1], [1, 1, 0, 1])
+    0.75
     """
     table = contingency_matrix(truth, found)
     rows, columns = linear_sum_assignment(-table)
@@ -108,5 +123,11 @@ def clustering_information(truth: ArrayLike, found: ArrayLike) -> float:
     -------
     float
         From 0 to 1.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.faces import clustering_information
+    >>> round(clustering_information([0, 0, 1, 1], [1, 1, 0, 0]), 3)
+    1.0
     """
     return float(normalized_mutual_info_score(truth, found, average_method="max"))

@@ -48,6 +48,13 @@ def find_face(image: NDArray[Any]) -> Box | None:
     -------
     tuple of (row, column, height, width), or None
         In pixels; None when there is no face.
+
+    Examples
+    --------
+    >>> from skimage.data import astronaut
+    >>> from visionnmf.apps.faces import find_face
+    >>> find_face(astronaut()[:300, 100:400]) is not None
+    True
     """
     if image.dtype == np.uint16:
         image = (image >> 8).astype(np.uint8)
@@ -82,6 +89,14 @@ def crop_face(image: NDArray[Any], box: Box) -> NDArray[Any]:
     Returns
     -------
     ndarray [shape=(rows, columns, 3)]
+
+    Examples
+    --------
+    >>> from skimage.data import astronaut
+    >>> from visionnmf.apps.faces import crop_face, find_face
+    >>> image = astronaut()[:300, 100:400]
+    >>> crop_face(image, find_face(image)).ndim
+    3
     """
     row, column, height, width = box
     top, left = row + round(height * (1 - CROP) / 2), column + round(width * (1 - CROP) / 2)
@@ -105,6 +120,15 @@ def read_face(path: str | Path) -> NDArray[Any]:
         When no face is found.
     MediaError
         When the file cannot be read.
+
+    Examples
+    --------
+    >>> from skimage.data import astronaut
+    >>> from visionnmf.apps.faces import read_face
+    >>> from visionnmf.io import write_image
+    >>> write_image("astronaut.png", astronaut()[:300, 100:400], force=True)
+    >>> read_face("astronaut.png").dtype
+    dtype('uint8')
     """
     image = read_image(path)
     box = find_face(image)

@@ -62,6 +62,13 @@ def components_picture(components: Array, image_shape: tuple[int, int], *, most:
     Returns
     -------
     ndarray of uint8 [shape=(rows, columns, 3)]
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.apps.faces import components_picture
+    >>> components_picture(np.random.default_rng(0).random((4, 30)), (6, 5)).dtype
+    dtype('uint8')
     """
     shown = components[np.argsort(-components.std(axis=1), kind="stable")[:most]]
     peaks = shown.max(axis=1, keepdims=True)
@@ -88,6 +95,14 @@ def residual_picture(
     Returns
     -------
     ndarray of uint8 [shape=(rows, columns, 3)]
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.apps.faces import residual_picture
+    >>> images = np.full((2, 30), 90.0)
+    >>> residual_picture(images, images, images, images > 100, (6, 5)).ndim >= 2
+    True
     """
     grey = _grey(images * (255 / white), image_shape)
     marked = grey.copy()
@@ -114,6 +129,14 @@ def shadows_picture(
     Returns
     -------
     ndarray of uint8 [shape=(rows, columns, 3)]
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.apps.faces import shadows_picture
+    >>> images = np.full((2, 30), 90.0)
+    >>> shadows_picture(images, images, 0 * images, (6, 5)).ndim >= 2
+    True
     """
     rows = (images * (255 / white), faces * (255 / white), 127.5 + shadows * (127.5 / white))
     return tiled([list(_grey(row, image_shape)) for row in rows])

@@ -95,6 +95,12 @@ def parse_corruption(text: str) -> Corruption:
     ------
     ParameterError
         When the severity is no number; the kind is checked by :meth:`Plan.check`.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.faces import parse_corruption
+    >>> parse_corruption("none")
+    ('none', None)
     """
     kind, _, severity = text.partition(":")
     try:
@@ -122,6 +128,12 @@ def parse_ranks(text: str) -> tuple[int, ...]:
     ------
     ParameterError
         When it is something else, or more than 1000 ranks.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.faces import parse_ranks
+    >>> parse_ranks("10,20,50")
+    (10, 20, 50)
     """
     ranks: list[int] = []
     for part in text.split(","):

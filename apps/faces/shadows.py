@@ -101,6 +101,14 @@ def remove_shadows(
     ------
     ValueError
         When `X` is not a matrix of finite, non-negative numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.apps.faces import remove_shadows
+    >>> X = np.random.default_rng(0).uniform(50, 200, (8, 30))
+    >>> [part.shape for part in remove_shadows(X)]
+    [(8, 30), (8, 30)]
     """
     data = check_array(X, dtype=[np.float64, np.float32], ensure_non_negative=True, input_name="X")
     model = NMF(min(n_components, *data.shape), max_iter=200, tol=0, random_state=random_state)
@@ -148,6 +156,22 @@ def unshadow(
         When nobody has more images than dimensions, or `out` lies in `source`.
     MediaError
         When the images cannot be read, or a file not be written.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pathlib import Path
+    >>> from visionnmf.io import write_image
+    >>> rng = np.random.default_rng(0)
+    >>> for name in ("ada", "ben", "cy"):
+    ...     Path("people", name).mkdir(parents=True, exist_ok=True)
+    ...     face = rng.integers(40, 200, (12, 10))
+    ...     for i in range(4):
+    ...         image = np.clip(face + rng.integers(0, 9, face.shape), 0, 255).astype(np.uint8)
+    ...         write_image(f"people/{name}/{i}.png", image, force=True)
+    >>> from visionnmf.apps.faces import unshadow
+    >>> len(unshadow("people", "unshadowed", force=True).outputs)
+    13
     """
     check_outside(out, source)
     faces, skipped = open_faces(source, size=size, detect=detect)

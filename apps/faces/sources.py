@@ -45,6 +45,23 @@ def open_faces(source: str | Path, *, size: int | None = None, detect: bool = Fa
         When faces are to be found where there are no photographs.
     MediaError
         When the images cannot be read, or fetched.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pathlib import Path
+    >>> from visionnmf.io import write_image
+    >>> rng = np.random.default_rng(0)
+    >>> for name in ("ada", "ben", "cy"):
+    ...     Path("people", name).mkdir(parents=True, exist_ok=True)
+    ...     face = rng.integers(40, 200, (12, 10))
+    ...     for i in range(4):
+    ...         image = np.clip(face + rng.integers(0, 9, face.shape), 0, 255).astype(np.uint8)
+    ...         write_image(f"people/{name}/{i}.png", image, force=True)
+    >>> from visionnmf.apps.faces import open_faces
+    >>> faces, left_out = open_faces("people")
+    >>> faces.images.shape, left_out
+    ((12, 12, 10), [])
     """
     from visionnmf import datasets
 

@@ -102,6 +102,15 @@ def extract_features(
         If no image can be read, an output exists, or cannot be written.
     ParameterError
         If an argument is not allowed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.io import write_image
+    >>> write_image("photo.png", np.full((8, 9, 3), 200, np.uint8), force=True)
+    >>> from visionnmf.apps.features import extract_features
+    >>> extract_features(["photo.png"], "features.npz", kinds=["lab"], force=True).outputs
+    ['features.npz']
     """
     check_format(out)
     outputs = [Path(path) for path in (out, save) if path is not None]

@@ -109,6 +109,16 @@ def read_table(path: str | Path) -> FeatureTable:
         If the file is missing, damaged, or no table of features.
     TooLargeError
         If its arrays have more than 1 GiB.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.io import write_image
+    >>> write_image("photo.png", np.full((8, 9, 3), 200, np.uint8), force=True)
+    >>> from visionnmf.apps.features import extract_features, read_table
+    >>> _ = extract_features(["photo.png"], "features.npz", kinds=["lab"], force=True)
+    >>> read_table("features.npz").files
+    ['photo.png']
     """
     path = regular_file(path, "table of features")
     held = read_arrays(path, ("X", "files", "feature_names", "groups", "views"))

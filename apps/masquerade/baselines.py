@@ -105,6 +105,12 @@ class MexPereraNMF(BaseEstimator):
         The distance of a session of unseen commands alone; 0 for the literal reading.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the starts.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.masquerade import MexPereraNMF
+    >>> MexPereraNMF().fit([["ls", "cd", "make", "vi"] * 5] * 9).anomaly_score([["ls", "cd"] * 9]).shape
+    (1,)
     """
 
     def __init__(
@@ -219,6 +225,12 @@ class WangNMF(BaseEstimator):
         Updates in training and for a test session.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the start.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.masquerade import WangNMF
+    >>> WangNMF().fit([["ls", "cd", "make", "vi"] * 5] * 9).anomaly_score([["ls", "cd"] * 9]).shape
+    (1,)
     """
 
     def __init__(
@@ -317,6 +329,12 @@ class EigenCooccurrence(BaseEstimator):
         Principal components.
     scope : int, default=6
         Places, the authors' value.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.masquerade import EigenCooccurrence
+    >>> EigenCooccurrence().fit([["ls", "cd", "make", "vi"] * 5] * 9).anomaly_score([["ls", "cd"] * 9]).shape
+    (1,)
     """
 
     def __init__(self, n_components: int = 20, *, scope: int = 6) -> None:
@@ -410,6 +428,12 @@ class NaiveBayes(BaseEstimator):
         Added to every command's count.
     vocabulary : int, default=1000
         Commands that a user might type.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.masquerade import NaiveBayes
+    >>> NaiveBayes().fit([["ls", "cd", "make", "vi"] * 5] * 9).anomaly_score([["ls", "cd"] * 9]).shape
+    (1,)
     """
 
     def __init__(self, *, pseudo_count: float = 0.01, vocabulary: int = 1000) -> None:

@@ -164,6 +164,15 @@ def evaluate(
         If fewer than two users have four sessions.
     OutputExistsError
         If `roc` exists and `force` is false.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> _ = Path("ada.txt").write_text(chr(10).join(["ls", "cd", "make", "vi"] * 100))
+    >>> _ = Path("ben.txt").write_text(chr(10).join(["cat", "grep", "sort", "uniq"] * 100))
+    >>> from visionnmf.apps.masquerade import evaluate
+    >>> len(evaluate(["ada.txt", "ben.txt"], size=20).users)
+    2
     """
     for method in methods:
         check_choice(method, "methods", METHODS)
@@ -332,6 +341,13 @@ def roc_summary(scores: ArrayLike, labels: ArrayLike) -> tuple[float, dict[int, 
     ------
     ParameterError
         If one kind is missing, or lengths differ.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.masquerade import roc_summary
+    >>> area, missing, cost = roc_summary([0.1, 0.2, 0.9, 0.8], [0, 0, 1, 1])
+    >>> area
+    1.0
     """
     z = np.asarray(scores, np.float64).ravel()
     y = np.asarray(labels).ravel().astype(bool)

@@ -29,6 +29,18 @@ def to_ecs(result: SessionResult) -> dict[str, Any]:
     -------
     dict
         Only what JSON knows. What the schema has no name for is in ``visionnmf.masquerade``.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> _ = Path("ada.txt").write_text(chr(10).join(["ls", "cd", "make", "vi"] * 100))
+    >>> _ = Path("ben.txt").write_text(chr(10).join(["cat", "grep", "sort", "uniq"] * 100))
+    >>> from visionnmf.apps.masquerade import train
+    >>> trained = train(["ada.txt", "ben.txt"], "users.npz", size=20, force=True)
+    >>> from visionnmf.apps.masquerade import score, to_ecs
+    >>> result = next(iter(score("users.npz", ["ben.txt"], user="ada")))
+    >>> to_ecs(result)["user"]["name"]
+    'ada'
     """
     row = result.as_dict()
     alarm = result.verdict == "alarm"
@@ -67,6 +79,18 @@ def to_cef(result: SessionResult) -> str:
     -------
     str
         ``CEF:0|visionnmf|masquerade|...``; severities are 0 (no alarm), 3, 6 and 9.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> _ = Path("ada.txt").write_text(chr(10).join(["ls", "cd", "make", "vi"] * 100))
+    >>> _ = Path("ben.txt").write_text(chr(10).join(["cat", "grep", "sort", "uniq"] * 100))
+    >>> from visionnmf.apps.masquerade import train
+    >>> trained = train(["ada.txt", "ben.txt"], "users.npz", size=20, force=True)
+    >>> from visionnmf.apps.masquerade import score, to_cef
+    >>> result = next(iter(score("users.npz", ["ben.txt"], user="ada")))
+    >>> to_cef(result)[:6]
+    'CEF:0|'
     """
     row = result.as_dict()
     header = ["CEF:0", "visionnmf", "masquerade", __version__, result.verdict, "session of commands"]

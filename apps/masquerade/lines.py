@@ -79,6 +79,16 @@ def follow(
     UnreadableError
         If the file may not be read at first, or is a folder. One that may not be read for a while after a rotation is
         waited for.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> _ = Path("ada.txt").write_text(chr(10).join(["ls", "cd", "make", "vi"] * 100))
+    >>> _ = Path("ben.txt").write_text(chr(10).join(["cat", "grep", "sort", "uniq"] * 100))
+    >>> from visionnmf.apps.masquerade import follow
+    >>> lines = follow("ada.txt", from_start=True)  # goes on for ever, as lines are appended
+    >>> next(lines) is not None
+    True
     """
     check_number(poll, "poll", without_low=True)
     path = Path(path)

@@ -120,6 +120,15 @@ def read_events(
         If `format` is none of those.
     UnreadableError
         If the file cannot be read, is no text, or is said to be ``csv`` and its header has no command column.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> _ = Path("ada.txt").write_text(chr(10).join(["ls", "cd", "make", "vi"] * 100))
+    >>> _ = Path("ben.txt").write_text(chr(10).join(["cat", "grep", "sort", "uniq"] * 100))
+    >>> from visionnmf.apps.masquerade import read_events
+    >>> next(event for event in read_events("ada.txt") if event is not None).command
+    'ls'
     """
     check_choice(format, "format", ("auto", *FORMATS))
     name = "the log"
@@ -212,6 +221,15 @@ def sessions(
         without one takes the time of the user's last command, and is skipped where that has none either.
     TooLargeError
         If there are more than 100,000 users and `evict` is false.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> _ = Path("ada.txt").write_text(chr(10).join(["ls", "cd", "make", "vi"] * 100))
+    >>> _ = Path("ben.txt").write_text(chr(10).join(["cat", "grep", "sort", "uniq"] * 100))
+    >>> from visionnmf.apps.masquerade import read_events, sessions
+    >>> [len(session.commands) for session in sessions(read_events("ada.txt", user="ada"), size=200)]
+    [200, 200]
     """
     check_count(size, "size")
     for value, name in ((idle, "idle"), (silence, "silence")):

@@ -90,6 +90,18 @@ def save(model: MasqueradeModel | SessionScorer, path: str | Path, *, force: boo
         If `path` exists and `force` is false.
     MediaError
         If `path` is a folder, or its folder is missing or cannot be written.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> _ = Path("ada.txt").write_text(chr(10).join(["ls", "cd", "make", "vi"] * 100))
+    >>> _ = Path("ben.txt").write_text(chr(10).join(["cat", "grep", "sort", "uniq"] * 100))
+    >>> from visionnmf.apps.masquerade import train
+    >>> trained = train(["ada.txt", "ben.txt"], "users.npz", size=20, force=True)
+    >>> from visionnmf.apps.masquerade import load, save
+    >>> save(load("users.npz"), "copy.npz", force=True)
+    >>> load("copy.npz").size
+    20
     """
     if isinstance(model, SessionScorer):
         model = MasqueradeModel({"user": model})
@@ -184,6 +196,17 @@ def load(path: str | Path, *, key: str | None = None) -> MasqueradeModel:
         If it would unpack to more than 32 MiB, or its header to more than 8 MiB.
     ParameterError
         If the model needs a key and `key` is another or missing.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> _ = Path("ada.txt").write_text(chr(10).join(["ls", "cd", "make", "vi"] * 100))
+    >>> _ = Path("ben.txt").write_text(chr(10).join(["cat", "grep", "sort", "uniq"] * 100))
+    >>> from visionnmf.apps.masquerade import train
+    >>> trained = train(["ada.txt", "ben.txt"], "users.npz", size=20, force=True)
+    >>> from visionnmf.apps.masquerade import load
+    >>> sorted(load("users.npz").scorers)
+    ['ada', 'ben']
     """
     with FORMAT.read(path) as archive:
         model = _sessions(archive.header["sessions"])

@@ -108,6 +108,15 @@ def train(
         If `model` exists and `force` is false; looked at before the work.
     MediaError
         If `model` cannot be written.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> _ = Path("ada.txt").write_text(chr(10).join(["ls", "cd", "make", "vi"] * 100))
+    >>> _ = Path("ben.txt").write_text(chr(10).join(["cat", "grep", "sort", "uniq"] * 100))
+    >>> from visionnmf.apps.masquerade import train
+    >>> len(train(["ada.txt", "ben.txt"], "users.npz", size=20, force=True).users)
+    2
     """
     paths = [str(path) for path in histories]
     if model is not None:

@@ -108,6 +108,19 @@ def evaluate_files(
         If views or labels cannot be read, or there are other results in `out`.
     ParameterError
         For a plan that is not allowed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> np.save("shape.npy", rng.random((30, 6)))
+    >>> np.save("colour.npy", rng.random((30, 5)))
+    >>> from pathlib import Path
+    >>> _ = Path("labels.csv").write_text(chr(10).join("ab" * 15))
+    >>> from visionnmf.apps.multiview import Plan, evaluate_files
+    >>> plan = Plan(methods=("pca",), ranks=(2,), n_splits=1)
+    >>> len(evaluate_files(["shape.npy", "colour.npy"], plan, labels="labels.csv", force=True).outputs) > 0
+    True
     """
     plan.check()
     found = read_views(sources, key=key)

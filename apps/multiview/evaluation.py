@@ -116,6 +116,16 @@ def evaluate_views(
     ------
     ParameterError
         For a plan that is not allowed, or classes of fewer than two samples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.apps.multiview import Plan, evaluate_views
+    >>> rng = np.random.default_rng(0)
+    >>> views = {"shape": rng.random((30, 6)), "colour": rng.random((30, 5))}
+    >>> plan = Plan(methods=("pca",), ranks=(2,), n_splits=1)
+    >>> len(evaluate_views(views, np.arange(30) % 2, plan)) > 0
+    True
     """
     plan.check()
     if len(labels) != len(next(iter(views.values()))):
@@ -148,6 +158,17 @@ def summarise(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     list of dict
         A row for each condition, missing view and method: ``accuracy``, ``deviation`` (over splits),
         ``cluster_accuracy``, ``nmi``, ``average_precision``, ``rank`` (mean).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.apps.multiview import Plan, evaluate_views
+    >>> rng = np.random.default_rng(0)
+    >>> views = {"shape": rng.random((30, 6)), "colour": rng.random((30, 5))}
+    >>> plan = Plan(methods=("pca",), ranks=(2,), n_splits=1)
+    >>> from visionnmf.apps.multiview import summarise
+    >>> len(summarise(evaluate_views(views, np.arange(30) % 2, plan))) > 0
+    True
     """
     found: dict[tuple[str, str, str], dict[int, Mapping[str, Any]]] = {}
     for row in rows:

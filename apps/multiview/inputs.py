@@ -74,6 +74,16 @@ def read_views(
     ------
     MediaError
         If a file cannot be read, two views have one name, or rows do not match.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> np.save("shape.npy", rng.random((30, 6)))
+    >>> np.save("colour.npy", rng.random((30, 5)))
+    >>> from visionnmf.apps.multiview import read_views
+    >>> type(read_views(["shape.npy", "colour.npy"])).__name__
+    'ViewSet'
     """
     tables: list[Table] = []
     result = ViewSet({}, [])

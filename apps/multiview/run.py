@@ -169,6 +169,17 @@ def fit_views(
         If views cannot be read or matched, or an output exists.
     ParameterError
         If an argument is out of its range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> np.save("shape.npy", rng.random((30, 6)))
+    >>> np.save("colour.npy", rng.random((30, 5)))
+    >>> from visionnmf.apps.multiview import fit_views
+    >>> report = fit_views(["shape.npy", "colour.npy"], "views.npz", n_components=3, force=True)
+    >>> report.outputs
+    ['views.npz']
     """
     outputs = [Path(path) for path in (model, picture) if path is not None]
     check_outputs(outputs, force, inputs=[source.partition("=")[2] or source for source in sources])
@@ -237,6 +248,19 @@ def transform_views(
     ------
     MediaError
         If a file cannot be read or written, or a view was not there in training.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> np.save("shape.npy", rng.random((30, 6)))
+    >>> np.save("colour.npy", rng.random((30, 5)))
+    >>> from visionnmf.apps.multiview import fit_views
+    >>> report = fit_views(["shape.npy", "colour.npy"], "views.npz", n_components=3, force=True)
+    >>> from visionnmf.apps.multiview import transform_views
+    >>> report = transform_views("views.npz", ["shape.npy"], "codes.npy", force=True)
+    >>> np.load("codes.npy").shape
+    (30, 3)
     """
     check_outputs([codes], force, inputs=[model])
     found, known = _new_samples(model, sources, key)
@@ -274,6 +298,18 @@ def impute_views(
     ------
     MediaError
         As :func:`transform_views`; where a view has no way back from its preparation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> np.save("shape.npy", rng.random((30, 6)))
+    >>> np.save("colour.npy", rng.random((30, 5)))
+    >>> from visionnmf.apps.multiview import fit_views
+    >>> report = fit_views(["shape.npy", "colour.npy"], "views.npz", n_components=3, force=True)
+    >>> from visionnmf.apps.multiview import impute_views
+    >>> len(impute_views("views.npz", ["shape.npy"], "all", force=True).outputs)
+    2
     """
     found, known = _new_samples(model, sources, key)
     folder = output_folder(out)

@@ -58,6 +58,17 @@ def save(model: ViewModel, path: str | Path, *, force: bool = False) -> None:
     ------
     MediaError
         If the file exists and `force` is false, or cannot be written.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> np.save("shape.npy", rng.random((30, 6)))
+    >>> np.save("colour.npy", rng.random((30, 5)))
+    >>> from visionnmf.apps.multiview import fit_views
+    >>> report = fit_views(["shape.npy", "colour.npy"], "views.npz", n_components=3, force=True)
+    >>> from visionnmf.apps.multiview import load, save
+    >>> save(load("views.npz"), "copy.npz", force=True)
     """
     arrays: dict[str, NDArray[Any]] = {}
     prepared = model.preparation
@@ -86,6 +97,18 @@ def load(path: str | Path) -> ViewModel:
     ------
     MediaError
         If the file is missing, damaged, no such model, or of a later version.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> np.save("shape.npy", rng.random((30, 6)))
+    >>> np.save("colour.npy", rng.random((30, 5)))
+    >>> from visionnmf.apps.multiview import fit_views
+    >>> report = fit_views(["shape.npy", "colour.npy"], "views.npz", n_components=3, force=True)
+    >>> from visionnmf.apps.multiview import load
+    >>> type(load("views.npz")).__name__
+    'ViewModel'
     """
     with FORMAT.read(path) as archive:
         header = archive.header

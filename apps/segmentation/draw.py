@@ -38,6 +38,15 @@ def overlay(image: ArrayLike, labels: NDArray[Any]) -> NDArray[np.uint8]:
     ------
     ParameterError
         If the image is not one, or `labels` has another shape.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.segmentation import segment
+    >>> from visionnmf.datasets import make_mosaic
+    >>> result = segment(make_mosaic(48, 64, random_state=0).image, n_segments=3)
+    >>> from visionnmf.apps.segmentation import overlay
+    >>> overlay(result.image, result.labels).shape
+    (48, 64, 3)
     """
     pixels = check_image(image)
     if np.shape(labels) != pixels.shape[:2]:

@@ -132,6 +132,20 @@ def evaluate(
         If there is no image with a segmentation.
     OutputExistsError
         If `out` holds other results, and `force` is false.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pathlib import Path
+    >>> from visionnmf.io import write_image
+    >>> Path("images").mkdir(exist_ok=True)
+    >>> Path("truth").mkdir(exist_ok=True)
+    >>> labels = np.repeat([0, 1], 16)[None].repeat(24, axis=0).astype(np.uint8)
+    >>> write_image("images/a.png", np.stack([labels * 120 + 50] * 3, axis=-1), force=True)
+    >>> write_image("truth/a.png", labels, force=True)
+    >>> from visionnmf.apps.segmentation import evaluate
+    >>> evaluate("images", "truth", methods=("whole",)).inputs
+    ['images', 'truth']
     """
     check_methods(tuple(methods))
     files = sorted(path for path in Path(images).glob("*") if path.suffix.lower() in choices.IMAGE_SUFFIXES)

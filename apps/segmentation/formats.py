@@ -46,6 +46,15 @@ def to_coco(pictures: Iterable[tuple[str, SegmentationResult]], *, polygons: boo
     References
     ----------
     T.-Y. Lin et al., "Microsoft COCO: common objects in context", ECCV 2014; the format is at cocodataset.org.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.segmentation import segment
+    >>> from visionnmf.datasets import make_mosaic
+    >>> result = segment(make_mosaic(48, 64, random_state=0).image, n_segments=3)
+    >>> from visionnmf.apps.segmentation import to_coco
+    >>> len(to_coco([("mosaic.png", result)])["annotations"])
+    3
     """
     images: list[dict[str, Any]] = []
     annotations: list[dict[str, Any]] = []
@@ -108,6 +117,15 @@ def to_geojson(result: SegmentationResult) -> dict[str, Any]:
         A FeatureCollection: for each segment a Polygon or MultiPolygon, with the columns of :func:`to_csv` as
         properties. x is the column and y the negative row of a corner of pixels: there QGIS, and GDAL's tools after
         it, see a picture that has no place on earth. Neighbours share vertices.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.segmentation import segment
+    >>> from visionnmf.datasets import make_mosaic
+    >>> result = segment(make_mosaic(48, 64, random_state=0).image, n_segments=3)
+    >>> from visionnmf.apps.segmentation import to_geojson
+    >>> len(to_geojson(result)["features"])
+    3
     """
     features = []
     outlines = label_outlines(result.labels, len(result.sizes))
@@ -138,6 +156,15 @@ def to_svg(result: SegmentationResult) -> str:
     str
         A document of the picture's size in pixels: a path for each segment, ``id="segment-0"`` and so on, filled half
         transparent in the colour that it has in :meth:`.SegmentationResult.overlay`.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.segmentation import segment
+    >>> from visionnmf.datasets import make_mosaic
+    >>> result = segment(make_mosaic(48, 64, random_state=0).image, n_segments=3)
+    >>> from visionnmf.apps.segmentation import to_svg
+    >>> to_svg(result)[:4] in ("<svg", "<?xm")
+    True
     """
     height, width = result.labels.shape
     lines = [
@@ -170,6 +197,15 @@ def to_csv(result: SegmentationResult) -> str:
         A header and a row for each segment: ``label``, ``area`` (pixels), ``share`` (of all segments), ``red``,
         ``green`` and ``blue`` (or ``band_1`` and so on), ``row`` and ``column`` of the centre, ``top``, ``left``,
         ``bottom`` and ``right`` of the box, ``neighbours`` (labels, with spaces between).
+
+    Examples
+    --------
+    >>> from visionnmf.apps.segmentation import segment
+    >>> from visionnmf.datasets import make_mosaic
+    >>> result = segment(make_mosaic(48, 64, random_state=0).image, n_segments=3)
+    >>> from visionnmf.apps.segmentation import to_csv
+    >>> len(to_csv(result).splitlines())
+    4
     """
     text = io.StringIO()
     rows = list(_rows(result))
@@ -207,6 +243,15 @@ def cut_out(result: SegmentationResult) -> Iterator[NDArray[Any]]:
     ndarray [shape=(box_height, box_width, 4), uint8 or uint16]
         RGBA, as large as the segment's box in :meth:`.SegmentationResult.properties`; transparent where other segments
         are.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.segmentation import segment
+    >>> from visionnmf.datasets import make_mosaic
+    >>> result = segment(make_mosaic(48, 64, random_state=0).image, n_segments=3)
+    >>> from visionnmf.apps.segmentation import cut_out
+    >>> [picture.shape[2] for picture in cut_out(result)]
+    [4, 4, 4]
     """
     picture = result.image if result.image.dtype == np.uint16 else to_eight_bits(result.image)
     opaque = np.iinfo(picture.dtype).max

@@ -256,6 +256,14 @@ def segment(
     ParameterError
         If an argument is out of its range, both `n_segments` and `scale` are given, or `image` has another shape or
         number type, is empty, or holds NaN, infinity or floats outside [0, 1].
+
+    Examples
+    --------
+    >>> from visionnmf.apps.segmentation import segment
+    >>> from visionnmf.datasets import make_mosaic
+    >>> result = segment(make_mosaic(48, 64, random_state=0).image, n_segments=3)
+    >>> result.labels.shape, len(result.sizes)
+    ((48, 64), 3)
     """
     begin = time.perf_counter()
     _check_wanted(n_segments, scale)
@@ -300,6 +308,14 @@ def segment_images(
     ------
     ParameterError
         As :func:`segment`.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.segmentation import segment_images
+    >>> from visionnmf.datasets import make_mosaic
+    >>> images = [make_mosaic(32, 48, random_state=seed).image for seed in (0, 1)]
+    >>> [len(result.sizes) for result in segment_images(images, n_segments=2, n_jobs=1)]
+    [2, 2]
     """
     threads = 1 if n_jobs is None else n_threads() if n_jobs == -1 else check_count(n_jobs, "n_jobs")
 

@@ -87,6 +87,13 @@ def paper_segments(
     N. Guan, D. Tao, Z. Luo, J. Shawe-Taylor, "MahNMF", arXiv:1207.3438, 2012, section 5.3.2 and equations (59) to (62).
     J. Shi, J. Malik, "Normalized cuts and image segmentation", IEEE TPAMI 22(8), 2000.
     A. Ng, M. Jordan, Y. Weiss, "On spectral clustering: analysis and an algorithm", NIPS 2001.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.segmentation import paper_segments
+    >>> from visionnmf.datasets import make_mosaic
+    >>> paper_segments(make_mosaic(24, 32, random_state=0).image, 3).shape
+    (24, 32)
     """
     n_segments = check_count(n_segments, "n_segments", 1, choices.MAX_PAPER_SEGMENTS)
     n_components = check_count(n_components, "n_components")

@@ -193,6 +193,15 @@ def process_image(
         If the picture cannot be read, or the results cannot or may not be written.
     ParameterError
         As in :func:`.segment`, or if a format is not known.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.io import write_image
+    >>> write_image("photo.png", np.full((8, 9, 3), 200, np.uint8), force=True)
+    >>> from visionnmf.apps.segmentation import process_image
+    >>> process_image("photo.png", n_segments=1, force=True).outputs[0]
+    'photo_labels.png'
     """
     begin = time.perf_counter()
     name, stem = str(source), _stem(source)
@@ -258,6 +267,16 @@ def process_paper(
         If the picture cannot be read, or the results cannot or may not be written.
     ParameterError
         As in :func:`.paper_segments`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.io import write_image
+    >>> write_image("photo.png", np.full((8, 9, 3), 200, np.uint8), force=True)
+    >>> from visionnmf.apps.segmentation import process_paper
+    >>> write_image("noise.png", np.random.default_rng(0).integers(0, 255, (12, 12, 3), np.uint8), force=True)
+    >>> len(process_paper("noise.png", n_segments=2, force=True).outputs) > 2
+    True
     """
     begin = time.perf_counter()
     name, stem, folder = str(source), _stem(source), Path(out)
@@ -332,6 +351,12 @@ def joined_files(formats: Sequence[str], out: str | Path) -> list[Path]:
     -------
     list of Path
         ``coco.json`` and ``coco_polygons.json``, of those that are wanted.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.segmentation import joined_files
+    >>> [path.name for path in joined_files(["coco"], ".")]
+    ['coco.json']
     """
     return [Path(out) / FORMATS[entry][0] for entry in JOINED if entry in formats]
 
@@ -361,6 +386,17 @@ def join_coco(
     ------
     MediaError
         If they cannot or may not be written.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.segmentation import join_coco, process_image
+    >>> from visionnmf.io import write_image
+    >>> import numpy as np
+    >>> for name in ("a", "b"):
+    ...     write_image(f"{name}.png", np.full((8, 9, 3), 200, np.uint8), force=True)
+    >>> reports = [process_image(f"{name}.png", n_segments=1, formats=["coco"], force=True) for name in ("a", "b")]
+    >>> [path.name for path in join_coco(reports, ["coco"], ".", force=True)]
+    ['coco.json']
     """
     if len(reports) < 2:
         return []

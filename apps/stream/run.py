@@ -155,6 +155,14 @@ def learn_stream(
         If the source cannot be read, an output exists, or cannot be written.
     ParameterError
         If an argument is out of its range, or the source holds what the model does not take.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.apps.stream import learn_stream
+    >>> np.save("data.npy", np.random.default_rng(0).random((60, 8)))
+    >>> learn_stream("data.npy", "parts.npz", n_components=2, force=True).outputs
+    ['parts.npz']
     """
     check_choice(method, "method", [*METHODS, "conservative"])
     check_count(n_components, "n_components")

@@ -32,6 +32,12 @@ class Extractor(TransformerMixin, BaseEstimator, ABC):
 
     A subclass says what it finds in one image (:meth:`_describe`), how many features that is, and what it checks.
     What `fit` learns are arrays whose names are in `LEARNT`.
+
+    Examples
+    --------
+    >>> from visionnmf.features import ColorHistogram, Extractor
+    >>> issubclass(ColorHistogram, Extractor)
+    True
     """
 
     LEARNT: ClassVar[tuple[str, ...]] = ()

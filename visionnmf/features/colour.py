@@ -48,6 +48,14 @@ class ColorHistogram(Extractor):
     References
     ----------
     M. Guillaumin, T. Mensink, J. Verbeek, C. Schmid, "TagProp", ICCV 2009, section 3.1.
+
+    Examples
+    --------
+    >>> from visionnmf.datasets import make_mosaic
+    >>> from visionnmf.features import ColorHistogram
+    >>> images = [make_mosaic(64, 64, random_state=seed).image for seed in range(3)]
+    >>> ColorHistogram().fit_transform(images).shape
+    (3, 4096)
     """
 
     def __init__(

@@ -54,6 +54,14 @@ class Gist(Extractor):
     ----------
     A. Oliva, A. Torralba, "Modeling the shape of the scene: a holistic representation of the spatial envelope", IJCV
     42(3), 2001.
+
+    Examples
+    --------
+    >>> from visionnmf.datasets import make_mosaic
+    >>> from visionnmf.features import Gist
+    >>> images = [make_mosaic(64, 64, random_state=seed).image for seed in range(3)]
+    >>> Gist().fit_transform(images).shape
+    (3, 512)
     """
 
     view = "gist"

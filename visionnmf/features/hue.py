@@ -87,6 +87,14 @@ class DenseHue(HueWords):
     References
     ----------
     J. van de Weijer, C. Schmid, "Coloring local feature extraction", ECCV 2006, section 4.
+
+    Examples
+    --------
+    >>> from visionnmf.datasets import make_mosaic
+    >>> from visionnmf.features import DenseHue
+    >>> images = [make_mosaic(64, 64, random_state=seed).image for seed in range(3)]
+    >>> DenseHue().fit_transform(images).shape
+    (3, 100)
     """
 
     view = "dense-hue"
@@ -155,6 +163,14 @@ class HarrisHue(HueWords):
     References
     ----------
     J. van de Weijer, C. Schmid, "Coloring local feature extraction", ECCV 2006, section 4.
+
+    Examples
+    --------
+    >>> from visionnmf.datasets import make_mosaic
+    >>> from visionnmf.features import HarrisHue
+    >>> images = [make_mosaic(64, 64, random_state=seed).image for seed in range(3)]
+    >>> HarrisHue().fit_transform(images).shape[0]
+    3
     """
 
     view = "harris-hue"
@@ -207,6 +223,14 @@ def hue_histograms(rgb: Array, points: Array, n_bins: int = 36, *, grey: float =
     References
     ----------
     J. van de Weijer, C. Schmid, "Coloring local feature extraction", ECCV 2006, equations (6) to (12).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.features import hue_histograms
+    >>> rgb = np.random.default_rng(0).random((32, 32, 3))
+    >>> hue_histograms(rgb, np.array([[16.0, 16, 2]])).shape
+    (1, 36)
     """
     angle, saturation = _hue(np.asarray(rgb, np.float32))
     bins = angle * np.float32(n_bins / (2 * np.pi)) % n_bins

@@ -32,6 +32,13 @@ def check_image(image: ArrayLike) -> NDArray[Any]:
     ParameterError
         If the shape or the number type is another, the image is empty, or holds NaN, infinity or floats outside
         [0, 1].
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.features import check_image
+    >>> check_image(np.zeros((4, 5, 3), np.uint8)).shape
+    (4, 5, 3)
     """
     pixels = np.asarray(image)
     if pixels.ndim == 2:
@@ -100,6 +107,13 @@ def reduce_image(pixels: NDArray[Any], max_pixels: int) -> NDArray[np.float32]:
     -------
     ndarray of float32 [shape=(new_height, new_width, 3), in [0, 1]]
         The image; the ratio of the sides is kept as far as whole pixels allow, each side at least 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.features import reduce_image
+    >>> reduce_image(np.zeros((100, 100, 3), np.uint8), 2500).shape
+    (50, 50, 3)
     """
     height, width = pixels.shape[:2]
     if height * width > max_pixels:

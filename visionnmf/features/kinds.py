@@ -81,6 +81,12 @@ def make_extractor(kind: str, **params: Any) -> Extractor:
     ------
     ParameterError
         If there is no such kind, or its class has no such parameter.
+
+    Examples
+    --------
+    >>> from visionnmf.features import make_extractor
+    >>> make_extractor("gist")
+    Gist()
     """
     entry = KINDS[check_choice(kind, "kind", KINDS)]
     cls = getattr(import_module(f".{entry.module}", __package__), entry.name)

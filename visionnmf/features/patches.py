@@ -64,6 +64,14 @@ class PatchNMF(Extractor):
     References
     ----------
     P. O. Hoyer, "Non-negative sparse coding", IEEE Workshop on Neural Networks for Signal Processing, 2002.
+
+    Examples
+    --------
+    >>> from visionnmf.datasets import make_mosaic
+    >>> from visionnmf.features import PatchNMF
+    >>> images = [make_mosaic(64, 64, random_state=seed).image for seed in range(3)]
+    >>> PatchNMF(8).fit_transform(images).shape
+    (3, 32)
     """
 
     LEARNT = ("components_", "encoder_")
@@ -155,6 +163,13 @@ def split_patches(rgb: NDArray[np.float32], patch: int, step: int) -> NDArray[np
     -------
     ndarray of float32 [shape=(n_rows, n_columns, 6 * patch**2), >= 0]
         Of norm below 1: patches of little contrast have less.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.features import split_patches
+    >>> split_patches(np.random.default_rng(0).random((16, 16, 3), np.float32), 8, 4).shape
+    (3, 3, 384)
     """
     missing = [(0, max(0, patch - size)) for size in rgb.shape[:2]]
     padded = np.pad(rgb, [*missing, (0, 0)], mode="edge")

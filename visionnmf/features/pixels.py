@@ -28,6 +28,14 @@ class RawPixels(Extractor):
     ----------
     n_features_out_ : int
         Pixels; each feature is a brightness from 0 to 1.
+
+    Examples
+    --------
+    >>> from visionnmf.datasets import make_mosaic
+    >>> from visionnmf.features import RawPixels
+    >>> images = [make_mosaic(64, 64, random_state=seed).image for seed in range(3)]
+    >>> RawPixels().fit_transform(images).shape
+    (3, 1024)
     """
 
     view = "raw-pixels"

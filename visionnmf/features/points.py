@@ -82,6 +82,13 @@ def harris_laplace(grey: NDArray[Any]) -> NDArray[np.float32]:
     References
     ----------
     K. Mikolajczyk, C. Schmid, "Scale & affine invariant interest point detectors", IJCV 60(1), 2004, section 3.2.
+
+    Examples
+    --------
+    >>> from skimage.data import camera
+    >>> from visionnmf.features import harris_laplace
+    >>> harris_laplace(camera()[::4, ::4]).shape[1]
+    3
     """
     image = np.asarray(grey, np.float32)
     laplacians = [_laplacian(image, scale) for scale in HARRIS_SCALES]

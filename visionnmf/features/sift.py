@@ -72,6 +72,14 @@ class DenseSift(SiftWords):
     ----------
     D. G. Lowe, "Distinctive image features from scale-invariant keypoints", IJCV 60(2), 2004.
     M. Guillaumin, T. Mensink, J. Verbeek, C. Schmid, "TagProp", ICCV 2009, section 3.1.
+
+    Examples
+    --------
+    >>> from visionnmf.datasets import make_mosaic
+    >>> from visionnmf.features import DenseSift
+    >>> images = [make_mosaic(64, 64, random_state=seed).image for seed in range(3)]
+    >>> DenseSift().fit_transform(images).shape
+    (3, 1000)
     """
 
     view = "dense-sift"
@@ -130,6 +138,14 @@ class HarrisSift(SiftWords):
     ----------
     D. G. Lowe, "Distinctive image features from scale-invariant keypoints", IJCV 60(2), 2004.
     M. Guillaumin, T. Mensink, J. Verbeek, C. Schmid, "TagProp", ICCV 2009, section 3.1.
+
+    Examples
+    --------
+    >>> from visionnmf.datasets import make_mosaic
+    >>> from visionnmf.features import HarrisSift
+    >>> images = [make_mosaic(64, 64, random_state=seed).image for seed in range(3)]
+    >>> HarrisSift().fit_transform(images).shape[0]
+    3
     """
 
     view = "harris-sift"
@@ -166,6 +182,14 @@ def sift_descriptors(grey: NDArray[np.uint8], points: NDArray[Any]) -> NDArray[n
     -------
     ndarray of float32 [shape=(n, 128), from 0 to 255]
         Whole numbers; all 0 where a patch is flat.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.features import sift_descriptors
+    >>> grey = np.random.default_rng(0).integers(0, 255, (32, 32), np.uint8)
+    >>> sift_descriptors(grey, np.array([[16.0, 16, 2]])).shape
+    (1, 128)
     """
     if not len(points):
         return np.empty((0, DESCRIPTOR), np.float32)

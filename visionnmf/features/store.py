@@ -55,6 +55,16 @@ def save_extraction(extraction: FeatureExtraction, path: str | Path, *, force: b
         If `path` exists and `force` is false.
     MediaError
         If `path` cannot be written.
+
+    Examples
+    --------
+    >>> from visionnmf.datasets import make_mosaic
+    >>> from visionnmf.features import FeatureExtraction, load_extraction, save_extraction
+    >>> images = [make_mosaic(32, 32, random_state=seed).image for seed in range(3)]
+    >>> extraction = FeatureExtraction(["lab"]).fit(images)
+    >>> save_extraction(extraction, "extraction.npz", force=True)
+    >>> bool((load_extraction("extraction.npz").transform(images) == extraction.transform(images)).all())
+    True
     """
     arrays: dict[str, NDArray[Any]] = {}
     FORMAT.write(path, pack_extraction(extraction, arrays), arrays, force=force)
@@ -78,6 +88,16 @@ def load_extraction(path: str | Path) -> FeatureExtraction:
         If the file is missing, damaged, or holds no extractors.
     UnsupportedError
         If a later version of visionnmf wrote it.
+
+    Examples
+    --------
+    >>> from visionnmf.datasets import make_mosaic
+    >>> from visionnmf.features import FeatureExtraction, load_extraction, save_extraction
+    >>> images = [make_mosaic(32, 32, random_state=seed).image for seed in range(3)]
+    >>> extraction = FeatureExtraction(["lab"]).fit(images)
+    >>> save_extraction(extraction, "extraction.npz", force=True)
+    >>> bool((load_extraction("extraction.npz").transform(images) == extraction.transform(images)).all())
+    True
     """
     with FORMAT.read(path) as archive:
         return unpack_extraction(archive.header, archive)
@@ -105,6 +125,15 @@ def pack_extraction(extraction: FeatureExtraction, arrays: dict[str, NDArray[Any
         Before `fit`.
     ParameterError
         If an extractor is not one of visionnmf's own.
+
+    Examples
+    --------
+    >>> from visionnmf.datasets import make_mosaic
+    >>> from visionnmf.features import FeatureExtraction, pack_extraction
+    >>> images = [make_mosaic(32, 32, random_state=seed).image for seed in range(3)]
+    >>> arrays: dict = {}
+    >>> isinstance(pack_extraction(FeatureExtraction(["lab"]).fit(images), arrays), dict)
+    True
     """
     check_is_fitted(extraction)
     return {

@@ -43,6 +43,14 @@ class HOG(Extractor):
     References
     ----------
     N. Dalal, B. Triggs, "Histograms of oriented gradients for human detection", CVPR 2005.
+
+    Examples
+    --------
+    >>> from visionnmf.datasets import make_mosaic
+    >>> from visionnmf.features import HOG
+    >>> images = [make_mosaic(64, 64, random_state=seed).image for seed in range(3)]
+    >>> HOG().fit_transform(images).shape
+    (3, 1764)
     """
 
     view = "hog"
@@ -93,6 +101,14 @@ class LBP(Extractor):
     ----------
     T. Ojala, M. Pietikäinen, T. Mäenpää, "Multiresolution gray-scale and rotation invariant texture classification with
     local binary patterns", IEEE TPAMI 24(7), 2002.
+
+    Examples
+    --------
+    >>> from visionnmf.datasets import make_mosaic
+    >>> from visionnmf.features import LBP
+    >>> images = [make_mosaic(64, 64, random_state=seed).image for seed in range(3)]
+    >>> LBP().fit_transform(images).shape
+    (3, 944)
     """
 
     view = "lbp"
@@ -130,6 +146,14 @@ class CENTRIST(Extractor):
     References
     ----------
     J. Wu, J. M. Rehg, "CENTRIST: a visual descriptor for scene categorization", IEEE TPAMI 33(8), 2011.
+
+    Examples
+    --------
+    >>> from visionnmf.datasets import make_mosaic
+    >>> from visionnmf.features import CENTRIST
+    >>> images = [make_mosaic(64, 64, random_state=seed).image for seed in range(3)]
+    >>> CENTRIST().fit_transform(images).shape
+    (3, 254)
     """
 
     view = "centrist"
@@ -162,6 +186,13 @@ def census_transform(grey: Array) -> NDArray[np.uint8]:
     ndarray of uint8 [shape=(height - 2, width - 2)]
         The neighbours from left to right and from top to bottom are the bits, the first the highest; pixels at the
         border have no code.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.features import census_transform
+    >>> census_transform(np.random.default_rng(0).random((6, 7))).shape
+    (4, 5)
     """
     height, width = (max(0, size - 2) for size in grey.shape)
     middle = grey[1 : 1 + height, 1 : 1 + width]

@@ -73,6 +73,14 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
     groups_ : ndarray of int [shape=(n_features,)]
         The number of the view of each column.
     n_features_out_ : int
+
+    Examples
+    --------
+    >>> from visionnmf.datasets import make_mosaic
+    >>> from visionnmf.features import FeatureExtraction
+    >>> images = [make_mosaic(64, 64, random_state=seed).image for seed in range(3)]
+    >>> FeatureExtraction(["lab", "rgb"]).fit_transform(images).shape
+    (3, 8192)
     """
 
     def __init__(

@@ -263,6 +263,15 @@ def read_arrays(path: Path, names: Iterable[str], optional: Iterable[str] = ()) 
         If the file is damaged, or one of `names` is missing.
     TooLargeError
         If the arrays have more than 1 GiB, or say that they have.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pathlib import Path
+    >>> from visionnmf.io import read_arrays
+    >>> np.savez("data.npz", X=np.eye(3))
+    >>> read_arrays(Path("data.npz"), ["X"])["X"].shape
+    (3, 3)
     """
     try:
         check_directory(path)

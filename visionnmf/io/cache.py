@@ -37,6 +37,14 @@ class ArrayCache:
         If the file is there and is no cache.
     MediaError
         If it cannot be made.
+
+    Examples
+    --------
+    >>> from visionnmf.io import ArrayCache
+    >>> with ArrayCache("features.sqlite") as cache:
+    ...     found = cache.get(["photo"], 10)
+    >>> found
+    {}
     """
 
     def __init__(self, path: str | Path) -> None:

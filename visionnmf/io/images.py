@@ -75,6 +75,15 @@ def read_image(source: str | Path, *, max_pixels: int = MAX_IMAGE_PIXELS) -> NDA
     -----
     UserWarning
         If transparency was blended, or further pictures of the file were ignored.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.io import write_image
+    >>> write_image("photo.png", np.full((8, 9, 3), 200, np.uint8), force=True)
+    >>> from visionnmf.io import read_image
+    >>> read_image("photo.png").shape
+    (8, 9, 3)
     """
     name = str(source)
     path = _sample_path(name) if name.startswith(SAMPLE_PREFIX) else regular_file(source, "image")
@@ -107,6 +116,16 @@ def decode_image(data: bytes, name: str, *, max_pixels: int = MAX_IMAGE_PIXELS) 
     -----
     UserWarning
         If transparency was blended, or further pictures were ignored.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.io import write_image
+    >>> write_image("photo.png", np.full((8, 9, 3), 200, np.uint8), force=True)
+    >>> from pathlib import Path
+    >>> from visionnmf.io import decode_image
+    >>> decode_image(Path("photo.png").read_bytes(), "photo.png").shape
+    (8, 9, 3)
     """
     check_bytes(name, len(data))
     return _decoded(data, name, max_pixels)
@@ -129,6 +148,15 @@ def image_digest(source: str | Path) -> str:
     ------
     UnreadableError, TooLargeError
         If the file cannot be read, or has more than 1 GiB.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.io import write_image
+    >>> write_image("photo.png", np.full((8, 9, 3), 200, np.uint8), force=True)
+    >>> from visionnmf.io import image_digest
+    >>> len(image_digest("photo.png")) > 16
+    True
     """
     name = str(source)
     path = _sample_path(name) if name.startswith(SAMPLE_PREFIX) else regular_file(source, "image")
@@ -161,6 +189,12 @@ def sample_names() -> list[str]:
     -------
     list of str
         Sorted names; nothing is ever downloaded.
+
+    Examples
+    --------
+    >>> from visionnmf.io import sample_names
+    >>> sample_names()[:2]
+    ['astronaut', 'brick']
     """
     return sorted(_samples())
 
@@ -322,6 +356,14 @@ def write_image(path: str | Path, array: NDArray[Any], *, force: bool = False) -
         If the file exists and `force` is false.
     MediaError
         If the file cannot be written.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.io import read_image, write_image
+    >>> write_image("grey.png", np.full((4, 5), 9, np.uint8), force=True)
+    >>> read_image("grey.png").ravel()[0].item()
+    9
     """
     path = Path(path)
     if path.suffix.lower() != ".png":

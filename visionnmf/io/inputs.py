@@ -53,6 +53,15 @@ def expand_inputs(arguments: Sequence[str]) -> list[str]:
     ------
     UnreadableError
         If a pattern matches no file.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.io import write_image
+    >>> write_image("photo.png", np.full((8, 9, 3), 200, np.uint8), force=True)
+    >>> from visionnmf.io import expand_inputs
+    >>> expand_inputs(["photo.*"])
+    ['photo.png']
     """
     inputs: dict[str, str] = {}
     for argument in arguments:
@@ -87,6 +96,15 @@ def expand_images(arguments: Sequence[str]) -> list[str]:
     ------
     UnreadableError
         If a pattern matches no file, a folder has no image, or may not be read.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.io import write_image
+    >>> write_image("photo.png", np.full((8, 9, 3), 200, np.uint8), force=True)
+    >>> from visionnmf.io import expand_images
+    >>> expand_images(["*.png"])
+    ['photo.png']
     """
     images: dict[str, str] = {}
     for source in expand_inputs(arguments):
@@ -137,6 +155,15 @@ def find_files(folder: str | Path, suffixes: Sequence[str], *, recursive: bool =
     ------
     UnreadableError
         If there is none, or the folder may not be read.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.io import write_image
+    >>> write_image("photo.png", np.full((8, 9, 3), 200, np.uint8), force=True)
+    >>> from visionnmf.io import find_files
+    >>> find_files(".", [".png"])
+    ['photo.png']
     """
     wanted = tuple(suffixes)
     found = []
@@ -174,6 +201,12 @@ def place_results(found: Sequence[tuple[str, str]]) -> list[str]:
     list of str
         The folders. Where two inputs of one folder would give results of the same names, these lie beneath it: in the
         inputs' own folders, from where these part; in folders called like the inputs where these lie side by side.
+
+    Examples
+    --------
+    >>> from visionnmf.io import place_results
+    >>> place_results([("photos/a.png", "photos"), ("photos/sea/a.png", "photos")])
+    ['photos', 'photos/sea']
     """
     places = [folder for _, folder in found]
     for clash in _clashes(found, places):
@@ -195,7 +228,14 @@ def _clashes(found: Sequence[tuple[str, str]], places: Sequence[str]) -> list[li
 
 
 def stem_of(source: str | Path) -> str:
-    """Return the name that results of an input begin with."""
+    """Return the name that results of an input begin with.
+
+    Examples
+    --------
+    >>> from visionnmf.io import stem_of
+    >>> stem_of("photos/sea.png")
+    'sea'
+    """
     name = str(source)
     return name.removeprefix(SAMPLE_PREFIX) if name.startswith(SAMPLE_PREFIX) else Path(name).stem
 
@@ -220,6 +260,15 @@ def regular_file(path: str | Path, kind: str) -> Path:
     UnreadableError
         If it is missing, a folder, not a regular file (a pipe could block for ever), empty, or may not be read; if it
         is an address or ``-``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.io import write_image
+    >>> write_image("photo.png", np.full((8, 9, 3), 200, np.uint8), force=True)
+    >>> from visionnmf.io import regular_file
+    >>> regular_file("photo.png", "picture").name
+    'photo.png'
     """
     _check_is_path(str(path), kind)
     path = Path(path)
@@ -261,7 +310,13 @@ def check_bytes(name: object, count: int) -> None:
 
 
 def check_memory(name: object, count: int) -> None:
-    """Raise TooLargeError where `count` bytes are more than the memory that is free; where that is not known, pass."""
+    """Raise TooLargeError where `count` bytes are more than the memory that is free; where that is not known, pass.
+
+    Examples
+    --------
+    >>> from visionnmf.io import check_memory
+    >>> check_memory("a picture", 1000)  # raises where so many bytes are not free
+    """
     free = available_memory()
     if free is not None and count > free:
         raise TooLargeError(

@@ -54,6 +54,15 @@ def read_keywords(path: str | Path) -> list[str]:
     ------
     UnreadableError
         If the file cannot be read, or its XMP or its sidecar's is damaged.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.io import write_image
+    >>> write_image("photo.png", np.full((8, 9, 3), 200, np.uint8), force=True)
+    >>> from visionnmf.io import read_keywords
+    >>> read_keywords("photo.png")
+    []
     """
     path = regular_file(path, "image")
     words: list[str] = []
@@ -79,6 +88,12 @@ def sidecar_of(path: str | Path) -> Path:
     -------
     Path
         ``NAME.jpg.xmp`` for ``NAME.jpg``.
+
+    Examples
+    --------
+    >>> from visionnmf.io import sidecar_of
+    >>> sidecar_of("photos/sea.jpg").name
+    'sea.jpg.xmp'
     """
     path = Path(path)
     return path.with_name(f"{path.name}.xmp")
@@ -102,6 +117,14 @@ def write_sidecar(path: str | Path, words: Iterable[str], *, force: bool = False
         If the file exists, and `force` is false or it is not ours.
     MediaError
         If it cannot be written.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from visionnmf.io import write_sidecar
+    >>> write_sidecar("sea.jpg.xmp", ["sky", "sea"], force=True)
+    >>> "sky" in Path("sea.jpg.xmp").read_text()
+    True
     """
     path = Path(path)
     if force and path.is_file() and f'x:xmptk="{OURS}'.encode() not in _read(path, MOST_XMP):
@@ -135,6 +158,12 @@ def clean_words(words: Iterable[str]) -> list[str]:
     Returns
     -------
     list of str
+
+    Examples
+    --------
+    >>> from visionnmf.io import clean_words
+    >>> clean_words([" sky ", "sea", "sky"])
+    ['sky', 'sea']
     """
     found: dict[str, None] = {}
     for word in words:

@@ -55,6 +55,16 @@ def read_mat(path: Path, names: list[str], *, nested: bool = False) -> dict[str,
         If it is no file of MATLAB 5 to 7, or a name is no matrix of real numbers.
     TooLargeError
         If the file has more than 1 GiB, compressed or not.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pathlib import Path
+    >>> from scipy.io import savemat
+    >>> from visionnmf.io import read_mat
+    >>> savemat("data.mat", {"X": np.eye(3)})
+    >>> read_mat(Path("data.mat"), ["X"])["X"].shape
+    (3, 3)
     """
     try:
         check_bytes(path, path.stat().st_size)

@@ -70,6 +70,15 @@ def output_file(path: str | Path, *, force: bool = False) -> Iterator[Path]:
         If `path` exists and `force` is false; looked at before and again after the block.
     MediaError
         If `path` is a folder, or its folder is missing or cannot be written.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from visionnmf.io import output_file
+    >>> with output_file("notes.txt", force=True) as temporary:
+    ...     _ = temporary.write_text("whole, or not at all")
+    >>> Path("notes.txt").read_text()
+    'whole, or not at all'
     """
     path = Path(path)
     _check_free(path, force)
@@ -113,6 +122,7 @@ def transaction() -> Iterator[None]:
     --------
     >>> import numpy as np, tempfile
     >>> from pathlib import Path
+    >>> from visionnmf.io.outputs import output_file, transaction
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with transaction(), output_file(f"{folder}/a.txt") as a, output_file(f"{folder}/b.txt") as b:
     ...         _ = a.write_text("one"), b.write_text("two")
@@ -251,6 +261,12 @@ def output_folder(path: str | Path) -> Path:
     ------
     MediaError
         If it cannot be made.
+
+    Examples
+    --------
+    >>> from visionnmf.io import output_folder
+    >>> output_folder("results").name
+    'results'
     """
     folder = Path(path)
     try:
@@ -280,6 +296,11 @@ def check_outputs(paths: Iterable[str | Path], force: bool, *, inputs: Iterable[
         If two outputs have the same name.
     MediaError
         If an output is a folder.
+
+    Examples
+    --------
+    >>> from visionnmf.io import check_outputs
+    >>> check_outputs(["result.png"], force=False)  # raises where one exists
     """
     sources = {os.path.realpath(source): source for source in inputs if not str(source).startswith(SAMPLE_PREFIX)}
     seen: set[str] = set()
@@ -307,6 +328,11 @@ def check_outside(out: str | Path, source: str | Path) -> None:
     ------
     ParameterError
         When `source` is a folder and `out` lies in it.
+
+    Examples
+    --------
+    >>> from visionnmf.io import check_outside
+    >>> check_outside("results", "photos")  # raises where results would lie among the inputs
     """
     if Path(source).is_dir() and Path(out).resolve().is_relative_to(Path(source).resolve()):
         raise ParameterError(

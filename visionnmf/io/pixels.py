@@ -27,6 +27,13 @@ def to_grey8(values: NDArray[Any]) -> NDArray[np.uint8]:
     Returns
     -------
     ndarray of uint8 [shape=(height, width)]
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.io import to_grey8
+    >>> to_grey8(np.array([[0, 65535]], np.uint16)).tolist()
+    [[0, 255]]
     """
     if values.dtype == np.uint16:
         values = ((values.astype(np.uint32) + 128) // 257).astype(np.uint8)
@@ -45,6 +52,13 @@ def resize_grey(image: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.u
     Returns
     -------
     ndarray of uint8 [shape=size]
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.io import resize_grey
+    >>> resize_grey(np.zeros((40, 60), np.uint8), (20, 30)).shape
+    (20, 30)
     """
     if image.shape == size:
         return image

@@ -463,6 +463,14 @@ def sample_frames(frames: Iterable[NDArray[np.uint8]], n: int) -> NDArray[np.uin
     ------
     ParameterError
         If `n` is below 1, or there is no frame.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.io import sample_frames
+    >>> frames = np.arange(10, dtype=np.uint8)[:, None, None] * np.ones((1, 2, 2), np.uint8)
+    >>> sample_frames(frames, 3)[:, 0, 0].tolist()
+    [0, 4, 8]
     """
     n = check_count(n, "n")
     held: list[NDArray[np.uint8]] = []

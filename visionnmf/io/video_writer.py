@@ -68,6 +68,16 @@ class VideoWriter:
         If the file exists and `force` is false.
     MediaError
         If the file cannot be written, or no frame was.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.io import VideoReader, VideoWriter
+    >>> with VideoWriter("clip.mp4", width=32, height=32, frame_rate=25, codec="h264") as writer:
+    ...     for level in range(0, 100, 10):
+    ...         writer.write(np.full((32, 32, 3), level, np.uint8))
+    >>> len(list(VideoReader("clip.mp4")))
+    10
     """
 
     def __init__(

@@ -43,6 +43,14 @@ def geodesic_distances(colours: NDArray[Any], edges: NDArray[Any]) -> Array:
     -------
     ndarray of float64 [shape=(n, n), >= 0], symmetric
         Length of the shortest path, in the units of `colours`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.features import geodesic_distances
+    >>> colours = np.array([[0.0], [1.0], [3.0]])
+    >>> geodesic_distances(colours, np.array([[0, 1], [1, 2]])).round(1).tolist()
+    [[0.0, 1.0, 3.0], [1.0, 0.0, 2.0], [3.0, 2.0, 0.0]]
     """
     steps = np.linalg.norm(colours[edges[:, 0]] - colours[edges[:, 1]], axis=1)
     # a stored zero would mean "no edge"
@@ -70,6 +78,14 @@ def geodesic_affinity(distances: Array, sizes: NDArray[Any], *, share: float = 0
     -------
     ndarray of float64 [shape=(n, n), in [0, 1]], symmetric
         1 on the diagonal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.features import geodesic_affinity
+    >>> distances = np.array([[0.0, 1, 3], [1, 0, 2], [3, 2, 0]])
+    >>> bool((geodesic_affinity(distances, np.ones(3)) >= 0).all())
+    True
     """
     rows, columns = np.triu_indices(len(distances), 1)
     pairs = distances[rows, columns]
@@ -102,6 +118,13 @@ def diffuse_affinity(affinity: Array, sizes: NDArray[Any], *, n_blocks: float) -
     ndarray of float64 [shape=(n, n), >= 0], symmetric
         The diffused, normalised affinity of pairs of pixels, scaled so that sizes of mean 1 give entries of the order
         of 1 / n.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.features import diffuse_affinity
+    >>> diffuse_affinity(np.ones((3, 3)), np.ones(3), n_blocks=1.0).shape
+    (3, 3)
     """
     c = sizes / sizes.mean()
     scale = np.sqrt(c / (affinity @ c))
@@ -156,6 +179,14 @@ def proximity_affinity(
     ----------
     J. Shi, J. Malik, "Normalized cuts and image segmentation", IEEE TPAMI 22(8), 2000.
     N. Guan, D. Tao, Z. Luo, J. Shawe-Taylor, "MahNMF", arXiv:1207.3438, 2012, section 5.3.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.features import proximity_affinity
+    >>> rng = np.random.default_rng(0)
+    >>> proximity_affinity(rng.random((5, 1)), rng.random((5, 2))).shape
+    (5, 5)
     """
     d_feature, d_place = (
         d / max(d.max(), np.finfo(np.float64).tiny) for d in (cdist(v, v) for v in (features, centres))

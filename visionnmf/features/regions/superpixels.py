@@ -68,6 +68,13 @@ def find_superpixels(image: NDArray[Any], n_superpixels: int = 500, *, compactne
     ----------
     R. Achanta, A. Shaji, K. Smith, A. Lucchi, P. Fua, S. Susstrunk, "SLIC superpixels compared to state-of-the-art
     superpixel methods", IEEE TPAMI 34(11), 2012.
+
+    Examples
+    --------
+    >>> from visionnmf.datasets import make_mosaic
+    >>> from visionnmf.features import find_superpixels
+    >>> find_superpixels(make_mosaic(48, 64, random_state=0).image, 20).labels.shape
+    (48, 64)
     """
     height, width = image.shape[:2]
     lab = cv2.cvtColor(np.ascontiguousarray(image, dtype=np.float32), cv2.COLOR_RGB2LAB)
@@ -126,6 +133,13 @@ def region_adjacency(labels: NDArray[Any]) -> NDArray[np.int64]:
     -------
     ndarray of int64 [shape=(m, 2)]
         Each pair once, the smaller label first, in ascending order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.features import region_adjacency
+    >>> region_adjacency(np.array([[0, 0, 1], [2, 2, 1]])).tolist()
+    [[0, 1], [0, 2], [1, 2]]
     """
     count = int(labels.max()) + 1
     codes = []

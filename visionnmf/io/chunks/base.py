@@ -42,6 +42,13 @@ class Chunks(ABC):
         Whether they can come in another order.
     skipped : list of str
         A sentence for each sample that could not be read.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.io.chunks import open_chunks
+    >>> type(open_chunks(np.eye(4))).__name__
+    'InMemory'
     """
 
     name = "X"
@@ -99,6 +106,13 @@ class Indexed(Chunks):
     ----------
     block : int
         Samples that are stored together: reading fewer of them costs as much.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.io.chunks import Indexed, open_chunks
+    >>> isinstance(open_chunks(np.eye(4)), Indexed)
+    True
     """
 
     n_samples: int
@@ -154,7 +168,15 @@ class Indexed(Chunks):
 
 
 class Sequential(Chunks):
-    """Samples that come in their order alone."""
+    """Samples that come in their order alone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.io.chunks import Sequential, open_chunks
+    >>> isinstance(open_chunks(iter([np.eye(4)])), Sequential)
+    True
+    """
 
     @abstractmethod
     def pieces(self, size: int) -> Iterator[Any]:

@@ -1,0 +1,73 @@
+"""The docstring of every public callable has an example, and the examples run.
+
+Public are the functions and classes of the `__all__` of :data:`test_docs.PUBLIC_MODULES`, without the engine's; results
+that functions return, named tuples, dataclasses and errors, need none.
+"""
+
+import dataclasses
+import doctest
+import importlib
+import inspect
+
+import pytest
+from test_docs import PUBLIC_MODULES
+
+# Why there is none.
+WITHOUT = {
+    "curves_picture": "needs matplotlib and an evaluation",
+    "unpack_extraction": "needs an archive: see load_extraction",
+}
+
+
+def public():
+    """Public callables by the module that defines them."""
+    found = {}
+    for name in PUBLIC_MODULES:
+        if name.startswith("visionnmf.engine"):
+            continue
+        module = importlib.import_module(name)
+        for value in (getattr(module, attribute) for attribute in module.__all__):
+            is_class = inspect.isclass(value)
+            is_result = is_class and (dataclasses.is_dataclass(value) or hasattr(value, "_fields"))
+            if (is_class or inspect.isfunction(value)) and not is_result and not issubclass_of(value, Exception):
+                found.setdefault(value.__module__, {})[value.__qualname__] = value
+    return found
+
+
+def issubclass_of(value, kind):
+    return inspect.isclass(value) and issubclass(value, kind)
+
+
+PUBLIC = public()
+
+
+@pytest.mark.parametrize("module", sorted(PUBLIC))
+def test_every_public_callable_has_an_example(module):
+    without = {name for name, value in PUBLIC[module].items() if ">>> " not in (value.__doc__ or "")}
+    assert without - set(WITHOUT) == set()
+
+
+def test_what_is_let_off_is_there_and_has_none():
+    there = {name: value for values in PUBLIC.values() for name, value in values.items()}
+    assert [name for name in WITHOUT if ">>> " in (there[name].__doc__ or "")] == []
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("module", sorted(PUBLIC))
+def test_examples_run(module, monkeypatch, tmp_path):
+    """As a user would run them: by the names that they import, in a folder of their own."""
+    monkeypatch.setenv("VISIONNMF_NUM_THREADS", "1")
+    finder, runner = (
+        doctest.DocTestFinder(),
+        doctest.DocTestRunner(
+            optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
+        ),
+    )
+    for name, value in PUBLIC[module].items():
+        folder = tmp_path / name
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        for example in finder.find(value, name, module=False, globs={}):
+            runner.run(example)
+    assert runner.summarize(verbose=False).failed == 0
