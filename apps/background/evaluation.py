@@ -122,6 +122,20 @@ def evaluate(
         If there is no clip with true masks.
     OutputExistsError
         If `out` holds other results, and `force` is false.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from visionnmf.apps.background import evaluate
+    >>> from visionnmf.datasets import make_surveillance
+    >>> from visionnmf.io import write_image
+    >>> clip = make_surveillance(12, 24, 32, random_state=0)
+    >>> for i, (frame, mask) in enumerate(zip(clip.frames, clip.masks, strict=True), 1):
+    ...     for folder, array in (("input/in", frame), ("groundtruth/gt", mask * 255)):
+    ...         Path("street", folder).parent.mkdir(parents=True, exist_ok=True)
+    ...         write_image(f"street/{folder}{i:06}.png", array.astype("uint8"), force=True)
+    >>> len(evaluate(["street"]).inputs)
+    1
     """
     names = list(dict.fromkeys([*methods, *BASELINES]))
     for name in names:

@@ -56,7 +56,15 @@ HISTORY = 500
 
 
 class Separator(Protocol):
-    """What learns a background from frames and separates frames by it."""
+    """What learns a background from frames and separates frames by it.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.background import Separator, make_separator
+    >>> separator: Separator = make_separator("ours", n_components=1)
+    >>> separator.n_components
+    1
+    """
 
     background_: FrameArray
     temporal_median_: FrameArray
@@ -97,6 +105,15 @@ def make_separator(
     ------
     ParameterError
         There is no such method, or `threshold` is not for it.
+
+    Examples
+    --------
+    >>> from visionnmf.datasets import make_surveillance
+    >>> frames = make_surveillance(8, 24, 32, random_state=0).frames
+    >>> from visionnmf.apps.background import make_separator
+    >>> separator = make_separator("ours").fit(frames)
+    >>> [part.mask.shape for part in separator.apply(frames[:1])]
+    [(24, 32)]
     """
     check_choice(method, "method", choices.BACKGROUND_METHODS)
     if method == "ours":

@@ -75,6 +75,17 @@ def cut_video(source: str | Path, cuts: Sequence[Cut], *, force: bool = False) -
         If a suffix names no container.
     MediaError
         If a file cannot be written.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from visionnmf.io import Cut, VideoWriter, cut_video
+    >>> with VideoWriter("clip.mp4", width=32, height=32, frame_rate=25, codec="h264") as writer:
+    ...     for level in range(50):
+    ...         writer.write(np.full((32, 32, 3), level, np.uint8))
+    >>> cut_video("clip.mp4", [Cut(Path("part.mp4"), 0.0, 1.0)], force=True)
+    [0.0]
     """
     for cut in cuts:
         if cut.path.suffix.lower() not in CUT_FORMATS:
