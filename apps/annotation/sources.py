@@ -123,6 +123,12 @@ def usual_extractors() -> list[Extractor]:
     -------
     list of Extractor
         Not fitted.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.annotation import usual_extractors
+    >>> len(usual_extractors()) > 3
+    True
     """
     bands = {"layout": (3, 1)}
     in_bands = {"dense-sift": {}, "dense-hue": {}, "rgb": {"n_bins": 8}, "lab": {"n_bins": 12}, "hsv": {"n_bins": 8}}

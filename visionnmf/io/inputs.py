@@ -230,6 +230,14 @@ def _clashes(found: Sequence[tuple[str, str]], places: Sequence[str]) -> list[li
 def stem_of(source: str | Path) -> str:
     """Return the name that results of an input begin with.
 
+    Parameters
+    ----------
+    source : str or Path
+
+    Returns
+    -------
+    str
+
     Examples
     --------
     >>> from visionnmf.io import stem_of
