@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from clips import CLIP, FILES, N, encode
 
-from visionnmf.exceptions import OutputExistsError, ParameterError, UnreadableError, UnsupportedError
+from visionnmf.exceptions import OutputExistsError, ParameterError, TooLargeError, UnreadableError, UnsupportedError
 from visionnmf.io import Cut, VideoReader, cut_video
 from visionnmf.io.cutting import CUT_FORMATS
 
@@ -85,6 +85,10 @@ def test_what_cannot_be_cut(long, files, tmp_path, monkeypatch):
         cut_video(tmp_path / "text.mp4", [Cut(tmp_path / "none.mp4", 0, 1)])
     with pytest.raises(OutputExistsError):
         cut_video(long[".mp4"], [Cut(tmp_path / "part.mp4", 0, 1)])
+    monkeypatch.setattr("visionnmf.io.cutting.MAX_FRAME_PIXELS", 1000)
+    with pytest.raises(TooLargeError, match="declares frames of 64 x 48"):
+        cut_video(long[".mp4"], [Cut(tmp_path / "far.mp4", 0, 1)])
+    monkeypatch.undo()
     monkeypatch.setattr("visionnmf.io.cutting.MOST_HELD", 1000)
     with pytest.raises(UnsupportedError, match="its key frames are too far apart"):
         cut_video(long[".mp4"], [Cut(tmp_path / "far.mp4", 0, 1)])

@@ -15,7 +15,7 @@ from visionnmf.exceptions import MediaError, ParameterError, UnsupportedError
 
 from .inputs import regular_file
 from .outputs import output_file
-from .video import CODEC_ERRORS, MAX_FRAME_PIXELS, container_of, reason_of, video_stream_of
+from .video import CODEC_ERRORS, MAX_FRAME_PIXELS, check_declared_size, container_of, reason_of, video_stream_of
 
 __all__ = ["CUT_FORMATS", "Cut", "cut_video"]
 
@@ -67,6 +67,8 @@ def cut_video(source: str | Path, cuts: Sequence[Cut], *, force: bool = False) -
     ------
     UnreadableError
         If the video cannot be read.
+    TooLargeError
+        If it declares frames of more than 50 million pixels.
     UnsupportedError
         If a container does not take what is in the video, key frames are too far apart, or a part holds no frame.
     OutputExistsError
@@ -94,7 +96,9 @@ def cut_video(source: str | Path, cuts: Sequence[Cut], *, force: bool = False) -
     begun: list[float] = []
     waiting = list(cuts)
     part: _Part | None = None
-    with ExitStack() as stack, container_of(path, {}) as container:
+    check_declared_size(path, MAX_FRAME_PIXELS)
+    limit = {"max_pixels": str(MAX_FRAME_PIXELS)}  # opening decodes a few frames where the header leaves questions open
+    with ExitStack() as stack, container_of(path, limit) as container:
         streams = [video_stream_of(path, container, MAX_FRAME_PIXELS), *container.streams.audio[:1]]
         start = (container.start_time or 0) / av.time_base
         held: list[Packet] = []

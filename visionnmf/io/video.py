@@ -151,7 +151,7 @@ class VideoReader:
 
     def _probe(self) -> None:
         """Decode the first frame, which alone tells the true size and the rotation."""
-        _check_declared_size(self.path, self.max_pixels)
+        check_declared_size(self.path, self.max_pixels)
         with _opened(self.path, self.max_pixels) as decoder:
             frames = decoder.frames()
             first = next(frames, None)
@@ -362,7 +362,7 @@ def _opened(path: Path, max_pixels: int) -> Iterator[_Decoder]:
         yield _Decoder(container, stream)
 
 
-def _check_declared_size(path: Path, max_pixels: int) -> None:
+def check_declared_size(path: Path, max_pixels: int) -> None:
     # Opening decodes a few frames where the header leaves questions open, and under `max_pixels` forgets a size that is
     # too large. Without decoders it reads what the header says, and no more.
     with container_of(path, {"codec_whitelist": "none"}) as container:
