@@ -243,7 +243,6 @@ def stem_of(source: str | Path) -> str:
     >>> from visionnmf.io import stem_of
     >>> stem_of("photos/sea.png")
     'sea'
-        Of a file its name without the suffix, of ``sample:NAME`` the NAME.
     """
     name = str(source)
     return name.removeprefix(SAMPLE_PREFIX) if name.startswith(SAMPLE_PREFIX) else Path(name).stem
