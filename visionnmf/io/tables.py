@@ -211,7 +211,7 @@ def _read_parquet(file: Path, key: str | None) -> Table:
     columns = [np.asarray(table.column(name).to_numpy()) for name in names]
     odd = next((name for name, column in zip(names, columns, strict=True) if column.dtype.kind not in NUMBERS), None)
     if odd is not None:
-        raise UnsupportedError(f"{file}: column {odd:.40} must hold numbers; name it with --key where it is the key")
+        raise UnsupportedError(f"{file}: column {odd:.40} must hold numbers; name it as the key where it is one")
     return Table(file.stem, np.column_stack([column.astype(np.float64) for column in columns]), keys)
 
 
