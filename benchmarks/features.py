@@ -173,10 +173,10 @@ if __name__ == "__main__":
             "RATE_IMAGES": 4,
             "REPEATS": 1,
             "AGREEMENT_IMAGES": 24,
-            "THEME_IMAGES": 250,
+            "THEME_IMAGES": 100,
             "TRAIN": 1,
             "TEST": 1,
             "SPLITS": 1,
-            "LEARN": 10,
+            "LEARN": 6,
         },
     )
