@@ -15,6 +15,7 @@ import threading
 import time
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Protocol
@@ -151,8 +152,7 @@ def _become(main: Any, words: list[str], said: Path, most: int | None) -> None:
     except BaseException:
         traceback.print_exc()
     finally:
-        for each in SIGNALS[1:]:  # the interpreter does not let them change its exit code any more
-            signal.signal(each, signal.SIG_IGN)
-        threading._shutdown()  # type: ignore[attr-defined]  # as it does at its end
-        atexit._run_exitfuncs()
+        for step in (threading._shutdown, atexit._run_exitfuncs):  # type: ignore[attr-defined]  # as Python ends
+            with suppress(BaseException):  # at its end a signal changes the exit code no more
+                step()
         os._exit(code)

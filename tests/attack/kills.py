@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from visionnmf.datasets import make_mosaic, make_surveillance
-from visionnmf.io import VideoWriter, write_image
+from visionnmf.exceptions import MediaError
+from visionnmf.io import VideoReader, VideoWriter, write_image
 
 from .commands import SIGNALS, Forks, Fresh, Run, wait
 
@@ -104,9 +105,18 @@ def content(out: Path) -> Content:
         if path.suffix == ".npz" and not path.name.startswith("."):
             with suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as file:
                 found[name] = b"".join(member.encode() + file.read(member) for member in file.namelist())
-        if path.suffix == ".mkv":  # its name of the segment is drawn anew
-            found[name] = b"%d bytes" % len(found[name])
+        if path.suffix == ".mkv":  # it has a number that is drawn anew
+            found[name] = b"%d frames" % _n_frames(path)
     return found
+
+
+def _n_frames(path: Path) -> int:
+    """Return how many frames a video has; -1 when it is not whole."""
+    try:
+        with VideoReader(path) as reader:
+            return sum(1 for _ in reader)
+    except MediaError:
+        return -1
 
 
 def _said(run: Run) -> str:

@@ -148,7 +148,7 @@ def test_regrouped_rows_of_nothing():
     [
         (
             np.full((1, 12), np.nan),
-            "source must hold data .*; got samples 31 to 40 of pass 1: Input X contains NaN",
+            "source must hold data .*; got samples 31 to 40 of pass 1: X must not hold NaN",
         ),
         (-X[:1], "samples 31 to 40 of pass 1: Negative values"),
         (X[:2, :9], "chunk 2 must have 12 features as those before; got 9"),
