@@ -50,7 +50,8 @@ def fit(loss: str, megabytes: int, limit: int = 0) -> None:
     small = np.maximum(rng.random((64, N_FEATURES), np.float32), np.float32(0.01))
     NMF(N_COMPONENTS, loss=_loss(loss), max_iter=1, tol=0, random_state=0).fit(small)  # compiles
     before = peak("VmRSS")
-    X = np.maximum(rng.random((megabytes * (1 << 18) // N_FEATURES, N_FEATURES), np.float32), np.float32(0.01))
+    X = rng.random((megabytes * (1 << 18) // N_FEATURES, N_FEATURES), np.float32)
+    np.maximum(X, np.float32(0.01), out=X)
     try:
         NMF(N_COMPONENTS, loss=_loss(loss), max_iter=ITERATIONS, tol=0, random_state=0).fit(X)
     except MemoryError as error:
