@@ -13,13 +13,13 @@ import numpy as np
 
 from visionnmf.datasets import make_mosaic, make_surveillance
 from visionnmf.exceptions import MediaError
-from visionnmf.io import VideoReader, VideoWriter, write_image
+from visionnmf.io import VideoReader, VideoWriter, read_image, write_image
 
 from .commands import SIGNALS, Forks, Fresh, Run, wait
 
 FRESH = 20  # one run in so many is a process of its own, which may be killed while it imports
 
-Content = dict[str, bytes]
+Content = dict[str, str]
 
 
 def attack(seed: int, seconds: float, folder: Path) -> tuple[int, list[str]]:
@@ -28,6 +28,7 @@ def attack(seed: int, seconds: float, folder: Path) -> tuple[int, list[str]]:
     dice = random.Random(seed)
     commands = _commands(folder)
     whole: dict[str, tuple[float, Content]] = {}
+    sizes: dict[str, int] = {}  # of the largest output
     failures: list[str] = []
     forks, number = Forks(), 0
     while time.monotonic() < begin + seconds:
@@ -40,10 +41,11 @@ def attack(seed: int, seconds: float, folder: Path) -> tuple[int, list[str]]:
             run = command.start()
             code = wait(run)
             whole[name] = time.monotonic() - start, content(out)
+            sizes[name] = max((path.stat().st_size for path in out.rglob("*") if path.is_file()), default=1)
             if code or not whole[name][1]:
                 failures.append(f"{name}: rc {code} when nothing happens: {_said(run)}")
         elif dice.random() < 0.25:
-            failures += _on_a_full_disk(command, whole[name][1], dice)
+            failures += _on_a_full_disk(command, whole[name][1], dice.randrange(sizes[name]))
         else:
             failures += _killed(command, whole[name], dice)
         shutil.rmtree(out)
@@ -68,13 +70,24 @@ def _commands(folder: Path) -> dict[str, list[str]]:
         for k in range(4):
             image = np.clip(face + rng.normal(0, 8, face.shape), 0, 255).astype(np.uint8)
             write_image(folder / "people" / f"p{person}" / f"{k}.png", image)
-    rows = str(folder / "rows.npy")
+    (folder / "photos").mkdir()
+    words = []
+    for k in range(8):
+        write_image(folder / "photos" / f"{k}.png", make_mosaic(32, 40, random_state=k).image)
+        words.append(f"{k}.png,{('sky', 'sea')[k % 2]},{('sun', 'sand')[k // 4]}")
+    (folder / "words.csv").write_text("\n".join(words))
+    rows, photos = str(folder / "rows.npy"), str(folder / "photos")
     return {
         "segment": ["segment", str(folder / "photo.png"), "--out", "OUT"],
         "background": ["background", str(folder / "clip.mp4"), "--out", "OUT"],
         "masquerade": ["masquerade", "train", str(folder / "ann.log"), "--model", "OUT/m.npz"],
         "faces": ["faces", "train", str(folder / "people"), "--rank", "4", "--model", "OUT/m.npz"],
         "faces cluster": ["faces", "cluster", str(folder / "people"), "--out", "OUT"],
+        "features": ["features", photos, "--kind", "gist,lab", "--jobs", "1", "--out", "OUT/f.npz"],
+        "annotate": [
+            *("annotate", "train", photos, "--labels", str(folder / "words.csv"), "--kind", "lab,rgb"),
+            *("--ranks", "2", "--model", "OUT/m.npz"),
+        ],
         "stream": ["stream", rows, "--rank", "3", "--model", "OUT/m.npz"],
         "checkpoint": [
             *("stream", rows, "--rank", "3", "--batch", "10", "--epochs", "4", "--shuffle"),
@@ -97,26 +110,26 @@ class Command:
 
 
 def content(out: Path) -> Content:
-    """Return the outputs by name; of an archive what its members hold, as it also holds the time."""
-    found: Content = {}
-    for path in sorted(path for path in out.rglob("*") if path.is_file()):
-        name = str(path.relative_to(out))
-        found[name] = path.read_bytes()
-        if path.suffix == ".npz" and not path.name.startswith("."):
-            with suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as file:
-                found[name] = b"".join(member.encode() + file.read(member) for member in file.namelist())
-        if path.suffix == ".mkv":  # it has a number that is drawn anew
-            found[name] = b"%d frames" % _n_frames(path)
-    return found
+    """Return the outputs by name, and of each what tells that it is whole, which no rounding changes."""
+    return {str(path.relative_to(out)): _whole(path) for path in sorted(out.rglob("*")) if path.is_file()}
 
 
-def _n_frames(path: Path) -> int:
-    """Return how many frames a video has; -1 when it is not whole."""
+def _whole(path: Path) -> str:
+    """Read a file to its end, and say what it has; nothing to say of a temporary one."""
+    if path.name.startswith("."):
+        return "temporary"
     try:
-        with VideoReader(path) as reader:
-            return sum(1 for _ in reader)
-    except MediaError:
-        return -1
+        if path.suffix == ".npz":
+            with zipfile.ZipFile(path) as file:
+                return f"{sorted(file.namelist())}, {file.testzip()}"
+        if path.suffix == ".png":
+            return str(read_image(path).shape)
+        if path.suffix in (".mp4", ".mkv"):
+            with VideoReader(path) as reader:
+                return f"{sum(1 for _ in reader)} frames"
+        return f"{path.read_bytes().count(10)} lines"
+    except (MediaError, zipfile.BadZipFile) as error:
+        return f"not whole: {error}"
 
 
 def _said(run: Run) -> str:
@@ -155,16 +168,15 @@ def _killed(command: Command, whole: tuple[float, Content], dice: random.Random)
         return [f"{what}the next run ends with {code}: {_said(again)}"]
     found = content(out)
     wrong = sorted(name for name in expected if found.get(name) != expected[name])
-    return [f"{what}the next run gives another {wrong}"] if wrong else []
+    return [f"{what}the next run gives no whole {wrong}"] if wrong else []
 
 
-def _on_a_full_disk(command: Command, expected: Content, dice: random.Random) -> list[str]:
-    most = dice.randrange(max(len(data) for data in expected.values()))
+def _on_a_full_disk(command: Command, expected: Content, most: int) -> list[str]:
     run = command.start(most=most)
     code, found = wait(run), content(command.out)
     said = _said(run)
     what = f"{command.name}, files of at most {most} bytes: "
-    if code == 0 and found == expected:  # an archive is smaller than what it holds
+    if code == 0 and found == expected:  # the next one may be smaller
         return []
     if code not in (1, 2) or "Traceback" in said:
         return [f"{what}exit code {code}: {said}"]
