@@ -82,6 +82,7 @@ def test_odd_files_in_a_folder(photos, tmp_path):
     assert result.exit_code == 1 and len(json.loads(result.stdout)["images"]) == 33
 
 
+@pytest.mark.slow
 def test_a_table_of_features(photos, tmp_path):
     folder, table = photos
     features, path = tmp_path / "f.npz", tmp_path / "m.npz"
