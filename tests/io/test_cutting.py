@@ -9,6 +9,8 @@ from visionnmf.exceptions import OutputExistsError, ParameterError, TooLargeErro
 from visionnmf.io import Cut, VideoReader, cut_video
 from visionnmf.io.cutting import CUT_FORMATS
 
+pytestmark = pytest.mark.slow
+
 LONG = [CLIP[i % N] for i in range(120)]
 EVERY_SECOND = {"g": "25", "keyint_min": "25", "sc_threshold": "0"}  # key frames, at 25 frames a second
 

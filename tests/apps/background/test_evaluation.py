@@ -16,6 +16,8 @@ from visionnmf.datasets import make_surveillance
 from visionnmf.exceptions import OutputExistsError, ParameterError, UnreadableError
 from visionnmf.io import read_image, write_image
 
+pytestmark = pytest.mark.slow
+
 N = 24
 
 

@@ -14,6 +14,8 @@ from visionnmf.apps.background.tables import time_code
 from visionnmf.exceptions import OutputExistsError, ParameterError
 from visionnmf.io import VideoReader, read_image
 
+pytestmark = pytest.mark.slow
+
 HEIGHT, WIDTH = 48, 64
 
 

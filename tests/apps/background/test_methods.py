@@ -9,6 +9,8 @@ from visionnmf.apps.background import make_separator, process_video
 from visionnmf.datasets import make_surveillance
 from visionnmf.exceptions import ParameterError
 
+pytestmark = pytest.mark.slow
+
 # F on the made clip below; the masks of a method that sees nothing, or everything, are at 0 and at .09.
 FLOORS = {"ours": 0.7, "mahnmf": 0.6, "rpca": 0.6, "godec": 0.65, "median": 0.6, "mog2": 0.3, "knn": 0.35}
 

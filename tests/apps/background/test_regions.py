@@ -10,6 +10,8 @@ from visionnmf.apps.background.regions import read_regions
 from visionnmf.exceptions import ParameterError, UnsupportedError
 from visionnmf.io import VideoReader, write_image
 
+pytestmark = pytest.mark.slow
+
 HEIGHT, WIDTH = 48, 64
 
 
