@@ -161,5 +161,5 @@ def test_what_is_not_allowed(parameters, sentence):
 def test_the_guide_runs():
     guide = (Path(__file__).resolve().parents[2] / "docs" / "models.md").read_text()
     examples = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
-    assert len(examples) == 4
+    assert len(examples) >= 4
     exec("\n".join(examples), {})

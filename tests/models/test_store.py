@@ -161,7 +161,7 @@ def test_what_cannot_be_kept_is_refused(path):
 
     with pytest.raises(
         ParameterError,
-        match=r"model must be one of \['ConservativeNMF', 'NMF', 'OnlineNMF', .*\] to be saved; got a Mine",
+        match=r"model must be one of \['ConservativeNMF', .*'NMF', 'OnlineNMF', .*\] to be saved; got a Mine",
     ):
         Mine(2, loss="frobenius", **FEW).fit(X).save(path)
     assert not path.exists()
