@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes .venv beside this file, where it is missing, and installs visionnmf into it.
 #   sh setup.sh         what running visionnmf needs
-#   sh setup.sh plots   matplotlib as well, for curves ("hdf5", "zarr": streams out of such files)
+#   sh setup.sh plots   matplotlib as well, for curves ("heif", "hdf5", "zarr", "parquet": such files)
 #   sh setup.sh test    the tests as well ("lint", "dev": the linters, everything)
 set -eu
 cd "$(dirname "$0")"
@@ -34,8 +34,8 @@ new_venv() {
 }
 
 case $extra in
-"" | plots | hdf5 | zarr | test | lint | dev) ;;
-*) stop "no extra '$extra'; there are: plots, hdf5, zarr, test, lint, dev" ;;
+"" | plots | heif | hdf5 | zarr | parquet | test | lint | dev) ;;
+*) stop "no extra '$extra'; there are: plots, heif, hdf5, zarr, parquet, test, lint, dev" ;;
 esac
 [ -x .venv/bin/python ] || new_venv
 .venv/bin/python -m pip --version >/dev/null 2>&1 || stop ".venv is damaged (no pip in it); remove it and run this again"
