@@ -91,4 +91,4 @@ def test_setup_takes_each_extra_that_there_is(extra):
 def test_setup_refuses_other_extras_in_one_line():
     done = subprocess.run(["sh", str(ROOT / "setup.sh"), "colours"], capture_output=True, text=True)
     assert done.returncode == 1
-    assert done.stderr == "setup.sh: no extra 'colours'; there are: plots, hdf5, zarr, test, lint, dev\n"
+    assert done.stderr == "setup.sh: no extra 'colours'; there are: plots, heif, hdf5, zarr, parquet, test, lint, dev\n"
