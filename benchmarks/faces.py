@@ -158,9 +158,7 @@ def table(name: str = "ORL", splits: int = 0) -> None:
 
 def rules(name: str = "ORL", splits: int = 0) -> None:
     """Print, at rank 100, what projecting the training images costs; columns as in :func:`table`, clean test images."""
-    methods = (
-        "manhattan", "manhattan-plain", "frobenius", "kullback-leibler", "sklearn-frobenius", "sklearn-kullback-leibler"
-    )  # fmt: skip
+    methods = ("manhattan", "manhattan-plain", "frobenius", "kullback-leibler")
     plan = Plan(
         FIGURE, methods, (RANK,), PROJECTED, splits=splits or SPLITS, random_state=FIRST, iterations=ITERATIONS,
         most_test=5 if name == "YALEB" else None,

@@ -9,6 +9,7 @@
 :func:`iter_surveillance`                 the same clip frame by frame, for clips longer than memory
 :func:`make_mosaic`                       an image of textured regions and its segmentation
 :func:`make_views`                        views of the same samples with shared and private parts
+:func:`make_objects`                      grey pictures of objects on a turntable, before black
 :func:`corrupt`                           images with blocks, noise or dead lines; `CORRUPTIONS` lists the kinds
 :func:`load_faces`                        faces out of a folder a person, a .npz or a .mat file, as :class:`Faces`
 :func:`fetch_orl`                         the ORL faces
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from ._low_rank import make_corrupted_low_rank as make_corrupted_low_rank
     from ._mosaic import Mosaic as Mosaic
     from ._mosaic import make_mosaic as make_mosaic
+    from ._objects import make_objects as make_objects
     from ._surveillance import Surveillance as Surveillance
     from ._surveillance import iter_surveillance as iter_surveillance
     from ._surveillance import make_surveillance as make_surveillance
@@ -60,6 +62,7 @@ __all__ = [
     "load_faces",
     "make_corrupted_low_rank",
     "make_mosaic",
+    "make_objects",
     "make_surveillance",
     "make_views",
 ]
@@ -80,6 +83,7 @@ _LAZY = {
     "load_faces": "._faces",
     "make_corrupted_low_rank": "._low_rank",
     "make_mosaic": "._mosaic",
+    "make_objects": "._objects",
     "make_surveillance": "._surveillance",
     "make_views": "._views",
 }

@@ -42,6 +42,9 @@ FaceSize = Annotated[
 Missing = Annotated[
     str, typer.Option("--missing", help="Pixels that do not count: blocks (opaque ones), saturated or none.")
 ]
+TrainMissing = Annotated[
+    str, typer.Option("--missing", help="Pixels that do not count: blocks, saturated, none, or auto: what names most.")
+]
 Pictures = Annotated[
     Path | None, typer.Option("--pictures", metavar="DIR", help="Folder for pictures of what was judged corrupted.")
 ]
@@ -55,7 +58,7 @@ def train(
         choices.FACE_COMPONENTS
     ),
     rule: Annotated[str, typer.Option("--rule", help=one_of(choices.FACE_RULES))] = (choices.FACE_RULE_DEFAULT),
-    missing: Missing = choices.FACE_MISSING_DEFAULT,
+    missing: TrainMissing = choices.FACE_MISSING_AUTO,
     size: FaceSize = None,
     detect: Detect = False,
     strangers: Annotated[

@@ -28,7 +28,8 @@ from .detect import crop_face, find_face, read_face
 from .draw import components_picture, curves_picture, residual_picture, shadows_picture
 from .evaluation import evaluate
 from .identification import Identified, Identifier, identify
-from .model import Decomposition, FaceRecognizer, Identity
+from .identity import Decomposition, Identity
+from .model import FaceRecognizer
 from .plan import Plan, parse_corruption, parse_ranks
 from .shadows import Unshadowed, remove_shadows, unshadow
 from .sources import open_faces

@@ -1,8 +1,10 @@
-"""Cross-validation on training images: what classifiers say of images that they have not seen."""
+"""Cross-validation on training images: what is said of images, and of people, that were left out of everything."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +13,75 @@ from sklearn.model_selection import StratifiedKFold
 
 from .classifiers import ClassResidual, Labels, Nearest, relative_distance
 
-__all__ = ["image_folds", "left_out", "people_folds"]
+__all__ = ["Calibration", "LeftOut", "calibrated", "image_folds", "left_out", "people_folds", "some_people"]
 
-Array = NDArray[np.floating]
+Array = NDArray[Any]
 
-FOLDS = 5
+FOLDS = 5  # of the choice of the limit
+PEOPLE_FOLDS = 10  # of the threshold: the more, the more the people of a fold are like all people
+MANY, FOLDS_OF_MANY = 2000, 5  # where there are more images: fewer folds
+MOST_TESTED = 200  # images of strangers, and of the known, a fold
+STRANGERS_LEAST = 3  # people, without whom no threshold can be set by strangers
+ANNOUNCED_LEAST = 15  # people, without whom nothing is announced: the rates of fewer strangers say little of others'
+NOMINAL = np.linspace(0, 1, 201)  # shares of the rate, among which the threshold's is sought
+ALIKE = (0.01, 0.99)  # of each measure of noise of left-out images: new images between these are like them
+
+
+class LeftOut(NamedTuple):
+    """What was said of images, fold by fold, by recognizers that had seen neither them nor, of strangers, the person.
+
+    Attributes
+    ----------
+    people : ndarray of int [shape=(n_images,)]
+    strangers : ndarray of bool [shape=(n_images,)]
+    distances : ndarray [shape=(n_images,)]
+        Relative.
+    noise : ndarray [shape=(n_images, n_measures)]
+        See :meth:`Calibration.holds`.
+    """
+
+    people: Labels
+    strangers: NDArray[np.bool_]
+    distances: Array
+    noise: Array
+
+
+class Calibration(NamedTuple):
+    """A threshold, and what it does with images like the training images.
+
+    Attributes
+    ----------
+    threshold : float
+        Of relative distances; larger ones are rejected.
+    acceptance : float
+        Share of strangers who pass; NaN where it cannot be told.
+    rejection : float
+        Share of images of the known that are rejected; NaN where it cannot be told.
+    noise : ndarray or None [shape=(2, n_measures)]
+        Between which values the measures of noise of new images lie that are like the training images; None where
+        nothing is announced.
+    """
+
+    threshold: float
+    acceptance: float
+    rejection: float
+    noise: Array | None
+
+    def holds(self, noise: Array) -> NDArray[np.bool_]:
+        """Say of which new images the rates hold: of those whose noise is that of left-out training images.
+
+        Parameters
+        ----------
+        noise : ndarray [shape=(n_images, n_measures)]
+            Measures of noise.
+
+        Returns
+        -------
+        ndarray of bool [shape=(n_images,)]
+        """
+        if self.noise is None:
+            return np.zeros(len(noise), bool)
+        return np.asarray(((noise >= self.noise[0]) & (noise <= self.noise[1])).all(axis=1))
 
 
 def image_folds(people: Labels) -> Iterator[Labels]:
@@ -25,11 +91,44 @@ def image_folds(people: Labels) -> Iterator[Labels]:
         yield new
 
 
-def people_folds(people: Labels) -> Iterator[Labels]:
-    """Yield, fold by fold, the images of people who are left out."""
-    folds = min(FOLDS, people.max() + 1)
+def people_folds(people: Labels) -> Iterator[tuple[Labels, Labels]]:
+    """Yield, fold by fold, images of people who are left out, and images of others who stay with other images.
+
+    Over the folds, everybody is left out once. At least two people stay, or no folds are made of people.
+    """
+    rng = np.random.default_rng(0)
+    n_people = int(people.max()) + 1
+    folds = PEOPLE_FOLDS if len(people) <= MANY else FOLDS_OF_MANY
+    fold_of = rng.permutation(n_people) % folds if n_people >= STRANGERS_LEAST else np.full(n_people, -1)
+    image_fold = np.full(len(people), -1)
+    for person in range(n_people):
+        own = rng.permutation(np.flatnonzero(people == person))
+        if len(own) > 1:  # somebody with one image would have none left
+            others = np.delete(np.arange(folds), fold_of[person]) if fold_of[person] >= 0 else np.arange(folds)
+            image_fold[own] = np.roll(others, person)[np.arange(len(own)) % len(others)]
     for fold in range(folds):
-        yield np.flatnonzero(people % folds == fold)
+        strangers = np.flatnonzero(fold_of[people] == fold)
+        known = rng.permutation(np.flatnonzero(image_fold == fold))[:MOST_TESTED]
+        if len(strangers) or len(known):
+            yield strangers, np.sort(known)
+
+
+def some_people(people: Labels, most: int) -> Labels:
+    """Return the images of people drawn at random, two people at least, until there are `most`.
+
+    Parameters
+    ----------
+    people : ndarray of int [shape=(n_samples,)]
+    most : int
+
+    Returns
+    -------
+    ndarray of int
+        Rows, in their order.
+    """
+    order = np.random.default_rng(0).permutation(people.max() + 1)
+    counts = np.cumsum(np.bincount(people)[order])
+    return np.flatnonzero(np.isin(people, order[: max(2, int(np.searchsorted(counts, most, side="right")))]))
 
 
 def left_out(
@@ -70,3 +169,49 @@ def _fitted(
         rest = np.delete(np.arange(len(people)), new)
         present, numbers = np.unique(people[rest], return_inverse=True)
         yield clone(classifier).fit(features[rest], numbers), present
+
+
+def calibrated(found: LeftOut, n_people: int, rate: float) -> Calibration:
+    """Set the threshold so that a share `rate` of strangers' images passes, in expectation over people.
+
+    A quantile of the strangers at hand lets more of others' images pass, as images of one person resemble each other.
+    So the quantile is the one that, taken without a person, lets the share of that person's images pass, on average
+    over the people. With one or two people there are no strangers: the threshold then rejects the share of the known.
+
+    Parameters
+    ----------
+    found : LeftOut
+    n_people : int
+        People who are trained.
+    rate : float
+
+    Returns
+    -------
+    Calibration
+    """
+    known, strange = (found.distances[found.strangers == kind] for kind in (False, True))
+    if len(strange):
+        threshold, acceptance = _threshold(strange, found.people[found.strangers], rate)
+    elif n_people == 1 or not len(known):
+        return Calibration(0.0, math.nan, math.nan, None)
+    else:
+        threshold, acceptance = float(np.quantile(known, 1 - rate)), math.nan
+    if n_people < ANNOUNCED_LEAST:
+        return Calibration(threshold, math.nan, math.nan, None)
+    rejection = float((known > threshold).mean()) if len(known) else math.nan
+    return Calibration(threshold, acceptance, rejection, np.quantile(found.noise, ALIKE, axis=0))
+
+
+def _threshold(distances: Array, people: Labels, rate: float) -> tuple[float, float]:
+    """Return the threshold, and the share of a left-out person's images that pass one so made of the others'."""
+    levels = rate * NOMINAL
+    passed = np.zeros(len(levels))
+    present = np.unique(people)
+    for person in present:
+        own = people == person
+        thresholds = np.quantile(distances[~own], levels)
+        passed += (distances[own] <= thresholds[:, None]).mean(axis=1)
+    passed /= len(present)
+    best = int(np.searchsorted(passed, rate, side="right")) - 1  # passed never falls
+    best = max(best, 0)
+    return float(np.quantile(distances, levels[best])), float(passed[best])

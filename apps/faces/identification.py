@@ -16,11 +16,13 @@ from visionnmf.io import read_image, resize_grey, to_grey8, write_image
 
 from .detect import read_face
 from .draw import residual_picture
-from .model import Identity
+from .identity import Identity
 from .sources import as_rows
 from .store import FaceModel
 
 __all__ = ["Identified", "Identifier", "identify"]
+
+UNLIKE = "not as noisy as the training images: the rates of the threshold do not hold"
 
 Array = NDArray[np.float32]
 
@@ -45,6 +47,7 @@ class Identified(Report):
             "distance": round(found.distance, 4),
             "threshold": round(found.threshold, 4),
             "corrupted": round(found.corrupted, 4),
+            "calibrated": found.calibrated,
             "files": self.outputs,
         }
 
@@ -60,7 +63,7 @@ class Identified(Report):
         who = found.person if found.person is not None else f"nobody known (nearest: {found.nearest})"
         return (
             f"{self.inputs[0]}: {who}, distance {found.distance:.3f} (threshold {found.threshold:.3f}), "
-            f"{found.corrupted:.1%} of the pixels judged corrupted"
+            f"{found.corrupted:.1%} of the pixels judged corrupted" + "".join(f"; {note}" for note in self.notes)
         )
 
 
@@ -146,7 +149,8 @@ class Identifier:
             sheet = residual_picture(row, *recognizer.explain(row), recognizer.image_shape, white=recognizer.white_)
             write_image(path, sheet, force=self.force)
             outputs.append(str(path))
-        return Identified(identity, inputs=[str(source)], outputs=outputs)
+        notes = [UNLIKE] if recognizer.noise_ is not None and not identity.calibrated else []
+        return Identified(identity, inputs=[str(source)], outputs=outputs, notes=notes)
 
     def _read(self, source: str | Path) -> Array:
         image = read_face(source) if self.model.detect else read_image(source)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,68 +17,29 @@ from visionnmf._checks import brief, check_choice, check_count, check_image_shap
 from visionnmf.apps.saving import Saveable
 from visionnmf.exceptions import ParameterError
 
-from .calibration import image_folds, left_out, people_folds
+from .calibration import MOST_TESTED, Calibration, LeftOut, calibrated, image_folds, left_out, people_folds, some_people
 from .classifiers import ClassResidual, Nearest, relative_distance
-from .pixels import missing_pixels, noise_scale, winsorise
+from .identity import Decomposition, Identity, Parts
+from .pixels import grain, missing_pixels, noise_scale, winsorise
 
-__all__ = ["Decomposition", "FaceRecognizer", "Identity"]
+__all__ = ["FaceRecognizer"]
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
 
 # Chosen on splits 0 and 1 of ORL and split 0 of Extended Yale B; docs/decisions/faces.md has the tables.
 ITERATIONS = 100  # of the default model
+CALIBRATION = 30  # of those that calibrate: distances and noise are the same within a few per cent
 OUTLIERS = (1.5, 3.0, 6.0, 12.0, math.inf)  # what cross-validation chooses among
+MISSING = ("blocks", "saturated")  # what is compared with no search at all
+NOTICED = 0.005  # share of the pixels that a search must find in the training images to be compared
+MOST_CHOOSING = 1000  # images that are missed by nobody in choosing
 OUTLIERS_UNSURE = 3.0  # where there is nothing to choose by
 QUERY_FACTOR = 2.0  # new images are cleaned less: their errors do not spread to other images
 JUDGED = 4.0  # standard deviations of the noise ...
 VISIBLE = 0.15  # ... and share of white, beyond which a pixel is called corrupted
 WHITENING = 0.1
 CONDITION = 1e-2  # components that are so nearly combinations of others are left out of the pseudo-inverse
-STRANGERS_LEAST = 3  # people, without whom no threshold can be calibrated
-
-
-@dataclass(frozen=True)
-class Identity:
-    """Who is on an image.
-
-    Attributes
-    ----------
-    person : object or None
-        The label, or None when the distance is above the threshold: a stranger, or no face.
-    nearest : object
-        The label of the nearest person, accepted or not.
-    distance : float
-        From 0 to 1: the distance from the nearest person over the harmonic mean of the distances from all.
-    threshold : float
-        Distances above are rejected.
-    corrupted : float
-        Share of the pixels that were judged corrupted.
-    """
-
-    person: Any
-    nearest: Any
-    distance: float
-    threshold: float
-    corrupted: float
-
-
-class Decomposition(NamedTuple):
-    """Images taken apart: what the model explains of them, and what it does not.
-
-    Attributes
-    ----------
-    reconstructions : ndarray [shape=(n_samples, n_pixels), >= 0]
-        The model's.
-    cleaned : ndarray [shape=(n_samples, n_pixels)]
-        The images, with pixels pulled towards the reconstructions where they are far from them.
-    corrupted : ndarray of bool [shape=(n_samples, n_pixels)]
-        Pixels that are judged corrupted; see :class:`FaceRecognizer`.
-    """
-
-    reconstructions: Array
-    cleaned: Array
-    corrupted: Mask
 
     def __repr__(self) -> str:
         return brief(self)
@@ -122,9 +82,10 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         that. 0 takes the reconstructions in place of the images, infinity the images as they are. "auto" chooses
         among 1.5, 3, 6, 12 and infinity by cross-validation on the training images: the more they are corrupted, the
         stricter.
-    missing : {"blocks", "saturated", "none"}, default="blocks"
+    missing : {"auto", "blocks", "saturated", "none"}, default="auto"
         Which pixels count as missing: even blocks, opaque or in deep shadow; all that are black or white; or none but
-        those given.
+        those given. "auto" takes of these three what names most training images by cross-validation, and blocks where
+        nothing tells: a black background is no block to fill in, and neither is a dark eye a dead pixel.
     image_shape : tuple of (int, int) or None, default=None
         Height and width; None looks for no blocks.
     unknown_rate : float, default=0.05
@@ -144,6 +105,10 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         Of unit norm.
     reconstructions_ : ndarray [shape=(n_samples, n_pixels)]
         The model's, of the training images.
+    missing_ : str
+        `missing`, or what was chosen.
+    missing_scores_ : dict of str to float
+        Share of left-out training images that each choice named; empty where there was nothing to choose.
     outliers_ : float
         `outliers`, or what was chosen.
     cleaned_ : ndarray [shape=(n_samples, n_pixels)]
@@ -157,11 +122,18 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
     brightest_ : float
         The largest value of the training images.
     threshold_ : float
-        Relative distance beyond which :meth:`identify` rejects; 1, which nothing exceeds, where fewer than three
-        people are known.
+        Relative distance beyond which :meth:`identify` rejects. With fewer than three people there are no strangers to
+        set it by: it then rejects a share `unknown_rate` of left-out images of the known, or, where there are none of
+        these either, all.
+    false_acceptance_rate_ : float
+        Share of strangers' images that pass, by cross-validation: strangers and tested images were left out of the
+        model, of cleaning and of the threshold. NaN with fewer than 15 people, whose rates say little.
     false_rejection_rate_ : float
-        Share of the known people's images that the threshold rejects, by cross-validation on the training images;
-        NaN where there are fewer than three people or somebody has one image.
+        Share of the known people's images that the threshold rejects, likewise; NaN also where everybody has one image.
+    noise_ : ndarray or None [shape=(2, n_measures)]
+        Noise of the new images for which both rates hold: least and largest noise scale, as a share of white; share of
+        outlying pixels; with `image_shape` the scale of the finest detail, too. :class:`Identity` says of each image
+        whether it lies between. None where nothing is announced.
     n_features_in_ : int
         Pixels of an image.
 
@@ -193,7 +165,7 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         rule: str = choices.FACE_RULE_DEFAULT,
         n_components: int = choices.FACE_COMPONENTS,
         outliers: float | str = "auto",
-        missing: str = choices.FACE_MISSING_DEFAULT,
+        missing: str = choices.FACE_MISSING_AUTO,
         image_shape: tuple[int, int] | None = None,
         unknown_rate: float = choices.FACE_UNKNOWN_RATE,
         random_state: Any = None,
@@ -240,28 +212,56 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         self.classes_, people = np.unique(labels, return_inverse=True)
         self.brightest_ = float(data.max(initial=0))
         self.white_ = 255.0 if self.brightest_ > 1 else 1.0
+        self._choose_missing(data, mask, people)
         missing = self._missing(data, mask)
-        model = self.model
-        if model is None:
-            n_components = min(self.n_components, *data.shape)
-            model = NMF(n_components, nuclear=1.0, max_iter=ITERATIONS, tol=0, random_state=self.random_state)
-        self.model_ = clone(model)
+        self._learn(data, missing, people, self._model(data.shape, ITERATIONS))
+        found = calibrated(self._left_out(data, missing), len(self.classes_), self.unknown_rate)
+        self.threshold_, self.false_acceptance_rate_, self.false_rejection_rate_, self.noise_ = found
+        return self
+
+    def _model(self, shape: tuple[int, int], iterations: int) -> Any:
+        """Return a model, not fitted, for so many images and pixels."""
+        if self.model is None:
+            n_components = min(self.n_components, *shape)
+            return NMF(n_components, nuclear=1.0, max_iter=iterations, tol=0, random_state=self.random_state)
+        return clone(self.model)
+
+    def _learn(self, data: Array, missing: Mask, people: NDArray[np.intp], model: Any) -> None:
+        """Fit all but the threshold."""
+        self.model_, self.labels_ = model, people
         # only models that know weights can do without the missing pixels
         codes = self.model_.fit_transform(data, weights=~missing) if missing.any() else self.model_.fit_transform(data)
-        self.labels_ = people
         self._set_components()
         self.reconstructions_ = (codes @ self.model_.components_).astype(data.dtype, copy=False)
         residuals = data - self.reconstructions_
         self.scale_ = float(noise_scale(residuals[~missing])) if not missing.all() else 0.0
-        chosen = self._choose_outliers(data, missing, people) if self.outliers == "auto" else self.outliers
-        self.outliers_ = float(chosen)
+        self.outliers_ = OUTLIERS_UNSURE if self.outliers == "auto" else float(self.outliers)
+        if self.outliers == "auto" and _can_choose(people):
+            self.outliers_ = max(OUTLIERS, key=self._scores(data, missing, OUTLIERS).__getitem__)
         limit = _limit(self.outliers_, self.scale_)
         self.corrupted_ = missing | (np.abs(residuals) > self._judged(self.scale_))
         self.cleaned_ = winsorise(data, self.reconstructions_, limit, missing)
         features = self._features(self.cleaned_, codes if self.outliers_ == 0 else None)
         self.classifier_ = self._classifier().fit(features, people)
-        self._calibrate(features, people)
-        return self
+
+    def _left_out(self, data: Array, missing: Mask) -> LeftOut:
+        """Look at training images with recognizers that saw neither them nor, of strangers, the person."""
+        found = []
+        for strangers, known in people_folds(self.labels_):
+            rest = np.ones(len(data), bool)
+            rest[strangers] = rest[known] = False
+            if len(np.unique(self.labels_[rest])) < 2:
+                continue
+            present, people = np.unique(self.labels_[rest], return_inverse=True)
+            part = self._part(present, outliers=self.outliers_)
+            part._learn(data[rest], missing[rest], people, self._model((int(rest.sum()), data.shape[1]), CALIBRATION))
+            new = np.concatenate([strangers[:: -(-len(strangers) // MOST_TESTED) or 1], known])
+            parts = part._decompose(data[new], missing[new])
+            distances = relative_distance(part._distances(data[new], missing[new], parts))
+            found.append(LeftOut(self.labels_[new], np.isin(new, strangers), distances, parts.noise))
+        if not found:
+            return LeftOut(self.labels_[:0], np.zeros(0, bool), data[:0, 0], np.zeros((0, 3)))
+        return LeftOut(*(np.concatenate(arrays) for arrays in zip(*found, strict=True)))
 
     def distances(self, X: ArrayLike, mask: ArrayLike | None = None) -> Array:
         """Return the distance of each image from each person.
@@ -328,12 +328,17 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         parts = self._decompose(data, missing)
         distances = self._distances(data, missing, parts)
         relative = relative_distance(distances)
+        alike = self._calibration().holds(parts.noise)
         found = []
         for row, nearest in enumerate(self.classes_[distances.argmin(axis=1)].tolist()):
             distance, share = float(relative[row]), float(parts.corrupted[row].mean())
             known = distance <= self.threshold_
-            found.append(Identity(nearest if known else None, nearest, distance, self.threshold_, share))
+            like = bool(alike[row])
+            found.append(Identity(nearest if known else None, nearest, distance, self.threshold_, share, like))
         return found
+
+    def _calibration(self) -> Calibration:
+        return Calibration(self.threshold_, self.false_acceptance_rate_, self.false_rejection_rate_, self.noise_)
 
     def explain(self, X: ArrayLike, mask: ArrayLike | None = None) -> Decomposition:
         """Show what the model makes of images, and which pixels it judges corrupted.
@@ -348,15 +353,17 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         -------
         Decomposition
         """
-        return self._decompose(*self._check_new(X, mask))
+        found = self._decompose(*self._check_new(X, mask))
+        return Decomposition(found.reconstructions, found.cleaned, found.corrupted)
 
     def _restore(
-        self, model: Any, classes: Array, people: NDArray[np.intp], cleaned: Array, numbers: dict[str, float]
+        self, model: Any, classes: Array, people: NDArray[np.intp], cleaned: Array, numbers: dict[str, Any]
     ) -> None:
         """Become what was saved; `numbers` are attributes."""
         self._check_parameters()
         self.model_, self.classes_, self.labels_, self.cleaned_ = model, classes, people, cleaned
         self.n_features_in_ = cleaned.shape[1]
+        self.missing_, self.missing_scores_ = self.missing, {}
         for name, number in numbers.items():
             setattr(self, name, number)
         self._set_components()
@@ -364,7 +371,7 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
 
     def _check_parameters(self) -> None:
         check_choice(self.rule, "rule", choices.FACE_RULES)
-        check_choice(self.missing, "missing", choices.FACE_MISSING)
+        check_choice(self.missing, "missing", (choices.FACE_MISSING_AUTO, *choices.FACE_MISSING))
         check_count(self.n_components, "n_components")
         check_number(self.unknown_rate, "unknown_rate", 0, 1, without_low=True, without_high=True)
         if self.model is not None and not hasattr(self.model, "fit_transform"):
@@ -385,12 +392,16 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         found = np.zeros(data.shape, bool)
         if mask is not None:
             found |= np.broadcast_to(np.asarray(mask, bool), data.shape)
-        if self.missing == "saturated":
-            found |= missing_pixels(data[:, None], "saturated", self.white_, self.brightest_)[:, 0]
-        elif self.missing == "blocks" and self.image_shape is not None:
+        return found | self._found(data, self.missing_)
+
+    def _found(self, data: Array, missing: str) -> Mask:
+        """Find pixels that count as missing."""
+        if missing == "saturated":
+            return missing_pixels(data[:, None], missing, self.white_, self.brightest_)[:, 0]
+        if missing == "blocks" and self.image_shape is not None:
             images = data.reshape(-1, *check_image_shape(self.image_shape, n_pixels=data.shape[1]))
-            found |= missing_pixels(images, "blocks", self.white_, self.brightest_).reshape(data.shape)
-        return found
+            return missing_pixels(images, missing, self.white_, self.brightest_).reshape(data.shape)
+        return np.zeros(data.shape, bool)
 
     def _set_components(self) -> None:
         H = self.model_.components_
@@ -402,21 +413,28 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
     def _cleans_new(self, missing: Mask) -> bool:
         return self.rule in ("residual", "whitened") or bool(missing.any())
 
-    def _decompose(self, data: Array, missing: Mask) -> Decomposition:
+    def _decompose(self, data: Array, missing: Mask) -> Parts:
         codes = self.model_.transform(data, weights=~missing) if missing.any() else self.model_.transform(data)
         reconstructions = (codes @ self.model_.components_).astype(data.dtype, copy=False)
         residuals = np.abs(data - reconstructions)
+        own = noise_scale(residuals, axis=1)
+        outlying = ((residuals > self._judged(own)) & ~missing).mean(axis=1)
         # at least the scale of the training images, so that an image which fits well is left alone
-        scale = np.maximum(noise_scale(residuals, axis=1), self.scale_).astype(data.dtype)
+        scale = np.maximum(own, self.scale_).astype(data.dtype)
         limit = _limit(QUERY_FACTOR * self.outliers_, scale)
         cleaned = winsorise(data, reconstructions, limit, missing)
-        return Decomposition(reconstructions, cleaned, missing | (residuals > self._judged(scale)))
+        corrupted = missing | (residuals > self._judged(scale))
+        noise = [own[:, 0] / self.white_, outlying]
+        if self.image_shape is not None and min(self.image_shape) > 2:
+            images = np.where(missing, reconstructions, data).reshape(-1, *self.image_shape)
+            noise.append(grain(images) / self.white_)
+        return Parts(reconstructions, cleaned, corrupted, np.column_stack(noise))
 
     def _judged(self, scale: Any) -> Any:
         """Return the residual beyond which a pixel is called corrupted: an outlier, and one that can be seen."""
         return np.maximum(JUDGED * scale, VISIBLE * self.white_)
 
-    def _distances(self, data: Array, missing: Mask, parts: Decomposition | None) -> Array:
+    def _distances(self, data: Array, missing: Mask, parts: Parts | None) -> Array:
         if parts is not None:
             cleans = self.rule in ("residual", "whitened")
             data = parts.cleaned if cleans else np.where(missing, parts.reconstructions, data)
@@ -435,27 +453,49 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
             return ClassResidual(adaptive=True)
         return Nearest(cosine=self.rule != "pseudo-inverse", whiten=WHITENING if self.rule == "whitened" else None)
 
-    def _choose_outliers(self, data: Array, missing: Mask, people: NDArray[np.intp]) -> float:
-        """Take the limit with which most images that are left out are identified."""
-        if np.bincount(people).min() < 2 or len(self.classes_) < 2:
-            return OUTLIERS_UNSURE
-        scores = []
-        for outliers in OUTLIERS:
+    def _scores(self, data: Array, missing: Mask, limits: tuple[float, ...]) -> dict[float, float]:
+        """Return the share of left-out images that are identified with each limit; the first of equals is best."""
+        scores = {}
+        for outliers in limits:
             cleaned = winsorise(data, self.reconstructions_, _limit(outliers, self.scale_), missing)
             features = self._features(cleaned, None)
-            scores.append((left_out(self._classifier(), features, people, image_folds(people))[0] == people).mean())
-        return OUTLIERS[int(np.argmax(scores))]
+            nearest, _ = left_out(self._classifier(), features, self.labels_, image_folds(self.labels_))
+            scores[outliers] = float((nearest == self.labels_).mean())
+        return scores
 
-    def _calibrate(self, features: Array, people: NDArray[np.intp]) -> None:
-        """Set the threshold so that people who are left out would seldom be accepted."""
-        self.threshold_, self.false_rejection_rate_ = 1.0, math.nan
-        if len(self.classes_) < STRANGERS_LEAST:
+    def _choose_missing(self, data: Array, mask: ArrayLike | None, people: NDArray[np.intp]) -> None:
+        """Take what names most training images that are left out; blocks where nothing tells."""
+        self.missing_scores_: dict[str, float] = {}
+        self.missing_ = self.missing if self.missing != choices.FACE_MISSING_AUTO else choices.FACE_MISSING_DEFAULT
+        if self.missing != choices.FACE_MISSING_AUTO or not _can_choose(people):
             return
-        _, strangers = left_out(self._classifier(), features, people, people_folds(people))
-        self.threshold_ = float(np.quantile(strangers, self.unknown_rate))
-        if np.bincount(people).min() > 1:
-            _, known = left_out(self._classifier(), features, people, image_folds(people))
-            self.false_rejection_rate_ = float((known > self.threshold_).mean())
+        given = np.zeros(data.shape, bool) if mask is None else np.broadcast_to(np.asarray(mask, bool), data.shape)
+        masks = {choice: self._found(data, choice) for choice in (*MISSING, "none")}
+        seen = [choice for choice in MISSING if (masks[choice] & ~given).mean() >= NOTICED]
+        if not seen:
+            return
+        rows = some_people(people, MOST_CHOOSING)
+        classes, numbers = np.unique(people[rows], return_inverse=True)
+        for choice in (*seen, "none"):
+            part = self._part(classes, missing=choice)
+            missing = (masks[choice] | given)[rows]
+            part._learn(data[rows], missing, numbers, self._model((len(rows), data.shape[1]), CALIBRATION))
+            limits = OUTLIERS if self.outliers == "auto" else (part.outliers_,)
+            self.missing_scores_[choice] = max(part._scores(data[rows], missing, limits).values())
+        self.missing_ = max(self.missing_scores_, key=self.missing_scores_.__getitem__)
+
+    def _part(self, classes: NDArray[np.intp], **parameters: Any) -> FaceRecognizer:
+        """Return a recognizer of some of the people, for cross-validation; not fitted."""
+        part = clone(self).set_params(**parameters)
+        part.classes_ = self.classes_[classes]
+        part.missing_ = part.missing if part.missing != choices.FACE_MISSING_AUTO else self.missing_
+        part.brightest_, part.white_, part.n_features_in_ = self.brightest_, self.white_, self.n_features_in_
+        return part
+
+
+def _can_choose(people: NDArray[np.intp]) -> bool:
+    counts = np.bincount(people)
+    return len(counts) > 1 and counts.min() > 1
 
 
 def _limit(outliers: float, scale: Any) -> Any:

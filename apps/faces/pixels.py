@@ -11,7 +11,7 @@ from scipy.stats import norm
 from visionnmf import choices
 from visionnmf._checks import check_choice
 
-__all__ = ["flat_blocks", "missing_pixels", "noise_scale", "saturated_pixels", "winsorise"]
+__all__ = ["flat_blocks", "grain", "missing_pixels", "noise_scale", "saturated_pixels", "winsorise"]
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
@@ -130,6 +130,28 @@ def noise_scale(residuals: Array, axis: int | None = None) -> Any:
         scale = quartile / norm.ppf((1 + QUANTILE / (1 - outlying)) / 2)
         outlying = np.minimum((sizes > OUTLYING * scale).mean(axis=axis, keepdims=axis is not None), MOST_OUTLYING)
     return scale
+
+
+def grain(images: Array) -> Array:
+    """Estimate the standard deviation of each image's noise from its finest detail, without any model.
+
+    A difference of second differences is 0 on planes and ridges (Immerkær, "Fast noise variance estimation", 1996);
+    of its absolute values, :func:`noise_scale` is taken, which edges and single bad pixels hardly move.
+
+    Parameters
+    ----------
+    images : ndarray [shape=(n_images, height, width)]
+        Of 3 × 3 pixels at least.
+
+    Returns
+    -------
+    ndarray [shape=(n_images,), >= 0]
+    """
+    detail = images
+    for axis in (1, 2):
+        low, middle, high = (np.take(detail, np.arange(k, detail.shape[axis] - 2 + k), axis=axis) for k in range(3))
+        detail = low - 2 * middle + high
+    return np.asarray(noise_scale(detail.reshape(len(images), -1) / 6, axis=1))[:, 0]
 
 
 def winsorise(images: Array, reconstructions: Array, limit: Any, missing: Mask) -> Array:

@@ -19,17 +19,20 @@ from .model import FaceRecognizer
 
 __all__ = ["FaceModel", "load", "load_estimator", "save"]
 
-# Version 1 had thresholds for a ridge that did not follow the noise; in 2 the model was six numbers and two arrays.
+# Version 1 had thresholds for a ridge that did not follow the noise; in 2 the model was six numbers and two arrays; to
+# version 3 nothing was said of the new images for which rates hold.
 FORMAT = Format(
     "visionnmf-faces",
-    version=3,
+    version=4,
     title="a model of faces",
     origin="make one with 'visionnmf faces train'",
     smaller="train fewer people a model",
 )
 PARAMETERS = ("rule", "missing", "unknown_rate")
-NUMBERS = ("threshold_", "false_rejection_rate_", "scale_", "white_", "brightest_", "outliers_")
-SPECIAL = {"outliers_": math.inf, "false_rejection_rate_": math.nan}  # which infinity, or NaN, they may be
+RATES = ("false_acceptance_rate_", "false_rejection_rate_")
+NUMBERS = ("threshold_", *RATES, "scale_", "white_", "brightest_", "outliers_")
+# which infinity, or NaN, they may be
+SPECIAL = {"outliers_": math.inf} | dict.fromkeys(RATES, math.nan)
 
 
 @dataclass(frozen=True)
@@ -103,8 +106,9 @@ def save(model: FaceModel | FaceRecognizer, path: str | Path, *, force: bool = F
         "names": names,
         "detect": model.detect,
         "image_shape": list(recognizer.image_shape),
-        "parameters": {name: getattr(recognizer, name) for name in PARAMETERS},
+        "parameters": {name: getattr(recognizer, name) for name in PARAMETERS} | {"missing": recognizer.missing_},
         "numbers": {name: _plain(getattr(recognizer, name)) for name in NUMBERS},
+        "noise": None if recognizer.noise_ is None else recognizer.noise_.tolist(),
         "model": pack_model(nmf, arrays, "model."),
     }
     FORMAT.write(path, header, arrays, force=force)
@@ -185,7 +189,10 @@ def _restored(header: dict[str, Any], nmf: NMF, cleaned: NDArray[Any], people: N
     _require(cleaned.dtype.name in ("float32", "float64") and cleaned.shape == (len(people), height * width), "images")
     _require(np.isfinite(cleaned).all() and (cleaned >= 0).all(), "images")
     _check_model(nmf, height * width)
-    numbers = {name: float(header["numbers"][name]) for name in NUMBERS}
+    given = {"false_acceptance_rate_": "nan"} | header["numbers"]  # to version 3 nothing was known
+    numbers = {name: float(given[name]) for name in NUMBERS}
+    noise = None if header.get("noise") is None else np.array(header["noise"], float)
+    _require(noise is None or (noise.shape in ((2, 2), (2, 3)) and np.isfinite(noise).all()), "noise")
     for name, number in numbers.items():
         _require(0 <= number < math.inf or str(number) == str(SPECIAL.get(name)), "numbers")
     recognizer = FaceRecognizer(
@@ -193,7 +200,7 @@ def _restored(header: dict[str, Any], nmf: NMF, cleaned: NDArray[Any], people: N
         n_components=nmf.n_components_,
         **{name: header["parameters"][name] for name in PARAMETERS},
     )
-    recognizer._restore(nmf, np.array(names), people.astype(np.intp), cleaned, numbers)
+    recognizer._restore(nmf, np.array(names), people.astype(np.intp), cleaned, numbers | {"noise_": noise})
     return FaceModel(recognizer, bool(header["detect"]))
 
 

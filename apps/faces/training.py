@@ -14,8 +14,9 @@ from visionnmf.apps.report import Report
 from visionnmf.exceptions import MediaError, ParameterError
 from visionnmf.io import check_outputs, check_outside, transaction, write_image
 
+from .calibration import ANNOUNCED_LEAST, STRANGERS_LEAST
 from .draw import components_picture, residual_picture
-from .model import STRANGERS_LEAST, FaceRecognizer
+from .model import FaceRecognizer
 from .sources import as_rows, open_faces
 from .store import FaceModel, save
 
@@ -40,13 +41,15 @@ class Trained(Report):
 
     def _figures(self) -> dict[str, Any]:
         recognizer = self.model.recognizer
-        rejected = recognizer.false_rejection_rate_
         return {
             "people": recognizer.classes_.tolist(),
             "images": self.images,
             "corrupted": round(float(recognizer.corrupted_.mean()), 4),
+            "missing": recognizer.missing_,
+            "missing_scores": {choice: round(score, 4) for choice, score in recognizer.missing_scores_.items()},
             "threshold": round(recognizer.threshold_, 4),
-            "false_rejection_rate": None if math.isnan(rejected) else round(rejected, 4),
+            "false_acceptance_rate": _rounded(recognizer.false_acceptance_rate_),
+            "false_rejection_rate": _rounded(recognizer.false_rejection_rate_),
             "files": self.outputs,
         }
 
@@ -60,20 +63,49 @@ class Trained(Report):
         """
         recognizer = self.model.recognizer
         height, width = recognizer.image_shape or (0, 0)
-        people, rejected = len(recognizer.classes_), recognizer.false_rejection_rate_
-        threshold = f"threshold {recognizer.threshold_:.3f}: {recognizer.unknown_rate:.1%} of strangers pass, "
-        if people < STRANGERS_LEAST:
-            threshold = f"no threshold: strangers can be told from {STRANGERS_LEAST} people or more, and all pass here"
-        elif math.isnan(rejected):
-            threshold += "how many of the known are rejected is not known (somebody has one image)"
-        else:
-            threshold += f"{rejected:.1%} of the known are rejected (cross-validated, corruption and all)"
+        people = len(recognizer.classes_)
         lines = [
             f"{people} {'people' if people > 1 else 'person'}, {self.images} images of {width} x {height}; "
             f"{recognizer.corrupted_.mean():.1%} of the pixels judged corrupted",
-            threshold,
+            *_chosen(recognizer),
+            _announcement(recognizer),
         ]
         return "\n".join([*lines, *self._ending()])
+
+
+def _chosen(recognizer: FaceRecognizer) -> list[str]:
+    """Say which pixels count as missing and why, where something else was found."""
+    scores = recognizer.missing_scores_
+    if not scores:
+        return []
+    named = ", ".join(f"{choice} {score:.1%}" for choice, score in scores.items())
+    return [f"missing pixels: {recognizer.missing_}; left-out images named: {named}"]
+
+
+def _announcement(recognizer: FaceRecognizer) -> str:
+    """Say what the threshold does, and on which new images; nothing that is not known."""
+    people, rate = len(recognizer.classes_), recognizer.unknown_rate
+    passed, rejected = recognizer.false_acceptance_rate_, recognizer.false_rejection_rate_
+    if recognizer.threshold_ == 0:
+        return "no threshold: nothing tells these people from strangers, and identify names nobody; train more people"
+    threshold = f"threshold {recognizer.threshold_:.3f}"
+    if people < STRANGERS_LEAST:
+        return f"{threshold}, beyond {1 - rate:.0%} of the known; how many strangers pass two people do not tell"
+    if math.isnan(passed):
+        return (
+            f"{threshold}, meant for {rate:.1%} of strangers; with fewer than {ANNOUNCED_LEAST} people no rate is known"
+        )
+    known = "how many of the known are rejected is not known (everybody has one image)"
+    if not math.isnan(rejected):
+        known = f"{rejected:.1%} of the known are rejected"
+    return (
+        f"{threshold}: {passed:.1%} of strangers pass, {known} (cross-validated), where new images are as noisy as "
+        "these; identify says where not"
+    )
+
+
+def _rounded(number: float) -> float | None:
+    return None if math.isnan(number) else round(number, 4)
 
 
 def train(
@@ -82,7 +114,7 @@ def train(
     *,
     n_components: int = choices.FACE_COMPONENTS,
     rule: str = choices.FACE_RULE_DEFAULT,
-    missing: str = choices.FACE_MISSING_DEFAULT,
+    missing: str = choices.FACE_MISSING_AUTO,
     size: int | None = None,
     detect: bool = False,
     unknown_rate: float = choices.FACE_UNKNOWN_RATE,
@@ -102,7 +134,7 @@ def train(
         See :class:`FaceRecognizer`.
     rule : str, default="residual"
         See :class:`FaceRecognizer`.
-    missing : str, default="blocks"
+    missing : str, default="auto"
         See :class:`FaceRecognizer`.
     size : int or None, default=None
         See :func:`open_faces`.

@@ -247,7 +247,8 @@ def test_salt_and_pepper_is_cleaned(people):
     train, y, test, answers = people
     bad, mask = corrupt(train, "salt_and_pepper", 0.4, return_mask=True, random_state=0)
     recognizer = FaceRecognizer(random_state=0).fit(rows(bad), y)
-    naive = FaceRecognizer(NMF(20, loss="frobenius", random_state=0, tol=0), outliers=math.inf).fit(rows(bad), y)
+    model = NMF(20, loss="frobenius", random_state=0, tol=0)
+    naive = FaceRecognizer(model, outliers=math.inf, missing="none").fit(rows(bad), y)
     assert recognizer.score(rows(test), answers) >= 0.9
     clean = np.linalg.norm(rows(train))
     error, raw = (np.linalg.norm(Z - rows(train)) / clean for Z in (recognizer.cleaned_, naive.cleaned_))

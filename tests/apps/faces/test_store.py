@@ -62,6 +62,8 @@ def rewritten(path, **changes):
         {"header": lambda h: h.update(names=h["names"][:-1])},
         {"header": lambda h: h.update(names=h["names"][::-1])},
         {"header": lambda h: h["numbers"].update(threshold_="infinity")},
+        {"header": lambda h: h.update(noise=[[0, 0], [1, 1]])},
+        {"header": lambda h: h.update(noise=[[0, 0, 0], [1, 1, float("inf")]])},
         {"header": lambda h: h["parameters"].update(rule="svm")},
         {"header": lambda h: h.update(image_shape=[1, 1])},
         {"header": lambda h: h.pop("model")},
@@ -80,7 +82,7 @@ def test_other_files_are_refused(model, tmp_path):
     with pytest.raises(UnreadableError, match="damaged, or not a model of faces"):
         load(tmp_path / "text.npz")
     with pytest.raises(UnsupportedError, match="written by a later version"):
-        load(rewritten(model[0], header=lambda h: h.update(version=4)))
+        load(rewritten(model[0], header=lambda h: h.update(version=5)))
     with pytest.raises(UnsupportedError, match="written by an earlier version of visionnmf; train it again"):
         load(rewritten(model[0], header=lambda h: h.update(version=1)))
     with pytest.raises(UnreadableError, match="not a model of faces; make one with"):

@@ -1,0 +1,96 @@
+"""What is announced of a threshold: from images, and people, that nothing had seen."""
+
+import math
+
+import numpy as np
+import pytest
+from helpers import SHAPE, made_faces, rows
+
+from visionnmf.apps.faces import FaceRecognizer, calibration
+from visionnmf.apps.faces.calibration import LeftOut, calibrated, people_folds
+
+
+def left_out(people, distances, known=0):
+    strangers = np.arange(len(people)) >= known
+    return LeftOut(np.array(people), strangers, np.array(distances, float), np.full((len(people), 2), 0.1))
+
+
+def test_everybody_is_left_out_once_as_a_stranger_and_once_as_known(rng):
+    people = rng.permutation(np.repeat(np.arange(23), 5))
+    strange, tested = [], []
+    for strangers, known in people_folds(people):
+        assert not set(people[strangers]) & set(people[known])
+        rest = np.delete(people, np.concatenate([strangers, known]))
+        assert set(people[known]) <= set(rest) and len(set(rest)) >= 2
+        assert len(strangers) == np.isin(people, people[strangers]).sum()
+        strange += strangers.tolist()
+        tested += known.tolist()
+    assert sorted(strange) == sorted(tested) == list(range(115))
+
+
+@pytest.mark.parametrize("sizes", [(3, 3, 3), (1, 1, 1, 1), (2, 1), (4, 4), (5,)])
+def test_few_people_and_images_are_left_out_as_far_as_they_go(sizes):
+    people = np.repeat(np.arange(len(sizes)), sizes)
+    for strangers, known in people_folds(people):
+        rest = np.delete(people, np.concatenate([strangers, known]))
+        assert len(sizes) < 3 or len(set(rest)) >= 2
+        assert len(sizes) >= 3 or not len(strangers)
+        assert set(people[known]) <= set(rest)
+
+
+def test_the_rate_is_that_of_other_people(rng):
+    """Images of one person are alike: the quantile of all of them lets more of a new person's pass."""
+    distances = rng.normal(0.5, 0.1, (700, 1)) + rng.normal(0, 0.1, (700, 7))
+    naive, ours = [], []
+    for first in range(0, 700, 10):
+        own = distances[first : first + 10]
+        others = np.delete(distances, np.s_[first : first + 10], axis=0)
+        found = calibrated(left_out(np.repeat(np.arange(10), 7), own.ravel()), 10, 0.05)
+        ours.append((others <= found.threshold).mean())
+        naive.append((others <= np.quantile(own, 0.05)).mean())
+    assert 0.04 < np.mean(ours) < 0.06 < 0.065 < np.mean(naive)
+
+
+def test_nothing_is_announced_of_few_people():
+    found = calibrated(left_out(np.repeat(np.arange(5), 4), np.linspace(0.3, 0.9, 20), 10), 5, 0.05)
+    assert 0.3 < found.threshold < 0.9
+    assert math.isnan(found.acceptance) and math.isnan(found.rejection)
+    assert not found.holds(np.full((2, 2), 0.1)).any()
+
+
+def test_without_strangers_the_known_set_the_threshold():
+    two = calibrated(left_out([0, 0, 1, 1], [0.5, 0.6, 0.7, 0.8], known=4), 2, 0.5)
+    assert two.threshold == pytest.approx(0.65) and math.isnan(two.acceptance)
+    assert calibrated(left_out([], []), 2, 0.05).threshold == 0
+    assert calibrated(left_out([0, 0], [1, 1], known=2), 1, 0.05).threshold == 0
+
+
+@pytest.mark.parametrize("n_people", [1, 2])
+def test_strangers_are_never_named_where_nobody_can_tell(rng, n_people):
+    images, labels = made_faces(rng, n_people, 8)
+    recognizer = FaceRecognizer(random_state=0).fit(rows(images), labels)
+    strangers = recognizer.identify(rows(made_faces(np.random.default_rng(99), 10, 2)[0]))
+    assert recognizer.threshold_ < 1 and not any(found.calibrated for found in strangers)
+    assert np.mean([found.person is None for found in strangers]) == (
+        1 if n_people == 1 else pytest.approx(1, abs=0.15)
+    )
+
+
+@pytest.mark.slow
+def test_left_out_images_were_not_seen_and_other_noise_is_refused(monkeypatch):
+    """Announced rates are those of new people; an image with other noise than the training images' is none of these."""
+    rng = np.random.default_rng(5)
+    images, labels = made_faces(rng, 40, 9)
+    noisy = np.clip(rows(images) + rng.normal(0, 40, (360, 256)), 0, 255).astype(np.float32)
+    known, trained = np.repeat(np.arange(40) < 20, 9), np.tile(np.arange(9) < 7, 40)
+    monkeypatch.setattr(calibration, "PEOPLE_FOLDS", 5)
+    recognizer = FaceRecognizer(image_shape=SHAPE, n_components=30, random_state=0).fit(
+        noisy[known & trained], labels[known & trained]
+    )
+    found = recognizer.identify(noisy[~known])
+    assert np.mean([one.calibrated for one in found]) > 0.9
+    passed = np.mean([one.person is not None for one in found if one.calibrated])
+    assert recognizer.false_acceptance_rate_ / 2 <= passed <= 2 * recognizer.false_acceptance_rate_
+    rejected = np.mean([one.person is None for one in recognizer.identify(noisy[known & ~trained])])
+    assert recognizer.false_rejection_rate_ / 2 <= rejected <= 2 * recognizer.false_rejection_rate_
+    assert not any(one.calibrated for one in recognizer.identify(rows(images)[~known]))  # cleaner
