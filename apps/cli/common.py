@@ -34,6 +34,8 @@ OPTIONS = {
     "n_segments": "--segments",
     "n_clusters": "--clusters",
     "unknown_rate": "--strangers",
+    "all_faces": "--all-faces",
+    "detect=True": "--detect",
     "per_person": "--train",
     "batch_size": "--batch",
     "n_jobs": "--jobs",

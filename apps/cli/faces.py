@@ -1,4 +1,4 @@
-"""``visionnmf faces``: train, identify, cluster, shadows, evaluate."""
+"""``visionnmf faces``: train, identify, verify, add, cluster, shadows, evaluate."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ def _faces() -> None:
     Examples:
       visionnmf faces train people/ --model people.npz
       visionnmf faces identify people.npz visitor.jpg
+      visionnmf faces verify people.npz passport.jpg visitor.jpg
+      visionnmf faces add people.npz ada/*.jpg --name Ada --model people2.npz
       visionnmf faces cluster photographs/ --clusters 12
       visionnmf faces shadows ada/ --out results
       visionnmf faces evaluate people/ --corruption salt_and_pepper:0.3
@@ -41,6 +43,10 @@ FaceSize = Annotated[
 ]
 Missing = Annotated[
     str, typer.Option("--missing", help="Pixels that do not count: blocks (opaque ones), saturated or none.")
+]
+Threshold = Annotated[
+    float | None,
+    typer.Option("--threshold", metavar="D", min=0, max=10, help="Distance beyond which nobody is named."),
 ]
 TrainMissing = Annotated[
     str, typer.Option("--missing", help="Pixels that do not count: blocks, saturated, none, or auto: what names most.")
@@ -105,6 +111,9 @@ def identify(
     model: Annotated[Path, typer.Argument(metavar="M.npz", help="A model that train has written.")],
     images: Annotated[list[str], typer.Argument(metavar="IMAGE...", help="Files, folders, patterns or sample:NAME.")],
     recursive: Recursive = False,
+    top: Annotated[int, typer.Option("--top", metavar="K", min=1, max=1000, help="Nearest people to tell.")] = 1,
+    threshold: Threshold = None,
+    all_faces: Annotated[bool, typer.Option("--all-faces", help="Every face of a photograph, with its box.")] = False,
     pictures: Pictures = None,
     json_: Json = False,
     force: Force = False,
@@ -117,6 +126,7 @@ def identify(
       visionnmf faces identify people.npz visitor.jpg
       visionnmf faces identify people.npz visitors/ --recursive
       visionnmf faces identify people.npz *.jpg --json --pictures out
+      visionnmf faces identify people.npz party.jpg --all-faces --top 3
     """
     with running(json_, debug) as run:
         check_there(model)
@@ -125,8 +135,57 @@ def identify(
         inputs = run.inputs("images", images, choices.IMAGE_SUFFIXES, recursive=recursive, out=pictures)
         from visionnmf.apps import faces
 
-        identifier = faces.Identifier(faces.load(model), pictures=pictures, force=force)
+        identifier = faces.Identifier(
+            faces.load(model), threshold=threshold, top=top, all_faces=all_faces, pictures=pictures, force=force
+        )
         run.batch("images", inputs, identifier.identify, writes=pictures is not None, prepare=identifier.prepare)
+
+
+@command.command("verify")
+def verify(
+    model: Annotated[Path, typer.Argument(metavar="M.npz", help="A model that train has written.")],
+    first: Annotated[str, typer.Argument(metavar="A", help="An image.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="Another.")],
+    threshold: Threshold = None,
+    json_: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Say whether two images show one person, known to the model or not.
+
+    \b
+    Example:
+      visionnmf faces verify people.npz passport.jpg visitor.jpg
+    """
+    with running(json_, debug) as run:
+        check_there(model)
+        from visionnmf.apps import faces
+
+        run.report(faces.verify(faces.load(model), first, second, threshold=threshold))
+
+
+@command.command("add")
+def add(
+    model: Annotated[Path, typer.Argument(metavar="M.npz", help="A model that train has written.")],
+    images: Annotated[list[str], typer.Argument(metavar="IMAGE...", help="Files or patterns.")],
+    name: Annotated[str, typer.Option("--name", help="Whom they show.")],
+    out: Annotated[Path, typer.Option("--model", metavar="NEW.npz", help="The model file to write.")],
+    json_: Json = False,
+    force: Force = False,
+    debug: Debug = False,
+) -> None:
+    """Add a person to a model, or images of a known one, without training anew.
+
+    \b
+    Example:
+      visionnmf faces add people.npz ada/*.jpg --name Ada --model people2.npz
+    """
+    with running(json_, debug) as run:
+        check_there(model)
+        from visionnmf.apps import faces
+        from visionnmf.io import expand_inputs
+
+        known = faces.load(model)
+        run.report(faces.add_person(known, name, expand_inputs(images), out, force=force))
 
 
 @command.command("cluster")

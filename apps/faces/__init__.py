@@ -5,11 +5,12 @@
 :func:`cluster_faces`                 group images by person, without names
 :func:`remove_shadows`                images of one person under different light: the face, and what the shadows hide
 :func:`train`, :func:`identify`       a folder of images in, a model file out; a model file and an image in, a name out
+:func:`verify`, :func:`add_person`    two images: one person?; a further person in a model file
 :func:`cluster`                       a folder in, groups out
 :func:`unshadow`                      a folder in, the images without shadows out
 :func:`evaluate`, :func:`compare`     methods on splits of a data set: parallel, resumable, CSV, curves
 :func:`save`, :func:`load`            model files: arrays in ``.npz`` with a JSON header, never pickle
-:func:`find_face`                     the largest face on a photograph
+:func:`find_faces`, :func:`find_face` the faces on a photograph, or the largest
 :func:`residual_picture`, ...         what was judged corrupted; components; shadows; accuracy against rank
 ====================================  ==================================================================================
 
@@ -24,7 +25,7 @@ from .classifiers import ClassResidual, Nearest
 from .clustering import Clustered, cluster
 from .clusters import cluster_faces, clustering_accuracy, clustering_information
 from .comparison import Comparison, compare
-from .detect import crop_face, find_face, read_face
+from .detect import crop_face, find_face, find_faces, read_face, read_faces
 from .draw import components_picture, curves_picture, residual_picture, shadows_picture
 from .evaluation import evaluate
 from .identification import Identified, Identifier, identify
@@ -35,8 +36,10 @@ from .shadows import Unshadowed, remove_shadows, unshadow
 from .sources import open_faces
 from .store import FaceModel, load, save
 from .training import Trained, train
+from .verification import Added, Verified, add_person, verify
 
 __all__ = [
+    "Added",
     "ClassResidual",
     "Clustered",
     "Comparison",
@@ -50,6 +53,8 @@ __all__ = [
     "Plan",
     "Trained",
     "Unshadowed",
+    "Verified",
+    "add_person",
     "cluster",
     "cluster_faces",
     "clustering_accuracy",
@@ -60,16 +65,19 @@ __all__ = [
     "curves_picture",
     "evaluate",
     "find_face",
+    "find_faces",
     "identify",
     "load",
     "open_faces",
     "parse_corruption",
     "parse_ranks",
     "read_face",
+    "read_faces",
     "remove_shadows",
     "residual_picture",
     "save",
     "shadows_picture",
     "train",
     "unshadow",
+    "verify",
 ]

@@ -13,7 +13,16 @@ from sklearn.model_selection import StratifiedKFold
 
 from .classifiers import ClassResidual, Labels, Nearest, relative_distance
 
-__all__ = ["Calibration", "LeftOut", "calibrated", "image_folds", "left_out", "people_folds", "some_people"]
+__all__ = [
+    "Calibration",
+    "LeftOut",
+    "calibrated",
+    "can_choose",
+    "image_folds",
+    "left_out",
+    "people_folds",
+    "some_people",
+]
 
 Array = NDArray[Any]
 
@@ -82,6 +91,21 @@ class Calibration(NamedTuple):
         if self.noise is None:
             return np.zeros(len(noise), bool)
         return np.asarray(((noise >= self.noise[0]) & (noise <= self.noise[1])).all(axis=1))
+
+
+def can_choose(people: Labels) -> bool:
+    """Say whether images can be left out to choose by: there are two people, and two images of everybody.
+
+    Parameters
+    ----------
+    people : ndarray of int [shape=(n_samples,)]
+
+    Returns
+    -------
+    bool
+    """
+    counts = np.bincount(people)
+    return len(counts) > 1 and bool(counts.min() > 1)
 
 
 def image_folds(people: Labels) -> Iterator[Labels]:

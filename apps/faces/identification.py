@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import islice, zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf.apps.report import Report
-from visionnmf.exceptions import MediaError
+from visionnmf.exceptions import MediaError, ParameterError
 from visionnmf.io import read_image, resize_grey, to_grey8, write_image
 
-from .detect import read_face
+from .detect import Box, read_faces
 from .draw import residual_picture
 from .identity import Identity
 from .sources import as_rows
 from .store import FaceModel
 
-__all__ = ["Identified", "Identifier", "identify"]
+__all__ = ["Identified", "Identifier", "identify", "read_rows"]
 
 UNLIKE = "not as noisy as the training images: the rates of the threshold do not hold"
 
@@ -34,22 +35,23 @@ class Identified(Report):
     Attributes
     ----------
     identity : Identity
+        Of the image, or its largest face.
+    boxes : list of tuple of (row, column, height, width)
+        Of the faces that were cut out, in pixels; empty where the whole image is a face.
+    others : list of Identity
+        Of the other faces, in the order of their boxes.
     """
 
     identity: Identity
+    boxes: list[Box] = field(default_factory=list)
+    others: list[Identity] = field(default_factory=list)
 
     def _figures(self) -> dict[str, Any]:
-        found = self.identity
-        return {
-            "input": self.inputs[0],
-            "person": found.person,
-            "nearest": found.nearest,
-            "distance": round(found.distance, 4),
-            "threshold": round(found.threshold, 4),
-            "corrupted": round(found.corrupted, 4),
-            "calibrated": found.calibrated,
-            "files": self.outputs,
-        }
+        found = [
+            _figures(identity) | ({"box": list(box)} if box else {})
+            for identity, box in zip_longest([self.identity, *self.others], self.boxes)
+        ]
+        return {"input": self.inputs[0], **found[0], "others": found[1:], "files": self.outputs}
 
     def summary(self) -> str:
         """Say who it is.
@@ -57,14 +59,35 @@ class Identified(Report):
         Returns
         -------
         str
-            One line.
+            A line a face, then the next nearest people where they were asked for.
         """
-        found = self.identity
-        who = found.person if found.person is not None else f"nobody known (nearest: {found.nearest})"
-        return (
-            f"{self.inputs[0]}: {who}, distance {found.distance:.3f} (threshold {found.threshold:.3f}), "
-            f"{found.corrupted:.1%} of the pixels judged corrupted" + "".join(f"; {note}" for note in self.notes)
-        )
+        lines = []
+        for identity, box in zip_longest([self.identity, *self.others], self.boxes):
+            place = f" (row {box[0]}, column {box[1]}, {box[3]} x {box[2]})" if box and self.others else ""
+            lines.append(f"{self.inputs[0]}{place}: {_sentence(identity)}")
+        lines[0] += "".join(f"; {note}" for note in self.notes)
+        return "\n".join(lines)
+
+
+def _figures(found: Identity) -> dict[str, Any]:
+    return {
+        "person": found.person,
+        "nearest": found.nearest,
+        "distance": round(found.distance, 4),
+        "threshold": round(found.threshold, 4),
+        "corrupted": round(found.corrupted, 4),
+        "calibrated": found.calibrated,
+        "ranking": [{"person": person, "distance": round(distance, 4)} for person, distance in found.ranking],
+    }
+
+
+def _sentence(found: Identity) -> str:
+    who = found.person if found.person is not None else f"nobody known (nearest: {found.nearest})"
+    then = "".join(f"; then {person} {distance:.3f}" for person, distance in found.ranking[1:])
+    return (
+        f"{who}, distance {found.distance:.3f} (threshold {found.threshold:.3f}), "
+        f"{found.corrupted:.1%} of the pixels judged corrupted{then}"
+    )
 
 
 class Identifier:
@@ -73,11 +96,22 @@ class Identifier:
     Parameters
     ----------
     model : FaceModel
+    threshold : float or None, default=None
+        In place of the model's.
+    top : int, default=1
+        Nearest people to tell.
+    all_faces : bool, default=False
+        Name every face of a photograph, not only the largest.
     pictures : str or Path, optional
-        Folder for ``NAME_corrupted.png``: the image, what was judged corrupted, the image cleaned, the
-        model's reconstruction.
+        Folder for ``NAME_corrupted.png``: the faces, what was judged corrupted, the faces cleaned, the model's
+        reconstructions.
     force : bool, default=False
         Whether existing files may be replaced.
+
+    Raises
+    ------
+    ParameterError
+        When all faces are asked for, and the model is of whole images.
 
     Examples
     --------
@@ -99,9 +133,23 @@ class Identifier:
     'Identifier'
     """
 
-    def __init__(self, model: FaceModel, *, pictures: str | Path | None = None, force: bool = False) -> None:
-        self.model, self.pictures, self.force = model, pictures, force
-        self._known: dict[str, tuple[Array, Identity]] = {}  # of the images that were looked at together
+    def __init__(
+        self,
+        model: FaceModel,
+        *,
+        threshold: float | None = None,
+        top: int = 1,
+        all_faces: bool = False,
+        pictures: str | Path | None = None,
+        force: bool = False,
+    ) -> None:
+        if all_faces and not model.detect:
+            raise ParameterError(
+                "all_faces must be False for a model of whole images; got True; train with detect=True"
+            )
+        self.model, self.threshold, self.top, self.all_faces = model, threshold, top, all_faces
+        self.pictures, self.force = pictures, force
+        self._known: dict[str, tuple[_Faces, list[Identity]]] = {}  # of the images that were looked at together
 
     def prepare(self, sources: list[str]) -> None:
         """Look at images together, which costs little more than one alone; those that cannot be read are left.
@@ -110,17 +158,15 @@ class Identifier:
         ----------
         sources : list of str
         """
-        rows = {}
+        found: dict[str, _Faces] = {}
         for source in sources:
             with suppress(MediaError, OSError, MemoryError):  # said when its turn comes
-                rows[source] = self._read(source)
-        self._known = {}
-        if rows:
-            identities = self.model.recognizer.identify(np.concatenate(list(rows.values())))
-            self._known = dict(zip(rows, zip(rows.values(), identities, strict=True), strict=True))
+                found[source] = self._read(source)
+        identities = iter(self._identified(np.concatenate([faces.rows for faces in found.values()])) if found else [])
+        self._known = {source: (faces, list(islice(identities, len(faces.rows)))) for source, faces in found.items()}
 
     def identify(self, source: str | Path) -> Identified:
-        """Name the person on an image.
+        """Name the people on an image.
 
         Parameters
         ----------
@@ -138,37 +184,90 @@ class Identifier:
         """
         recognizer = self.model.recognizer
         if str(source) in self._known:
-            row, identity = self._known.pop(str(source))
+            faces, identities = self._known.pop(str(source))
         else:
-            row = self._read(source)
-            (identity,) = recognizer.identify(row)
+            faces = self._read(source)
+            identities = self._identified(faces.rows)
         outputs = []
         if self.pictures is not None:
             assert recognizer.image_shape is not None
             path = Path(self.pictures) / f"{Path(str(source).removeprefix('sample:')).stem}_corrupted.png"
-            sheet = residual_picture(row, *recognizer.explain(row), recognizer.image_shape, white=recognizer.white_)
+            parts = recognizer.explain(faces.rows)
+            sheet = residual_picture(faces.rows, *parts, recognizer.image_shape, white=recognizer.white_)
             write_image(path, sheet, force=self.force)
             outputs.append(str(path))
-        notes = [UNLIKE] if recognizer.noise_ is not None and not identity.calibrated else []
-        return Identified(identity, inputs=[str(source)], outputs=outputs, notes=notes)
+        doubtful = recognizer.noise_ is not None and self.threshold is None and not identities[0].calibrated
+        notes = [UNLIKE] if doubtful else []
+        return Identified(
+            identities[0], faces.boxes, identities[1:], inputs=[str(source)], outputs=outputs, notes=notes
+        )
 
-    def _read(self, source: str | Path) -> Array:
-        image = read_face(source) if self.model.detect else read_image(source)
-        shape = self.model.recognizer.image_shape
-        assert shape is not None
-        return as_rows(resize_grey(to_grey8(image), shape)[None])
+    def _identified(self, rows: Array) -> list[Identity]:
+        return self.model.recognizer.identify(rows, threshold=self.threshold, top=self.top)
+
+    def _read(self, source: str | Path) -> _Faces:
+        return read_rows(self.model, source, most=None if self.all_faces else 1)
+
+
+class _Faces(NamedTuple):
+    """Faces of an image, as rows of a model, and where they were."""
+
+    rows: Array
+    boxes: list[Box]
+
+
+def read_rows(model: FaceModel, source: str | Path, most: int | None = 1) -> _Faces:
+    """Read the faces of an image as a model wants them, the largest first.
+
+    Parameters
+    ----------
+    model : FaceModel
+    source : str or Path
+    most : int or None, default=1
+        Faces; None for all.
+
+    Returns
+    -------
+    rows : ndarray of float32 [shape=(n_faces, n_pixels)]
+    boxes : list of tuple of (row, column, height, width)
+        Empty where the image is taken whole.
+
+    Raises
+    ------
+    MediaError
+        When the image cannot be read, or has no face.
+    """
+    shape = model.recognizer.image_shape
+    assert shape is not None
+    found = read_faces(source)[:most] if model.detect else []
+    images = [image for _, image in found] or [read_image(source)]
+    rows = as_rows(np.stack([resize_grey(to_grey8(image), shape) for image in images]))
+    return _Faces(rows, [box for box, _ in found])
 
 
 def identify(
-    model: FaceModel, source: str | Path, *, pictures: str | Path | None = None, force: bool = False
+    model: FaceModel,
+    source: str | Path,
+    *,
+    threshold: float | None = None,
+    top: int = 1,
+    all_faces: bool = False,
+    pictures: str | Path | None = None,
+    force: bool = False,
 ) -> Identified:
-    """Name the person on an image.
+    """Name the people on an image.
 
     Parameters
     ----------
     model : FaceModel
     source : str or Path
         An image; scaled to the size of the training images, and its face cut out first if theirs were.
+    threshold : float or None, default=None
+        See :class:`Identifier`.
+    top : int, default=1
+        See :class:`Identifier`.
+    all_faces : bool, default=False
+        See :class:`Identifier`.
     pictures : str or Path, optional
         See :class:`Identifier`.
     force : bool, default=False
@@ -201,4 +300,5 @@ def identify(
     >>> len(identify(load("people.npz"), "people/ada/0.png").inputs)
     1
     """
-    return Identifier(model, pictures=pictures, force=force).identify(source)
+    identifier = Identifier(model, threshold=threshold, top=top, all_faces=all_faces, pictures=pictures, force=force)
+    return identifier.identify(source)

@@ -32,6 +32,8 @@ class Identity:
         Share of the pixels that were judged corrupted.
     calibrated : bool
         Whether the image is as noisy as the training images, so that the rates announced for the threshold hold.
+    ranking : tuple of (object, float)
+        The nearest people and their distances, as many as were asked for; the first is `nearest`.
     """
 
     person: Any
@@ -40,6 +42,7 @@ class Identity:
     threshold: float
     corrupted: float
     calibrated: bool = False
+    ranking: tuple[tuple[Any, float], ...] = ()
 
 
 class Decomposition(NamedTuple):
@@ -61,7 +64,7 @@ class Decomposition(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """A :class:`Decomposition`, and what it says of the noise: scale, of white, share of outlying pixels, grain."""
+    """A :class:`Decomposition`, and its noise: scale, of white, shares of outlying and of missing pixels, grain."""
 
     reconstructions: Array
     cleaned: Array

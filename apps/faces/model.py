@@ -10,17 +10,24 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    check_non_negative,
+    column_or_1d,
+    validate_data,
+)
 
 from visionnmf import NMF, choices
 from visionnmf._checks import brief, check_choice, check_count, check_image_shape, check_number, shown
 from visionnmf.apps.saving import Saveable
 from visionnmf.exceptions import ParameterError
 
-from .calibration import MOST_TESTED, Calibration, LeftOut, calibrated, image_folds, left_out, people_folds, some_people
+from .calibration import Calibration, calibrated, can_choose
 from .classifiers import ClassResidual, Nearest, relative_distance
 from .identity import Decomposition, Identity, Parts
-from .pixels import grain, missing_pixels, noise_scale, winsorise
+from .pixels import flat_background, grain, missing_pixels, noise_scale, pull_limit, winsorise
+from .selection import best, choose_missing, limit_scores, look_at_left_out
 
 __all__ = ["FaceRecognizer"]
 
@@ -29,16 +36,14 @@ Mask = NDArray[np.bool_]
 
 # Chosen on splits 0 and 1 of ORL and split 0 of Extended Yale B; docs/decisions/faces.md has the tables.
 ITERATIONS = 100  # of the default model
-CALIBRATION = 30  # of those that calibrate: distances and noise are the same within a few per cent
 OUTLIERS = (1.5, 3.0, 6.0, 12.0, math.inf)  # what cross-validation chooses among
-MISSING = ("blocks", "saturated")  # what is compared with no search at all
-NOTICED = 0.005  # share of the pixels that a search must find in the training images to be compared
-MOST_CHOOSING = 1000  # images that are missed by nobody in choosing
 OUTLIERS_UNSURE = 3.0  # where there is nothing to choose by
 QUERY_FACTOR = 2.0  # new images are cleaned less: their errors do not spread to other images
 JUDGED = 4.0  # standard deviations of the noise ...
 VISIBLE = 0.15  # ... and share of white, beyond which a pixel is called corrupted
 WHITENING = 0.1
+FEW_MISSING = 0.02  # share of the pixels: none are like so many
+FURTHEST = 1e-6  # the nearest distance over that of the furthest people in a ranking
 CONDITION = 1e-2  # components that are so nearly combinations of others are left out of the pseudo-inverse
 
     def __repr__(self) -> str:
@@ -111,6 +116,8 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         Share of left-out training images that each choice named; empty where there was nothing to choose.
     outliers_ : float
         `outliers`, or what was chosen.
+    outliers_scores_ : dict of float to float
+        Share of left-out training images that was named with each limit; empty where there was nothing to choose.
     cleaned_ : ndarray [shape=(n_samples, n_pixels)]
         The training images after cleaning.
     corrupted_ : ndarray of bool [shape=(n_samples, n_pixels)]
@@ -121,6 +128,8 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         The value of white: 255 where training images exceed 1, else 1.
     brightest_ : float
         The largest value of the training images.
+    background_ : float
+        Value of an even background of the training images, whose blocks are not missing; NaN where there is none.
     threshold_ : float
         Relative distance beyond which :meth:`identify` rejects. With fewer than three people there are no strangers to
         set it by: it then rejects a share `unknown_rate` of left-out images of the known, or, where there are none of
@@ -131,9 +140,9 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
     false_rejection_rate_ : float
         Share of the known people's images that the threshold rejects, likewise; NaN also where everybody has one image.
     noise_ : ndarray or None [shape=(2, n_measures)]
-        Noise of the new images for which both rates hold: least and largest noise scale, as a share of white; share of
-        outlying pixels; with `image_shape` the scale of the finest detail, too. :class:`Identity` says of each image
-        whether it lies between. None where nothing is announced.
+        Noise of the new images for which both rates hold: least and largest noise scale, as a share of white; shares of
+        outlying and of missing pixels; with `image_shape` the scale of the finest detail, too. :class:`Identity` says
+        of each image whether it lies between. None where nothing is announced.
     n_features_in_ : int
         Pixels of an image.
 
@@ -212,10 +221,13 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         self.classes_, people = np.unique(labels, return_inverse=True)
         self.brightest_ = float(data.max(initial=0))
         self.white_ = 255.0 if self.brightest_ > 1 else 1.0
-        self._choose_missing(data, mask, people)
+        self.background_ = math.nan
+        if self.image_shape is not None:
+            self.background_ = flat_background(self._as_images(data), self.brightest_)
+        self.missing_, self.missing_scores_ = choose_missing(self, data, mask, people)
         missing = self._missing(data, mask)
         self._learn(data, missing, people, self._model(data.shape, ITERATIONS))
-        found = calibrated(self._left_out(data, missing), len(self.classes_), self.unknown_rate)
+        found = calibrated(look_at_left_out(self, data, missing), len(self.classes_), self.unknown_rate)
         self.threshold_, self.false_acceptance_rate_, self.false_rejection_rate_, self.noise_ = found
         return self
 
@@ -236,32 +248,15 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         residuals = data - self.reconstructions_
         self.scale_ = float(noise_scale(residuals[~missing])) if not missing.all() else 0.0
         self.outliers_ = OUTLIERS_UNSURE if self.outliers == "auto" else float(self.outliers)
-        if self.outliers == "auto" and _can_choose(people):
-            self.outliers_ = max(OUTLIERS, key=self._scores(data, missing, OUTLIERS).__getitem__)
-        limit = _limit(self.outliers_, self.scale_)
+        self.outliers_scores_: dict[float, float] = {}
+        if self.outliers == "auto" and can_choose(people):
+            self.outliers_scores_ = limit_scores(self, data, missing, OUTLIERS)
+            self.outliers_ = best(self.outliers_scores_)
+        limit = pull_limit(self.outliers_, self.scale_)
         self.corrupted_ = missing | (np.abs(residuals) > self._judged(self.scale_))
         self.cleaned_ = winsorise(data, self.reconstructions_, limit, missing)
         features = self._features(self.cleaned_, codes if self.outliers_ == 0 else None)
         self.classifier_ = self._classifier().fit(features, people)
-
-    def _left_out(self, data: Array, missing: Mask) -> LeftOut:
-        """Look at training images with recognizers that saw neither them nor, of strangers, the person."""
-        found = []
-        for strangers, known in people_folds(self.labels_):
-            rest = np.ones(len(data), bool)
-            rest[strangers] = rest[known] = False
-            if len(np.unique(self.labels_[rest])) < 2:
-                continue
-            present, people = np.unique(self.labels_[rest], return_inverse=True)
-            part = self._part(present, outliers=self.outliers_)
-            part._learn(data[rest], missing[rest], people, self._model((int(rest.sum()), data.shape[1]), CALIBRATION))
-            new = np.concatenate([strangers[:: -(-len(strangers) // MOST_TESTED) or 1], known])
-            parts = part._decompose(data[new], missing[new])
-            distances = relative_distance(part._distances(data[new], missing[new], parts))
-            found.append(LeftOut(self.labels_[new], np.isin(new, strangers), distances, parts.noise))
-        if not found:
-            return LeftOut(self.labels_[:0], np.zeros(0, bool), data[:0, 0], np.zeros((0, 3)))
-        return LeftOut(*(np.concatenate(arrays) for arrays in zip(*found, strict=True)))
 
     def distances(self, X: ArrayLike, mask: ArrayLike | None = None) -> Array:
         """Return the distance of each image from each person.
@@ -311,7 +306,9 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         closeness = least / np.maximum(distances, least)
         return np.asarray(closeness / closeness.sum(axis=1, keepdims=True))
 
-    def identify(self, X: ArrayLike, mask: ArrayLike | None = None) -> list[Identity]:
+    def identify(
+        self, X: ArrayLike, mask: ArrayLike | None = None, *, threshold: float | None = None, top: int = 1
+    ) -> list[Identity]:
         """Name the person on each image, or nobody.
 
         Parameters
@@ -319,23 +316,61 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         X : array-like [shape=(n_samples, n_pixels), >= 0, finite]
         mask : array-like of bool [shape=(n_samples, n_pixels)], optional
             As for :meth:`distances`.
+        threshold : float or None, default=None, >= 0
+            In place of `threshold_`; what is announced of that does not hold then.
+        top : int, default=1
+            Nearest people in each ranking.
 
         Returns
         -------
         list of Identity
         """
+        limit = self.threshold_ if threshold is None else check_number(threshold, "threshold", 0)
+        top = min(check_count(top, "top"), len(self.classes_))
         data, missing = self._check_new(X, mask)
         parts = self._decompose(data, missing)
         distances = self._distances(data, missing, parts)
         relative = relative_distance(distances)
-        alike = self._calibration().holds(parts.noise)
+        least = np.maximum(distances.min(axis=1, keepdims=True), np.finfo(distances.dtype).tiny)
+        # of all people, in units of the nearest one's
+        ratios = relative[:, None] / np.maximum(least / np.maximum(distances, least), FURTHEST)
+        order = np.argsort(distances, axis=1, kind="stable")[:, :top]
+        alike = self._calibration().holds(parts.noise) & (threshold is None)
         found = []
-        for row, nearest in enumerate(self.classes_[distances.argmin(axis=1)].tolist()):
-            distance, share = float(relative[row]), float(parts.corrupted[row].mean())
-            known = distance <= self.threshold_
-            like = bool(alike[row])
-            found.append(Identity(nearest if known else None, nearest, distance, self.threshold_, share, like))
+        for row, nearest in enumerate(order):
+            ranking = tuple(zip(self.classes_[nearest].tolist(), ratios[row, nearest].tolist(), strict=True))
+            person, distance = ranking[0]
+            share, named = float(parts.corrupted[row].mean()), person if distance <= limit else None
+            found.append(Identity(named, person, distance, limit, share, bool(alike[row]), ranking))
         return found
+
+    def add(self, X: ArrayLike, y: ArrayLike, mask: ArrayLike | None = None) -> FaceRecognizer:
+        """Learn further people, or further images of known ones, without training anew.
+
+        The model and the threshold stay; new images are cleaned as those to be named are. Many new people want
+        training: the model knows nothing of what they have in common.
+
+        Parameters
+        ----------
+        X : array-like [shape=(n_samples, n_pixels), >= 0, finite]
+        y : array-like [shape=(n_samples,)]
+            Who is on them.
+        mask : array-like of bool [shape=(n_samples, n_pixels)], optional
+            As for :meth:`distances`.
+
+        Returns
+        -------
+        FaceRecognizer
+        """
+        data, missing = self._check_new(X, mask)
+        labels = column_or_1d(y)
+        check_consistent_length(data, labels)
+        cleaned = self._decompose(data, missing).cleaned
+        everybody = np.concatenate([self.classes_[self.labels_], labels])
+        self.classes_, self.labels_ = np.unique(everybody, return_inverse=True)
+        self.cleaned_ = np.concatenate([self.cleaned_, cleaned.astype(self.cleaned_.dtype, copy=False)])
+        self.classifier_ = self._classifier().fit(self._features(self.cleaned_, None), self.labels_)
+        return self
 
     def _calibration(self) -> Calibration:
         return Calibration(self.threshold_, self.false_acceptance_rate_, self.false_rejection_rate_, self.noise_)
@@ -363,7 +398,7 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         self._check_parameters()
         self.model_, self.classes_, self.labels_, self.cleaned_ = model, classes, people, cleaned
         self.n_features_in_ = cleaned.shape[1]
-        self.missing_, self.missing_scores_ = self.missing, {}
+        self.missing_, self.missing_scores_, self.outliers_scores_ = self.missing, {}, {}
         for name, number in numbers.items():
             setattr(self, name, number)
         self._set_components()
@@ -396,12 +431,14 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
 
     def _found(self, data: Array, missing: str) -> Mask:
         """Find pixels that count as missing."""
-        if missing == "saturated":
-            return missing_pixels(data[:, None], missing, self.white_, self.brightest_)[:, 0]
-        if missing == "blocks" and self.image_shape is not None:
-            images = data.reshape(-1, *check_image_shape(self.image_shape, n_pixels=data.shape[1]))
-            return missing_pixels(images, missing, self.white_, self.brightest_).reshape(data.shape)
-        return np.zeros(data.shape, bool)
+        if missing == "none" or (missing == "blocks" and self.image_shape is None):
+            return np.zeros(data.shape, bool)
+        images = self._as_images(data) if self.image_shape is not None else data[:, None]
+        found = missing_pixels(images, missing, self.white_, self.brightest_, self.background_)
+        return found.reshape(data.shape)
+
+    def _as_images(self, data: Array) -> Array:
+        return data.reshape(-1, *check_image_shape(self.image_shape, n_pixels=data.shape[1]))
 
     def _set_components(self) -> None:
         H = self.model_.components_
@@ -421,13 +458,12 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         outlying = ((residuals > self._judged(own)) & ~missing).mean(axis=1)
         # at least the scale of the training images, so that an image which fits well is left alone
         scale = np.maximum(own, self.scale_).astype(data.dtype)
-        limit = _limit(QUERY_FACTOR * self.outliers_, scale)
+        limit = pull_limit(QUERY_FACTOR * self.outliers_, scale)
         cleaned = winsorise(data, reconstructions, limit, missing)
         corrupted = missing | (residuals > self._judged(scale))
-        noise = [own[:, 0] / self.white_, outlying]
+        noise = [own[:, 0] / self.white_, outlying, np.maximum(missing.mean(axis=1), FEW_MISSING)]
         if self.image_shape is not None and min(self.image_shape) > 2:
-            images = np.where(missing, reconstructions, data).reshape(-1, *self.image_shape)
-            noise.append(grain(images) / self.white_)
+            noise.append(grain(self._as_images(np.where(missing, reconstructions, data))) / self.white_)
         return Parts(reconstructions, cleaned, corrupted, np.column_stack(noise))
 
     def _judged(self, scale: Any) -> Any:
@@ -452,51 +488,3 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         if self.rule == "residual":
             return ClassResidual(adaptive=True)
         return Nearest(cosine=self.rule != "pseudo-inverse", whiten=WHITENING if self.rule == "whitened" else None)
-
-    def _scores(self, data: Array, missing: Mask, limits: tuple[float, ...]) -> dict[float, float]:
-        """Return the share of left-out images that are identified with each limit; the first of equals is best."""
-        scores = {}
-        for outliers in limits:
-            cleaned = winsorise(data, self.reconstructions_, _limit(outliers, self.scale_), missing)
-            features = self._features(cleaned, None)
-            nearest, _ = left_out(self._classifier(), features, self.labels_, image_folds(self.labels_))
-            scores[outliers] = float((nearest == self.labels_).mean())
-        return scores
-
-    def _choose_missing(self, data: Array, mask: ArrayLike | None, people: NDArray[np.intp]) -> None:
-        """Take what names most training images that are left out; blocks where nothing tells."""
-        self.missing_scores_: dict[str, float] = {}
-        self.missing_ = self.missing if self.missing != choices.FACE_MISSING_AUTO else choices.FACE_MISSING_DEFAULT
-        if self.missing != choices.FACE_MISSING_AUTO or not _can_choose(people):
-            return
-        given = np.zeros(data.shape, bool) if mask is None else np.broadcast_to(np.asarray(mask, bool), data.shape)
-        masks = {choice: self._found(data, choice) for choice in (*MISSING, "none")}
-        seen = [choice for choice in MISSING if (masks[choice] & ~given).mean() >= NOTICED]
-        if not seen:
-            return
-        rows = some_people(people, MOST_CHOOSING)
-        classes, numbers = np.unique(people[rows], return_inverse=True)
-        for choice in (*seen, "none"):
-            part = self._part(classes, missing=choice)
-            missing = (masks[choice] | given)[rows]
-            part._learn(data[rows], missing, numbers, self._model((len(rows), data.shape[1]), CALIBRATION))
-            limits = OUTLIERS if self.outliers == "auto" else (part.outliers_,)
-            self.missing_scores_[choice] = max(part._scores(data[rows], missing, limits).values())
-        self.missing_ = max(self.missing_scores_, key=self.missing_scores_.__getitem__)
-
-    def _part(self, classes: NDArray[np.intp], **parameters: Any) -> FaceRecognizer:
-        """Return a recognizer of some of the people, for cross-validation; not fitted."""
-        part = clone(self).set_params(**parameters)
-        part.classes_ = self.classes_[classes]
-        part.missing_ = part.missing if part.missing != choices.FACE_MISSING_AUTO else self.missing_
-        part.brightest_, part.white_, part.n_features_in_ = self.brightest_, self.white_, self.n_features_in_
-        return part
-
-
-def _can_choose(people: NDArray[np.intp]) -> bool:
-    counts = np.bincount(people)
-    return len(counts) > 1 and counts.min() > 1
-
-
-def _limit(outliers: float, scale: Any) -> Any:
-    return outliers * scale if 0 < outliers < math.inf else np.full_like(scale, outliers)

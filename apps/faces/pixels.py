@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,16 @@ from scipy.stats import norm
 from visionnmf import choices
 from visionnmf._checks import check_choice
 
-__all__ = ["flat_blocks", "grain", "missing_pixels", "noise_scale", "saturated_pixels", "winsorise"]
+__all__ = [
+    "flat_background",
+    "flat_blocks",
+    "grain",
+    "missing_pixels",
+    "noise_scale",
+    "pull_limit",
+    "saturated_pixels",
+    "winsorise",
+]
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
@@ -24,10 +34,12 @@ LEAST_BLOCK = 4  # pixels
 # of the brightest: what JPEG at a quality of 95 leaves of most of a patch, and the noise of deep shadows
 FLAT = 4.5 / 255
 BLOCK_SHARE = 5  # the side of the smallest block is the image's over this
+# share of the frames' pixels that a background has; turning objects .39 to .47, faces, also with patches, at most .09
+BACKGROUND = 0.25
 MOST_MISSING = 0.9  # of an image; beyond, the search has failed and the image is left as it is
 
 
-def missing_pixels(images: Array, missing: str, white: float, brightest: float) -> Mask:
+def missing_pixels(images: Array, missing: str, white: float, brightest: float, background: float = math.nan) -> Mask:
     """Find the pixels that should count as missing.
 
     Parameters
@@ -40,6 +52,8 @@ def missing_pixels(images: Array, missing: str, white: float, brightest: float) 
         The largest value a pixel can have.
     brightest : float
         The largest value in the set, by which evenness is judged: less than `white` where all is underexposed.
+    background : float, default=NaN
+        Value of :func:`flat_background`: even blocks of it are not missing.
 
     Returns
     -------
@@ -54,7 +68,11 @@ def missing_pixels(images: Array, missing: str, white: float, brightest: float) 
     check_choice(missing, "missing", choices.FACE_MISSING)
     if missing == "none":
         return np.zeros(images.shape, bool)
-    mask = saturated_pixels(images, white) if missing == "saturated" else flat_blocks(images, brightest)
+    blocks = missing == "blocks"
+    mask = flat_blocks(images, brightest) if blocks else saturated_pixels(images, white)
+    if not math.isnan(background):
+        even = mask if blocks else flat_blocks(images, brightest)
+        mask &= ~(even & (np.abs(images - background) <= FLAT * brightest))
     mask[mask.mean(axis=(1, 2)) > MOST_MISSING] = False
     return mask
 
@@ -107,6 +125,33 @@ def flat_blocks(images: Array, brightest: float) -> Mask:
     return mask
 
 
+def flat_background(images: Array, brightest: float) -> float:
+    """Return the value of an even background, which says what it is not: the outline of a thing.
+
+    It is even blocks of one value that make up a good part of the frames of a set. A patch that covers a face lies elsewhere
+    on each image.
+
+    Parameters
+    ----------
+    images : ndarray [shape=(n_images, height, width)]
+    brightest : float
+        The largest value in the set.
+
+    Returns
+    -------
+    float
+        NaN where there is none.
+    """
+    frame = np.ones(images.shape[1:], bool)
+    frame[1:-1, 1:-1] = False
+    values, even = images[:, frame], flat_blocks(images, brightest)[:, frame]
+    if not even.any():
+        return math.nan
+    value = float(np.median(values[even]))
+    share = (even & (np.abs(values - value) <= FLAT * brightest)).mean()
+    return value if share > BACKGROUND else math.nan
+
+
 def noise_scale(residuals: Array, axis: int | None = None) -> Any:
     """Estimate the standard deviation of the residuals that are no outliers.
 
@@ -152,6 +197,21 @@ def grain(images: Array) -> Array:
         low, middle, high = (np.take(detail, np.arange(k, detail.shape[axis] - 2 + k), axis=axis) for k in range(3))
         detail = low - 2 * middle + high
     return np.asarray(noise_scale(detail.reshape(len(images), -1) / 6, axis=1))[:, 0]
+
+
+def pull_limit(outliers: float, scale: Any) -> Any:
+    """Return so many deviations; 0 and infinity as they are.
+
+    Parameters
+    ----------
+    outliers : float, >= 0
+    scale : float or ndarray
+
+    Returns
+    -------
+    float or ndarray [shape of `scale`]
+    """
+    return outliers * scale if 0 < outliers < math.inf else np.full_like(scale, outliers)
 
 
 def winsorise(images: Array, reconstructions: Array, limit: Any, missing: Mask) -> Array:

@@ -30,9 +30,9 @@ FORMAT = Format(
 )
 PARAMETERS = ("rule", "missing", "unknown_rate")
 RATES = ("false_acceptance_rate_", "false_rejection_rate_")
-NUMBERS = ("threshold_", *RATES, "scale_", "white_", "brightest_", "outliers_")
+NUMBERS = ("threshold_", *RATES, "scale_", "white_", "brightest_", "background_", "outliers_")
 # which infinity, or NaN, they may be
-SPECIAL = {"outliers_": math.inf} | dict.fromkeys(RATES, math.nan)
+SPECIAL = {"outliers_": math.inf} | dict.fromkeys((*RATES, "background_"), math.nan)
 
 
 @dataclass(frozen=True)
@@ -189,10 +189,12 @@ def _restored(header: dict[str, Any], nmf: NMF, cleaned: NDArray[Any], people: N
     _require(cleaned.dtype.name in ("float32", "float64") and cleaned.shape == (len(people), height * width), "images")
     _require(np.isfinite(cleaned).all() and (cleaned >= 0).all(), "images")
     _check_model(nmf, height * width)
-    given = {"false_acceptance_rate_": "nan"} | header["numbers"]  # to version 3 nothing was known
+    given = {"false_acceptance_rate_": "nan", "background_": "nan"} | header[
+        "numbers"
+    ]  # to version 3 nothing was known
     numbers = {name: float(given[name]) for name in NUMBERS}
     noise = None if header.get("noise") is None else np.array(header["noise"], float)
-    _require(noise is None or (noise.shape in ((2, 2), (2, 3)) and np.isfinite(noise).all()), "noise")
+    _require(noise is None or (noise.shape in ((2, 3), (2, 4)) and np.isfinite(noise).all()), "noise")
     for name, number in numbers.items():
         _require(0 <= number < math.inf or str(number) == str(SPECIAL.get(name)), "numbers")
     recognizer = FaceRecognizer(

@@ -92,9 +92,8 @@ def _announcement(recognizer: FaceRecognizer) -> str:
     if people < STRANGERS_LEAST:
         return f"{threshold}, beyond {1 - rate:.0%} of the known; how many strangers pass two people do not tell"
     if math.isnan(passed):
-        return (
-            f"{threshold}, meant for {rate:.1%} of strangers; with fewer than {ANNOUNCED_LEAST} people no rate is known"
-        )
+        few = f"with fewer than {ANNOUNCED_LEAST} people no rate is known"
+        return f"{threshold}, set to let {rate:.1%} of strangers pass; {few}"
     known = "how many of the known are rejected is not known (everybody has one image)"
     if not math.isnan(rejected):
         known = f"{rejected:.1%} of the known are rejected"

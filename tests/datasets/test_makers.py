@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 from scipy.ndimage import label
 
 from visionnmf import datasets
-from visionnmf.datasets import iter_surveillance, make_corrupted_low_rank, make_mosaic, make_surveillance
+from visionnmf.datasets import (
+    iter_surveillance,
+    make_corrupted_low_rank,
+    make_mosaic,
+    make_objects,
+    make_surveillance,
+)
 from visionnmf.exceptions import ParameterError
 
 CORRUPTIONS = ("none", "salt_and_pepper", "laplace", "gaussian", "occlusion", "poisson")
@@ -32,6 +38,7 @@ def small(corruption="salt_and_pepper", **options):
         *(lambda seed, c=c: small(c, random_state=seed) for c in CORRUPTIONS),
         lambda seed: make_surveillance(8, 40, 50, random_state=seed),
         lambda seed: make_mosaic(40, 50, random_state=seed),
+        lambda seed: make_objects(2, 3, size=12, random_state=seed),
     ],
 )
 def test_a_seed_reproduces_bit_for_bit_and_another_does_not(make):
@@ -77,6 +84,9 @@ def test_a_generator_serves_as_seed_and_moves_on():
         (make_corrupted_low_rank, {"image_shape": (-17, -28)}, "image_shape must be .* got"),
         (make_corrupted_low_rank, {"dtype": np.int32}, "dtype must be float32 or float64; got int32"),
         (make_corrupted_low_rank, {"random_state": "seed"}, "random_state must be None, .*; got 'seed'"),
+        (make_objects, {"n_objects": 0}, "n_objects must be a whole number >= 1; got 0"),
+        (make_objects, {"n_views": 1.5}, "n_views must be a whole number >= 1; got 1.5"),
+        (make_objects, {"size": 3}, "size must be a whole number >= 4; got 3"),
         (make_surveillance, {"n_frames": 0}, "n_frames must be a whole number >= 1; got 0"),
         (make_surveillance, {"height": -1}, "height must be .* got -1"),
         (make_surveillance, {"width": "9"}, "width must be .* got '9'"),
@@ -316,3 +326,17 @@ def test_mosaic_at_any_size(height, width, share, seed):
     mosaic = make_mosaic(height, width, n_segments=n_segments, random_state=seed)
     assert mosaic.image.shape == (height, width, 3)
     assert pieces(mosaic.labels) == [1] * n_segments
+
+
+def test_objects_turn_before_black():
+    """A view resembles its neighbours more than the other side; views fill the frame; half of each picture is empty."""
+    objects = make_objects(4, 16, size=20, random_state=2)
+    images = objects.images.reshape(4, 16, -1).astype(float)
+    assert objects.names[3] == "object 4" and objects.labels.tolist() == [k for k in (1, 2, 3, 4) for _ in range(16)]
+    near = np.linalg.norm(images - np.roll(images, 1, axis=1), axis=2)
+    far = np.linalg.norm(images - np.roll(images, 8, axis=1), axis=2)
+    assert (near.mean(axis=1) < 0.8 * far.mean(axis=1)).all()
+    assert 0.2 < (objects.images == 0).mean() < 0.7 and objects.images.max() <= 250
+    seen = objects.images > 0
+    extent = np.maximum(seen.any(axis=1).sum(axis=1), seen.any(axis=2).sum(axis=1))
+    assert extent.min() >= 18

@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 import pytest
+from helpers import made_faces
 from helpers import run_command as run
 from PIL import Image
 
-from visionnmf.apps.faces import FaceRecognizer, comparison, load
+from visionnmf.apps.faces import FaceModel, FaceRecognizer, comparison, detect, load, save
 from visionnmf.io import read_image
 
 
@@ -39,9 +40,9 @@ def test_images_of_one_name_are_identified_and_their_pictures_kept_apart(model, 
 def test_images_are_identified_together(model, folder, tmp_path, monkeypatch):
     calls, identify = [], FaceRecognizer.identify
 
-    def counted(self, X, mask=None):
+    def counted(self, X, **options):
         calls.append(len(X))
-        return identify(self, X, mask)
+        return identify(self, X, **options)
 
     monkeypatch.setattr(FaceRecognizer, "identify", counted)
     (tmp_path / "no.png").write_text("no picture")
@@ -88,12 +89,12 @@ def test_what_cannot_be_calibrated_is_not_claimed(folder, tmp_path):
         for path in list((folder / f"person {i}").iterdir())[1:]:
             path.unlink()
     few = run("faces", "train", folder, "--model", tmp_path / "a.npz")
-    assert few.exit_code == 0 and "of the known are rejected is not known" in few.stdout
+    assert few.exit_code == 0 and "with fewer than 15 people no rate is known" in few.stdout
     assert math.isnan(load(tmp_path / "a.npz").recognizer.false_rejection_rate_)
     for i in (2, 3):
         (folder / f"person {i}" / next((folder / f"person {i}").iterdir()).name).unlink()
     two = run("faces", "train", folder, "--model", tmp_path / "b.npz")
-    assert two.exit_code == 0 and "all pass here" in two.stdout and "of strangers pass" not in two.stdout
+    assert two.exit_code == 0 and "identify names nobody" in two.stdout and "of strangers pass" not in two.stdout
     again = run("faces", "train", folder, "--model", tmp_path / "c.npz", "--json")
     assert json.loads(again.stdout)["false_rejection_rate"] is None
 
@@ -218,3 +219,82 @@ def test_evaluate(folder, tmp_path):
     assert written | {"jobs"} == {path.name for path in (tmp_path / "out").iterdir()}
     bad = run("faces", "evaluate", folder, "--corruption", "rain")
     assert bad.exit_code == 2 and bad.stderr.count("\n") == 1
+
+
+def test_the_next_nearest_and_another_threshold(model, folder):
+    image = folder / "person 1" / "0.png"
+    (found,) = json.loads(run("faces", "identify", model[0], image, "--top", 3, "--json").stdout)["images"]
+    ranking = found["ranking"]
+    assert len(ranking) == 3 and ranking[0] == {"person": "person 1", "distance": found["distance"]}
+    assert ranking[0]["distance"] < ranking[1]["distance"] <= ranking[2]["distance"]
+    text = run("faces", "identify", model[0], image, "--top", 2).stdout
+    assert f"; then {ranking[1]['person']} {ranking[1]['distance']:.3f}" in text
+    strict = run("faces", "identify", model[0], image, "--threshold", 0.0001, "--json")
+    assert json.loads(strict.stdout)["images"][0]["person"] is None
+
+
+def test_every_face_of_a_photograph_has_a_box_and_a_name(model, folder, tmp_path, monkeypatch):
+    """Two faces side by side; the larger one is what is named without the option."""
+    known = FaceModel(model[1], detect=True)
+    save(known, tmp_path / "m.npz")
+    left, right = (read_image(folder / f"person {i}" / "0.png") for i in (1, 2))
+    both = np.concatenate([left, right], axis=1)
+    Image.fromarray(both).save(tmp_path / "both.png")
+    boxes = [(0, 16, 16, 16), (0, 0, 16, 16)]
+    monkeypatch.setattr(detect, "find_faces", lambda image: boxes)
+    monkeypatch.setattr(detect, "CROP", 1.0)
+    result = run("faces", "identify", tmp_path / "m.npz", tmp_path / "both.png", "--all-faces", "--json")
+    (found,) = json.loads(result.stdout)["images"]
+    assert (found["person"], found["box"]) == ("person 2", [0, 16, 16, 16])
+    assert [(other["person"], other["box"]) for other in found["others"]] == [("person 1", [0, 0, 16, 16])]
+    lines = run("faces", "identify", tmp_path / "m.npz", tmp_path / "both.png", "--all-faces").stdout.splitlines()
+    assert "(row 0, column 16, 16 x 16): person 2" in lines[0] and "column 0, 16 x 16): person 1" in lines[1]
+    (alone,) = json.loads(run("faces", "identify", tmp_path / "m.npz", tmp_path / "both.png", "--json").stdout)[
+        "images"
+    ]
+    assert alone["person"] == "person 2" and alone["others"] == []
+    refused = run("faces", "identify", model[0], tmp_path / "both.png", "--all-faces")
+    assert refused.exit_code == 2 and "--detect" in refused.stderr
+
+
+def test_a_person_is_added_without_training(folder, tmp_path, rng):
+    rest, new = tmp_path / "rest", folder / "person 3"
+    rest.mkdir()
+    for i in range(3):
+        (rest / f"person {i}").symlink_to(folder / f"person {i}", target_is_directory=True)
+    assert run("faces", "train", rest, "--model", tmp_path / "a.npz").exit_code == 0
+    images = [new / f"{k}.png" for k in range(4)]
+    added = run(
+        "faces", "add", tmp_path / "a.npz", *images, tmp_path / "no.png", "--name", "Di", "--model", tmp_path / "b.npz"
+    )
+    assert added.exit_code == 1 and "Di: 4 images added, 4 people" in added.stdout and "no.png" in added.stdout
+    (before,), (after,) = (
+        json.loads(run("faces", "identify", tmp_path / name, new / "5.png", "--json").stdout)["images"]
+        for name in ("a.npz", "b.npz")
+    )
+    assert before["nearest"] != "Di" and after["nearest"] == "Di" and after["distance"] < before["distance"]
+    assert after["threshold"] == before["threshold"]
+    again = run("faces", "add", tmp_path / "a.npz", *images, "--name", "Di", "--model", tmp_path / "b.npz")
+    assert again.exit_code == 2 and "--force" in again.stderr
+
+
+def test_two_images_of_one_person(model, folder, rng, tmp_path):
+    """Known people and strangers: images of one are nearer than those of two."""
+    images, _ = made_faces(np.random.default_rng(7), 2, 3)
+    for number, image in enumerate(images):
+        Image.fromarray(image).save(tmp_path / f"{number}.png")
+    verdicts = {
+        pair: json.loads(run("faces", "verify", model[0], *pair, "--json").stdout)
+        for pair in (
+            (folder / "person 1" / "0.png", folder / "person 1" / "3.png"),
+            (folder / "person 1" / "0.png", folder / "person 2" / "3.png"),
+            (tmp_path / "0.png", tmp_path / "1.png"),
+            (tmp_path / "0.png", tmp_path / "4.png"),
+        )
+    }
+    known, two, strangers, strange = verdicts.values()
+    assert known["same"] and known["people"] == ["person 1"] * 2
+    assert not two["same"] and two["distance"] > known["distance"]
+    assert not strange["same"] and strange["distance"] > strangers["distance"]
+    text = run("faces", "verify", model[0], tmp_path / "0.png", tmp_path / "4.png").stdout
+    assert "different people, distance" in text and "nobody known" in text

@@ -63,7 +63,7 @@ def rewritten(path, **changes):
         {"header": lambda h: h.update(names=h["names"][::-1])},
         {"header": lambda h: h["numbers"].update(threshold_="infinity")},
         {"header": lambda h: h.update(noise=[[0, 0], [1, 1]])},
-        {"header": lambda h: h.update(noise=[[0, 0, 0], [1, 1, float("inf")]])},
+        {"header": lambda h: h.update(noise=[[0, 0, 0, 0], [1, 1, 1, float("inf")]])},
         {"header": lambda h: h["parameters"].update(rule="svm")},
         {"header": lambda h: h.update(image_shape=[1, 1])},
         {"header": lambda h: h.pop("model")},

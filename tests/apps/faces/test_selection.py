@@ -1,0 +1,68 @@
+"""Which pixels count as missing is chosen by what names left-out training images."""
+
+import numpy as np
+import pytest
+from helpers import SHAPE, made_faces, rows
+
+from visionnmf.apps.faces import FaceRecognizer
+from visionnmf.apps.faces import selection as selection_module
+from visionnmf.apps.faces.pixels import missing_pixels
+from visionnmf.datasets import corrupt, make_objects
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Do without thresholds, which are none of this file's matter."""
+    monkeypatch.setattr("visionnmf.apps.faces.calibration.PEOPLE_FOLDS", 2)
+
+
+def test_an_object_before_black_has_no_missing_blocks(quick):
+    objects = make_objects(10, 12, size=24, random_state=1)
+    train = np.tile(np.arange(12) % 2 == 0, 10)
+    X, y = rows(objects.images), objects.labels
+    options = {"image_shape": (24, 24), "n_components": 40, "random_state": 0}
+    recognizer = FaceRecognizer(**options).fit(X[train], y[train])
+    assert recognizer.background_ == 0 and recognizer.corrupted_.mean() < 0.02
+    assert missing_pixels(objects.images, "blocks", 255, 255).mean() > 0.2  # without knowing of a background
+    bad, mask = corrupt(objects.images, "occlusion", 9, return_mask=True, random_state=0)
+    covered = FaceRecognizer(**options).fit(rows(bad)[train], y[train])
+    assert covered.missing_ == "blocks" and covered.background_ == 0
+    found = covered._missing(rows(bad)[train], None)
+    assert found[rows(mask)[train].astype(bool)].all() and found[~rows(mask)[train].astype(bool)].mean() < 0.05
+
+
+@pytest.mark.parametrize(
+    ("kind", "severity", "choice"), [("occlusion", 8, "blocks"), ("salt_and_pepper", 0.6, "saturated")]
+)
+def test_what_is_bad_is_missing(quick, rng, kind, severity, choice):
+    images, y = made_faces(rng, 12, 5)
+    bad = corrupt(images, kind, severity, random_state=0)
+    recognizer = FaceRecognizer(image_shape=SHAPE, n_components=20, random_state=0).fit(rows(bad), y)
+    assert recognizer.missing_ == choice == max(recognizer.missing_scores_, key=recognizer.missing_scores_.get)
+
+
+def test_where_nothing_tells_blocks_are_looked_for(quick, rng, monkeypatch):
+    images, y = made_faces(rng, 4, 4)
+    recognizer = FaceRecognizer(image_shape=SHAPE, random_state=0).fit(rows(images), y)
+    assert recognizer.missing_ == "blocks" and recognizer.missing_scores_ == {}
+    covered = corrupt(images, "occlusion", 8, random_state=0)
+    alone = FaceRecognizer(image_shape=SHAPE, random_state=0).fit(rows(covered[::4]), y[::4])
+    assert alone.missing_ == "blocks" and alone.missing_scores_ == {}  # one image each
+    given = FaceRecognizer(image_shape=SHAPE, missing="none", random_state=0).fit(rows(covered), y)
+    assert given.missing_ == "none" and given.missing_scores_ == {}
+
+
+def test_choosing_looks_at_some_people_only(quick, rng, monkeypatch):
+    images, y = made_faces(rng, 8, 5)
+    bad = corrupt(images, "occlusion", 8, random_state=0)
+    sizes, fitted = [], selection_module._fitted_part
+
+    def counted(recognizer, data, missing, people, parameters):
+        if "outliers" not in parameters:
+            sizes.append((len(data), len(np.unique(people))))
+        return fitted(recognizer, data, missing, people, parameters)
+
+    monkeypatch.setattr(selection_module, "_fitted_part", counted)
+    monkeypatch.setattr(selection_module, "MOST_CHOOSING", 18)
+    FaceRecognizer(image_shape=SHAPE, n_components=10, random_state=0).fit(rows(bad), y)
+    assert set(sizes) == {(15, 3)}
