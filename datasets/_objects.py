@@ -36,9 +36,7 @@ class _Solid(NamedTuple):
     stripes: Array  # (n_parts, 3)
 
 
-def make_objects(
-    n_objects: int = 20, n_views: int = 36, *, size: int = 32, random_state: RandomState = None
-) -> Faces:
+def make_objects(n_objects: int = 20, n_views: int = 36, *, size: int = 32, random_state: RandomState = None) -> Faces:
     """Make grey pictures of objects that turn before a black background, like those of COIL-20.
 
     Each object is a union of ellipsoids of different brightness with stripes, lit from the front; views are scaled so

@@ -64,7 +64,7 @@ def find_faces(image: NDArray[Any]) -> list[Box]:
     found = _cascade().detect_multi_scale(
         img=small, scale_factor=SCALE_STEP, step_ratio=1, min_size=(least, least), max_size=(shorter, shorter)
     )
-    boxes = []
+    boxes: list[Box] = []
     for one in sorted(found, key=lambda one: one["width"] * one["height"], reverse=True):
         row, column, rows, columns = (round(one[name] / shrink) for name in ("r", "c", "height", "width"))
         box = (row, column, min(rows, height - row), min(columns, width - column))

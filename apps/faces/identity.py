@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from visionnmf._checks import brief
+
 __all__ = ["Decomposition", "Identity", "Parts"]
 
 Array = NDArray[Any]
@@ -61,6 +63,9 @@ class Decomposition(NamedTuple):
     reconstructions: Array
     cleaned: Array
     corrupted: Mask
+
+    def __repr__(self) -> str:
+        return brief(self)
 
 
 class Parts(NamedTuple):

@@ -19,7 +19,7 @@ from sklearn.utils.validation import (
 )
 
 from visionnmf import NMF, choices
-from visionnmf._checks import brief, check_choice, check_count, check_image_shape, check_number, shown
+from visionnmf._checks import check_choice, check_count, check_image_shape, check_number, shown
 from visionnmf.apps.saving import Saveable
 from visionnmf.exceptions import ParameterError
 
@@ -45,9 +45,6 @@ WHITENING = 0.1
 FEW_MISSING = 0.02  # share of the pixels: none are like so many
 FURTHEST = 1e-6  # the nearest distance over that of the furthest people in a ranking
 CONDITION = 1e-2  # components that are so nearly combinations of others are left out of the pseudo-inverse
-
-    def __repr__(self) -> str:
-        return brief(self)
 
 
 class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):

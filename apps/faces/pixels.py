@@ -53,7 +53,7 @@ def missing_pixels(images: Array, missing: str, white: float, brightest: float, 
     brightest : float
         The largest value in the set, by which evenness is judged: less than `white` where all is underexposed.
     background : float, default=NaN
-        Value of :func:`flat_background`: even blocks of it are not missing.
+        Value of :func:`flat_background`: pixels of it are not missing.
 
     Returns
     -------
@@ -68,11 +68,9 @@ def missing_pixels(images: Array, missing: str, white: float, brightest: float, 
     check_choice(missing, "missing", choices.FACE_MISSING)
     if missing == "none":
         return np.zeros(images.shape, bool)
-    blocks = missing == "blocks"
-    mask = flat_blocks(images, brightest) if blocks else saturated_pixels(images, white)
+    mask = saturated_pixels(images, white) if missing == "saturated" else flat_blocks(images, brightest)
     if not math.isnan(background):
-        even = mask if blocks else flat_blocks(images, brightest)
-        mask &= ~(even & (np.abs(images - background) <= FLAT * brightest))
+        mask &= np.abs(images - background) > FLAT * brightest
     mask[mask.mean(axis=(1, 2)) > MOST_MISSING] = False
     return mask
 
@@ -128,7 +126,7 @@ def flat_blocks(images: Array, brightest: float) -> Mask:
 def flat_background(images: Array, brightest: float) -> float:
     """Return the value of an even background, which says what it is not: the outline of a thing.
 
-    It is even blocks of one value that make up a good part of the frames of a set. A patch that covers a face lies elsewhere
+    It is even blocks of one value that make up a good part of the frames of a set. A patch on a face lies elsewhere
     on each image.
 
     Parameters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,13 +16,11 @@ from .calibration import MOST_TESTED, LeftOut, can_choose, image_folds, left_out
 from .classifiers import Labels, relative_distance
 from .pixels import pull_limit, winsorise
 
-if TYPE_CHECKING:
-    from .model import FaceRecognizer
-
 __all__ = ["best", "choose_missing", "limit_scores", "look_at_left_out"]
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
+FaceRecognizer = Any  # it imports this file
 
 ITERATIONS = 30  # of a default model that is fitted to choose: distances and noise are the same within a few per cent
 MISSING = ("blocks", "saturated")  # what is compared with no search at all

@@ -22,7 +22,7 @@ def test_an_object_before_black_has_no_missing_blocks(quick):
     X, y = rows(objects.images), objects.labels
     options = {"image_shape": (24, 24), "n_components": 40, "random_state": 0}
     recognizer = FaceRecognizer(**options).fit(X[train], y[train])
-    assert recognizer.background_ == 0 and recognizer.corrupted_.mean() < 0.02
+    assert recognizer.background_ == 0 and recognizer._missing(X, None).mean() < 0.02
     assert missing_pixels(objects.images, "blocks", 255, 255).mean() > 0.2  # without knowing of a background
     bad, mask = corrupt(objects.images, "occlusion", 9, return_mask=True, random_state=0)
     covered = FaceRecognizer(**options).fit(rows(bad)[train], y[train])
