@@ -250,7 +250,7 @@ def strangers(name: str = "ORL", draws: int = 0) -> None:
         for new_kind, scores in found.items():
             acceptance, rejection, passes, rejected, strange, own = np.mean(scores, axis=0)
             print(
-                f"  {new_kind}: announced {acceptance:.1f} and {rejection:.1f} %, {passes:.1f} % of the strangers pass, "
+                f"  {new_kind}: announced {acceptance:.1f} and {rejection:.1f} %, {passes:.1f} % of strangers pass, "
                 f"{rejected:.1f} % of the known are rejected; alike are {strange:.2f} and {own:.2f} of the images",
                 flush=True,
             )
