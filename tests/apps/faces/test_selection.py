@@ -25,8 +25,8 @@ def test_an_object_before_black_has_no_missing_blocks(quick):
     assert recognizer.background_ == 0 and recognizer._missing(X, None).mean() < 0.02
     assert missing_pixels(objects.images, "blocks", 255, 255).mean() > 0.2  # without knowing of a background
     bad, mask = corrupt(objects.images, "occlusion", 9, return_mask=True, random_state=0)
-    covered = FaceRecognizer(**options).fit(rows(bad)[train], y[train])
-    assert covered.missing_ == "blocks" and covered.background_ == 0
+    covered = FaceRecognizer(missing="blocks", **options).fit(rows(bad)[train], y[train])
+    assert covered.background_ == 0
     found = covered._missing(rows(bad)[train], None)
     assert found[rows(mask)[train].astype(bool)].all() and found[~rows(mask)[train].astype(bool)].mean() < 0.05
 
