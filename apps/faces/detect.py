@@ -48,6 +48,13 @@ def find_faces(image: NDArray[Any]) -> list[Box]:
     -------
     list of tuple of (row, column, height, width)
         In pixels, the largest first.
+
+    Examples
+    --------
+    >>> from skimage.data import astronaut
+    >>> from visionnmf.apps.faces import find_faces
+    >>> len(find_faces(astronaut()[:300, 100:400])) > 0
+    True
     """
     if image.dtype == np.uint16:
         image = (image >> 8).astype(np.uint8)
@@ -146,6 +153,15 @@ def read_faces(path: str | Path) -> list[tuple[Box, NDArray[Any]]]:
         When no face is found.
     MediaError
         When the file cannot be read.
+
+    Examples
+    --------
+    >>> from skimage.data import astronaut
+    >>> from visionnmf.apps.faces import read_faces
+    >>> from visionnmf.io import write_image
+    >>> write_image("astronaut.png", astronaut()[:300, 100:400], force=True)
+    >>> len(read_faces("astronaut.png")) > 0
+    True
     """
     image = read_image(path)
     boxes = find_faces(image)

@@ -78,6 +78,24 @@ def verify(model: FaceModel, first: str | Path, second: str | Path, *, threshold
     ------
     MediaError
         When an image cannot be read, or has no face.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pathlib import Path
+    >>> from visionnmf.io import write_image
+    >>> rng = np.random.default_rng(0)
+    >>> for name in ("ada", "ben", "cy"):
+    ...     Path("people", name).mkdir(parents=True, exist_ok=True)
+    ...     face = rng.integers(40, 200, (12, 10))
+    ...     for i in range(4):
+    ...         image = np.clip(face + rng.integers(0, 9, face.shape), 0, 255).astype(np.uint8)
+    ...         write_image(f"people/{name}/{i}.png", image, force=True)
+    >>> from visionnmf.apps.faces import load, train
+    >>> report = train("people", "people.npz", n_components=6, missing="none", force=True)
+    >>> from visionnmf.apps.faces import verify
+    >>> verify(load("people.npz"), "people/ada/0.png", "people/ben/0.png", threshold=0.9).same
+    False
     """
     recognizer = model.recognizer
     limit = recognizer.threshold_ if threshold is None else check_number(threshold, "threshold", 0)
@@ -161,6 +179,24 @@ def add_person(model: FaceModel, person: str, sources: list[str], out: str | Pat
         When the person has no name.
     MediaError
         When no image can be read, or the file not be written.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pathlib import Path
+    >>> from visionnmf.io import write_image
+    >>> rng = np.random.default_rng(0)
+    >>> for name in ("ada", "ben", "cy"):
+    ...     Path("people", name).mkdir(parents=True, exist_ok=True)
+    ...     face = rng.integers(40, 200, (12, 10))
+    ...     for i in range(4):
+    ...         image = np.clip(face + rng.integers(0, 9, face.shape), 0, 255).astype(np.uint8)
+    ...         write_image(f"people/{name}/{i}.png", image, force=True)
+    >>> from visionnmf.apps.faces import load, train
+    >>> report = train("people", "people.npz", n_components=6, missing="none", force=True)
+    >>> from visionnmf.apps.faces import add_person
+    >>> add_person(load("people.npz"), "Di", ["people/cy/0.png"], "four.npz", force=True).people
+    4
     """
     if not person.strip():
         raise ParameterError(f"person must be a name; got {person!r}")
