@@ -42,7 +42,7 @@ def test_every_report_of_an_application_is_one():
         "FeaturesReport", "Identified", "PaperReport", "SegmentationReport", "SegmentationScoresReport",
         "StreamReport", "Trained", "Unshadowed",
     }  # fmt: skip
-    assert len(found) == 21  # Trained is two: of faces, and of masquerade
+    assert len(found) == 23  # Trained is two: of faces, and of masquerade
     for each in found:
         assert set(COMMON) <= {field.name for field in dataclasses.fields(each)}
 
