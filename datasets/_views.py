@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf._checks import RandomState, check_count, check_generator, check_number
+from visionnmf._checks import RandomState, brief, check_count, check_generator, check_number
 
 __all__ = ["PlantedViews", "make_views"]
 
@@ -44,6 +44,8 @@ class PlantedViews:
     codes: NDArray[np.float64]
     components: NDArray[np.float64]
     usage: NDArray[np.bool_]
+
+    __repr__ = brief
 
 
 def make_views(
