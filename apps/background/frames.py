@@ -50,10 +50,11 @@ def as_frames(frames: Iterable[Any], shape: tuple[int, ...] | None = None) -> It
 
 
 def _several(frames: Iterable[Any], shape: tuple[int, ...] | None) -> Iterable[Any]:
-    """Return the frames of an array that is a single one, too: a video is never 1, 3 or 4 pixels wide."""
+    """Return the frames of an array that is a single one, too: no video is 1, 3 or 4 pixels wide, but for 1 x 1."""
     if not isinstance(frames, np.ndarray):
         return frames
-    single = frames.ndim == 2 or (frames.ndim == 3 and (frames.shape == shape or frames.shape[2] in CHANNELS))
+    coloured = frames.ndim == 3 and frames.shape[2] in CHANNELS and frames.shape[1:] != (1, 1)
+    single = frames.ndim == 2 or coloured or (frames.ndim == 3 and frames.shape == shape)
     if single:
         return [frames]
     if frames.ndim not in (3, 4):

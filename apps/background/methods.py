@@ -31,6 +31,7 @@ from sklearn.exceptions import NotFittedError
 from visionnmf import NMF, RPCA, GoDec, choices
 from visionnmf._checks import check_choice, check_random_state
 from visionnmf.engine import robust_pca
+from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import rri
@@ -220,6 +221,7 @@ class LowRank(_Sampled):
         self.method = method
         self.random_state = random_state
 
+    @one_blas_thread()
     def _learn(self, frames: FrameArray) -> FrameArray:
         check_choice(self.method, "method", LEARNERS)
         # the decompositions hold six matrices of floats of this size
@@ -252,6 +254,7 @@ class LowRank(_Sampled):
         return np.asarray(background.clip(0, 255).round(), np.uint8)
 
     def _separator(self) -> Callable[[FrameArray], tuple[FrameArray, FrameArray]]:
+        @one_blas_thread()
         def separate(frame: FrameArray) -> tuple[FrameArray, FrameArray]:
             background = self._shown(self._codes(frame.reshape(-1)[self._at][None].astype(np.float32)))
             return background, median_mask(frame, background)

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_array
 
 from visionnmf._checks import check_count, check_number, check_random_state, shown
+from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.penalties.projections import shrink_inf
 from visionnmf.exceptions import ParameterError
 
@@ -68,6 +69,7 @@ class FLSS(TransformerMixin, BaseEstimator):
         self.tol = tol
         self.random_state = random_state
 
+    @one_blas_thread()
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Find the components.
 
@@ -118,6 +120,7 @@ class FLSS(TransformerMixin, BaseEstimator):
         self.components_, self.n_iter_, self.objective_history_ = H, len(history) - 1, np.array(history)
         return self
 
+    @one_blas_thread()
     def transform(self, X: ArrayLike) -> Array:
         """Find the codes of samples.
 

@@ -4,17 +4,12 @@ The kernels and the BLAS release the interpreter lock, so a block may hold a mat
 kernel, and another product, without a second pool of threads: alternating OpenBLAS's pool with numba's costs
 milliseconds an iteration, because both spin. What a block computes does not depend on how many threads there are, and
 sums over blocks are taken in their order, so results are the same for any number of threads.
-
-A map ends with its last block. Where other processes want the processors, a thread that lost one in the middle of a
-block keeps all others waiting for a slice of the time of the scheduler, many times what a map takes. So maps measure
-how much they get done a second in threads and in one, and go on as is faster (:class:`_Pace`).
 """
 
 from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -139,47 +134,6 @@ def row_blocks(X: Any, size: int = BLOCK_ELEMENTS) -> list[Block]:
     return [(start, stop) for start, stop in pairwise([0, *cuts.tolist(), X.shape[0]]) if start < stop]
 
 
-class _Pace:
-    """Which is faster now, threads or one thread: processor time of the blocks of maps, a second of wall time.
-
-    Threads go first. Where they do not clearly gain, one thread is tried for a moment, and what is faster goes on until
-    it is time to try the other again; that is the longer, the more often it was in vain.
-    """
-
-    WINDOW = 0.05  # seconds of maps, before a way is judged
-    CLEAR = 1.3  # processor seconds a second, which one thread cannot reach by far
-    PAUSE, LONGEST_PAUSE = 0.5, 8.0  # seconds
-
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
-        self.clock = clock
-        self.threaded, self.trying = True, False
-        self.rate = 0.0  # of the way that is not tried
-        self.pause, self.until = self.PAUSE, 0.0
-        self.wall = self.work = 0.0
-
-    def record(self, threaded: bool, wall: float, work: float) -> None:
-        """Take note of a map: whether in threads, its wall time, and the processor time of its blocks."""
-        if threaded != self.threaded:
-            return  # begun by another caller, before the way was changed
-        self.wall, self.work = self.wall + wall, self.work + work
-        if self.wall < self.WINDOW:
-            return
-        rate, self.wall, self.work = self.work / self.wall, 0.0, 0.0
-        if self.trying:
-            self.trying = False
-            if rate > self.rate:
-                self.pause = self.PAUSE
-            else:
-                self.threaded = not threaded
-                self.pause = min(2 * self.pause, self.LONGEST_PAUSE)
-            self.until = self.clock() + self.pause
-        elif self.clock() >= self.until and not (threaded and rate > self.CLEAR):
-            self.rate, self.trying, self.threaded = rate, True, not threaded
-
-
-_pace = _Pace()
-
-
 def map_blocks(function: Callable[[Block], T], work: Sequence[Block], *, parallel: bool = True) -> list[T]:
     """Apply `function` to every block, in threads where that helps, and return the results in the blocks' order.
 
@@ -199,12 +153,4 @@ def map_blocks(function: Callable[[Block], T], work: Sequence[Block], *, paralle
     threads = n_threads()
     if threads == 1 or len(work) == 1 or nested or not parallel:
         return [function(block) for block in work]
-
-    def timed(block: Block) -> tuple[T, float]:
-        start = time.thread_time()
-        return function(block), time.thread_time() - start
-
-    threaded, start = _pace.threaded, time.perf_counter()
-    results = list((_pool(os.getpid(), threads).map if threaded else map)(timed, work))
-    _pace.record(threaded, time.perf_counter() - start, sum(seconds for _, seconds in results))
-    return [result for result, _ in results]
+    return list(_pool(os.getpid(), threads).map(function, work))

@@ -71,7 +71,8 @@ def rpca(X: Array, weight: float, *, max_iter: int, tol: float) -> Split:
     Split
         The change is ``|X - L - S|_F / |X|_F``.
     """
-    norm, size = float(np.linalg.norm(X, 2)), float(np.linalg.norm(X))
+    with one_blas_thread():
+        norm, size = float(np.linalg.norm(X, 2)), float(np.linalg.norm(X))
     if norm == 0:
         return Split(np.zeros(1, X.dtype), np.eye(1, X.shape[1], dtype=X.dtype), X.copy(), X.copy(), 0, 0.0)
     with one_blas_thread():

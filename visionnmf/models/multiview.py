@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import choices
 from visionnmf._checks import check_choice, check_number, check_random_state
+from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.exceptions import ParameterError
 
 from ._data import check_data, check_missing_values, find_loss
@@ -311,7 +312,8 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         W = np.asarray(X)
         if W.ndim != 2 or W.shape[1] != len(self.components_):
             raise ParameterError(f"X must have shape (n_samples, {len(self.components_)}); got {W.shape}")
-        return self._parted(W @ self.components_, self.view_form_)
+        with one_blas_thread():
+            return self._parted(W @ self.components_, self.view_form_)
 
     def impute(self, X: Any, observed: ArrayLike | None = None) -> Any:
         """Fill in missing views and entries by the model of those that are there.
@@ -339,7 +341,9 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         data, entries = self._data(given, observed, reset=False)
         filled = data.toarray() if sp.issparse(data) else data
         if entries is not None:
-            model = self._codes(data, entries) @ self.components_
+            codes = self._codes(data, entries)
+            with one_blas_thread():
+                model = codes @ self.components_
             filled = np.where(entries > 0, filled, model.astype(filled.dtype))
         return self._parted(filled, given.form)
 

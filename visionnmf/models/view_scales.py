@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf._checks import check_number, shown
+from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.exceptions import ParameterError
 
 __all__ = ["check_view_weight", "choose_view_weights", "view_sizes"]
@@ -92,6 +93,7 @@ def _sum(view: Any, power: int) -> float:
     return float((values**power).sum(dtype=np.float64))
 
 
+@one_blas_thread()
 def _noise(view: Any, entries: Array | None, count: int, model: Any) -> float:
     """Return the mean absolute residual of a view's own model."""
     from sklearn.base import clone
@@ -143,6 +145,7 @@ def choose_view_weights(
     shown_entries = there - hidden
     total = np.bincount(groups, (X * hidden).sum(axis=0, dtype=np.float64), n_views)
 
+    @one_blas_thread()
     def error(weights: Array) -> float:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # near enough for a comparison

@@ -9,6 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from visionnmf.engine.blocks import one_blas_thread
+
 __all__ = ["plot_usage", "sparseness", "usage", "view_errors"]
 
 Array = NDArray[Any]
@@ -61,6 +63,7 @@ def sparseness(H: Array, groups: Array, n_views: int) -> Array:
     return result
 
 
+@one_blas_thread()
 def view_errors(data: Any, entries: Array | None, codes: Array, H: Array, groups: Array, n_views: int) -> Array:
     """Return the sum of absolute residuals of each view in shares of the sum of its data.
 

@@ -161,6 +161,7 @@ def test_a_point_that_starts_at_zero_moves(X, monkeypatch):
     assert Wt[:, 5].any()
 
 
+@pytest.mark.filterwarnings("ignore:NMF found codes 0")  # as it should
 def test_all_may_vanish_where_the_divergence_allows_it(X):
     penalty = Penalty(groups=[slice(0, 12), slice(12, 24)], group_l1=1000.0)
     model = NMF(R, loss=2.5, penalty_W=Penalty(l2=0.1), penalty_H=penalty, random_state=0, max_iter=100, tol=0).fit(X)
