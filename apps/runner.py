@@ -11,7 +11,7 @@ import csv
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import active_children, get_context
 from pathlib import Path
@@ -63,6 +63,7 @@ def run_jobs(
     processes: int = 1,
     force: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    also: Sequence[str] = (),
 ) -> Rows:
     """Run jobs, those that an interrupted run has finished excepted.
 
@@ -84,6 +85,8 @@ def run_jobs(
         Whether other results may be replaced, and kept rows that are damaged.
     progress : callable, optional
         Called as ``progress(done, total)`` after each job.
+    also : sequence of str, default=()
+        Names of other files that the caller will write to `out`, refused as the table is.
 
     Returns
     -------
@@ -93,12 +96,12 @@ def run_jobs(
     Raises
     ------
     OutputExistsError
-        When `out` holds rows with another key, or a table and no rows, and `force` is false.
+        When `out` holds rows with another key, or a table or a file of `also` and no rows, and `force` is false.
     UnreadableError
         When kept rows are damaged, and `force` is false.
     """
     folder = None if out is None else Path(out) / "jobs"
-    found = {} if folder is None else _all_kept(folder, jobs, key, columns, force)
+    found = {} if folder is None else _all_kept(folder, jobs, key, columns, force, also)
 
     def keep(name: str, rows: Rows) -> None:
         found[name] = rows
@@ -120,13 +123,15 @@ def run_jobs(
     return rows
 
 
-def _all_kept(folder: Path, jobs: Jobs, key: str, columns: tuple[str, ...], force: bool) -> dict[str, Rows]:
+def _all_kept(
+    folder: Path, jobs: Jobs, key: str, columns: tuple[str, ...], force: bool, also: Sequence[str]
+) -> dict[str, Rows]:
     """Return the rows of the jobs that are done."""
     output_folder(folder)
     read = {name: _kept(folder / f"{name}.json", key, columns, force) for name in jobs}
     found = {name: rows for name, rows in read.items() if rows is not None}
     if not found:
-        check_outputs([folder.parent / RESULTS], force)  # somebody else's
+        check_outputs([folder.parent / name for name in (RESULTS, *also)], force)  # somebody else's
     return found
 
 

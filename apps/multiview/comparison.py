@@ -12,10 +12,10 @@ import numpy as np
 from visionnmf.apps.report import Report
 from visionnmf.apps.runner import RESULTS
 from visionnmf.exceptions import UnreadableError
-from visionnmf.io import output_file
+from visionnmf.io import check_outputs, output_file
 
 from .evaluation import Plan, evaluate_views, summarise
-from .inputs import read_labels, read_views
+from .inputs import read_files, read_labels, read_views
 
 __all__ = ["EvaluationReport", "evaluate_files"]
 
@@ -123,15 +123,16 @@ def evaluate_files(
     True
     """
     plan.check()
+    also = [FIGURE] if plot else []
+    outputs = [str(Path(out) / name) for name in (RESULTS, *also)]
+    check_outputs(outputs, force=True, inputs=[*read_files(sources), *([labels] if labels else [])])
     found = read_views(sources, key=key)
     y = found.labels if labels is None else read_labels(labels, found, column=column, by_key=key is not None)
     if y is None:
         raise UnreadableError(f"{sources[0]}: has no labels; give a file of them")
     y = _words(np.asarray(y))
-    rows = evaluate_views(found.views, y, plan, out=out, jobs=jobs, force=force, progress=progress)
-    outputs = [str(Path(out) / RESULTS)]
+    rows = evaluate_views(found.views, y, plan, out=out, jobs=jobs, force=force, progress=progress, also=also)
     if plot:
-        outputs.append(str(Path(out) / FIGURE))
         _draw(rows, outputs[-1])
     return EvaluationReport(
         samples=len(found.keys),

@@ -91,6 +91,7 @@ def evaluate_views(
     jobs: int = 1,
     force: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    also: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
     """Run the comparison; an interrupted run goes on.
 
@@ -106,6 +107,8 @@ def evaluate_views(
         Processes.
     force : bool, default=False
     progress : callable, optional
+    also : sequence of str, default=()
+        See :func:`~visionnmf.apps.runner.run_jobs`.
 
     Returns
     -------
@@ -142,7 +145,7 @@ def evaluate_views(
     shared = {name: value for name, value in asdict(plan).items() if name not in ("methods", "conditions", "n_splits")}
     key = settings_key(shared | {"views": list(views)}, *views.values(), np.asarray(labels, dtype="U"))
     work = partial(_job, dict(views), labels, plan)
-    return run_jobs(table, work, COLUMNS, key=key, out=out, processes=jobs, force=force, progress=progress)
+    return run_jobs(table, work, COLUMNS, key=key, out=out, processes=jobs, force=force, progress=progress, also=also)
 
 
 def summarise(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

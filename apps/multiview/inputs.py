@@ -14,7 +14,7 @@ from visionnmf.exceptions import UnreadableError
 from visionnmf.io import find_files
 from visionnmf.io.tables import Table, read_column, read_tables
 
-__all__ = ["ViewSet", "read_labels", "read_views"]
+__all__ = ["ViewSet", "read_files", "read_labels", "read_views"]
 
 Array = NDArray[Any]
 
@@ -140,6 +140,21 @@ def read_labels(path: str, views: ViewSet, *, column: str | None = None, by_key:
     if len(values) != len(views.keys):
         raise UnreadableError(f"{path}: must have {len(views.keys)} labels, one a sample; got {len(values)}")
     return np.array(values)
+
+
+def read_files(sources: Sequence[str]) -> list[str]:
+    """Return the files that :func:`read_views` would read, the images of folders among them.
+
+    Parameters
+    ----------
+    sources : sequence of str
+
+    Returns
+    -------
+    list of str
+    """
+    paths = [_named(source)[1] for source in sources]
+    return [str(file) for path in paths for file in (find_files(path, IMAGES) if Path(path).is_dir() else [path])]
 
 
 def _named(source: str) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from visionnmf.apps.report import Report
 from visionnmf.exceptions import UnreadableError
 from visionnmf.io import check_outputs, output_file, output_folder, transaction
 
-from .inputs import ViewSet, read_views
+from .inputs import ViewSet, read_files, read_views
 from .methods import make_model
 from .preparation import Preparation
 from .store import ViewModel, load, save
@@ -182,7 +182,7 @@ def fit_views(
     ['views.npz']
     """
     outputs = [Path(path) for path in (model, picture) if path is not None]
-    check_outputs(outputs, force, inputs=[source.partition("=")[2] or source for source in sources])
+    check_outputs(outputs, force, inputs=read_files(sources))
     start = time.perf_counter()
     found = read_views(sources, key=key, kinds=kinds)
     preparation = Preparation(prepare).fit(found.views)
@@ -262,7 +262,7 @@ def transform_views(
     >>> np.load("codes.npy").shape
     (30, 3)
     """
-    check_outputs([codes], force, inputs=[model])
+    check_outputs([codes], force, inputs=[model, *read_files(sources)])
     found, known = _new_samples(model, sources, key)
     W = known.model.transform(known.preparation.transform(found.views))
     _write(codes, W, found.keys, [f"component{k}" for k in range(W.shape[1])], force)
@@ -315,7 +315,7 @@ def impute_views(
     folder = output_folder(out)
     names = known.model.views_.tolist()
     paths = [folder / f"{name.replace('/', '_')}.csv" for name in names]
-    check_outputs(paths, force, inputs=[model])
+    check_outputs(paths, force, inputs=[model, *read_files(sources)])
     filled = known.preparation.inverse_transform(known.model.impute(known.preparation.transform(found.views)))
     missing = sum(
         len(found.keys) if name not in found.views else int(np.isnan(found.views[name]).all(axis=1).sum())

@@ -124,7 +124,8 @@ def load(path: str | Path) -> ViewModel:
         for place, (name, kind) in enumerate(preparation.kinds_.items()):
             if kind == "range":
                 low, width = archive.array(f"low.{place}"), archive.array(f"width.{place}")
-                if low.shape != (sizes[name],) or width.shape != low.shape or not (width > 0).all():
+                fits = low.shape == (sizes[name],) and width.shape == low.shape
+                if not fits or not (np.isfinite(low) & np.isfinite(width) & (width > 0)).all():
                     raise ValueError(f"the ranges of view {place} do not fit its model")
                 preparation.lows_[name], preparation.widths_[name] = low, width
         extraction = unpack_extraction(header["extraction"], archive) if "extraction" in header else None

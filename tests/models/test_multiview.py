@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from visionnmf import NMF, MultiviewNMF, load_model
-from visionnmf.exceptions import ParameterError
+from visionnmf.exceptions import ParameterError, UnreadableError
 
 NOT_CONVERGED = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -188,3 +188,33 @@ def test_the_usage_of_views_is_drawn(views):
     ax = model.plot_view_usage(Figure().subplots())
     assert [label.get_text() for label in ax.get_yticklabels()] == ["sounds", "images"]
     assert ax.images[0].get_array().shape == (2, 3)
+
+
+@NOT_CONVERGED
+def test_views_of_a_file_are_checked(views, tmp_path):
+    model = MultiviewNMF(2, loss="frobenius", max_iter=5, random_state=0).fit(views)
+    groups, names = model.view_groups_, model.views_
+    for attribute, value, sentence in (
+        ("view_groups_", groups.astype(float), "view_groups_ is not the view of each of 32 features"),
+        ("view_groups_", groups[1:], "view_groups_ is not the view of each of 32 features"),
+        ("view_groups_", np.where(groups == 1, 10**15, groups), "view_groups_ does not number 2 views"),
+        ("view_groups_", groups - 1, "view_groups_ does not number 2 views"),
+        ("view_groups_", groups * 0 + 1, "view_groups_ does not number 2 views"),
+        ("views_", names[[0, 0]], "views_ has a name twice"),
+        ("views_", [1, 2], "views_ is no list of names"),
+        ("view_scales_", np.array([1, np.inf]), "view_scales_ is not finite and > 0"),
+        ("view_scales_", np.ones(3), "view_scales_ is not a number for each of 2 views"),
+        ("view_form_", "heap", "view_form_ is unknown"),
+    ):
+        kept = getattr(model, attribute)
+        setattr(model, attribute, value)
+        model.save(tmp_path / "bad.npz", force=True)
+        with pytest.raises(UnreadableError, match=sentence):
+            load_model(tmp_path / "bad.npz")
+        delattr(model, attribute)
+        model.save(tmp_path / "bad.npz", force=True)
+        with pytest.raises(UnreadableError, match=f"{attribute} is missing"):
+            load_model(tmp_path / "bad.npz")
+        setattr(model, attribute, kept)
+    model.save(tmp_path / "good.npz")
+    np.testing.assert_array_equal(load_model(tmp_path / "good.npz").transform(views), model.transform(views))

@@ -67,7 +67,10 @@ CLASSES = {
 # Attributes without which a fitted model of a class cannot work.
 NEEDED = {
     "NMF": ("component_norms_", "loss_parameter_", "ridge_", "solver_"),
-    "MultiviewNMF": ("component_norms_", "loss_parameter_", "ridge_", "solver_"),
+    "MultiviewNMF": (
+        *("component_norms_", "loss_parameter_", "ridge_", "solver_"),
+        *("view_form_", "view_groups_", "view_scales_", "views_"),
+    ),
 }
 
 SIGNED = ("GoDec", "RPCA")  # components of both signs

@@ -21,7 +21,7 @@ from .group_fit import GroupForm, fit_groups, takes_sparse
 from .nmf import NMF
 from .view_scales import check_view_weight, choose_view_weights, view_sizes
 from .view_usage import plot_usage, sparseness, usage, view_errors
-from .views import Given, same_views, split_views
+from .views import Given, check_loaded, same_views, split_views
 
 __all__ = ["MultiviewNMF"]
 
@@ -397,6 +397,10 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             raise ParameterError(f"group_norm must be 2 or 'inf'; got {self.group_norm!r}")
         check_missing_values(self.missing_values)
         self._model()._check_parameters()
+
+    def _check_state(self) -> None:
+        """Raise ValueError when the views of a model of a file do not fit it."""
+        check_loaded(self.views_, self.view_groups_, self.view_scales_, self.view_form_, self.components_.shape[1])
 
     def _data(self, given: Given, observed: ArrayLike | None, *, reset: bool) -> tuple[Any, Array | None]:
         """Check data; return them with 0 for missing entries, and the weights of the entries."""

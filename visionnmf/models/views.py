@@ -15,7 +15,7 @@ from visionnmf.exceptions import ParameterError
 
 from ._data import check_kind
 
-__all__ = ["Given", "named_groups", "same_views", "split_views"]
+__all__ = ["Given", "check_loaded", "named_groups", "same_views", "split_views"]
 
 Array = NDArray[Any]
 
@@ -142,6 +142,37 @@ def same_views(X: Any, names: Sequence[str], groups: Array) -> Given:
     if (np.diff(groups) < 0).any():  # a matrix whose views are not side by side
         joined = joined[:, places]
     return Given(joined, list(names), groups, form, absent)
+
+
+def check_loaded(names: Any, groups: Any, scales: Any, form: Any, n_features: int) -> None:
+    """Check what a file says about the views of a model.
+
+    Parameters
+    ----------
+    names, groups, scales, form : object
+        What should be ``views_``, ``view_groups_``, ``view_scales_`` and ``view_form_``.
+    n_features : int
+        Of all views.
+
+    Raises
+    ------
+    ValueError
+        When no fit can have left them.
+    """
+    if not isinstance(names, np.ndarray) or names.ndim != 1 or not all(isinstance(name, str) for name in names):
+        raise ValueError("views_ is no list of names")
+    if len(set(names)) < len(names):
+        raise ValueError("views_ has a name twice")
+    if not isinstance(groups, np.ndarray) or groups.dtype.kind != "i" or groups.shape != (n_features,):
+        raise ValueError(f"view_groups_ is not the view of each of {n_features} features")
+    if groups.min() != 0 or groups.max() != len(names) - 1 or not np.bincount(groups).all():
+        raise ValueError(f"view_groups_ does not number {len(names)} views")
+    if not isinstance(scales, np.ndarray) or scales.dtype.kind != "f" or scales.shape != names.shape:
+        raise ValueError(f"view_scales_ is not a number for each of {len(names)} views")
+    if not (np.isfinite(scales) & (scales > 0)).all():
+        raise ValueError("view_scales_ is not finite and > 0")
+    if form not in FORMS:
+        raise ValueError("view_form_ is unknown")
 
 
 def named_groups(groups: Any, n_features: int, columns: list[Any] | None) -> tuple[list[str], Array]:

@@ -208,3 +208,39 @@ def test_a_model_with_foreign_parts_is_refused(files, made):
     np.savez("bad.npz", **arrays)
     with pytest.raises(UnreadableError, match=r"bad\.npz"):
         load("bad.npz")
+
+
+def test_inputs_are_never_overwritten(files, made):
+    (files / "a=b").mkdir()
+    np.save("a=b/images.npy", made[0]["images"])
+    run_command("multiview", "fit", "images=images.npy", "--model", "m.npz", "--rank", 2)
+    before = {path: path.read_bytes() for path in files.rglob("*") if path.is_file()}
+    for arguments in (
+        ["fit", "a=b/images.npy", "--model", "a=b/images.npy"],
+        ["transform", "m.npz", "images=images.npy", "--codes", "images.npy"],
+        ["impute", "m.npz", "images=images.csv", "--key", "id", "--out", "."],
+        ["evaluate", "images.npy", "--labels", "scores.png", "--plot", "--out", "."],
+    ):
+        result = run_command("multiview", *arguments, "--force")
+        assert result.exit_code == 2 and "would overwrite the input" in result.stderr, result.stderr
+    assert before == {path: path.read_bytes() for path in files.rglob("*") if path.is_file()}
+
+
+def test_a_strange_plot_is_refused_before_the_jobs(files):
+    arguments = ("both.npz", "--splits", 1, "--methods", "concatenation", "--plot", "--out", "r")
+    (files / "r").mkdir()
+    (files / "r" / "scores.png").write_text("mine")
+    result = run_command("multiview", "evaluate", *arguments)
+    assert result.exit_code == 2 and "scores.png" in result.stderr
+    assert (files / "r" / "scores.png").read_text() == "mine" and not list((files / "r" / "jobs").iterdir())
+    assert run_command("multiview", "evaluate", *arguments, "--force").exit_code == 0
+    assert run_command("multiview", "evaluate", *arguments).exit_code == 0  # goes on: the plot is its own
+
+
+def test_ranges_of_a_file_are_finite(files):
+    run_command("multiview", "fit", "both.npz", "--model", "m.npz", "--rank", 2)
+    arrays = dict(np.load("m.npz"))
+    for name in ("low.0", "width.0"):
+        np.savez("bad.npz", **{**arrays, name: np.full_like(arrays[name], np.inf)})
+        with pytest.raises(UnreadableError, match="the ranges of view 0 do not fit its model"):
+            load("bad.npz")
