@@ -79,7 +79,9 @@ def test_what_cannot_be_cut(long, files, tmp_path, monkeypatch):
     with pytest.raises(ParameterError, match=r"path must end in one of \.mp4, .*; got '.*part.txt'"):
         cut_video(long[".mp4"], [Cut(tmp_path / "part.txt", 0, 1)])
     with pytest.raises(UnsupportedError, match=r"x.mp4: holds no frame after 99.000 s, where a part shall begin"):
-        cut_video(long[".mp4"], [Cut(tmp_path / "part.mp4", 0, 1), Cut(tmp_path / "late.mp4", 99, 100)])
+        cut_video(long[".mp4"], [Cut(tmp_path / "none.mp4", 0, 1), Cut(tmp_path / "late.mp4", 99, 100)])
+    assert not list(tmp_path.iterdir())
+    cut_video(long[".mp4"], [Cut(tmp_path / "part.mp4", 0, 1)])
     with pytest.raises(UnsupportedError, match=r"part.webm: cannot hold what is in the video"):
         cut_video(long[".mp4"], [Cut(tmp_path / "part.webm", 0, 1)])
     (tmp_path / "text.mp4").write_text("no video")

@@ -305,6 +305,14 @@ def test_a_transaction_within_another_is_part_of_it(tmp_path):
     assert _names(tmp_path) == []
 
 
+def test_what_is_given_up_within_a_transaction_drops_its_own_files_alone(tmp_path):
+    with transaction(), output_file(tmp_path / "a"), pytest.raises(KeyError), transaction():
+        with output_file(tmp_path / "b") as b:
+            b.write_text("b")
+        raise KeyError
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
 def test_a_file_given_up_within_a_transaction_does_not_harm_the_others(tmp_path):
     with transaction():
         write_image(tmp_path / "a.png", FRAME)

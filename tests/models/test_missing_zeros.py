@@ -142,3 +142,8 @@ def test_the_kernel_descends_one_variable_after_the_other(rng):
         rest = X - points @ f + points[:, k] * f[k]
         f[k] = np.clip((points[:, k] @ rest - 0.1) / (points[:, k] @ points[:, k] + 0.2), 0, 1)
     np.testing.assert_allclose(Ft[:, 0], f)
+
+
+def test_what_nobody_knows_is_no_random_start(ratings):
+    model = NMF(3, loss="frobenius", missing_values=0, max_iter=5, random_state=0).fit(sp.csr_array(ratings))
+    assert (model.components_[:, 5] == 0).all() and (model.inverse_transform(model.transform(ratings))[7] == 0).all()

@@ -14,7 +14,7 @@ from av.packet import Packet
 from visionnmf.exceptions import MediaError, ParameterError, UnsupportedError
 
 from .inputs import regular_file
-from .outputs import output_file
+from .outputs import output_file, transaction
 from .video import CODEC_ERRORS, MAX_FRAME_PIXELS, check_declared_size, container_of, reason_of, video_stream_of
 
 __all__ = ["CUT_FORMATS", "Cut", "cut_video"]
@@ -24,6 +24,7 @@ CUT_FORMATS = {
     ".mp4": "mp4", ".m4v": "mp4", ".mov": "mov", ".webm": "webm", ".avi": "avi", ".ts": "mpegts", ".mkv": "matroska"
 }  # fmt: skip
 
+ROUNDING = 1e-6  # seconds, to which times in tables are rounded
 MOST_HELD = 256 << 20  # bytes of packets since the last key frame
 
 
@@ -98,7 +99,7 @@ def cut_video(source: str | Path, cuts: Sequence[Cut], *, force: bool = False) -
     part: _Part | None = None
     check_declared_size(path, MAX_FRAME_PIXELS)
     limit = {"max_pixels": str(MAX_FRAME_PIXELS)}  # opening decodes a few frames where the header leaves questions open
-    with ExitStack() as stack, container_of(path, limit) as container:
+    with transaction(), ExitStack() as stack, container_of(path, limit) as container:
         streams = [video_stream_of(path, container, MAX_FRAME_PIXELS), *container.streams.audio[:1]]
         start = (container.start_time or 0) / av.time_base
         held: list[Packet] = []
@@ -118,14 +119,14 @@ def cut_video(source: str | Path, cuts: Sequence[Cut], *, force: bool = False) -
                     break
             if part is not None:
                 part.write(packet)
-            elif waiting and is_video and _time(packet, packet.pts) - start >= waiting[0].start:
+            elif waiting and is_video and _time(packet, packet.pts) - start >= waiting[0].start - ROUNDING:
                 cut = waiting.pop(0)
                 part = _Part(stack, cut, streams, held, start + cut.end, force)
                 begun.append(part.begun - start)
         if part is not None:
             part.finished()
-    if waiting:
-        raise UnsupportedError(f"{path}: holds no frame after {waiting[0].start:.3f} s, where a part shall begin")
+        if waiting:
+            raise UnsupportedError(f"{path}: holds no frame after {waiting[0].start:.3f} s, where a part shall begin")
     return begun
 
 

@@ -109,7 +109,8 @@ def transaction() -> Iterator[None]:
     """Give the files that are written in the block their names together, or none.
 
     Holds for every writer of the package that is called in the block by the same thread. After an exception, Ctrl-C
-    included, none of the files is there. A transaction within another is part of it.
+    included, none of the files is there. A transaction within another is part of it; where it ends early, only its own
+    files are dropped.
 
     Raises
     ------
@@ -129,8 +130,15 @@ def transaction() -> Iterator[None]:
     ...     sorted(path.name for path in Path(folder).iterdir())
     ['a.txt', 'b.txt']
     """
-    if _waiting.get() is not None:
-        yield
+    outer = _waiting.get()
+    if outer is not None:
+        before = len(outer)
+        try:
+            yield
+        except BaseException:
+            _drop(outer[before:])
+            del outer[before:]
+            raise
         return
     waiting: list[_Finished] = []
     token = _waiting.set(waiting)
@@ -139,9 +147,13 @@ def transaction() -> Iterator[None]:
         _give_names(waiting)
     finally:
         _waiting.reset(token)
-        for finished in waiting:
-            finished.temporary.unlink(missing_ok=True)
-            os.close(finished.lock)
+        _drop(waiting)
+
+
+def _drop(files: Iterable[_Finished]) -> None:
+    for finished in files:
+        finished.temporary.unlink(missing_ok=True)
+        os.close(finished.lock)
 
 
 def _create(temporary: Path, path: Path) -> int:

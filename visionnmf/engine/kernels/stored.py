@@ -50,6 +50,8 @@ def residual_rows(  # type: ignore[no-untyped-def]
                 total, square = _correlations(A[k], p, x, x.shape[0])
                 denominator = square + l2[k]
                 if not denominator > zero:
+                    if l1[k] > zero or x.shape[0] == 0:
+                        f[k] = low
                     continue  # nothing is known of it here
                 new = f[k] + (total - l1[k] - l2[k] * f[k]) / denominator
                 new = low if new < low else new
