@@ -16,10 +16,10 @@ from visionnmf._checks import check_count
 from visionnmf.apps.report import Report
 from visionnmf.io import check_outputs, output_file
 
-from .labels import find_labels
+from .labels import files_of_labels, find_labels
 from .metrics import Scores, score_words
 from .model import best_words
-from .sources import describe
+from .sources import describe, files_of
 from .store import AnnotationModel
 
 __all__ = ["AnnotationScores", "evaluate"]
@@ -141,8 +141,9 @@ def evaluate(
     []
     """
     check_count(top, "top")
-    check_outputs([] if table is None else [table], force)
-    found = describe(source, model.extraction, n_jobs=n_jobs, progress=progress)
+    inputs = [*files_of(source), *files_of_labels(labels), *model.source]
+    check_outputs([] if table is None else [table], force, inputs=inputs)
+    found = describe(source, model.extraction, views=model.annotator.views_, n_jobs=n_jobs, progress=progress)
     root = source if isinstance(source, str | Path) else None
     labelled = find_labels(labels, found.files, root)
     scores = model.annotator.predict_proba(found.X[labelled.found])

@@ -18,7 +18,7 @@ from visionnmf._checks import brief
 from visionnmf.exceptions import TooLargeError, UnreadableError
 from visionnmf.io import clean_words, read_keywords, regular_file
 
-__all__ = ["KEYWORDS", "Labels", "find_labels", "read_labels"]
+__all__ = ["KEYWORDS", "Labels", "files_of_labels", "find_labels", "read_labels"]
 
 KEYWORDS = "keywords"  # in place of a file: those in the photographs
 MOST_BYTES = 256 << 20
@@ -99,6 +99,26 @@ def find_labels(source: str | Path | None, images: Sequence[str], root: str | Pa
     indices = np.array([j for row in rows for j in sorted(row)], np.int64)
     Y = sp.csr_array((np.ones(len(indices), np.float32), indices, starts), shape=(len(found), len(vocabulary)))
     return Labels(Y, vocabulary, np.array(found, np.intp), notes)
+
+
+def files_of_labels(source: str | Path | None) -> list[str]:
+    """Return the files that :func:`find_labels` reads beside the photographs.
+
+    Parameters
+    ----------
+    source : str, Path or None
+
+    Returns
+    -------
+    list of str
+
+    Examples
+    --------
+    >>> from visionnmf.apps.annotation.labels import files_of_labels
+    >>> files_of_labels("words.csv"), files_of_labels("keywords")
+    (['words.csv'], [])
+    """
+    return [] if source is None or str(source) == KEYWORDS else [str(source)]
 
 
 def read_labels(path: str | Path) -> dict[str, list[str]]:

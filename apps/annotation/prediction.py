@@ -16,7 +16,7 @@ from visionnmf.apps.report import Report
 from visionnmf.io import check_outputs, output_file, sidecar_of, transaction, write_sidecar
 
 from .model import Neighbourhood, best_words
-from .sources import describe
+from .sources import describe, files_of
 from .store import AnnotationModel
 
 __all__ = ["AnnotatedImage", "Annotations", "Word", "annotate"]
@@ -164,8 +164,8 @@ def annotate(
     """
     check_count(top, "top")
     check_number(least, "least")
-    check_outputs([] if table is None else [table], force)
-    found = describe(images, model.extraction, n_jobs=n_jobs, progress=progress)
+    check_outputs([] if table is None else [table], force, inputs=[*files_of(images), *model.source])
+    found = describe(images, model.extraction, views=model.annotator.views_, n_jobs=n_jobs, progress=progress)
     near = model.annotator.annotate(found.X)
     given = [
         AnnotatedImage(file, _words(model, near, i, top, least)) for i, file in enumerate(found.files)

@@ -123,8 +123,8 @@ def similar(
     if model.extraction is None:
         raise ParameterError("model must be trained on images; got one of a table of features")
     sheet = None if out is None else Path(out) / f"{Path(image.removeprefix('sample:')).stem}_similar.png"
-    check_outputs([] if sheet is None else [sheet], force, inputs=[image])
-    found = describe([image], model.extraction)
+    check_outputs([] if sheet is None else [sheet], force, inputs=[image, *model.source])
+    found = describe([image], model.extraction, views=model.annotator.views_)
     if len(found.X) > 1:
         raise ParameterError(f"image must be one image; got {len(found.X)}")
     which, distance = model.annotator.nearest(found.X, k)

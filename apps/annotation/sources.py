@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -18,7 +18,7 @@ from visionnmf.exceptions import ParameterError, UnreadableError
 from visionnmf.features import Extractor, FeatureExtraction, make_extractor
 from visionnmf.io import expand_images
 
-__all__ = ["Described", "describe", "usual_extractors"]
+__all__ = ["Described", "describe", "files_of", "usual_extractors"]
 
 Array = NDArray[Any]
 Progress = Callable[[str, int, int | None], None]
@@ -54,6 +54,7 @@ def describe(
     extraction: FeatureExtraction | None,
     *,
     fit: bool = False,
+    views: Mapping[str, slice] | None = None,
     n_jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Described:
@@ -68,6 +69,8 @@ def describe(
         Needed for images.
     fit : bool, default=False
         Whether the extractors learn from these images first.
+    views : mapping of str to slice, optional
+        What the features must be, as a model has learnt them; anything if left out.
     n_jobs : int or None, default=None
         Processes; -1 takes as many as there are processors.
     progress : callable, optional
@@ -80,7 +83,7 @@ def describe(
     Raises
     ------
     ParameterError
-        If there are images and no extractors.
+        If there are images and no extractors, or a table of other features than `views`.
     MediaError
         If nothing can be read.
 
@@ -100,11 +103,14 @@ def describe(
     >>> describe("photos", FeatureExtraction(["lab"]), fit=True).X.shape[0]
     12
     """
-    sources = [str(source)] if isinstance(source, str | Path) else [str(item) for item in source]
-    if len(sources) == 1 and Path(sources[0]).suffix.lower() == ".npz":
-        table = read_table(sources[0])
-        return Described(table.X, table.files, _views(sources[0], table), None, [])
-    images = expand_images(sources)
+    if _is_table(source):
+        (name,) = _named(source)
+        table = read_table(name)
+        found_views = _views(name, table)
+        if views is not None and found_views != dict(views):
+            raise ParameterError(f"source must have the features {_told(views)}; got {_told(found_views)}")
+        return Described(table.X, table.files, found_views, None, [])
+    images = expand_images(_named(source))
     if extraction is None:
         raise ParameterError(
             f"source must be a table of features (.npz), as in training; got {len(images)} images; train on images"
@@ -134,6 +140,48 @@ def usual_extractors() -> list[Extractor]:
     in_bands = {"dense-sift": {}, "dense-hue": {}, "rgb": {"n_bins": 8}, "lab": {"n_bins": 12}, "hsv": {"n_bins": 8}}
     made = [make_extractor(kind, **bands, **parameters) for kind, parameters in in_bands.items()]
     return [*made, *map(make_extractor, ("gist", "lbp", "centrist"))]
+
+
+def files_of(source: str | Path | Sequence[str]) -> list[str]:
+    """Return the files that :func:`describe` reads.
+
+    Parameters
+    ----------
+    source : str, Path or sequence of str
+
+    Returns
+    -------
+    list of str
+
+    Raises
+    ------
+    MediaError
+        If there are none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.io import write_image
+    >>> write_image("photo.png", np.full((8, 9, 3), 200, np.uint8), force=True)
+    >>> from visionnmf.apps.annotation.sources import files_of
+    >>> files_of(["*.png"])
+    ['photo.png']
+    """
+    return _named(source) if _is_table(source) else expand_images(_named(source))
+
+
+def _named(source: str | Path | Sequence[str]) -> list[str]:
+    return [str(source)] if isinstance(source, str | Path) else [str(item) for item in source]
+
+
+def _is_table(source: str | Path | Sequence[str]) -> bool:
+    sources = _named(source)
+    return len(sources) == 1 and Path(sources[0]).suffix.lower() == ".npz"
+
+
+def _told(views: Mapping[str, slice]) -> str:
+    told = ", ".join(f"{view} {columns.stop - columns.start}" for view, columns in views.items())
+    return f"{told:.200}"
 
 
 def _views(name: str, table: FeatureTable) -> dict[str, slice]:

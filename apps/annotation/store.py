@@ -47,11 +47,14 @@ class AnnotationModel:
         The training images.
     extraction : FeatureExtraction or None
         None: it takes tables of features.
+    source : list of str
+        The file that it was read from, if it was: no output may replace it.
     """
 
     annotator: ImageAnnotator
     files: list[str] = field(default_factory=list)
     extraction: FeatureExtraction | None = None
+    source: list[str] = field(default_factory=list)
 
 
 def save(model: AnnotationModel, path: str | Path, *, force: bool = False) -> None:
@@ -178,7 +181,7 @@ def load(path: str | Path) -> AnnotationModel:
         extraction = header["extraction"]
         unpacked = None if extraction is None else unpack_extraction(extraction, archive, "extraction.")
         _require(unpacked is None or dict(unpacked.views_) == known.views_, "extractors")
-        return AnnotationModel(known, files, unpacked)
+        return AnnotationModel(known, files, unpacked, [str(path)])
 
 
 def _blocks(sections: list[dict[str, Any]], known: ImageAnnotator, archive: Archive) -> list[Block]:

@@ -17,9 +17,9 @@ from visionnmf.exceptions import MediaError
 from visionnmf.features import Extractor, FeatureExtraction
 from visionnmf.io import check_outputs, check_outside
 
-from .labels import Labels, find_labels
+from .labels import Labels, files_of_labels, find_labels
 from .model import ImageAnnotator
-from .sources import Described, describe, usual_extractors
+from .sources import Described, describe, files_of, usual_extractors
 from .store import AnnotationModel, save
 
 __all__ = ["AnnotatorTrained", "train"]
@@ -147,7 +147,7 @@ def train(
     start = time.perf_counter()
     annotator = ImageAnnotator(method, coder=coder, n_components=n_components, random_state=random_state)
     annotator._check_parameters()
-    check_outputs([model], force)
+    check_outputs([model], force, inputs=[*files_of(source), *files_of_labels(labels)])
     if not Path(model).parent.is_dir():
         raise MediaError(f"{model}: there is no folder {Path(model).parent}; create it first")
     root = source if isinstance(source, str | Path) else None

@@ -1,6 +1,7 @@
 """Keywords of photographs: what photo managers write, and what strangers make of it."""
 
 import struct
+import unicodedata
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -65,7 +66,17 @@ def test_entities_are_never_expanded(tmp_path):
         read_keywords(path)
 
 
-@pytest.mark.parametrize("content", [b"<x:xmpmeta", packet("a")[:-20], b"<a>" * 60, b"\xff\xfe\x00\x01", packet("&c;")])
+DAMAGED = [
+    b"<x:xmpmeta",
+    packet("a")[:-20],
+    b"<a>" * 60,
+    b"\xff\xfe\x00\x01",
+    packet("&c;"),
+    b'<?xml version="1.0" encoding="foo"?><a/>',
+]
+
+
+@pytest.mark.parametrize("content", DAMAGED)
 def test_damaged_sidecars_are_one_sentence(content, tmp_path):
     path = jpeg(tmp_path / "a.jpg")
     sidecar_of(path).write_bytes(content)
@@ -107,3 +118,10 @@ def test_words_have_one_form():
         "A",
         "a",
     ]
+
+
+def test_marks_of_a_stranger_are_cut_before_they_are_sorted(monkeypatch):
+    composed, whole = [], unicodedata.normalize
+    monkeypatch.setattr(unicodedata, "normalize", lambda form, text: composed.append(len(text)) or whole(form, text))
+    (word,) = clean_words([" " * 9999 + "a" + "\u0301\u0323" * 9000])
+    assert word.startswith("\u1ea1") and max(composed) <= 1000

@@ -167,6 +167,7 @@ def clean_words(words: Iterable[str]) -> list[str]:
     """
     found: dict[str, None] = {}
     for word in words:
+        word = word.strip()[: 4 * LONGEST_WORD]  # before it is composed: marks are sorted in quadratic time
         plain = "".join(c if c.isprintable() else " " for c in unicodedata.normalize("NFC", word))
         plain = " ".join(plain.split())[:LONGEST_WORD]
         if plain:
@@ -186,7 +187,7 @@ def _words_of_xmp(packet: bytes, path: Path) -> list[str]:
     reader = _SubjectReader()
     try:
         return reader.read(packet)
-    except (expat.ExpatError, ValueError) as error:
+    except (expat.ExpatError, ValueError, LookupError) as error:  # the last, of an encoding
         raise UnreadableError(f"{path}: its XMP metadata are damaged ({error})") from error
 
 

@@ -128,6 +128,40 @@ def test_what_cannot_be_is_said(model, photos, sea, tmp_path):
     assert result.exit_code == 2 and "no such file" in result.stderr
 
 
+def test_no_input_is_replaced(model, photos, sea, tmp_path):
+    folder, table = photos
+    photo = folder / "0.png"
+    train, labels = ("annotate", "train", folder, *SMALL), ("--labels", table)
+    evaluate = ("annotate", "evaluate", model, folder, *labels)
+    for arguments, given in (
+        ((*train, *labels, "--model", table), table),
+        ((*train, *labels, "--model", photo), photo),
+        (("annotate", "predict", model, sea, "--csv", sea), sea),
+        (("annotate", "predict", model, sea, "--csv", model), model),
+        ((*evaluate, "--csv", table), table),
+        ((*evaluate, "--csv", model), model),
+        ((*evaluate, "--csv", photo), photo),
+    ):
+        before = given.read_bytes()
+        result = run_command(*arguments, "--force")
+        assert result.exit_code == 2 and "would overwrite the input" in result.stderr
+        assert given.read_bytes() == before
+
+
+def test_a_table_of_other_features_is_refused(photos, tmp_path):
+    folder, labels = photos
+    for kinds in ("rgb,hsv", "hsv,rgb"):
+        assert run_command("features", folder, "--kind", kinds, "--out", tmp_path / f"{kinds}.npz").exit_code == 0
+    model = tmp_path / "m.npz"
+    train = ("annotate", "train", tmp_path / "rgb,hsv.npz", "--labels", labels, "--model", model, "--ranks", "4")
+    assert run_command(*train, "--method", "jec").exit_code == 0
+    other = tmp_path / "hsv,rgb.npz"
+    for arguments in (("predict", model, other), ("evaluate", model, other, "--labels", labels)):
+        result = run_command("annotate", *arguments)
+        assert result.exit_code == 2 and result.stderr.count("\n") == 1
+        assert "source must have the features rgb 4096, hsv 4096; got hsv 4096, rgb 4096" in result.stderr
+
+
 def test_evaluation(model, photos, tmp_path):
     folder, table = photos
     with table.open("a", encoding="utf-8") as file:
