@@ -49,7 +49,8 @@ class EvaluationReport(Report):
             A line, then one for each method and condition.
         """
         lines = [f"{self.samples} samples, {self.views} views, {self.classes} classes, {self.plan['n_splits']} splits"]
-        for row in self.scores:
+        heads = [(row["condition"], row["missing"], row["method"]) for row in self.scores]
+        for row, head in zip(self.scores, heads, strict=True):
             what = row["condition"] + (f" ({row['missing']})" if row["missing"] else "")
             figures = [
                 f"{word} {100 * row[name]:.1f} %"
@@ -61,7 +62,8 @@ class EvaluationReport(Report):
                 )
                 if np.isfinite(row[name])
             ]
-            lines.append(f"  {what}, {row['method']}: {', '.join(figures)}")
+            rank = f", rank {row['rank']:.0f}" if heads.count(head) > 1 else ""
+            lines.append(f"  {what}, {row['method']}{rank}: {', '.join(figures)}")
         return "\n".join([*lines, *(f"  {line}" for line in self._ending())])
 
 
@@ -151,7 +153,7 @@ def _words(labels: Any) -> Any:
     """Return lists of words as a matrix of 0 and 1; classes as they are."""
     if labels.ndim > 1 or labels.dtype.kind != "U" or not any(";" in value for value in labels):
         return labels
-    sets = [set(filter(None, value.split(";"))) for value in labels]
+    sets = [{word.strip() for word in value.split(";")} - {""} for value in labels]
     words = sorted(set().union(*sets))
     return np.array([[word in own for word in words] for own in sets], int)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CONDITIONS", "corrupt"]
+__all__ = ["CONDITIONS", "corrupt", "observed"]
 
 Array = NDArray[Any]
 Views = Mapping[str, Array]
@@ -27,7 +27,8 @@ def corrupt(condition: str, train: Views, test: Views, rng: np.random.Generator)
     condition : str
         Of :data:`CONDITIONS`. "salt-and-pepper": a fifth of the training entries are 0 or the largest of their view.
         "view-corrupted": one view, at random, of a third of the training samples is noise. "view-missing": each view in
-        turn is missing for all test samples. "train-missing": 30 % of the views of training samples are missing.
+        turn is missing for all test samples, some of which may then have none. "train-missing": 30 % of the views of
+        training samples are missing; each keeps one that it has.
     train, test : mapping of str to ndarray, >= 0
         Prepared.
     rng : numpy.random.Generator
@@ -56,13 +57,30 @@ def corrupt(condition: str, train: Views, test: Views, rng: np.random.Generator)
         return [("", dict(train), dict(test)), *blank]
     if condition == "train-missing":
         there = rng.random((n, len(names))) >= MISSING
-        there[np.arange(n)[~there.any(axis=1)], rng.integers(len(names), size=int((~there.any(axis=1)).sum()))] = True
+        seen = np.array([observed({name: view}) for name, view in train.items()]).T
+        lost = np.flatnonzero(~(there & seen).any(axis=1) & seen.any(axis=1))
+        for i, which in zip(lost, rng.integers(seen[lost].sum(axis=1)), strict=True):
+            there[i, np.flatnonzero(seen[i])[which]] = True  # one that the sample has
         gaps = {
             name: np.where(there[:, [v]], view, np.nan).astype(view.dtype)
             for v, (name, view) in enumerate(train.items())
         }
         return [("", gaps, dict(test))]
     return [("", dict(train), dict(test))]
+
+
+def observed(views: Views) -> Array:
+    """Return which samples have something in any of the views.
+
+    Parameters
+    ----------
+    views : mapping of str to ndarray [shape=(n_samples, n_features)]
+
+    Returns
+    -------
+    ndarray of bool [shape=(n_samples,)]
+    """
+    return np.asarray(np.array([~np.isnan(view).all(axis=1) for view in views.values()]).any(axis=0))
 
 
 def _salt(view: Array, top: float, rng: np.random.Generator) -> Array:

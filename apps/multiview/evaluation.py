@@ -25,7 +25,7 @@ from visionnmf.apps.runner import run_jobs, settings_key
 from visionnmf.exceptions import ParameterError
 
 from .clustering import agreement, clustering_accuracy, consensus
-from .corruption import CONDITIONS, corrupt
+from .corruption import CONDITIONS, corrupt, observed
 from .methods import METHODS, make_model
 from .preparation import Preparation
 
@@ -151,6 +151,8 @@ def evaluate_views(
 def summarise(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return means over splits, the rank of each split chosen by cross-validation on its training samples.
 
+    Labels of words, and classes of one training sample, have no cross-validation: each rank stays by itself.
+
     Parameters
     ----------
     rows : sequence of mapping
@@ -159,8 +161,8 @@ def summarise(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     Returns
     -------
     list of dict
-        A row for each condition, missing view and method: ``accuracy``, ``deviation`` (over splits),
-        ``cluster_accuracy``, ``nmi``, ``average_precision``, ``rank`` (mean).
+        A row for each condition, missing view and method, and each rank where none is chosen: ``accuracy``,
+        ``deviation`` (over splits), ``cluster_accuracy``, ``nmi``, ``average_precision``, ``rank`` (mean).
 
     Examples
     --------
@@ -173,14 +175,16 @@ def summarise(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     >>> len(summarise(evaluate_views(views, np.arange(30) % 2, plan))) > 0
     True
     """
-    found: dict[tuple[str, str, str], dict[int, Mapping[str, Any]]] = {}
+    found: dict[tuple[Any, ...], dict[int, Mapping[str, Any]]] = {}
+    unchosen = {(row["condition"], row["method"]) for row in rows if np.isnan(row["inner"])}
     for row in rows:
-        place = found.setdefault((row["condition"], row["missing"], row["method"]), {})
+        rank = row["rank"] if (row["condition"], row["method"]) in unchosen else None
+        place = found.setdefault((row["condition"], row["missing"], row["method"], rank), {})
         best = place.get(row["split"])
         if best is None or row["inner"] > best["inner"]:
             place[row["split"]] = row
     result = []
-    for (condition, missing, method), chosen in found.items():
+    for (condition, missing, method, _), chosen in found.items():
         means = {
             name: float(np.mean([row[name] for row in chosen.values()]))
             for name in ("accuracy", "cluster_accuracy", "nmi", "average_precision", "rank")
@@ -230,14 +234,17 @@ def _scores(
     classifier, inner = _classifier(W, y)
     rows = []
     for missing, _, after in variants:
-        T = transform(after)
+        kept = observed(after) if missing else np.ones(len(truth), bool)
+        if not kept.any():
+            continue  # no sample has another view
+        T, known = transform({name: view[kept] for name, view in after.items()}), truth[kept]
         row: dict[str, Any] = {"missing": missing, "inner": inner, **NO_SCORES}
         if y.ndim > 1:
-            row["average_precision"] = _mean_average_precision(truth, classifier.decision_function(T))
+            row["average_precision"] = _mean_average_precision(known, classifier.decision_function(T))
         else:
-            row["accuracy"] = float(classifier.score(T, truth))
+            row["accuracy"] = float(classifier.score(T, known))
             if not missing:
-                row |= _clusters(np.vstack([W, T]), np.concatenate([y, truth]), seed)
+                row |= _clusters(np.vstack([W, T]), np.concatenate([y, known]), seed)
         rows.append(row | {"seconds": time.process_time() - start})
     return rows
 

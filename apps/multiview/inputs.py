@@ -14,7 +14,7 @@ from visionnmf.exceptions import UnreadableError
 from visionnmf.io import find_files
 from visionnmf.io.tables import Table, read_column, read_tables
 
-__all__ = ["ViewSet", "read_files", "read_labels", "read_views"]
+__all__ = ["ViewSet", "named", "read_files", "read_labels", "read_views"]
 
 Array = NDArray[Any]
 
@@ -73,7 +73,7 @@ def read_views(
     Raises
     ------
     MediaError
-        If a file cannot be read, two views have one name, or rows do not match.
+        If a file cannot be read, two views have one name or come from folders, or rows do not match.
 
     Examples
     --------
@@ -85,10 +85,15 @@ def read_views(
     >>> type(read_views(["shape.npy", "colour.npy"])).__name__
     'ViewSet'
     """
+    folders = [path for _, path in map(named, sources) if Path(path).is_dir()]
+    if len(folders) > 1:  # a model keeps one description of images
+        raise UnreadableError(
+            f"{folders[1]}: a second folder of images, after {folders[0]}; give its features in a file"
+        )
     tables: list[Table] = []
     result = ViewSet({}, [])
     for source in sources:
-        name, path = _named(source)
+        name, path = named(source)
         if Path(path).is_dir():
             found, result.extraction, skipped = _describe(path, extraction, kinds, by_name=key is not None)
             result.skipped += skipped
@@ -153,11 +158,21 @@ def read_files(sources: Sequence[str]) -> list[str]:
     -------
     list of str
     """
-    paths = [_named(source)[1] for source in sources]
+    paths = [named(source)[1] for source in sources]
     return [str(file) for path in paths for file in (find_files(path, IMAGES) if Path(path).is_dir() else [path])]
 
 
-def _named(source: str) -> tuple[str, str]:
+def named(source: str) -> tuple[str, str]:
+    """Return the name and the path of ``NAME=PATH``; no name for a path alone.
+
+    Parameters
+    ----------
+    source : str
+
+    Returns
+    -------
+    name, path : str
+    """
     name, sign, path = source.partition("=")
     return (name, path) if sign and name and not Path(source).exists() else ("", source)
 
@@ -187,7 +202,8 @@ def _match_by_key(tables: Sequence[Table], result: ViewSet) -> None:
         full = np.full((len(order), table.X.shape[1]), np.nan, table.X.dtype)
         full[[order[name] for name in table.keys or []]] = table.X
         result.views[table.name] = full
-        absent = [name for name in order if name not in set(table.keys or [])]
+        known = set(table.keys or [])
+        absent = [name for name in order if name not in known]
         if absent:
             listed = ", ".join(absent[:MOST_NAMED]) + (", ..." if len(absent) > MOST_NAMED else "")
             result.notes.append(f"{table.name} is missing for {len(absent)} of {len(order)} samples: {listed}")

@@ -18,7 +18,7 @@ __all__ = ["Preparation"]
 Array = NDArray[Any]
 Views = Mapping[str, Array]
 
-SPARSE = 0.1  # share of entries above 0, at most, of a view that is taken for counts of words
+SPARSE = 0.1  # share of observed entries above 0, at most, of a view that is taken for counts of words
 
 
 class Preparation(BaseEstimator):
@@ -81,6 +81,11 @@ class Preparation(BaseEstimator):
         -------
         dict of str to ndarray, >= 0
             What lies below the training range is 0.
+
+        Raises
+        ------
+        UnsupportedError
+            Of negative numbers in views that are prepared by rows.
         """
         return {name: self._prepared(name, view) for name, view in views.items()}
 
@@ -111,7 +116,8 @@ class Preparation(BaseEstimator):
         if self.prepare != "auto":
             return self.prepare
         signed = bool((view < 0).any())
-        return "rows" if not signed and np.mean(view > 0) <= SPARSE else "range"
+        observed = np.count_nonzero(~np.isnan(view))
+        return "rows" if not signed and np.count_nonzero(view > 0) <= SPARSE * observed else "range"
 
     def _prepared(self, name: str, view: Array) -> Array:
         kind = self.kinds_[name]
@@ -119,6 +125,10 @@ class Preparation(BaseEstimator):
             return view
         if kind == "range":
             return np.maximum((view - self.lows_[name]) / self.widths_[name], 0)
+        if (view < 0).any():
+            raise UnsupportedError(
+                f"{name}: must be >= 0 to be prepared by rows; got {np.nanmin(view):g}; fit with prepare='range'"
+            )
         logs = np.log1p(view)
         norms = np.sqrt(np.nansum(logs**2, axis=1, keepdims=True))
         return logs / np.where(norms > 0, norms, 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from visionnmf.apps.report import Report
 from visionnmf.exceptions import UnreadableError
 from visionnmf.io import check_outputs, output_file, output_folder, transaction
 
-from .inputs import ViewSet, read_files, read_views
+from .inputs import ViewSet, named, read_files, read_views
 from .methods import make_model
 from .preparation import Preparation
 from .store import ViewModel, load, save
@@ -25,6 +26,8 @@ from .store import ViewModel, load, save
 __all__ = ["FitReport", "TransformReport", "fit_views", "impute_views", "transform_views"]
 
 Array = NDArray[Any]
+
+MOST_LETTERS = 60  # of a view's name in that of a file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -314,7 +317,7 @@ def impute_views(
     found, known = _new_samples(model, sources, key)
     folder = output_folder(out)
     names = known.model.views_.tolist()
-    paths = [folder / f"{name.replace('/', '_')}.csv" for name in names]
+    paths = [folder / f"{stem}.csv" for stem in _stems(names)]
     check_outputs(paths, force, inputs=[model, *read_files(sources)])
     filled = known.preparation.inverse_transform(known.model.impute(known.preparation.transform(found.views)))
     missing = sum(
@@ -339,6 +342,9 @@ def impute_views(
 
 def _new_samples(model: str | Path, sources: Sequence[str], key: str | None) -> tuple[ViewSet, ViewModel]:
     known = load(model)
+    folder = next((path for _, path in map(named, sources) if Path(path).is_dir()), None)
+    if folder is not None and known.extraction is None:
+        raise UnreadableError(f"{folder}: a folder, but the model has not learnt from images; give files of its views")
     found = read_views(sources, key=key, extraction=known.extraction)
     sizes = dict(zip(known.model.views_.tolist(), np.bincount(known.model.view_groups_).tolist(), strict=True))
     for name, view in found.views.items():
@@ -347,6 +353,17 @@ def _new_samples(model: str | Path, sources: Sequence[str], key: str | None) -> 
         if view.shape[1] != sizes[name]:
             raise UnreadableError(f"{name}: must have {sizes[name]} features as in training; got {view.shape[1]}")
     return found, known
+
+
+def _stems(names: Sequence[str]) -> list[str]:
+    """Return names for files: letters, digits and ``_.-``; a view's number is added where two would be one file."""
+    stems: dict[str, str] = {}  # by what folders that ignore case see
+    for v, name in enumerate(names):
+        stem = re.sub(r"[^\w.-]", "_", name)[:MOST_LETTERS] or "view"
+        while stem.lower() in stems:
+            stem += f"-{v}"
+        stems[stem.lower()] = stem
+    return list(stems.values())
 
 
 def _write(path: str | Path, values: Array, keys: Sequence[str], names: Sequence[str], force: bool) -> None:

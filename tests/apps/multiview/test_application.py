@@ -9,11 +9,13 @@ from helpers import run_command
 
 from visionnmf.apps.multiview import Plan, evaluate_views, load, read_views, summarise
 from visionnmf.apps.multiview.clustering import agreement, clustering_accuracy, consensus
-from visionnmf.apps.multiview.corruption import CONDITIONS, corrupt
+from visionnmf.apps.multiview.comparison import EvaluationReport, _words
+from visionnmf.apps.multiview.corruption import CONDITIONS, corrupt, observed
 from visionnmf.apps.multiview.evaluation import COLUMNS
 from visionnmf.apps.multiview.flss import FLSS
 from visionnmf.apps.multiview.methods import METHODS, SideBySide
 from visionnmf.apps.multiview.preparation import Preparation
+from visionnmf.apps.multiview.run import _stems
 from visionnmf.exceptions import ParameterError, UnreadableError, UnsupportedError
 from visionnmf.models.multiview import MultiviewNMF
 
@@ -244,3 +246,57 @@ def test_ranges_of_a_file_are_finite(files):
         np.savez("bad.npz", **{**arrays, name: np.full_like(arrays[name], np.inf)})
         with pytest.raises(UnreadableError, match="the ranges of view 0 do not fit its model"):
             load("bad.npz")
+
+
+def test_folders_that_a_model_cannot_describe_are_refused(files):
+    for name in ("here", "there"):
+        (files / name).mkdir()
+        (files / name / "a.png").write_bytes(b"")
+    run_command("multiview", "fit", "both.npz", "--model", "m.npz", "--rank", 2)
+    for arguments, sentence in (
+        (["fit", "x=here", "y=there", "--kinds", "gist", "--model", "n.npz"], "there: a second folder of images"),
+        (["transform", "m.npz", "images=here", "--codes", "c.csv"], "here: a folder, but the model has not learnt"),
+    ):
+        result = run_command("multiview", *arguments)
+        assert result.exit_code == 2 and sentence in result.stderr and result.stderr.count("\n") == 1, result.stderr
+
+
+def test_missing_cells_are_no_zeros_of_counts(rng):
+    gaps = np.where(rng.random((100, 20)) < 0.95, np.nan, 1 + rng.random((100, 20)))
+    assert Preparation().fit({"dense": gaps}).kinds_ == {"dense": "range"}
+
+
+def test_negative_counts_are_refused():
+    words = np.where(np.arange(600).reshape(60, 10) % 11 == 0, 3.0, 0.0)
+    preparation = Preparation().fit({"words": words})
+    with pytest.raises(UnsupportedError, match="words: must be >= 0 to be prepared by rows; got -2"):
+        preparation.transform({"words": words - 2})
+
+
+def test_each_rank_has_a_row_where_none_is_chosen(made):
+    views, labels = made
+    words = _words(np.array([("sky; tree", "sea", " tree", "sky ;sea ")[label] for label in labels]))
+    assert words.shape == (60, 3)  # sea, sky, tree
+    rows = evaluate_views(views, words, Plan(methods=("pca",), ranks=(1, 6), n_splits=2))
+    scores = summarise(rows)
+    assert [(row["rank"], row["splits"]) for row in scores] == [(1, 2), (6, 2)]
+    assert scores[0]["average_precision"] < scores[1]["average_precision"]
+    report = EvaluationReport(samples=60, views=2, classes=3, plan={"n_splits": 2}, scores=scores)
+    assert "pca, rank 1: mean" in report.summary() and "pca, rank 6: mean" in report.summary()
+    chosen = [{**row, "inner": row["rank"]} for row in rows]
+    assert [(row["rank"], row["splits"]) for row in summarise(chosen)] == [(6, 2)]
+
+
+def test_samples_keep_a_view_that_they_have(made):
+    views, labels = {name: view.copy() for name, view in made[0].items()}, made[1]
+    views["sounds"][::2] = np.nan
+    for seed in range(5):
+        ((_, train, _),) = corrupt("train-missing", views, views, np.random.default_rng(seed))
+        assert observed(train).all()
+    plan = Plan(methods=("multiview",), ranks=(2,), n_splits=1, conditions=("view-missing",))
+    rows = evaluate_views(views, labels, plan)
+    assert [row["missing"] for row in rows] == ["", "sounds", "images"]
+
+
+def test_names_of_views_make_files_of_their_own():
+    assert _stems(["a/b", "a b", "A_b", "a_b-1", "..\\é", ""]) == ["a_b", "a_b-1", "A_b-2", "a_b-1-3", ".._é", "view"]
