@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from visionnmf._checks import brief
 from visionnmf.exceptions import TooLargeError, UnreadableError
-from visionnmf.io import clean_words, read_keywords, regular_file
+from visionnmf.io import clean_words, regular_file
+from visionnmf.io.keywords import find_keywords
 
 __all__ = ["KEYWORDS", "Labels", "files_of_labels", "find_labels", "read_labels"]
 
@@ -56,7 +57,8 @@ def find_labels(source: str | Path | None, images: Sequence[str], root: str | Pa
     Parameters
     ----------
     source : str, Path or None
-        A CSV or JSON Lines file, see :func:`read_labels`; None or "keywords" reads IPTC, XMP and sidecars.
+        A CSV or JSON Lines file, see :func:`read_labels`; None or "keywords" reads IPTC, XMP and sidecars, but
+        those that visionnmf wrote: they may be a model's guesses.
     images : sequence of str
     root : str or Path, optional
         The folder that names in `source` are relative to.
@@ -82,7 +84,7 @@ def find_labels(source: str | Path | None, images: Sequence[str], root: str | Pa
     """
     notes: list[str] = []
     if source is None or str(source) == KEYWORDS:
-        of_images = [_keywords(image, notes) for image in images]
+        of_images = _keywords(images, notes)
     else:
         table = read_labels(source)
         of_images = _matched(table, images, root, notes)
@@ -167,7 +169,7 @@ def read_labels(path: str | Path) -> dict[str, list[str]]:
 
 
 def _json_lines(text: str) -> Iterator[tuple[str, list[str]]]:
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):  # not splitlines, which cuts at marks that JSON allows in text
         if not line.strip():
             continue
         try:
@@ -188,12 +190,22 @@ def _csv_lines(text: str) -> Iterator[tuple[str, list[str]]]:
         yield row[0].strip(), [word for cell in row[1:] for word in cell.split(SEPARATOR)]
 
 
-def _keywords(image: str, notes: list[str]) -> list[str]:
-    try:
-        return read_keywords(image)
-    except UnreadableError as error:
-        notes.append(str(error))
-        return []
+def _keywords(images: Sequence[str], notes: list[str]) -> list[list[str]]:
+    of_images: list[list[str]] = []
+    own = 0
+    for image in images:
+        try:
+            found = find_keywords(image, own=False)
+        except UnreadableError as error:
+            notes.append(str(error))
+            of_images.append([])
+        else:
+            notes.extend(found.damaged)
+            of_images.append(found.words)
+            own += len(found.own)
+    if own:
+        notes.append(f"{own} sidecars that visionnmf wrote are left out: their words may be a model's guesses")
+    return of_images
 
 
 def _matched(

@@ -13,7 +13,9 @@ import numpy as np
 from visionnmf import choices
 from visionnmf._checks import check_count, check_number
 from visionnmf.apps.report import Report
-from visionnmf.io import check_outputs, output_file, sidecar_of, transaction, write_sidecar
+from visionnmf.exceptions import OutputExistsError, ParameterError
+from visionnmf.io import check_outputs, output_file, sidecar_of, write_sidecar
+from visionnmf.io.keywords import is_own_sidecar
 
 from .model import Neighbourhood, best_words
 from .sources import describe, files_of
@@ -122,7 +124,7 @@ def annotate(
     table : str or Path, optional
         A CSV file to write: image, word, score, and the neighbours because of which.
     sidecars : bool, default=False
-        Whether to write ``NAME.jpg.xmp`` beside each image, for photo managers.
+        Whether to write ``NAME.jpg.xmp`` beside each image that gets words, for photo managers.
     n_jobs : int or None, default=None
         Processes that describe images; -1 takes as many as there are processors.
     force : bool, default=False
@@ -133,12 +135,12 @@ def annotate(
     Returns
     -------
     Annotations
-        Images that cannot be read are in `skipped`.
+        Images that cannot be read are in `skipped`, and sidecars of other programs that are in the way.
 
     Raises
     ------
     ParameterError
-        If an argument is not allowed.
+        If an argument is not allowed; a table has no images that sidecars could lie beside.
     MediaError
         If nothing can be read, or an output cannot be written.
 
@@ -164,22 +166,39 @@ def annotate(
     """
     check_count(top, "top")
     check_number(least, "least")
-    check_outputs([] if table is None else [table], force, inputs=[*files_of(images), *model.source])
+    files = files_of(images)
+    check_outputs([] if table is None else [table], force, inputs=[*files, *model.source])
+    if sidecars and model.extraction is None:
+        raise ParameterError("sidecars must be False for a table of features; got True")
+    if sidecars:
+        check_outputs([path for path in map(sidecar_of, files) if not _is_foreign(path)], force)
     found = describe(images, model.extraction, views=model.annotator.views_, n_jobs=n_jobs, progress=progress)
     near = model.annotator.annotate(found.X)
     given = [
         AnnotatedImage(file, _words(model, near, i, top, least)) for i, file in enumerate(found.files)
     ]  # fmt: skip
-    outputs = []
-    with transaction():
-        if table is not None:
-            _write_table(Path(table), given, force)
-            outputs.append(str(table))
-        for image, words in given if sidecars else []:
-            write_sidecar(sidecar_of(image), [word.word for word in words], force=force)
-            outputs.append(str(sidecar_of(image)))
+    outputs, skipped = [], list(found.skipped)
+    if table is not None:
+        _write_table(Path(table), given, force)
+        outputs.append(str(table))
+    for image, words in (
+        given if sidecars else []
+    ):  # each for itself: thousands at once are more open files than allowed
+        path = sidecar_of(image)
+        if not words:
+            continue
+        try:
+            write_sidecar(path, [word.word for word in words], force=force or _is_foreign(path))
+        except OutputExistsError as error:
+            skipped.append(str(error))
+        else:
+            outputs.append(str(path))
     inputs = [str(images)] if isinstance(images, str | Path) else [str(image) for image in images]
-    return Annotations(images=given, inputs=inputs, outputs=outputs, skipped=found.skipped)
+    return Annotations(images=given, inputs=inputs, outputs=outputs, skipped=skipped)
+
+
+def _is_foreign(path: Path) -> bool:
+    return path.is_file() and not is_own_sidecar(path)
 
 
 def _words(model: AnnotationModel, near: Neighbourhood, i: int, top: int, least: float) -> list[Word]:

@@ -15,7 +15,7 @@ from visionnmf import choices
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import MediaError
 from visionnmf.features import Extractor, FeatureExtraction
-from visionnmf.io import check_outputs, check_outside
+from visionnmf.io import check_outputs
 
 from .labels import Labels, files_of_labels, find_labels
 from .model import ImageAnnotator
@@ -151,8 +151,6 @@ def train(
     if not Path(model).parent.is_dir():
         raise MediaError(f"{model}: there is no folder {Path(model).parent}; create it first")
     root = source if isinstance(source, str | Path) else None
-    if root is not None and Path(root).is_dir():
-        check_outside(model, root)
     extraction = FeatureExtraction(usual_extractors() if kinds is None else kinds)
     found = describe(source, extraction, fit=True, n_jobs=n_jobs, progress=progress)
     labelled = find_labels(labels, found.files, root)

@@ -10,6 +10,7 @@ from PIL.PngImagePlugin import PngInfo
 
 from visionnmf.exceptions import OutputExistsError, UnreadableError
 from visionnmf.io import clean_words, read_keywords, sidecar_of, write_sidecar
+from visionnmf.io.keywords import find_keywords
 
 PACKET = """<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">
 <rdf:Description xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title><rdf:Alt><rdf:li>no keyword</rdf:li></rdf:Alt>
@@ -125,3 +126,12 @@ def test_marks_of_a_stranger_are_cut_before_they_are_sorted(monkeypatch):
     monkeypatch.setattr(unicodedata, "normalize", lambda form, text: composed.append(len(text)) or whole(form, text))
     (word,) = clean_words([" " * 9999 + "a" + "\u0301\u0323" * 9000])
     assert word.startswith("\u1ea1") and max(composed) <= 1000
+
+
+def test_a_large_sidecar_leaves_the_other_words(tmp_path):
+    path = jpeg(tmp_path / "a.jpg", packet("in the file"))
+    sidecar_of(path).write_bytes(packet("a") + b" " * (1 << 20))
+    with pytest.raises(UnreadableError, match="larger than 1 MiB"):
+        read_keywords(path)
+    found = find_keywords(path)
+    assert found.words == ["in the file"] and len(found.damaged) == 1

@@ -20,6 +20,8 @@ from .inputs import one_line
 __all__ = ["ArrayCache"]
 
 AT_ONCE = 500  # keys of a question
+MOST_DATA = 64 << 20  # bytes of an array, packed
+TABLE = "arrays (key TEXT PRIMARY KEY, size INTEGER, data BLOB)"
 WAIT = 60.0  # seconds for another process that writes
 
 
@@ -54,8 +56,9 @@ class ArrayCache:
             self._file = sqlite3.connect(self.path, timeout=WAIT, check_same_thread=False)
         try:
             with self._complaining(), self._file:
-                self._file.execute("CREATE TABLE IF NOT EXISTS arrays (key TEXT PRIMARY KEY, size INTEGER, data BLOB)")
-                self._file.execute("SELECT key, size, data FROM arrays LIMIT 1").fetchall()
+                self._file.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_DATA)
+                if not self._is_ours():
+                    self._file.execute(f"CREATE TABLE IF NOT EXISTS {TABLE}")
         except MediaError:
             self._file.close()
             raise
@@ -79,7 +82,11 @@ class ArrayCache:
             part = keys[start : start + AT_ONCE]
             marks = ",".join("?" * len(part))
             with self._complaining(), self._lock:
-                rows = self._file.execute(f"SELECT key, size, data FROM arrays WHERE key IN ({marks})", part).fetchall()
+                rows = self._file.execute(
+                    f"SELECT key, size, data FROM arrays WHERE key IN ({marks}) AND typeof(size) = 'integer' "
+                    "AND typeof(data) = 'blob' AND size <= ? AND length(data) <= ?",
+                    (*part, most, _most_packed(most)),
+                ).fetchall()
             for key, size, data in rows:
                 array = _unpacked(size, data, most)
                 if array is not None:
@@ -98,7 +105,8 @@ class ArrayCache:
         MediaError
             If the file cannot be written.
         """
-        rows = [(key, array.size, zlib.compress(_bytes(array), 1)) for key, array in arrays.items()]
+        packed = {key: zlib.compress(_bytes(array), 1) for key, array in arrays.items()}
+        rows = [(key, arrays[key].size, data) for key, data in packed.items() if len(data) < MOST_DATA // 2]
         with self._complaining(), self._lock, self._file:
             self._file.executemany("INSERT OR REPLACE INTO arrays VALUES (?, ?, ?)", rows)
 
@@ -107,6 +115,13 @@ class ArrayCache:
 
     def __exit__(self, *exception: object) -> None:
         self._file.close()
+
+    def _is_ours(self) -> bool:
+        """Return whether the file has our table; raise where it has anything else, such as a view of that name."""
+        found = self._file.execute("SELECT type, sql FROM sqlite_master LIMIT 3").fetchall()
+        if found and set(found) != {("table", f"CREATE TABLE {TABLE}"), ("index", None)}:
+            raise sqlite3.DatabaseError("it holds other tables")
+        return bool(found)
 
     @contextmanager
     def _complaining(self) -> Iterator[None]:
@@ -120,6 +135,11 @@ class ArrayCache:
 
 def _bytes(array: NDArray[np.float32]) -> bytes:
     return np.ascontiguousarray(array, "<f4").tobytes()
+
+
+def _most_packed(size: int) -> int:
+    """Return bytes that so many numbers never have more of, where they cannot be compressed."""
+    return 4 * size + size // 64 + 1024
 
 
 def _unpacked(size: Any, data: Any, most: int) -> NDArray[np.float32] | None:

@@ -10,7 +10,7 @@ import unicodedata
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from xml.parsers import expat
 from xml.sax.saxutils import escape
 
@@ -23,7 +23,7 @@ from .images import PICTURE_FORMATS
 from .inputs import regular_file
 from .outputs import output_file
 
-__all__ = ["clean_words", "read_keywords", "sidecar_of", "write_sidecar"]
+__all__ = ["Keywords", "clean_words", "find_keywords", "is_own_sidecar", "read_keywords", "sidecar_of", "write_sidecar"]
 
 MOST_SEARCHED = 64 << 20  # bytes of a file that are looked through for XMP
 MOST_XMP = 1 << 20  # bytes of a packet
@@ -32,7 +32,7 @@ MOST_WORDS, LONGEST_WORD = 1000, 200  # of an image; characters
 START, END = b"<x:xmpmeta", b"</x:xmpmeta>"
 DC, RDF = "http://purl.org/dc/elements/1.1/", "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 SUBJECT, ITEM = f"{DC} subject", f"{RDF} li"
-KEYWORDS, CHARACTERS = (2, 25), (1, 90)  # data sets of IPTC-IIM
+KEYWORDS = (2, 25)  # data set of IPTC-IIM
 OURS = "visionnmf"
 
 
@@ -64,17 +64,102 @@ def read_keywords(path: str | Path) -> list[str]:
     >>> read_keywords("photo.png")
     []
     """
+    found = find_keywords(path)
+    if found.damaged:
+        raise UnreadableError(found.damaged[0])
+    return found.words
+
+
+class Keywords(NamedTuple):
+    """What :func:`find_keywords` found.
+
+    Attributes
+    ----------
+    words : list of str
+        Each once, in their order.
+    damaged : list of str
+        A sentence for each source that could not be read.
+    own : list of Path
+        Sidecars of visionnmf's own that were left out.
+    """
+
+    words: list[str]
+    damaged: list[str]
+    own: list[Path]
+
+
+def find_keywords(path: str | Path, *, own: bool = True) -> Keywords:
+    """Find those keywords of a photograph that can be read, as :func:`read_keywords` does.
+
+    Parameters
+    ----------
+    path : str or Path
+    own : bool, default=True
+        Whether sidecars that visionnmf wrote count, whose words may be a model's guesses.
+
+    Returns
+    -------
+    Keywords
+
+    Raises
+    ------
+    UnreadableError
+        If the photograph itself cannot be read.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.io import write_image, write_sidecar
+    >>> write_image("photo.png", np.full((8, 9, 3), 200, np.uint8), force=True)
+    >>> write_sidecar("photo.png.xmp", ["sea"], force=True)
+    >>> from visionnmf.io.keywords import find_keywords
+    >>> find_keywords("photo.png").words, find_keywords("photo.png", own=False).words
+    (['sea'], [])
+    """
     path = regular_file(path, "image")
-    words: list[str] = []
+    found = Keywords([], [], [])
     for sidecar in (sidecar_of(path), path.with_suffix(".xmp")):
-        if sidecar.is_file():
-            words += _words_of_xmp(_read(sidecar, MOST_XMP), sidecar)
+        if not sidecar.is_file():
+            continue
+        if not own and is_own_sidecar(sidecar):
+            found.own.append(sidecar)
+        else:
+            _collect(_read(sidecar, MOST_XMP + 1), sidecar, found)
     content = _read(path, MOST_SEARCHED)
     start = content.find(START)
     if start >= 0:
         end = content.find(END, start, start + MOST_XMP)
-        words += _words_of_xmp(content[start : end + len(END)], path) if end >= 0 else []
-    return clean_words([*words, *_iptc_words(path)])[:MOST_WORDS]
+        _collect(content[start : end + len(END)] if end >= 0 else b"", path, found)
+    words = clean_words([*found.words, *_iptc_words(path)])[:MOST_WORDS]
+    return found._replace(words=words)
+
+
+def is_own_sidecar(path: str | Path) -> bool:
+    """Return whether visionnmf has written a sidecar.
+
+    Parameters
+    ----------
+    path : str or Path
+        An existing file.
+
+    Returns
+    -------
+    bool
+
+    Raises
+    ------
+    UnreadableError
+        If it cannot be read.
+
+    Examples
+    --------
+    >>> from visionnmf.io import write_sidecar
+    >>> from visionnmf.io.keywords import is_own_sidecar
+    >>> write_sidecar("sea.jpg.xmp", ["sky", "sea"], force=True)
+    >>> is_own_sidecar("sea.jpg.xmp")
+    True
+    """
+    return f'x:xmptk="{OURS} '.encode() in _read(Path(path), MOST_XMP)
 
 
 def sidecar_of(path: str | Path) -> Path:
@@ -127,7 +212,7 @@ def write_sidecar(path: str | Path, words: Iterable[str], *, force: bool = False
     True
     """
     path = Path(path)
-    if force and path.is_file() and f'x:xmptk="{OURS}'.encode() not in _read(path, MOST_XMP):
+    if force and path.is_file() and not is_own_sidecar(path):
         raise OutputExistsError(f"{path}: another program's sidecar, which is never replaced; move it away first")
     items = "\n".join(f"     <rdf:li>{escape(word)}</rdf:li>" for word in clean_words(words))
     text = f"""<?xpacket begin="\ufeff" id="W5M0MpCehiHzreSzNTczkc9d"?>
@@ -183,12 +268,15 @@ def _read(path: Path, most: int) -> bytes:
         raise UnreadableError(f"{path}: cannot be read ({error.strerror})") from error
 
 
-def _words_of_xmp(packet: bytes, path: Path) -> list[str]:
-    reader = _SubjectReader()
+def _collect(packet: bytes, path: Path, found: Keywords) -> None:
+    """Add the words of a packet, or why there are none; an empty one has none."""
+    if len(packet) > MOST_XMP:
+        found.damaged.append(f"{path}: its XMP metadata are larger than {MOST_XMP >> 20} MiB")
+        return
     try:
-        return reader.read(packet)
+        found.words.extend(_SubjectReader().read(packet) if packet else [])
     except (expat.ExpatError, ValueError, LookupError) as error:  # the last, of an encoding
-        raise UnreadableError(f"{path}: its XMP metadata are damaged ({error})") from error
+        found.damaged.append(f"{path}: its XMP metadata are damaged ({error})")
 
 
 class _SubjectReader:
@@ -237,12 +325,11 @@ def _iptc_words(path: Path) -> list[str]:
     except Exception:  # damaged metadata beside a healthy picture; what is no picture is reported by who decodes it
         return []
     items = found.get(KEYWORDS, [])
-    encoding = "utf-8" if found.get(CHARACTERS) == b"\x1b%G" else None
-    return [_decoded(item, encoding) for item in (items if isinstance(items, list) else [items])]
+    return [_decoded(item) for item in (items if isinstance(items, list) else [items])]
 
 
-def _decoded(item: bytes, encoding: str | None) -> str:
+def _decoded(item: bytes) -> str:
     try:
-        return item.decode(encoding or "utf-8")
+        return item.decode("utf-8")
     except UnicodeDecodeError:
         return item.decode("latin-1")

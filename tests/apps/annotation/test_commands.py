@@ -2,6 +2,8 @@
 
 import csv
 import json
+import os
+import resource
 import shutil
 
 import cv2
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 from helpers import run_command
 
+from visionnmf.apps.annotation import find_labels, read_labels
 from visionnmf.io import read_keywords, write_sidecar
 
 from .conftest import THEMES, theme_image
@@ -32,6 +35,10 @@ def sea(tmp_path, rng):
     return path
 
 
+def of_another(sidecar):
+    sidecar.write_bytes(sidecar.read_bytes().replace(b'xmptk="visionnmf', b'xmptk="XMP Core'))
+
+
 def test_words_and_reasons(model, sea, tmp_path):
     before = sea.read_bytes()
     table = tmp_path / "found.csv"
@@ -53,6 +60,7 @@ def test_keywords_of_sidecars_are_learnt(photos, sea, tmp_path):
     folder, table = photos
     for name, words in list(csv.reader(table.read_text("utf-8").splitlines()))[1:]:
         write_sidecar(folder / f"{name}.xmp", words.split(";"))
+        of_another(folder / f"{name}.xmp")
     path = tmp_path / "k.npz"
     assert run_command("annotate", "train", folder, "--model", path, *SMALL).exit_code == 0
     result = run_command("annotate", "predict", path, sea, "--top", 2)
@@ -160,6 +168,46 @@ def test_a_table_of_other_features_is_refused(photos, tmp_path):
         result = run_command("annotate", *arguments)
         assert result.exit_code == 2 and result.stderr.count("\n") == 1
         assert "source must have the features rgb 4096, hsv 4096; got hsv 4096, rgb 4096" in result.stderr
+
+
+def test_own_guesses_are_no_truth(photos, tmp_path):
+    folder, _ = photos
+    for name in ("0.png", "2.png"):
+        write_sidecar(folder / f"{name}.xmp", ["geraten"])
+    write_sidecar(folder / "4.png.xmp", ["wahr"])
+    of_another(folder / "4.png.xmp")
+    found = find_labels(None, [str(folder / f"{i}.png") for i in (0, 2, 4)])
+    assert found.words == ["wahr"] and found.found.tolist() == [2]
+    assert "2 sidecars that visionnmf wrote are left out" in found.notes[0]
+
+
+def test_a_sidecar_in_the_way_stops_no_other(model, photos):
+    folder, _ = photos
+    foreign = folder / "0.png.xmp"
+    write_sidecar(foreign, ["Sterne"])
+    of_another(foreign)
+    before = foreign.read_bytes()
+    descriptors = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors + 20, limits[1]))
+    try:
+        result = run_command("annotate", "predict", model, folder, "--sidecars", "--json")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert result.exit_code == 1, result.output
+    document = json.loads(result.stdout)
+    assert len(document["outputs"]) == 29 and "another program's sidecar" in document["skipped"][0]
+    assert foreign.read_bytes() == before
+    again = run_command(
+        "annotate", "predict", model, folder / "2.png", "--sidecars", "--least", 99, "--force", "--json"
+    )
+    assert again.exit_code == 0 and json.loads(again.stdout)["outputs"] == []
+
+
+def test_lines_of_json_end_at_newlines_alone(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"file": "a.jpg", "words": ["Meer\u2028See"]}\n', "utf-8")
+    assert read_labels(path) == {"a.jpg": ["Meer See"]}
 
 
 def test_evaluation(model, photos, tmp_path):
