@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from visionnmf import choices
 from visionnmf._checks import check_count
 from visionnmf.apps.report import Report
+from visionnmf.exceptions import MediaError
 from visionnmf.io import check_outputs, output_file
 
 from .labels import files_of_labels, find_labels
@@ -143,6 +144,9 @@ def evaluate(
     check_count(top, "top")
     inputs = [*files_of(source), *files_of_labels(labels), *model.source]
     check_outputs([] if table is None else [table], force, inputs=inputs)
+    for path in [] if table is None else [Path(table)]:
+        if not path.parent.is_dir():
+            raise MediaError(f"{path}: there is no folder {path.parent}; create it first")
     found = describe(source, model.extraction, views=model.annotator.views_, n_jobs=n_jobs, progress=progress)
     root = source if isinstance(source, str | Path) else None
     labelled = find_labels(labels, found.files, root)

@@ -13,7 +13,7 @@ import numpy as np
 from visionnmf import choices
 from visionnmf._checks import check_count, check_number
 from visionnmf.apps.report import Report
-from visionnmf.exceptions import OutputExistsError, ParameterError
+from visionnmf.exceptions import MediaError, OutputExistsError, ParameterError
 from visionnmf.io import check_outputs, output_file, sidecar_of, write_sidecar
 from visionnmf.io.keywords import is_own_sidecar
 
@@ -168,6 +168,9 @@ def annotate(
     check_number(least, "least")
     files = files_of(images)
     check_outputs([] if table is None else [table], force, inputs=[*files, *model.source])
+    for path in [] if table is None else [Path(table)]:
+        if not path.parent.is_dir():
+            raise MediaError(f"{path}: there is no folder {path.parent}; create it first")
     if sidecars and model.extraction is None:
         raise ParameterError("sidecars must be False for a table of features; got True")
     if sidecars:

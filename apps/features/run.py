@@ -10,6 +10,7 @@ from pathlib import Path
 
 from visionnmf import choices
 from visionnmf.apps.report import Report
+from visionnmf.exceptions import MediaError
 from visionnmf.features import Extractor, FeatureExtraction, load_extraction, save_extraction
 from visionnmf.io import check_outputs, expand_images, transaction
 
@@ -116,6 +117,9 @@ def extract_features(
     outputs = [Path(path) for path in (out, save) if path is not None]
     images = expand_images([str(source) for source in sources])
     check_outputs(outputs, force, inputs=[*images, *([use] if use is not None else [])])
+    for path in outputs:
+        if not path.parent.is_dir():
+            raise MediaError(f"{path}: there is no folder {path.parent}; create it first")
     extraction = FeatureExtraction(kinds) if use is None else load_extraction(use)
     extraction.set_params(n_jobs=n_jobs, cache=cache)
     start = time.perf_counter()

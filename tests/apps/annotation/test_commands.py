@@ -12,6 +12,7 @@ import pytest
 from helpers import run_command
 
 from visionnmf.apps.annotation import find_labels, read_labels
+from visionnmf.features import FeatureExtraction
 from visionnmf.io import read_keywords, write_sidecar
 
 from .conftest import THEMES, theme_image
@@ -202,6 +203,14 @@ def test_a_sidecar_in_the_way_stops_no_other(model, photos):
         "annotate", "predict", model, folder / "2.png", "--sidecars", "--least", 99, "--force", "--json"
     )
     assert again.exit_code == 0 and json.loads(again.stdout)["outputs"] == []
+
+
+def test_folders_are_looked_for_before_the_work(model, photos, tmp_path, monkeypatch):
+    monkeypatch.setattr(FeatureExtraction, "extract", None)
+    folder, table = photos
+    for arguments in (("predict", model, folder), ("evaluate", model, folder, "--labels", table)):
+        result = run_command("annotate", *arguments, "--csv", tmp_path / "no" / "t.csv")
+        assert result.exit_code == 2 and "there is no folder" in result.stderr
 
 
 def test_lines_of_json_end_at_newlines_alone(tmp_path):
