@@ -80,7 +80,7 @@ class Run:
 
     def __init__(self, as_json: bool, debug: bool) -> None:
         self.as_json, self.debug = as_json, debug
-        self._done = self._failed = 0
+        self.done = self._failed = 0  # inputs, or rows, printed or not
         self._ours = False  # a failure was
         self.alarmed = False  # there is an alarm, and the exit code is to say so
         self._batch = ""  # what its inputs are
@@ -98,11 +98,11 @@ class Run:
             return 3
         if not self._failed:
             return 0
-        return 1 if self._done or self._ours else 2
+        return 1 if self.done or self._ours else 2
 
     def report(self, report: Any) -> None:
         """Print the one report of a command; what it has left out counts as failed."""
-        self._done += 1
+        self.done += 1
         self._failed += len(report.skipped)
         document = {"visionnmf": __version__, **report.as_dict()}
         if self.as_json:
@@ -122,12 +122,12 @@ class Run:
 
     def line(self, line: str | dict[str, Any]) -> None:
         """Print one of many rows in a form of its own: a line of text, or of JSON."""
-        self._done += 1
+        self.done += 1
         typer.echo(printable(line) if isinstance(line, str) else json.dumps(line))
 
     def row(self, row: Result) -> None:
         """Print one of many rows as it comes: a line of JSON, or text."""
-        self._done += 1
+        self.done += 1
         if self.as_json:
             typer.echo(json.dumps(row.as_dict()))
         else:
@@ -239,7 +239,7 @@ class Run:
         """Print the report of an input; returns its entry of the document."""
         for sentence in outcome.said:
             say(sentence)
-        self._done += 1
+        self.done += 1
         self._failed += len(outcome.report.skipped)
         self.remark(outcome.report.summary())
         return dict(outcome.report.as_dict() | {"warnings": outcome.said})

@@ -150,7 +150,8 @@ def score(
         raise typer.BadParameter("--top and --follow exclude each other")
     after = _moment(since)
     with running(json_ or style is not None, debug) as run:
-        check_there(*logs)
+        if not follow:  # a log that is followed is waited for
+            check_there(*logs)
         check_there(model)
         from visionnmf.apps import masquerade
 

@@ -24,7 +24,7 @@ class Printed:
         "ecs", "cef", "json", or None for what the run prints.
     alarms_only : bool
     after : float or None
-        Seconds since 1970: sessions that end before are not printed.
+        Seconds since 1970: sessions that end before are not printed; those without times are.
     top : int or None
         How many are printed at the end; None: all, as they come.
     """
@@ -39,7 +39,8 @@ class Printed:
 
     def add(self, result: SessionResult) -> None:
         """Count a session, and print it if it is wanted."""
-        if self.after is not None and (result.end is None or result.end < self.after):
+        self.run.done += 1
+        if self.after is not None and result.end is not None and result.end < self.after:
             return
         if not result.growing:
             self.verdicts[result.verdict] += 1

@@ -178,7 +178,7 @@ def train(
     if pictures is not None:
         check_outside(pictures, source)
         files += [Path(pictures) / name for name in ("components.png", "corrupted.png")]
-    check_outputs(files, force)
+    check_outputs(files, force, inputs=[source])
     if not files[0].parent.is_dir():  # before the work
         raise MediaError(f"{model}: there is no folder {files[0].parent}; create it first")
     faces, skipped = open_faces(source, size=size, detect=detect)

@@ -200,7 +200,7 @@ def add_person(model: FaceModel, person: str, sources: list[str], out: str | Pat
     """
     if not person.strip():
         raise ParameterError(f"person must be a name; got {person!r}")
-    check_outputs([Path(out)], force)
+    check_outputs([Path(out)], force, inputs=sources)
     rows, skipped = [], []
     for source in sources:
         try:

@@ -26,9 +26,10 @@ from visionnmf.exceptions import UnreadableError
 from .command_lines import clean, programs
 from .lines import Line
 
-__all__ = ["FORMATS", "Event", "format_of", "read_csv"]
+__all__ = ["FIRST_TIME", "FORMATS", "Event", "format_of", "read_csv"]
 
 LATEST_TIME = 1e11  # seconds: what is later is no time
+FIRST_TIME = 94_694_400.0  # 1973: no log says when a command before that was run
 SERIALS_KEPT = 1000  # of auditd's events whose records may still come
 
 COMMAND_KEYS = ("command", "cmd", "comm", "process", "exe", "program", "action", "event")
@@ -127,8 +128,7 @@ def _acct(lines: Iterator[Line], user: str, whole: bool) -> Iterator[Event | Non
         if line is None:
             yield None
         elif match := _ACCT.match(line):
-            # lastcomm gives no year: only differences of times mean something
-            yield Event(clean(match[2]), clean(match[1]), _time(match[3], "%a %b %d %H:%M"))
+            yield Event(clean(match[2]), clean(match[1]), _without_year(match[3], "%a %b %d %H:%M"))
 
 
 def _audit(lines: Iterator[Line], user: str, whole: bool) -> Iterator[Event | None]:
@@ -264,9 +264,10 @@ def _seconds(value: object) -> float | None:
     return number if 0 <= number < LATEST_TIME else None
 
 
-def _time(text: str, pattern: str) -> float | None:
+def _without_year(text: str, pattern: str) -> float | None:
+    """Return a time in a leap year before FIRST_TIME: only differences of such times mean something."""
     try:
-        return datetime.strptime(f"2024 {text.strip()}", f"%Y {pattern}").replace(tzinfo=UTC).timestamp()
+        return datetime.strptime(f"1972 {text.strip()}", f"%Y {pattern}").replace(tzinfo=UTC).timestamp()
     except ValueError:
         return None
 

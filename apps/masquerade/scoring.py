@@ -13,6 +13,7 @@ from visionnmf import choices
 from visionnmf._checks import check_number
 from visionnmf.exceptions import MediaError, ParameterError
 
+from .formats import FIRST_TIME
 from .lines import Line, Place, check_is_log, follow, standard_input
 from .logs import STANDARD_INPUT, Event, Origin, Session, first_lines, read_events, sessions, with_commands
 from .model import Reason, SessionScorer
@@ -43,7 +44,7 @@ class SessionResult:
     index : int
         The session's place among the user's in this run, from 0.
     start, end : float or None
-        Times of its first and last command, in seconds since 1970, UTC.
+        Times of its first and last command, in seconds since 1970, UTC; None where the log does not say, or no year.
     n_commands : int
         Its length.
     score, threshold : float or None
@@ -280,7 +281,8 @@ def _judge(
     commands = session.commands
     origins = session.origins
     source = origins[-1].source if origins else source  # as a session may begin in the log before
-    facts = (source, session.user, session.index, session.start, session.end, len(commands))
+    start, end = (None if at is None or at < FIRST_TIME else at for at in (session.start, session.end))
+    facts = (source, session.user, session.index, start, end, len(commands))
     places: dict[str, Any] = {"growing": session.growing}
     if origins:
         first = next(origin.line for origin in origins if origin.source == source)

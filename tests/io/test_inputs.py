@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from visionnmf.exceptions import TooLargeError, UnreadableError
-from visionnmf.io import check_memory, expand_inputs, inputs
+from visionnmf.io import check_memory, expand_images, expand_inputs, inputs
 
 
 def _touch(folder: Path, *names: str) -> list[str]:
@@ -40,6 +40,13 @@ def test_a_file_with_brackets_in_its_name_is_that_file(tmp_path):
 
 def test_a_missing_plain_file_passes_so_that_a_batch_can_go_on():
     assert expand_inputs(["nothing.png"]) == ["nothing.png"]
+
+
+def test_hidden_images_of_a_folder_are_left_out(tmp_path):
+    folder = tmp_path / ".photos"  # named itself, it is meant
+    (folder / ".thumbnails").mkdir(parents=True)
+    seen, *_ = _touch(folder, "a.jpg", "._a.jpg", ".thumbnails/b.jpg")
+    assert expand_images([str(folder)]) == [seen]
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------

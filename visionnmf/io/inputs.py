@@ -90,7 +90,8 @@ def expand_images(arguments: Sequence[str]) -> list[str]:
     Returns
     -------
     list of str
-        Each file once. Those of a folder are sorted.
+        Each file once. Those of a folder are sorted; names that begin with a dot are left out, and so are
+        files in such folders.
 
     Raises
     ------
@@ -117,12 +118,16 @@ def expand_images(arguments: Sequence[str]) -> list[str]:
 def _images_of(folder: str) -> list[str]:
     try:
         inside = sorted(path for path in Path(folder).rglob("*") if path.suffix.lower() in IMAGE_SUFFIXES)
-        found = [str(path) for path in inside if path.is_file()]
+        found = [str(path) for path in inside if path.is_file() and not _hidden(path.relative_to(folder))]
     except OSError as error:
         raise UnreadableError(f"{folder}: cannot be read ({error.strerror})") from error
     if not found:
         raise UnreadableError(f"{folder}: holds no image ({', '.join(IMAGE_SUFFIXES)})")
     return found
+
+
+def _hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
 
 
 def _any_case(pattern: str) -> str:

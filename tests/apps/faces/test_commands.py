@@ -278,6 +278,19 @@ def test_a_person_is_added_without_training(folder, tmp_path, rng):
     assert again.exit_code == 2 and "--force" in again.stderr
 
 
+def test_no_input_is_replaced(model, folder, faces, tmp_path):
+    data, image = tmp_path / "faces.npz", folder / "person 1" / "0.png"
+    np.savez(data, images=faces.images, labels=faces.labels)
+    for file, command in (
+        (data, ("train", data, "--model", data)),
+        (image, ("add", model[0], image, "--name", "Di", "--model", image)),
+    ):
+        before = file.read_bytes()
+        refused = run("faces", *command, "--force")
+        assert refused.exit_code == 2 and "would overwrite the input" in refused.stderr and file.read_bytes() == before
+    assert run("faces", "add", model[0], image, "--name", "Di", "--model", model[0], "--force").exit_code == 0
+
+
 def test_two_images_of_one_person(model, folder, rng, tmp_path):
     """Known people and strangers: images of one are nearer than those of two."""
     images, _ = made_faces(np.random.default_rng(7), 2, 3)

@@ -146,6 +146,30 @@ def test_what_is_printed_and_the_exit_code_are_chosen(model, tmp_path):
     assert run_command(*base, "--since", "yesterday").exit_code == run_command(*base, "--as", "xml").exit_code == 2
 
 
+def test_sessions_without_times_are_not_lost_to_since(model, tmp_path):
+    plain, acct = tmp_path / "ann.log", tmp_path / "acct.log"
+    plain.write_text("\n".join(FOREIGN * 10) + "\n")
+    program = [line.split()[0] for line in FOREIGN * 10]
+    acct.write_text("".join(f"{name:16} S ann      pts/0      0.00 secs Mon Mar  4 10:15\n" for name in program))
+    for log in (plain, acct):
+        found = run_command("masquerade", "score", model, log, "--since", "24h", "--fail-on-alarm", "--json")
+        (line,) = found.stdout.splitlines()
+        assert found.exit_code == 3 and json.loads(line)["end"] is None
+
+
+def test_a_log_without_alarms_was_used(model, tmp_path):
+    log = tmp_path / "ann.log"
+    log.write_text("\n".join(usual_commands(100)) + "\n")
+    base = ("masquerade", "score", model, log, tmp_path / "missing.log")
+    assert run_command(*base, "--alarms-only").exit_code == run_command(*base).exit_code == 1
+
+
+def test_a_log_that_is_not_there_yet_is_waited_for(model, tmp_path, monkeypatch):
+    monkeypatch.setattr("visionnmf.apps.masquerade.score", lambda *_, **__: iter(()))
+    assert run_command("masquerade", "score", model, tmp_path / "new.log", "--follow").exit_code == 0
+    assert run_command("masquerade", "score", model, tmp_path / "new.log").exit_code == 2
+
+
 def test_standard_input_is_a_log(model, monkeypatch):
     reader, writer = os.pipe()
     os.write(writer, ("\n".join(FOREIGN) + "\n").encode())
