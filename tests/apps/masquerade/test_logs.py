@@ -38,7 +38,7 @@ FORMATS = {
     "acct": (
         "cat                    root     pts/0      0.00 secs Mon Jan  1 12:00\n"
         "sh               S   X alice    __         0.02 secs Mon Jan  1 12:01\n",
-        [("root", "cat", 1704110400.0), ("alice", "sh", 1704110460.0)],
+        [("root", "cat", 63115200.0), ("alice", "sh", 63115260.0)],
     ),
     "audit": (
         AUDIT,
