@@ -1,15 +1,18 @@
 """The docstring of every public callable has an example, and the examples run.
 
 Public are the functions and classes of the `__all__` of :data:`test_docs.PUBLIC_MODULES`, without the engine's; results
-that functions return, named tuples, dataclasses and errors, need none.
+that functions return, named tuples, dataclasses and errors, need none. Each runs in a folder of its own with the files
+of :mod:`example_files`.
 """
 
 import dataclasses
 import doctest
 import importlib
 import inspect
+import shutil
 
 import pytest
+from example_files import make_files
 from test_docs import PUBLIC_MODULES
 
 # Why there is none.
@@ -52,11 +55,18 @@ def test_what_is_let_off_is_there_and_has_none():
     assert [name for name in WITHOUT if ">>> " in (there[name].__doc__ or "")] == []
 
 
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("files")
+    make_files(folder)
+    return folder
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("module", sorted(PUBLIC))
-def test_examples_run(module, monkeypatch, tmp_path):
-    """As a user would run them: by the names that they import, in a folder of their own."""
+def test_examples_run(module, files, monkeypatch, tmp_path):
+    """As a user would run them: by the names that they import."""
     monkeypatch.setenv("VISIONNMF_NUM_THREADS", "1")
     finder, runner = (
         doctest.DocTestFinder(),
@@ -65,8 +75,7 @@ def test_examples_run(module, monkeypatch, tmp_path):
         ),
     )
     for name, value in PUBLIC[module].items():
-        folder = tmp_path / name
-        folder.mkdir()
+        folder = shutil.copytree(files, tmp_path / name)
         monkeypatch.chdir(folder)
         for example in finder.find(value, name, module=False, globs={}):
             runner.run(example)

@@ -101,20 +101,6 @@ def similar(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from pathlib import Path
-    >>> from visionnmf.io import write_image
-    >>> rng = np.random.default_rng(0)
-    >>> Path("photos").mkdir(exist_ok=True)
-    >>> for i in range(12):
-    ...     colour = (200, 80, 60) if i % 2 else (40, 90, 220)
-    ...     image = np.clip(rng.normal(colour, 20, (16, 16, 3)), 0, 255).astype(np.uint8)
-    ...     write_image(f"photos/{i}.png", image, force=True)
-    >>> words = [f"{i}.png,{('sea', 'rose')[i % 2]}" for i in range(12)]
-    >>> _ = Path("words.csv").write_text(chr(10).join(words))
-    >>> from visionnmf.apps.annotation import train
-    >>> options = {"kinds": ["lab"], "method": "jec", "n_components": 4, "force": True}
-    >>> report = train("photos", "words.npz", labels="words.csv", **options)
     >>> from visionnmf.apps.annotation import load, similar
     >>> similar(load("words.npz"), "photos/0.png", k=3).inputs
     ['photos/0.png']

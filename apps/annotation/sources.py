@@ -89,15 +89,6 @@ def describe(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from pathlib import Path
-    >>> from visionnmf.io import write_image
-    >>> rng = np.random.default_rng(0)
-    >>> Path("photos").mkdir(exist_ok=True)
-    >>> for i in range(12):
-    ...     colour = (200, 80, 60) if i % 2 else (40, 90, 220)
-    ...     image = np.clip(rng.normal(colour, 20, (16, 16, 3)), 0, 255).astype(np.uint8)
-    ...     write_image(f"photos/{i}.png", image, force=True)
     >>> from visionnmf.apps.annotation import describe
     >>> from visionnmf.features import FeatureExtraction
     >>> describe("photos", FeatureExtraction(["lab"]), fit=True).X.shape[0]

@@ -115,18 +115,6 @@ class Identifier:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from pathlib import Path
-    >>> from visionnmf.io import write_image
-    >>> rng = np.random.default_rng(0)
-    >>> for name in ("ada", "ben", "cy"):
-    ...     Path("people", name).mkdir(parents=True, exist_ok=True)
-    ...     face = rng.integers(40, 200, (12, 10))
-    ...     for i in range(4):
-    ...         image = np.clip(face + rng.integers(0, 9, face.shape), 0, 255).astype(np.uint8)
-    ...         write_image(f"people/{name}/{i}.png", image, force=True)
-    >>> from visionnmf.apps.faces import train
-    >>> report = train("people", "people.npz", n_components=6, missing="none", force=True)
     >>> from visionnmf.apps.faces import Identifier, load
     >>> identifier = Identifier(load("people.npz"))
     >>> type(identifier).__name__
@@ -284,18 +272,6 @@ def identify(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from pathlib import Path
-    >>> from visionnmf.io import write_image
-    >>> rng = np.random.default_rng(0)
-    >>> for name in ("ada", "ben", "cy"):
-    ...     Path("people", name).mkdir(parents=True, exist_ok=True)
-    ...     face = rng.integers(40, 200, (12, 10))
-    ...     for i in range(4):
-    ...         image = np.clip(face + rng.integers(0, 9, face.shape), 0, 255).astype(np.uint8)
-    ...         write_image(f"people/{name}/{i}.png", image, force=True)
-    >>> from visionnmf.apps.faces import train
-    >>> report = train("people", "people.npz", n_components=6, missing="none", force=True)
     >>> from visionnmf.apps.faces import identify, load
     >>> len(identify(load("people.npz"), "people/ada/0.png").inputs)
     1

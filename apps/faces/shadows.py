@@ -159,16 +159,6 @@ def unshadow(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from pathlib import Path
-    >>> from visionnmf.io import write_image
-    >>> rng = np.random.default_rng(0)
-    >>> for name in ("ada", "ben", "cy"):
-    ...     Path("people", name).mkdir(parents=True, exist_ok=True)
-    ...     face = rng.integers(40, 200, (12, 10))
-    ...     for i in range(4):
-    ...         image = np.clip(face + rng.integers(0, 9, face.shape), 0, 255).astype(np.uint8)
-    ...         write_image(f"people/{name}/{i}.png", image, force=True)
     >>> from visionnmf.apps.faces import unshadow
     >>> len(unshadow("people", "unshadowed", force=True).outputs)
     13

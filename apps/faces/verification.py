@@ -81,19 +81,7 @@ def verify(model: FaceModel, first: str | Path, second: str | Path, *, threshold
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from pathlib import Path
-    >>> from visionnmf.io import write_image
-    >>> rng = np.random.default_rng(0)
-    >>> for name in ("ada", "ben", "cy"):
-    ...     Path("people", name).mkdir(parents=True, exist_ok=True)
-    ...     face = rng.integers(40, 200, (12, 10))
-    ...     for i in range(4):
-    ...         image = np.clip(face + rng.integers(0, 9, face.shape), 0, 255).astype(np.uint8)
-    ...         write_image(f"people/{name}/{i}.png", image, force=True)
-    >>> from visionnmf.apps.faces import load, train
-    >>> report = train("people", "people.npz", n_components=6, missing="none", force=True)
-    >>> from visionnmf.apps.faces import verify
+    >>> from visionnmf.apps.faces import load, verify
     >>> verify(load("people.npz"), "people/ada/0.png", "people/ben/0.png", threshold=0.9).same
     False
     """
@@ -182,19 +170,7 @@ def add_person(model: FaceModel, person: str, sources: list[str], out: str | Pat
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from pathlib import Path
-    >>> from visionnmf.io import write_image
-    >>> rng = np.random.default_rng(0)
-    >>> for name in ("ada", "ben", "cy"):
-    ...     Path("people", name).mkdir(parents=True, exist_ok=True)
-    ...     face = rng.integers(40, 200, (12, 10))
-    ...     for i in range(4):
-    ...         image = np.clip(face + rng.integers(0, 9, face.shape), 0, 255).astype(np.uint8)
-    ...         write_image(f"people/{name}/{i}.png", image, force=True)
-    >>> from visionnmf.apps.faces import load, train
-    >>> report = train("people", "people.npz", n_components=6, missing="none", force=True)
-    >>> from visionnmf.apps.faces import add_person
+    >>> from visionnmf.apps.faces import add_person, load
     >>> add_person(load("people.npz"), "Di", ["people/cy/0.png"], "four.npz", force=True).people
     4
     """

@@ -167,9 +167,6 @@ def evaluate(
 
     Examples
     --------
-    >>> from pathlib import Path
-    >>> _ = Path("ada.txt").write_text(chr(10).join(["ls", "cd", "make", "vi"] * 100))
-    >>> _ = Path("ben.txt").write_text(chr(10).join(["cat", "grep", "sort", "uniq"] * 100))
     >>> from visionnmf.apps.masquerade import evaluate
     >>> len(evaluate(["ada.txt", "ben.txt"], size=20).users)
     2

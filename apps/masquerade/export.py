@@ -32,11 +32,6 @@ def to_ecs(result: SessionResult) -> dict[str, Any]:
 
     Examples
     --------
-    >>> from pathlib import Path
-    >>> _ = Path("ada.txt").write_text(chr(10).join(["ls", "cd", "make", "vi"] * 100))
-    >>> _ = Path("ben.txt").write_text(chr(10).join(["cat", "grep", "sort", "uniq"] * 100))
-    >>> from visionnmf.apps.masquerade import train
-    >>> trained = train(["ada.txt", "ben.txt"], "users.npz", size=20, force=True)
     >>> from visionnmf.apps.masquerade import score, to_ecs
     >>> result = next(iter(score("users.npz", ["ben.txt"], user="ada")))
     >>> to_ecs(result)["user"]["name"]
@@ -82,11 +77,6 @@ def to_cef(result: SessionResult) -> str:
 
     Examples
     --------
-    >>> from pathlib import Path
-    >>> _ = Path("ada.txt").write_text(chr(10).join(["ls", "cd", "make", "vi"] * 100))
-    >>> _ = Path("ben.txt").write_text(chr(10).join(["cat", "grep", "sort", "uniq"] * 100))
-    >>> from visionnmf.apps.masquerade import train
-    >>> trained = train(["ada.txt", "ben.txt"], "users.npz", size=20, force=True)
     >>> from visionnmf.apps.masquerade import score, to_cef
     >>> result = next(iter(score("users.npz", ["ben.txt"], user="ada")))
     >>> to_cef(result)[:6]

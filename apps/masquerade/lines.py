@@ -82,9 +82,6 @@ def follow(
 
     Examples
     --------
-    >>> from pathlib import Path
-    >>> _ = Path("ada.txt").write_text(chr(10).join(["ls", "cd", "make", "vi"] * 100))
-    >>> _ = Path("ben.txt").write_text(chr(10).join(["cat", "grep", "sort", "uniq"] * 100))
     >>> from visionnmf.apps.masquerade import follow
     >>> lines = follow("ada.txt", from_start=True)  # goes on for ever, as lines are appended
     >>> next(lines) is not None

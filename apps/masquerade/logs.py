@@ -123,9 +123,6 @@ def read_events(
 
     Examples
     --------
-    >>> from pathlib import Path
-    >>> _ = Path("ada.txt").write_text(chr(10).join(["ls", "cd", "make", "vi"] * 100))
-    >>> _ = Path("ben.txt").write_text(chr(10).join(["cat", "grep", "sort", "uniq"] * 100))
     >>> from visionnmf.apps.masquerade import read_events
     >>> next(event for event in read_events("ada.txt") if event is not None).command
     'ls'
@@ -224,9 +221,6 @@ def sessions(
 
     Examples
     --------
-    >>> from pathlib import Path
-    >>> _ = Path("ada.txt").write_text(chr(10).join(["ls", "cd", "make", "vi"] * 100))
-    >>> _ = Path("ben.txt").write_text(chr(10).join(["cat", "grep", "sort", "uniq"] * 100))
     >>> from visionnmf.apps.masquerade import read_events, sessions
     >>> [len(session.commands) for session in sessions(read_events("ada.txt", user="ada"), size=200)]
     [200, 200]

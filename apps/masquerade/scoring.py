@@ -192,11 +192,6 @@ def score(
 
     Examples
     --------
-    >>> from pathlib import Path
-    >>> _ = Path("ada.txt").write_text(chr(10).join(["ls", "cd", "make", "vi"] * 100))
-    >>> _ = Path("ben.txt").write_text(chr(10).join(["cat", "grep", "sort", "uniq"] * 100))
-    >>> from visionnmf.apps.masquerade import train
-    >>> trained = train(["ada.txt", "ben.txt"], "users.npz", size=20, force=True)
     >>> from visionnmf.apps.masquerade import score
     >>> results = list(score("users.npz", ["ben.txt"], user="ada"))  # what Ben does under the name of Ada
     >>> results[0].verdict

@@ -93,11 +93,6 @@ def save(model: MasqueradeModel | SessionScorer, path: str | Path, *, force: boo
 
     Examples
     --------
-    >>> from pathlib import Path
-    >>> _ = Path("ada.txt").write_text(chr(10).join(["ls", "cd", "make", "vi"] * 100))
-    >>> _ = Path("ben.txt").write_text(chr(10).join(["cat", "grep", "sort", "uniq"] * 100))
-    >>> from visionnmf.apps.masquerade import train
-    >>> trained = train(["ada.txt", "ben.txt"], "users.npz", size=20, force=True)
     >>> from visionnmf.apps.masquerade import load, save
     >>> save(load("users.npz"), "copy.npz", force=True)
     >>> load("copy.npz").size
@@ -199,11 +194,6 @@ def load(path: str | Path, *, key: str | None = None) -> MasqueradeModel:
 
     Examples
     --------
-    >>> from pathlib import Path
-    >>> _ = Path("ada.txt").write_text(chr(10).join(["ls", "cd", "make", "vi"] * 100))
-    >>> _ = Path("ben.txt").write_text(chr(10).join(["cat", "grep", "sort", "uniq"] * 100))
-    >>> from visionnmf.apps.masquerade import train
-    >>> trained = train(["ada.txt", "ben.txt"], "users.npz", size=20, force=True)
     >>> from visionnmf.apps.masquerade import load
     >>> sorted(load("users.npz").scorers)
     ['ada', 'ben']

@@ -111,9 +111,6 @@ def train(
 
     Examples
     --------
-    >>> from pathlib import Path
-    >>> _ = Path("ada.txt").write_text(chr(10).join(["ls", "cd", "make", "vi"] * 100))
-    >>> _ = Path("ben.txt").write_text(chr(10).join(["cat", "grep", "sort", "uniq"] * 100))
     >>> from visionnmf.apps.masquerade import train
     >>> len(train(["ada.txt", "ben.txt"], "users.npz", size=20, force=True).users)
     2

@@ -68,7 +68,7 @@ class EvaluationReport(Report):
 
 
 def evaluate_files(
-    sources: Sequence[str],
+    sources: Sequence[str | Path],
     plan: Plan,
     *,
     labels: str | None = None,
@@ -84,7 +84,7 @@ def evaluate_files(
 
     Parameters
     ----------
-    sources : sequence of str
+    sources : sequence of str or path
         See :func:`.read_views`.
     plan : Plan
     labels : str or None, default=None
@@ -113,10 +113,6 @@ def evaluate_files(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> np.save("shape.npy", rng.random((30, 6)))
-    >>> np.save("colour.npy", rng.random((30, 5)))
     >>> from pathlib import Path
     >>> _ = Path("labels.csv").write_text(chr(10).join("ab" * 15))
     >>> from visionnmf.apps.multiview import Plan, evaluate_files
@@ -142,7 +138,7 @@ def evaluate_files(
         classes=int(len(np.unique(y)) if y.ndim == 1 else y.shape[1]),
         plan=asdict(plan),
         scores=summarise(rows),
-        inputs=list(sources),
+        inputs=[str(source) for source in sources],
         outputs=outputs,
         skipped=found.skipped,
         notes=found.notes,

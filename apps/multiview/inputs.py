@@ -50,13 +50,13 @@ class ViewSet:
 
 
 def read_views(
-    sources: Sequence[str], *, key: str | None = None, extraction: Any = None, kinds: Sequence[str] | None = None
+    sources: Sequence[str | Path], *, key: str | None = None, extraction: Any = None, kinds: Sequence[str] | None = None
 ) -> ViewSet:
     """Read views and match their rows.
 
     Parameters
     ----------
-    sources : sequence of str
+    sources : sequence of str or path
         Files of :func:`visionnmf.io.tables.read_tables` or folders of images, each ``PATH`` or ``NAME=PATH``.
     key : str or None, default=None
         The column (or array) by which rows are matched; a folder's images are called by their names without suffix.
@@ -77,10 +77,6 @@ def read_views(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> np.save("shape.npy", rng.random((30, 6)))
-    >>> np.save("colour.npy", rng.random((30, 5)))
     >>> from visionnmf.apps.multiview import read_views
     >>> type(read_views(["shape.npy", "colour.npy"])).__name__
     'ViewSet'
@@ -147,12 +143,12 @@ def read_labels(path: str, views: ViewSet, *, column: str | None = None, by_key:
     return np.array(values)
 
 
-def read_files(sources: Sequence[str]) -> list[str]:
+def read_files(sources: Sequence[str | Path]) -> list[str]:
     """Return the files that :func:`read_views` would read, the images of folders among them.
 
     Parameters
     ----------
-    sources : sequence of str
+    sources : sequence of str or path
 
     Returns
     -------
@@ -162,17 +158,18 @@ def read_files(sources: Sequence[str]) -> list[str]:
     return [str(file) for path in paths for file in (find_files(path, IMAGES) if Path(path).is_dir() else [path])]
 
 
-def named(source: str) -> tuple[str, str]:
+def named(source: str | Path) -> tuple[str, str]:
     """Return the name and the path of ``NAME=PATH``; no name for a path alone.
 
     Parameters
     ----------
-    source : str
+    source : str or path
 
     Returns
     -------
     name, path : str
     """
+    source = str(source)
     name, sign, path = source.partition("=")
     return (name, path) if sign and name and not Path(source).exists() else ("", source)
 

@@ -115,7 +115,7 @@ class TransformReport(Report):
 
 
 def fit_views(
-    sources: Sequence[str],
+    sources: Sequence[str | Path],
     model: str | Path,
     *,
     key: str | None = None,
@@ -136,7 +136,7 @@ def fit_views(
 
     Parameters
     ----------
-    sources : sequence of str
+    sources : sequence of str or path
         See :func:`.read_views`.
     model : str or Path
         The file to write.
@@ -175,13 +175,8 @@ def fit_views(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> np.save("shape.npy", rng.random((30, 6)))
-    >>> np.save("colour.npy", rng.random((30, 5)))
     >>> from visionnmf.apps.multiview import fit_views
-    >>> report = fit_views(["shape.npy", "colour.npy"], "views.npz", n_components=3, force=True)
-    >>> report.outputs
+    >>> fit_views(["shape.npy", "colour.npy"], "views.npz", n_components=3, force=True).outputs
     ['views.npz']
     """
     outputs = [Path(path) for path in (model, picture) if path is not None]
@@ -220,7 +215,7 @@ def fit_views(
         usage=nmf.view_usage_.tolist(),
         seconds=time.perf_counter() - start,
         random_state=random_state,
-        inputs=list(sources),
+        inputs=[str(source) for source in sources],
         outputs=[str(path) for path in outputs],
         skipped=found.skipped,
         notes=found.notes,
@@ -228,7 +223,7 @@ def fit_views(
 
 
 def transform_views(
-    model: str | Path, sources: Sequence[str], codes: str | Path, *, key: str | None = None, force: bool = False
+    model: str | Path, sources: Sequence[str | Path], codes: str | Path, *, key: str | None = None, force: bool = False
 ) -> TransformReport:
     """Find the codes of samples from the views that they have, and write them.
 
@@ -236,7 +231,7 @@ def transform_views(
     ----------
     model : str or Path
         Of :func:`fit_views`.
-    sources : sequence of str
+    sources : sequence of str or path
         Views of the training, all or some.
     codes : str or Path
         The file to write: ``.csv``, with the samples' keys, or ``.npy``.
@@ -255,11 +250,6 @@ def transform_views(
     Examples
     --------
     >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> np.save("shape.npy", rng.random((30, 6)))
-    >>> np.save("colour.npy", rng.random((30, 5)))
-    >>> from visionnmf.apps.multiview import fit_views
-    >>> report = fit_views(["shape.npy", "colour.npy"], "views.npz", n_components=3, force=True)
     >>> from visionnmf.apps.multiview import transform_views
     >>> report = transform_views("views.npz", ["shape.npy"], "codes.npy", force=True)
     >>> np.load("codes.npy").shape
@@ -272,7 +262,7 @@ def transform_views(
     return TransformReport(
         samples=len(W),
         n_components=W.shape[1],
-        inputs=[str(model), *sources],
+        inputs=[str(model), *map(str, sources)],
         outputs=[str(codes)],
         skipped=found.skipped,
         notes=found.notes,
@@ -280,14 +270,14 @@ def transform_views(
 
 
 def impute_views(
-    model: str | Path, sources: Sequence[str], out: str | Path, *, key: str | None = None, force: bool = False
+    model: str | Path, sources: Sequence[str | Path], out: str | Path, *, key: str | None = None, force: bool = False
 ) -> TransformReport:
     """Fill in missing views and entries, and write all views, a ``.csv`` file each.
 
     Parameters
     ----------
     model : str or Path
-    sources : sequence of str
+    sources : sequence of str or path
     out : str or Path
         Folder; made if missing.
     key : str or None, default=None
@@ -304,12 +294,6 @@ def impute_views(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> np.save("shape.npy", rng.random((30, 6)))
-    >>> np.save("colour.npy", rng.random((30, 5)))
-    >>> from visionnmf.apps.multiview import fit_views
-    >>> report = fit_views(["shape.npy", "colour.npy"], "views.npz", n_components=3, force=True)
     >>> from visionnmf.apps.multiview import impute_views
     >>> len(impute_views("views.npz", ["shape.npy"], "all", force=True).outputs)
     2
@@ -333,14 +317,14 @@ def impute_views(
         samples=len(found.keys),
         n_components=len(known.model.components_),
         filled=missing,
-        inputs=[str(model), *sources],
+        inputs=[str(model), *map(str, sources)],
         outputs=[str(path) for path in paths],
         skipped=found.skipped,
         notes=found.notes,
     )
 
 
-def _new_samples(model: str | Path, sources: Sequence[str], key: str | None) -> tuple[ViewSet, ViewModel]:
+def _new_samples(model: str | Path, sources: Sequence[str | Path], key: str | None) -> tuple[ViewSet, ViewModel]:
     known = load(model)
     folder = next((path for _, path in map(named, sources) if Path(path).is_dir()), None)
     if folder is not None and known.extraction is None:

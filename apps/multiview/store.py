@@ -61,12 +61,6 @@ def save(model: ViewModel, path: str | Path, *, force: bool = False) -> None:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> np.save("shape.npy", rng.random((30, 6)))
-    >>> np.save("colour.npy", rng.random((30, 5)))
-    >>> from visionnmf.apps.multiview import fit_views
-    >>> report = fit_views(["shape.npy", "colour.npy"], "views.npz", n_components=3, force=True)
     >>> from visionnmf.apps.multiview import load, save
     >>> save(load("views.npz"), "copy.npz", force=True)
     """
@@ -100,12 +94,6 @@ def load(path: str | Path) -> ViewModel:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> np.save("shape.npy", rng.random((30, 6)))
-    >>> np.save("colour.npy", rng.random((30, 5)))
-    >>> from visionnmf.apps.multiview import fit_views
-    >>> report = fit_views(["shape.npy", "colour.npy"], "views.npz", n_components=3, force=True)
     >>> from visionnmf.apps.multiview import load
     >>> type(load("views.npz")).__name__
     'ViewModel'
