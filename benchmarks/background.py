@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from visionnmf.apps.background import BackgroundModel, median_mask
 from visionnmf.apps.background import fit as _background_fit
-from visionnmf.apps.background import model as _background_model
+from visionnmf.apps.background import mask as _background_mask
 from visionnmf.datasets.local import MASKED_VIDEOS, MaskedVideo, load_video_with_masks
 
 Frames = NDArray[np.uint8]
@@ -128,7 +128,7 @@ def table() -> None:
 @contextlib.contextmanager
 def changed(name: str, value: float) -> Iterator[None]:
     """Set a constant of the application for a while."""
-    module = _background_fit if hasattr(_background_fit, name) else _background_model
+    module = next(part for part in (_background_fit, _background_mask) if hasattr(part, name))
     before = getattr(module, name)
     setattr(module, name, value)
     try:

@@ -10,8 +10,9 @@
 
 from .evaluation import BackgroundScoresReport, evaluate
 from .events import EventSettings
+from .mask import foreground_mask, median_mask
 from .methods import Separator, make_separator
-from .model import BackgroundModel, Separated, foreground_mask, median_mask
+from .model import BackgroundModel, Separated
 from .report import BackgroundReport, Masks
 from .run import process_video
 

@@ -40,7 +40,8 @@ from visionnmf.io import check_memory
 
 from .fit import Sample
 from .frames import as_frames
-from .model import BackgroundModel, Separated, median_mask
+from .mask import median_mask
+from .model import BackgroundModel, Separated
 
 __all__ = ["Separator", "make_separator"]
 

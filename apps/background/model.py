@@ -26,7 +26,6 @@ from collections.abc import Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
@@ -40,20 +39,14 @@ from visionnmf.exceptions import ParameterError
 
 from .fit import BLOCK_PIXELS, Learnt, Sample, find_codes, learn, to_uint8, with_median
 from .frames import as_frames
-from .score import score_pixels
+from .mask import MaskDecision
+from .score import show_background
 
-__all__ = ["BackgroundModel", "Separated", "foreground_mask", "median_mask"]
+__all__ = ["BackgroundModel", "Separated"]
 
 FrameArray = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 
-SATURATION = 2.5  # scores are cut at this multiple of the threshold, or smoothing would widen strong objects
-SMOOTHING = 1.5  # pixels: standard deviation of the smoothing of the scores
-NEIGHBOURHOOD = 6.0  # pixels: standard deviation of the neighbourhood whose share of foreground moves the threshold
-DARKEST = 0.7  # a shadow leaves at least this share of the light
-SHADOW_WEIGHT = 0.5
-
-MEDIAN_THRESHOLD = 25  # grey levels: the usual threshold of the baseline
 MEDIAN_CODES = 15  # codes whose backgrounds are averaged into `background_`
 
 
@@ -243,80 +236,12 @@ class BackgroundModel(Saveable, BaseEstimator):
         X = pixels[self._learnt.chosen].reshape(1, -1).astype(np.float32)
         codes = find_codes(X, self._few_H, self._near, self._candidates)[:, 0]
         background = np.empty_like(pixels)
-        score = np.empty((height, width), np.float32)
-        score_pixels(
-            pixels,
-            self._learnt.H,
-            np.ascontiguousarray(codes),
-            self.noise_scale_.ravel(),
-            DARKEST,
-            SHADOW_WEIGHT,
-            background,
-            score.ravel(),
-            0,
-            len(pixels),
-        )
-        return Separated(index, frame, background.reshape(self._shape), foreground_mask(score, self.threshold))
+        show_background(self._learnt.H, np.ascontiguousarray(codes), background, 0, len(pixels))
+        shown = background.reshape(self._shape)
+        return Separated(index, frame, shown, self._decision().mask(frame, shown))
 
-
-def foreground_mask(score: Floats, threshold: float) -> FrameArray:
-    """Decide on each pixel from the scores of a frame.
-
-    Parameters
-    ----------
-    score : ndarray of float32 [shape=(height, width), >= 0]
-        Residual in units of the noise.
-    threshold : float, > 0
-        Half as much again is asked for where no neighbour is foreground, half where all are.
-
-    Returns
-    -------
-    ndarray of uint8 [shape=(height, width)]
-        255 foreground, 0 background.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from visionnmf.apps.background import foreground_mask
-    >>> score = np.zeros((20, 20), np.float32)
-    >>> score[5:15, 5:15] = 9  # deviates by nine times the noise
-    >>> int((foreground_mask(score, 3.0) > 0).sum() > 80)
-    1
-    """
-    smooth = cv2.GaussianBlur(np.minimum(score, SATURATION * threshold), (0, 0), SMOOTHING)
-    share = cv2.GaussianBlur((smooth > threshold).astype(np.float32), (0, 0), NEIGHBOURHOOD)
-    mask = (smooth > threshold * (1.5 - share)).astype(np.uint8) * np.uint8(255)
-    return np.asarray(cv2.medianBlur(mask, 5), np.uint8)
-
-
-def median_mask(frame: FrameArray, median: FrameArray) -> FrameArray:
-    """Mask a frame as the usual baseline does: the largest channel differs by more than 25, cleaned by a 5 by 5 median.
-
-    Parameters
-    ----------
-    frame, median : ndarray of uint8 [shape=(height, width) or (height, width, 3)]
-        A frame, and the temporal median of frames.
-
-    Returns
-    -------
-    ndarray of uint8 [shape=(height, width)]
-        255 foreground, 0 background.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from visionnmf.apps.background import median_mask
-    >>> median = np.full((20, 20), 100, np.uint8)
-    >>> frame = median.copy()
-    >>> frame[5:15, 5:15] = 180
-    >>> bool(median_mask(frame, median)[10, 10]), bool(median_mask(frame, median)[0, 0])
-    (True, False)
-    """
-    difference = cv2.absdiff(frame, median)
-    if difference.ndim == 3:
-        difference = cv2.max(cv2.max(difference[..., 0], difference[..., 1]), difference[..., 2])
-    mask = cv2.threshold(difference, MEDIAN_THRESHOLD, 255, cv2.THRESH_BINARY)[1]
-    return np.asarray(cv2.medianBlur(mask, 5), np.uint8)
+    def _decision(self) -> MaskDecision:
+        return MaskDecision(self.noise_scale_, float(self.threshold))
 
 
 def _median_background(H: Floats, Wt: Floats) -> FrameArray:

@@ -18,8 +18,9 @@ from visionnmf.io.inputs import stem_of
 
 from .clips import Progress, Timeline, counted, expected_frames, open_clip, timed
 from .events import EventSettings
+from .mask import median_mask
 from .methods import Separator, make_separator
-from .model import BackgroundModel, median_mask
+from .model import BackgroundModel
 from .regions import read_regions, within
 from .report import BackgroundReport, Counts, Masks
 from .results import Encoders, output_paths

@@ -1,6 +1,6 @@
-"""The per-pixel work of the background model: the score of a pixel.
+"""The per-pixel work of the background model: what is behind a pixel, and its score.
 
-A kernel only; :mod:`visionnmf.apps.background` validates, allocates and says what the numbers mean.
+Kernels only; :mod:`visionnmf.apps.background` validates, allocates and says what the numbers mean.
 """
 
 from __future__ import annotations
@@ -9,24 +9,41 @@ import numpy as np
 
 from visionnmf._jit import kernel
 
-__all__ = ["score_pixels"]
+__all__ = ["score_pixels", "show_background"]
 
 
 @kernel(reassociate=True)
-def score_pixels(frame, H, codes, scale, darkest, shadow_weight, background, score, start, stop):  # type: ignore[no-untyped-def]
-    """Write background and score of pixels ``start:stop`` of one frame.
+def show_background(H, codes, background, start, stop):  # type: ignore[no-untyped-def]
+    """Write the background of pixels ``start:stop`` of one frame, rounded and at most white.
+
+    Parameters
+    ----------
+    H : ndarray of float32 (r, n_pixels, n_channels)
+    codes : ndarray of float32 (r,)
+    background : ndarray of uint8 (n_pixels, n_channels)
+    start, stop : int
+    """
+    n_channels = background.shape[1]
+    for pixel in range(start, stop):
+        for channel in range(n_channels):
+            b = np.float32(0)
+            for k in range(codes.shape[0]):
+                b += codes[k] * H[k, pixel, channel]
+            background[pixel, channel] = np.uint8(min(b, np.float32(255)) + np.float32(0.5))
+
+
+@kernel(reassociate=True)
+def score_pixels(frame, background, scale, darkest, shadow_weight, score, start, stop):  # type: ignore[no-untyped-def]
+    """Write the score of pixels ``start:stop`` of one frame.
 
     The score is the root mean square, over channels, of the residual ``x - b`` in units of `scale`. In colour the part
     of the residual that a shadow explains, ``x = a b`` with ``darkest < a < 1``, counts `shadow_weight` times.
 
     Parameters
     ----------
-    frame : ndarray of uint8 (n_pixels, n_channels)
-    H : ndarray of float32 (r, n_pixels, n_channels)
-    codes : ndarray of float32 (r,)
+    frame, background : ndarray of uint8 (n_pixels, n_channels)
     scale : ndarray of float32 (n_pixels,), > 0
     darkest, shadow_weight : float, 0 to 1
-    background : ndarray of uint8 (n_pixels, n_channels)
     score : ndarray of float32 (n_pixels,)
     start, stop : int
     """
@@ -38,12 +55,8 @@ def score_pixels(frame, H, codes, scale, darkest, shadow_weight, background, sco
         along = np.float32(0)  # x . b
         total = np.float32(0)  # |x - b|^2
         for channel in range(n_channels):
-            b = np.float32(0)
-            for k in range(codes.shape[0]):
-                b += codes[k] * H[k, pixel, channel]
-            b = min(b, np.float32(255))
+            b = np.float32(background[pixel, channel])
             x = np.float32(frame[pixel, channel])
-            background[pixel, channel] = np.uint8(b + np.float32(0.5))
             energy += b * b
             along += x * b
             total += (x - b) * (x - b)
