@@ -2,6 +2,7 @@
 
 =========================  =========================================================================
 :class:`BackgroundModel`   learn a background from frames (`fit`), separate frames by it (`apply`)
+:class:`OnlineBackgroundModel`  the same of a stream, each frame as it comes
 :func:`make_separator`     the same by another method, to compare with: robust PCA, GoDec, MOG2, ...
 :func:`process_video`      a video file in; background, masks and preview out, and a report
 :func:`evaluate`           methods compared on clips with true masks
@@ -10,9 +11,11 @@
 
 from .evaluation import BackgroundScoresReport, evaluate
 from .events import EventSettings
+from .frames import Separated
 from .mask import foreground_mask, median_mask
 from .methods import Separator, make_separator
-from .model import BackgroundModel, Separated
+from .model import BackgroundModel
+from .online.model import OnlineBackgroundModel
 from .report import BackgroundReport, Masks
 from .run import process_video
 
@@ -22,6 +25,7 @@ __all__ = [
     "BackgroundScoresReport",
     "EventSettings",
     "Masks",
+    "OnlineBackgroundModel",
     "Separated",
     "Separator",
     "evaluate",

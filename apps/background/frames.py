@@ -1,21 +1,47 @@
-"""What frames may be: every usual kind of array is made uint8, grey or of three channels."""
+"""What frames may be, every usual kind of array being made uint8, grey or of three channels; and what becomes of one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from visionnmf._checks import brief
 from visionnmf.exceptions import ParameterError
 
-__all__ = ["as_frames"]
+__all__ = ["Separated", "as_frames"]
 
 FrameArray = NDArray[np.uint8]
 
 SHAPES = "(height, width), or (height, width, channels) of 1, 3 or 4 channels"
 CHANNELS = (1, 3, 4)
+
+
+@dataclass(frozen=True)
+class Separated:
+    """One frame, taken apart.
+
+    Attributes
+    ----------
+    index : int
+        Position in the iterable, from 0.
+    frame : ndarray of uint8 [shape=(height, width) or (height, width, 3)]
+        The frame itself, as uint8.
+    background : ndarray of uint8 [shape of the frame]
+        What the model shows behind the foreground, in this frame's light.
+    mask : ndarray of uint8 [shape=(height, width)]
+        255 foreground, 0 background.
+    """
+
+    index: int
+    frame: FrameArray
+    background: FrameArray
+    mask: FrameArray
+
+    __repr__ = brief
 
 
 def as_frames(frames: Iterable[Any], shape: tuple[int, ...] | None = None) -> Iterator[FrameArray]:

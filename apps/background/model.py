@@ -24,7 +24,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,14 +31,15 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import choices
-from visionnmf._checks import RandomState, brief, check_count, check_generator, check_number
+from visionnmf._checks import RandomState, check_count, check_generator, check_number
 from visionnmf.apps.saving import Saveable
 from visionnmf.engine.blocks import blocks, map_blocks, n_threads, one_blas_thread
 from visionnmf.exceptions import ParameterError
 
 from .fit import BLOCK_PIXELS, Learnt, Sample, find_codes, learn, to_uint8, with_median
-from .frames import as_frames
+from .frames import Separated, as_frames
 from .mask import MaskDecision
+from .online.model import OnlineBackgroundModel
 from .score import show_background
 
 __all__ = ["BackgroundModel", "Separated"]
@@ -48,30 +48,6 @@ FrameArray = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 
 MEDIAN_CODES = 15  # codes whose backgrounds are averaged into `background_`
-
-
-@dataclass(frozen=True)
-class Separated:
-    """One frame, taken apart.
-
-    Attributes
-    ----------
-    index : int
-        Position in the iterable, from 0.
-    frame : ndarray of uint8 [shape=(height, width) or (height, width, 3)]
-        The frame itself, as uint8.
-    background : ndarray of uint8 [shape of the frame]
-        What the model shows behind the foreground, in this frame's light.
-    mask : ndarray of uint8 [shape=(height, width)]
-        255 foreground, 0 background.
-    """
-
-    index: int
-    frame: FrameArray
-    background: FrameArray
-    mask: FrameArray
-
-    __repr__ = brief
 
 
 class BackgroundModel(Saveable, BaseEstimator):
@@ -110,6 +86,8 @@ class BackgroundModel(Saveable, BaseEstimator):
         The noise of each pixel in grey levels, between 6 and 16.7.
     n_frames_seen_ : int
         Length of the iterable given to `fit`.
+    online_ : OnlineBackgroundModel
+        What `partial_fit` learns; after it `mask_` and `background_` are those of the latest frame.
 
     Examples
     --------
@@ -169,6 +147,47 @@ class BackgroundModel(Saveable, BaseEstimator):
         self._restore(sample.frame_shape, learnt, positions, sample.seen)
         return self
 
+    def partial_fit(self, frame: FrameArray, time: float | None = None) -> BackgroundModel:
+        """Mask the next frame of a stream, then learn from it; see :class:`.OnlineBackgroundModel`, which does it.
+
+        After `fit` the scene learnt then is what it starts from; otherwise the first two seconds are learnt first.
+
+        Parameters
+        ----------
+        frame : ndarray [shape=(height, width) or (height, width, channels)]
+            Of any kind that `fit` takes.
+        time : float, optional
+            When it is shown, in seconds; 1/25 after the one before when not given.
+
+        Returns
+        -------
+        BackgroundModel
+            The same object, with `mask_` and `background_` of this frame.
+
+        Raises
+        ------
+        ParameterError
+            A parameter is not allowed, or the frame is of another kind or size, or not later than the one before.
+
+        Examples
+        --------
+        >>> from visionnmf.apps.background import BackgroundModel
+        >>> from visionnmf.datasets import make_surveillance
+        >>> model = BackgroundModel()
+        >>> masks = [model.partial_fit(frame).mask_ for frame in make_surveillance(60, random_state=0).frames]
+        >>> bool(masks[0].any()), bool(masks[-1].any())
+        (False, True)
+        """
+        if not hasattr(self, "online_"):
+            self._check_parameters()
+            self.online_ = OnlineBackgroundModel(threshold=self.threshold, random_state=self.random_state)
+            if hasattr(self, "_learnt"):
+                scene = (self._learnt.H * np.median(self._learnt.Wt, axis=1)[:, None, None]).sum(axis=0)
+                self.online_.begin_from(scene.reshape(self._shape), self.noise_scale_, len(self.learnt_frames_))
+        self.online_.partial_fit(frame, time)
+        self.background_, self.mask_ = self.online_.background_, self.online_.mask_
+        return self
+
     def _check_parameters(self) -> None:
         check_count(self.n_components, "n_components")
         check_count(self.n_frames, "n_frames", 2)
@@ -177,6 +196,7 @@ class BackgroundModel(Saveable, BaseEstimator):
     def _restore(self, shape: tuple[int, ...], learnt: Learnt, positions: NDArray[np.intp], n_seen: int) -> None:
         """Set what a fit leaves, of what was learnt now or is in a file."""
         n_components = len(learnt.H)
+        vars(self).pop("online_", None)
         self._shape, self.n_frames_seen_, self.learnt_frames_ = shape, n_seen, positions
         with one_blas_thread():
             background = _median_background(learnt.H, learnt.Wt)
@@ -215,6 +235,9 @@ class BackgroundModel(Saveable, BaseEstimator):
         """
         check_is_fitted(self)
         check_number(self.threshold, "threshold", without_low=True)
+        if hasattr(self, "online_"):
+            yield from self.online_.apply(frames)
+            return
         threads = n_threads()
         pending: deque[Future[Separated]] = deque()
         with ThreadPoolExecutor(threads, thread_name_prefix="visionnmf-apply") as pool:

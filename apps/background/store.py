@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import NotFittedError
 
 from visionnmf.io.archive import Archive, Format
 
@@ -28,6 +29,8 @@ PARAMETERS = ("n_components", "n_frames", "threshold")
 
 def save(model: BackgroundModel, path: str | Path, *, force: bool = False) -> None:
     """Write a fitted model; see :meth:`.BackgroundModel.save`. A `random_state` that is no number is saved as None."""
+    if not hasattr(model, "_learnt"):
+        raise NotFittedError("of partial_fit alone nothing is written; save model.online_")
     learnt = model._learnt
     seed = model.random_state if isinstance(model.random_state, int) else None
     header = {

@@ -1,0 +1,343 @@
+"""The online background model: learns from each frame as it comes, in constant memory.
+
+It minimises what :class:`.BackgroundModel` minimises, with one component and a past that is forgotten:
+``sum_tp f^(T - t) m_tp |x_tp - g_t b_p|`` over the scene `b` and the light `g` of each frame, by stochastic
+approximation, one step a frame.
+
+- **Start.** The first seconds are learnt as a clip is (:func:`.fit.learn`), so that the first masks do not flood.
+- **Light.** A frame's gain is that of most pixels, found at some thousands of them: the last gain, 1 or the median
+  ratio, whichever explains most within twice the noise, made better by the median ratio of what it explains.
+- **Scene.** The step of a pixel is Robbins and Monro's for a median, in the direction of the sign of its residual; it
+  weighs by its stillness, as in the batch model, and by the gain: what is seen in the dark says little.
+- **Rival.** Beside the scene each pixel has one other value, and both the weight that stood for them. The rival that
+  has stood still for longer, the past forgotten, becomes the scene: what was moved and stays, a ghost of who has left.
+- **A new scene.** Where most of the picture is still and explained by no light for a second, the past is forgotten.
+- **Noise and mask** are those of the batch model (:mod:`.mask`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Iterable
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from visionnmf import choices
+from visionnmf._checks import RandomState, check_generator, check_number
+from visionnmf.apps.background.fit import NOISE_CEILING, NOISE_FLOOR, Sample, learn
+from visionnmf.apps.background.frames import Separated, as_frames
+from visionnmf.apps.background.mask import MaskDecision
+from visionnmf.apps.background.score import show_background
+from visionnmf.apps.saving import Saveable
+from visionnmf.engine.blocks import one_blas_thread
+from visionnmf.exceptions import ParameterError
+
+from .tracking import track_rows
+
+__all__ = ["OnlineBackgroundModel"]
+
+FrameArray = NDArray[np.uint8]
+Floats = NDArray[np.float32]
+
+LIGHT_PIXELS = 2048  # that determine the gain
+ROWS = 4  # each row is learnt from every fourth frame
+VALUE_SECONDS = 4.0  # the scene's values follow within these; which value is the scene, within the forgetting time
+START_WEIGHT = 0.5  # of a frame of the start: what it supports is looked at a second time
+DARK = 16  # grey levels: darker pixels say little about the light
+HELD_FRAMES = 100  # at the start, at most
+HELD_BYTES = 200 << 20
+LONGEST_GAP = 1.0  # seconds: what was not seen is not forgotten
+NEW_SHARE = 0.5  # of the pixels that no gain explains, from which on the scene may be another one
+NEW_SECONDS = 1.0
+STILL_SHARE = 0.8  # of the pixels, while it is
+NEW_WEIGHT = 0.01  # what is left of all weights then
+
+
+class OnlineBackgroundModel(Saveable, BaseEstimator):
+    """Background and masks of a stream, frame by frame, in constant memory.
+
+    Parameters
+    ----------
+    forgetting : float, default=60.0
+        Seconds in which the weight of what was seen falls to 1/e. Something that stands still is background after .7 of
+        it; larger keeps it in the foreground for longer, and follows a changed scene later.
+    warm_up : float, default=2.0
+        Seconds that are learnt before the first mask, at most 100 frames or 200 MiB of them.
+    frame_rate : float, default=25.0
+        Frames per second, where frames come without a time.
+    threshold : float, default=3.0
+        Foreground deviates by this many times the noise.
+    random_state : int, RandomState, Generator or None, default=0
+        Chooses the pixels that determine the light.
+
+    Attributes
+    ----------
+    mask_ : ndarray of uint8 [shape=(height, width)]
+        Of the latest frame: 255 foreground, 0 background; empty before the start is learnt.
+    background_ : ndarray of uint8 [shape of a frame]
+        The scene in the light of the latest frame; that frame itself before the start is learnt.
+    gain_ : float
+        Light of the latest frame, times that of the scene.
+    n_frames_seen_ : int
+        Frames so far.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.background import OnlineBackgroundModel
+    >>> from visionnmf.datasets import make_surveillance
+    >>> model = OnlineBackgroundModel(frame_rate=10)
+    >>> for part in model.follow(make_surveillance(40, random_state=0).frames):
+    ...     part.index, part.background, part.mask  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        *,
+        forgetting: float = choices.LIVE_FORGETTING,
+        warm_up: float = choices.LIVE_WARM_UP,
+        frame_rate: float = 25.0,
+        threshold: float = 3.0,
+        random_state: RandomState = choices.RANDOM_STATE,
+    ) -> None:
+        self.forgetting = forgetting
+        self.warm_up = warm_up
+        self.frame_rate = frame_rate
+        self.threshold = threshold
+        self.random_state = random_state
+
+    def partial_fit(self, frame: NDArray[Any], time: float | None = None) -> OnlineBackgroundModel:
+        """Mask the next frame, then learn from it.
+
+        Parameters
+        ----------
+        frame : ndarray [shape=(height, width) or (height, width, channels)]
+            Of any kind that :meth:`.BackgroundModel.fit` takes; of the size of the first.
+        time : float, optional
+            When it is shown, in seconds, later than the one before; ``1 / frame_rate`` later when not given.
+
+        Returns
+        -------
+        OnlineBackgroundModel
+            The same object, with the frame's `mask_` and `background_`.
+
+        Raises
+        ------
+        ParameterError
+            A parameter is not allowed, or the frame is of another kind or size, or not later.
+        """
+        for _ in self._take(frame, time):
+            pass
+        return self
+
+    def follow(
+        self, frames: Iterable[NDArray[Any]], *, time: Callable[[], float] | None = None
+    ) -> Generator[Separated, None, None]:
+        """Mask frames as they come, and learn from them.
+
+        Nothing is yielded until the start is learnt; then all frames of the start are.
+
+        Parameters
+        ----------
+        frames : iterable of ndarray
+        time : callable, optional
+            Returns when the frame that came last is shown: ``lambda: reader.time``.
+
+        Yields
+        ------
+        Separated
+            In the order of `frames`, for each of them.
+
+        Raises
+        ------
+        ParameterError
+            See :meth:`partial_fit`.
+        """
+        for frame in as_frames(frames, getattr(self, "_shape", None)):
+            yield from self._take(frame, None if time is None else time())
+        if getattr(self, "_held", None):
+            yield from self._begin()
+
+    def apply(self, frames: Iterable[NDArray[Any]]) -> Generator[Separated, None, None]:
+        """Separate frames by the scene as it is, without learning.
+
+        Parameters
+        ----------
+        frames : iterable of ndarray, or a single frame
+
+        Yields
+        ------
+        Separated
+
+        Raises
+        ------
+        ParameterError
+            If a frame has another shape or dtype.
+        sklearn.exceptions.NotFittedError
+            Before the start is learnt.
+        """
+        check_is_fitted(self)
+        for index, frame in enumerate(as_frames(frames, self._shape)):
+            yield self._separate(index, frame.copy(), self._find_gain(frame)[0])
+
+    def begin_from(self, scene: NDArray[Any], noise: NDArray[Any], weight: float) -> OnlineBackgroundModel:
+        """Start from a scene that is known, in place of learning the first seconds.
+
+        Parameters
+        ----------
+        scene : ndarray [shape=(height, width) or (height, width, 3), >= 0]
+            In grey levels.
+        noise : ndarray [shape=(height, width)]
+            Standard deviation of each pixel's noise in grey levels.
+        weight : float
+            For how many frames it stands.
+
+        Returns
+        -------
+        OnlineBackgroundModel
+            The same object.
+        """
+        self._check_parameters()
+        self._shape = scene.shape
+        height, width = scene.shape[:2]
+        self._scene = np.array(scene, np.float32).reshape(height, width, -1)
+        self._rival = np.zeros_like(self._scene)
+        self._support = np.full((height, width), weight, np.float32)
+        self._rivalry = np.zeros((height, width), np.float32)
+        self._noise = np.array(noise, np.float32)
+        rng = check_generator(self.random_state)
+        self._chosen = np.sort(rng.choice(height * width, min(height * width, LIGHT_PIXELS), replace=False))
+        self._before: FrameArray | None = None
+        self.gain_, self._unexplained = 1.0, 0.0
+        if not hasattr(self, "n_frames_seen_"):
+            self.n_frames_seen_, self._time = 0, -math.inf
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_scene")
+
+    def _check_parameters(self) -> None:
+        for name in ("forgetting", "frame_rate", "threshold"):
+            check_number(getattr(self, name), name, without_low=True)
+        check_number(self.warm_up, "warm_up")
+
+    def _take(self, frame: NDArray[Any], time: float | None) -> Generator[Separated, None, None]:
+        """Learn from a frame; yields it, and where it ends the start all frames of that."""
+        if not hasattr(self, "n_frames_seen_"):
+            self._check_parameters()
+            self.n_frames_seen_, self._time = 0, -math.inf
+            self._held: list[tuple[FrameArray, float]] = []
+        # a caller may use one buffer for all frames
+        (frame,) = (one.copy() for one in as_frames([frame], getattr(self, "_shape", None)))
+        if time is None:
+            time = 0.0 if self._time == -math.inf else self._time + 1 / self.frame_rate
+        elif not (math.isfinite(time) and time > self._time):
+            raise ParameterError(f"time must be later than that of the frame before, {self._time}; got {time}")
+        seconds = 1 / self.frame_rate if self._time == -math.inf else min(time - self._time, LONGEST_GAP)
+        self._time = time
+        self.n_frames_seen_ += 1
+        if hasattr(self, "_scene"):
+            yield self._track(self.n_frames_seen_ - 1, frame, seconds)
+            return
+        self._shape = frame.shape
+        self._held.append((frame, seconds))
+        self.background_, self.mask_ = frame, np.zeros(frame.shape[:2], np.uint8)
+        held = len(self._held)
+        enough = sum(seconds for _, seconds in self._held) >= self.warm_up - 1e-9
+        if enough or held == HELD_FRAMES or (held + 1) * frame.size > HELD_BYTES:
+            yield from self._begin()
+
+    def _begin(self) -> Generator[Separated, None, None]:
+        """Learn the start, then go through its frames."""
+        sample = Sample(HELD_FRAMES)
+        for frame, _ in self._held:
+            sample.add(frame)
+        frames, moved, _ = sample.taken()
+        with one_blas_thread():
+            learnt = learn(frames, moved, n_components=1, rng=check_generator(self.random_state))
+        scene = learnt.H[0] * np.median(learnt.Wt)
+        near = 2 * learnt.noise_scale.reshape(-1, 1)
+        support = np.zeros(len(scene), np.float32)
+        for frame in frames:
+            support += np.float32(START_WEIGHT) * (np.abs(frame - scene) < near).all(axis=1)
+        self.begin_from(scene.reshape(self._shape), learnt.noise_scale, 0.0)
+        self._support[:] = support.reshape(self._support.shape)
+        held, self._held = self._held, []
+        first = self.n_frames_seen_ - len(held)
+        for index, (frame, seconds) in enumerate(held, first):
+            yield self._track(index, frame, seconds)
+
+    def _track(self, index: int, frame: FrameArray, seconds: float) -> Separated:
+        """Separate a frame and learn from it."""
+        before = frame if self._before is None else self._before
+        change = cv2.absdiff(frame, before)
+        if change.ndim == 3:
+            change = cv2.cvtColor(change, cv2.COLOR_RGB2GRAY)
+        moved = cv2.blur(change, (5, 5))
+        self.gain_, explained = self._find_gain(frame)
+        part = self._separate(index, frame, self.gain_)
+        self.background_, self.mask_ = part.background, part.mask
+        self._notice_new_scene(moved, explained, seconds)
+        track_rows(
+            frame.reshape(self._scene.shape),
+            change,
+            moved,
+            self.gain_,
+            math.exp(-ROWS * seconds / self.forgetting),
+            VALUE_SECONDS * self.frame_rate,
+            NOISE_FLOOR,
+            NOISE_CEILING,
+            self._scene,
+            self._rival,
+            self._support,
+            self._rivalry,
+            self._noise,
+            index % ROWS,
+            ROWS,
+        )
+        self._before = frame
+        return part
+
+    def _separate(self, index: int, frame: FrameArray, gain: float) -> Separated:
+        background = np.empty_like(frame)
+        n_pixels = self._noise.size
+        H = self._scene.reshape(1, n_pixels, -1)
+        show_background(H, np.array([gain], np.float32), background.reshape(n_pixels, -1), 0, n_pixels)
+        decision = MaskDecision(np.clip(self._noise, NOISE_FLOOR, NOISE_CEILING), float(self.threshold))
+        return Separated(index, frame, background, decision.mask(frame, background))
+
+    def _find_gain(self, frame: FrameArray) -> tuple[float, float]:
+        """Return the light of a frame by consensus, and the share of pixels that it explains."""
+        chosen = self._chosen
+        x = frame.reshape(self._noise.size, -1)[chosen].astype(np.float32)
+        b = self._scene.reshape(self._noise.size, -1)[chosen]
+        near = 2 * np.clip(self._noise.reshape(-1, 1)[chosen], NOISE_FLOOR, NOISE_CEILING)
+        bright = b > min(DARK, float(np.median(b)))
+        if not bright.any():
+            return 1.0, 1.0
+
+        def explained(gain: float) -> NDArray[np.bool_]:
+            return np.asarray(np.abs(x - np.float32(gain) * b) < near)
+
+        ratios = np.divide(x, b, out=np.ones_like(x), where=bright)
+        candidates = [self.gain_, 1.0, float(np.median(ratios[bright]))]
+        best, votes = max(((gain, explained(gain)) for gain in candidates), key=lambda found: int(found[1].sum()))
+        if (votes & bright).any():
+            better = float(np.median(ratios[votes & bright]))
+            found = explained(better)
+            if found.sum() >= votes.sum():
+                best, votes = better, found
+        return max(best, 1e-3), float(votes.all(axis=1).mean())
+
+    def _notice_new_scene(self, moved: FrameArray, explained: float, seconds: float) -> None:
+        still = float((moved.reshape(-1)[self._chosen] < NOISE_FLOOR).mean())
+        other = 1 - explained > NEW_SHARE and still > STILL_SHARE
+        self._unexplained = self._unexplained + seconds if other else 0.0
+        if self._unexplained >= NEW_SECONDS:
+            self._support *= np.float32(NEW_WEIGHT)
+            self._rivalry *= np.float32(NEW_WEIGHT)
+            self._unexplained = 0.0
