@@ -33,7 +33,7 @@ from visionnmf._checks import (
     check_seed,
 )
 from visionnmf.apps.annotation import ImageAnnotator
-from visionnmf.apps.background import BackgroundModel
+from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel
 from visionnmf.apps.faces import ClassResidual, FaceRecognizer, Nearest
 from visionnmf.apps.masquerade import EigenCooccurrence, MexPereraNMF, NaiveBayes, SessionScorer, WangNMF
 from visionnmf.apps.multiview.flss import FLSS
@@ -163,6 +163,7 @@ FITS = {
     Nearest: (X, PEOPLE),
     ImageAnnotator: (X, np.eye(4)[PEOPLE]),
     BackgroundModel: (np.zeros((3, 8, 8), np.uint8),),
+    OnlineBackgroundModel: (np.zeros((3, 8, 8), np.uint8),),
     SessionScorer: (SESSIONS,),
     MexPereraNMF: (SESSIONS,),
     WangNMF: (SESSIONS,),

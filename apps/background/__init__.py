@@ -1,12 +1,12 @@
 """Video background and foreground masks, for a camera that stands still.
 
-=========================  =========================================================================
-:class:`BackgroundModel`   learn a background from frames (`fit`), separate frames by it (`apply`)
+==============================  ====================================================================
+:class:`BackgroundModel`        learn a background from frames (`fit`), separate frames by it (`apply`)
 :class:`OnlineBackgroundModel`  the same of a stream, each frame as it comes
-:func:`make_separator`     the same by another method, to compare with: robust PCA, GoDec, MOG2, ...
-:func:`process_video`      a video file in; background, masks and preview out, and a report
-:func:`evaluate`           methods compared on clips with true masks
-=========================  =========================================================================
+:func:`make_separator`          the same by another method, to compare with: robust PCA, GoDec, MOG2, ...
+:func:`process_video`           a video file in; background, masks and preview out, and a report
+:func:`evaluate`                methods compared on clips with true masks
+==============================  ====================================================================
 """
 
 from .evaluation import BackgroundScoresReport, evaluate

@@ -1,4 +1,4 @@
-"""What frames may be, every usual kind of array being made uint8, grey or of three channels; and what becomes of one."""
+"""What frames may be, every usual kind of array being made uint8, grey or colour; and what becomes of one."""
 
 from __future__ import annotations
 

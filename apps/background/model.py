@@ -196,7 +196,8 @@ class BackgroundModel(Saveable, BaseEstimator):
     def _restore(self, shape: tuple[int, ...], learnt: Learnt, positions: NDArray[np.intp], n_seen: int) -> None:
         """Set what a fit leaves, of what was learnt now or is in a file."""
         n_components = len(learnt.H)
-        vars(self).pop("online_", None)
+        if hasattr(self, "online_"):
+            del self.online_
         self._shape, self.n_frames_seen_, self.learnt_frames_ = shape, n_seen, positions
         with one_blas_thread():
             background = _median_background(learnt.H, learnt.Wt)

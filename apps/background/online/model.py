@@ -110,6 +110,32 @@ class OnlineBackgroundModel(Saveable, BaseEstimator):
         self.threshold = threshold
         self.random_state = random_state
 
+    def fit(self, frames: Iterable[NDArray[Any]]) -> OnlineBackgroundModel:
+        """Forget everything, and learn from frames, one after the other.
+
+        Parameters
+        ----------
+        frames : iterable of ndarray
+            Of any kind that :meth:`.BackgroundModel.fit` takes.
+
+        Returns
+        -------
+        OnlineBackgroundModel
+            The same object.
+
+        Raises
+        ------
+        ParameterError
+            A parameter is not allowed, there is no frame, or one is not what :meth:`partial_fit` takes.
+        """
+        for name in [name for name in vars(self) if name.startswith("_") or name.endswith("_")]:
+            delattr(self, name)
+        for _ in self.follow(frames):
+            pass
+        if not hasattr(self, "_scene"):
+            raise ParameterError("frames must hold at least one frame; got none")
+        return self
+
     def partial_fit(self, frame: NDArray[Any], time: float | None = None) -> OnlineBackgroundModel:
         """Mask the next frame, then learn from it.
 
@@ -277,7 +303,7 @@ class OnlineBackgroundModel(Saveable, BaseEstimator):
         change = cv2.absdiff(frame, before)
         if change.ndim == 3:
             change = cv2.cvtColor(change, cv2.COLOR_RGB2GRAY)
-        moved = cv2.blur(change, (5, 5))
+        moved = np.asarray(cv2.blur(change, (5, 5)), np.uint8)
         self.gain_, explained = self._find_gain(frame)
         part = self._separate(index, frame, self.gain_)
         self.background_, self.mask_ = part.background, part.mask

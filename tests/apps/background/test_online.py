@@ -1,0 +1,254 @@
+"""The online background model: against the batch model, made truths, and slow loops."""
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel
+from visionnmf.apps.background.online.tracking import MEDIAN_STEP, NOISE_STEP, NORMAL_CHANGE, track_rows
+from visionnmf.datasets import make_surveillance
+from visionnmf.exceptions import ParameterError, UnreadableError
+
+
+def f_measure(masks, truth):
+    found = np.asarray(masks) > 0
+    return 2 * (found & truth).sum() / (found.sum() + truth.sum())
+
+
+def followed(model, frames):
+    return np.stack([part.mask for part in model.follow(frames)])
+
+
+@pytest.fixture(scope="module")
+def street():
+    return make_surveillance(150, 96, 128, random_state=3)
+
+
+def room(rng, n_frames, noise=2.0, shape=(48, 64, 3)):
+    """An empty room, and what adds noise to it."""
+    scene = rng.uniform(60, 200, shape)
+    return scene, lambda picture: np.clip(picture + noise * rng.standard_normal(shape), 0, 255).round().astype(np.uint8)
+
+
+# --- masks ------------------------------------------------------------------------------------------------------------
+
+
+def test_as_good_as_the_batch_model_and_no_flood_at_the_start(street):
+    masks = followed(OnlineBackgroundModel(frame_rate=10), street.frames)
+    batch = np.stack([part.mask for part in BackgroundModel().fit(street.frames).apply(street.frames)])
+    assert len(masks) == len(street.frames)
+    assert f_measure(masks, street.masks) > max(0.88, f_measure(batch, street.masks) - 0.03)
+    share = (masks > 0).mean(axis=(1, 2))
+    assert share.max() < 1.5 * street.masks.mean(axis=(1, 2)).max()
+
+
+def test_frame_by_frame_nothing_is_marked_before_the_start_is_learnt(street):
+    model = OnlineBackgroundModel(frame_rate=10, warm_up=2)
+    masks = []
+    for frame in street.frames[:40]:
+        assert model.partial_fit(frame) is model
+        masks.append(model.mask_)
+        assert model.background_.shape == frame.shape
+    assert model.n_frames_seen_ == 40
+    assert not np.any(masks[:19]) and np.all([mask.any() for mask in masks[19:]])
+    np.testing.assert_array_equal(masks[20:], followed(OnlineBackgroundModel(frame_rate=10), street.frames[:40])[20:])
+
+
+def test_a_stream_that_ends_early_is_masked_too(street):
+    assert followed(OnlineBackgroundModel(warm_up=60), street.frames[:7]).shape == (7, 96, 128)
+    assert followed(OnlineBackgroundModel(), street.frames[:1]).sum() == 0
+
+
+@pytest.mark.parametrize("after", [0.5, 1.4])
+def test_light_that_changes_at_once_is_followed_at_once(after, street):
+    frames = street.frames.copy()
+    frames[75:] = np.clip(frames[75:] * after, 0, 255)
+    masks = followed(OnlineBackgroundModel(frame_rate=10), frames)
+    assert f_measure(masks[75:], street.masks[75:]) > 0.8
+
+
+def test_a_lamp_over_half_of_the_room_is_scene_after_a_second(rng):
+    scene, seen = room(rng, 100)
+    lamp = scene.copy()
+    lamp[:, 20:] = np.minimum(lamp[:, 20:] * 1.6 + 20, 250)
+    frames = [seen(scene) for _ in range(50)] + [seen(lamp) for _ in range(50)] + [seen(scene) for _ in range(50)]
+    masks = followed(OnlineBackgroundModel(frame_rate=10, forgetting=60), frames)
+    share = (masks > 0).mean(axis=(1, 2))
+    assert share[50] > 0.3 and share[70:100].max() < 0.02 and share[120:].max() < 0.02
+
+
+def test_the_forgetting_time_decides_when_what_stays_is_scene(rng):
+    scene, seen = room(rng, 300)
+    box = scene.copy()
+    box[10:30, 10:30] = 255 - box[10:30, 10:30]
+    frames = [seen(scene) for _ in range(100)] + [seen(box) for _ in range(200)]
+    taken = {}
+    for forgetting in (5.0, 20.0):
+        masks = followed(OnlineBackgroundModel(frame_rate=10, forgetting=forgetting), frames)
+        marked = (masks[100:, 14:26, 14:26] > 0).mean(axis=(1, 2)) > 0.5
+        assert marked[0]
+        taken[forgetting] = int(marked.sum())
+    # .7 of the time, where the weights are steady
+    assert 25 < taken[5.0] < 45 and taken[20.0] > 2 * taken[5.0]
+
+
+def test_the_background_is_that_of_the_frame_s_light(rng):
+    scene, seen = room(rng, 60)
+    model = OnlineBackgroundModel(frame_rate=10)
+    for frame in [seen(scene) for _ in range(60)] + [seen(scene * 0.7)]:
+        model.partial_fit(frame)
+    assert model.gain_ == pytest.approx(0.7, abs=0.02)
+    assert np.abs(model.background_ - scene * 0.7).mean() < 1.5
+
+
+def test_grey_frames_other_kinds_and_one_buffer_for_all(street):
+    grey = np.ascontiguousarray(street.frames[:40, ..., 1])
+    masks = followed(OnlineBackgroundModel(frame_rate=10), grey)
+    np.testing.assert_array_equal(followed(OnlineBackgroundModel(frame_rate=10), grey / 255), masks)
+
+    def reused():
+        buffer = np.empty_like(grey[0])
+        for frame in grey:
+            buffer[:] = frame
+            yield buffer
+
+    np.testing.assert_array_equal(followed(OnlineBackgroundModel(frame_rate=10), reused()), masks)
+
+
+def test_apply_learns_nothing(street):
+    model = OnlineBackgroundModel(frame_rate=10)
+    with pytest.raises(NotFittedError):
+        next(model.apply(street.frames[:1]))
+    followed(model, street.frames[:60])
+    first, again = ([part.mask for part in model.apply(street.frames[60:70])] for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+    assert f_measure(first, street.masks[60:70]) > 0.85
+
+
+# --- the batch model's partial_fit ------------------------------------------------------------------------------------
+
+
+def test_partial_fit_of_the_batch_model(street):
+    model = BackgroundModel()
+    for frame in street.frames[:60]:
+        model.partial_fit(frame)
+    assert model.mask_.any() and model.background_.shape == street.frames[0].shape
+    assert f_measure([part.mask for part in model.apply(street.frames[50:60])], street.masks[50:60]) > 0.85
+    with pytest.raises(NotFittedError, match="online_"):
+        model.save("nowhere.npz")
+    assert not hasattr(model.fit(street.frames[:10]), "online_")
+
+
+def test_after_a_fit_partial_fit_begins_without_a_wait():
+    clip = make_surveillance(100, 96, 128, illumination=0, random_state=5)
+    model = BackgroundModel().fit(clip.frames[:60])
+    masks = [model.partial_fit(frame).mask_ for frame in clip.frames[60:]]
+    assert masks[0].any() and f_measure(masks, clip.masks[60:]) > 0.9
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("grey", [False, True])
+def test_it_goes_on_from_a_file_as_if_nothing_had_been(street, tmp_path, grey):
+    frames = np.ascontiguousarray(street.frames[..., 0]) if grey else street.frames
+    whole = OnlineBackgroundModel(frame_rate=10, forgetting=9, threshold=2.5)
+    expected = followed(whole, frames)
+    part = OnlineBackgroundModel(frame_rate=10, forgetting=9, threshold=2.5)
+    followed(part, frames[:70])
+    part.save(tmp_path / "at.npz")
+    again = OnlineBackgroundModel.load(tmp_path / "at.npz")
+    assert again.get_params() == part.get_params() and again.n_frames_seen_ == 70
+    found = [(part.index, part.mask) for part in again.follow(frames[70:])]
+    assert [index for index, _ in found] == list(range(70, 150))
+    np.testing.assert_array_equal([mask for _, mask in found], expected[70:])
+    again.save(tmp_path / "end.npz")
+    whole.save(tmp_path / "whole.npz")
+    assert (tmp_path / "end.npz").read_bytes() == (tmp_path / "whole.npz").read_bytes()
+
+
+def test_files_that_are_none(street, tmp_path):
+    model = OnlineBackgroundModel(frame_rate=10)
+    with pytest.raises(NotFittedError):
+        model.save(tmp_path / "at.npz")
+    followed(model, street.frames[:30])
+    model._support[0, 0] = np.nan
+    model.save(tmp_path / "at.npz")
+    with pytest.raises(UnreadableError, match="support"):
+        OnlineBackgroundModel.load(tmp_path / "at.npz")
+    BackgroundModel().fit(street.frames[:5]).save(tmp_path / "batch.npz")
+    with pytest.raises(UnreadableError):
+        OnlineBackgroundModel.load(tmp_path / "batch.npz")
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"forgetting": 0}, "forgetting must be"),
+        ({"warm_up": -1}, "warm_up must be"),
+        ({"frame_rate": 0}, "frame_rate must be"),
+        ({"threshold": np.nan}, "threshold must be"),
+    ],
+)
+def test_parameters_that_are_refused(options, message, street):
+    with pytest.raises(ParameterError, match=message):
+        OnlineBackgroundModel(**options).partial_fit(street.frames[0])
+
+
+def test_frames_that_are_refused(street):
+    model = OnlineBackgroundModel(frame_rate=10)
+    model.partial_fit(street.frames[0], 3.0)
+    with pytest.raises(ParameterError, match="time must be later"):
+        model.partial_fit(street.frames[1], 3.0)
+    with pytest.raises(ParameterError, match="must have the shape of the first"):
+        model.partial_fit(street.frames[1, :50])
+    model.partial_fit(street.frames[1])
+    assert model._time == pytest.approx(3.1)
+
+
+# --- the kernel -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_steps_are_those_of_a_slow_loop(channels, rng):
+    shape = (9, 7)
+    scene = rng.uniform(20, 200, (*shape, channels)).astype(np.float32)
+    rival = rng.uniform(20, 200, (*shape, channels)).astype(np.float32)
+    near_what = rng.integers(0, 3, shape)[..., None]
+    gain = 0.8
+    shown = np.where(near_what == 0, scene, np.where(near_what == 1, rival, rng.uniform(0, 255, scene.shape)))
+    frame = np.clip(gain * shown + rng.normal(0, 2, scene.shape), 0, 255).astype(np.uint8)
+    change, moved = (rng.integers(0, 20, shape, dtype=np.uint8) for _ in range(2))
+    support, rivalry = (rng.uniform(0, 3, shape).astype(np.float32) for _ in range(2))
+    rivalry[rng.random(shape) < 0.3] = 0
+    noise = rng.uniform(1, 20, shape).astype(np.float32)
+    before = [array.copy() for array in (scene, rival, support, rivalry, noise)]
+    track_rows(frame, change, moved, gain, 0.9, 2.0, 6.0, 16.0, scene, rival, support, rivalry, noise, 1, 3)
+    swapped = 0
+    for y, x in np.ndindex(shape):
+        b, r, held, against, sigma = (array[y, x].astype(float) for array in before)
+        if y % 3 == 1:
+            sigma += NOISE_STEP * max(sigma, 1) * (1 if change[y, x] / NORMAL_CHANGE > sigma else -1)
+            scale = min(max(sigma, 6), 16)
+            weight = 3 * gain / (1 + (moved[y, x] / scale) ** 2)
+            held, against = 0.9 * held, 0.9 * against
+            value = frame[y, x].astype(float)
+            if np.abs(value - gain * b).max() < 2 * scale:
+                step = MEDIAN_STEP * weight * scale / (min(held, 2) + 1)
+                b, held = b + np.clip(value / gain - b, -step, step), held + weight
+            elif against > 0 and np.abs(value - gain * r).max() < 2 * scale:
+                step = MEDIAN_STEP * weight * scale / (min(against, 2) + 1)
+                r, against = r + np.clip(value / gain - r, -step, step), against + weight
+            else:
+                against -= weight
+                if against < 0:
+                    r, against = value / gain, weight
+            if against > held:
+                b, r, held, against, swapped = r, b, against, held, swapped + 1
+        np.testing.assert_allclose(scene[y, x], b, rtol=1e-4)
+        np.testing.assert_allclose(rival[y, x], r, rtol=1e-4)
+        assert (support[y, x], rivalry[y, x], noise[y, x]) == pytest.approx((held, against, sigma), rel=1e-4)
+    assert swapped > 2
