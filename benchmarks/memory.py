@@ -26,6 +26,7 @@ from visionnmf.apps import masquerade
 from visionnmf.apps.background import BackgroundModel
 from visionnmf.datasets import make_surveillance
 from visionnmf.engine.losses import LOSSES, named_losses
+from visionnmf.exceptions import TooLargeError
 
 Array = NDArray[Any]
 
@@ -54,7 +55,7 @@ def fit(loss: str, megabytes: int, limit: int = 0) -> None:
     np.maximum(X, np.float32(0.01), out=X)
     try:
         NMF(N_COMPONENTS, loss=_loss(loss), max_iter=ITERATIONS, tol=0, random_state=0).fit(X)
-    except MemoryError as error:
+    except (MemoryError, TooLargeError) as error:
         print(f"| {loss} | {X.nbytes >> 20} | refused: {str(error).splitlines()} |", flush=True)
         return
     most = peak() - before

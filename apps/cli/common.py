@@ -185,6 +185,8 @@ class Run:
         for number, (source, _) in enumerate(inputs):
             if prepare is not None and number % TOGETHER == 0:
                 prepare([found.source for found in inputs[number : number + TOGETHER]])
+                if number_come():  # what is left for later may have been an interrupt
+                    raise KeyboardInterrupt
             self._current, self._number = source, number + 1
             self.detail(f"{source}{self._position()}")
             entry = self._entry(source)

@@ -138,7 +138,9 @@ def identify(
         identifier = faces.Identifier(
             faces.load(model), threshold=threshold, top=top, all_faces=all_faces, pictures=pictures, force=force
         )
-        run.batch("images", inputs, identifier.identify, writes=pictures is not None, prepare=identifier.prepare)
+        run.batch(
+            "images", inputs, identifier.identify, writes=pictures is not None, out=pictures, prepare=identifier.prepare
+        )
 
 
 @command.command("verify")

@@ -17,7 +17,7 @@ from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_outputs, output_file
 
 from .clusters import cluster_faces, clustering_accuracy, clustering_information
-from .pixels import missing_pixels
+from .pixels import flat_background, missing_pixels
 from .sources import as_rows, open_faces
 
 __all__ = ["Clustered", "cluster"]
@@ -121,8 +121,11 @@ def cluster(
     if n_clusters is None and not known:
         raise ParameterError("n_clusters must be given where the people are not known; got None")
     wanted = len(np.unique(faces.labels)) if n_clusters is None else n_clusters
-    mask = missing_pixels(faces.images, missing, 255, int(faces.images.max())).reshape(len(faces.images), -1)
-    found = cluster_faces(as_rows(faces.images), wanted, by=by, mask=mask, random_state=random_state)
+    images, brightest = faces.images.astype(np.float32), float(faces.images.max())
+    mask = missing_pixels(images, missing, 255, brightest, flat_background(images, brightest))
+    found = cluster_faces(
+        as_rows(faces.images), wanted, by=by, mask=mask.reshape(len(images), -1), random_state=random_state
+    )
     names = faces.files or tuple(str(number) for number in range(len(found)))
     if path is not None:
         with output_file(path, force=force) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import product
@@ -203,6 +203,7 @@ def compare(
     jobs: int = 1,
     force: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    also: Sequence[str] = (),
 ) -> Comparison:
     """Compare methods over corruptions and splits.
 
@@ -220,6 +221,8 @@ def compare(
         Whether results of another plan or data set may be replaced.
     progress : callable, optional
         Called as ``progress(done, total)`` after each split.
+    also : sequence of str, default=()
+        Names of other files that the caller will write to `out`: refused as ``results.csv`` is.
 
     Returns
     -------
@@ -260,6 +263,7 @@ def compare(
         processes=jobs,
         force=force,
         progress=progress,
+        also=also,
     )
     return Comparison(rows, outputs=[] if out is None else [str(Path(out) / RESULTS)])
 

@@ -21,6 +21,7 @@ from .sources import open_faces
 
 __all__ = ["evaluate"]
 
+CURVES = "accuracy.png"
 MONTAGE = 10  # images a row
 
 
@@ -55,7 +56,7 @@ def evaluate(
         Whether to draw ``accuracy.png``, accuracy against rank, and for each corruption the ``components`` and
         ``reconstructions`` of the models with the largest rank, on the first split; needs matplotlib and `out`.
     force : bool, default=False
-        Whether results of another plan or data set may be replaced.
+        Whether results of another plan or data set, and pictures beside none, may be replaced.
     progress : callable, optional
         Called as ``progress(done, total)``.
 
@@ -68,7 +69,7 @@ def evaluate(
     ParameterError
         When the plan does not fit the data, plots would be written among the faces, or matplotlib is missing.
     OutputExistsError
-        When `out` holds other results, and `force` is false.
+        When `out` holds other results, or pictures of these names and no results, and `force` is false.
 
     Examples
     --------
@@ -84,36 +85,45 @@ def evaluate(
     if plots and find_spec("matplotlib") is None:  # before hours of work
         raise ParameterError("matplotlib must be installed for plots; got none; pip install 'visionnmf[plots]'")
     faces, skipped = open_faces(source, size=size, detect=detect)
-    found = compare(faces, plan, out=out, jobs=jobs, force=force, progress=progress)
+    drawn = _pictures(plan) if plots else []
+    found = compare(faces, plan, out=out, jobs=jobs, force=force, progress=progress, also=drawn)
     outputs = list(found.outputs)
     if plots and out is not None:
-        path = Path(out) / "accuracy.png"
-        curves_picture(found, path, force=True)
-        outputs.append(str(path))
-        for corruption in plan.corruptions:
-            outputs.extend(_draw_models(faces, corruption, plan, Path(out)))
+        curves_picture(found, Path(out) / CURVES, force=True)
+        for corruption in plan.corruptions if _models(plan) else ():
+            _draw_models(faces, corruption, plan, Path(out))
+        outputs += [str(Path(out) / name) for name in drawn]
     return replace(found, inputs=[str(source)], outputs=outputs, skipped=skipped)
 
 
-def _draw_models(faces: Faces, corruption: Corruption, plan: Plan, out: Path) -> list[str]:
+def _models(plan: Plan) -> list[str]:
+    return [method for method in plan.methods if method in MODELS]
+
+
+def _pictures(plan: Plan) -> list[str]:
+    """Return the names of what is drawn."""
+    sheets = [name for corruption in plan.corruptions for name in _sheets(corruption)]
+    return [CURVES, *sheets] if _models(plan) else [CURVES]
+
+
+def _sheets(corruption: Corruption) -> tuple[str, str]:
+    kind = corruption_name(corruption)
+    return f"components-{kind}.png", f"reconstructions-{kind}.png"
+
+
+def _draw_models(faces: Faces, corruption: Corruption, plan: Plan, out: Path) -> None:
     """Draw components of the plan's models, and their reconstructions of training images."""
-    methods = [method for method in plan.methods if method in MODELS]
-    if not methods:
-        return []
     task = make_task(faces, corruption, 0, plan)
     rank = min(max(plan.ranks), *task.train.shape)
     shown = np.linspace(0, len(task.train) - 1, min(MONTAGE, len(task.train))).astype(int)
     components, reconstructions = {}, {"clean": task.clean[shown], "as trained on": task.train[shown]}
-    for method in methods:
+    for method in _models(plan):
         model, codes = fit_model(method, task, rank, 0, plan.iterations)
         reconstructions[method] = model.inverse_transform(codes[shown])
         rows = model.components_[np.argsort(-model.components_.std(axis=1), kind="stable")[:MONTAGE]]
         low = np.minimum(rows.min(axis=1, keepdims=True), 0)  # eigenfaces are negative in part
         peaks = (rows - low).max(axis=1, keepdims=True)
         components[method] = (rows - low) / np.where(peaks > 0, peaks, 1)
-    kind = corruption_name(corruption)
-    paths = [out / f"{name}-{kind}.png" for name in ("components", "reconstructions")]
-    for path, sheet in zip(paths, (components, reconstructions), strict=True):
-        title = f"{path.stem.replace('-', ', ', 1)}, rank {rank}"
-        montage_picture(sheet, task.image_shape, path, title=title, force=True)
-    return [str(path) for path in paths]
+    for name, sheet in zip(_sheets(corruption), (components, reconstructions), strict=True):
+        title = f"{Path(name).stem.replace('-', ', ', 1)}, rank {rank}"
+        montage_picture(sheet, task.image_shape, out / name, title=title, force=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice, zip_longest
@@ -12,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf.apps.report import Report
-from visionnmf.exceptions import MediaError, ParameterError
-from visionnmf.io import read_image, resize_grey, to_grey8, write_image
+from visionnmf.exceptions import ParameterError
+from visionnmf.io import output_folder, read_image, resize_grey, to_grey8, write_image
 
 from .detect import Box, read_faces
 from .draw import residual_picture
@@ -137,29 +138,42 @@ class Identifier:
             )
         self.model, self.threshold, self.top, self.all_faces = model, threshold, top, all_faces
         self.pictures, self.force = pictures, force
-        self._known: dict[str, tuple[_Faces, list[Identity]]] = {}  # of the images that were looked at together
+        self._known: dict[str, tuple[_Faces, list[Identity], list[Warning | str]]] = {}  # of images looked at together
 
     def prepare(self, sources: list[str]) -> None:
-        """Look at images together, which costs little more than one alone; those that cannot be read are left.
+        """Look at images together, which costs little more than one alone.
+
+        What fails is left to :meth:`identify`, and so is what reading an image warns of.
 
         Parameters
         ----------
         sources : list of str
         """
-        found: dict[str, _Faces] = {}
-        for source in sources:
-            with suppress(MediaError, OSError, MemoryError):  # said when its turn comes
-                found[source] = self._read(source)
-        identities = iter(self._identified(np.concatenate([faces.rows for faces in found.values()])) if found else [])
-        self._known = {source: (faces, list(islice(identities, len(faces.rows)))) for source, faces in found.items()}
+        self._known = {}
+        found: dict[str, tuple[_Faces, list[Warning | str]]] = {}
+        with (
+            suppress(Exception),
+            warnings.catch_warnings(record=True) as caught,
+        ):  # said of an image when its turn comes
+            warnings.simplefilter("always")
+            for source in sources:
+                caught.clear()
+                with suppress(Exception):
+                    found[source] = self._read(source), [told.message for told in caught]
+            if found:
+                identities = iter(self._identified(np.concatenate([faces.rows for faces, _ in found.values()])))
+                for source, (faces, told) in found.items():
+                    self._known[source] = faces, list(islice(identities, len(faces.rows))), told
 
-    def identify(self, source: str | Path) -> Identified:
+    def identify(self, source: str | Path, *, out: str | Path | None = None) -> Identified:
         """Name the people on an image.
 
         Parameters
         ----------
         source : str or Path
             An image; scaled to the size of the training images, and its face cut out first if theirs were.
+        out : str or Path, optional
+            Folder for its picture, made if missing; `pictures` where left out.
 
         Returns
         -------
@@ -172,20 +186,25 @@ class Identifier:
         """
         recognizer = self.model.recognizer
         if str(source) in self._known:
-            faces, identities = self._known.pop(str(source))
+            faces, identities, told = self._known.pop(str(source))
+            for message in told:
+                warnings.warn(message, stacklevel=2)
         else:
             faces = self._read(source)
             identities = self._identified(faces.rows)
         outputs = []
-        if self.pictures is not None:
+        folder = self.pictures if out is None else out
+        if folder is not None:
             assert recognizer.image_shape is not None
-            path = Path(self.pictures) / f"{Path(str(source).removeprefix('sample:')).stem}_corrupted.png"
+            path = output_folder(folder) / f"{Path(str(source).removeprefix('sample:')).stem}_corrupted.png"
             parts = recognizer.explain(faces.rows)
             sheet = residual_picture(faces.rows, *parts, recognizer.image_shape, white=recognizer.white_)
             write_image(path, sheet, force=self.force)
             outputs.append(str(path))
-        doubtful = recognizer.noise_ is not None and self.threshold is None and not identities[0].calibrated
-        notes = [UNLIKE] if doubtful else []
+        announced = recognizer.noise_ is not None and self.threshold is None
+        doubtful = sum(not identity.calibrated for identity in identities) if announced else 0
+        which = f"{doubtful} of the {len(identities)} faces " if doubtful < len(identities) else ""
+        notes = [which + UNLIKE] if doubtful else []
         return Identified(
             identities[0], faces.boxes, identities[1:], inputs=[str(source)], outputs=outputs, notes=notes
         )

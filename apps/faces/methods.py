@@ -43,7 +43,7 @@ from visionnmf import NMF
 
 from .classifiers import ClassResidual, Nearest
 from .model import WHITENING, FaceRecognizer
-from .pixels import missing_pixels
+from .pixels import flat_background, missing_pixels
 
 __all__ = [
     "CHOSEN",
@@ -262,7 +262,9 @@ def _seen(name: str, images: Array, task: Task) -> Array:
     """Return what a method looks at: some look for blocks first."""
     if name != BLOCKS:
         return images
-    mask = missing_pixels(images.reshape(-1, *task.image_shape), "blocks", 1.0, float(task.train.max()))
+    brightest, shape = float(task.train.max()), (-1, *task.image_shape)
+    background = flat_background(task.train.reshape(shape), brightest)
+    mask = missing_pixels(images.reshape(shape), "blocks", 1.0, brightest, background)
     return np.where(mask.reshape(images.shape), np.float32(np.nan), images)
 
 

@@ -75,7 +75,7 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
     ----------
     model : estimator or None, default=None
         With ``fit_transform``, ``transform`` and ``components_``, such as any :class:`~visionnmf.NMF`. None is the
-        Manhattan loss with ``nuclear=1`` and `n_components`.
+        Manhattan loss with ``nuclear=1`` and `n_components`. Missing pixels need one whose methods take ``weights``.
     rule : {"residual", "whitened", "codes", "pseudo-inverse"}, default="residual"
     n_components : int, default=100
         Of the default model; it may be generous, as what is not needed shrinks to nothing.
@@ -87,7 +87,8 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
     missing : {"auto", "blocks", "saturated", "none"}, default="auto"
         Which pixels count as missing: even blocks, opaque or in deep shadow; all that are black or white; or none but
         those given. "auto" takes of these three what names most training images by cross-validation, and blocks where
-        nothing tells: a black background is no block to fill in, and neither is a dark eye a dead pixel.
+        nothing tells: a black background is no block to fill in, and neither is a dark eye a dead pixel. Only none
+        are missing with a model that takes no ``weights``.
     image_shape : tuple of (int, int) or None, default=None
         Height and width; None looks for no blocks.
     unknown_rate : float, default=0.05

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,14 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf import choices
+from visionnmf._checks import shown
+from visionnmf.exceptions import ParameterError
 
 from .calibration import MOST_TESTED, LeftOut, can_choose, image_folds, left_out, people_folds, some_people
 from .classifiers import Labels, relative_distance
 from .pixels import pull_limit, winsorise
 
-__all__ = ["best", "choose_missing", "limit_scores", "look_at_left_out"]
+__all__ = ["best", "choose_missing", "limit_scores", "look_at_left_out", "takes_weights"]
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
@@ -77,7 +80,23 @@ def choose_missing(
     missing : str
     scores : dict of str to float
         Shares that are named; empty where there was nothing to choose by.
+
+    Raises
+    ------
+    ParameterError
+        When pixels are missing by `mask` or by name, and the model takes no weights.
     """
+    if not takes_weights(recognizer.model):
+        if mask is not None:
+            raise ParameterError(
+                f"mask must be None with {shown(recognizer.model)}, which takes no weights; got a mask"
+            )
+        if recognizer.missing not in (choices.FACE_MISSING_AUTO, "none"):
+            raise ParameterError(
+                f"missing must be 'auto' or 'none' with {shown(recognizer.model)}, which takes no weights; got "
+                f"{recognizer.missing!r}"
+            )
+        return "none", {}
     if recognizer.missing != choices.FACE_MISSING_AUTO:
         return recognizer.missing, {}
     given = np.zeros(data.shape, bool) if mask is None else np.broadcast_to(np.asarray(mask, bool), data.shape)
@@ -93,6 +112,22 @@ def choose_missing(
         found = part.outliers_scores_ or limit_scores(part, data[rows], missing, (part.outliers_,))
         scores[choice] = max(found.values())
     return best(scores), scores
+
+
+def takes_weights(model: Any) -> bool:
+    """Say whether a model can do without some of the pixels; the default one can.
+
+    Parameters
+    ----------
+    model : estimator or None
+
+    Returns
+    -------
+    bool
+    """
+    if model is None:
+        return True
+    return all("weights" in signature(step).parameters for step in (model.fit_transform, model.transform))
 
 
 def look_at_left_out(recognizer: FaceRecognizer, data: Array, missing: Mask) -> LeftOut:

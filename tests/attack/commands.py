@@ -113,7 +113,17 @@ def wait(run: Run) -> int | str:
 
 def _serve(pipe: Connection) -> None:
     os.environ["OMP_NUM_THREADS"] = "1"
-    from visionnmf.apps import annotation, background, cli, faces, features, masquerade, segmentation, stream  # noqa: F401
+    from visionnmf.apps import (  # noqa: F401
+        annotation,
+        background,
+        cli,
+        faces,
+        features,
+        masquerade,
+        multiview,
+        segmentation,
+        stream,
+    )
 
     codes: dict[int, int] = {}
     while True:

@@ -63,7 +63,9 @@ def _commands(folder: Path) -> dict[str, list[str]]:
             writer.write(frame)
     rng = np.random.default_rng(0)
     (folder / "ann.log").write_text("\n".join(rng.choice(["ls", "cd", "vi", "make"], 2000)))
-    np.save(folder / "rows.npy", rng.random((300, 20)))
+    numbers = rng.random((300, 20))
+    np.save(folder / "rows.npy", numbers)
+    np.save(folder / "heard.npy", numbers[:, :9] ** 2)
     for person in range(3):
         (folder / "people" / f"p{person}").mkdir(parents=True)
         face = rng.random((12, 12)) * 200
@@ -88,6 +90,7 @@ def _commands(folder: Path) -> dict[str, list[str]]:
             *("annotate", "train", photos, "--labels", str(folder / "words.csv"), "--kind", "lab,rgb"),
             *("--ranks", "2", "--model", "OUT/m.npz"),
         ],
+        "multiview": ["multiview", "fit", rows, str(folder / "heard.npy"), "--rank", "3", "--model", "OUT/m.npz"],
         "stream": ["stream", rows, "--rank", "3", "--model", "OUT/m.npz"],
         "checkpoint": [
             *("stream", rows, "--rank", "3", "--batch", "10", "--epochs", "4", "--shuffle"),

@@ -78,7 +78,7 @@ def test_free_memory_is_the_least_of_what_the_system_says(files, free, monkeypat
 def test_what_the_free_memory_cannot_hold_is_refused(monkeypatch):
     _system(monkeypatch, meminfo="MemAvailable: 1048576 kB")
     check_memory("x", 1 << 30)
-    with pytest.raises(TooLargeError, match=r"x: 2\.0 GiB of memory are needed and 1\.0 are free; make it smaller"):
+    with pytest.raises(TooLargeError, match=r"x: 2\.0 GiB of memory are needed and 1\.0 GiB are free; make it smaller"):
         check_memory("x", 2 << 30)
     _system(monkeypatch)
     check_memory("x", 1 << 60)

@@ -327,3 +327,67 @@ def test_other_threads_are_not_part_of_a_transaction(tmp_path):
         thread.start()
         thread.join()
         assert _names(tmp_path) == ["a.png"]
+
+
+def test_a_transaction_may_have_more_files_than_a_process_may_open(tmp_path):
+    resource = pytest.importorskip("resource")
+    (tmp_path / "within").mkdir()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    few = len(os.listdir("/dev/fd")) + 20
+    resource.setrlimit(resource.RLIMIT_NOFILE, (few, hard))
+    try:
+        with transaction():
+            for number in range(2 * few):
+                with output_file(tmp_path / ("within" if number % 2 else "") / f"{number}.txt") as path:
+                    path.write_text(str(number))
+            assert _visible(tmp_path) == ["within"]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert len(_names(tmp_path)) == few + 1 and len(_names(tmp_path / "within")) == few
+
+
+def test_what_a_killed_transaction_has_left_is_removed_by_the_next(tmp_path):
+    code = """
+import os, sys, time
+from visionnmf.io import output_file, transaction
+with transaction():
+    for name in "ab":
+        with output_file(os.path.join(sys.argv[1], name)):
+            pass
+    print("written", flush=True)
+    time.sleep(100)
+"""
+    past = time.time() - 100
+    with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True) as writer:
+        try:
+            assert writer.stdout is not None and writer.stdout.readline() == "written\n"
+            left = _names(tmp_path)
+            assert len(left) == 3  # the third says that the writer lives
+            for name in left:
+                os.utime(tmp_path / name, (past, past))
+            _sweep(tmp_path)
+            assert _names(tmp_path) == sorted([*left, "next"])
+        finally:
+            writer.kill()
+    _sweep(tmp_path)
+    assert _names(tmp_path) == ["next"]
+
+
+def test_a_signal_while_a_transaction_cleans_up_leaves_nothing(tmp_path, monkeypatch):
+    drop, signals = outputs._drop, [KeyboardInterrupt, KeyboardInterrupt]
+
+    def interrupted(files):
+        drop(files)
+        if signals:
+            raise signals.pop()
+
+    monkeypatch.setattr(outputs, "_drop", interrupted)
+    with pytest.raises(KeyboardInterrupt), transaction():
+        write_image(tmp_path / "a.png", FRAME)
+    assert _names(tmp_path) == ["a.png"] and not signals
+
+
+def _sweep(folder):
+    outputs._remove_leftovers.cache_clear()
+    with output_file(folder / "next", force=True):
+        pass

@@ -1,5 +1,8 @@
 """NMF: weights, missing entries, sparse data, fixed components, starts."""
 
+import re
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -200,3 +203,28 @@ def test_float32_sparse_stays_float32(rng):
             warnings.simplefilter("ignore", ConvergenceWarning)
             model = NMF(2, loss=loss, random_state=0, max_iter=20)
             assert model.fit_transform(X).dtype == model.components_.dtype == np.float32
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of memory are Linux's")
+@pytest.mark.parametrize(
+    ("beside", "ends"), [(60, "TooLargeError: a fit of 40000 samples with 512 features"), (600, "fits")]
+)
+def test_what_does_not_fit_into_memory_is_refused_in_one_line(beside, ends):
+    code = """
+import resource, sys
+from pathlib import Path
+import numpy as np
+from visionnmf import NMF
+model = NMF(2, max_iter=1, tol=0, random_state=0)
+model.fit(np.ones((9, 512), np.float32))
+X = np.ones((40_000, 512), np.float32)
+now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() + (int(sys.argv[1]) << 20)
+resource.setrlimit(resource.RLIMIT_AS, (now, now))
+model.fit(X)
+print("fits")
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(beside)], capture_output=True, text=True)
+    said = (done.stdout + done.stderr).strip().splitlines()[-1].removeprefix("visionnmf.exceptions.")
+    assert said.startswith(ends), done.stderr
+    assert ends == "fits" or re.search(r": 78 MiB of memory are needed and \d\d MiB are free; make it smaller$", said)

@@ -332,9 +332,11 @@ def check_memory(name: object, count: int) -> None:
     """
     free = available_memory()
     if free is not None and count > free:
-        raise TooLargeError(
-            f"{name}: {count / 2**30:.1f} GiB of memory are needed and {free / 2**30:.1f} are free; make it smaller"
-        )
+        raise TooLargeError(f"{name}: {_size(count)} of memory are needed and {_size(free)} are free; make it smaller")
+
+
+def _size(count: int) -> str:
+    return f"{count / 2**30:.1f} GiB" if count >= 1 << 30 else f"{count >> 20} MiB"
 
 
 def available_memory() -> int | None:

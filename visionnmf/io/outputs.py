@@ -28,20 +28,29 @@ __all__ = ["check_outputs", "check_outside", "output_file", "output_folder", "tr
 
 
 FULL = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}  # what a full disk, a limit and a quota raise
-LEFTOVER = re.compile(r"\.[0-9a-f]{12}\.part(\..*)?")
+LEFTOVER = re.compile(r"\.([0-9a-f]{12})(\.[0-9a-f]{12})?\.part(\..*)?")  # the second: of a transaction's file
 MINUTE = 60.0
 
 
 class _Finished(NamedTuple):
-    """A file that is whole and waits for its name; `lock` is it, open."""
+    """A file that is whole and waits for its name."""
 
     temporary: Path
     path: Path
     force: bool
-    lock: int
 
 
-_waiting: ContextVar[list[_Finished] | None] = ContextVar("waiting", default=None)
+class _Waiting(NamedTuple):
+    """The files of a transaction, and one in each of their folders, open and locked: it says that their writer lives.
+
+    So many files may be open at once as a process is allowed to, and a transaction may have more.
+    """
+
+    files: list[_Finished]
+    locks: dict[Path, tuple[str, int]]  # folder: what its temporary names begin with, the file
+
+
+_waiting: ContextVar[_Waiting | None] = ContextVar("waiting", default=None)
 
 
 @contextmanager
@@ -82,16 +91,16 @@ def output_file(path: str | Path, *, force: bool = False) -> Iterator[Path]:
     """
     path = Path(path)
     _check_free(path, force)
-    temporary = path.with_name(f".{secrets.token_hex(6)}.part{path.suffix}")
+    waiting = _waiting.get()
+    name = secrets.token_hex(6) if waiting is None else f"{_lock_folder(waiting, path)}.{secrets.token_hex(6)}"
+    temporary = path.with_name(f".{name}.part{path.suffix}")
     lock = -1
     try:
         lock = _create(temporary, path)
         yield temporary
-        finished = _Finished(temporary, path, force, lock)
-        waiting = _waiting.get()
+        finished = _Finished(temporary, path, force)
         if waiting is not None:
-            waiting.append(finished)
-            lock = -1  # the transaction's, until its end
+            waiting.files.append(finished)
         else:
             _give_names([finished])
     except BaseException as error:
@@ -132,28 +141,59 @@ def transaction() -> Iterator[None]:
     """
     outer = _waiting.get()
     if outer is not None:
-        before = len(outer)
+        before = len(outer.files)
         try:
             yield
         except BaseException:
-            _drop(outer[before:])
-            del outer[before:]
+            _drop(outer.files[before:])
+            del outer.files[before:]
             raise
         return
-    waiting: list[_Finished] = []
-    token = _waiting.set(waiting)
+    waiting = _Waiting([], {})
+    before_it = _waiting.set(waiting)
     try:
         yield
-        _give_names(waiting)
+        _give_names(waiting.files)
     finally:
-        _waiting.reset(token)
-        _drop(waiting)
+        _waiting.reset(before_it)
+        _clean_up(waiting)
+
+
+def _clean_up(waiting: _Waiting) -> None:
+    """Remove what a transaction leaves; an interrupt that comes meanwhile is raised when nothing is left."""
+    interrupt: KeyboardInterrupt | None = None
+    while waiting.files or waiting.locks:
+        try:
+            _drop(waiting.files)
+            waiting.files.clear()
+            for folder, (token, lock) in list(waiting.locks.items()):
+                _lock_file(folder, token).unlink(missing_ok=True)
+                del waiting.locks[folder]
+                if lock >= 0:
+                    os.close(lock)
+        except KeyboardInterrupt as error:
+            interrupt = error
+    if interrupt is not None:
+        raise interrupt
 
 
 def _drop(files: Iterable[_Finished]) -> None:
     for finished in files:
         finished.temporary.unlink(missing_ok=True)
-        os.close(finished.lock)
+
+
+def _lock_folder(waiting: _Waiting, path: Path) -> str:
+    """Return what the temporary names of a transaction's files in one folder begin with; a locked file has it alone."""
+    folder = path.parent.absolute()
+    token, lock = waiting.locks.get(folder, (secrets.token_hex(6), -1))
+    if lock < 0:
+        waiting.locks[folder] = token, -1  # before there is a file: a signal at any moment leaves nothing
+        waiting.locks[folder] = token, _create(_lock_file(folder, token), path)
+    return token
+
+
+def _lock_file(folder: Path, token: str) -> Path:
+    return folder / f".{token}.part"
 
 
 def _create(temporary: Path, path: Path) -> int:
@@ -187,13 +227,24 @@ def _remove_leftovers(folder: Path) -> None:
     for entry in os.scandir(folder):
         with suppress(OSError):
             # one that is younger may not be locked yet
-            if LEFTOVER.fullmatch(entry.name) and time.time() - entry.stat().st_mtime > MINUTE:
-                file = os.open(entry.path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-                try:
-                    if _locked(file):
-                        os.unlink(entry.path)
-                finally:
-                    os.close(file)
+            if (found := LEFTOVER.fullmatch(entry.name)) and time.time() - entry.stat().st_mtime > MINUTE:
+                _remove_unless_locked(Path(entry.path), found[1] if found[2] else None)
+
+
+def _remove_unless_locked(path: Path, transaction: str | None) -> None:
+    """Remove a temporary file; one of a transaction whose own file is not there or not locked either."""
+    lock = path if transaction is None else _lock_file(path.parent, transaction)
+    for each in dict.fromkeys((lock, path)):
+        try:
+            file = os.open(each, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except FileNotFoundError:
+            continue
+        try:
+            if not _locked(file):
+                return
+        finally:
+            os.close(file)
+    path.unlink()
 
 
 def _give_names(waiting: list[_Finished]) -> None:
@@ -202,7 +253,7 @@ def _give_names(waiting: list[_Finished]) -> None:
     before: dict[Path, Path] = {}  # output: what had its name
     begun = 0
     try:
-        for temporary, path, force, _ in waiting:
+        for temporary, path, force in waiting:
             begun += 1
             try:
                 if len(waiting) > 1 and path.exists():
@@ -214,7 +265,7 @@ def _give_names(waiting: list[_Finished]) -> None:
             except OSError as error:
                 raise MediaError(f"{path}: cannot be written ({error.strerror})") from error
     except BaseException:  # a signal may have come right after a file got its name: what there is tells, no list
-        for temporary, path, _, _ in waiting[:begun]:
+        for temporary, path, _ in waiting[:begun]:
             if not temporary.exists() or _same_file(temporary, path):
                 path.unlink(missing_ok=True)
         for path, old in before.items():

@@ -14,12 +14,28 @@ from visionnmf.engine.penalties import Penalty as Resolved
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.starts import STARTS
 from visionnmf.exceptions import ParameterError
+from visionnmf.io import check_memory
 
 from .penalty import Penalty
 
-__all__ = ["given_penalty", "start_factors", "stream_penalties", "with_sample_weight"]
+__all__ = ["check_room", "given_penalty", "start_factors", "stream_penalties", "with_sample_weight"]
 
 Array = NDArray[Any]
+
+
+LARGE = 64 << 20  # bytes of a matrix beside which a fit may not have room
+
+
+def check_room(problem: Problem) -> None:
+    """Refuse dense data beside which there is no room for what a fit takes: as much again.
+
+    Least squares without weights needs products of the data alone.
+    """
+    X, weights = problem.X, problem.weights
+    if problem.is_sparse or X.nbytes <= LARGE or (problem.loss.name == "frobenius" and weights is None):
+        return
+    needed = X.nbytes + (0 if weights is None else weights.nbytes)
+    check_memory(f"a fit of {X.shape[0]} samples with {X.shape[1]} features", needed)
 
 
 def given_penalty(penalty: Penalty | None, side: str) -> Penalty:

@@ -23,7 +23,7 @@ from visionnmf.engine.solvers import SOLVERS, choose
 from visionnmf.engine.sparse import check_zero_weight
 from visionnmf.exceptions import ParameterError
 
-from ._begin import given_penalty, start_factors, with_sample_weight
+from ._begin import check_room, given_penalty, start_factors, with_sample_weight
 from ._data import check_data, check_loss, check_missing_values, check_positive, check_weights, find_loss
 from ._linear import LinearModel
 from ._parameters import WORDS, WithPenalties, check_parameters, explains, reporting
@@ -252,6 +252,9 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
             When `X` holds NaN (but see `missing_values`), infinity or negative numbers, its mean is beyond 1e12
             (float32) or 1e100, a parameter is not allowed, or no solver can work on the combination of loss, penalties
             and data.
+        TooLargeError
+            When less memory is free than a dense `X` of more than 64 MiB and its `weights` take: a fit needs as much
+            beside them, but of least squares without weights.
         """
         self.fit_transform(X, sample_weight=sample_weight, weights=weights)
         return self
@@ -288,6 +291,8 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
         ------
         ValueError
             As :meth:`fit`; also when `W` or `H` do not fit the data.
+        TooLargeError
+            As :meth:`fit`.
         """
         problem = self._problem(X, weights)
         given = H if H is not None else self.components_init
@@ -298,6 +303,7 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
         self.loss_parameter_ = problem.loss.parameter
         if not self.update_components:
             return self._fit_codes(problem, given, n_components, sample_weight)
+        check_room(problem)
         weighted, row_scale = with_sample_weight(problem, sample_weight)
         solver = self.solver_ = choose(self.solver, weighted)
         check_codes(replace(problem, penalty_W=self._transform_penalty(problem.X.dtype)))

@@ -3,14 +3,15 @@
 import csv
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers import made_faces
+from helpers import made_faces, rows
 from helpers import run_command as run
 from PIL import Image
 
-from visionnmf.apps.faces import FaceModel, FaceRecognizer, comparison, detect, load, save
+from visionnmf.apps.faces import FaceModel, FaceRecognizer, Identifier, comparison, detect, load, save
 from visionnmf.io import read_image
 
 
@@ -33,8 +34,12 @@ def test_images_of_one_name_are_identified_and_their_pictures_kept_apart(model, 
     same = [folder / f"person {i}" / "0.png" for i in (0, 1)]
     both = run("faces", "identify", model[0], *same)
     assert both.exit_code == 0 and both.stdout.count("\n") == 2
-    drawn = run("faces", "identify", model[0], *same, "--pictures", tmp_path / "out")
-    assert drawn.exit_code == 1 and "would have the names of those of" in drawn.stderr
+    drawn = run("faces", "identify", model[0], folder, "--recursive", "--pictures", tmp_path / "out")
+    assert drawn.exit_code == 0 and not drawn.stderr
+    places = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*.png")}
+    assert places == {f"person {i}/{k}_corrupted.png" for i in range(4) for k in range(6)}
+    both = run("faces", "identify", model[0], *same, "--pictures", tmp_path / "two")
+    assert both.exit_code == 0 and (tmp_path / "two" / "person 1" / "0_corrupted.png").exists()
 
 
 def test_images_are_identified_together(model, folder, tmp_path, monkeypatch):
@@ -51,6 +56,30 @@ def test_images_are_identified_together(model, folder, tmp_path, monkeypatch):
     assert calls == [2] and together.exit_code == 1 and "no.png" in together.stderr
     alone = [run("faces", "identify", model[0], image).stdout for image in images[::2]]
     assert together.stdout == "".join(alone)
+
+
+def test_what_reading_an_image_warns_of_is_said_of_that_image(model, tmp_path):
+    Image.new("RGBA", (16, 16), (90, 80, 70, 120)).save(tmp_path / "glass.png")
+    Image.new("L", (16, 16), 90).save(tmp_path / "plain.png")
+    result = run("faces", "identify", model[0], tmp_path / "plain.png", tmp_path / "glass.png", "--json")
+    plain, glass = json.loads(result.stdout)["images"]
+    assert plain["warnings"] == [] and len(glass["warnings"]) == 1 and "transparent" in glass["warnings"][0]
+    assert result.stderr == f"visionnmf: {glass['warnings'][0]}\n"
+
+
+def test_a_fault_while_looking_at_images_together_ends_no_batch(model, folder, monkeypatch):
+    identify = FaceRecognizer.identify
+
+    def fails(self, X, **options):
+        if len(X) > 1:
+            raise RuntimeError("together")
+        return identify(self, X, **options)
+
+    images = [folder / f"person {i}" / "0.png" for i in (1, 2)]
+    expected = run("faces", "identify", model[0], *images).stdout
+    monkeypatch.setattr(FaceRecognizer, "identify", fails)
+    result = run("faces", "identify", model[0], *images)
+    assert result.exit_code == 0 and result.stdout == expected
 
 
 def test_an_interrupted_evaluation_says_that_it_can_go_on(folder, tmp_path, monkeypatch):
@@ -217,8 +246,19 @@ def test_evaluate(folder, tmp_path):
     assert result.exit_code == 0 and "occlusion 6, both" in result.stdout and "pca 3, codes" in result.stdout
     written = {"results.csv", "accuracy.png", "components-occlusion-6.png", "reconstructions-occlusion-6.png"}
     assert written | {"jobs"} == {path.name for path in (tmp_path / "out").iterdir()}
+    again = run("faces", "evaluate", folder, "--corruption", "occlusion:6", *options, "--out", tmp_path / "out")
+    assert again.exit_code == 0  # its own pictures
     bad = run("faces", "evaluate", folder, "--corruption", "rain")
     assert bad.exit_code == 2 and bad.stderr.count("\n") == 1
+
+
+def test_pictures_of_others_are_kept(folder, tmp_path):
+    pytest.importorskip("matplotlib")
+    (tmp_path / "components-none.png").write_text("mine")
+    options = ("--methods", "pca", "--ranks", "2", "--splits", 1, "--train", 3, "--plots", "--out", tmp_path)
+    refused = run("faces", "evaluate", folder, *options)
+    assert refused.exit_code == 2 and "components-none.png: exists already" in refused.stderr
+    assert (tmp_path / "components-none.png").read_text() == "mine" and not (tmp_path / "accuracy.png").exists()
 
 
 def test_the_next_nearest_and_another_threshold(model, folder):
@@ -253,6 +293,13 @@ def test_every_face_of_a_photograph_has_a_box_and_a_name(model, folder, tmp_path
         "images"
     ]
     assert alone["person"] == "person 2" and alone["others"] == []
+    model[1].noise_ = np.zeros((2, 4))  # rates are announced
+    identifier = Identifier(FaceModel(model[1], detect=True), all_faces=True)
+    first, second = model[1].identify(rows(np.stack([left, right])[..., 0]))
+    told = (replace(first, calibrated=True), replace(second, calibrated=False))
+    monkeypatch.setattr(identifier, "_identified", lambda _: list(told))
+    (note,) = identifier.identify(tmp_path / "both.png").notes
+    assert note.startswith("1 of the 2 faces not as noisy as the training images")
     refused = run("faces", "identify", model[0], tmp_path / "both.png", "--all-faces")
     assert refused.exit_code == 2 and "--detect" in refused.stderr
 

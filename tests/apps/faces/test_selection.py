@@ -1,13 +1,19 @@
 """Which pixels count as missing is chosen by what names left-out training images."""
 
+import warnings
+
 import numpy as np
 import pytest
 from helpers import SHAPE, made_faces, rows
+from sklearn.decomposition import NMF as SklearnNMF
+from sklearn.exceptions import ConvergenceWarning
 
-from visionnmf.apps.faces import FaceRecognizer
+from visionnmf.apps.faces import FaceRecognizer, clustering
 from visionnmf.apps.faces import selection as selection_module
 from visionnmf.apps.faces.pixels import missing_pixels
 from visionnmf.datasets import corrupt, make_objects
+from visionnmf.exceptions import ParameterError
+from visionnmf.io import output_folder, write_image
 
 
 @pytest.fixture
@@ -50,6 +56,34 @@ def test_where_nothing_tells_blocks_are_looked_for(quick, rng, monkeypatch):
     assert alone.missing_ == "blocks" and alone.missing_scores_ == {}  # one image each
     given = FaceRecognizer(image_shape=SHAPE, missing="none", random_state=0).fit(rows(covered), y)
     assert given.missing_ == "none" and given.missing_scores_ == {}
+
+
+def test_nothing_is_missing_for_a_model_without_weights(quick, rng):
+    images, y = made_faces(rng, 4, 4)
+    covered = rows(corrupt(images, "occlusion", 8, random_state=0))
+    model = SklearnNMF(4, init="random", random_state=0, max_iter=5, tol=0)
+    options = {"model": model, "image_shape": SHAPE, "outliers": 3.0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        recognizer = FaceRecognizer(**options).fit(covered, y)
+    assert recognizer.missing_ == "none" and recognizer.identify(covered[:1])[0].nearest in y
+    sentence = r"missing must be 'auto' or 'none' with NMF\(.*\), which takes no weights; got 'blocks'$"
+    with pytest.raises(ParameterError, match=sentence):
+        FaceRecognizer(missing="blocks", **options).fit(covered, y)
+    with pytest.raises(ParameterError, match="mask must be None with NMF"):
+        FaceRecognizer(**options).fit(covered, y, mask=np.zeros(covered.shape, bool))
+
+
+def test_the_background_of_things_to_group_is_not_missing(tmp_path, monkeypatch):
+    objects = make_objects(3, 6, size=24, random_state=1)
+    for number, (image, label) in enumerate(zip(objects.images, objects.labels, strict=True)):
+        write_image(output_folder(tmp_path / str(label)) / f"{number}.png", image)
+    seen = []
+    monkeypatch.setattr(
+        clustering, "cluster_faces", lambda X, k, *, mask, **_: seen.append(mask.mean()) or np.zeros(len(X), int)
+    )
+    clustering.cluster(tmp_path, missing="blocks")
+    assert seen[0] < 0.02
 
 
 def test_choosing_looks_at_some_people_only(quick, rng, monkeypatch):
