@@ -32,6 +32,7 @@ MANY, FOLDS_OF_MANY = 2000, 5  # where there are more images: fewer folds
 MOST_TESTED = 200  # images of strangers, and of the known, a fold
 STRANGERS_LEAST = 3  # people, without whom no threshold can be set by strangers
 ANNOUNCED_LEAST = 15  # people, without whom nothing is announced: the rates of fewer strangers say little of others'
+SURE = 1.64  # standard errors over people, nine times in ten: within them a rate must be known to a factor of two
 NOMINAL = np.linspace(0, 1, 201)  # shares of the rate, among which the threshold's is sought
 ALIKE = (0.01, 0.99)  # of each measure of noise of left-out images: new images between these are like them
 
@@ -63,9 +64,9 @@ class Calibration(NamedTuple):
     threshold : float
         Of relative distances; larger ones are rejected.
     acceptance : float
-        Share of strangers who pass; NaN where it cannot be told.
+        Share of strangers who pass; NaN where it cannot be told to a factor of two.
     rejection : float
-        Share of images of the known that are rejected; NaN where it cannot be told.
+        Share of images of the known that are rejected, likewise.
     noise : ndarray or None [shape=(2, n_measures)]
         Between which values the measures of noise of new images lie that are like the training images; None where
         nothing is announced.
@@ -214,28 +215,41 @@ def calibrated(found: LeftOut, n_people: int, rate: float) -> Calibration:
     Calibration
     """
     known, strange = (found.distances[found.strangers == kind] for kind in (False, True))
+    acceptance = math.nan
     if len(strange):
-        threshold, acceptance = _threshold(strange, found.people[found.strangers], rate)
+        threshold, passed = _threshold(strange, found.people[found.strangers], rate)
+        acceptance = _known_rate(passed)
     elif n_people == 1 or not len(known):
         return Calibration(0.0, math.nan, math.nan, None)
     else:
-        threshold, acceptance = float(np.quantile(known, 1 - rate)), math.nan
-    if n_people < ANNOUNCED_LEAST:
+        threshold = float(np.quantile(known, 1 - rate))
+    if n_people < ANNOUNCED_LEAST or math.isnan(acceptance):
         return Calibration(threshold, math.nan, math.nan, None)
-    rejection = float((known > threshold).mean()) if len(known) else math.nan
+    owners = found.people[~found.strangers]
+    rejection = _known_rate(np.array([(known[owners == person] > threshold).mean() for person in np.unique(owners)]))
     return Calibration(threshold, acceptance, rejection, np.quantile(found.noise, ALIKE, axis=0))
 
 
-def _threshold(distances: Array, people: Labels, rate: float) -> tuple[float, float]:
-    """Return the threshold, and the share of a left-out person's images that pass one so made of the others'."""
+def _known_rate(shares: Array) -> float:
+    """Return the mean of people's shares; NaN where these people do not tell it to a factor of two of all others'.
+
+    People, not images, are what is drawn: images of one person are alike.
+    """
+    if len(shares) < 2:
+        return math.nan
+    mean, error = shares.mean(), shares.std(ddof=1) / math.sqrt(len(shares))
+    return float(mean) if 0 < mean and SURE * error <= mean / 2 else math.nan
+
+
+def _threshold(distances: Array, people: Labels, rate: float) -> tuple[float, Array]:
+    """Return the threshold, and of each person the share of images that pass one so made of the others'."""
     levels = rate * NOMINAL
-    passed = np.zeros(len(levels))
     present = np.unique(people)
-    for person in present:
+    passed = np.empty((len(levels), len(present)))
+    for column, person in enumerate(present):
         own = people == person
         thresholds = np.quantile(distances[~own], levels)
-        passed += (distances[own] <= thresholds[:, None]).mean(axis=1)
-    passed /= len(present)
-    best = int(np.searchsorted(passed, rate, side="right")) - 1  # passed never falls
+        passed[:, column] = (distances[own] <= thresholds[:, None]).mean(axis=1)
+    best = int(np.searchsorted(passed.mean(axis=1), rate, side="right")) - 1  # the mean never falls
     best = max(best, 0)
-    return float(np.quantile(distances, levels[best])), float(passed[best])
+    return float(np.quantile(distances, levels[best])), passed[best]

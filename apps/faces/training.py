@@ -93,8 +93,10 @@ def _announcement(recognizer: FaceRecognizer) -> str:
         return f"{threshold}, beyond {1 - rate:.0%} of the known; how many strangers pass two people do not tell"
     if math.isnan(passed):
         few = f"with fewer than {ANNOUNCED_LEAST} people no rate is known"
+        if people >= ANNOUNCED_LEAST:
+            few = "no rate is announced: these people differ too much to tell it to a factor of two; train more people"
         return f"{threshold}, set to let {rate:.1%} of strangers pass; {few}"
-    known = "how many of the known are rejected is not known (everybody has one image)"
+    known = "how many of the known are rejected these images do not tell"
     if not math.isnan(rejected):
         known = f"{rejected:.1%} of the known are rejected"
     return (

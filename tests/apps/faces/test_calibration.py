@@ -58,6 +58,19 @@ def test_nothing_is_announced_of_few_people():
     assert not found.holds(np.full((2, 2), 0.1)).any()
 
 
+@pytest.mark.parametrize(("n_people", "least", "most"), [(20, 0, 0.2), (60, 0.5, 0.95), (200, 0.99, 1)])
+def test_a_rate_is_announced_where_people_tell_it_to_a_factor_of_two(n_people, least, most):
+    rng = np.random.default_rng(0)
+    right, announced = [], 0
+    for _ in range(300):
+        known = calibration._known_rate(rng.binomial(10, rng.beta(0.2, 3.8, n_people)) / 10)  # .05 on average
+        if not math.isnan(known):
+            announced += 1
+            right.append(known / 2 <= 0.05 <= 2 * known)
+    assert least <= announced / 300 <= most and (n_people < 60 or np.mean(right) > 0.9)
+    assert math.isnan(calibration._known_rate(np.zeros(9))) and math.isnan(calibration._known_rate(np.ones(1)))
+
+
 def test_without_strangers_the_known_set_the_threshold():
     two = calibrated(left_out([0, 0, 1, 1], [0.5, 0.6, 0.7, 0.8], known=4), 2, 0.5)
     assert two.threshold == pytest.approx(0.65) and math.isnan(two.acceptance)
@@ -84,7 +97,7 @@ def test_left_out_images_were_not_seen_and_other_noise_is_refused(monkeypatch):
     noisy = np.clip(rows(images) + rng.normal(0, 40, (360, 256)), 0, 255).astype(np.float32)
     known, trained = np.repeat(np.arange(40) < 20, 9), np.tile(np.arange(9) < 7, 40)
     monkeypatch.setattr(calibration, "PEOPLE_FOLDS", 5)
-    recognizer = FaceRecognizer(image_shape=SHAPE, n_components=30, random_state=0).fit(
+    recognizer = FaceRecognizer(image_shape=SHAPE, n_components=30, unknown_rate=0.2, random_state=0).fit(
         noisy[known & trained], labels[known & trained]
     )
     found = recognizer.identify(noisy[~known])
