@@ -12,8 +12,9 @@
     python benchmarks/faces.py large [N]               10,000 images of 32 x 32: time and memory of a fit
     python benchmarks/faces.py rpca ORL [SPLITS]       robust PCA, then the nearest image
 
-ORL, YALEB, YALE, UMIST or LFW; for strangers also MIXED, the people of all but YALE. Settings were chosen on splits 0 and 1 of ORL and split 0 of Extended Yale B; what is
-reported begins with split 2. The data lie where `visionnmf.datasets.local.data_folder` says.
+ORL, YALEB, YALE, UMIST or LFW; for strangers also MIXED, the people of all but YALE. Settings were chosen on splits 0
+and 1 of ORL and split 0 of Extended Yale B; what is reported begins with split 2. The data lie where
+`visionnmf.datasets.local.data_folder` says.
 """
 
 from __future__ import annotations
