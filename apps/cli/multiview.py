@@ -65,6 +65,10 @@ def fit(
     nuclear: Annotated[
         float, typer.Option("--nuclear", min=0, help="Ridge of both factors: 1 where the rank is generous.")
     ] = 0.0,
+    outliers: Annotated[
+        float,
+        typer.Option("--outliers", metavar="Z", min=0, help="Leave out views that do not fit their sample; 0: none."),
+    ] = choices.VIEW_OUTLIERS,
     picture: Annotated[
         Path | None, typer.Option("--picture", metavar="P.png", help="Draw which view uses which component.")
     ] = None,
@@ -97,6 +101,7 @@ def fit(
                 scale=scale,
                 weigh=weigh,
                 nuclear=nuclear,
+                view_outliers=outliers or None,
                 picture=picture,
                 random_state=seed,
                 force=force,
@@ -174,7 +179,8 @@ def evaluate(
     """Compare methods on random splits of labelled samples; an interrupted run goes on where it was.
 
     Accuracy of a linear support vector machine on the codes of new samples (mean average precision of words), and
-    accuracy and NMI of clusters. Methods: multiview, multiview-nuclear, multiview-constraint, multiview-frobenius,
+    accuracy and NMI of clusters. Methods: multiview, multiview-all
+    (leaves no view out), multiview-nuclear, multiview-constraint, multiview-frobenius,
     eucnmf-gs, flss, manhattan, frobenius, joint, pca, concatenation; consensus clusters by several fits. Conditions:
     clean, salt-and-pepper, view-corrupted, view-missing, train-missing. Writes results.csv.
 

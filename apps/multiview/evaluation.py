@@ -26,7 +26,7 @@ from visionnmf.exceptions import ParameterError
 
 from .clustering import agreement, clustering_accuracy, consensus
 from .corruption import CONDITIONS, corrupt, observed
-from .methods import METHODS, make_model
+from .methods import METHODS, choose_loss, make_model
 from .preparation import Preparation
 
 __all__ = ["COLUMNS", "Plan", "evaluate_views", "summarise"]
@@ -37,7 +37,7 @@ COLUMNS = (
     *("condition", "method", "rank", "split", "missing", "accuracy", "inner"),
     *("cluster_accuracy", "nmi", "average_precision", "seconds"),
 )
-COSTS = (0.01, 0.1, 1.0, 10.0)  # of the support vector machine, chosen on training samples
+COSTS = (0.1, 1.0, 10.0)  # of the support vector machine, chosen on training samples
 FOLDS = 3
 NO_SCORES = dict.fromkeys(("accuracy", "average_precision", "cluster_accuracy", "nmi"), float("nan"))
 CONSENSUS = "consensus"  # clusters of several fits; no features
@@ -208,7 +208,7 @@ def _job(
     head: dict[str, Any] = {"condition": condition, "method": method, "split": split}
     if method == CONSENSUS:
         return [head | _consensus(preparation, before, after, labels[train], labels[test], seed)]
-    loss = str(make_model(preparation, 1).loss)
+    loss = choose_loss(preparation, variants[0][1], random_state=seed) if METHODS[method].chooses else ""
     ranks = plan.ranks if METHODS[method].ranked else plan.ranks[:1]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # convergence of many fits, which are compared as they are
@@ -251,15 +251,15 @@ def _scores(
 
 def _classifier(W: Array, y: Array) -> tuple[Any, float]:
     """Return a fitted linear support vector machine, and its accuracy in cross-validation on the training samples."""
-    steps = Normalizer(), StandardScaler(with_mean=False)
+    scaler = StandardScaler(with_mean=False)
+    pipeline = make_pipeline(Normalizer(), scaler, LinearSVC(C=COSTS[0], dual="auto"))
     if y.ndim > 1:
-        machine = OneVsRestClassifier(make_pipeline(*steps, LinearSVC(C=COSTS[1], dual="auto")))
-        return machine.fit(W, y), float("nan")
+        return OneVsRestClassifier(pipeline).fit(W, y), float("nan")
     folds = min(FOLDS, int(np.unique(y, return_counts=True)[1].min()))
-    pipeline = make_pipeline(*steps, LinearSVC(dual="auto"))
     if folds < 2:
-        return pipeline.fit(W, y), float("nan")
-    search = GridSearchCV(pipeline, {"linearsvc__C": COSTS}, cv=StratifiedKFold(folds, shuffle=True, random_state=0))
+        return pipeline.set_params(linearsvc__C=1.0).fit(W, y), float("nan")
+    grid = {"standardscaler": [scaler, "passthrough"], "linearsvc__C": COSTS}
+    search = GridSearchCV(pipeline, grid, cv=StratifiedKFold(folds, shuffle=True, random_state=0))
     search.fit(W, y)
     return search, float(search.best_score_)
 
@@ -281,7 +281,7 @@ def _consensus(preparation: Preparation, before: Any, after: Any, y: Array, trut
     start = time.process_time()
     labels = np.concatenate([y, truth])
     n_clusters = len(np.unique(labels))
-    model = make_model(preparation, n_clusters)
+    model = make_model(n_clusters, choose_loss(preparation, before, random_state=seed))
     affinity = agreement(model, before, after, n_clusters, random_state=seed)
     row = {"missing": "", "rank": 0, "inner": float("nan"), **NO_SCORES}
     row |= _agreement_with(labels, consensus(affinity, n_clusters))

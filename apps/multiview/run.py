@@ -19,7 +19,7 @@ from visionnmf.exceptions import UnreadableError
 from visionnmf.io import check_outputs, output_file, output_folder, transaction
 
 from .inputs import ViewSet, named, read_files, read_views
-from .methods import make_model
+from .methods import choose_loss, make_model
 from .preparation import Preparation
 from .store import ViewModel, load, save
 
@@ -38,8 +38,9 @@ class FitReport(Report):
     ----------
     samples, n_components : int
     views : list of dict
-        ``name``, ``features``, ``missing`` (samples), ``prepared`` (how), ``used`` (components), ``error``
-        (what the model leaves, as a share), ``weight``.
+        ``name``, ``features``, ``missing`` and ``outlying`` (samples), ``prepared`` (how), ``used`` (components),
+        ``error`` (what the model leaves, as a share), ``weight``.
+    loss : str
     shared, private : int
         Components that all views use, and that one view uses.
     usage : list of list of float
@@ -51,6 +52,7 @@ class FitReport(Report):
     samples: int
     n_components: int
     views: list[dict[str, Any]]
+    loss: str
     shared: int
     private: int
     usage: list[list[float]]
@@ -75,6 +77,7 @@ class FitReport(Report):
         ]
         for view in self.views:
             gap = f", missing for {view['missing']} samples" if view["missing"] else ""
+            gap += f", left out of {view['outlying']} that it does not fit" if view["outlying"] else ""
             lines.append(
                 f"  {view['name']}: {view['features']} features, {view['used']} components, "
                 f"{100 * view['error']:.0f} % not told{gap}"
@@ -128,6 +131,7 @@ def fit_views(
     scale: str = "energy",
     weigh: bool = False,
     nuclear: float = 0.0,
+    view_outliers: float | None = choices.VIEW_OUTLIERS,
     picture: str | Path | None = None,
     random_state: int = choices.RANDOM_STATE,
     force: bool = False,
@@ -148,7 +152,7 @@ def fit_views(
     prepare : {"auto", "range", "rows", "none"}, default="auto"
         See :class:`.Preparation`.
     loss : str or None, default=None
-        None: Manhattan, or least squares where there are counts of words.
+        None: Manhattan or least squares, see :func:`.choose_loss`.
     group_l1 : float, default=0.1
     group_bound : float or None, default=None
     scale : {"energy", "noise", "none"}, default="energy"
@@ -156,6 +160,7 @@ def fit_views(
     weigh : bool, default=False
         Whether weights of the views are chosen by cross-validation.
     nuclear : float, default=0
+    view_outliers : float or None, default=3
         See :class:`.MultiviewNMF`.
     picture : str or Path or None, default=None
         A PNG file for which view uses which component.
@@ -184,17 +189,26 @@ def fit_views(
     start = time.perf_counter()
     found = read_views(sources, key=key, kinds=kinds)
     preparation = Preparation(prepare).fit(found.views)
-    options: dict[str, Any] = {"group_l1": group_l1, "group_bound": group_bound, "scale": scale, "nuclear": nuclear}
-    if loss is not None:
-        options["loss"] = loss
-    nmf = make_model(preparation, n_components, random_state=random_state, **options)
-    nmf.set_params(view_weight="cv" if weigh else None).fit(preparation.transform(found.views))
+    ready = preparation.transform(found.views)
+    nmf = make_model(
+        n_components,
+        choose_loss(preparation, ready, random_state=random_state) if loss is None else loss,
+        random_state=random_state,
+        group_l1=group_l1,
+        group_bound=group_bound,
+        scale=scale,
+        view_weight="cv" if weigh else None,
+        nuclear=nuclear,
+        view_outliers=view_outliers,
+    ).fit(ready)
     used = nmf.view_usage_ > 0
+    outlying = nmf.outlying_views_ if view_outliers is not None else np.zeros((len(found.keys), len(ready)), bool)
     views = [
         {
             "name": name,
             "features": int(view.shape[1]),
             "missing": int(np.isnan(view).all(axis=1).sum()),
+            "outlying": int(outlying[:, v].sum()),
             "prepared": preparation.kinds_[name],
             "used": int(used[:, v].sum()),
             "error": float(nmf.view_errors_[v]),
@@ -210,6 +224,7 @@ def fit_views(
         samples=len(found.keys),
         n_components=n_components,
         views=views,
+        loss=str(nmf.loss),
         shared=int(used.all(axis=1).sum()),
         private=int((used.sum(axis=1) == 1).sum()),
         usage=nmf.view_usage_.tolist(),

@@ -102,6 +102,7 @@ FITTED = (
     "view_errors_",
     "view_form_",
     "view_groups_",
+    "view_residuals_",
     "view_scales_",
     "view_usage_",
     "view_weights_",

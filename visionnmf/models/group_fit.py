@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import clone
 
@@ -19,7 +20,7 @@ from ._data import find_loss
 from .nmf import NMF
 from .penalty import Penalty
 
-__all__ = ["GroupForm", "fit_groups", "takes_sparse"]
+__all__ = ["GroupForm", "fit_groups", "fit_views", "scaled_views", "takes_sparse"]
 
 Array = NDArray[Any]
 
@@ -49,6 +50,58 @@ class GroupForm:
     l1: float
     bound: float | None
     codes_l2: float
+
+
+def scaled_views(data: Any, factors: Array) -> Any:
+    """Return data whose features are multiplied by `factors`, sparse where they were.
+
+    Parameters
+    ----------
+    data : ndarray or csr_array [shape=(n_samples, n_features)]
+    factors : ndarray [shape=(n_features,), > 0]
+
+    Returns
+    -------
+    ndarray or csr_array
+    """
+    factors = factors.astype(data.dtype)
+    return sp.csr_array(data @ sp.diags_array(factors)) if sp.issparse(data) else data * factors
+
+
+def fit_views(
+    model: NMF, data: Any, entries: Array | None, scales: Array, groups: Array, form: GroupForm | None
+) -> tuple[NMF, Array]:
+    """Fit to views multiplied by `scales`, and all by what makes their mean 1.
+
+    Parameters
+    ----------
+    model : NMF
+        Without penalties; fitted where there is no `form`.
+    data : ndarray or csr_array [shape=(n_samples, n_features), >= 0]
+        0 where entries do not count.
+    entries : ndarray [shape=(n_samples, n_features)] or None
+        Weights.
+    scales : ndarray [shape=(n_views,), > 0]
+    groups : ndarray of int [shape=(n_features,)]
+        The view of each feature.
+    form : GroupForm or None
+
+    Returns
+    -------
+    model : NMF
+        Fitted.
+    scales : ndarray [shape=(n_views,), > 0]
+        What the views were multiplied by.
+    """
+    scaled = scaled_views(data, scales[groups])
+    count = np.prod(scaled.shape) if entries is None else np.count_nonzero(entries)
+    mean = float(scaled.sum(dtype=np.float64)) / float(count)
+    if mean > 0:
+        scales = scales / mean
+        scaled = scaled_views(data, scales[groups])
+    if sp.issparse(scaled) and (entries is not None or not takes_sparse(model, form)):
+        scaled = scaled.toarray()
+    return (model.fit(scaled, weights=entries) if form is None else fit_groups(model, scaled, entries, form)), scales
 
 
 def fit_groups(model: NMF, X: Any, entries: Array | None, form: GroupForm) -> NMF:

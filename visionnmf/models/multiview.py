@@ -15,13 +15,14 @@ from visionnmf._checks import check_choice, check_number, check_random_state
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.exceptions import ParameterError
 
-from ._data import check_data, check_missing_values, find_loss
+from ._data import check_missing_values, find_loss
 from ._store import Saveable
-from .group_fit import GroupForm, fit_groups, takes_sparse
+from .group_fit import GroupForm, fit_views, scaled_views
 from .nmf import NMF
+from .view_outliers import judge_new, judge_training, leave_out
 from .view_scales import check_view_weight, choose_view_weights, view_sizes
 from .view_usage import plot_usage, sparseness, usage, view_errors
-from .views import Given, check_loaded, same_views, split_views
+from .views import Given, check_loaded, check_views, part_views, same_views, split_views
 
 __all__ = ["MultiviewNMF"]
 
@@ -73,6 +74,10 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         only thing that matters: without a counterweight larger codes would make up for smaller components.
     nuclear : float, default=0
         As for :class:`NMF`: superfluous components do not fit outliers.
+    view_outliers : float or None, default=None
+        A sample's view whose mean absolute residual is so many robust standard deviations above the view's median is
+        left out, as if it were missing, in training and later (Hampel's identifier): 3 finds views that are noise, or
+        of another sample, and leaves all but about one in a hundred clean ones. None: every view counts.
     missing_values : None or numpy.nan, default=None
         ``numpy.nan``: NaN are missing entries, a row of them a missing view. None: NaN are refused.
     solver : str, default="auto"
@@ -101,6 +106,10 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         block is zero, or was less than 1 %. Rows sum to 1, but for components that no view uses.
     view_errors_ : ndarray [shape=(n_views,)]
         Sum of the absolute residuals of each view, in shares of the sum of its data.
+    outlying_views_ : ndarray of bool [shape=(n_samples, n_views)]
+        Views of training samples that were left out; with `view_outliers`.
+    view_residuals_ : ndarray [shape=(n_views, 2)]
+        Median and robust standard deviation of each view's residuals by models of other samples, likewise.
     component_norms_ : ndarray [shape=(n_components,)]
     loss_parameter_ : float
     n_components_ : int
@@ -113,9 +122,8 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     solver_ : str
         The solver that was used.
     n_features_in_ : int
-        Number of features of all views.
     feature_names_in_ : ndarray [shape=(n_features_in_,)]
-        Their names, when a single matrix had names that are all strings.
+        Of all views; names when a single matrix had some that are all strings.
 
     See Also
     --------
@@ -128,8 +136,8 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
 
     References
     ----------
-    N. Guan, D. Tao, Z. Luo, J. Shawe-Taylor, "MahNMF: Manhattan Non-negative Matrix Factorization",
-    arXiv:1207.3438, 2012.
+    N. Guan, D. Tao, Z. Luo, J. Shawe-Taylor, "MahNMF: Manhattan Non-negative Matrix Factorization", arXiv:1207.3438.
+    F. R. Hampel, "The Influence Curve and its Role in Robust Estimation", J. Am. Stat. Assoc., 1974.
     Y. Jia, M. Salzmann, T. Darrell, "Factorized Latent Spaces with Structured Sparsity", NIPS, 2010.
 
     Examples
@@ -161,6 +169,7 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         group_bound: float | None = None,
         codes_l2: float = 1.0,
         nuclear: float = 0.0,
+        view_outliers: float | None = None,
         missing_values: float | None = None,
         solver: str = "auto",
         init: str = "random",
@@ -180,6 +189,7 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         self.group_bound = group_bound
         self.codes_l2 = codes_l2
         self.nuclear = nuclear
+        self.view_outliers = view_outliers
         self.missing_values = missing_values
         self.solver = solver
         self.init = init
@@ -246,19 +256,26 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         """
         self._check_parameters()
         given = split_views(X, self.groups)
-        data, entries = self._data(given, observed, reset=True)
         groups, n_views = given.groups, len(given.names)
         weights = check_view_weight(self.view_weight, given.names)
+        X, observed_entries = check_views(self, given, observed, reset=True, missing=self.missing_values)
+        data, entries = X, observed_entries
+        if self.view_outliers is not None:
+            known = np.ones(n_views) if weights is None else weights
+            self.outlying_views_, self.view_residuals_ = judge_training(
+                X, entries, groups, known, self._model(), self.view_outliers
+            )
+            data, entries = leave_out(X, entries, ~self.outlying_views_, groups)
         alone = self._model() if self.scale == "noise" else None
         sizes = np.ones(n_views) if self.scale == "none" else view_sizes(data, entries, groups, n_views, alone)
         if weights is None:
             rng = check_random_state(self.random_state)
             weights = choose_view_weights(
-                data, entries, groups, lambda tried, shown: self._fit(data, shown, tried / sizes, groups), n_views, rng
+                data, entries, groups, lambda w, shown: self._fit(data, shown, w / sizes, groups), n_views, rng
             )
         model, scales = self._fit(data, entries, weights / sizes, groups)
         self._keep(model, given, scales, weights)
-        codes = self._codes(data, entries)
+        codes = self._solve(X, observed_entries)[0]
         self.view_errors_ = view_errors(data, entries, codes, self.components_, groups, n_views)
         return codes
 
@@ -284,9 +301,30 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         ValueError
             As :meth:`fit`; for views that were not there in training, or of other numbers of features.
         """
-        check_is_fitted(self)
-        given = same_views(X, self.views_.tolist(), self.view_groups_)
-        return self._codes(*self._data(given, observed, reset=False))
+        return self._solve(*self._new(X, observed)[1:])[0]
+
+    def outlying_views(self, X: Any, observed: ArrayLike | None = None) -> Array:
+        """Return which views of new samples :meth:`transform` leaves out.
+
+        Parameters
+        ----------
+        X : list or dict of array-like, or one matrix
+        observed : array-like of bool [shape=(n_samples, n_views)], optional
+            See :meth:`transform`.
+
+        Returns
+        -------
+        ndarray of bool [shape=(n_samples, n_views)]
+            All False without `view_outliers`.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before `fit`.
+        ValueError
+            As :meth:`transform`.
+        """
+        return self._solve(*self._new(X, observed)[1:])[1]
 
     def inverse_transform(self, X: ArrayLike) -> Any:
         """Return the model of the views, in the units of the data.
@@ -313,7 +351,7 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         if W.ndim != 2 or W.shape[1] != len(self.components_):
             raise ParameterError(f"X must have shape (n_samples, {len(self.components_)}); got {W.shape}")
         with one_blas_thread():
-            return self._parted(W @ self.components_, self.view_form_)
+            return part_views(W @ self.components_, self.views_, self.view_groups_, self.view_form_)
 
     def impute(self, X: Any, observed: ArrayLike | None = None) -> Any:
         """Fill in missing views and entries by the model of those that are there.
@@ -336,16 +374,14 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         ValueError
             As :meth:`transform`.
         """
-        check_is_fitted(self)
-        given = same_views(X, self.views_.tolist(), self.view_groups_)
-        data, entries = self._data(given, observed, reset=False)
+        given, data, entries = self._new(X, observed)
         filled = data.toarray() if sp.issparse(data) else data
         if entries is not None:
-            codes = self._codes(data, entries)
+            codes = self._solve(data, entries)[0]
             with one_blas_thread():
                 model = codes @ self.components_
             filled = np.where(entries > 0, filled, model.astype(filled.dtype))
-        return self._parted(filled, given.form)
+        return part_views(filled, self.views_, self.view_groups_, given.form)
 
     def sparseness(self) -> Array:
         r"""Return how few features of each view each component has (Hoyer 2004; MahNMF's equation 65).
@@ -395,50 +431,34 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             check_number(self.group_bound, "group_bound", without_low=True)
         if self.group_norm not in (2, "inf", np.inf):
             raise ParameterError(f"group_norm must be 2 or 'inf'; got {self.group_norm!r}")
+        if self.view_outliers is not None:
+            check_number(self.view_outliers, "view_outliers", without_low=True)
         check_missing_values(self.missing_values)
         self._model()._check_parameters()
 
     def _check_state(self) -> None:
         """Raise ValueError when the views of a model of a file do not fit it."""
-        check_loaded(self.views_, self.view_groups_, self.view_scales_, self.view_form_, self.components_.shape[1])
+        check_loaded(self)
 
-    def _data(self, given: Given, observed: ArrayLike | None, *, reset: bool) -> tuple[Any, Array | None]:
-        """Check data; return them with 0 for missing entries, and the weights of the entries."""
-        X, n_views = given.X, len(given.names)
-        mask = None
-        if observed is not None:
-            mask = _check_observed(observed, (np.shape(X)[0], n_views))[:, given.groups]
-            X = np.where(mask, X.toarray() if sp.issparse(X) else np.asarray(X), np.nan)
-        missing = np.nan if mask is not None or given.absent else self.missing_values
-        data, entries = check_data(self, X, reset=reset, missing=missing, sparse=True)
-        if entries is None:
-            return data, None
-        there = np.array([entries[:, given.groups == v].any(axis=1) for v in range(n_views)]).T
-        if not there.any(axis=1).all():
-            sample = int(there.any(axis=1).argmin())
-            raise ParameterError(f"X must have a view of each sample; got none of sample {sample}; leave it out")
-        if reset and not there.any(axis=0).all():
-            view = given.names[int(there.any(axis=0).argmin())]
-            raise ParameterError(f"X must have samples of each view in training; got none of view {view}")
-        return data, entries.astype(data.dtype)
+    def _new(self, X: Any, observed: ArrayLike | None) -> tuple[Given, Any, Array | None]:
+        """Check new samples; return them as given, as data with 0 for missing entries, and the entries' weights."""
+        check_is_fitted(self)
+        given = same_views(X, self.views_.tolist(), self.view_groups_)
+        return given, *check_views(self, given, observed, reset=False, missing=self.missing_values)
+
+    def _solve(self, data: Any, entries: Array | None) -> tuple[Array, Array]:
+        """Return codes by the views that belong to their samples, and which do not."""
+        if self.view_outliers is None:
+            return self._codes(data, entries), np.zeros((data.shape[0], len(self.views_)), bool)
+        known = self.components_, self.view_groups_, self.view_residuals_, self.view_outliers
+        return judge_new(data, entries, self._codes, *known)
 
     def _fit(self, data: Any, entries: Array | None, scales: Array, groups: Array) -> tuple[NMF, Array]:
-        """Fit to views multiplied by `scales`, and all by what makes their mean 1; return the model, and by what."""
-        scaled = self._scaled(data, scales, groups)
-        count = np.prod(scaled.shape) if entries is None else np.count_nonzero(entries)
-        mean = float(scaled.sum(dtype=np.float64)) / float(count)
-        if mean > 0:
-            scales = scales / mean
-            scaled = self._scaled(data, scales, groups)
-        model, form = self._model(), None
+        form = None
         if self.group_l1 or self.group_bound is not None:
             sets = [np.flatnonzero(groups == v) for v in range(len(scales))]
             form = GroupForm(sets, self.group_norm, self.group_l1, self.group_bound, self.codes_l2)
-        if sp.issparse(scaled) and (entries is not None or not takes_sparse(model, form)):
-            scaled = scaled.toarray()
-        if form is None:
-            return model.fit(scaled, weights=entries), scales
-        return fit_groups(model, scaled, entries, form), scales
+        return fit_views(self._model(), data, entries, scales, groups, form)
 
     def _model(self) -> NMF:
         return NMF(
@@ -453,10 +473,6 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             tol=self.tol,
             random_state=self.random_state,
         )
-
-    def _scaled(self, data: Any, scales: Array, groups: Array) -> Any:
-        factors = scales[groups].astype(data.dtype)
-        return sp.csr_array(data @ sp.diags_array(factors)) if sp.issparse(data) else data * factors
 
     def _keep(self, model: NMF, given: Given, scales: Array, weights: Array) -> None:
         """Set the attributes of a fit; components get unit norm in the scaled views."""
@@ -481,19 +497,4 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         model.components_, model.component_norms_ = H, self.component_norms_
         model.loss_parameter_, model.ridge_, model.solver_ = self.loss_parameter_, self.ridge_, self.solver_
         model.n_features_in_ = H.shape[1]
-        return model.transform(self._scaled(data, self.view_scales_, self.view_groups_), weights=entries)
-
-    def _parted(self, matrix: Array, form: str) -> Any:
-        if form == "matrix":
-            return matrix
-        parts = {str(name): matrix[:, self.view_groups_ == v] for v, name in enumerate(self.views_)}
-        return parts if form == "dict" else list(parts.values())
-
-
-def _check_observed(observed: ArrayLike, shape: tuple[int, int]) -> Array:
-    mask = np.asarray(observed)
-    if mask.dtype != bool or mask.shape != shape:
-        raise ParameterError(
-            f"observed must be True or False for each sample and view, of shape {shape}; got {mask.dtype}, {mask.shape}"
-        )
-    return mask
+        return model.transform(scaled_views(data, self.view_scales_[self.view_groups_]), weights=entries)

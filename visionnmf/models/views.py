@@ -8,14 +8,23 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from visionnmf._checks import shown
+from visionnmf._checks import check_number, shown
 from visionnmf.exceptions import ParameterError
 
-from ._data import check_kind
+from ._data import check_data, check_kind
 
-__all__ = ["Given", "check_loaded", "named_groups", "same_views", "split_views"]
+__all__ = [
+    "Given",
+    "check_loaded",
+    "check_views",
+    "named_groups",
+    "observed_views",
+    "part_views",
+    "same_views",
+    "split_views",
+]
 
 Array = NDArray[Any]
 
@@ -144,21 +153,113 @@ def same_views(X: Any, names: Sequence[str], groups: Array) -> Given:
     return Given(joined, list(names), groups, form, absent)
 
 
-def check_loaded(names: Any, groups: Any, scales: Any, form: Any, n_features: int) -> None:
+def check_views(
+    estimator: Any, given: Given, observed: ArrayLike | None, *, reset: bool, missing: float | None
+) -> tuple[Any, Array | None]:
+    """Return checked data with 0 for missing entries, and the weights of the entries.
+
+    Parameters
+    ----------
+    estimator : MultiviewNMF
+        For its name and its number of features.
+    given : Given
+    observed : array-like of bool [shape=(n_samples, n_views)] or None
+        False where a sample's view is missing.
+    reset : bool
+        Whether this is a fit, which sets the number of features.
+    missing : float or None
+        What a missing entry is; None: there are none.
+
+    Returns
+    -------
+    X : ndarray or csr_array
+    entries : ndarray [shape=(n_samples, n_features)] or None
+        0 or 1; None when nothing is missing.
+
+    Raises
+    ------
+    ParameterError
+        As :meth:`.MultiviewNMF.fit`.
+    """
+    X, n_views = given.X, len(given.names)
+    mask = None
+    if observed is not None:
+        mask = np.asarray(observed)
+        shape = np.shape(X)[0], n_views
+        if mask.dtype != bool or mask.shape != shape:
+            raise ParameterError(
+                f"observed must be True or False for each sample and view, of shape {shape}; got {mask.dtype}, "
+                f"{mask.shape}"
+            )
+        X = np.where(mask[:, given.groups], X.toarray() if sp.issparse(X) else np.asarray(X), np.nan)
+    missing = np.nan if mask is not None or given.absent else missing
+    data, entries = check_data(estimator, X, reset=reset, missing=missing, sparse=True)
+    if entries is None:
+        return data, None
+    there = observed_views(entries, given.groups, len(entries), n_views)
+    if not there.any(axis=1).all():
+        sample = int(there.any(axis=1).argmin())
+        raise ParameterError(f"X must have a view of each sample; got none of sample {sample}; leave it out")
+    if reset and not there.any(axis=0).all():
+        view = given.names[int(there.any(axis=0).argmin())]
+        raise ParameterError(f"X must have samples of each view in training; got none of view {view}")
+    return data, entries.astype(data.dtype)
+
+
+def observed_views(entries: Array | None, groups: Array, n_samples: int, n_views: int) -> Array:
+    """Return which views of which samples have an entry that counts.
+
+    Parameters
+    ----------
+    entries : ndarray [shape=(n_samples, n_features)] or None
+        0 for those that do not; None: all count.
+    groups : ndarray of int [shape=(n_features,)]
+        The view of each feature.
+    n_samples, n_views : int
+
+    Returns
+    -------
+    ndarray of bool [shape=(n_samples, n_views)]
+    """
+    if entries is None:
+        return np.ones((n_samples, n_views), bool)
+    return np.array([entries[:, groups == v].any(axis=1) for v in range(n_views)]).T
+
+
+def part_views(matrix: Array, names: Array, groups: Array, form: str) -> Any:
+    """Return a matrix in the form in which views came.
+
+    Parameters
+    ----------
+    matrix : ndarray [shape=(n_samples, n_features)]
+    names : ndarray of str [shape=(n_views,)]
+    groups : ndarray of int [shape=(n_features,)]
+    form : {"matrix", "list", "dict"}
+
+    Returns
+    -------
+    ndarray, or list or dict of ndarray
+    """
+    if form == "matrix":
+        return matrix
+    parts = {str(name): matrix[:, groups == v] for v, name in enumerate(names)}
+    return parts if form == "dict" else list(parts.values())
+
+
+def check_loaded(model: Any) -> None:
     """Check what a file says about the views of a model.
 
     Parameters
     ----------
-    names, groups, scales, form : object
-        What should be ``views_``, ``view_groups_``, ``view_scales_`` and ``view_form_``.
-    n_features : int
-        Of all views.
+    model : MultiviewNMF
 
     Raises
     ------
     ValueError
-        When no fit can have left them.
+        When no fit can have left its attributes.
     """
+    names, groups, scales, form = model.views_, model.view_groups_, model.view_scales_, model.view_form_
+    n_features = model.components_.shape[1]
     if not isinstance(names, np.ndarray) or names.ndim != 1 or not all(isinstance(name, str) for name in names):
         raise ValueError("views_ is no list of names")
     if len(set(names)) < len(names):
@@ -173,6 +274,13 @@ def check_loaded(names: Any, groups: Any, scales: Any, form: Any, n_features: in
         raise ValueError("view_scales_ is not finite and > 0")
     if form not in FORMS:
         raise ValueError("view_form_ is unknown")
+    if model.view_outliers is not None:
+        check_number(model.view_outliers, "view_outliers", without_low=True)
+        residuals = getattr(model, "view_residuals_", None)
+        if not isinstance(residuals, np.ndarray) or residuals.dtype.kind != "f" or residuals.shape != (len(names), 2):
+            raise ValueError(f"view_residuals_ is not two numbers for each of {len(names)} views")
+        if not (np.isfinite(residuals[:, 0]) & (residuals >= 0).all(axis=1)).all():
+            raise ValueError("view_residuals_ is not finite and >= 0")
 
 
 def named_groups(groups: Any, n_features: int, columns: list[Any] | None) -> tuple[list[str], Array]:

@@ -1,0 +1,155 @@
+"""Views that do not belong to their samples are found and left out."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from visionnmf import MultiviewNMF, load_model
+from visionnmf.exceptions import ParameterError, UnreadableError
+from visionnmf.models.view_outliers import block_residuals, find_outlying, usual_residuals
+
+NOT_CONVERGED = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+@pytest.fixture
+def made(rng):
+    """Three views of three parts with a little noise; a tenth of the samples have a view of another kind."""
+    codes = rng.gamma(1, size=(160, 3))
+    clean = [
+        scale * (codes @ rng.random((3, width)) + 0.1 * rng.random((160, width)))
+        for scale, width in ((1, 15), (100, 20), (1, 40))
+    ]
+    hit = np.zeros((160, 3), bool)
+    hit[np.arange(16), rng.integers(3, size=16)] = True
+    views = [np.where(hit[:, [v]], 2 * view.max() * rng.random(view.shape), view) for v, view in enumerate(clean)]
+    return views, clean, hit
+
+
+@pytest.mark.slow
+@NOT_CONVERGED
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")  # optional array libraries
+@parametrize_with_checks([MultiviewNMF(2, groups=None, loss="frobenius", view_outliers=3.0, missing_values=np.nan)])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def test_residuals_of_blocks_are_means_of_what_counts(rng):
+    data, W, H = rng.random((7, 6)), rng.random((7, 2)), rng.random((2, 6))
+    groups = np.array([1, 0, 0, 1, 2, 2])
+    entries = (rng.random((7, 6)) < 0.6).astype(float)
+    entries[0, 4:] = 0
+    found = block_residuals(data, entries, W, H, groups, 3)
+    for i in range(7):
+        for v in range(3):
+            own = [abs(data[i, j] - W[i] @ H[:, j]) for j in range(6) if groups[j] == v and entries[i, j]]
+            assert found[i, v] == pytest.approx(np.mean(own)) if own else np.isnan(found[i, v])
+    assert np.isnan(found[0, 2])
+    np.testing.assert_allclose(
+        block_residuals(sp.csr_array(data), None, W, H, groups, 3),
+        block_residuals(data, np.ones_like(data), W, H, groups, 3),
+    )
+
+
+def test_the_worst_view_goes_first_and_the_others_are_judged_anew(rng):
+    """As a slow loop over samples, with residuals that depend on what is left."""
+    n, V = 40, 4
+    own, pull = rng.gamma(1, size=(n, V)), rng.gamma(0.5, size=(n, V))  # a view draws the codes of the others away
+    observed = rng.random((n, V)) < 0.8
+    observed[:, 0] = True
+    usual = np.column_stack([rng.random(V), 0.3 + rng.random(V)])
+
+    def residuals(rows, kept):
+        return own[rows] + (pull[rows] * kept).sum(axis=1, keepdims=True) - pull[rows] * kept
+
+    outlying, same = find_outlying(residuals, observed, 1.5, usual)
+    assert same is usual and outlying.any() and not (outlying & ~observed).any()
+    for i in range(n):
+        left = [v for v in range(V) if observed[i, v]]
+        while len(left) > 1:
+            above = {v: (own[i, v] + sum(pull[i, u] for u in left if u != v) - usual[v, 0]) / usual[v, 1] for v in left}
+            worst = max(above, key=above.get)
+            if above[worst] <= 1.5:
+                break
+            left.remove(worst)
+        assert sorted(left) == np.flatnonzero(observed[i] & ~outlying[i]).tolist()
+
+
+def test_usual_residuals_are_median_and_deviation_with_a_floor():
+    residuals = np.array([[1.0, 5, 0], [2, 5, 0], [3, 5, 0], [100, 7, 9]])
+    kept = np.array([[True] * 3] * 3 + [[True, False, False]])
+    usual = usual_residuals(residuals, kept, np.array([1.0, 1, 2]))
+    np.testing.assert_allclose(usual, [[2.5, 1.4826], [5, 0.25], [0, 0.02]])
+
+
+@NOT_CONVERGED
+@pytest.mark.parametrize("rank", [3, 12])
+@pytest.mark.parametrize("loss", ["manhattan", "frobenius"])
+def test_views_of_noise_are_found_whatever_the_rank(made, rank, loss):
+    views, clean, hit = made
+    model = MultiviewNMF(rank, loss=loss, view_outliers=3, max_iter=100, random_state=0).fit(views)
+    for found in (model.outlying_views_, model.outlying_views(views)):
+        assert found[hit].all() and found[~hit].mean() < 0.1
+    plain = MultiviewNMF(rank, loss=loss, max_iter=100, random_state=0).fit(views)
+    assert not plain.outlying_views(views).any()
+    if loss == "frobenius" or rank == 12:  # the Manhattan loss with no component to spare holds out by itself
+        left, more = (
+            sum(np.linalg.norm(a - b) / np.linalg.norm(b) for a, b in zip(back, clean, strict=True))
+            for fit in (model, plain)
+            for back in [fit.inverse_transform(fit.transform(views))]
+        )
+        assert left < 0.5 * more
+
+
+@NOT_CONVERGED
+def test_a_view_that_is_left_out_counts_as_missing(made, tmp_path):
+    views, _, _ = made
+    model = MultiviewNMF(3, loss="frobenius", view_outliers=3, max_iter=100, random_state=0)
+    codes = model.fit_transform(views)
+    np.testing.assert_array_equal(model.transform(views), codes)
+    out = model.outlying_views(views)
+    np.testing.assert_allclose(model.transform(views, observed=~out), codes, rtol=1e-6, atol=1e-9)
+    assert not (model.outlying_views(views, observed=~out) & out).any()
+    model.save(tmp_path / "model.npz")
+    again = load_model(tmp_path / "model.npz")
+    np.testing.assert_array_equal(again.transform(views), codes)
+    for value, sentence in (
+        (np.ones(3), "view_residuals_ is not two numbers for each of 3 views"),
+        (np.full((3, 2), np.nan), "view_residuals_ is not finite and >= 0"),
+    ):
+        model.view_residuals_ = value
+        model.save(tmp_path / "bad.npz", force=True)
+        with pytest.raises(UnreadableError, match=sentence):
+            load_model(tmp_path / "bad.npz")
+
+
+@NOT_CONVERGED
+def test_views_of_other_samples_are_found(made, rng):
+    _, clean, _ = made
+    views = [clean[0].copy(), *clean[1:]]
+    views[0][:12] = clean[0][rng.permutation(np.arange(60, 160))[:12]]  # each part by itself is as usual
+    model = MultiviewNMF(3, loss="frobenius", view_outliers=3, max_iter=200, random_state=0).fit(views)
+    swapped = np.abs(views[0][:12] - clean[0][:12]).mean(axis=1) > 0.3 * clean[0].mean()
+    assert model.outlying_views_[:12, 0][swapped].mean() > 0.7
+
+
+@NOT_CONVERGED
+def test_what_cannot_be_judged_counts(made):
+    views, _, _ = made
+    few = MultiviewNMF(2, view_outliers=3, max_iter=20).fit([view[:8] for view in views])
+    assert not few.outlying_views_.any() and not few.outlying_views(views).any()
+    alone = MultiviewNMF(2, view_outliers=3, max_iter=20).fit(views[:1])
+    assert not alone.outlying_views_.any()
+    gone = np.ones((160, 3), bool)
+    gone[5:9, 1:] = False
+    model = MultiviewNMF(3, loss="frobenius", view_outliers=3, max_iter=50).fit(views, observed=gone)
+    assert not model.outlying_views_[5:9].any()
+    sparse = MultiviewNMF(3, loss="frobenius", view_outliers=3, max_iter=50, random_state=0)
+    np.testing.assert_allclose(
+        sparse.fit_transform([sp.csr_array(view) for view in views]), sparse.fit_transform(views), rtol=1e-3, atol=1e-3
+    )
+
+
+def test_the_threshold_is_checked(made):
+    with pytest.raises(ParameterError, match="view_outliers must be a finite number > 0; got -1"):
+        MultiviewNMF(2, view_outliers=-1).fit(made[0])
