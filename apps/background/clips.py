@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from visionnmf._checks import check_frames_wanted
 from visionnmf.exceptions import ParameterError, UnreadableError
-from visionnmf.io import VideoReader
+from visionnmf.io import LiveReader, PictureSequence, VideoReader, open_video
 
-__all__ = ["Timeline", "counted", "expected_frames", "open_clip", "timed"]
+__all__ = ["Clip", "Timeline", "counted", "expected_frames", "open_clip", "timed"]
 
 Progress = Callable[[str, int, int | None], Any]
 FrameArray = NDArray[np.uint8]
@@ -31,18 +31,18 @@ ROUNDING = 0.001
 SLOWEST, FASTEST = Fraction(1, 100), Fraction(1000)  # frames per second, of results
 
 
-def open_clip(source: str | Path, **options: Any) -> VideoReader | SampleClip:
-    """Open a video, or the sample."""
+def open_clip(source: str | Path, **options: Any) -> Clip:
+    """Open whatever gives frames, or the sample."""
     if str(source) == SAMPLE:
+        for name in ("frame_rate", "size", "pixel_format"):
+            options.pop(name, None)
         return SampleClip(**options)
     if str(source).startswith("sample:"):
         raise UnreadableError(f"{source}: no such sample; the one video is {SAMPLE}")
-    return VideoReader(source, **options)
+    return open_video(source, **options)
 
 
-def expected_frames(
-    clip: VideoReader | SampleClip, every: int, max_frames: int | None, start: float, end: float | None
-) -> int | None:
+def expected_frames(clip: Clip, every: int, max_frames: int | None, start: float, end: float | None) -> int | None:
     """Return how many frames a clip will deliver, None where it does not say."""
     if clip.declared_frames is None:
         return None
@@ -62,7 +62,7 @@ def counted(
             progress(stage, done, total)
 
 
-def timed(clip: VideoReader | SampleClip, take: Callable[[float], Any]) -> Iterator[FrameArray]:
+def timed(clip: Clip, take: Callable[[float], Any]) -> Iterator[FrameArray]:
     """Pass frames on, the time of each to `take` before it."""
     for frame in clip:
         take(clip.time)
@@ -113,9 +113,11 @@ class SampleClip:
     """The made clip, in the shape of a :class:`.VideoReader`."""
 
     frame_rate = SAMPLE_RATE
-    has_sound = False
-    truncated = False
+    has_sound = truncated = False
+    begins_anew = True
+    damaged = reconnections = 0
     problem = None
+    notes: tuple[str, ...] = ()
 
     def __init__(
         self, *, every: int, max_frames: int | None, scale: float, start: float = 0.0, end: float | None = None
@@ -145,3 +147,6 @@ class SampleClip:
         for index, frame in enumerate(self._frames):
             self.time = self._first + index * self._step
             yield frame
+
+
+Clip = VideoReader | PictureSequence | LiveReader | SampleClip

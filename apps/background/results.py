@@ -13,11 +13,12 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf.io import VideoWriter
+from visionnmf.exceptions import OutputExistsError
+from visionnmf.io import VideoWriter, check_outputs, output_folder, write_image
 
-from .model import Separated
+from .frames import Separated
 
-__all__ = ["Encoders", "output_paths"]
+__all__ = ["Encoders", "MaskWriter", "output_paths"]
 
 FrameArray = NDArray[np.uint8]
 
@@ -124,3 +125,67 @@ class Encoders:
         for encoder in self._encoders.values():
             while encoder.waiting and kind is None:
                 encoder.waiting.popleft().result()
+
+
+class MaskWriter:
+    """Masks as they come: pictures in a folder, or one video.
+
+    Parameters
+    ----------
+    kind : {"png", "ffv1", "h264"}
+        ``STEM_masks/000000.png``, ``STEM_foreground.mkv`` or ``STEM_foreground.mp4``.
+    stem : Path
+    width, height : int
+        Of the frames, in pixels.
+    frame_rate : float
+        What the header of a video declares; each frame keeps its time.
+    force : bool
+        Replace what exists.
+
+    Attributes
+    ----------
+    path : Path
+        The file, or the folder.
+    """
+
+    def __init__(self, kind: str, stem: Path, width: int, height: int, frame_rate: float, *, force: bool) -> None:
+        names = {"png": "masks", "ffv1": "foreground.mkv", "h264": "foreground.mp4"}
+        self.path = stem.with_name(f"{stem.name}_{names[kind]}")
+        self._force = force
+        self._start: float | None = None
+        self._video: VideoWriter | None = None
+        if kind == "png":
+            if not force and self.path.is_dir() and any(self.path.iterdir()):
+                raise OutputExistsError(f"{self.path}: holds files already; pass force=True to replace them")
+            return
+        check_outputs([self.path], force)
+        codec: Any = kind
+        self._video = VideoWriter(
+            self.path,
+            width=width,
+            height=height,
+            frame_rate=frame_rate,
+            codec=codec,
+            grey=True,
+            timed=True,
+            force=force,
+        )
+
+    def __enter__(self) -> MaskWriter:
+        if self._video is None:
+            output_folder(self.path)
+        else:
+            self._video.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self._video is not None:
+            self._video.__exit__(*error)
+
+    def write(self, part: Separated, time: float) -> None:
+        """Write the mask of a frame that is shown at `time` seconds."""
+        if self._video is None:
+            write_image(self.path / f"{part.index:06d}.png", part.mask, force=self._force)
+            return
+        self._start = time if self._start is None else self._start
+        self._video.write(part.mask, time - self._start)

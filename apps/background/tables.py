@@ -17,10 +17,10 @@ from visionnmf.exceptions import MediaError, OutputExistsError, UnsupportedError
 from visionnmf.io import Cut, cut_video, output_file, write_image
 from visionnmf.io.cutting import CUT_FORMATS
 
-from .events import Box, Event, EventFinder, EventSettings, find_boxes
-from .model import Separated
+from .events import Event, EventFinder, EventSettings, find_boxes
+from .frames import Separated
 
-__all__ = ["EventTable", "FrameTable", "Recorder", "time_code"]
+__all__ = ["EventTable", "FrameTable", "Recorder", "frame_row", "time_code"]
 
 FrameArray = NDArray[np.uint8]
 
@@ -68,15 +68,20 @@ class FrameTable:
     def __exit__(self, *error: Any) -> None:
         self._stack.__exit__(*error)
 
-    def add(self, index: int, time: float, share: float, boxes: list[Box]) -> None:
-        """Write the row of a frame."""
-        time, share = round(time, 6), round(share, 6)
+    def add(self, row: dict[str, Any]) -> None:
+        """Write the row of a frame; see :func:`frame_row`."""
         if self._path.suffix == ".csv":
-            text = ";".join(" ".join(map(str, box)) for box in boxes)
-            self._file.write(f"{index},{time:.6f},{share:.6f},{text}\r\n")
+            text = ";".join(" ".join(map(str, box)) for box in row["boxes"])
+            self._file.write(f"{row['frame']},{row['time']:.6f},{row['foreground_share']:.6f},{text}\r\n")
         else:
-            row = dict(zip(FRAME_COLUMNS, (index, time, share, boxes), strict=True))
             self._file.write(json.dumps(row) + "\n")
+
+
+def frame_row(part: Separated, time: float, min_area: float) -> dict[str, Any]:
+    """Return what the table of frames has of a frame: number, time, share of foreground, boxes of its parts."""
+    share = cv2.countNonZero(part.mask) / part.mask.size
+    values = (part.index, round(time, 6), round(share, 6), find_boxes(part.mask, min_area))
+    return dict(zip(FRAME_COLUMNS, values, strict=True))
 
 
 class EventTable:
@@ -187,17 +192,19 @@ class Recorder:
     def __exit__(self, *error: Any) -> None:
         self._stack.__exit__(*error)
 
-    def add(self, part: Separated, time: float) -> None:
-        """Take the next frame."""
+    def add(self, part: Separated, time: float) -> dict[str, Any] | None:
+        """Take the next frame; return the row of an event that is over by now."""
         if self._frames is None and self._finder is None:
-            return
-        boxes = find_boxes(part.mask, self._min_area)
+            return None
+        row = frame_row(part, time, self._min_area)
         if self._frames is not None:
-            self._frames.add(part.index, time, cv2.countNonZero(part.mask) / part.mask.size, boxes)
+            self._frames.add(row)
         if self._finder is not None:
-            event = self._finder.add(time, part.frame, part.mask, boxes)
+            event = self._finder.add(time, part.frame, part.mask, row["boxes"])
             if event is not None:
                 self._events.add(event)
+                return self._events.rows[-1]
+        return None
 
     def finish(self, clips_of: str | Path | None) -> tuple[list[Path], list[dict[str, Any]] | None, list[str]]:
         """Cut events out of the video `clips_of`, unless None; write what is left to be written.

@@ -10,7 +10,8 @@ import typer
 
 from visionnmf import choices
 
-from .common import make_folder, running
+from .common import Input, Run, make_folder, running
+from .following import until_signal
 from .groups import with_default
 from .options import Debug, Force, Jobs, Json, Out, Recursive, Seed, one_of
 from .work import Work
@@ -35,7 +36,11 @@ def _background() -> None:
 @command.command("videos")
 def separate_videos(
     videos: Annotated[
-        list[str], typer.Argument(metavar="VIDEO...", help="Files, folders, patterns or sample:surveillance.")
+        list[str],
+        typer.Argument(
+            metavar="VIDEO...",
+            help="Files, folders, patterns, also of pictures; - is standard input; addresses, camera:0.",
+        ),
     ],
     rank: Annotated[int, typer.Option("--rank", min=1, max=20, help="Components of the background model.")] = (
         choices.BACKGROUND_COMPONENTS
@@ -85,6 +90,27 @@ def separate_videos(
     frame_table: Annotated[
         str | None, typer.Option("--frame-table", help="Also list all frames: csv or jsonl.")
     ] = None,
+    live: Annotated[bool, typer.Option("--live", help="Mask each frame as it comes; any source, without end.")] = False,
+    state: Annotated[
+        Path | None, typer.Option("--state", metavar="FILE", help="Of --live: go on from this file, and write it.")
+    ] = None,
+    forget: Annotated[
+        float, typer.Option("--forget", metavar="S", help="Of --live: seconds in which the past is forgotten.")
+    ] = choices.LIVE_FORGETTING,
+    warm_up: Annotated[
+        float, typer.Option("--warm-up", metavar="S", min=0, help="Of --live: seconds learnt before the first mask.")
+    ] = choices.LIVE_WARM_UP,
+    masks: Annotated[
+        str | None, typer.Option("--masks", help="Masks as png (a folder), ffv1 (lossless) or h264 (browsers).")
+    ] = None,
+    background_every: Annotated[
+        float | None, typer.Option("--background-every", metavar="S", help="Of --live: write the scene all S seconds.")
+    ] = None,
+    fps: Annotated[float | None, typer.Option("--fps", metavar="N", help="Of pictures and raw frames [25].")] = None,
+    size: Annotated[str | None, typer.Option("--size", metavar="WxH", help="Of raw frames on standard input.")] = None,
+    pixel_format: Annotated[
+        str | None, typer.Option("--pixel-format", metavar="P", help="Of raw frames, as FFmpeg names it [rgb24].")
+    ] = None,
     recursive: Recursive = False,
     jobs: Jobs = 1,
     seed: Seed = choices.RANDOM_STATE,
@@ -104,34 +130,95 @@ def separate_videos(
       visionnmf background video.mp4 --method rpca
       visionnmf background video.mp4 --roi 0,120,640,360 --ignore clock.png --start 1:30 --end 2:00
       visionnmf background video.mp4 --events --min-area 0.002 --frame-table csv
+      visionnmf background rtsp://camera.local/1 --live --events --state yard.npz
       visionnmf background sample:surveillance --json
     """
     begin, last = _seconds(start, "--start"), None if end is None else _seconds(end, "--end")
+    options: dict[str, Any] = {
+        "scale": scale,
+        "every": every,
+        "max_frames": max_frames,
+        "roi": tuple(roi or ()),
+        "ignore": tuple(ignore or ()),
+        "start": begin,
+        "end": last,
+        "threshold": threshold,
+        "reuse": reuse,
+        "frame_table": frame_table,
+        "frame_rate": fps,
+        "size": None if size is None else _size(size),
+        "pixel_format": pixel_format,
+        "random_state": seed,
+        "force": force,
+    }
+    if masks is not None:
+        options["masks"] = masks
+    if events or clips:
+        options["events"] = {"min_length": min_event, "padding": padding, "min_area": min_area}
+    if live:
+        others = {"--clips": clips, "--keep-model": keep_model, "--recursive": recursive, "--jobs": jobs > 1}
+        others["--method"] = method != choices.BACKGROUND_METHODS[0]
+        refused = [name for name, given in others.items() if given]
+        if refused or len(videos) != 1:
+            reason = f"and {refused[0]} exclude each other" if refused else f"takes one source; got {len(videos)}"
+            raise typer.BadParameter(f"--live {reason}")
+        options |= {"state": state, "forgetting": forget, "warm_up": warm_up, "background_every": background_every}
+        with running(json_, debug) as run:
+            make_folder(out)
+            _follow(run, videos[0], {**options, "out": out}, as_json=json_)
+        return
+    for name, given in {"--state": state, "--background-every": background_every}.items():
+        if given is not None:
+            raise typer.BadParameter(f"{name} is of --live")
     with running(json_, debug) as run:
         make_folder(out)
-        options: dict[str, Any] = {
-            "method": method,
-            "n_components": rank,
-            "scale": scale,
-            "every": every,
-            "max_frames": max_frames,
-            "roi": tuple(roi or ()),
-            "ignore": tuple(ignore or ()),
-            "start": begin,
-            "end": last,
-            "threshold": threshold,
-            "keep_model": keep_model,
-            "reuse": reuse,
-            "clips": clips,
-            "frame_table": frame_table,
-            "random_state": seed,
-            "force": force,
-        }
-        if events or clips:
-            options["events"] = {"min_length": min_event, "padding": padding, "min_area": min_area}
+        options |= {"method": method, "n_components": rank, "keep_model": keep_model, "clips": clips}
         work = Work("visionnmf.apps.background", "process_video", options, takes_progress=True)
-        inputs = run.inputs("videos", videos, choices.VIDEO_SUFFIXES, recursive=recursive, out=out)
-        run.batch("videos", inputs, work, out=out, jobs=jobs)
+        run.batch("videos", _inputs(run, videos, recursive, out), work, out=out, jobs=jobs)
+
+
+def _inputs(run: Run, arguments: list[str], recursive: bool, out: Path) -> list[Input]:
+    """Find the inputs: pictures of a folder or a pattern are one, and what is no file is taken as it is."""
+    from visionnmf.io import is_live, pictures_of
+
+    inputs: list[Input] = []
+    for argument in arguments:
+        if is_live(argument) or (not recursive and pictures_of(argument)):
+            inputs.append(Input(argument))
+        else:
+            inputs += run.inputs("videos", [argument], choices.VIDEO_SUFFIXES, recursive=recursive, out=out)
+    return list(dict.fromkeys(inputs))
+
+
+def _follow(run: Run, source: str, options: dict[str, Any], *, as_json: bool) -> None:
+    """Follow a source until it ends or a signal comes; prints frames as JSON, or events."""
+    from visionnmf.apps.background import follow_source
+    from visionnmf.apps.background.tables import frame_row, time_code
+
+    min_area = options.get("events", {}).get("min_area", choices.EVENT_AREA)
+
+    def tell_frame(part: Any, at: float) -> None:
+        run.line(frame_row(part, at, min_area))
+
+    def tell_event(event: dict[str, Any]) -> None:
+        span = f"{time_code(event['start'])} to {time_code(event['end'])}"
+        run.remark(f"event {event['event']}: {span}, at most {event['peak_area']:.1%} of the picture")
+
+    told: dict[str, Any] = {"on_frame": tell_frame} if as_json else {"on_event": tell_event}
+    with until_signal() as ending, run.progress(source) as progress:
+        report = follow_source(source, **options, **told, until=ending, progress=progress)
+    if as_json:
+        run.line(report.as_dict())
+    else:
+        run.report(report)
+
+
+def _size(text: str) -> tuple[int, int]:
+    """Read a width and a height."""
+    found = re.fullmatch(r"(\d{1,5})x(\d{1,5})", text)
+    if not found:
+        raise typer.BadParameter(f"--size: {text} is no size; give width and height, as in 640x480")
+    return int(found[1]), int(found[2])
 
 
 def _seconds(text: str, option: str) -> float:

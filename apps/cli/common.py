@@ -39,6 +39,8 @@ OPTIONS = {
     "per_person": "--train",
     "batch_size": "--batch",
     "n_jobs": "--jobs",
+    "frame_rate": "--fps",
+    "pixel_format": "--pixel-format",
     "picture_shape": "--shape",
     "resume=False": "--restart",
     "false_alarm_rate": "--false-alarms",

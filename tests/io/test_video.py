@@ -15,7 +15,7 @@ from clips import CLIP, FILES, HEIGHT, ONE, RATE, WIDTH, N, difference, encode, 
 
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import VideoReader, VideoWriter, sample_frames
-from visionnmf.io.video import _Clock
+from visionnmf.io.decoding import Clock
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -230,7 +230,7 @@ def clock(start):
     decoder = SimpleNamespace(
         container=SimpleNamespace(start_time=start), stream=SimpleNamespace(time_base=Fraction(1, 10))
     )
-    return _Clock(decoder, 0.25)
+    return Clock(decoder, 0.25)
 
 
 @pytest.mark.parametrize(

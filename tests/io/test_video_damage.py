@@ -14,7 +14,8 @@ from PIL import Image
 
 from visionnmf.exceptions import MediaError, TooLargeError, UnreadableError, UnsupportedError
 from visionnmf.io import VideoReader, VideoWriter
-from visionnmf.io.video import _Decoder, _opened
+from visionnmf.io.decoding import Decoder
+from visionnmf.io.video import _opened
 
 DECLARED = r"read {got} of 30 declared frames: the file is cut off or damaged"
 SECONDS = r"read \d\.\d\d of 1\.20 declared seconds \({got} frames\): the file is cut off or damaged"
@@ -269,6 +270,6 @@ class _BrokenContainer:
 )
 def test_errors_while_demuxing_keep_the_frames_before_them(files, error, damaged):
     with av.open(str(files["x264.mp4"])) as container:
-        decoder = _Decoder(_BrokenContainer(container, error), container.streams.video[0])
+        decoder = Decoder(_BrokenContainer(container, error), container.streams.video[0])
         assert sum(1 for _ in decoder.frames()) == N
         assert decoder.bad_packets == damaged

@@ -8,6 +8,9 @@
 :func:`to_grey8`             a picture as grey (height, width), uint8
 :func:`resize_grey`          a grey picture at another (height, width)
 :class:`VideoReader`         frames (height, width, 3), uint8, RGB, one at a time
+:class:`PictureSequence`     the same of the pictures of a folder or a pattern
+:class:`LiveReader`          the same of standard input, an address or a camera, which come but once
+:func:`open_video`           one of these three, by what the source is
 :class:`VideoWriter`         the same out, as H.264 or lossless
 :func:`cut_video`            parts of a video, not encoded anew
 :func:`sample_frames`        (n, height, width, 3): evenly spaced frames of a clip of unknown length, in one pass
@@ -18,6 +21,8 @@
 :func:`write_sidecar`        keywords as an XMP sidecar
 :func:`expand_inputs`        files, patterns and ``sample:`` names of a command line
 :func:`find_files`           the files of a folder, by their suffixes
+:func:`is_live`              whether a source comes but once
+:func:`pictures_of`          the pictures of a folder or a pattern, in their natural order
 :func:`place_results`        a folder for each input's results, so that names are for themselves
 :func:`stem_of`              what the names of an input's results begin with
 :func:`regular_file`         a path that is a readable file
@@ -53,6 +58,8 @@ if TYPE_CHECKING:
     from .inputs import expand_images as expand_images
     from .inputs import expand_inputs as expand_inputs
     from .inputs import find_files as find_files
+    from .inputs import is_live as is_live
+    from .inputs import pictures_of as pictures_of
     from .inputs import place_results as place_results
     from .inputs import regular_file as regular_file
     from .inputs import stem_of as stem_of
@@ -60,6 +67,7 @@ if TYPE_CHECKING:
     from .keywords import read_keywords as read_keywords
     from .keywords import sidecar_of as sidecar_of
     from .keywords import write_sidecar as write_sidecar
+    from .live import LiveReader as LiveReader
     from .mat import read_mat as read_mat
     from .outputs import check_outputs as check_outputs
     from .outputs import check_outside as check_outside
@@ -68,14 +76,18 @@ if TYPE_CHECKING:
     from .outputs import transaction as transaction
     from .pixels import resize_grey as resize_grey
     from .pixels import to_grey8 as to_grey8
+    from .sequence import PictureSequence as PictureSequence
     from .video import VideoReader as VideoReader
     from .video import sample_frames as sample_frames
+    from .video_source import open_video as open_video
     from .video_writer import VideoWriter as VideoWriter
 
 _LAZY = {
     "Cut": ".cutting",
     "ArrayCache": ".cache",
     "Format": ".archive",
+    "LiveReader": ".live",
+    "PictureSequence": ".sequence",
     "VideoReader": ".video",
     "VideoWriter": ".video_writer",
     "check_memory": ".inputs",
@@ -86,10 +98,13 @@ _LAZY = {
     "decode_image": ".images",
     "expand_images": ".inputs",
     "expand_inputs": ".inputs",
+    "is_live": ".inputs",
+    "open_video": ".video_source",
     "image_digest": ".images",
     "find_files": ".inputs",
     "output_file": ".outputs",
     "output_folder": ".outputs",
+    "pictures_of": ".inputs",
     "place_results": ".inputs",
     "read_arrays": ".archive",
     "read_image": ".images",

@@ -13,9 +13,10 @@ from av.packet import Packet
 
 from visionnmf.exceptions import MediaError, ParameterError, UnsupportedError
 
+from .decoding import CODEC_ERRORS, reason_of
 from .inputs import regular_file
 from .outputs import output_file, transaction
-from .video import CODEC_ERRORS, MAX_FRAME_PIXELS, check_declared_size, container_of, reason_of, video_stream_of
+from .video import MAX_FRAME_PIXELS, check_declared_size, container_of, video_stream_of
 
 __all__ = ["CUT_FORMATS", "Cut", "cut_video"]
 

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from visionnmf.choices import IMAGE_SUFFIXES
+from visionnmf.choices import IMAGE_SUFFIXES, VIDEO_SUFFIXES
 from visionnmf.exceptions import TooLargeError, UnreadableError
 
 __all__ = [
@@ -22,13 +22,17 @@ __all__ = [
     "expand_images",
     "expand_inputs",
     "find_files",
+    "is_live",
     "one_line",
+    "pictures_of",
     "place_results",
     "regular_file",
     "stem_of",
 ]
 
 SAMPLE_PREFIX = "sample:"
+ADDRESS = re.compile(r"(https?|rtsps?)://", re.IGNORECASE)
+CAMERA = re.compile(r"camera:(\d+)|/dev/video(\d+)")
 MAX_BYTES = 1 << 30  # of a picture's file or a set of images; video is a stream, models have limits of their own
 
 
@@ -232,12 +236,65 @@ def _clashes(found: Sequence[tuple[str, str]], places: Sequence[str]) -> list[li
     return [group for group in groups.values() if len(group) > 1]
 
 
+def is_live(source: object) -> bool:
+    """Tell whether a source is standard input, an address or a camera: it comes but once.
+
+    Examples
+    --------
+    >>> from visionnmf.io import is_live
+    >>> [is_live(source) for source in ("-", "rtsp://gate/1", "camera:0", "yard.mp4")]
+    [True, True, True, False]
+    """
+    name = str(source)
+    return name == "-" or ADDRESS.match(name) is not None or CAMERA.fullmatch(name) is not None
+
+
+def pictures_of(source: str | Path) -> list[str]:
+    """Return the pictures that a folder or a pattern means, in their natural order: 9 before 10.
+
+    Parameters
+    ----------
+    source : str or Path
+        A folder, whose pictures are meant but not those of folders in it, or a pattern. Where there are videos, these
+        are meant, and no picture.
+
+    Returns
+    -------
+    list of str
+        Empty where there is no picture.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.io import write_image
+    >>> write_image("photo.png", np.full((8, 9, 3), 200, np.uint8), force=True)
+    >>> from visionnmf.io import pictures_of
+    >>> pictures_of("photo.*")
+    ['photo.png']
+    """
+    name = str(source)
+    if os.path.isdir(name):
+        found = [os.path.join(name, entry) for entry in os.listdir(name) if not entry.startswith(".")]
+    elif glob.has_magic(name) and not os.path.lexists(name):
+        found = expand_inputs([name])
+    else:
+        return []
+    if any(path.lower().endswith(VIDEO_SUFFIXES) for path in found):
+        return []
+    return sorted((path for path in found if path.lower().endswith(IMAGE_SUFFIXES)), key=_natural)
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"([0-9]+)", name)]
+
+
 def stem_of(source: str | Path) -> str:
     """Return the name that results of an input begin with.
 
     Parameters
     ----------
     source : str or Path
+        A file, ``sample:NAME``, a pattern, ``-``, an address, or a camera.
 
     Returns
     -------
@@ -246,11 +303,20 @@ def stem_of(source: str | Path) -> str:
     Examples
     --------
     >>> from visionnmf.io import stem_of
-    >>> stem_of("photos/sea.png")
-    'sea'
+    >>> [stem_of(source) for source in ("photos/sea.png", "frames/*.png", "-", "rtsp://gate:554/yard?x=1")]
+    ['sea', 'frames', 'stdin', 'yard']
     """
     name = str(source)
-    return name.removeprefix(SAMPLE_PREFIX) if name.startswith(SAMPLE_PREFIX) else Path(name).stem
+    if name == "-":
+        return "stdin"
+    if name.startswith(SAMPLE_PREFIX):
+        return name.removeprefix(SAMPLE_PREFIX)
+    if address := re.match(r"[A-Za-z][A-Za-z0-9+.-]*://(?:[^/?#]*@)?([^/?#]*)([^?#]*)", name):
+        return Path(address[2]).stem or re.sub(r"[^A-Za-z0-9.-]", "_", address[1])
+    if glob.has_magic(name) and not os.path.lexists(name):
+        fixed = [part for part in Path(name).parts if not glob.has_magic(part)]
+        return Path(*fixed).name or "pictures"
+    return Path(name).stem.replace(":", "_") or "pictures"
 
 
 def regular_file(path: str | Path, kind: str) -> Path:

@@ -7,13 +7,10 @@ from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 import av
-import cv2
 import numpy as np
 from av.container import InputContainer
-from av.video.frame import VideoFrame
 from av.video.reformatter import VideoReformatter
 from av.video.stream import VideoStream
 from numpy.typing import NDArray
@@ -22,6 +19,7 @@ from PIL import Image
 from visionnmf._checks import check_count, check_frames_wanted
 from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
 
+from .decoding import CODEC_ERRORS, Clock, Decoder, reason_of, turn_of, upright
 from .images import PICTURE_FORMATS
 from .inputs import regular_file
 
@@ -32,19 +30,10 @@ FALLBACK_RATE = Fraction(25)
 
 # Containers that hold video in themselves. Left out on purpose: playlists and concatenations (they name other files and
 # addresses), image sequences, text terminals, devices.
-_CONTAINERS = (
+CONTAINERS = (
     "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpeg,mpegts,mpegvideo,m4v,h263,h264,hevc,av1,obu,ivf,flv,asf,ogg,gif,"
     "apng,mjpeg,mxf,nut,yuv4mpegpipe,dv,rm,wtv,webp_anim,webp"
 )
-# Their headers carry a duration; in others it is guessed from the bit rate.
-_TIMED_CONTAINERS = {"matroska", "webm", "mov", "mp4", "flv"}
-
-# Seconds. A longer gap between two frames is a damaged timestamp.
-_LONGEST_GAP = 86_400
-
-# What PyAV raises on hostile files: its own errors, those of reading the file, and of texts that are no UTF-8.
-CODEC_ERRORS = (av.error.FFmpegError, OSError, ValueError, RuntimeError)
-
 # One thread beside the caller's own. A fixed number: how many frames survive before a cut, and the bytes that x264
 # writes, depend on it, and the same file should give the same result on every machine.
 CODEC_THREADS = 2
@@ -95,6 +84,10 @@ class VideoReader:
         After a loop: the file is cut off or damaged. See Notes.
     problem : str or None
         After a loop: what is wrong with the file, in one line.
+    damaged : int
+        After a loop: packets and frames that were damaged.
+    begins_anew, reconnections : bool, int
+        True, and 0, of a file; see :class:`.LiveReader`.
 
     Raises
     ------
@@ -124,6 +117,9 @@ class VideoReader:
     ...     mean = sum(frame.mean() for frame in reader) / reader.frames_read
     """
 
+    begins_anew = True
+    reconnections = 0
+
     def __init__(
         self,
         path: str | Path,
@@ -145,9 +141,15 @@ class VideoReader:
         self.time = 0.0
         self.frames_read = 0
         self.truncated = False
+        self.damaged = 0
         self.problem: str | None = None
         self._loop: Generator[NDArray[np.uint8], None, None] | None = None
         self._probe()
+
+    @property
+    def notes(self) -> list[str]:
+        """What is to be said of the last loop: the problem, if there was one."""
+        return [] if self.problem is None else [self.problem]
 
     def _probe(self) -> None:
         """Decode the first frame, which alone tells the true size and the rotation."""
@@ -162,7 +164,7 @@ class VideoReader:
                 reason = decoder.first_error or "it holds no frame"
                 raise UnreadableError(f"{self.path}: no frame can be decoded ({reason})")
             self._coded_size = (first.width, first.height)
-            self._turn = _turn(first)
+            self._turn = turn_of(first)
             width, height = self._coded_size[::-1] if self._turn[0] else self._coded_size
             self.width = max(1, round(width * self.scale))
             self.height = max(1, round(height * self.scale))
@@ -197,7 +199,7 @@ class VideoReader:
         converter = VideoReformatter()
         with _opened(self.path, self.max_pixels) as decoder:
             time = 0.0
-            clock = _Clock(decoder, float(1 / self.frame_rate))
+            clock = Clock(decoder, float(1 / self.frame_rate))
             for frame in decoder.frames():
                 if (frame.width, frame.height) != self._coded_size:
                     raise UnsupportedError(
@@ -214,7 +216,7 @@ class VideoReader:
                 if (passed - 1) % self.every == 0:
                     delivered += 1
                     self.time = time
-                    yield self._delivered(frame, converter)
+                    yield upright(self.path, frame, converter, self._turn, (self.width, self.height))
                     if delivered == self.max_frames:
                         return
             else:
@@ -222,25 +224,9 @@ class VideoReader:
         if not passed:
             raise ParameterError(f"start must lie in the video, before its end at {time:.3f} s; got {self.start:g}")
 
-    def _delivered(self, frame: VideoFrame, converter: VideoReformatter) -> NDArray[np.uint8]:
-        try:
-            image: NDArray[Any] = convert(converter, frame, format="rgb24").to_ndarray()
-        except CODEC_ERRORS as error:
-            raise UnsupportedError(f"{self.path}: frames of format {frame.format.name} are not supported") from error
-        swap, flip_columns, flip_rows = self._turn
-        if swap:
-            image = image.swapaxes(0, 1)
-        if flip_columns:
-            image = image[:, ::-1]
-        if flip_rows:
-            image = image[::-1]
-        image = np.ascontiguousarray(image)
-        if image.shape[:2] != (self.height, self.width):
-            image = np.asarray(cv2.resize(image, (self.width, self.height), interpolation=cv2.INTER_AREA))
-        return image
-
-    def _judge(self, decoder: _Decoder) -> None:
+    def _judge(self, decoder: Decoder) -> None:
         """Compare what was read to the end with what the header declares."""
+        self.damaged = decoder.bad_packets
         declared, duration = self.declared_frames, decoder.declared_duration(self.declared_frames is not None)
         ends_early = duration is not None and decoder.end < 0.99 * duration - 2 / float(self.frame_rate)
         if not ends_early and decoder.bad_packets == 0:
@@ -255,103 +241,8 @@ class VideoReader:
         self.problem = f"{read}: the file is cut off or damaged"
 
 
-class _Decoder:
-    """Demux and decode one video stream, and count what goes wrong instead of raising it."""
-
-    def __init__(self, container: InputContainer, stream: VideoStream) -> None:
-        self.container = container
-        self.stream = stream
-        self.packets = 0
-        self.bad_packets = 0
-        self.end = 0.0  # seconds; the latest end of a packet of any stream
-        self.first_error: str | None = None
-
-    def frames(self) -> Iterator[VideoFrame]:
-        packets = self.container.demux()  # sound as well: it shows how far the file goes
-        while True:
-            try:
-                packet = next(packets, None)
-            except IndexError:
-                # PyAV's own, at the end of a file whose streams were not all declared at its beginning.
-                packet = None
-            except CODEC_ERRORS as error:
-                self._count(error)
-                packet = None
-            if packet is None:
-                yield from self._decode(None)
-                return
-            if packet.size == 0:
-                continue  # a dropped frame, or PyAV's sign of the end; a decoder would take either for the end
-            self._follow_time(packet)
-            if packet.stream_index == self.stream.index:
-                self.packets += 1
-                self.bad_packets += bool(packet.is_corrupt)
-                yield from self._decode(packet)
-
-    def _decode(self, packet: Any) -> Iterator[VideoFrame]:
-        try:
-            for frame in self.stream.codec_context.decode(packet):
-                assert isinstance(frame, VideoFrame)
-                self.bad_packets += bool(frame.is_corrupt)
-                yield frame
-        except CODEC_ERRORS as error:
-            self._count(error)
-
-    def _count(self, error: Exception) -> None:
-        self.bad_packets += 1
-        self.first_error = self.first_error or reason_of(error)
-
-    def _follow_time(self, packet: Any) -> None:
-        time = packet.pts if packet.pts is not None else packet.dts
-        if time is not None and packet.time_base is not None:
-            self.end = max(self.end, float((time + (packet.duration or 0)) * packet.time_base))
-
-    def declared_duration(self, counted: bool) -> float | None:
-        """Return the duration in seconds that the header gives, None where it gives none."""
-        if self.stream.duration and self.stream.time_base:
-            return float(self.stream.duration * self.stream.time_base)
-        if self.container.duration and (counted or _TIMED_CONTAINERS & set(self.container.format.name.split(","))):
-            return self.container.duration / av.time_base
-        return None
-
-
-class _Clock:
-    """When frames are shown, in seconds from the beginning of a file.
-
-    Parameters
-    ----------
-    decoder : _Decoder
-    step : float
-        Seconds from a frame to the next where the file does not say.
-    """
-
-    def __init__(self, decoder: _Decoder, step: float) -> None:
-        start = decoder.container.start_time
-        self._start = None if start is None else start / av.time_base
-        self._unit = decoder.stream.time_base  # not the frames': the last ones come without
-        self._step = step
-        self._last: float | None = None
-
-    def read(self, frame: VideoFrame) -> float:
-        """Return the time of the next frame."""
-        ticks = frame.pts if frame.pts is not None else frame.dts
-        if ticks is None or self._unit is None:
-            time = None
-        else:
-            time = float(ticks * self._unit)
-            self._start = time if self._start is None or (self._last is None and time < self._start) else self._start
-            time -= self._start
-        if self._last is None:
-            self._last = 0.0 if time is None or time > _LONGEST_GAP else time
-        elif time is None or not self._last < time <= self._last + _LONGEST_GAP:
-            self._last += self._step
-        else:
-            self._last = time
-        return self._last
-
-
 @contextmanager
-def _opened(path: Path, max_pixels: int) -> Iterator[_Decoder]:
+def _opened(path: Path, max_pixels: int) -> Iterator[Decoder]:
     """Open a file for decoding, with every limit set before the first byte is decoded."""
     limit = {"max_pixels": str(max_pixels)}
     with container_of(path, limit) as container:
@@ -359,7 +250,7 @@ def _opened(path: Path, max_pixels: int) -> Iterator[_Decoder]:
         stream.thread_type = "AUTO"
         stream.codec_context.thread_count = CODEC_THREADS
         stream.codec_context.options = {**stream.codec_context.options, **limit}
-        yield _Decoder(container, stream)
+        yield Decoder(container, stream)
 
 
 def check_declared_size(path: Path, max_pixels: int) -> None:
@@ -371,7 +262,7 @@ def check_declared_size(path: Path, max_pixels: int) -> None:
 
 @contextmanager
 def container_of(path: Path, options: dict[str, str]) -> Iterator[InputContainer]:
-    options = {"format_whitelist": _CONTAINERS, "protocol_whitelist": "", **options}
+    options = {"format_whitelist": CONTAINERS, "protocol_whitelist": "", **options}
     # An open file instead of its name: FFmpeg reads names such as "concat:..." or "img%d.png" in its own way.
     with regular_file(path, "video").open("rb") as file:
         try:
@@ -386,7 +277,7 @@ def container_of(path: Path, options: dict[str, str]) -> Iterator[InputContainer
             yield container
 
 
-def video_stream_of(path: Path, container: InputContainer, max_pixels: int) -> VideoStream:
+def video_stream_of(path: object, container: InputContainer, max_pixels: int) -> VideoStream:
     streams = [stream for stream in container.streams.video if not _is_cover(stream)]
     if not streams:
         what = "it holds only sound" if container.streams.audio else "it holds no video, or is cut off before it"
@@ -412,33 +303,6 @@ def _is_picture(path: Path) -> bool:
             return True
     except Exception:  # whatever is wrong with it, it is no picture
         return False
-
-
-def reason_of(error: Exception) -> str:
-    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return " ".join(str(text).split())
-
-
-def convert(converter: VideoReformatter, frame: VideoFrame, **options: Any) -> VideoFrame:
-    # One thread: waking a pool for each small frame costs more than the conversion.
-    return converter.reformat(frame, threads=1, **options)
-
-
-def _turn(frame: VideoFrame) -> tuple[bool, bool, bool]:
-    """Read the display matrix: (swap axes, then mirror columns, then mirror rows) makes the frame upright.
-
-    The matrix maps (x, y) to (a x + c y, b x + d y), stored as a b u c d v x y w in 16.16 fixed point. Angles that are
-    no multiple of 90 degrees are ignored.
-    """
-    data: Any = frame.side_data.get("DISPLAYMATRIX")
-    if data is None:
-        return False, False, False
-    a, b, _, c, d = np.frombuffer(bytes(data), np.int32)[:5].tolist()
-    if a == d == 0 and b and c:
-        return True, c < 0, b < 0
-    if b == c == 0 and a and d:
-        return False, a < 0, d < 0
-    return False, False, False
 
 
 def sample_frames(frames: Iterable[NDArray[np.uint8]], n: int) -> NDArray[np.uint8]:

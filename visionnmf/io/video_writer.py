@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from visionnmf._checks import check_choice, check_count, check_number
 from visionnmf.exceptions import MediaError, ParameterError
 
+from .decoding import CODEC_ERRORS, convert, reason_of
 from .outputs import output_file
-from .video import CODEC_ERRORS, CODEC_THREADS, convert, reason_of
+from .video import CODEC_THREADS
 
 __all__ = ["VideoWriter"]
 

@@ -85,6 +85,8 @@ class OnlineBackgroundModel(Saveable, BaseEstimator):
         Light of the latest frame, times that of the scene.
     n_frames_seen_ : int
         Frames so far.
+    time_ : float
+        When the latest frame is shown, in seconds; minus infinity before the first.
 
     Examples
     --------
@@ -240,7 +242,7 @@ class OnlineBackgroundModel(Saveable, BaseEstimator):
         self._before: FrameArray | None = None
         self.gain_, self._unexplained = 1.0, 0.0
         if not hasattr(self, "n_frames_seen_"):
-            self.n_frames_seen_, self._time = 0, -math.inf
+            self.n_frames_seen_, self.time_ = 0, -math.inf
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -255,16 +257,16 @@ class OnlineBackgroundModel(Saveable, BaseEstimator):
         """Learn from a frame; yields it, and where it ends the start all frames of that."""
         if not hasattr(self, "n_frames_seen_"):
             self._check_parameters()
-            self.n_frames_seen_, self._time = 0, -math.inf
+            self.n_frames_seen_, self.time_ = 0, -math.inf
             self._held: list[tuple[FrameArray, float]] = []
         # a caller may use one buffer for all frames
         (frame,) = (one.copy() for one in as_frames([frame], getattr(self, "_shape", None)))
         if time is None:
-            time = 0.0 if self._time == -math.inf else self._time + 1 / self.frame_rate
-        elif not (math.isfinite(time) and time > self._time):
-            raise ParameterError(f"time must be later than that of the frame before, {self._time}; got {time}")
-        seconds = 1 / self.frame_rate if self._time == -math.inf else min(time - self._time, LONGEST_GAP)
-        self._time = time
+            time = 0.0 if self.time_ == -math.inf else self.time_ + 1 / self.frame_rate
+        elif not (math.isfinite(time) and time > self.time_):
+            raise ParameterError(f"time must be later than that of the frame before, {self.time_}; got {time}")
+        seconds = 1 / self.frame_rate if self.time_ == -math.inf else min(time - self.time_, LONGEST_GAP)
+        self.time_ = time
         self.n_frames_seen_ += 1
         if hasattr(self, "_scene"):
             yield self._track(self.n_frames_seen_ - 1, frame, seconds)

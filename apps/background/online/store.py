@@ -32,7 +32,7 @@ def save(model: OnlineBackgroundModel, path: str | Path, *, force: bool = False)
     header = {
         "shape": list(model._shape),
         "n_frames_seen": model.n_frames_seen_,
-        "time": None if model._time == -math.inf else model._time,
+        "time": None if model.time_ == -math.inf else model.time_,
         "gain": model.gain_,
         "unexplained": model._unexplained,
         "parameters": {**{name: getattr(model, name) for name in PARAMETERS}, "random_state": seed},
@@ -74,7 +74,7 @@ def _restored(archive: Archive) -> OnlineBackgroundModel:
     _require(time is None or (isinstance(time, float | int) and math.isfinite(time)), "time")
     _require(isinstance(gain, float) and 0 < gain < math.inf, "gain")
     _require(isinstance(unexplained, float) and 0 <= unexplained < math.inf, "light")
-    model.n_frames_seen_, model._time = seen, -math.inf if time is None else float(time)
+    model.n_frames_seen_, model.time_ = seen, -math.inf if time is None else float(time)
     model.gain_, model._unexplained = gain, unexplained
     if seen:
         before = archive.array("before")

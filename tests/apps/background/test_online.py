@@ -206,7 +206,7 @@ def test_frames_that_are_refused(street):
     with pytest.raises(ParameterError, match="must have the shape of the first"):
         model.partial_fit(street.frames[1, :50])
     model.partial_fit(street.frames[1])
-    assert model._time == pytest.approx(3.1)
+    assert model.time_ == pytest.approx(3.1)
 
 
 # --- the kernel -------------------------------------------------------------------------------------------------------

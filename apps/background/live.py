@@ -1,0 +1,330 @@
+"""The work of ``visionnmf background --live``: masks of a source as its frames come; see :mod:`.online`."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf import choices
+from visionnmf._checks import check_choice, check_number
+from visionnmf.apps.report import Report
+from visionnmf.exceptions import ParameterError, UnsupportedError
+from visionnmf.io import check_outputs, output_folder, write_image
+from visionnmf.io.inputs import stem_of
+
+from .clips import Clip, Progress, counted, expected_frames, open_clip
+from .events import EventSettings
+from .frames import Separated
+from .model import BackgroundModel
+from .online.model import OnlineBackgroundModel
+from .regions import read_regions, within
+from .results import MaskWriter
+from .tables import EventTable, Recorder, frame_table_path
+
+__all__ = ["LiveReport", "follow_source"]
+
+FrameArray = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class LiveReport(Report):
+    """What :func:`.follow_source` did; with the attributes of :class:`~visionnmf.apps.report.Report`.
+
+    Attributes
+    ----------
+    width, height : int
+        Size of the frames, in pixels.
+    frames : int
+        Frames of this run.
+    first_frame : int
+        The number of its first one: above 0 where it went on from a state.
+    seconds : float
+        How long it ran.
+    frames_per_second : float
+    foreground_share : float, 0 to 1
+        Share of all pixels that were foreground.
+    damaged : int
+        Frames that came damaged and were left out.
+    reconnections : int
+        How often the source was lost and found again.
+    events : list of dict or None
+        As those of :class:`.BackgroundReport`.
+    """
+
+    width: int
+    height: int
+    frames: int
+    first_frame: int
+    seconds: float
+    frames_per_second: float
+    foreground_share: float
+    damaged: int
+    reconnections: int
+    events: list[dict[str, Any]] | None
+
+    def summary(self) -> str:
+        """Return the report as text for a person.
+
+        Returns
+        -------
+        str
+            A few lines.
+        """
+        went_on = f", from frame {self.first_frame} on" if self.first_frame else ""
+        lines = [
+            f"{self.inputs[0]}: {self.frames} frames of {self.width}x{self.height} in {self.seconds:.1f} s "
+            f"({self.frames_per_second:.0f} frames/s){went_on}",
+            f"  foreground: {self.foreground_share:.2%} of all pixels",
+        ]
+        if self.events is not None:
+            lines.append(f"  events: {len(self.events)}")
+        return "\n".join([*lines, *(f"  {line}" for line in self._ending())])
+
+
+def follow_source(
+    source: str | Path,
+    *,
+    out: str | Path = ".",
+    state: str | Path | None = None,
+    reuse: str | Path | None = None,
+    forgetting: float = choices.LIVE_FORGETTING,
+    warm_up: float = choices.LIVE_WARM_UP,
+    threshold: float | None = None,
+    roi: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    start: float = 0.0,
+    end: float | None = None,
+    scale: float = 1.0,
+    every: int = 1,
+    max_frames: int | None = None,
+    frame_rate: float | None = None,
+    size: tuple[int, int] | None = None,
+    pixel_format: str | None = None,
+    masks: str | None = None,
+    background_every: float | None = None,
+    events: Mapping[str, float] | None = None,
+    frame_table: str | None = None,
+    random_state: int = choices.RANDOM_STATE,
+    force: bool = False,
+    on_frame: Callable[[Separated, float], Any] | None = None,
+    on_event: Callable[[dict[str, Any]], Any] | None = None,
+    until: Callable[[], bool] | None = None,
+    progress: Progress | None = None,
+) -> LiveReport:
+    """Mask each frame of a source as it comes.
+
+    ``NAME_background.png`` is the scene at the end, and every `background_every` seconds before. Memory does not grow
+    with the length of the stream. A run that was killed goes on from its `state`, and gives the same masks as one that
+    was not: of a source that begins anew, such as a file, the frames that are done are passed over, of others the run
+    goes on with what comes; its masks as video, its events and its table have ``_from`` and the number of its first
+    frame in their names.
+
+    Parameters
+    ----------
+    source : str or Path
+        Whatever :func:`visionnmf.io.open_video` opens, or ``"sample:surveillance"``.
+    out : str or Path, default="."
+        Folder for the results; made if missing.
+    state : str or Path, optional
+        A file to go on from if it is there. It is written every ten seconds of the stream, and at the end.
+    reuse : str or Path, optional
+        A model of :meth:`.BackgroundModel.save`, to start from in place of learning the first seconds.
+    forgetting, warm_up : float, default=60.0 and 2.0
+        Seconds; see :class:`.OnlineBackgroundModel`.
+    threshold : float, optional
+        Foreground deviates by so many times the noise; 3 by default.
+    roi, ignore : sequence of str, default=()
+    start, end : float, default=0.0 and None
+    scale : float in (0, 1], default=1.0
+    every : int, default=1
+    max_frames : int, optional
+        See :func:`.process_video`.
+    frame_rate : float, optional
+        Of pictures and raw frames.
+    size : (int, int), optional
+        Width and height of raw frames.
+    pixel_format : str, optional
+        Of raw frames, as FFmpeg names it.
+    masks : {"png", "ffv1", "h264"}, optional
+        Also write the masks: ``NAME_masks/000000.png`` as they come, ``NAME_foreground.mkv`` or ``.mp4``.
+    background_every : float, optional
+        Seconds of the stream.
+    events, frame_table : optional
+        See :func:`.process_video`.
+    random_state : int, default=0
+    force : bool, default=False
+    on_frame : callable, optional
+        Called with each :class:`.Separated` and its time in seconds.
+    on_event : callable, optional
+        Called with the row of an event that is over.
+    until : callable, optional
+        Asked before each frame; true ends the run.
+    progress : callable, optional
+
+    Returns
+    -------
+    LiveReport
+
+    Raises
+    ------
+    MediaError
+        The source or the state cannot be used, a result exists, or a file cannot be written.
+    ParameterError
+        An argument is out of its range.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.background import follow_source
+    >>> shares = []
+    >>> report = follow_source(
+    ...     "sample:surveillance", max_frames=30, scale=0.25, force=True,
+    ...     on_frame=lambda part, time: shares.append(part.mask.mean() / 255),
+    ... )
+    >>> report.frames, len(shares)
+    (30, 30)
+    """
+    began = time.perf_counter()
+    clip = open_clip(
+        source,
+        every=every,
+        max_frames=max_frames,
+        scale=scale,
+        start=start,
+        end=end,
+        frame_rate=frame_rate,
+        size=size,
+        pixel_format=pixel_format,
+    )
+    rate = float(clip.frame_rate) / every
+    parameters = {"forgetting": forgetting, "warm_up": warm_up, "frame_rate": rate, "random_state": random_state}
+    if threshold is not None:
+        parameters["threshold"] = threshold
+    model = _started(parameters, (clip.height, clip.width, 3), state, reuse)
+    first = getattr(model, "n_frames_seen_", 0)
+    out = Path(out)
+    stem = out / stem_of(source)
+    run_stem = stem if first == 0 else stem.with_name(f"{stem.name}_from{first:06d}")
+    region = read_regions(roi, ignore, (clip.height, clip.width), scale)
+    picture = stem.with_name(f"{stem.name}_background.png")
+    settings = EventSettings(**events) if events is not None else None
+    if background_every is not None:
+        check_number(background_every, "background_every", without_low=True)
+    if frame_table is not None:
+        check_choice(frame_table, "frame_table", choices.FRAME_TABLES)
+    writer = None
+    if masks is not None:
+        check_choice(masks, "masks", choices.LIVE_MASKS)
+        writer = MaskWriter(
+            masks,
+            stem if masks == "png" else run_stem,
+            clip.width,
+            clip.height,
+            rate,
+            force=force or first > 0,
+        )
+    extra = [] if settings is None else EventTable.paths(run_stem)
+    extra += [path for path in [frame_table_path(run_stem, frame_table)] if path is not None]
+    check_outputs([picture, *extra], force or first > 0, inputs=[source])
+    output_folder(out)
+
+    offset = model.time_ + 1 / rate if first and not clip.begins_anew else 0.0
+    times: deque[float] = deque()
+    frames = _wanted(clip, first, until, lambda: times.append(clip.time + offset))
+    total = expected_frames(clip, every, max_frames, start, end)
+    frames = counted(frames, "following", total, progress)
+    done = marked = 0
+    state_due = picture_due = -math.inf
+    with ExitStack() as stack:
+        if writer is not None:
+            stack.enter_context(writer)
+        recorder = stack.enter_context(Recorder(run_stem, settings, frame_table, 1 / rate, force=force))
+        parts = stack.enter_context(closing(model.follow(frames, time=lambda: times[-1])))
+        for whole in parts:
+            at = times.popleft()
+            part = within(whole, region)
+            done += 1
+            marked += cv2.countNonZero(part.mask)
+            if writer is not None:
+                writer.write(part, at)
+            event = recorder.add(part, at)
+            if event is not None and on_event is not None:
+                on_event(event)
+            if on_frame is not None:
+                on_frame(part, at)
+            if times:  # of the start, whose frames come together: the model has seen later ones
+                continue
+            if state is not None and at - state_due >= choices.LIVE_STATE_SECONDS:
+                state_due = at
+                model.save(state, force=True)
+            if background_every is not None and at - picture_due >= background_every:
+                picture_due = at
+                write_image(picture, model.background_, force=True)
+        if done == 0:
+            raise ParameterError(f"{source}: no frame has come")
+        written, found, _ = recorder.finish(None)
+    write_image(picture, model.background_, force=True)
+    if state is not None:
+        model.save(state, force=True)
+    seconds = time.perf_counter() - began
+    return LiveReport(
+        width=clip.width,
+        height=clip.height,
+        frames=done,
+        first_frame=first,
+        seconds=seconds,
+        frames_per_second=done / seconds,
+        foreground_share=marked / (done * clip.width * clip.height),
+        damaged=clip.damaged,
+        reconnections=clip.reconnections,
+        events=found,
+        inputs=[str(source)],
+        outputs=[str(path) for path in [picture, *([] if writer is None else [writer.path]), *written]],
+        notes=list(clip.notes),
+    )
+
+
+def _started(
+    parameters: dict[str, Any], shape: tuple[int, ...], state: str | Path | None, reuse: str | Path | None
+) -> OnlineBackgroundModel:
+    """Return the model of the state, of what is reused, or a new one."""
+    model = OnlineBackgroundModel(**parameters)
+    model._check_parameters()
+    if state is not None and os.path.lexists(state):
+        model = OnlineBackgroundModel.load(state).set_params(**parameters)
+        found, name = model._shape, state
+    elif reuse is not None:
+        kept = BackgroundModel.load(reuse)
+        scene, found, name = kept.background_, kept.background_.shape, reuse
+        model.begin_from(scene, kept.noise_scale_, len(kept.learnt_frames_))
+    else:
+        return model
+    if found != shape:
+        raise UnsupportedError(
+            f"{name}: is of frames of {found[1]} x {found[0]} pixels, and those of the source have "
+            f"{shape[1]} x {shape[0]}; name another file"
+        )
+    return model
+
+
+def _wanted(
+    clip: Clip, seen: int, until: Callable[[], bool] | None, take_time: Callable[[], Any]
+) -> Iterator[FrameArray]:
+    """Pass frames on until the end is asked for, without those that are done."""
+    for number, frame in enumerate(clip):
+        if until is not None and until():
+            return
+        if clip.begins_anew and number < seen:
+            continue
+        take_time()
+        yield frame

@@ -1,0 +1,178 @@
+"""Decode video by PyAV: what a container gives, and what goes wrong on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import av
+import cv2
+import numpy as np
+from av.container import InputContainer
+from av.video.frame import VideoFrame
+from av.video.reformatter import VideoReformatter
+from av.video.stream import VideoStream
+from numpy.typing import NDArray
+
+from visionnmf.exceptions import UnsupportedError
+
+__all__ = ["CODEC_ERRORS", "Clock", "Decoder", "convert", "reason_of", "turn_of", "upright"]
+
+# Their headers carry a duration; in others it is guessed from the bit rate.
+_TIMED_CONTAINERS = {"matroska", "webm", "mov", "mp4", "flv"}
+
+# Seconds. A longer gap between two frames is a damaged timestamp.
+_LONGEST_GAP = 86_400
+
+# What PyAV raises on hostile files: its own errors, those of reading the file, and of texts that are no UTF-8.
+CODEC_ERRORS = (av.error.FFmpegError, OSError, ValueError, RuntimeError)
+
+
+class Decoder:
+    """Demux and decode one video stream, and count what goes wrong instead of raising it."""
+
+    def __init__(self, container: InputContainer, stream: VideoStream) -> None:
+        self.container = container
+        self.stream = stream
+        self.packets = 0
+        self.bad_packets = 0
+        self.end = 0.0  # seconds; the latest end of a packet of any stream
+        self.first_error: str | None = None
+
+    def frames(self) -> Iterator[VideoFrame]:
+        """Yield what can be decoded, to the end or to where reading fails."""
+        packets = self.container.demux()  # sound as well: it shows how far the file goes
+        while True:
+            try:
+                packet = next(packets, None)
+            except IndexError:
+                # PyAV's own, at the end of a file whose streams were not all declared at its beginning.
+                packet = None
+            except CODEC_ERRORS as error:
+                self._count(error)
+                packet = None
+            if packet is None:
+                yield from self._decode(None)
+                return
+            if packet.size == 0:
+                continue  # a dropped frame, or PyAV's sign of the end; a decoder would take either for the end
+            self._follow_time(packet)
+            if packet.stream_index == self.stream.index:
+                self.packets += 1
+                self.bad_packets += bool(packet.is_corrupt)
+                yield from self._decode(packet)
+
+    def _decode(self, packet: Any) -> Iterator[VideoFrame]:
+        try:
+            for frame in self.stream.codec_context.decode(packet):
+                assert isinstance(frame, VideoFrame)
+                self.bad_packets += bool(frame.is_corrupt)
+                yield frame
+        except CODEC_ERRORS as error:
+            self._count(error)
+
+    def _count(self, error: Exception) -> None:
+        self.bad_packets += 1
+        self.first_error = self.first_error or reason_of(error)
+
+    def _follow_time(self, packet: Any) -> None:
+        time = packet.pts if packet.pts is not None else packet.dts
+        if time is not None and packet.time_base is not None:
+            self.end = max(self.end, float((time + (packet.duration or 0)) * packet.time_base))
+
+    def declared_duration(self, counted: bool) -> float | None:
+        """Return the duration in seconds that the header gives, None where it gives none."""
+        if self.stream.duration and self.stream.time_base:
+            return float(self.stream.duration * self.stream.time_base)
+        if self.container.duration and (counted or _TIMED_CONTAINERS & set(self.container.format.name.split(","))):
+            return self.container.duration / av.time_base
+        return None
+
+
+class Clock:
+    """When frames are shown, in seconds from the beginning of a file.
+
+    Parameters
+    ----------
+    decoder : Decoder
+    step : float
+        Seconds from a frame to the next where the file does not say.
+    """
+
+    def __init__(self, decoder: Decoder, step: float) -> None:
+        start = decoder.container.start_time
+        self._start = None if start is None else start / av.time_base
+        self._unit = decoder.stream.time_base  # not the frames': the last ones come without
+        self._step = step
+        self._last: float | None = None
+
+    def read(self, frame: VideoFrame) -> float:
+        """Return the time of the next frame."""
+        ticks = frame.pts if frame.pts is not None else frame.dts
+        if ticks is None or self._unit is None:
+            time = None
+        else:
+            time = float(ticks * self._unit)
+            self._start = time if self._start is None or (self._last is None and time < self._start) else self._start
+            time -= self._start
+        if self._last is None:
+            self._last = 0.0 if time is None or time > _LONGEST_GAP else time
+        elif time is None or not self._last < time <= self._last + _LONGEST_GAP:
+            self._last += self._step
+        else:
+            self._last = time
+        return self._last
+
+
+def convert(converter: VideoReformatter, frame: VideoFrame, **options: Any) -> VideoFrame:
+    """Return a frame in another format."""
+    # One thread: waking a pool for each small frame costs more than the conversion.
+    return converter.reformat(frame, threads=1, **options)
+
+
+def upright(
+    name: object,
+    frame: VideoFrame,
+    converter: VideoReformatter,
+    turn: tuple[bool, bool, bool],
+    size: tuple[int, int],
+) -> NDArray[np.uint8]:
+    """Return a frame as RGB, turned as `turn_of` says and scaled to a width and height."""
+    try:
+        image: NDArray[Any] = convert(converter, frame, format="rgb24").to_ndarray()
+    except CODEC_ERRORS as error:
+        raise UnsupportedError(f"{name}: frames of format {frame.format.name} are not supported") from error
+    swap, flip_columns, flip_rows = turn
+    if swap:
+        image = image.swapaxes(0, 1)
+    if flip_columns:
+        image = image[:, ::-1]
+    if flip_rows:
+        image = image[::-1]
+    image = np.ascontiguousarray(image)
+    if image.shape[1::-1] != size:
+        image = np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA))
+    return image
+
+
+def turn_of(frame: VideoFrame) -> tuple[bool, bool, bool]:
+    """Read the display matrix: (swap axes, then mirror columns, then mirror rows) makes the frame upright.
+
+    The matrix maps (x, y) to (a x + c y, b x + d y), stored as a b u c d v x y w in 16.16 fixed point. Angles that are
+    no multiple of 90 degrees are ignored.
+    """
+    data: Any = frame.side_data.get("DISPLAYMATRIX")
+    if data is None:
+        return False, False, False
+    a, b, _, c, d = np.frombuffer(bytes(data), np.int32)[:5].tolist()
+    if a == d == 0 and b and c:
+        return True, c < 0, b < 0
+    if b == c == 0 and a and d:
+        return False, a < 0, d < 0
+    return False, False, False
+
+
+def reason_of(error: Exception) -> str:
+    """Return what an error says, on one line."""
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return " ".join(str(text).split())

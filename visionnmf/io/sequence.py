@@ -1,0 +1,153 @@
+"""Pictures as the frames of a video; :mod:`visionnmf.io` is the public name of what stands here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf._checks import check_frames_wanted, check_number
+from visionnmf.choices import IMAGE_SUFFIXES
+from visionnmf.exceptions import MediaError, ParameterError, UnreadableError
+
+from .images import read_image
+from .inputs import pictures_of
+from .video import FALLBACK_RATE
+
+__all__ = ["PictureSequence"]
+
+SHOWN = 3  # names of pictures that could not be read
+
+
+class PictureSequence:
+    """The pictures of a folder or a pattern as the frames of a video; with the attributes of :class:`.VideoReader`.
+
+    A picture that cannot be read, or is of another size than the first, is left out; the frames after it keep their
+    times.
+
+    Parameters
+    ----------
+    source : str or Path
+        A folder, or a pattern such as ``"frames/*.png"``.
+    frame_rate : float, optional
+        Frames per second; 25 when not given.
+    every, max_frames, scale, start, end : optional
+        See :class:`.VideoReader`.
+
+    Attributes
+    ----------
+    width, height : int
+    frame_rate : Fraction
+    declared_frames : int
+        The number of pictures.
+    time : float
+    frames_read, damaged : int
+        Pictures that were read, and those that could not be.
+
+    Raises
+    ------
+    UnreadableError
+        There is no picture, or the first cannot be read.
+    ParameterError
+        If an argument is out of its range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pathlib import Path
+    >>> from visionnmf.io import PictureSequence, write_image
+    >>> Path("frames").mkdir(exist_ok=True)
+    >>> for number in (9, 10):
+    ...     write_image(f"frames/{number}.png", np.full((8, 9, 3), number, np.uint8), force=True)
+    >>> [int(frame[0, 0, 0]) for frame in PictureSequence("frames")]
+    [9, 10]
+    """
+
+    begins_anew, has_sound, frame_rate_known, reconnections = True, False, True, 0
+
+    def __init__(
+        self,
+        source: str | Path,
+        *,
+        frame_rate: float | None = None,
+        every: int = 1,
+        max_frames: int | None = None,
+        scale: float = 1.0,
+        start: float = 0.0,
+        end: float | None = None,
+    ) -> None:
+        check_frames_wanted(every, max_frames, scale, start, end)
+        self.path = Path(source)
+        self._pictures = pictures_of(source)
+        if not self._pictures:
+            raise UnreadableError(f"{source}: no picture in it ({', '.join(IMAGE_SUFFIXES)})")
+        self.frame_rate = FALLBACK_RATE
+        if frame_rate is not None:
+            check_number(frame_rate, "frame_rate", 0, 1000, without_low=True)
+            self.frame_rate = Fraction(frame_rate).limit_denominator(1001)
+        self._wanted = (every, max_frames, start, end)
+        self._size = self._read(self._pictures[0]).shape[1::-1]
+        self.width, self.height = (max(1, round(side * scale)) for side in self._size)
+        self.declared_frames = len(self._pictures)
+        self.time = 0.0
+        self.frames_read = self.damaged = 0
+        self.problem: str | None = None
+
+    @property
+    def truncated(self) -> bool:
+        """Whether pictures could not be read in the last loop."""
+        return self.damaged > 0
+
+    @property
+    def notes(self) -> list[str]:
+        """What is to be said of the last loop."""
+        return [] if self.problem is None else [self.problem]
+
+    def __iter__(self) -> Iterator[NDArray[np.uint8]]:
+        every, max_frames, start, end = self._wanted
+        self.frames_read = self.damaged = delivered = passed = 0
+        self.problem = None
+        left_out: list[str] = []
+        for number, path in enumerate(self._pictures):
+            time = float(number / self.frame_rate)
+            if time < start:
+                continue
+            if end is not None and time >= end:
+                break
+            passed += 1
+            if (passed - 1) % every:
+                continue
+            try:
+                frame = self._read(path)
+            except MediaError:
+                frame = None
+            if frame is None or frame.shape[1::-1] != self._size:
+                left_out.append(os.path.basename(path))
+                self.damaged = len(left_out)
+                more = ", ..." if self.damaged > SHOWN else ""
+                self.problem = (
+                    f"{self.damaged} of {len(self._pictures)} pictures cannot be read or are of another size, and were "
+                    f"left out ({', '.join(left_out[:SHOWN])}{more})"
+                )
+                continue
+            self.frames_read += 1
+            self.time = time
+            if frame.shape[1::-1] != (self.width, self.height):
+                frame = np.asarray(cv2.resize(frame, (self.width, self.height), interpolation=cv2.INTER_AREA))
+            delivered += 1
+            yield frame
+            if delivered == max_frames:
+                return
+        if not passed:
+            last = len(self._pictures) / float(self.frame_rate)
+            raise ParameterError(f"start must lie in the video, before its end at {last:.3f} s; got {start:g}")
+
+    @staticmethod
+    def _read(path: str) -> NDArray[np.uint8]:
+        picture = read_image(path)
+        return picture if picture.dtype == np.uint8 else ((picture.astype(np.uint32) + 128) // 257).astype(np.uint8)

@@ -1,0 +1,72 @@
+"""Whatever gives frames; :mod:`visionnmf.io` is the public name of what stands here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from visionnmf.exceptions import ParameterError
+
+from .inputs import is_live, pictures_of
+from .live import LiveReader
+from .sequence import PictureSequence
+from .video import VideoReader
+
+__all__ = ["open_video"]
+
+
+def open_video(
+    source: str | Path,
+    *,
+    frame_rate: float | None = None,
+    size: tuple[int, int] | None = None,
+    pixel_format: str | None = None,
+    **options: Any,
+) -> VideoReader | PictureSequence | LiveReader:
+    """Open a source of frames by its kind.
+
+    Parameters
+    ----------
+    source : str or Path
+        A video file; a folder or a pattern of pictures; ``"-"``, standard input; a ``http(s)`` or ``rtsp(s)`` address;
+        a camera, ``"camera:0"`` or ``"/dev/video0"``.
+    frame_rate : float, optional
+        Of pictures and raw frames.
+    size : (int, int), optional
+        Width and height of raw frames on standard input.
+    pixel_format : str, optional
+        Of raw frames on standard input.
+    **options
+        `every`, `max_frames`, `scale`, `start` and `end`, as of :class:`.VideoReader`.
+
+    Returns
+    -------
+    VideoReader, PictureSequence or LiveReader
+
+    Raises
+    ------
+    MediaError
+        The source cannot be used.
+    ParameterError
+        An argument is out of its range, or not for this kind of source.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pathlib import Path
+    >>> from visionnmf.io import open_video, write_image
+    >>> Path("frames").mkdir(exist_ok=True)
+    >>> for number in (9, 10):
+    ...     write_image(f"frames/{number}.png", np.full((8, 9, 3), number, np.uint8), force=True)
+    >>> open_video("frames/*.png", frame_rate=5).declared_frames
+    2
+    """
+    if source != "-" and (size is not None or pixel_format is not None):
+        raise ParameterError(f"size and pixel_format must be None for {source}; they are of raw standard input")
+    if is_live(source):
+        return LiveReader(str(source), size=size, frame_rate=frame_rate, pixel_format=pixel_format, **options)
+    if pictures_of(source):
+        return PictureSequence(source, frame_rate=frame_rate, **options)
+    if frame_rate is not None:
+        raise ParameterError(f"frame_rate must be None for {source}, which has its own; got {frame_rate:g}")
+    return VideoReader(source, **options)
