@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -14,9 +16,10 @@ from numpy.typing import NDArray
 
 from visionnmf._checks import check_frames_wanted
 from visionnmf.exceptions import ParameterError, UnreadableError
-from visionnmf.io import LiveReader, PictureSequence, VideoReader, open_video
+from visionnmf.io import LiveReader, PictureSequence, VideoReader, VideoWriter, open_video
+from visionnmf.io.inputs import stem_of
 
-__all__ = ["Clip", "Timeline", "counted", "expected_frames", "open_clip", "timed"]
+__all__ = ["Clip", "Timeline", "counted", "expected_frames", "open_clip", "recorded", "timed"]
 
 Progress = Callable[[str, int, int | None], Any]
 FrameArray = NDArray[np.uint8]
@@ -40,6 +43,37 @@ def open_clip(source: str | Path, **options: Any) -> Clip:
     if str(source).startswith("sample:"):
         raise UnreadableError(f"{source}: no such sample; the one video is {SAMPLE}")
     return open_video(source, **options)
+
+
+@contextmanager
+def recorded(source: str, *, end: float | None, max_frames: int | None, **options: Any) -> Iterator[Path]:
+    """Write what comes but once into a temporary file, lossless, so that it can be gone through twice.
+
+    Raises
+    ------
+    ParameterError
+        The source has no end, and none is given.
+    """
+    if end is None and max_frames is None and not source.startswith(("-", "http")):
+        raise ParameterError(f"end or max_frames must be given for {source}, which has no end of its own; got None")
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open_video(source, end=end, max_frames=max_frames, **options) as reader,
+    ):
+        path = Path(folder) / f"{stem_of(source)}.mkv"
+        first: float | None = None
+        with VideoWriter(
+            path,
+            width=reader.width,
+            height=reader.height,
+            frame_rate=float(reader.frame_rate),
+            codec="ffv1",
+            timed=True,
+        ) as writer:
+            for frame in reader:
+                first = reader.time if first is None else first
+                writer.write(frame, reader.time - first)
+        yield path
 
 
 def expected_frames(clip: Clip, every: int, max_frames: int | None, start: float, end: float | None) -> int | None:

@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +14,10 @@ import numpy as np
 from visionnmf import choices
 from visionnmf._checks import check_choice, check_flag
 from visionnmf.exceptions import ParameterError
-from visionnmf.io import check_outputs, output_folder, transaction, write_image
+from visionnmf.io import check_outputs, is_live, output_folder, transaction, write_image
 from visionnmf.io.inputs import stem_of
 
-from .clips import Progress, Timeline, counted, expected_frames, open_clip, timed
+from .clips import Progress, Timeline, counted, expected_frames, open_clip, recorded, timed
 from .events import EventSettings
 from .mask import median_mask
 from .methods import Separator, make_separator
@@ -47,6 +48,9 @@ def process_video(
     scale: float = 1.0,
     every: int = 1,
     max_frames: int | None = None,
+    frame_rate: float | None = None,
+    size: tuple[int, int] | None = None,
+    pixel_format: str | None = None,
     random_state: int = choices.RANDOM_STATE,
     force: bool = False,
     progress: Progress | None = None,
@@ -66,7 +70,9 @@ def process_video(
     Parameters
     ----------
     source : str or Path
-        A video file, or ``"sample:surveillance"``, a clip that the project makes, with known masks.
+        Whatever :func:`visionnmf.io.open_video` opens, or ``"sample:surveillance"``, a clip that the project makes,
+        with known masks. What comes but once is first written to a temporary file, lossless, up to its end or to `end`
+        or `max_frames`.
     method : str, default="ours"
         Or another, to compare with: one of `choices.BACKGROUND_METHODS`; see :mod:`.methods`.
     n_components : int, default=2
@@ -91,6 +97,12 @@ def process_video(
         Take every `every`-th frame; the results play at the accordingly lower rate.
     max_frames : int, optional
         Stop after so many frames.
+    frame_rate : float, optional
+        Of pictures and raw frames.
+    size : (int, int), optional
+        Width and height of raw frames on standard input.
+    pixel_format : str, optional
+        Of raw frames on standard input, as FFmpeg names it.
     random_state : int, default=0
         Seed of the model.
     force : bool, default=False
@@ -128,6 +140,44 @@ def process_video(
     >>> report.outputs
     ['surveillance_background.png']
     """
+    options = {name: value for name, value in locals().items() if name not in ("source", "size", "pixel_format")}
+    if not is_live(source):
+        return _process(source, size=size, pixel_format=pixel_format, **options)
+    wanted = None if max_frames is None or start > 0 else every * max_frames
+    raw = {"frame_rate": frame_rate, "size": size, "pixel_format": pixel_format}
+    with recorded(str(source), end=end, max_frames=wanted, **raw) as copy:
+        report = _process(copy, **options | {"frame_rate": None})
+    return replace(report, inputs=[str(source)])
+
+
+def _process(
+    source: str | Path,
+    *,
+    method: str,
+    n_components: int,
+    out: str | Path,
+    roi: Sequence[str],
+    ignore: Sequence[str],
+    start: float,
+    end: float | None,
+    threshold: float | None,
+    keep_model: bool,
+    reuse: str | Path | None,
+    scale: float,
+    every: int,
+    max_frames: int | None,
+    frame_rate: float | None,
+    random_state: int,
+    force: bool,
+    progress: Progress | None,
+    write_video: bool,
+    events: Mapping[str, float] | None,
+    clips: bool,
+    frame_table: str | None,
+    size: tuple[int, int] | None = None,
+    pixel_format: str | None = None,
+) -> BackgroundReport:
+    """Do what :func:`process_video` says with what can be gone through twice."""
     began = time.perf_counter()
     if method != "ours" and (check_flag(keep_model, "keep_model") or reuse is not None):
         raise ParameterError(f"method must be 'ours' where a model is kept or reused; got {method!r}")
@@ -138,7 +188,17 @@ def process_video(
         model = kept = BackgroundModel.load(reuse)
         if threshold is not None:
             kept.set_params(threshold=threshold)
-    clip = open_clip(source, every=every, max_frames=max_frames, scale=scale, start=start, end=end)
+    clip = open_clip(
+        source,
+        every=every,
+        max_frames=max_frames,
+        scale=scale,
+        start=start,
+        end=end,
+        frame_rate=frame_rate,
+        size=size,
+        pixel_format=pixel_format,
+    )
     region = read_regions(roi, ignore, (clip.height, clip.width), scale)
     out = Path(out)
     if check_flag(clips, "clips") and str(source).startswith("sample:"):

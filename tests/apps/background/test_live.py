@@ -1,0 +1,216 @@
+"""Following a source: what is written, how a killed run goes on, and the command."""
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel, follow_source
+from visionnmf.apps.cli import app
+from visionnmf.datasets import make_surveillance
+from visionnmf.exceptions import OutputExistsError, ParameterError, UnreadableError, UnsupportedError
+from visionnmf.io import VideoReader, VideoWriter, read_image, write_image
+
+RATE = 2  # frames per second: states are written every twenty frames
+N = 120
+
+
+@pytest.fixture(scope="module")
+def made():
+    return make_surveillance(N, 48, 64, random_state=2)
+
+
+@pytest.fixture(scope="module")
+def clip(made, tmp_path_factory):
+    path = tmp_path_factory.mktemp("live") / "yard.mkv"
+    with VideoWriter(path, width=64, height=48, frame_rate=RATE, codec="ffv1") as writer:
+        for frame in made.frames:
+            writer.write(frame)
+    return path
+
+
+def masks_in(folder):
+    return {path.name: read_image(path)[..., 0] for path in sorted(folder.iterdir())}
+
+
+def test_what_is_written(clip, made, tmp_path):
+    seen = []
+    report = follow_source(
+        clip,
+        out=tmp_path,
+        warm_up=10,
+        masks="png",
+        events={},
+        frame_table="csv",
+        state=tmp_path / "at.npz",
+        on_frame=lambda part, at: seen.append((part.index, at, part.mask)),
+    )
+    names = {path.name for path in tmp_path.iterdir()}
+    assert {"yard_background.png", "yard_masks", "yard_events.csv", "yard_frames.csv", "at.npz"} <= names
+    assert (report.frames, report.first_frame, report.width, report.height) == (N, 0, 64, 48)
+    expected = OnlineBackgroundModel(warm_up=10, frame_rate=RATE)
+    masks = [part.mask for part in expected.follow(made.frames)]
+    assert [index for index, _, _ in seen] == list(range(N))
+    assert [at for _, at, _ in seen] == pytest.approx(np.arange(N) / RATE, abs=1e-3)
+    np.testing.assert_array_equal([mask for _, _, mask in seen], masks)
+    np.testing.assert_array_equal(list(masks_in(tmp_path / "yard_masks").values()), masks)
+    np.testing.assert_array_equal(read_image(tmp_path / "yard_background.png"), expected.background_)
+    assert report.foreground_share == pytest.approx(np.mean(masks) / 255)
+    with (tmp_path / "yard_frames.csv").open() as file:
+        assert len(list(csv.DictReader(file))) == N
+    assert OnlineBackgroundModel.load(tmp_path / "at.npz").n_frames_seen_ == N
+    assert "120 frames of 64x48" in report.summary()
+    with pytest.raises(OutputExistsError):
+        follow_source(clip, out=tmp_path, masks="png")
+
+
+@pytest.mark.parametrize(("masks", "name"), [("ffv1", "yard_foreground.mkv"), ("h264", "yard_foreground.mp4")])
+def test_masks_as_video(clip, tmp_path, masks, name):
+    seen = []
+    follow_source(clip, out=tmp_path, masks=masks, on_frame=lambda part, _: seen.append(part.mask), max_frames=40)
+    found = np.stack([frame[..., 0] for frame in VideoReader(tmp_path / name)])
+    assert np.abs(found.astype(int) - np.stack(seen)).mean() < (1e-9 if masks == "ffv1" else 4)
+
+
+def test_a_run_that_was_ended_goes_on(clip, tmp_path):
+    whole, parts = [], []
+    follow_source(clip, out=tmp_path / "a", warm_up=10, on_frame=lambda part, at: whole.append((at, part.mask)))
+    asked = iter(range(10_000))
+    for until in (lambda: next(asked) >= 70, None):
+        report = follow_source(
+            clip,
+            out=tmp_path / "b",
+            warm_up=10,
+            state=tmp_path / "at.npz",
+            frame_table="csv",
+            until=until,
+            on_frame=lambda part, at: parts.append((at, part.mask)),
+        )
+    assert report.first_frame == 70 and report.frames == N - 70
+    assert [at for at, _ in parts] == [at for at, _ in whole]
+    np.testing.assert_array_equal([mask for _, mask in parts], [mask for _, mask in whole])
+    first, second = (
+        path.read_bytes() for path in (tmp_path / "a/yard_background.png", tmp_path / "b/yard_background.png")
+    )
+    assert first == second
+    assert (tmp_path / "b" / "yard_from000070_frames.csv").exists()
+
+
+def test_a_stream_goes_on_with_what_comes(made, tmp_path, monkeypatch):
+    frames = made.frames
+    shown = []
+    for part in (frames[:60], frames[60:]):
+        pipe = io.BytesIO(part.tobytes())
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(pipe))
+        follow_source(
+            "-",
+            out=tmp_path,
+            size=(64, 48),
+            frame_rate=10,
+            state=tmp_path / "at.npz",
+            on_frame=lambda part, at: shown.append((part.index, at, part.mask)),
+        )
+    assert [index for index, _, _ in shown] == list(range(N))
+    assert [at for _, at, _ in shown] == pytest.approx(np.arange(N) / 10)
+    expected = [part.mask for part in OnlineBackgroundModel(frame_rate=10).follow(frames)]
+    np.testing.assert_array_equal([mask for _, _, mask in shown], expected)
+
+
+def test_a_kept_model_begins_without_a_wait(clip, made, tmp_path):
+    BackgroundModel().fit(made.frames).save(tmp_path / "yard.npz")
+    shares = []
+    follow_source(
+        clip, out=tmp_path, reuse=tmp_path / "yard.npz", max_frames=20, on_frame=lambda part, _: shares.append(part.mask)
+    )
+    assert any(mask.any() for mask in shares)
+
+
+def test_what_is_refused(clip, tmp_path, made):
+    with pytest.raises(ParameterError, match="masks must be one of"):
+        follow_source(clip, out=tmp_path, masks="gif")
+    with pytest.raises(ParameterError, match="forgetting must be"):
+        follow_source(clip, out=tmp_path, forgetting=0)
+    with pytest.raises(UnreadableError, match="no such file"):
+        follow_source(tmp_path / "none.mp4", out=tmp_path)
+    small = OnlineBackgroundModel(frame_rate=10).fit(made.frames[:30, :20, :20])
+    small.save(tmp_path / "small.npz")
+    with pytest.raises(UnsupportedError, match=r"of frames of 20 x 20 pixels"):
+        follow_source(clip, out=tmp_path, state=tmp_path / "small.npz")
+    assert {path.name for path in tmp_path.iterdir()} == {"small.npz"}
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(app, ["background", *map(str, arguments)])
+
+
+def test_the_command(clip, tmp_path):
+    done = invoke(clip, "--live", "--out", tmp_path, "--warm-up", 10, "--json", "--masks", "png")
+    assert done.exit_code == 0, done.output
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [line["frame"] for line in lines[:-1]] == list(range(N)) and lines[-1]["frames"] == N
+    done = invoke(clip, "--live", "--out", tmp_path / "b", "--warm-up", 10, "--events", "--padding", 0)
+    assert done.exit_code == 0 and "event 1: 00:00:" in done.output and "120 frames of 64x48" in done.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["a.mp4", "b.mp4", "--live"], "takes one source; got 2"),
+        (["a.mp4", "--live", "--clips"], "--clips exclude each other"),
+        (["a.mp4", "--state", "x.npz"], "--state is of --live"),
+        (["-", "--live", "--size", "640"], "is no size"),
+        (["a.mp4", "--live"], "no such file"),
+        (["camera:98", "--live"], "camera 98"),
+    ],
+)
+def test_usage(arguments, message, tmp_path):
+    done = invoke(*arguments, "--out", tmp_path)
+    assert done.exit_code == 2 and message in " ".join(done.output.split())
+
+
+def test_pictures_are_a_clip(made, tmp_path):
+    (tmp_path / "in").mkdir()
+    for number, frame in enumerate(made.frames[:30]):
+        write_image(tmp_path / "in" / f"f{number}.png", frame)
+    done = invoke(tmp_path / "in", "--fps", 10, "--json", "--out", tmp_path / "out")
+    assert done.exit_code == 0, done.output
+    (video,) = json.loads(done.stdout)["videos"]
+    assert video["frames"] == 30 and video["frame_rate"] == 10
+    reader = VideoReader(tmp_path / "out" / "in_foreground.mkv")
+    assert reader.frame_rate == Fraction(10)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signal")
+def test_a_killed_run_goes_on_as_if_nothing_had_been(clip, tmp_path):
+    command = [sys.executable, "-m", "visionnmf.apps.cli", "background", str(clip), "--live", "--warm-up", "10"]
+    command += ["--masks", "png", "--state", str(tmp_path / "at.npz"), "--out"]
+    follow_source(clip, out=tmp_path / "whole", warm_up=10, masks="png")
+    expected = masks_in(tmp_path / "whole" / "yard_masks")
+    folder = tmp_path / "parts" / "yard_masks"
+    running = subprocess.Popen([*command, str(tmp_path / "parts")], env=os.environ)
+    while running.poll() is None and not (folder / f"{N // 2:06d}.png").exists():
+        time.sleep(0.002)
+    running.kill()
+    assert running.wait() == -signal.SIGKILL
+    assert 20 <= OnlineBackgroundModel.load(tmp_path / "at.npz").n_frames_seen_ <= N // 2 + 20
+    done = subprocess.run([*command, str(tmp_path / "parts")], capture_output=True, text=True, env=os.environ)
+    assert done.returncode == 0, done.stderr
+    found = masks_in(folder)
+    assert found.keys() == expected.keys()
+    for name, mask in expected.items():
+        np.testing.assert_array_equal(found[name], mask)
+    pictures = [tmp_path / part / "yard_background.png" for part in ("whole", "parts")]
+    assert pictures[0].read_bytes() == pictures[1].read_bytes()

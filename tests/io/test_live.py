@@ -1,0 +1,302 @@
+"""Frames that come but once, and pictures as frames: from pipes, a local server, folders."""
+
+import io
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
+
+import av
+import numpy as np
+import pytest
+
+from visionnmf.exceptions import ParameterError, UnreadableError
+from visionnmf.io import LiveReader, PictureSequence, VideoReader, is_live, open_video, pictures_of, write_image
+
+FRAMES = [np.full((48, 64, 3), 8 * level, np.uint8) for level in range(30)]
+
+
+def levels(frames):
+    return [round(float(frame.mean()) / 8) for frame in frames]
+
+
+def encoded(container, codec="mpeg2video", frames=FRAMES, rate=25, options=None, pixel_format="yuv420p"):
+    """Frames as the bytes of a file."""
+    buffer = io.BytesIO()
+    buffer.name = "x"
+    with av.open(buffer, "w", format=container) as output:
+        stream = output.add_stream(codec, rate=rate, options=options or {})
+        stream.height, stream.width = frames[0].shape[:2]
+        stream.pix_fmt = pixel_format
+        stream.gop_size = 5
+        for frame in frames:
+            output.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))
+        output.mux(stream.encode(None))
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def pipe(monkeypatch):
+    """Make bytes standard input, in pieces as a pipe gives them."""
+
+    def give(data):
+        class Pipe(io.RawIOBase):
+            at = 0
+
+            def readable(self):
+                return True
+
+            def read(self, n=-1):
+                n = min(4096, len(data) - self.at if n < 0 else n)
+                self.at += n
+                return data[self.at - n : self.at]
+
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=Pipe()))
+
+    return give
+
+
+# --- standard input ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("container", "codec"), [("yuv4mpegpipe", "rawvideo"), ("mpegts", "mpeg2video"), ("matroska", "ffv1")]
+)
+def test_standard_input_of_any_format(pipe, container, codec):
+    pipe(encoded(container, codec))
+    with LiveReader("-") as reader:
+        assert (reader.width, reader.height) == (64, 48)
+        assert reader.frame_rate == 25
+        times = []
+        found = [(frame, times.append(reader.time))[0] for frame in reader]
+    assert levels(found) == pytest.approx(range(30), abs=1)
+    assert times == pytest.approx(np.arange(30) / 25, abs=2e-3)
+    assert reader.notes == [] and reader.damaged == 0
+    with pytest.raises(ParameterError, match="gone through once"):
+        iter(reader).__next__()
+
+
+def test_raw_frames_on_standard_input(pipe):
+    pipe(b"".join(frame.tobytes() for frame in FRAMES))
+    reader = LiveReader("-", size=(64, 48), frame_rate=10)
+    assert reader.frame_rate == 10
+    np.testing.assert_array_equal(np.stack(list(reader)), np.stack(FRAMES))
+    grey = b"".join(frame[..., 0].tobytes() for frame in FRAMES)
+    pipe(grey)
+    part = LiveReader("-", size=(64, 48), pixel_format="gray", every=3, max_frames=4, scale=0.5, start=0.4)
+    found = list(part)
+    assert levels(found) == [10, 13, 16, 19] and found[0].shape == (24, 32, 3)
+
+
+def test_standard_input_that_is_no_video(pipe):
+    for data in (b"", b"no video at all" * 1000):
+        pipe(data)
+        with pytest.raises(UnreadableError, match=r"^-: not a video"):
+            LiveReader("-")
+    with pytest.raises(ParameterError, match="pixel_format must be one that FFmpeg knows"):
+        LiveReader("-", size=(8, 8), pixel_format="nonsense")
+    with pytest.raises(ParameterError, match="size must be"):
+        LiveReader("-", size=(60_000, 60_000))
+
+
+def test_playlists_reach_nothing(pipe, tmp_path):
+    (tmp_path / "secret.mkv").write_bytes(encoded("matroska", "ffv1", FRAMES[:3]))
+    pipe(f"ffconcat version 1.0\nfile '{tmp_path / 'secret.mkv'}'\n".encode())
+    with pytest.raises(UnreadableError):
+        LiveReader("-")
+    pipe(f"#EXTM3U\n#EXTINF:1,\nfile://{tmp_path / 'secret.mkv'}\n#EXT-X-ENDLIST\n".encode())
+    with pytest.raises(UnreadableError):
+        LiveReader("-")
+
+
+# --- addresses --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def server():
+    """A server; `parts` are what connections get, one after the other, whose end is no end of the stream."""
+    parts, asked = [], []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            part = parts.pop(0) if parts else None
+            if part is None:
+                self.send_error(503)
+                return
+            whole, data = part
+            self.send_response(200)
+            self.send_header("Content-Type", "application/octet-stream")
+            if whole:
+                self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+        threading.Thread(target=running.serve_forever, daemon=True).start()
+        yield SimpleNamespace(url=f"http://127.0.0.1:{running.server_port}", parts=parts, asked=asked)
+        running.shutdown()
+
+
+def test_a_file_behind_an_address_has_an_end(server):
+    server.parts.append((True, encoded("matroska", "ffv1")))
+    reader = LiveReader(f"{server.url}/clip.mkv", timeout=5)
+    assert levels(reader) == list(range(30))
+    assert reader.notes == [] and reader.reconnections == 0
+
+
+def test_a_stream_that_breaks_off_is_found_again(server):
+    server.parts += [
+        (False, encoded("mpegts", frames=FRAMES[:12])),
+        None,
+        (False, encoded("mpegts", frames=FRAMES[12:])),
+    ]
+    reader = LiveReader(f"{server.url}/live.ts", timeout=5, patience=2)
+    times = []
+    found = [(frame, times.append(reader.time))[0] for frame in reader]
+    assert levels(found) == pytest.approx(range(30), abs=1)
+    assert (np.diff(times) > 0).all() and np.diff(times).max() > 0.5  # the time that has passed meanwhile
+    assert reader.reconnections == 1
+    assert "the source was lost" in reader.notes[-1] and len(server.asked) > 3
+
+
+def test_nobody_answers(server):
+    began = time.monotonic()
+    with pytest.raises(UnreadableError, match="no video comes from there"):
+        LiveReader("http://127.0.0.1:9/x", timeout=2)
+    with pytest.raises(UnreadableError, match="no video comes from there"):
+        LiveReader("rtsp://127.0.0.1:9/x", timeout=2)
+    with pytest.raises(UnreadableError, match="no video comes from there"):
+        LiveReader(f"{server.url}/none", timeout=2)  # 503
+    assert time.monotonic() - began < 20
+
+
+def test_a_server_that_says_nothing(monkeypatch):
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        began = time.monotonic()
+        with pytest.raises(UnreadableError, match="no video comes from there"):
+            LiveReader(f"http://127.0.0.1:{silent.getsockname()[1]}/x", timeout=0.5)
+        assert time.monotonic() - began < 10
+
+
+def test_playlists_of_a_server_are_not_followed(server):
+    body = f"#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\n{server.url}/other.ts\n#EXT-X-ENDLIST\n".encode()
+    server.parts += [(True, body)] * 3
+    with pytest.raises(UnreadableError):
+        LiveReader(f"{server.url}/list.m3u8", timeout=2)
+    assert "/other.ts" not in server.asked
+
+
+# --- damage -----------------------------------------------------------------------------------------------------------
+
+
+def test_damaged_frames_in_the_middle_are_left_out(pipe, rng):
+    busy = [rng.integers(0, 256, (48, 64, 3), dtype=np.uint8) for _ in range(60)]
+    data = bytearray(encoded("mpegts", "libx264", busy, options={"tune": "zerolatency"}))
+    packets = len(data) // 188
+    for number in range(packets // 3, packets // 3 + 12):
+        data[188 * number + 20 : 188 * number + 180] = bytes(160)
+    pipe(bytes(data))
+    reader = LiveReader("-")
+    found = list(reader)
+    assert 30 < len(found) < 60
+    assert reader.damaged > 0 and "left out" in reader.notes[0]
+
+
+def test_no_key_frame_at_the_start(pipe):
+    data = encoded("mpegts", "libx264", FRAMES * 2, options={"tune": "zerolatency", "x264-params": "repeat-headers=1"})
+    cut = len(data) // 188 // 4 * 188
+    pipe(data[:376] + data[cut:])  # the tables, then the middle of a group of pictures
+    found = list(LiveReader("-"))
+    assert len(found) > 30
+
+
+def test_ten_bits_and_odd_sizes(pipe):
+    frames = [np.full((45, 63, 3), 8 * level, np.uint8) for level in range(10)]
+    pipe(encoded("matroska", "ffv1", frames, pixel_format="yuv444p10le"))
+    found = list(LiveReader("-"))
+    assert found[0].shape == (45, 63, 3) and levels(found) == pytest.approx(range(10), abs=1)
+
+
+# --- cameras ----------------------------------------------------------------------------------------------------------
+
+
+def test_there_is_no_such_camera():
+    for name in ("camera:97", "/dev/video97"):
+        with pytest.raises(UnreadableError, match=f"^{name}: (there is no camera 97|camera 97 cannot be opened)"):
+            LiveReader(name)
+
+
+def test_a_camera(monkeypatch):
+    class Camera:
+        def __init__(self, number):
+            assert number == 3
+            self.left = list(FRAMES[:5])
+
+        def isOpened(self):
+            return True
+
+        def get(self, _):
+            return 30.0
+
+        def read(self):
+            return (True, self.left.pop(0)) if self.left else (False, None)
+
+        def release(self):
+            Camera.released = True
+
+    monkeypatch.setattr("visionnmf.io.live.cv2.VideoCapture", Camera)
+    monkeypatch.setattr("visionnmf.io.live.os.path.exists", lambda _: True)
+    reader = LiveReader("camera:3")
+    assert reader.frame_rate == 30
+    assert levels(reader) == list(range(5))
+    assert reader.notes == ["the camera was lost"] and Camera.released
+
+
+# --- pictures ---------------------------------------------------------------------------------------------------------
+
+
+def test_pictures_of_a_folder_in_their_natural_order(tmp_path):
+    for number in (1, 2, 9, 10, 11):
+        write_image(tmp_path / f"f{number}.png", FRAMES[number])
+    (tmp_path / "notes.txt").write_text("x")
+    reader = PictureSequence(tmp_path, frame_rate=5)
+    for _ in range(2):
+        times = []
+        found = [(frame, times.append(reader.time))[0] for frame in reader]
+        assert levels(found) == [1, 2, 9, 10, 11] and times == pytest.approx([0, 0.2, 0.4, 0.6, 0.8])
+    assert reader.declared_frames == 5 and not reader.truncated
+    part = PictureSequence(str(tmp_path / "f1*.png"), frame_rate=1, every=2, scale=0.5)
+    assert levels(part) == [1, 11] and (part.width, part.height) == (32, 24)
+    assert levels(PictureSequence(tmp_path, frame_rate=5, start=0.2, end=0.7, max_frames=2)) == [2, 9]
+
+
+def test_pictures_that_cannot_be_read_are_left_out(tmp_path):
+    for number in range(6):
+        write_image(tmp_path / f"{number}.png", FRAMES[number])
+    (tmp_path / "2.png").write_bytes(b"no picture")
+    write_image(tmp_path / "4.png", FRAMES[4][:20], force=True)
+    reader = PictureSequence(tmp_path)
+    assert levels(reader) == [0, 1, 3, 5]
+    assert reader.damaged == 2 and "2 of 6 pictures" in reader.notes[0] and "2.png, 4.png" in reader.notes[0]
+
+
+def test_kinds_of_sources(tmp_path):
+    write_image(tmp_path / "a.png", FRAMES[0])
+    assert isinstance(open_video(tmp_path), PictureSequence)
+    assert pictures_of(tmp_path) == [str(tmp_path / "a.png")]
+    (tmp_path / "a.mkv").write_bytes(encoded("matroska", "ffv1", FRAMES[:3]))
+    assert pictures_of(tmp_path) == [] and isinstance(open_video(tmp_path / "a.mkv"), VideoReader)
+    assert not is_live(tmp_path) and is_live("https://x/y") and is_live("/dev/video0")
+    with pytest.raises(ParameterError, match="frame_rate must be None"):
+        open_video(tmp_path / "a.mkv", frame_rate=5)
+    with pytest.raises(ParameterError, match="size and pixel_format must be None"):
+        open_video(tmp_path / "a.mkv", size=(8, 8))
+    with pytest.raises(ParameterError, match="source must be"):
+        LiveReader("clip.mp4")
