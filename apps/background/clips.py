@@ -58,7 +58,7 @@ def recorded(source: str, *, end: float | None, max_frames: int | None, **option
         raise ParameterError(f"end or max_frames must be given for {source}, which has no end of its own; got None")
     with (
         tempfile.TemporaryDirectory() as folder,
-        open_video(source, end=end, max_frames=max_frames, **options) as reader,
+        LiveReader(source, end=end, max_frames=max_frames, **options) as reader,
     ):
         path = Path(folder) / f"{stem_of(source)}.mkv"
         first: float | None = None

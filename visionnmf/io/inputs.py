@@ -239,6 +239,14 @@ def _clashes(found: Sequence[tuple[str, str]], places: Sequence[str]) -> list[li
 def is_live(source: object) -> bool:
     """Tell whether a source is standard input, an address or a camera: it comes but once.
 
+    Parameters
+    ----------
+    source : str or Path
+
+    Returns
+    -------
+    bool
+
     Examples
     --------
     >>> from visionnmf.io import is_live

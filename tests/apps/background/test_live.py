@@ -129,7 +129,11 @@ def test_a_kept_model_begins_without_a_wait(clip, made, tmp_path):
     BackgroundModel().fit(made.frames).save(tmp_path / "yard.npz")
     shares = []
     follow_source(
-        clip, out=tmp_path, reuse=tmp_path / "yard.npz", max_frames=20, on_frame=lambda part, _: shares.append(part.mask)
+        clip,
+        out=tmp_path,
+        reuse=tmp_path / "yard.npz",
+        max_frames=20,
+        on_frame=lambda part, _: shares.append(part.mask),
     )
     assert any(mask.any() for mask in shares)
 
