@@ -39,10 +39,10 @@ def test_every_report_of_an_application_is_one():
         "Added", "AnnotationScores", "Annotations", "AnnotatorTrained", "Similar", "Verified",
         "BackgroundReport", "BackgroundScoresReport",
         "Clustered", "Comparison", "Evaluation", "EvaluationReport", "FitReport", "TransformReport",
-        "FeaturesReport", "Identified", "PaperReport", "SegmentationReport", "SegmentationScoresReport",
+        "FeaturesReport", "Identified", "LiveReport", "PaperReport", "SegmentationReport", "SegmentationScoresReport",
         "StreamReport", "Trained", "Unshadowed",
     }  # fmt: skip
-    assert len(found) == 23  # Trained is two: of faces, and of masquerade
+    assert len(found) == 24  # Trained is two: of faces, and of masquerade
     for each in found:
         assert set(COMMON) <= {field.name for field in dataclasses.fields(each)}
 

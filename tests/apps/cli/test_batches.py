@@ -109,7 +109,7 @@ NUMERICS = {"numpy", "scipy", "sklearn", "skimage", "cv2", "numba", "av", "PIL"}
     "arguments",
     [
         ("background", "nothere.mp4"),
-        ("background", "rtsp://camera/1", "-"),
+        ("background", "rtsp://camera/1", "none"),
         ("segment", "nothere.jpg", "*.nothing"),
         ("segment", "nowhere/", "--recursive"),
         ("segment", "evaluate", "--images", "none", "--truth", "none"),
@@ -148,7 +148,7 @@ def test_segments_need_no_estimator(tmp_path):
 
 
 def test_addresses_and_standard_input_are_named_as_they_were_given(tmp_path):
-    found = run("background", "rtsp://camera/1", "https://a.b/c.mp4", "-", "-o", tmp_path)
+    found = run("segment", "rtsp://camera/1", "https://a.b/c.mp4", "-", "-o", tmp_path)
     first, second, third, _ = found.stderr.splitlines()
     assert found.exit_code == 2
     assert first.startswith("visionnmf: rtsp://camera/1: an address") and "ffmpeg -i rtsp://camera/1" in first
