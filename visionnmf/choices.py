@@ -20,7 +20,8 @@ LIVE_WARM_UP = 2.0  # seconds that are learnt before the first mask
 LIVE_STATE_SECONDS = 10.0  # between two states that are written
 LIVE_TIMEOUT = 10.0  # seconds that an address may say nothing
 LIVE_PATIENCE = 60.0  # seconds in which a lost source is looked for
-LIVE_MASKS = ("png", "ffv1", "h264")
+MASK_FORMATS = ("ffv1", "h264", "png")
+OVERLAY_ALPHA = 0.5  # share of the colour
 BACKGROUND_METHODS = ("ours", "mahnmf", "rpca", "godec", "median", "mog2", "knn")
 
 # visionnmf masquerade

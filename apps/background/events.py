@@ -12,7 +12,7 @@ from visionnmf import choices
 from visionnmf._checks import check_number
 from visionnmf.exceptions import ParameterError
 
-__all__ = ["Box", "Event", "EventFinder", "EventSettings", "find_boxes"]
+__all__ = ["Box", "Event", "EventFinder", "EventSettings", "find_boxes", "find_parts"]
 
 FrameArray = NDArray[np.uint8]
 Box = tuple[int, int, int, int]  # x, y, width, height, in pixels
@@ -95,11 +95,16 @@ def find_boxes(mask: FrameArray, min_area: float) -> list[Box]:
     list of (x, y, width, height)
         At most 1000.
     """
+    return [box for box, _ in find_parts(mask, min_area)]
+
+
+def find_parts(mask: FrameArray, min_area: float) -> list[tuple[Box, int]]:
+    """Return box and number of pixels of connected parts of a mask; see :func:`find_boxes`."""
     parts = cv2.connectedComponentsWithStats(mask, connectivity=8)[2][1:]  # the first is the background
     areas = parts[:, cv2.CC_STAT_AREA]
     order = np.argsort(-areas, kind="stable")[:MOST_BOXES]
     kept = order[areas[order] >= max(1, min_area * mask.size)]
-    return [(x, y, width, height) for x, y, width, height in parts[kept, :4].tolist()]
+    return [((x, y, width, height), area) for x, y, width, height, area in parts[kept, :5].tolist()]
 
 
 class EventFinder:

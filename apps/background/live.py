@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf import choices
-from visionnmf._checks import check_choice, check_number
+from visionnmf._checks import check_choice, check_flag, check_number
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import ParameterError, UnsupportedError
 from visionnmf.io import check_outputs, output_folder, write_image
@@ -29,8 +29,8 @@ from .frames import Separated
 from .model import BackgroundModel
 from .online.model import OnlineBackgroundModel
 from .regions import read_regions, within
-from .results import MaskWriter
-from .tables import EventTable, Recorder, frame_table_path
+from .results import Encoders, MaskFolder, output_paths
+from .tables import EventTable, Recorder, coco_path, frame_table_path
 
 __all__ = ["LiveReport", "follow_source"]
 
@@ -112,6 +112,8 @@ def follow_source(
     size: tuple[int, int] | None = None,
     pixel_format: str | None = None,
     masks: str | None = None,
+    overlay: float | None = None,
+    coco: bool = False,
     background_every: float | None = None,
     events: Mapping[str, float] | None = None,
     frame_table: str | None = None,
@@ -158,6 +160,8 @@ def follow_source(
         Of raw frames, as FFmpeg names it.
     masks : {"png", "ffv1", "h264"}, optional
         Also write the masks: ``NAME_masks/000000.png`` as they come, ``NAME_foreground.mkv`` or ``.mp4``.
+    overlay, coco : optional
+        See :func:`.process_video`.
     background_every : float, optional
         Seconds of the stream.
     events, frame_table : optional
@@ -222,20 +226,18 @@ def follow_source(
         check_number(background_every, "background_every", without_low=True)
     if frame_table is not None:
         check_choice(frame_table, "frame_table", choices.FRAME_TABLES)
-    writer = None
-    if masks is not None:
-        check_choice(masks, "masks", choices.LIVE_MASKS)
-        writer = MaskWriter(
-            masks,
-            stem if masks == "png" else run_stem,
-            clip.width,
-            clip.height,
-            rate,
-            force=force or first > 0,
-        )
+    pictures = None
+    if masks is not None and check_choice(masks, "masks", choices.MASK_FORMATS) == "png":
+        pictures = MaskFolder(stem.with_name(f"{stem.name}_masks"), force=force or first > 0)
+    if overlay is not None:
+        check_number(overlay, "overlay", 0, 1)
+    wanted = output_paths(run_stem, masks is not None, False, masks or "png", overlay is not None)
+    paths = {kind: path for kind, path in wanted.items() if kind in ("foreground", "overlay")}
     extra = [] if settings is None else EventTable.paths(run_stem)
     extra += [path for path in [frame_table_path(run_stem, frame_table)] if path is not None]
-    check_outputs([picture, *extra], force or first > 0, inputs=[source])
+    extra += [coco_path(run_stem)] * check_flag(coco, "coco")
+    check_outputs([picture], force or first > 0, inputs=[source])
+    check_outputs([*paths.values(), *extra], force)
     output_folder(out)
 
     offset = model.time_ + 1 / rate if first and not clip.begins_anew else 0.0
@@ -246,17 +248,19 @@ def follow_source(
     done = marked = 0
     state_due = picture_due = -math.inf
     with ExitStack() as stack:
-        if writer is not None:
-            stack.enter_context(writer)
-        recorder = stack.enter_context(Recorder(run_stem, settings, frame_table, 1 / rate, force=force))
+        even = clip.frame_rate / every
+        encoders = Encoders(paths, clip.width, clip.height, even, varies=True, force=force, alpha=overlay or 0.0)
+        stack.enter_context(encoders)
+        recorder = stack.enter_context(Recorder(run_stem, settings, frame_table, 1 / rate, force=force, coco=coco))
         parts = stack.enter_context(closing(model.follow(frames, time=lambda: times[-1])))
         for whole in parts:
             at = times.popleft()
             part = within(whole, region)
             done += 1
             marked += cv2.countNonZero(part.mask)
-            if writer is not None:
-                writer.write(part, at)
+            encoders.write(part, at)
+            if pictures is not None:
+                pictures.write(part)
             event = recorder.add(part, at)
             if event is not None and on_event is not None:
                 on_event(event)
@@ -276,6 +280,7 @@ def follow_source(
     write_image(picture, model.background_, force=True)
     if state is not None:
         model.save(state, force=True)
+    folder = [] if pictures is None else [pictures.folder]
     seconds = time.perf_counter() - began
     return LiveReport(
         width=clip.width,
@@ -289,7 +294,7 @@ def follow_source(
         reconnections=clip.reconnections,
         events=found,
         inputs=[str(source)],
-        outputs=[str(path) for path in [picture, *([] if writer is None else [writer.path]), *written]],
+        outputs=[str(path) for path in [picture, *paths.values(), *folder, *written]],
         notes=list(clip.notes),
     )
 

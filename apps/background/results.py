@@ -14,26 +14,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf.exceptions import OutputExistsError
-from visionnmf.io import VideoWriter, check_outputs, output_folder, write_image
+from visionnmf.io import VideoWriter, output_folder, write_image
 
 from .frames import Separated
+from .tables import time_code
 
-__all__ = ["Encoders", "MaskWriter", "output_paths"]
+__all__ = ["Encoders", "MaskFolder", "output_paths", "tinted"]
 
 FrameArray = NDArray[np.uint8]
 
 QUEUED_FRAMES = 4  # frames that may wait for an encoder
 # Pixels: the three parts of a wider video's preview are reduced to this, as many players refuse widths above 4096.
 PREVIEW_WIDTH = 640
+CAPTION_HEIGHT, CAPTION_WIDTH = 20, 150  # pixels: of the line above a picture, and the least that it needs
+TINT = (255, 0, 255)
 
 
-def output_paths(stem: Path, write_video: bool, keep_model: bool) -> dict[str, Path]:
-    """Return the file of each result, whose names begin with `stem`."""
+def output_paths(
+    stem: Path, write_video: bool, keep_model: bool, masks: str = "ffv1", overlay: bool = False
+) -> dict[str, Path]:
+    """Return the file of each result, whose names begin with `stem`; of masks as pictures there is none."""
     names = {"image": "background.png"}
     if keep_model:
         names["model"] = "model.npz"
     if write_video:
-        names |= {"background": "background.mp4", "foreground": "foreground.mkv", "preview": "preview.mp4"}
+        names |= {"background": "background.mp4", "preview": "preview.mp4"}
+    if write_video and masks != "png":
+        names["foreground"] = f"foreground.{'mkv' if masks == 'ffv1' else 'mp4'}"
+    if overlay:
+        names["overlay"] = "overlay.mp4"
     return {kind: stem.with_name(f"{stem.name}_{name}") for kind, name in names.items()}
 
 
@@ -46,12 +55,12 @@ class _Encoder(NamedTuple):
 
 
 class Encoders:
-    """The three videos, each encoded in a thread of its own, beside the modelling; they begin with their first frame.
+    """The videos, each encoded in a thread of its own, beside the modelling; they begin with their first frame.
 
     Parameters
     ----------
     paths : dict of str to Path
-        Of "background", "foreground" and "preview", those that are wanted.
+        Of "background", "foreground", "preview" and "overlay", those that are wanted.
     width, height : int
         Of the frames, in pixels.
     frame_rate : Fraction
@@ -59,12 +68,22 @@ class Encoders:
         Frames are shown at times of their own.
     force : bool
         Replace what exists.
+    alpha : float from 0 to 1, default=0.5
+        Share of the colour of foreground in the overlay.
     """
 
     def __init__(
-        self, paths: dict[str, Path], width: int, height: int, frame_rate: Fraction, *, varies: bool, force: bool
+        self,
+        paths: dict[str, Path],
+        width: int,
+        height: int,
+        frame_rate: Fraction,
+        *,
+        varies: bool,
+        force: bool,
+        alpha: float = 0.5,
     ) -> None:
-        self._varies = varies
+        self._varies, self._alpha = varies, alpha
         self._start: float | None = None
         self._stack = ExitStack()
         self._panel = (width, height)
@@ -72,15 +91,15 @@ class Encoders:
             # even, so that H.264 takes it
             self._panel = (PREVIEW_WIDTH, max(2, 2 * round(height * PREVIEW_WIDTH / width / 2)))
         self._encoders: dict[str, _Encoder] = {}
-        for kind in ("background", "foreground", "preview"):
+        for kind in ("background", "foreground", "preview", "overlay"):
             if kind in paths:
                 preview = kind == "preview"
                 writer = VideoWriter(
                     paths[kind],
                     width=3 * self._panel[0] if preview else width,
-                    height=self._panel[1] if preview else height,
+                    height=self._panel[1] + CAPTION_HEIGHT if preview else height,
                     frame_rate=frame_rate,
-                    codec="ffv1" if kind == "foreground" else "h264",
+                    codec="ffv1" if paths[kind].suffix == ".mkv" else "h264",
                     grey=kind == "foreground",
                     timed=varies,
                     force=force,
@@ -110,7 +129,10 @@ class Encoders:
             panels = [part.frame, part.background, mask]
             if panels[0].shape[1::-1] != self._panel:
                 panels = [cv2.resize(panel, self._panel, interpolation=cv2.INTER_AREA) for panel in panels]
-            self._give("preview", np.hstack(panels))
+            words = (f"frame {part.index}, {time_code(time)}", "background", "foreground")
+            self._give("preview", np.hstack([captioned(*panel) for panel in zip(panels, words, strict=True)]))
+        if "overlay" in self._encoders:
+            self._give("overlay", tinted(part.frame, part.mask, self._alpha))
 
     def _give(self, kind: str, frame: FrameArray) -> None:
         if kind not in self._encoders:
@@ -127,65 +149,55 @@ class Encoders:
                 encoder.waiting.popleft().result()
 
 
-class MaskWriter:
-    """Masks as they come: pictures in a folder, or one video.
+class MaskFolder:
+    """Masks as pictures, ``000000.png`` and so on, by the numbers of their frames.
 
     Parameters
     ----------
-    kind : {"png", "ffv1", "h264"}
-        ``STEM_masks/000000.png``, ``STEM_foreground.mkv`` or ``STEM_foreground.mp4``.
-    stem : Path
-    width, height : int
-        Of the frames, in pixels.
-    frame_rate : float
-        What the header of a video declares; each frame keeps its time.
+    folder : Path
+        Made if missing.
     force : bool
         Replace what exists.
 
-    Attributes
-    ----------
-    path : Path
-        The file, or the folder.
+    Raises
+    ------
+    OutputExistsError
+        If there are files in it, and `force` is false.
     """
 
-    def __init__(self, kind: str, stem: Path, width: int, height: int, frame_rate: float, *, force: bool) -> None:
-        names = {"png": "masks", "ffv1": "foreground.mkv", "h264": "foreground.mp4"}
-        self.path = stem.with_name(f"{stem.name}_{names[kind]}")
-        self._force = force
-        self._start: float | None = None
-        self._video: VideoWriter | None = None
-        if kind == "png":
-            if not force and self.path.is_dir() and any(self.path.iterdir()):
-                raise OutputExistsError(f"{self.path}: holds files already; pass force=True to replace them")
-            return
-        check_outputs([self.path], force)
-        codec: Any = kind
-        self._video = VideoWriter(
-            self.path,
-            width=width,
-            height=height,
-            frame_rate=frame_rate,
-            codec=codec,
-            grey=True,
-            timed=True,
-            force=force,
-        )
+    def __init__(self, folder: Path, *, force: bool) -> None:
+        self.folder, self._force = folder, force
+        if not force and folder.is_dir() and any(folder.iterdir()):
+            raise OutputExistsError(f"{folder}: holds files already; pass force=True to replace them")
 
-    def __enter__(self) -> MaskWriter:
-        if self._video is None:
-            output_folder(self.path)
-        else:
-            self._video.__enter__()
-        return self
+    def write(self, part: Separated) -> None:
+        """Write the mask of a frame."""
+        output_folder(self.folder)
+        write_image(self.folder / f"{part.index:06d}.png", part.mask, force=self._force)
 
-    def __exit__(self, *error: Any) -> None:
-        if self._video is not None:
-            self._video.__exit__(*error)
 
-    def write(self, part: Separated, time: float) -> None:
-        """Write the mask of a frame that is shown at `time` seconds."""
-        if self._video is None:
-            write_image(self.path / f"{part.index:06d}.png", part.mask, force=self._force)
-            return
-        self._start = time if self._start is None else self._start
-        self._video.write(part.mask, time - self._start)
+def tinted(frame: FrameArray, mask: FrameArray, alpha: float) -> FrameArray:
+    """Return a frame whose foreground is coloured, and outlined.
+
+    Parameters
+    ----------
+    frame : ndarray of uint8 [shape=(height, width, 3)]
+    mask : ndarray of uint8 [shape=(height, width)]
+    alpha : float from 0 to 1
+        Share of the colour.
+    """
+    shown = np.where(mask[..., None] > 0, np.asarray(cv2.addWeighted(frame, 1 - alpha, _like(frame), alpha, 0)), frame)
+    outlines = cv2.findContours(mask, cv2.RETR_LIST, cv2.CHAIN_APPROX_SIMPLE)[0]
+    return np.asarray(cv2.drawContours(np.ascontiguousarray(shown), outlines, -1, TINT, 1), np.uint8)
+
+
+def _like(frame: FrameArray) -> FrameArray:
+    return np.broadcast_to(np.array(TINT, np.uint8), frame.shape).copy()
+
+
+def captioned(picture: FrameArray, text: str) -> FrameArray:
+    """Return a picture with a line above it; too narrow ones are left without words."""
+    above = np.zeros((CAPTION_HEIGHT, picture.shape[1], 3), np.uint8)
+    if picture.shape[1] >= CAPTION_WIDTH:
+        cv2.putText(above, text, (4, 14), cv2.FONT_HERSHEY_SIMPLEX, 0.42, (255, 255, 255), 1, cv2.LINE_AA)
+    return np.vstack([above, picture])

@@ -12,20 +12,20 @@ from pathlib import Path
 import numpy as np
 
 from visionnmf import choices
-from visionnmf._checks import check_choice, check_flag
+from visionnmf._checks import check_choice, check_flag, check_number
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_outputs, is_live, output_folder, transaction, write_image
 from visionnmf.io.inputs import stem_of
 
-from .clips import Progress, Timeline, counted, expected_frames, open_clip, recorded, timed
+from .clips import Clip, Progress, Timeline, counted, expected_frames, open_clip, recorded, timed
 from .events import EventSettings
 from .mask import median_mask
 from .methods import Separator, make_separator
 from .model import BackgroundModel
 from .regions import read_regions, within
 from .report import BackgroundReport, Counts, Masks
-from .results import Encoders, output_paths
-from .tables import EventTable, Recorder, frame_table_path
+from .results import Encoders, MaskFolder, output_paths
+from .tables import EventTable, Recorder, coco_path, frame_table_path
 
 __all__ = ["process_video"]
 
@@ -58,6 +58,9 @@ def process_video(
     events: Mapping[str, float] | None = None,
     clips: bool = False,
     frame_table: str | None = None,
+    masks: str = choices.MASK_FORMATS[0],
+    overlay: float | None = None,
+    coco: bool = False,
 ) -> BackgroundReport:
     """Separate a video into background and foreground and write both.
 
@@ -119,6 +122,13 @@ def process_video(
         the video or Matroska; each begins with the last key frame before it.
     frame_table : {"csv", "jsonl"}, optional
         Also write ``NAME_frames.csv`` or ``.jsonl``: time, share of foreground and boxes of each frame.
+    masks : {"ffv1", "h264", "png"}, default="ffv1"
+        As ``NAME_foreground.mkv``, ``NAME_foreground.mp4``, which browsers play, or ``NAME_masks/000000.png``, the
+        number of the frame.
+    overlay : float from 0 to 1, optional
+        Also write ``NAME_overlay.mp4``, the frames, their foreground in this share of magenta and outlined.
+    coco : bool, default=False
+        Also write ``NAME_coco.json``, the boxes of each frame as COCO's annotations.
 
     Returns
     -------
@@ -174,6 +184,9 @@ def _process(
     events: Mapping[str, float] | None,
     clips: bool,
     frame_table: str | None,
+    masks: str,
+    overlay: float | None,
+    coco: bool,
     size: tuple[int, int] | None = None,
     pixel_format: str | None = None,
 ) -> BackgroundReport:
@@ -206,10 +219,17 @@ def _process(
     settings = EventSettings(**(events or {})) if clips or events is not None else None
     if frame_table is not None:
         check_choice(frame_table, "frame_table", choices.FRAME_TABLES)
+    check_choice(masks, "masks", choices.MASK_FORMATS)
+    if overlay is not None:
+        check_number(overlay, "overlay", 0, 1)
     stem = out / stem_of(source)
-    paths = output_paths(stem, write_video, keep_model)
+    paths = output_paths(stem, write_video, keep_model, masks, overlay is not None)
+    pictures = None
+    if write_video and masks == "png":
+        pictures = MaskFolder(stem.with_name(f"{stem.name}_masks"), force=force)
     extra = [] if settings is None else EventTable.paths(stem)
     extra += [path for path in [frame_table_path(stem, frame_table)] if path is not None]
+    extra += [coco_path(stem)] * check_flag(coco, "coco")
     check_outputs([*paths.values(), *extra], force, inputs=[source])
     total = expected_frames(clip, every, max_frames, start, end)
     timeline = Timeline(clip.frame_rate / every)
@@ -228,9 +248,15 @@ def _process(
         step = float(1 / timeline.frame_rate)
         with (
             Encoders(
-                paths, clip.width, clip.height, timeline.frame_rate, varies=timeline.varies, force=force
+                paths,
+                clip.width,
+                clip.height,
+                timeline.frame_rate,
+                varies=timeline.varies,
+                force=force,
+                alpha=overlay or 0.0,
             ) as encoders,
-            Recorder(stem, settings, frame_table, step, force=force) as recorder,
+            Recorder(stem, settings, frame_table, step, force=force, coco=coco) as recorder,
         ):
             counts = Counts(getattr(clip, "masks", None))
             times: deque[float] = deque()  # of the frames that are worked on
@@ -242,11 +268,14 @@ def _process(
                     counts.add(part, baseline if region is None else baseline & region)
                     at = times.popleft()
                     encoders.write(part, at)
+                    if pictures is not None:
+                        pictures.write(part)
                     recorder.add(part, at)
         written, found, uncut = recorder.finish(source if clips else None)
         check_outputs([*paths.values(), *written], force, inputs=[source])  # again: the work took long
+    folder = [] if pictures is None else [pictures.folder]
     done = time.perf_counter()
-    masks = counts.masks(ours=True)
+    found_masks = counts.masks(ours=True)
     return BackgroundReport(
         width=clip.width,
         height=clip.height,
@@ -260,7 +289,7 @@ def _process(
         learnt_frames=len(model.learnt_frames_),
         random_state=random_state,
         noise=float(np.median(model.noise_scale_)) if isinstance(model, BackgroundModel) else None,
-        masks=masks,
+        masks=found_masks,
         temporal_median=counts.masks(ours=False),
         agreement=counts.agreement(),
         frame_rate=float(clip.frame_rate),
@@ -269,19 +298,21 @@ def _process(
         seconds={"learning": learnt - began, "masking": done - learnt, "total": done - began},
         inputs=[str(source)],
         events=found,
-        outputs=[str(path) for path in [*paths.values(), *written]],
+        outputs=[str(path) for path in [*paths.values(), *folder, *written]],
         skipped=uncut,
-        notes=_notes(counts.frames, masks, clip.has_sound),
+        notes=_notes(counts.frames, found_masks, clip),
     )
 
 
-def _notes(n_frames: int, masks: Masks, has_sound: bool) -> list[str]:
+def _notes(n_frames: int, masks: Masks, clip: Clip) -> list[str]:
     """Say what makes the result doubtful, and what is not in it."""
     notes = []
     if n_frames == 1:
         notes.append("there is only one frame: nothing can be told apart")
     elif masks.foreground_share > DOUBTFUL_SHARE:
         notes.append(f"{masks.foreground_share:.0%} of all pixels are foreground: does the camera move? (it must not)")
-    if has_sound:
+    if not clip.truncated:
+        notes += clip.notes
+    if clip.has_sound:
         notes.append("the sound of the video is not in the results")
     return notes

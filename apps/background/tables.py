@@ -17,10 +17,11 @@ from visionnmf.exceptions import MediaError, OutputExistsError, UnsupportedError
 from visionnmf.io import Cut, cut_video, output_file, write_image
 from visionnmf.io.cutting import CUT_FORMATS
 
+from .coco import CocoFile
 from .events import Event, EventFinder, EventSettings, find_boxes
 from .frames import Separated
 
-__all__ = ["EventTable", "FrameTable", "Recorder", "frame_row", "time_code"]
+__all__ = ["EventTable", "FrameTable", "Recorder", "coco_path", "frame_row", "time_code"]
 
 FrameArray = NDArray[np.uint8]
 
@@ -171,22 +172,33 @@ class Recorder:
         Seconds that a frame is shown.
     force : bool
         Replace what exists.
+    coco : bool, default=False
+        Also write boxes in COCO's form.
     """
 
     def __init__(
-        self, stem: Path, settings: EventSettings | None, frames: str | None, step: float, *, force: bool
+        self,
+        stem: Path,
+        settings: EventSettings | None,
+        frames: str | None,
+        step: float,
+        *,
+        force: bool,
+        coco: bool = False,
     ) -> None:
         self._min_area = (settings or EventSettings()).min_area
         self._finder = None if settings is None else EventFinder(settings, step)
         self._events = EventTable(stem, force)
         path = frame_table_path(stem, frames)
         self._frames = None if path is None else FrameTable(path, force)
-        self._path = path
+        self._coco = CocoFile(coco_path(stem), self._min_area, force) if coco else None
+        self._paths = [each for each in (path, self._coco and self._coco.path) if each is not None]
         self._stack = ExitStack()
 
     def __enter__(self) -> Recorder:
-        if self._frames is not None:
-            self._stack.enter_context(self._frames)
+        for each in (self._frames, self._coco):
+            if each is not None:
+                self._stack.enter_context(each)
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -194,6 +206,8 @@ class Recorder:
 
     def add(self, part: Separated, time: float) -> dict[str, Any] | None:
         """Take the next frame; return the row of an event that is over by now."""
+        if self._coco is not None:
+            self._coco.add(part, time)
         if self._frames is None and self._finder is None:
             return None
         row = frame_row(part, time, self._min_area)
@@ -214,7 +228,7 @@ class Recorder:
         (list of Path, list of dict or None, list of str)
             The files, the events, None where none were wanted, and a sentence if the video could not be cut.
         """
-        paths = [] if self._path is None else [self._path]
+        paths = list(self._paths)
         if self._finder is None:
             return paths, None, []
         last = self._finder.end()
@@ -234,6 +248,11 @@ class Recorder:
 def frame_table_path(stem: Path, kind: str | None) -> Path | None:
     """Return the file of the table of frames."""
     return None if kind is None else stem.with_name(f"{stem.name}_frames.{kind}")
+
+
+def coco_path(stem: Path) -> Path:
+    """Return the file of boxes in COCO's form."""
+    return stem.with_name(f"{stem.name}_coco.json")
 
 
 def _captioned(picture: FrameArray, lines: tuple[str, str]) -> FrameArray:

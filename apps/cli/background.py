@@ -103,6 +103,11 @@ def separate_videos(
     masks: Annotated[
         str | None, typer.Option("--masks", help="Masks as png (a folder), ffv1 (lossless) or h264 (browsers).")
     ] = None,
+    overlay: Annotated[bool, typer.Option("--overlay", help="Also write the video, its foreground coloured.")] = False,
+    alpha: Annotated[
+        float, typer.Option("--alpha", metavar="F", min=0, max=1, help="Share of colour in --overlay.")
+    ] = choices.OVERLAY_ALPHA,
+    coco: Annotated[bool, typer.Option("--coco", help="Also write all boxes as COCO's annotations.")] = False,
     background_every: Annotated[
         float | None, typer.Option("--background-every", metavar="S", help="Of --live: write the scene all S seconds.")
     ] = None,
@@ -145,6 +150,8 @@ def separate_videos(
         "threshold": threshold,
         "reuse": reuse,
         "frame_table": frame_table,
+        "overlay": alpha if overlay else None,
+        "coco": coco,
         "frame_rate": fps,
         "size": None if size is None else _size(size),
         "pixel_format": pixel_format,

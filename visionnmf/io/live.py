@@ -182,7 +182,7 @@ class LiveReader:
             at, frame = following
 
     def _decoded(self) -> Generator[tuple[float, NDArray[np.uint8]], None, None]:
-        """Yield time and picture of each sound frame, over all connections."""
+        """Yield time and picture of each whole frame, over all connections."""
         if camera := CAMERA.fullmatch(self.source):
             yield from self._of_camera(int(camera[1] or camera[2]))
             return

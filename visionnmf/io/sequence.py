@@ -68,7 +68,7 @@ class PictureSequence:
     [9, 10]
     """
 
-    begins_anew, has_sound, frame_rate_known, reconnections = True, False, True, 0
+    begins_anew, has_sound, frame_rate_known, truncated, reconnections = True, False, True, False, 0
 
     def __init__(
         self,
@@ -97,11 +97,6 @@ class PictureSequence:
         self.time = 0.0
         self.frames_read = self.damaged = 0
         self.problem: str | None = None
-
-    @property
-    def truncated(self) -> bool:
-        """Whether pictures could not be read in the last loop."""
-        return self.damaged > 0
 
     @property
     def notes(self) -> list[str]:

@@ -39,7 +39,7 @@ def clip(made, tmp_path_factory):
 
 
 def masks_in(folder):
-    return {path.name: read_image(path)[..., 0] for path in sorted(folder.iterdir())}
+    return {path.name: read_image(path)[..., 0] for path in sorted(folder.glob("[0-9]*.png"))}
 
 
 def test_what_is_written(clip, made, tmp_path):

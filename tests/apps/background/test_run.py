@@ -11,6 +11,7 @@ from clips import encode
 from visionnmf.apps.background import BackgroundModel, process_video
 from visionnmf.apps.background import clips as _clips
 from visionnmf.apps.background import results as _results
+from visionnmf.apps.background.results import CAPTION_HEIGHT
 from visionnmf.datasets import make_surveillance
 from visionnmf.exceptions import MediaError, OutputExistsError, ParameterError, UnreadableError
 from visionnmf.io import VideoReader, VideoWriter, read_image
@@ -60,7 +61,8 @@ def test_everything_is_written(clip, tmp_path):
     assert np.abs(background.astype(int) - np.stack([part.background for part in parts])).mean() < 4
 
     preview, _ = read(out / "clip_preview.mp4")
-    assert preview.shape == (N_FRAMES, HEIGHT, 3 * WIDTH, 3)
+    assert preview.shape == (N_FRAMES, HEIGHT + CAPTION_HEIGHT, 3 * WIDTH, 3)
+    preview = preview[:, CAPTION_HEIGHT:]
     assert np.abs(preview[:, :, :WIDTH].astype(int) - frames).mean() < 4
     assert np.abs(preview[:, :, WIDTH : 2 * WIDTH].astype(int) - background).mean() < 4
     assert ((preview[:, :, 2 * WIDTH :, 0] > 127) == (expected > 0)).mean() > 0.99
@@ -135,13 +137,13 @@ def test_odd_sizes_stay(height, width, tmp_path, rng):
     process_video(path, out=tmp_path / "out")
     for name in ("odd_background.mp4", "odd_foreground.mkv"):
         assert read(tmp_path / "out" / name)[0].shape == (3, height, width, 3)
-    assert read(tmp_path / "out" / "odd_preview.mp4")[0].shape == (3, height, 3 * width, 3)
+    assert read(tmp_path / "out" / "odd_preview.mp4")[0].shape == (3, height + CAPTION_HEIGHT, 3 * width, 3)
 
 
 def test_the_preview_of_a_wide_video_is_reduced(tmp_path, monkeypatch, clip):
     monkeypatch.setattr(_results, "PREVIEW_WIDTH", 32)
     process_video(clip, out=tmp_path, max_frames=3)
-    assert read(tmp_path / "clip_preview.mp4")[0].shape == (3, 24, 96, 3)
+    assert read(tmp_path / "clip_preview.mp4")[0].shape == (3, 24 + CAPTION_HEIGHT, 96, 3)
     assert read(tmp_path / "clip_background.mp4")[0].shape == (3, HEIGHT, WIDTH, 3)
 
 
