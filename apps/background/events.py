@@ -20,6 +20,7 @@ Box = tuple[int, int, int, int]  # x, y, width, height, in pixels
 MOST_BOXES = 1000  # a frame
 THUMBNAIL_WIDTH = 160
 ROUNDING = 1e-6  # seconds
+NEIGHBOURS = 1.0  # seconds: between frames further apart than this something may have stopped
 
 
 @dataclass(frozen=True)
@@ -143,11 +144,14 @@ class EventFinder:
         """
         if time <= self._before:
             raise ParameterError(f"time must be later than that of the frame before, {self._before}; got {time}")
-        self._before = time
+        before, self._before = self._before, time
         self._begin = time if self._begin is None else self._begin
         done = None
-        if self._open is not None and time - self._open.last > 2 * self._settings.padding + self._step:
-            done = self._closed()
+        if self._open is not None:
+            longest = 2 * self._settings.padding + self._step + ROUNDING
+            goes_on = bool(boxes) and self._open.last == before  # neighbouring frames, though the rate may vary
+            if time - self._open.last > (max(longest, NEIGHBOURS) if goes_on else longest):
+                done = self._closed()
         if boxes:
             self._extend(time, frame, mask, boxes)
         return done

@@ -130,7 +130,8 @@ class Encoders:
             if panels[0].shape[1::-1] != self._panel:
                 panels = [cv2.resize(panel, self._panel, interpolation=cv2.INTER_AREA) for panel in panels]
             words = (f"frame {part.index}, {time_code(time)}", "background", "foreground")
-            self._give("preview", np.hstack([captioned(*panel) for panel in zip(panels, words, strict=True)]))
+            shown = [captioned(np.asarray(panel), text) for panel, text in zip(panels, words, strict=True)]
+            self._give("preview", np.hstack(shown))
         if "overlay" in self._encoders:
             self._give("overlay", tinted(part.frame, part.mask, self._alpha))
 

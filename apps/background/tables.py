@@ -192,7 +192,8 @@ class Recorder:
         path = frame_table_path(stem, frames)
         self._frames = None if path is None else FrameTable(path, force)
         self._coco = CocoFile(coco_path(stem), self._min_area, force) if coco else None
-        self._paths = [each for each in (path, self._coco and self._coco.path) if each is not None]
+        self._paths = [] if path is None else [path]
+        self._paths += [] if self._coco is None else [self._coco.path]
         self._stack = ExitStack()
 
     def __enter__(self) -> Recorder:

@@ -8,11 +8,11 @@ import pytest
 from clips import encode
 from helpers import run_command
 
-from visionnmf.apps.background import process_video
+from visionnmf.apps.background import follow_source, process_video
 from visionnmf.apps.background.events import EventFinder, EventSettings, find_boxes
 from visionnmf.apps.background.tables import time_code
 from visionnmf.exceptions import OutputExistsError, ParameterError
-from visionnmf.io import VideoReader, read_image
+from visionnmf.io import VideoReader, VideoWriter, read_image
 
 pytestmark = pytest.mark.slow
 
@@ -77,6 +77,33 @@ def test_short_ones_do_not_count():
     assert len(found({20, 21, 22}, EVEN, min_length=0.3)) == 1
     assert len(found({20}, EVEN, min_length=0.0)) == 1
     assert found(set(), EVEN) == []
+
+
+def test_without_padding_every_stop_ends_an_event():
+    active = {*range(5, 15), *range(16, 30), *range(40, 48)}
+    events = found(active, EVEN, padding=0.0, min_length=0.2)
+    assert [(round(10 * event.first), round(10 * event.last)) for event in events] == [(5, 14), (16, 29), (40, 47)]
+    jittered = [i / 10 + 0.04 * (i % 2) for i in range(50)]
+    assert len(found(range(5, 45), jittered, padding=0.0)) == 1
+
+
+def test_events_split_where_motion_stops(tmp_path):
+    rng = np.random.default_rng(0)
+    scene = rng.uniform(60, 180, (60, 80, 3))
+    path = tmp_path / "yard.mkv"
+    with VideoWriter(path, width=80, height=60, frame_rate=10, codec="ffv1") as writer:
+        for i in range(160):
+            picture = scene + rng.normal(0, 2, scene.shape)
+            for begin in (30, 100):  # somebody passes in two seconds
+                if begin <= i < begin + 20:
+                    x = 4 * (i - begin)
+                    picture[20:45, x : x + 10] = (250, 30, 220)
+            writer.write(np.clip(picture, 0, 255).astype(np.uint8))
+    batch = process_video(path, out=tmp_path, events={}, write_video=False).events
+    live = follow_source(path, out=tmp_path, events={}, force=True).events
+    for events in (batch, live):
+        found_at = [(event["start"], event["end"]) for event in events]
+        np.testing.assert_allclose(found_at, [(2.0, 6.0), (9.0, 13.0)], atol=0.21)
 
 
 def test_times_of_their_own():
