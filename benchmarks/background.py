@@ -2,6 +2,7 @@
 
     python benchmarks/background.py                 the table (about two minutes)
     python benchmarks/background.py sensitivity     how the mean moves with each constant
+    python benchmarks/background.py live            live masks beside those of the batch model, all clips of 3 s or more
     python benchmarks/background.py pictures DIR    frame | background | mask | truth, a PNG for each clip
 
 The clips are research data that the project does not ship: see visionnmf.datasets.local. Only mask values 0 and 50
@@ -27,9 +28,10 @@ import numpy as np
 from _main import main
 from numpy.typing import NDArray
 
-from visionnmf.apps.background import BackgroundModel, median_mask
+from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel, median_mask
 from visionnmf.apps.background import fit as _background_fit
 from visionnmf.apps.background import mask as _background_mask
+from visionnmf.apps.background.metrics import Confusion
 from visionnmf.datasets.local import MASKED_VIDEOS, MaskedVideo, load_video_with_masks
 
 Frames = NDArray[np.uint8]
@@ -50,6 +52,8 @@ LATER = (
 VIDEOS = tuple(name for name in MASKED_VIDEOS if name not in LATER)
 STRIDE = 4  # of the masks that the sensitivities are measured on
 EMPTY = "wallflower_movedobject"  # its one mask is empty: F is not defined
+LIVE = [name for name in MASKED_VIDEOS if not name.startswith("ucsd_") and name != EMPTY]  # those have 30 frames
+LONG = 300  # frames
 
 
 def temporal_median(video: MaskedVideo) -> Frames:
@@ -201,8 +205,35 @@ def pictures(folder: str = "out/background") -> None:
         cv2.imwrite(str(Path(folder) / f"{name}.png"), np.vstack(rows)[..., ::-1])
 
 
-PARTS = {"table": table, "sensitivity": sensitivity, "pictures": pictures}
+def live() -> None:
+    """Print F of masks that come with each frame, and of those that come when the whole clip is known."""
+    print("\n| clip (frames) | live | batch |\n| --- | --- | --- |")
+    rows = []
+    for name in LIVE:
+        clip = load_video_with_masks(name)
+        truth = dict(zip(clip.gt_index.tolist(), clip.gt_masks, strict=True))
+        found = []
+        for parts in (
+            OnlineBackgroundModel().follow(clip.frames),
+            BackgroundModel().fit(clip.frames).apply(clip.frames),
+        ):
+            counts = Confusion()
+            for part in parts:
+                if part.index in truth:
+                    counts.add(part.mask, truth[part.index])
+            found.append(counts.metrics()["f_measure"])
+        rows.append((len(clip.frames), *found))
+        print(f"| {name} ({len(clip.frames)}) | {found[0]:.3f} | {found[1]:.3f} |", flush=True)
+    for title, least in (("mean", 0), (f"mean of those of {LONG} frames or more", LONG)):
+        kept = [row[1:] for row in rows if row[0] >= least]
+        if kept:
+            of_live, of_batch = np.mean(kept, axis=0)
+            print(f"| **{title} ({len(kept)})** | **{of_live:.3f}** | **{of_batch:.3f}** |")
+
+
+PARTS = {"live": live, "table": table, "sensitivity": sensitivity, "pictures": pictures}
 QUICK = {
+    "LIVE": ["sbi_snellen"],
     "VIDEOS": ("sbi_cavignal", "wallflower_camouflage"),
     "CHOSEN_ON": ("sbi_cavignal",),
     "STRIDE": 20,

@@ -23,6 +23,7 @@ NEED_DATA = [
     "segmentation_cues",
 ]
 OTHERS = [
+    "background_live",
     "background_speed",
     "divergences",
     "engine",
@@ -39,7 +40,7 @@ OTHERS = [
 ]
 PARTS = {
     "annotation": ["corel", "jpegs", "online"],
-    "background": ["table", "sensitivity", "pictures"],
+    "background": ["live", "table", "sensitivity", "pictures"],
     "conservative": ["mixtures", "errors", "readings"],
     "faces": ["bars", "table1", "figure", "table", "plain", "clusters", "strangers", "rpca"],
     "features": ["rates", "agreement", "themes"],
@@ -111,4 +112,7 @@ def test_a_part_that_is_not_there_gives_the_usage(words, run):
 
 def test_scripts_are_found_by_name():
     done = subprocess.run([sys.executable, FOLDER, "tables"], capture_output=True, text=True)
-    assert done.returncode == 2 and "annotation, background, background_speed, conservative" in done.stderr
+    assert (
+        done.returncode == 2
+        and "annotation, background, background_live, background_speed, conservative" in done.stderr
+    )

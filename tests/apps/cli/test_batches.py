@@ -109,7 +109,7 @@ NUMERICS = {"numpy", "scipy", "sklearn", "skimage", "cv2", "numba", "av", "PIL"}
     "arguments",
     [
         ("background", "nothere.mp4"),
-        ("background", "rtsp://camera/1", "none"),
+        ("segment", "rtsp://camera/1", "-"),
         ("segment", "nothere.jpg", "*.nothing"),
         ("segment", "nowhere/", "--recursive"),
         ("segment", "evaluate", "--images", "none", "--truth", "none"),
