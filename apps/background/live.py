@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from visionnmf import choices
 from visionnmf._checks import check_choice, check_flag, check_number
 from visionnmf.apps.report import Report
-from visionnmf.exceptions import ParameterError, UnsupportedError
+from visionnmf.exceptions import UnreadableError, UnsupportedError
 from visionnmf.io import check_outputs, output_folder, write_image
 from visionnmf.io.inputs import stem_of
 
@@ -275,7 +275,7 @@ def follow_source(
                 picture_due = at
                 write_image(picture, model.background_, force=True)
         if done == 0:
-            raise ParameterError(f"{source}: no frame has come")
+            raise UnreadableError(f"{source}: no frame has come after the {first} that are done")
         written, found, _ = recorder.finish(None)
     write_image(picture, model.background_, force=True)
     if state is not None:

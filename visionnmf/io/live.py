@@ -153,7 +153,7 @@ class LiveReader:
 
     def __iter__(self) -> Iterator[NDArray[np.uint8]]:
         if self._first is None:
-            raise ParameterError(f"source must be gone through once; {self.source} has been")
+            raise ParameterError(f"source must be gone through once; got {self.source} again; open it anew")
         every, max_frames, _, start, end = self._wanted
         (at, frame), self._first = self._first, None
         delivered = passed = 0

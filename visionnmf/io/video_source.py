@@ -61,8 +61,9 @@ def open_video(
     >>> open_video("frames/*.png", frame_rate=5).declared_frames
     2
     """
-    if source != "-" and (size is not None or pixel_format is not None):
-        raise ParameterError(f"size and pixel_format must be None for {source}; they are of raw standard input")
+    for name, value in {"size": size, "pixel_format": pixel_format}.items():
+        if value is not None and source != "-":
+            raise ParameterError(f"{name} must be None for {source}; got {value}; it is of raw standard input")
     if is_live(source):
         return LiveReader(str(source), size=size, frame_rate=frame_rate, pixel_format=pixel_format, **options)
     if pictures_of(source):
