@@ -77,3 +77,4 @@ ANNOTATION_METHODS = ("weighted", "jec", "jec-greedy")
 ANNOTATION_METHOD = "weighted"
 ANNOTATION_COMPONENTS = (50, 100, 200)  # of each kind of features; a distance each
 ANNOTATION_WORDS = 5
+ANNOTATION_BALANCE = 0.4  # how much rare words come first

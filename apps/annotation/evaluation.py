@@ -19,7 +19,6 @@ from visionnmf.io import check_outputs, output_file
 
 from .labels import files_of_labels, find_labels
 from .metrics import Scores, score_words
-from .model import best_words
 from .sources import describe, files_of
 from .store import AnnotationModel
 
@@ -137,6 +136,7 @@ def evaluate(
     root = source if isinstance(source, str | Path) else None
     labelled = find_labels(labels, found.files, root)
     scores = model.annotator.predict_proba(found.X[labelled.found])
+    chosen = model.annotator.choose(scores, top)
     known = model.annotator.words_.tolist()
     words = [*known, *sorted(set(labelled.words) - set(known))]
     column = {word: j for j, word in enumerate(words)}
@@ -144,7 +144,8 @@ def evaluate(
     truth[:, [column[word] for word in labelled.words]] = labelled.Y.toarray() > 0
     scores = np.pad(scores, ((0, 0), (0, len(words) - len(known))), constant_values=-1)
     often = np.pad(np.asarray(model.annotator.Y_.sum(axis=0)).ravel(), (0, len(words) - len(known)))
-    result = score_words(truth, _best(scores, top), scores)
+    first = np.tile(np.argsort(-often, kind="stable")[:top], (len(scores), 1))
+    result = score_words(truth, _given(chosen, truth.shape), scores)
     notes = list(labelled.notes)
     if len(words) > len(known):
         notes.append(f"{len(words) - len(known)} words, such as {words[len(known)]!r}, are of no training image")
@@ -156,7 +157,7 @@ def evaluate(
         images=len(scores),
         top=top,
         scores=result,
-        often=score_words(truth, _best(np.tile(often, (len(scores), 1)), top), np.tile(often, (len(scores), 1))),
+        often=score_words(truth, _given(first, truth.shape), np.tile(often, (len(scores), 1))),
         inputs=[str(source)] if root is not None else [str(item) for item in source],  # type: ignore[union-attr]
         outputs=[] if table is None else [str(table)],
         skipped=found.skipped,
@@ -164,9 +165,9 @@ def evaluate(
     )
 
 
-def _best(scores: Array, top: int) -> NDArray[np.bool_]:
-    given = np.zeros(scores.shape, bool)
-    np.put_along_axis(given, best_words(scores, top), True, axis=1)
+def _given(chosen: Array, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    given = np.zeros(shape, bool)
+    np.put_along_axis(given, chosen, True, axis=1)
     return given
 
 

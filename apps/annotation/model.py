@@ -21,6 +21,7 @@ from visionnmf._checks import (
     check_choice,
     check_count,
     check_flag,
+    check_number,
     check_numbers,
     check_seed,
     shown,
@@ -28,7 +29,8 @@ from visionnmf._checks import (
 from visionnmf.exceptions import ParameterError
 
 from .coding import Block, check_coder, coded, fit_blocks
-from .neighbours import distances_of, manhattan, nearest
+from .neighbours import distances_of, manhattan, mutual, nearest, nearest_and
+from .regression import Regression, fit_regression
 from .transfer import transfer_greedy, transfer_joint
 from .weighting import START, Sigmoids, fit_sigmoids, learn_weights, share_of_words
 
@@ -40,6 +42,7 @@ TRANSFERS = {"jec": transfer_joint, "jec-greedy": transfer_greedy}
 JEC_NEIGHBOURS = 5
 WEIGHTED_NEIGHBOURS = 300
 LEAST_LEARNING, MOST_LEARNING = 500, 5000  # rows whose words the weights and sigmoids are learnt from
+LANDMARKS = 5000  # rows that vote in the regression
 MOST_WORK = 50_000_000_000  # differences of codes that a search for them takes, which is some ten seconds
 SCALING = 100  # rows whose distances to all others say how large a distance can be
 ROUNDS = 2  # neighbours by equal weights, then by those that were learnt
@@ -72,8 +75,9 @@ class ImageAnnotator(BaseEstimator):
     """Gives words to images: those of the nearest training images.
 
     Each view, a group of features, is coded by NMF models of its own; the Manhattan distances of the scaled codes are
-    added. "weighted" learns what each distance counts, and how likely each word is (TagProp, Guillaumin et al. 2009);
-    "jec" adds them equally and hands words on greedily (Makadia et al. 2008), "jec-greedy" as Guan et al. (2012).
+    added. "weighted" learns what each distance counts, and how likely each word is, from the words of the neighbours
+    (TagProp, Guillaumin et al. 2009) and a kernel regression on the same distances; "jec" adds them equally and hands
+    words on greedily (Makadia et al. 2008), "jec-greedy" as Guan et al. (2012).
 
     Parameters
     ----------
@@ -90,6 +94,9 @@ class ImageAnnotator(BaseEstimator):
         None takes 300 for "weighted" and 5 for the others.
     n_words : int, default=5
         Words an image.
+    balance : float, default=0.4
+        How much rare words come before frequent ones among the words of "weighted", which are those of the highest
+        ``probability / frequency ** balance``. At 0 the likeliest words are given, which are often the same few.
     random_state : int, RandomState instance or None, default=0
         Seed of the codes, and of which rows the weights are learnt from where there are more than 5000.
 
@@ -108,6 +115,8 @@ class ImageAnnotator(BaseEstimator):
     weights_ : ndarray [shape=(n_blocks,)]
         What each distance counts; of distances whose largest is 1.
     sigmoids_ : Sigmoids or None
+        Of "weighted".
+    regression_ : Regression or None
         Of "weighted".
     n_neighbors_ : int
     n_features_in_ : int
@@ -134,6 +143,7 @@ class ImageAnnotator(BaseEstimator):
         hellinger: bool = True,
         n_neighbors: int | None = None,
         n_words: int = choices.ANNOTATION_WORDS,
+        balance: float = choices.ANNOTATION_BALANCE,
         random_state: RandomState = choices.RANDOM_STATE,
     ) -> None:
         self.method = method
@@ -142,6 +152,7 @@ class ImageAnnotator(BaseEstimator):
         self.hellinger = hellinger
         self.n_neighbors = n_neighbors
         self.n_words = n_words
+        self.balance = balance
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, Y: Any, *, views: Mapping[str, slice] | None = None, words: Any = None) -> Self:
@@ -196,12 +207,20 @@ class ImageAnnotator(BaseEstimator):
             If the features are not allowed.
         """
         check_is_fitted(self)
-        which, distance = self.nearest(X, self.n_neighbors_)
+        codes, k = self._codes(X), self.n_neighbors_
+        if self.sigmoids_ is None:
+            which, distance = nearest(self.index_, codes, k)
+            scores = TRANSFERS[self.method](which, self.Y_.toarray() > 0, self.n_words)
+            return Neighbourhood(scores, which, distance, np.full(which.shape, 1 / which.shape[1], np.float32))
+        if self.regression_ is None:  # a model of visionnmf 0.1
+            which, distance = nearest(self.index_, codes, k)
+            votes = []
+        else:
+            some, predict = self.regression_.rows, self.regression_.predict
+            which, distance, scores = nearest_and(self.index_, codes, k, some, predict)
+            votes = [scores]
         counts, shares = share_of_words(distance, which, self.Y_)
-        if self.sigmoids_ is not None:
-            return Neighbourhood(expit(self.sigmoids_.logits(shares)), which, distance, counts)
-        scores = TRANSFERS[self.method](which, self.Y_.toarray() > 0, self.n_words)
-        return Neighbourhood(scores, which, distance, np.full_like(counts, 1 / counts.shape[1]))
+        return Neighbourhood(expit(self.sigmoids_.logits([np.sqrt(shares), *votes])), which, distance, counts)
 
     def nearest(self, X: ArrayLike, k: int) -> tuple[NDArray[np.intp], Array]:
         """Find the nearest training images.
@@ -225,11 +244,7 @@ class ImageAnnotator(BaseEstimator):
             If the features are not allowed.
         """
         check_is_fitted(self)
-        X = _features(X)
-        if X.shape[1] != self.n_features_in_:
-            raise ParameterError(f"X must have {self.n_features_in_} features, as in training; got {X.shape[1]}")
-        codes = coded(X, self.views_, self.blocks_, self.hellinger) * self.columns_
-        return nearest(self.index_, codes, check_count(k, "k"))
+        return nearest(self.index_, self._codes(X), check_count(k, "k"))
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the words' scores; probabilities of "weighted".
@@ -245,7 +260,7 @@ class ImageAnnotator(BaseEstimator):
         return self.annotate(X).scores
 
     def predict(self, X: ArrayLike) -> NDArray[np.bool_]:
-        """Return the `n_words` words of highest score.
+        """Return `n_words` words an image, see :meth:`choose`.
 
         Parameters
         ----------
@@ -257,11 +272,38 @@ class ImageAnnotator(BaseEstimator):
         """
         scores = self.predict_proba(X)
         given = np.zeros(scores.shape, bool)
-        np.put_along_axis(given, best_words(scores, self.n_words), True, axis=1)
+        np.put_along_axis(given, self.choose(scores, self.n_words), True, axis=1)
         return given
 
+    def choose(self, scores: Array, n_words: int) -> NDArray[np.intp]:
+        """Return the words to give for some scores.
+
+        Parameters
+        ----------
+        scores : ndarray [shape=(n_images, n_vocabulary)]
+            What :meth:`predict_proba` returned.
+        n_words : int
+
+        Returns
+        -------
+        ndarray of int [shape=(n_images, at most n_words)]
+            The highest score first; those of "weighted" are chosen with `balance`.
+        """
+        if self.method != "weighted":
+            return best_words(scores, n_words)
+        count = np.maximum(np.asarray(self.Y_.sum(axis=0)).ravel(), 1)
+        chosen = best_words(scores / (count / count.max()) ** self.balance, n_words)
+        order = np.argsort(-np.take_along_axis(scores, chosen, axis=1), axis=1, kind="stable")
+        return np.take_along_axis(chosen, order, axis=1)
+
+    def _codes(self, X: ArrayLike) -> Array:
+        X = _features(X)
+        if X.shape[1] != self.n_features_in_:
+            raise ParameterError(f"X must have {self.n_features_in_} features, as in training; got {X.shape[1]}")
+        return coded(X, self.views_, self.blocks_, self.hellinger) * self.columns_
+
     def _learn(self, codes: Array, rng: np.random.Generator) -> None:
-        """Learn from the codes what each distance counts, and the sigmoids."""
+        """Learn from the codes what each distance counts, the regression, and the sigmoids."""
         weighted = self.method == "weighted"
         self._set_neighbours()
         self._scale(codes, rng)
@@ -269,6 +311,7 @@ class ImageAnnotator(BaseEstimator):
         n_blocks = len(self.blocks_)
         self.weights_ = np.full(n_blocks, START / n_blocks if weighted else 1.0)
         self.sigmoids_: Sigmoids | None = None
+        self.regression_: Regression | None = None
         if weighted:
             self._learn_words(codes, rng)
         factors = self._per_column(self.weights_)
@@ -306,24 +349,29 @@ class ImageAnnotator(BaseEstimator):
         return distances_of(part, part[rows], which)
 
     def _learn_words(self, codes: Array, rng: np.random.Generator) -> None:
-        """Learn weights and sigmoids from what training rows would get without themselves."""
+        """Learn weights, votes and sigmoids from what training rows would get without themselves."""
         n_images = len(codes)
         count = min(MOST_LEARNING, max(LEAST_LEARNING, MOST_WORK // codes.size), n_images)
-        rows = np.sort(rng.choice(n_images, count, replace=False))
-        shares = np.zeros((0, self.Y_.shape[1]))
+        landmarks = rng.choice(n_images, min(LANDMARKS, n_images), replace=False)
+        rows = landmarks[:count]
+        shares = np.zeros((len(rows), self.Y_.shape[1]))
         for _ in range(ROUNDS if n_images > 1 else 0):
             which = self._others(codes, rows)
             D = np.stack([self._distances(block, codes, rows, which) for block in self.blocks_], axis=2)
             self.weights_ = learn_weights(D, which, self.Y_, rows, self.weights_)
             shares = share_of_words(D @ self.weights_.astype(np.float32), which, self.Y_)[1]
+        some = codes[landmarks] * self._per_column(self.weights_)
+        self.regression_, left_out = fit_regression(mutual(some), self.Y_[landmarks].toarray(), landmarks)
         frequency = (np.asarray(self.Y_.sum(axis=0)).ravel() + 0.5) / (n_images + 1)
-        self.sigmoids_ = fit_sigmoids(shares, self.Y_[rows[: len(shares)]].toarray() > 0, frequency)
+        truth = self.Y_[rows].toarray() > 0
+        self.sigmoids_ = fit_sigmoids([np.sqrt(shares), left_out[:count]], truth, frequency)
 
     def _check_parameters(self) -> tuple[int, ...]:
         check_choice(self.method, "method", choices.ANNOTATION_METHODS)
         check_coder(self.coder)
         check_flag(self.hellinger, "hellinger")
         check_count(self.n_words, "n_words")
+        check_number(self.balance, "balance", 0, 1)
         if self.n_neighbors is not None:
             check_count(self.n_neighbors, "n_neighbors")
         ranks = self.n_components if isinstance(self.n_components, list | tuple) else [self.n_components]

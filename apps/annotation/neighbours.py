@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from visionnmf.engine.blocks import blocks, map_blocks
 
-__all__ = ["distances_of", "manhattan", "nearest"]
+__all__ = ["distances_of", "manhattan", "mutual", "nearest", "nearest_and"]
 
 Array = NDArray[Any]
 
@@ -33,15 +34,39 @@ def nearest(rows: Array, queries: Array, k: int) -> tuple[NDArray[np.intp], Arra
         Nearest first; of equal distance the one that comes first.
     distance : ndarray of float32 [shape=(n_queries, k)]
     """
+    which, distance, _ = nearest_and(rows, queries, k, np.empty(0, np.intp), np.array)
+    return which, distance
+
+
+def nearest_and(
+    rows: Array, queries: Array, k: int, some: NDArray[Any], function: Callable[[Array], Array]
+) -> tuple[NDArray[np.intp], Array, Array]:
+    """Find the nearest rows, and a function of the distances to some rows, which are not kept.
+
+    Parameters
+    ----------
+    rows : ndarray of float32 [shape=(n_rows, n_features)]
+    queries : ndarray of float32 [shape=(n_queries, n_features)]
+    k : int
+    some : ndarray of int [shape=(n_some,)]
+    function : callable
+        Of distances, an ndarray of float32 [shape=(n, n_some)], to an ndarray [shape=(n, m)].
+
+    Returns
+    -------
+    which, distance : ndarray
+        As from :func:`nearest`.
+    values : ndarray [shape=(n_queries, m)]
+    """
     k = min(k, len(rows))
 
-    def search(block: tuple[int, int]) -> tuple[NDArray[np.intp], Array]:
-        return _smallest(manhattan(rows, queries[slice(*block)]), k)
+    def search(block: tuple[int, int]) -> tuple[NDArray[np.intp], Array, Array]:
+        D = manhattan(rows, queries[slice(*block)])
+        return *_smallest(D, k), function(D[:, some])
 
-    found = map_blocks(search, blocks(len(queries), QUERIES))
-    if not found:
-        return np.empty((0, k), np.intp), np.empty((0, k), np.float32)
-    return np.concatenate([which for which, _ in found]), np.concatenate([distance for _, distance in found])
+    found = map_blocks(search, blocks(len(queries), QUERIES) or [(0, 0)])
+    which, distance, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return which, distance, values
 
 
 def distances_of(rows: Array, queries: Array, which: NDArray[np.intp]) -> Array:
@@ -61,6 +86,26 @@ def distances_of(rows: Array, queries: Array, which: NDArray[np.intp]) -> Array:
     for i, query in enumerate(queries):
         found[i] = np.abs(rows[which[i]] - query).sum(axis=1)
     return found
+
+
+def mutual(rows: Array) -> Array:
+    """Return the Manhattan distances of all rows to each other.
+
+    Parameters
+    ----------
+    rows : ndarray of float32 [shape=(n_rows, n_features)]
+
+    Returns
+    -------
+    ndarray of float32 [shape=(n_rows, n_rows)]
+    """
+    D = np.empty((len(rows), len(rows)), np.float32)
+
+    def fill(block: tuple[int, int]) -> None:
+        D[slice(*block)] = manhattan(rows, rows[slice(*block)])
+
+    map_blocks(fill, blocks(len(rows), QUERIES))
+    return D
 
 
 def manhattan(rows: Array, queries: Array) -> Array:

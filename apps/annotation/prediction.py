@@ -17,7 +17,7 @@ from visionnmf.exceptions import MediaError, OutputExistsError, ParameterError
 from visionnmf.io import check_outputs, output_file, sidecar_of, write_sidecar
 from visionnmf.io.keywords import is_own_sidecar
 
-from .model import Neighbourhood, best_words
+from .model import Neighbourhood
 from .sources import describe, files_of
 from .store import AnnotationModel
 
@@ -194,7 +194,7 @@ def _words(model: AnnotationModel, near: Neighbourhood, i: int, top: int, least:
     known, scores = model.annotator, near.scores[i]
     has = known.Y_[near.neighbours[i]].toarray() > 0
     words = []
-    for j in best_words(scores[None], top)[0]:
+    for j in known.choose(scores[None], top)[0]:
         if scores[j] >= least:
             order = np.argsort(-near.counts[i] * has[:, j], kind="stable")[:REASONS]
             because = [model.files[near.neighbours[i, n]] for n in order if has[n, j]] if model.files else []

@@ -17,6 +17,7 @@ from visionnmf.models._store import pack_model, unpack_model
 
 from .coding import PLAIN, Block
 from .model import ImageAnnotator
+from .regression import Regression
 from .weighting import Sigmoids
 
 __all__ = ["AnnotationModel", "load", "save"]
@@ -25,14 +26,15 @@ Array = NDArray[Any]
 
 FORMAT = Format(
     "visionnmf-annotation",
-    version=1,
+    version=2,
     title="a model of annotations",
     origin="make one with 'visionnmf annotate train'",
     smaller="train fewer images a model",
     header_bytes=32 << 20,
 )
-PARAMETERS = ("method", "n_components", "hellinger", "n_neighbors", "n_words")
+PARAMETERS = ("method", "n_components", "hellinger", "n_neighbors", "n_words", "balance")
 SIGMOIDS = ("slope", "offset")
+REGRESSION = ("landmarks", "votes", "mean", "width")
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,8 @@ def save(model: AnnotationModel, path: str | Path, *, force: bool = False) -> No
     }
     if known.sigmoids_ is not None:
         arrays |= dict(zip(SIGMOIDS, known.sigmoids_, strict=True))
+    if known.regression_ is not None:
+        arrays |= dict(zip(REGRESSION, known.regression_, strict=True))
     blocks = []
     for i, block in enumerate(known.blocks_):
         coder = None if block.coder is None else pack_model(block.coder, arrays, f"coder{i}.")
@@ -106,6 +110,7 @@ def save(model: AnnotationModel, path: str | Path, *, force: bool = False) -> No
         "files": [name.encode("utf-8", "surrogatepass").decode("utf-8", "replace") for name in model.files],
         "views": [[view, columns.stop] for view, columns in known.views_.items()],
         "blocks": blocks,
+        "regression": known.regression_ is not None,
         "extraction": None if model.extraction is None else pack_extraction(model.extraction, arrays, "extraction."),
     }
     FORMAT.write(path, header, arrays, force=force)
@@ -139,6 +144,8 @@ def load(path: str | Path) -> AnnotationModel:
     with FORMAT.read(path) as archive:
         header = archive.header
         parameters = header["parameters"]
+        if archive.version == 1:  # before there was a regression, the likeliest words were given
+            parameters["balance"] = 0.0
         _require(set(parameters) == set(PARAMETERS), "parameters")
         known = ImageAnnotator(**parameters)
         known._check_parameters()
@@ -185,12 +192,27 @@ def _restore(known: ImageAnnotator, header: dict[str, Any], archive: Archive) ->
     Y = sp.csr_array((np.ones(len(of), np.float32), of, start), shape=(n_images, len(words)))
     Y.check_format(full_check=True)
     known.Y_ = Y
-    known.sigmoids_ = None
+    known.sigmoids_, known.regression_ = None, None
     if known.method == "weighted":
-        slope, offset = (_finite(archive.array(name), (len(words),)) for name in SIGMOIDS)
+        slope, offset = (archive.array(name) for name in SIGMOIDS)
+        if archive.version == 1:
+            slope = slope[np.newaxis]
+        if header.get("regression"):
+            known.regression_ = _regression(known, archive)
+        n_terms = 1 if known.regression_ is None else 2
+        known.sigmoids_ = Sigmoids(_finite(slope, (n_terms, len(words))), _finite(offset, (len(words),)))
         _require((slope >= 0).all(), "sigmoids")
-        known.sigmoids_ = Sigmoids(slope, offset)
     known._set_neighbours()
+
+
+def _regression(known: ImageAnnotator, archive: Archive) -> Regression:
+    rows, votes, mean, width = (archive.array(name) for name in REGRESSION)
+    _require(rows.ndim == 1 and rows.dtype == np.int32 and len(rows) > 0, "landmarks")
+    _require(rows.min() >= 0 and rows.max() < len(known.index_) and len(rows) <= len(known.index_), "landmarks")
+    n_words = len(known.words_)
+    found = Regression(rows, _finite(votes, (len(rows), n_words)), _finite(mean, (n_words,)), _finite(width, (1,)))
+    _require(width[0] > 0, "width")
+    return found
 
 
 def _slices(ends: list[tuple[str, int]]) -> dict[str, slice]:

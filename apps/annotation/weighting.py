@@ -2,12 +2,14 @@
 
 A word's share among the neighbours of an image is ``x = sum over j of p_j y_j`` with ``p_j`` proportional to
 ``exp(-sum over d of w_d D_dj)``. The weights maximise the likelihood of the training rows' own words, predicted from
-their neighbours without themselves (equations 2 to 7 there); a word's probability is ``sigmoid(a sqrt(x) + b)``.
-The root is ours: a word that one of many neighbours has is likelier than the share says, the more so the rarer it is.
+their neighbours without themselves (equations 2 to 7 there); a word's probability is ``sigmoid(a sqrt(x) + c f + b)``.
+The root is ours: a word that one of many neighbours has is likelier than the share says, the more so the rarer it is;
+so is `f`, the word's score by :mod:`.regression`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,32 +29,34 @@ STEPS = 20  # of L-BFGS, and of Newton
 START = 50.0  # sum of the weights: a neighbour that is nearer by a fiftieth of the largest distance counts e times
 SLOPE_RIDGE, OFFSET_RIDGE = 1e-4, 0.3  # to the sigmoid of all words, for words with few images
 COMMON_RIDGE = 0.1  # to a sigmoid that is usual, for few images
-LARGEST_STEP = 3.0
+START_SLOPES = (10.0, 5.0)  # of the root of the share, and of the regression
 
 
 class Sigmoids(NamedTuple):
-    """A sigmoid for each word: of the root of its share, times `slope`, plus `offset`.
+    """A sigmoid for each word: of a sum of terms, each times its `slope`, plus `offset`.
 
     Attributes
     ----------
-    slope, offset : ndarray [shape=(n_words,)]
+    slope : ndarray [shape=(n_terms, n_words), >= 0]
+    offset : ndarray [shape=(n_words,)]
     """
 
     slope: Array
     offset: Array
 
-    def logits(self, shares: Array) -> Array:
+    def logits(self, terms: Sequence[Array]) -> Array:
         """Return the logits of the words' probabilities.
 
         Parameters
         ----------
-        shares : ndarray [shape=(n_images, n_words), in [0, 1]]
+        terms : sequence of ndarray [shape=(n_images, n_words)]
+            The root of the words' shares, and what else says how well a word fits.
 
         Returns
         -------
         ndarray [shape=(n_images, n_words)]
         """
-        return np.sqrt(shares) * self.slope + self.offset
+        return np.asarray(sum(slope * term for slope, term in zip(self.slope, terms, strict=True)) + self.offset)
 
 
 def share_of_words(distance: Array, which: Array, Y: Any) -> tuple[Array, Array]:
@@ -130,12 +134,12 @@ class _Likelihood:
         return float(value), -np.einsum("ij,ijd->d", of_exponent, self.D).astype(float)
 
 
-def fit_sigmoids(shares: Array, truth: Array, frequency: Array) -> Sigmoids:
+def fit_sigmoids(terms: Sequence[Array], truth: Array, frequency: Array) -> Sigmoids:
     """Fit a sigmoid to each word, drawn to that of all words where it has few images.
 
     Parameters
     ----------
-    shares : ndarray [shape=(n_images, n_words), in [0, 1]]
+    terms : sequence of ndarray [shape=(n_images, n_words)]
         Of training rows among their neighbours, themselves excepted.
     truth : ndarray of bool [shape=(n_images, n_words)]
     frequency : ndarray [shape=(n_words,), in (0, 1)]
@@ -146,38 +150,57 @@ def fit_sigmoids(shares: Array, truth: Array, frequency: Array) -> Sigmoids:
     Sigmoids
         By Newton's method; slopes are not negative.
     """
-    x, prior = np.sqrt(shares).astype(float), logit(frequency)
-    common, of_prior, offset = _common_sigmoid(x, truth, prior)
-    common = max(common, 0.0)
-    a0, b0 = common, of_prior * prior + offset
-    a, b = np.full(x.shape[1], a0), b0.copy()
-    for _ in range(STEPS):
-        q = expit(a * x + b)
-        rest, h = q - truth, q * (1 - q)
-        g_slope = (rest * x).sum(axis=0) + SLOPE_RIDGE * (a - a0)
-        g_offset = rest.sum(axis=0) + OFFSET_RIDGE * (b - b0)
-        aa, ab, bb = (h * x * x).sum(axis=0) + SLOPE_RIDGE, (h * x).sum(axis=0), h.sum(axis=0) + OFFSET_RIDGE
-        determinant = aa * bb - ab**2
-        a -= np.clip((bb * g_slope - ab * g_offset) / determinant, -10 * LARGEST_STEP, 10 * LARGEST_STEP)
-        b -= np.clip((aa * g_offset - ab * g_slope) / determinant, -LARGEST_STEP, LARGEST_STEP)
-        a = np.maximum(a, 0)
-    return Sigmoids(a.astype(np.float32), b.astype(np.float32))
+    inputs = [*(np.asarray(term, float) for term in terms), np.ones(truth.shape)]
+    start = _common_sigmoid(inputs, truth, logit(frequency))
+    found = _logistic(inputs, truth, start, np.array([*[SLOPE_RIDGE] * len(terms), OFFSET_RIDGE]))
+    return Sigmoids(found[:-1].astype(np.float32), found[-1].astype(np.float32))
 
 
-def _common_sigmoid(x: Array, truth: Array, prior: Array) -> tuple[float, float, float]:
-    """Fit one sigmoid to all words, of the root of the share and of the logit of the frequency."""
-    terms = [x, np.broadcast_to(prior, x.shape), np.ones_like(x)]
-    first = np.array([10.0, 0.5, 0.0])
-    theta = first
+def _common_sigmoid(inputs: list[Array], truth: Array, prior: Array) -> Array:
+    """Fit one sigmoid to all words, of the terms and of the logit of the frequency; slopes, then the words' offsets."""
+    columns = [np.reshape(x, (-1, 1)) for x in (*inputs[:-1], np.broadcast_to(prior, truth.shape), inputs[-1])]
+    start = np.array([*START_SLOPES[: len(inputs) - 1], 0.5, 0.0])[:, np.newaxis]
+    *slopes, of_prior, offset = _logistic(columns, truth.reshape(-1, 1), start, np.full(len(start), COMMON_RIDGE))
+    return np.stack([*(np.full(prior.shape, slope) for slope in slopes), of_prior * prior + offset])
+
+
+def _logistic(inputs: list[Array], truth: Array, start: Array, ridge: Array) -> Array:
+    """Fit a logistic regression to each column, drawn to `start`, all but its last parameter not negative.
+
+    Newton's method; the parameters of a column that would become worse stay, and its next step is shorter.
+    """
+    pull, theta = ridge[:, np.newaxis], start.copy()
+    damping = np.full(truth.shape[1], 1e-6)
+    value, gradient, hessian = _derivatives(inputs, truth, theta, start, pull)
     for _ in range(STEPS):
-        q = expit(sum(part * term for part, term in zip(theta, terms, strict=True)))
-        rest, h = q - truth, q * (1 - q)
-        gradient = np.array([(rest * term).sum() for term in terms])
-        hessian = np.array([[(h * one * other).sum() for other in terms] for one in terms])
-        pull = COMMON_RIDGE * (theta - first)
-        step = np.linalg.solve(hessian + COMMON_RIDGE * np.eye(3), gradient + pull)
-        theta = theta - np.clip(step, -LARGEST_STEP, LARGEST_STEP)
-    return float(theta[0]), float(theta[1]), float(theta[2])
+        scale = np.einsum("wii->wi", hessian)
+        damped = hessian + damping[:, np.newaxis, np.newaxis] * scale[:, :, np.newaxis] * np.eye(len(inputs))
+        step = np.linalg.solve(damped, gradient.T[:, :, np.newaxis])[:, :, 0].T
+        trial = theta - step
+        trial[:-1] = np.maximum(trial[:-1], 0)
+        found = _derivatives(inputs, truth, trial, start, pull)
+        better = found[0] <= value
+        damping = np.where(better, damping / 10, np.maximum(100 * damping, 0.01))
+        theta[:, better], gradient[:, better] = trial[:, better], found[1][:, better]
+        value, hessian = np.where(better, found[0], value), np.where(better[:, None, None], found[2], hessian)
+    return theta
+
+
+def _derivatives(inputs: list[Array], truth: Array, theta: Array, start: Array, pull: Array) -> tuple[Array, ...]:
+    """Return the value [shape=(n_columns,)], gradient [shape=(n_inputs, n_columns)] and Hessians."""
+    logits = sum(part * x for part, x in zip(theta, inputs, strict=True))
+    value = (
+        np.logaddexp(0, np.where(truth, -logits, logits)).sum(axis=0) + (pull * (theta - start) ** 2).sum(axis=0) / 2
+    )
+    q = expit(logits)
+    rest, h = q - truth, q * (1 - q)
+    gradient = np.stack([np.einsum("ij,ij->j", rest, x) for x in inputs]) + pull * (theta - start)
+    hessian = np.empty((truth.shape[1], len(inputs), len(inputs)))
+    for a, one in enumerate(inputs):
+        weighted = h * one
+        for b in range(a, len(inputs)):
+            hessian[:, a, b] = hessian[:, b, a] = np.einsum("ij,ij->j", weighted, inputs[b])
+    return value, gradient, hessian + np.diag(pull[:, 0])
 
 
 def _softmax(values: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Model files that version 0.1.0 wrote before all shared one archive: they load, and give the numbers recorded then.
+"""Model files that earlier states of version 0.1.0 wrote: they load, and give the numbers recorded then.
 
 `old_models/` has one of each kind and variant, fitted to made data, and in expected.json what each gave when it was
 written: codes, distances, scores.
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from visionnmf import load_model
-from visionnmf.apps import faces, masquerade
+from visionnmf.apps import annotation, faces, masquerade
 
 FOLDER = Path(__file__).parent / "old_models"
 EXPECTED = json.loads((FOLDER / "expected.json").read_text())
@@ -19,7 +19,10 @@ DATA = np.array(EXPECTED["data"])
 
 
 def test_each_file_is_looked_at():
-    told = [*EXPECTED["models"], *(f"{kind}_{name}" for kind in ("faces", "masquerade") for name in EXPECTED[kind])]
+    told = [
+        *EXPECTED["models"],
+        *(f"{kind}_{name}" for kind in ("faces", "masquerade", "annotation") for name in EXPECTED[kind]),
+    ]
     assert sorted(path.stem for path in FOLDER.glob("*.npz")) == sorted(told)
 
 
@@ -67,3 +70,13 @@ def test_scorers(name, tmp_path):
         assert list(scores) == list(EXPECTED["masquerade"][name])
         for user, expected in EXPECTED["masquerade"][name].items():
             np.testing.assert_allclose(scores[user], expected, 1e-12)
+
+
+def test_annotators_without_a_regression(tmp_path):
+    expected = EXPECTED["annotation"]["weighted"]
+    model = annotation.load(FOLDER / "annotation_weighted.npz")
+    assert model.annotator.regression_ is None and model.annotator.balance == 0
+    annotation.save(model, tmp_path / "again.npz")
+    for one in (model, annotation.load(tmp_path / "again.npz")):
+        scores = one.annotator.predict_proba(np.array(expected["X"], np.float32))
+        np.testing.assert_allclose(scores, expected["scores"], 1e-3, 1e-5)

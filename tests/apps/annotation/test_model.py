@@ -50,6 +50,26 @@ def test_probabilities_are_calibrated(rng):
     assert sure.any() and Y[400:][sure].mean() > 0.8
 
 
+def test_balance_gives_rare_words_but_not_other_probabilities(rng):
+    X, Y = made(rng, 300)
+    even, often = (ImageAnnotator(n_components=8, n_words=3, balance=b).fit(X[:200], Y[:200]) for b in (0.8, 0.0))
+    p = often.predict_proba(X[200:])
+    np.testing.assert_array_equal(even.predict_proba(X[200:]), p)
+    np.testing.assert_array_equal(often.choose(p, 3), np.argsort(-p, axis=1, kind="stable")[:, :3])
+    rare = np.argsort(Y[:200].sum(axis=0))[:3]
+    assert even.predict(X[200:])[:, rare].sum() > 1.2 * often.predict(X[200:])[:, rare].sum()
+    chosen = even.choose(p, 3)
+    assert (np.diff(np.take_along_axis(p, chosen, axis=1), axis=1) <= 0).all()  # the likeliest first
+
+
+def test_the_regression_helps_where_neighbours_are_few(rng):
+    X, Y = made(rng, 400)
+    model = ImageAnnotator(coder="none", n_neighbors=3).fit(X[:300], Y[:300], views=VIEWS)
+    both = np.log(np.where(Y[300:], *(lambda p: (p, 1 - p))(model.predict_proba(X[300:])))).mean()
+    model.sigmoids_.slope[1] = 0
+    assert np.log(np.where(Y[300:], *(lambda p: (p, 1 - p))(model.predict_proba(X[300:])))).mean() < both
+
+
 @pytest.mark.parametrize("coder", [None, "none", NMF(max_iter=20), OnlineNMF()])
 def test_codes_are_of_any_model_and_files_keep_them(coder, rng, tmp_path):
     X, Y = made(rng, 80)
@@ -102,6 +122,7 @@ def test_a_black_image_and_a_word_that_nobody_has(rng):
         ({"hellinger": 1}, "hellinger must be True or False"),
         ({"n_neighbors": 0}, "n_neighbors must be a whole number >= 1"),
         ({"n_words": 0}, "n_words must be a whole number >= 1"),
+        ({"balance": 2}, "balance must be a number from 0 to 1"),
     ],
 )
 def test_parameters_are_checked(parameters, message):
@@ -133,7 +154,10 @@ def test_it_is_an_estimator():
     assert clone(model).get_params() == model.get_params()
 
 
-@pytest.mark.parametrize("name", ["index", "columns", "weights", "words_of", "slope", "coder0.components_"])
+@pytest.mark.parametrize(
+    "name",
+    ["index", "columns", "weights", "words_of", "slope", "coder0.components_", "landmarks", "width"],
+)
 def test_damaged_arrays_are_refused(name, rng, tmp_path):
     X, Y = made(rng, 40)
     path = tmp_path / "m.npz"

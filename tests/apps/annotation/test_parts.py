@@ -5,10 +5,12 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import approx_fprime
 from scipy.spatial.distance import cdist
+from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression
 
 from visionnmf.apps.annotation.metrics import score_words
-from visionnmf.apps.annotation.neighbours import QUERIES, distances_of, nearest
+from visionnmf.apps.annotation.neighbours import QUERIES, distances_of, mutual, nearest, nearest_and
+from visionnmf.apps.annotation.regression import RIDGE, fit_regression
 from visionnmf.apps.annotation.transfer import transfer_greedy, transfer_joint
 from visionnmf.apps.annotation.weighting import _Likelihood, fit_sigmoids, learn_weights, share_of_words
 
@@ -22,6 +24,31 @@ def test_nearest_is_brute_force(n_rows, n_queries, k, rng):
     np.testing.assert_array_equal(which, order)
     np.testing.assert_allclose(distance, np.take_along_axis(expected, order, 1), rtol=1e-5)
     np.testing.assert_allclose(distances_of(rows, queries, which), distance, rtol=1e-5)
+
+
+def test_functions_of_distances_go_with_the_nearest(rng):
+    rows, queries, some = rng.random((90, 7), np.float32), rng.random((QUERIES + 5, 7), np.float32), np.array([3, 80])
+    which, distance, values = nearest_and(rows, queries, 4, some, lambda D: 2 * D)
+    np.testing.assert_array_equal(which, nearest(rows, queries, 4)[0])
+    np.testing.assert_array_equal(distance, nearest(rows, queries, 4)[1])
+    np.testing.assert_allclose(values, 2 * cdist(queries, rows[some], "cityblock"), rtol=1e-5)
+    np.testing.assert_allclose(mutual(rows), cdist(rows, rows, "cityblock"), rtol=1e-5, atol=1e-5)
+
+
+def test_regression_is_kernel_ridge_and_leaves_each_out_in_turn(rng):
+    A, rows = rng.random((40, 5)), np.arange(40)[::-1]
+    Y, D = (rng.random((40, 3)) < 0.3).astype(np.float32), cdist(A, A, "cityblock")
+    found, left_out = fit_regression(D.astype(np.float32), Y, rows)
+    assert found.rows.tolist() == rows.tolist()
+    width = float(found.width[0])
+    expected = KernelRidge(alpha=RIDGE, kernel="laplacian", gamma=1 / width).fit(A, Y - Y.mean(0)).predict(A) + Y.mean(
+        0
+    )
+    np.testing.assert_allclose(found.predict(D.astype(np.float32)), expected, atol=1e-4)
+    for i in range(0, 40, 7):
+        others = np.delete(np.arange(40), i)
+        model = KernelRidge(alpha=RIDGE, kernel="laplacian", gamma=1 / width).fit(A[others], Y[others] - Y.mean(0))
+        np.testing.assert_allclose(left_out[i], model.predict(A[[i]])[0] + Y.mean(0), atol=1e-4)
 
 
 def test_of_equal_distance_the_first_row_comes_first():
@@ -117,14 +144,24 @@ def test_the_distance_that_tells_words_apart_gets_the_weight(rng):
 def test_sigmoids_are_logistic_regressions_where_there_is_much(rng):
     shares = rng.random((20_000, 1))
     truth = rng.random((20_000, 1)) < 1 / (1 + np.exp(-(6 * np.sqrt(shares) - 4)))
-    found = fit_sigmoids(shares, truth, truth.mean(0))
+    found = fit_sigmoids([np.sqrt(shares)], truth, truth.mean(0))
     expected = LogisticRegression(C=1e6).fit(np.sqrt(shares), truth[:, 0])
-    assert found.slope[0] == pytest.approx(expected.coef_[0, 0], rel=0.01)
+    assert found.slope[0, 0] == pytest.approx(expected.coef_[0, 0], rel=0.01)
     assert found.offset[0] == pytest.approx(expected.intercept_[0], rel=0.01)
+
+
+def test_sigmoids_of_two_terms_are_logistic_regressions_too(rng):
+    terms = rng.random((2, 20_000, 2))
+    truth = rng.random((20_000, 2)) < 1 / (1 + np.exp(-(4 * terms[0] + [2, 1] * terms[1] - 4)))
+    found = fit_sigmoids(terms, truth, truth.mean(0))
+    for j in range(2):
+        expected = LogisticRegression(C=1e6).fit(terms[:, :, j].T, truth[:, j])
+        np.testing.assert_allclose(found.slope[:, j], expected.coef_[0], rtol=0.02)
+        assert found.offset[j] == pytest.approx(expected.intercept_[0], rel=0.02)
 
 
 def test_a_word_that_nobody_has_is_unlikely_not_impossible(rng):
     shares = np.c_[rng.random(200), np.zeros(200)]
     truth = np.c_[rng.random(200) < shares[:, 0], np.zeros(200, bool)]
-    logits = fit_sigmoids(shares, truth, np.array([0.5, 0.002])).logits(np.array([[0.5, 0.0]]))
+    logits = fit_sigmoids([np.sqrt(shares)], truth, np.array([0.5, 0.002])).logits([np.sqrt([[0.5, 0.0]])])
     assert np.isfinite(logits).all() and logits[0, 1] < -3
