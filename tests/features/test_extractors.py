@@ -17,6 +17,7 @@ from visionnmf.features import (
     KINDS,
     DenseHue,
     FeatureExtraction,
+    PatchNMF,
     RawPixels,
     load_extraction,
     make_extractor,
@@ -162,6 +163,23 @@ def test_extractors_of_a_stranger_are_checked(images, tmp_path):
     ):
         with pytest.raises(UnsupportedError, match="a later version"):
             load_extraction(written(change))
+
+
+@pytest.mark.parametrize("kind", [DenseHue(5), PatchNMF(4, step=1)])
+def test_what_one_image_takes_is_bounded(kind, monkeypatch):
+    """A stranger's file could ask for a point each pixel, of a descriptor of a thousand numbers."""
+    noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
+    kind.fit([noise]).transform([noise])
+    monkeypatch.setattr("visionnmf.features.base.MOST_BYTES", 30_000)
+    with pytest.raises(ParameterError, match=r"must leave at most \d+ places an image; got \d+; take larger steps"):
+        kind.transform([noise])
+
+
+def test_numbers_of_numpy_are_kept_in_a_file(images, tmp_path):
+    kind = DenseHue(np.int64(5), grey=np.float32(0.5), scales=(np.float64(2.0),), layout=(1, 1))
+    save_extraction(FeatureExtraction([kind], max_pixels=np.int64(900)).fit(images), tmp_path / "f.npz")
+    again = load_extraction(tmp_path / "f.npz")
+    assert again.max_pixels == 900 and again.extractors_["dense-hue"].scales == (2.0,)
 
 
 def test_extractors_stand_in_a_pipeline(images):

@@ -18,12 +18,13 @@ from visionnmf.exceptions import ParameterError
 
 from .prepared import Prepared
 
-__all__ = ["MAX_PIXELS", "Extractor", "check_images", "check_layout", "in_cells"]
+__all__ = ["MAX_PIXELS", "Extractor", "check_images", "check_layout", "check_room", "in_cells"]
 
 Array = NDArray[Any]
 Images = Sequence[ArrayLike | str | Path]
 
 MOST_FEATURES = 1 << 22
+MOST_BYTES = 1 << 30  # of what is found in one image
 MAX_PIXELS = 384 * 256  # of Corel's photographs, of which the published features were taken
 
 
@@ -192,6 +193,28 @@ def check_layout(layout: Any) -> tuple[int, int]:
     raise ParameterError(
         f"layout must be the rows and columns of cells, two whole numbers from 1 to 64; got {shown(layout)}"
     )
+
+
+def check_room(names: str, count: int, size: int) -> None:
+    """Refuse parameters that take more memory for an image than is of use, which a stranger's file can ask for.
+
+    Parameters
+    ----------
+    names : str
+        Of the parameters.
+    count, size : int
+        Numbers in single precision: how many descriptors, and of which length.
+
+    Raises
+    ------
+    ParameterError
+        If they have more than 1 GiB.
+    """
+    if 4 * count * size > MOST_BYTES:
+        raise ParameterError(
+            f"{names} must leave at most {MOST_BYTES // (4 * size)} places an image; got {count}; "
+            f"take larger steps or a smaller max_pixels"
+        )
 
 
 def in_cells(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,9 @@ from numpy.typing import NDArray
 from visionnmf._checks import RandomState, check_count, check_number
 
 from .base import MAX_PIXELS
-from .points import STEP, check_grid, dense_grid
+from .points import STEP
 from .prepared import Prepared
-from .words import BagOfWords, Local
+from .words import AtCorners, BagOfWords, Local, OnGrid
 
 __all__ = ["DenseHue", "HarrisHue", "hue_histograms"]
 
@@ -28,7 +27,7 @@ GREY = 0.3
 
 
 class HueWords(BagOfWords):
-    """Bags of words of hue histograms at points that a subclass chooses."""
+    """Bags of words of hue histograms at points of a grid or at corners."""
 
     n_bins: int
     grey: float
@@ -37,10 +36,6 @@ class HueWords(BagOfWords):
         super()._check_parameters()
         check_count(self.n_bins, "n_bins", 1, 1000)
         check_number(self.grey, "grey")
-
-    @abstractmethod
-    def _points(self, image: Prepared) -> Array:
-        """Return the row, column and scale of each patch, in pixels."""
 
     def _descriptor_size(self) -> int:
         return self.n_bins
@@ -51,7 +46,7 @@ class HueWords(BagOfWords):
         return hue_histograms(image.floats, points, self.n_bins, grey=self.grey), points[:, :2] / (height, width)
 
 
-class DenseHue(HueWords):
+class DenseHue(OnGrid, HueWords):
     """Hue histograms of patches on a dense grid, as a bag of words.
 
     The histogram of a patch (:func:`hue_histograms`) keeps its shape under shading and under highlights of white light.
@@ -122,16 +117,8 @@ class DenseHue(HueWords):
         self.max_pixels = max_pixels
         self.random_state = random_state
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_grid(self.scales, self.step)
 
-    def _points(self, image: Prepared) -> Array:
-        height, width = image.grey.shape
-        return dense_grid(height, width, self.scales, self.step)
-
-
-class HarrisHue(HueWords):
+class HarrisHue(AtCorners, HueWords):
     """Hue histograms of patches at Harris-Laplace points, as a bag of words.
 
     The histogram of a patch (:func:`hue_histograms`) keeps its shape under shading and under highlights of white light.
@@ -193,9 +180,6 @@ class HarrisHue(HueWords):
         self.n_samples = n_samples
         self.max_pixels = max_pixels
         self.random_state = random_state
-
-    def _points(self, image: Prepared) -> Array:
-        return image.corners
 
 
 def hue_histograms(rgb: Array, points: Array, n_bins: int = 36, *, grey: float = 0.0) -> NDArray[np.float32]:

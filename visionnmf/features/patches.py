@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from visionnmf._checks import RandomState, check_choice, check_count, check_generator, check_seed
 from visionnmf.models import OnlineNMF
 
-from .base import MAX_PIXELS, Extractor, Images, check_layout
+from .base import MAX_PIXELS, Extractor, Images, check_layout, check_room
 from .prepared import Prepared
 
 __all__ = ["PatchNMF", "split_patches"]
@@ -135,14 +135,17 @@ class PatchNMF(Extractor):
 
     def _describe(self, image: Prepared) -> Array:
         rgb, last = image.floats, max(0, image.rgb.shape[0] - self.patch)
+        rows, columns = ((max(0, size - self.patch)) // self.step + 1 for size in rgb.shape[:2])
+        check_room("patch and step", rows * columns, self.n_components)
+        check_room("patch", columns, 6 * self.patch**2)  # of one strip
         strips = (rgb[row : row + self.patch] for row in range(0, last + 1, self.step))
         codes = np.stack(
             [np.maximum(split_patches(strip, self.patch, self.step)[0] @ self.encoder_, 0) for strip in strips]
         )
         cells = [
-            codes[rows][:, columns].mean(axis=(0, 1))
-            for rows in _halves(codes.shape[0], self.layout[0])
-            for columns in _halves(codes.shape[1], self.layout[1])
+            codes[down][:, across].mean(axis=(0, 1))
+            for down in _halves(rows, self.layout[0])
+            for across in _halves(columns, self.layout[1])
         ]
         return np.concatenate(cells)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from visionnmf._checks import check_number, shown
 from visionnmf.exceptions import ParameterError
 
-__all__ = ["STEP", "check_grid", "dense_grid", "harris_laplace"]
+__all__ = ["STEP", "check_grid", "dense_grid", "grid_size", "harris_laplace"]
 
 MOST_SCALES = 10
 STEP = 3.0  # scales: a quarter of a patch
@@ -33,6 +33,11 @@ def check_grid(scales: Any, step: Any) -> None:
     check_number(step, "step", 1, 100)
 
 
+def grid_size(height: int, width: int, scales: Sequence[float], step: float) -> list[tuple[int, int]]:
+    """Return the rows and columns of :func:`dense_grid`, of each scale."""
+    return [(max(1, int(height / (step * scale))), max(1, int(width / (step * scale)))) for scale in scales]
+
+
 def dense_grid(height: int, width: int, scales: Sequence[float], step: float) -> NDArray[np.float32]:
     """Return the points of a regular grid a scale, centred in the image.
 
@@ -50,15 +55,16 @@ def dense_grid(height: int, width: int, scales: Sequence[float], step: float) ->
         Row, column and scale, in pixels, of at least one point a scale.
     """
     found = []
-    for scale in scales:
-        rows, columns = (_centred(size, step * scale) for size in (height, width))
+    for scale, shape in zip(scales, grid_size(height, width, scales, step), strict=True):
+        rows, columns = (
+            _centred(size, step * scale, count) for size, count in zip((height, width), shape, strict=True)
+        )
         grid = np.stack(np.meshgrid(rows, columns, indexing="ij"), axis=-1).reshape(-1, 2)
         found.append(np.column_stack([grid, np.full(len(grid), scale)]))
     return np.concatenate(found).astype(np.float32)
 
 
-def _centred(size: int, step: float) -> NDArray[np.float64]:
-    count = max(1, int(size / step))
+def _centred(size: int, step: float, count: int) -> NDArray[np.float64]:
     offsets = np.arange(count) - (count - 1) / 2
     return np.asarray((size - 1) / 2 + step * offsets, np.float64)
 

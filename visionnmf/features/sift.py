@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import Any
 
 import cv2
@@ -12,9 +11,9 @@ from numpy.typing import NDArray
 from visionnmf._checks import RandomState
 
 from .base import MAX_PIXELS
-from .points import STEP, check_grid, dense_grid
+from .points import STEP
 from .prepared import Prepared
-from .words import BagOfWords, Local
+from .words import AtCorners, BagOfWords, Local, OnGrid
 
 __all__ = ["SIFT_SCALES", "DenseSift", "HarrisSift", "keypoints", "sift_descriptors"]
 
@@ -27,11 +26,7 @@ DESCRIPTOR = 128  # numbers: 4 x 4 cells of 8 directions
 
 
 class SiftWords(BagOfWords):
-    """Bags of words of SIFT descriptors at points that a subclass chooses."""
-
-    @abstractmethod
-    def _points(self, image: Prepared) -> Array:
-        """Return the row, column and scale of each patch, in pixels."""
+    """Bags of words of SIFT descriptors at points of a grid or at corners."""
 
     def _descriptor_size(self) -> int:
         return DESCRIPTOR
@@ -42,7 +37,7 @@ class SiftWords(BagOfWords):
         return sift_descriptors(image.grey, points), points[:, :2] / (height, width)
 
 
-class DenseSift(SiftWords):
+class DenseSift(OnGrid, SiftWords):
     """Upright SIFT descriptors on a dense grid, as a bag of words.
 
     Parameters
@@ -103,16 +98,8 @@ class DenseSift(SiftWords):
         self.max_pixels = max_pixels
         self.random_state = random_state
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_grid(self.scales, self.step)
 
-    def _points(self, image: Prepared) -> Array:
-        height, width = image.grey.shape
-        return dense_grid(height, width, self.scales, self.step)
-
-
-class HarrisSift(SiftWords):
+class HarrisSift(AtCorners, SiftWords):
     """Upright SIFT descriptors at Harris-Laplace points, as a bag of words.
 
     Parameters
@@ -164,9 +151,6 @@ class HarrisSift(SiftWords):
         self.n_samples = n_samples
         self.max_pixels = max_pixels
         self.random_state = random_state
-
-    def _points(self, image: Prepared) -> Array:
-        return image.corners
 
 
 def sift_descriptors(grey: NDArray[np.uint8], points: NDArray[Any]) -> NDArray[np.float32]:

@@ -13,10 +13,11 @@ from sklearn.cluster import MiniBatchKMeans
 from visionnmf._checks import RandomState, check_count, check_generator, check_seed
 from visionnmf.exceptions import ParameterError
 
-from .base import Extractor, Images, check_layout, in_cells
+from .base import Extractor, Images, check_layout, check_room, in_cells
+from .points import check_grid, dense_grid, grid_size
 from .prepared import Prepared
 
-__all__ = ["BagOfWords", "Local"]
+__all__ = ["AtCorners", "BagOfWords", "Local", "OnGrid"]
 
 Array = NDArray[Any]
 
@@ -30,7 +31,8 @@ Local = tuple[NDArray[np.float32], Array]
 class BagOfWords(Extractor):
     """Counts the words of a dictionary among the local descriptors of an image (Sivic & Zisserman 2003).
 
-    A subclass has the parameters `n_words`, `layout`, `n_samples` and `random_state`, and finds the descriptors.
+    A subclass has the parameters `n_words`, `layout`, `n_samples` and `random_state`, and finds the descriptors, at the
+    points of :class:`OnGrid` or :class:`AtCorners`.
     """
 
     LEARNT = ("dictionary_",)
@@ -43,6 +45,10 @@ class BagOfWords(Extractor):
     @abstractmethod
     def _local(self, image: Prepared) -> Local:
         """Return the descriptors of one image and where they are."""
+
+    @abstractmethod
+    def _points(self, image: Prepared) -> Array:
+        """Return the row, column and scale of each patch, in pixels."""
 
     @abstractmethod
     def _descriptor_size(self) -> int:
@@ -81,6 +87,30 @@ class BagOfWords(Extractor):
         descriptors, places = self._local(image)
         words = nearest_words(descriptors, self.dictionary_)
         return in_cells(words, places[:, 0], places[:, 1], self.layout, len(self.dictionary_))
+
+
+class OnGrid(BagOfWords):
+    """Descriptors on a dense grid: the parameters `scales` and `step`."""
+
+    scales: tuple[float, ...]
+    step: float
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_grid(self.scales, self.step)
+
+    def _points(self, image: Prepared) -> Array:
+        height, width = image.grey.shape
+        count = sum(rows * columns for rows, columns in grid_size(height, width, self.scales, self.step))
+        check_room("scales and step", count, self._descriptor_size())
+        return dense_grid(height, width, self.scales, self.step)
+
+
+class AtCorners(BagOfWords):
+    """Descriptors at Harris-Laplace points."""
+
+    def _points(self, image: Prepared) -> Array:
+        return image.corners
 
 
 def _dictionary(descriptors: NDArray[np.float32], n_words: int, seed: int) -> NDArray[np.float32]:
