@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,8 @@ __all__ = ["Similar", "similar"]
 
 TILE = 160  # pixels a side
 GAP = 6
+LINES, LINE = 3, 15  # of a caption: how many, and pixels each
+LETTERS = 26  # a line
 GREY, WHITE = 200, 255
 
 
@@ -81,7 +84,7 @@ def similar(
     image : str
     k : int, default=11
     out : str or Path, optional
-        Folder for ``NAME_similar.png``: the photograph, then those found, row by row.
+        Folder for ``NAME_similar.png``: the photograph, then those found, row by row, with their distances and words.
     photos : str or Path, optional
         Where the training photographs are now, by their names alone; where they were if left out.
     force : bool, default=False
@@ -121,7 +124,8 @@ def similar(
     notes: list[str] = []
     if sheet is not None:
         places = files if photos is None else [str(Path(photos) / Path(file).name) for file in files]
-        write_image(sheet, _sheet([image, *places], notes), force=force)
+        told = [f"{d:.3f}\n{', '.join(has)}" for d, has in zip(distance[0], words, strict=True)]
+        write_image(sheet, _sheet([image, *places], [Path(image).name, *told], notes), force=force)
     return Similar(
         images=files,
         distances=distance[0].tolist(),
@@ -132,21 +136,36 @@ def similar(
     )
 
 
-def _sheet(files: list[str], notes: list[str]) -> NDArray[np.uint8]:
+def _sheet(files: list[str], captions: list[str], notes: list[str]) -> NDArray[np.uint8]:
     columns = int(np.ceil(np.sqrt(len(files))))
     rows = -(-len(files) // columns)
-    side = TILE + GAP
-    sheet = np.full((rows * side + GAP, columns * side + GAP, 3), WHITE, np.uint8)
-    for i, file in enumerate(files):
+    width, height = TILE + GAP, TILE + LINES * LINE + GAP
+    sheet = np.full((rows * height + GAP, columns * width + GAP, 3), WHITE, np.uint8)
+    for i, (file, caption) in enumerate(zip(files, captions, strict=True)):
         try:
             tile = _tile(file)
         except MediaError as error:
             notes.append(str(error))
             tile = np.full((TILE, TILE, 3), GREY, np.uint8)
-        top, left = i // columns * side + GAP, i % columns * side + GAP
+        top, left = i // columns * height + GAP, i % columns * width + GAP
+        sheet[top + TILE : top + height - GAP, left : left + TILE] = _caption(caption)
         top, left = top + (TILE - tile.shape[0]) // 2, left + (TILE - tile.shape[1]) // 2
         sheet[top : top + tile.shape[0], left : left + tile.shape[1]] = tile
     return sheet
+
+
+def _caption(text: str) -> NDArray[np.uint8]:
+    """Return lines of text as a picture; what does not fit is left out."""
+    picture = np.full((LINES * LINE, TILE, 3), WHITE, np.uint8)
+    lines = [line for part in text.split("\n") for line in textwrap.wrap(part, LETTERS)]
+    for i, line in enumerate(lines[:LINES]):
+        place = (1, (i + 1) * LINE - 3)
+        if hasattr(cv2, "FontFace"):
+            cv2.putText(picture, line, place, (0, 0, 0), cv2.FontFace("sans"), 12)
+        else:  # OpenCV 4 has letters of ASCII alone
+            plain = line.encode("ascii", "replace").decode()
+            cv2.putText(picture, plain, place, cv2.FONT_HERSHEY_SIMPLEX, 0.36, (0, 0, 0), 1, cv2.LINE_AA)
+    return picture
 
 
 def _tile(file: str) -> NDArray[np.uint8]:

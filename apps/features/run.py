@@ -14,7 +14,7 @@ from visionnmf.exceptions import MediaError
 from visionnmf.features import Extractor, FeatureExtraction, load_extraction, save_extraction
 from visionnmf.io import check_outputs, expand_images, transaction
 
-from .table import FeatureTable, check_format, write_table
+from .table import FeatureTable, check_format, check_table_size, write_table
 
 __all__ = ["FeaturesReport", "extract_features"]
 
@@ -100,7 +100,7 @@ def extract_features(
     Raises
     ------
     MediaError
-        If no image can be read, an output exists, or cannot be written.
+        If no image can be read, an output exists, or cannot be written, or would be larger than can be read.
     ParameterError
         If an argument is not allowed.
 
@@ -123,9 +123,16 @@ def extract_features(
     extraction = FeatureExtraction(kinds) if use is None else load_extraction(use)
     extraction.set_params(n_jobs=n_jobs, cache=cache)
     start = time.perf_counter()
+
+    def described(stage: str, done: int, total: int | None) -> None:
+        if done == 1:  # what was learnt says how many features there will be
+            check_table_size(Path(out), 4 * extraction.n_features_out_ * len(images))
+        if progress is not None:
+            progress(stage, done, total)
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of transparency, once an image
-        found = extraction.extract(images, fit=use is None, progress=progress)
+        found = extraction.extract(images, fit=use is None, progress=described)
     table = FeatureTable(
         found.X,
         [images[i] for i in found.readable],

@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf._checks import brief
-from visionnmf.exceptions import ParameterError, UnreadableError, UnsupportedError
+from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
 from visionnmf.io import output_file, read_arrays, regular_file
+from visionnmf.io.inputs import MAX_BYTES
 
-__all__ = ["FeatureTable", "check_format", "read_table", "write_table"]
+__all__ = ["FeatureTable", "check_format", "check_table_size", "read_table", "write_table"]
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,15 @@ def check_format(path: str | Path) -> None:
         raise UnsupportedError(f"{path}: Parquet needs pyarrow; pip install 'visionnmf[parquet]'")
 
 
+def check_table_size(path: Path, count: int) -> None:
+    """Raise TooLargeError where a table of so many bytes is to be written that could not be read."""
+    if path.suffix.lower() == ".npz" and count > MAX_BYTES:
+        raise TooLargeError(
+            f"{path}: the table has {count} bytes, of which .npz files hold {MAX_BYTES}; "
+            f"describe fewer images at once, or write .parquet"
+        )
+
+
 def write_table(table: FeatureTable, path: str | Path, *, force: bool = False) -> None:
     """Write a table, whole or not at all.
 
@@ -84,6 +94,8 @@ def write_table(table: FeatureTable, path: str | Path, *, force: bool = False) -
         As :func:`check_format`.
     OutputExistsError
         If `path` exists and `force` is false.
+    TooLargeError
+        If a table in the form ``.npz`` is larger than :func:`read_table` reads.
     MediaError
         If `path` cannot be written.
     """
@@ -141,6 +153,7 @@ def _write_npz(table: FeatureTable, path: Path) -> None:
         "groups": table.groups.astype(np.int64),
         "views": np.array(table.views, str),
     }
+    check_table_size(path, sum(array.nbytes for array in arrays.values()))
     with path.open("wb") as file:
         np.savez(file, allow_pickle=False, **arrays)
 

@@ -15,7 +15,16 @@ from .corpus import Chain, Corpus
 from .worker import Worker
 
 # Share of the time that each kind gets.
-SHARES = {"pictures": 0.15, "videos": 0.1, "models": 0.25, "matrices": 0.2, "sparse": 0.03, "logs": 0.07, "kills": 0.2}
+SHARES = {
+    "pictures": 0.14,
+    "videos": 0.1,
+    "models": 0.24,
+    "matrices": 0.19,
+    "sparse": 0.03,
+    "logs": 0.06,
+    "keywords": 0.05,
+    "kills": 0.19,
+}
 FOUND = Path("out/attack")
 
 
@@ -70,6 +79,7 @@ def _originals(folder: Path) -> dict[str, dict[str, bytes]]:
         "models": originals.models(folder),
         "matrices": originals.matrices(),
         "logs": originals.logs(),
+        "keywords": originals.keywords(folder),
     }
 
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+import struct
 from pathlib import Path
 
 import cv2
@@ -12,8 +13,9 @@ import tifffile
 from PIL import Image
 
 import visionnmf
-from visionnmf.apps import faces, masquerade
-from visionnmf.io import VideoWriter
+from visionnmf.apps import annotation, faces, masquerade
+from visionnmf.features import DenseHue, FeatureExtraction, PatchNMF, save_extraction
+from visionnmf.io import VideoWriter, write_sidecar
 
 RNG = np.random.default_rng(0)
 X = RNG.gamma(1, size=(40, 3)) @ RNG.gamma(1, size=(3, 16))
@@ -77,7 +79,7 @@ def videos(folder: Path) -> dict[str, bytes]:
 
 
 def models(folder: Path) -> dict[str, bytes]:
-    """Return model files of estimators, faces and masquerade."""
+    """Return model files of estimators, faces, masquerade, features and annotation."""
     few = {"max_iter": 10, "tol": 0, "random_state": 0}
     fitted = {
         "nmf": visionnmf.NMF(2, loss="frobenius", penalty_H=visionnmf.Penalty(l1=0.1), **few).fit(X),
@@ -99,7 +101,43 @@ def models(folder: Path) -> dict[str, bytes]:
     scorer = masquerade.SessionScorer().fit([RNG.choice(["ls", "cd", "vi"], 20).tolist() for _ in range(12)])
     masquerade.save(masquerade.MasqueradeModel({"ann": scorer}), folder / "users.npz")
     found["users.npz"] = (folder / "users.npz").read_bytes()
+    photographs = [RNG.integers(0, 256, (16, 24, 3), np.uint8) for _ in range(12)]
+    extraction = FeatureExtraction([DenseHue(4), PatchNMF(3), "lbp"], max_pixels=400).fit(photographs)
+    save_extraction(extraction, folder / "extraction.npz")
+    found["extraction.npz"] = (folder / "extraction.npz").read_bytes()
+    extraction = FeatureExtraction([DenseHue(4), PatchNMF(3)], max_pixels=400).fit(photographs)
+    for method in ("weighted", "jec"):
+        annotator = annotation.ImageAnnotator(method, n_components=2, n_neighbors=3)
+        annotator.fit(extraction.transform(photographs), RNG.random((12, 3)) < 0.5, views=extraction.views_)
+        path = folder / f"{method}.npz"
+        annotation.save(annotation.AnnotationModel(annotator, [f"{i}.jpg" for i in range(12)], extraction), path)
+        found[path.name] = path.read_bytes()
     return found
+
+
+def keywords(folder: Path) -> dict[str, bytes]:
+    """Return sidecars, and a photograph with keywords in XMP and in IPTC."""
+    write_sidecar(folder / "own.xmp", ["Meer", "łąka", "a & b"])
+    own = (folder / "own.xmp").read_bytes()
+    items = b"\x1c\x01\x5a\0\3\x1b%G"
+    for word in ("Nacht", "日本"):
+        items += b"\x1c\x02\x19" + struct.pack(">H", len(word.encode())) + word.encode()
+    items += b"\0" * (len(items) % 2)
+    content = b"Photoshop 3.0\0" + b"8BIM\x04\x04\0\0" + struct.pack(">I", len(items)) + items
+    buffer = io.BytesIO()
+    Image.new("RGB", (4, 3)).save(buffer, "JPEG", xmp=own)
+    photograph = buffer.getvalue()
+    segment = b"\xff\xed" + struct.pack(">H", len(content) + 2) + content
+    bag = "<rdf:Bag>" + "".join(f"<rdf:li>{i}</rdf:li>" for i in range(30)) + "</rdf:Bag>"
+    names = 'xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:dc="http://purl.org/dc/elements/1.1/"'
+    subject = f"<rdf:Description><dc:subject>{bag}</dc:subject></rdf:Description>"
+    other = f'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF {names}>{subject}</rdf:RDF></x:xmpmeta>'
+    return {
+        "own.xmp": own,
+        "other.xmp": other.encode(),
+        "utf16.xmp": f'<?xml version="1.0" encoding="utf-16"?>{other}'.encode("utf-16"),
+        "photograph.jpg": photograph[:2] + segment + photograph[2:],
+    }
 
 
 def matrices() -> dict[str, bytes]:

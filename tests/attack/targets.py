@@ -12,13 +12,16 @@ import scipy.sparse as sp
 
 import visionnmf
 from visionnmf import io
-from visionnmf.apps import faces, masquerade
+from visionnmf.apps import annotation, faces, masquerade
 from visionnmf.datasets import load_faces
+from visionnmf.features import load_extraction
 from visionnmf.io.chunks import open_chunks
+from visionnmf.io.keywords import find_keywords
 
 warnings.simplefilter("ignore")
 
 Y = np.random.default_rng(1).random((3, 16))
+PHOTOGRAPH = np.random.default_rng(2).integers(0, 256, (16, 24, 3), np.uint8)
 
 
 def _picture(path: Path) -> int:
@@ -46,6 +49,14 @@ def _model(path: Path) -> int:
         recognizer = faces.load(path).recognizer
         recognizer.predict(np.full((1, int(np.prod(recognizer.image_shape))), 9.0))
         return path.stat().st_size
+    if path.name == "extraction.npz":
+        load_extraction(path).transform([PHOTOGRAPH])
+        return path.stat().st_size
+    if path.name in ("weighted.npz", "jec.npz"):
+        annotated = annotation.load(path)
+        X = np.ones((1, annotated.annotator.n_features_in_), np.float32)
+        annotated.annotator.predict(X if annotated.extraction is None else annotated.extraction.transform([PHOTOGRAPH]))
+        return path.stat().st_size
     model = visionnmf.load_model(path)
     if path.name != "symmetric.npz" and model.n_features_in_ == 16:
         model.transform(Y)
@@ -68,12 +79,24 @@ def _log(path: Path) -> int:
     return path.stat().st_size
 
 
+def _keywords(path: Path) -> int:
+    """Read keywords of a photograph, or of one beside a sidecar, which need not be a picture."""
+    photograph = path.with_suffix(".png") if path.suffix == ".xmp" else path
+    photograph.touch()
+    try:
+        return path.stat().st_size + sum(map(len, find_keywords(photograph).words))
+    finally:
+        if photograph != path:
+            photograph.unlink()
+
+
 READERS: dict[str, Callable[[Path], int]] = {
     "pictures": _picture,
     "videos": _video,
     "models": _model,
     "matrices": _matrix,
     "logs": _log,
+    "keywords": _keywords,
 }
 
 

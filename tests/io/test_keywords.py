@@ -49,6 +49,10 @@ def test_xmp_iptc_and_sidecars(tmp_path):
     assert read_keywords(jpeg(tmp_path / "c.jpg")) == []
 
 
+def test_an_empty_keyword_of_iptc_is_passed_over(tmp_path):
+    assert read_keywords(jpeg(tmp_path / "a.jpg", segment=iptc("", "Nacht"))) == ["Nacht"]
+
+
 @pytest.mark.parametrize("form", ["png", "webp", "tiff"])
 def test_xmp_of_other_formats(form, tmp_path):
     path = tmp_path / f"a.{form}"

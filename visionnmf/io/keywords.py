@@ -325,7 +325,9 @@ def _iptc_words(path: Path) -> list[str]:
     except Exception:  # damaged metadata beside a healthy picture; what is no picture is reported by who decodes it
         return []
     items = found.get(KEYWORDS, [])
-    return [_decoded(item) for item in (items if isinstance(items, list) else [items])]
+    return [
+        _decoded(item) for item in (items if isinstance(items, list) else [items]) if item is not None
+    ]  # an empty one
 
 
 def _decoded(item: bytes) -> str:

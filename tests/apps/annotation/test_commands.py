@@ -246,7 +246,10 @@ def test_similar(model, sea, photos, tmp_path):
     found = json.loads(result.stdout)["similar"]
     assert len(found) == 5 and all("Meer" in item["words"] for item in found)
     sheet = cv2.imread(str(out / "new_similar.png"))
-    assert sheet.shape == (2 * 166 + 6, 3 * 166 + 6, 3)
+    assert sheet.shape == (2 * (160 + 3 * 15 + 6) + 6, 3 * 166 + 6, 3)
+    captions = [sheet[6 + 160 :][: 3 * 15, 6 + 166 * i :][:, :160] for i in range(3)]
+    lines = [[(line < 128).any() for line in np.split(caption, 3)] for caption in captions]
+    assert lines == [[True, False, False], [True, True, False], [True, True, False]]  # a name; distances and words
     blue = sheet[6 + 80, 6 + 80].astype(int)
     assert blue[0] > blue[2] + 50  # the sea, drawn as it is
     shutil.rmtree(photos[0])

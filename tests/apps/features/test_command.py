@@ -46,6 +46,15 @@ def test_what_cannot_be_read_is_named_and_the_rest_done(folder, tmp_path):
     assert len(read_table(tmp_path / "f.npz").files) == 4
 
 
+def test_a_table_that_could_not_be_read_is_not_computed(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("visionnmf.apps.features.table.MAX_BYTES", 4 * 1024 * 4 - 1)
+    arguments = ("features", folder, "--kind", "raw-pixels", "--jobs", 1)
+    done = run_command(*arguments, "--out", tmp_path / "f.npz")
+    assert done.exit_code == 2 and "the table has 16384 bytes, of which .npz files hold 16383" in done.output
+    assert not (tmp_path / "f.npz").exists()
+    assert run_command(*arguments, "--out", tmp_path / "f.csv").exit_code == 0
+
+
 def test_new_images_are_described_by_the_words_of_earlier_ones(folder, tmp_path):
     first = ("--kind", "dense-hue", "--save", tmp_path / "e.npz", "--cache", tmp_path / "c.sqlite")
     assert run_command("features", folder, "--out", tmp_path / "f.npz", *first, "--jobs", 1).exit_code == 0
