@@ -32,7 +32,6 @@ from visionnmf._checks import RandomState, check_generator, check_number
 from visionnmf.apps.background.fit import NOISE_CEILING, NOISE_FLOOR, Sample, learn
 from visionnmf.apps.background.frames import Separated, as_frames
 from visionnmf.apps.background.mask import MaskDecision
-from visionnmf.apps.background.score import show_background
 from visionnmf.apps.saving import Saveable
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.exceptions import ParameterError
@@ -331,10 +330,7 @@ class OnlineBackgroundModel(Saveable, BaseEstimator):
         return part
 
     def _separate(self, index: int, frame: FrameArray, gain: float) -> Separated:
-        background = np.empty_like(frame)
-        n_pixels = self._noise.size
-        H = self._scene.reshape(1, n_pixels, -1)
-        show_background(H, np.array([gain], np.float32), background.reshape(n_pixels, -1), 0, n_pixels)
+        background = np.asarray(cv2.convertScaleAbs(self._scene, alpha=gain), np.uint8).reshape(frame.shape)
         decision = MaskDecision(np.clip(self._noise, NOISE_FLOOR, NOISE_CEILING), float(self.threshold))
         return Separated(index, frame, background, decision.mask(frame, background))
 
