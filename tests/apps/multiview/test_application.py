@@ -13,10 +13,11 @@ from visionnmf.apps.multiview.comparison import EvaluationReport, _words
 from visionnmf.apps.multiview.corruption import CONDITIONS, corrupt, observed
 from visionnmf.apps.multiview.evaluation import COLUMNS
 from visionnmf.apps.multiview.flss import FLSS
-from visionnmf.apps.multiview.methods import METHODS, SideBySide
+from visionnmf.apps.multiview.methods import METHODS, SideBySide, choose_loss
 from visionnmf.apps.multiview.preparation import Preparation
 from visionnmf.apps.multiview.run import _stems
 from visionnmf.exceptions import ParameterError, UnreadableError, UnsupportedError
+from visionnmf.io import write_image
 from visionnmf.models.multiview import MultiviewNMF
 
 NOT_CONVERGED = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -300,3 +301,63 @@ def test_samples_keep_a_view_that_they_have(made):
 
 def test_names_of_views_make_files_of_their_own():
     assert _stems(["a/b", "a b", "A_b", "a_b-1", "..\\é", ""]) == ["a_b", "a_b-1", "A_b-2", "a_b-1-3", ".._é", "view"]
+
+
+@NOT_CONVERGED
+@pytest.mark.slow
+def test_a_folder_of_images_and_a_parquet_file(tmp_path, monkeypatch, rng):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "photos").mkdir()
+    red = np.arange(16) % 2 == 0
+    for i in range(16):
+        picture = rng.integers(0, 60, (24, 32, 3))
+        picture[..., 0 if red[i] else 2] += 150
+        write_image(tmp_path / "photos" / f"p{i}.png", picture.astype(np.uint8))
+    words = np.where(red[:, None], [3, 0, 1], [0, 2, 1]) * rng.uniform(0.8, 1.2, (16, 3))
+    known = range(15, 2, -1)  # in another order; three images have no words
+    columns = {"image": [f"p{i}" for i in known], **{f"w{j}": words[list(known), j] for j in range(3)}}
+    parquet.write_table(pyarrow.table(columns), "words.parquet")
+    both = ["photos/", "words.parquet", "--key", "image"]
+    fit = run_command("multiview", "fit", *both, "--kinds", "lab", "--model", "m.npz", "--rank", 2, "--json")
+    assert fit.exit_code == 0, fit.stderr
+    report = json.loads(fit.stdout)
+    assert [(view["name"], view["missing"]) for view in report["views"]] == [("lab", 0), ("words", 3)]
+    assert run_command("multiview", "impute", "m.npz", "photos/", "--key", "image", "--out", "all").exit_code == 0
+    found = read_views(["all/words.csv"], key="key")
+    assert sorted(found.keys) == sorted(f"p{i}" for i in range(16))
+    for name, (first, second, _) in zip(found.keys, found.views["words"], strict=True):
+        assert (first > second) == red[int(name[1:])]
+    codes = run_command("multiview", "transform", "m.npz", "words.parquet", "--key", "image", "--codes", "c.npy")
+    assert codes.exit_code == 0 and np.load("c.npy").shape == (13, 2)
+    (tmp_path / "labels.csv").write_text("image,kind\n" + "".join(f"p{i},{'br'[int(red[i])]}\n" for i in range(16)))
+    plan = ["--ranks", 2, "--splits", 1, "--methods", "multiview", "--out", "r"]
+    scores = run_command("multiview", "evaluate", *both, "--labels", "labels.csv", "--column", "kind", *plan, "--json")
+    assert scores.exit_code == 0, scores.stderr
+    assert json.loads(scores.stdout)["scores"][0]["accuracy"] == 1
+
+
+def test_the_loss_is_chosen_by_hidden_entries(rng):
+    codes = rng.gamma(1, size=(60, 3))
+    views = {"a": codes @ rng.random((3, 20)), "b": codes @ rng.random((3, 30))}
+    dense = {name: view + rng.normal(0, 0.1, view.shape).clip(-0.3) + 0.3 for name, view in views.items()}
+    hit = {name: np.where(rng.random(view.shape) < 0.2, view.max(), view) for name, view in views.items()}
+    words = {"words": np.where(np.arange(600).reshape(60, 10) % 11 == 0, 3.0, 0.0)}
+    for given, loss in ((dense, "frobenius"), (hit, "manhattan"), (words, "frobenius")):
+        preparation = Preparation().fit(given)
+        assert choose_loss(preparation, preparation.transform(given)) == loss
+
+
+@NOT_CONVERGED
+def test_views_that_do_not_fit_are_counted(files, made):
+    views = {name: view.copy() for name, view in made[0].items()}
+    views["images"][3] = 60 * np.random.default_rng(0).random(20)
+    np.savez("odd.npz", **{f"view_{name}": view for name, view in views.items()})
+    arguments = ("multiview", "fit", "odd.npz", "--model", "m.npz", "--rank", 4, "--force")
+    report = json.loads(run_command(*arguments, "--json").stdout)
+    assert report["views"][1]["outlying"] >= 1 and report["loss"] in ("manhattan", "frobenius")
+    assert "left out of" in run_command(*arguments).stdout
+    every = json.loads(run_command(*arguments, "--outliers", 0, "--json").stdout)
+    assert [view["outlying"] for view in every["views"]] == [0, 0]
