@@ -155,7 +155,7 @@ def read_files(sources: Sequence[str | Path]) -> list[str]:
     list of str
     """
     paths = [named(source)[1] for source in sources]
-    return [str(file) for path in paths for file in (find_files(path, IMAGES) if Path(path).is_dir() else [path])]
+    return [file for path in paths for file in (_images(path) if Path(path).is_dir() else [str(path)])]
 
 
 def named(source: str | Path) -> tuple[str, str]:
@@ -206,13 +206,17 @@ def _match_by_key(tables: Sequence[Table], result: ViewSet) -> None:
             result.notes.append(f"{table.name} is missing for {len(absent)} of {len(order)} samples: {listed}")
 
 
+def _images(folder: str) -> list[str]:
+    return [str(Path(folder) / name) for name in find_files(folder, IMAGES)]
+
+
 def _describe(
     folder: str, extraction: Any, kinds: Sequence[str] | None, *, by_name: bool
 ) -> tuple[list[Table], Any, list[str]]:
     """Describe the images of a folder; one table a kind of features."""
     from visionnmf.features import FeatureExtraction
 
-    images = find_files(folder, IMAGES)
+    images = _images(folder)
     if extraction is None:
         extraction = FeatureExtraction() if kinds is None else FeatureExtraction(list(kinds))
         found = extraction.extract(images, fit=True)

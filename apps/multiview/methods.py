@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.decomposition import NMF as JointNMF
 from sklearn.decomposition import PCA
-from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf import NMF, MultiviewNMF, Penalty, choices
 
 from .corruption import observed
 from .flss import FLSS
-from .preparation import Preparation
+from .preparation import Preparation, is_sparse
 
 __all__ = ["METHODS", "Method", "SideBySide", "choose_loss", "make_model"]
 
@@ -110,8 +109,8 @@ class Method:
 def choose_loss(preparation: Preparation, views: Views, *, random_state: int = 0) -> str:
     """Choose the Manhattan loss or least squares by which foretells hidden entries better.
 
-    Single entries that are wrong speak for the Manhattan loss, dense noise for least squares. Of counts least squares:
-    the Manhattan loss of data that are 0 nearly everywhere is least at a model of zeros.
+    Single entries that are wrong speak for the Manhattan loss, dense noise for least squares; views of counts take the
+    second: the Manhattan loss of data that are 0 nearly everywhere is least at a model of zeros.
 
     Parameters
     ----------
@@ -126,7 +125,7 @@ def choose_loss(preparation: Preparation, views: Views, *, random_state: int = 0
     {"manhattan", "frobenius"}
         With the lower sum of absolute errors in shares of the sum of the data, in the mean over the views.
     """
-    if "rows" in preparation.kinds_.values():
+    if "rows" in preparation.kinds_.values() or any(is_sparse(view) for view in views.values()):
         return LOSSES[1]
     rng = np.random.default_rng([random_state, len(views)])
     hidden = {name: ~np.isnan(view) & (rng.random(view.shape) < HIDDEN) for name, view in views.items()}
@@ -145,7 +144,7 @@ def choose_loss(preparation: Preparation, views: Views, *, random_state: int = 0
             random_state=random_state,
         )
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # near enough for a comparison
+            warnings.simplefilter("ignore")  # of fits that are only compared
             codes = model.fit_transform({name: view[there] for name, view in shown.items()})
         foretold = model.inverse_transform(codes)
         shares = []

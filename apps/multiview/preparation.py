@@ -13,7 +13,7 @@ from visionnmf import choices
 from visionnmf._checks import check_choice
 from visionnmf.exceptions import UnsupportedError
 
-__all__ = ["Preparation"]
+__all__ = ["Preparation", "is_sparse"]
 
 Array = NDArray[Any]
 Views = Mapping[str, Array]
@@ -116,8 +116,7 @@ class Preparation(BaseEstimator):
         if self.prepare != "auto":
             return self.prepare
         signed = bool((view < 0).any())
-        observed = np.count_nonzero(~np.isnan(view))
-        return "rows" if not signed and np.count_nonzero(view > 0) <= SPARSE * observed else "range"
+        return "rows" if not signed and is_sparse(view) else "range"
 
     def _prepared(self, name: str, view: Array) -> Array:
         kind = self.kinds_[name]
@@ -132,6 +131,20 @@ class Preparation(BaseEstimator):
         logs = np.log1p(view)
         norms = np.sqrt(np.nansum(logs**2, axis=1, keepdims=True))
         return logs / np.where(norms > 0, norms, 1)
+
+
+def is_sparse(view: Array) -> bool:
+    """Return whether a view is 0 in nine of ten observed entries, or more.
+
+    Parameters
+    ----------
+    view : ndarray [shape=(n_samples, n_features)]
+
+    Returns
+    -------
+    bool
+    """
+    return np.count_nonzero(view > 0) <= SPARSE * np.count_nonzero(~np.isnan(view))
 
 
 def _over_samples(extreme: np.ufunc, view: Array) -> Array:

@@ -10,7 +10,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf._checks import check_random_state
 from visionnmf.engine.blocks import one_blas_thread
@@ -269,5 +268,5 @@ def _fit(others: Any, entries: Array | None, model: NMF) -> NMF:
         n_components=min(model.n_components or most, most), n_init=1, max_iter=min(model.max_iter, MOST_ITERATIONS)
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # near enough to tell noise
+        warnings.simplefilter("ignore")  # near enough to tell noise; the fit itself will warn
         return own.fit(others, weights=entries)
