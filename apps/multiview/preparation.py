@@ -144,7 +144,7 @@ def is_sparse(view: Array) -> bool:
     -------
     bool
     """
-    return np.count_nonzero(view > 0) <= SPARSE * np.count_nonzero(~np.isnan(view))
+    return bool(np.count_nonzero(view > 0) <= SPARSE * np.count_nonzero(~np.isnan(view)))
 
 
 def _over_samples(extreme: np.ufunc, view: Array) -> Array:
