@@ -82,28 +82,29 @@ def to_cef(result: SessionResult) -> str:
     >>> to_cef(result)[:6]
     'CEF:0|'
     """
-    row = result.as_dict()
     header = ["CEF:0", "visionnmf", "masquerade", __version__, result.verdict, "session of commands"]
+    severity = str(_RISK[result.severity] // 10)
     fields = {
         "suser": result.user,
         "fname": result.source,
-        "start": "" if result.start is None else str(round(1000 * result.start)),
-        "end": "" if result.end is None else str(round(1000 * result.end)),
+        "start": _told(result.start, 1000),
+        "end": _told(result.end, 1000),
         "cnt": str(result.n_commands),
-        "cfp1Label": "score",
-        "cfp1": "" if result.score is None else f"{result.score:.3f}",
-        "cfp2Label": "threshold",
-        "cfp2": "" if result.threshold is None else f"{result.threshold:.3f}",
-        "cs1Label": "reasons",
-        "cs1": json.dumps(row["reasons"]) if result.reasons else "",
-        "cn1Label": "line",
-        "cn1": "" if result.first_line is None else str(result.first_line),
-        "msg": _message(result),
     }
-    named = {key: value for key, value in fields.items() if value and fields.get(key.removesuffix("Label"), "-")}
-    extension = " ".join(f"{key}={value.translate(_CEF_VALUE)}" for key, value in named.items())
-    severity = str(_RISK[result.severity] // 10)
+    for key, label, value in (
+        ("cfp1", "score", _told(result.score, form=".3f")),
+        ("cfp2", "threshold", _told(result.threshold, form=".3f")),
+        ("cs1", "reasons", json.dumps(result.as_dict()["reasons"]) if result.reasons else ""),
+        ("cn1", "line", _told(result.first_line)),
+    ):
+        fields |= {f"{key}Label": label, key: value} if value else {}
+    fields["msg"] = _message(result)
+    extension = " ".join(f"{key}={value.translate(_CEF_VALUE)}" for key, value in fields.items() if value)
     return "|".join([*(part.translate(_CEF_HEADER) for part in [*header, severity]), extension])
+
+
+def _told(number: float | None, times: int = 1, form: str = ".0f") -> str:
+    return "" if number is None else format(times * number, form)
 
 
 def _message(result: SessionResult) -> str:

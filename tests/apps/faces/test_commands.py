@@ -11,7 +11,8 @@ from helpers import made_faces, rows
 from helpers import run_command as run
 from PIL import Image
 
-from visionnmf.apps.faces import FaceModel, FaceRecognizer, Identifier, comparison, detect, load, save
+from visionnmf.apps.faces import FaceModel, FaceRecognizer, Identifier, comparison, detect, load, save, training
+from visionnmf.exceptions import MediaError
 from visionnmf.io import read_image
 
 
@@ -28,6 +29,17 @@ def test_train_and_identify(folder, tmp_path):
     assert (out / "3_corrupted.png").exists()
     again = run("faces", "train", folder, "--model", model)
     assert again.exit_code == 2 and "--force" in again.stderr
+
+
+def test_a_model_that_cannot_be_written_leaves_no_pictures(folder, tmp_path, monkeypatch):
+    def fails(*_, **__):
+        raise MediaError("m.npz: cannot be written (No space left on device)")
+
+    monkeypatch.setattr(training, "save", fails)
+    pictures = tmp_path / "pictures"
+    result = run("faces", "train", folder, "--model", tmp_path / "m.npz", "--pictures", pictures)
+    assert result.exit_code == 2 and result.stderr == "visionnmf: m.npz: cannot be written (No space left on device)\n"
+    assert not list(pictures.iterdir()) and not (tmp_path / "m.npz").exists()
 
 
 def test_images_of_one_name_are_identified_and_their_pictures_kept_apart(model, folder, tmp_path):
