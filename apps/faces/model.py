@@ -27,7 +27,7 @@ from .calibration import Calibration, calibrated, can_choose
 from .classifiers import ClassResidual, Nearest, relative_distance
 from .identity import Decomposition, Identity, Parts
 from .pixels import flat_background, grain, missing_pixels, noise_scale, pull_limit, winsorise
-from .selection import best, choose_missing, limit_scores, look_at_left_out
+from .selection import NOTICED, best, choose_missing, limit_scores, look_at_left_out
 
 __all__ = ["FaceRecognizer"]
 
@@ -86,9 +86,9 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         stricter.
     missing : {"auto", "blocks", "saturated", "none"}, default="auto"
         Which pixels count as missing: even blocks, opaque or in deep shadow; all that are black or white; or none but
-        those given. "auto" takes of these three what names most training images by cross-validation, and blocks where
-        nothing tells: a black background is no block to fill in, and neither is a dark eye a dead pixel. Only none
-        are missing with a model that takes no ``weights``.
+        those given. "auto" takes of these three what names most training images by cross-validation, and blocks in
+        new images where nothing tells: a black background is no block to fill in, and neither is a dark eye a dead
+        pixel. Only none are missing with a model that takes no ``weights``.
     image_shape : tuple of (int, int) or None, default=None
         Height and width; None looks for no blocks.
     unknown_rate : float, default=0.05
@@ -225,7 +225,9 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         if self.image_shape is not None:
             self.background_ = flat_background(self._as_images(data), self.brightest_)
         self.missing_, self.missing_scores_ = choose_missing(self, data, mask, people)
-        missing = self._missing(data, mask)
+        missing, given = self._missing(data, mask), self._given(data, mask)
+        if self.missing == choices.FACE_MISSING_AUTO and (missing & ~given).mean() < NOTICED:
+            missing = given  # so few are chance, and a fit that leaves them out is another
         self._learn(data, missing, people, self._model(data.shape, ITERATIONS))
         found = calibrated(look_at_left_out(self, data, missing), len(self.classes_), self.unknown_rate)
         self.threshold_, self.false_acceptance_rate_, self.false_rejection_rate_, self.noise_ = found
@@ -424,10 +426,10 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         return data, self._missing(data, mask)
 
     def _missing(self, data: Array, mask: ArrayLike | None) -> Mask:
-        found = np.zeros(data.shape, bool)
-        if mask is not None:
-            found |= np.broadcast_to(np.asarray(mask, bool), data.shape)
-        return found | self._found(data, self.missing_)
+        return self._given(data, mask) | self._found(data, self.missing_)
+
+    def _given(self, data: Array, mask: ArrayLike | None) -> Mask:
+        return np.zeros(data.shape, bool) if mask is None else np.broadcast_to(np.asarray(mask, bool), data.shape)
 
     def _found(self, data: Array, missing: str) -> Mask:
         """Find pixels that count as missing."""

@@ -99,7 +99,7 @@ def choose_missing(
         return "none", {}
     if recognizer.missing != choices.FACE_MISSING_AUTO:
         return recognizer.missing, {}
-    given = np.zeros(data.shape, bool) if mask is None else np.broadcast_to(np.asarray(mask, bool), data.shape)
+    given = recognizer._given(data, mask)
     masks = {choice: recognizer._found(data, choice) for choice in (*MISSING, "none")}
     seen = [choice for choice in MISSING if (masks[choice] & ~given).mean() >= NOTICED]
     if not seen or not can_choose(people):

@@ -100,3 +100,13 @@ def test_choosing_looks_at_some_people_only(quick, rng, monkeypatch):
     monkeypatch.setattr(selection_module, "MOST_CHOOSING", 18)
     FaceRecognizer(image_shape=SHAPE, n_components=10, random_state=0).fit(rows(bad), y)
     assert set(sizes) == {(15, 3)}
+
+
+def test_few_missing_pixels_of_training_images_are_left_as_they_are(quick, rng):
+    images, y = made_faces(rng, 4, 4)
+    images[0, :4, :4] = 90  # one block, too few pixels to be worth another fit
+    options = {"image_shape": SHAPE, "random_state": 0}
+    chosen, plain = (FaceRecognizer(missing=m, **options).fit(rows(images), y) for m in ("auto", "none"))
+    assert FaceRecognizer(missing="blocks", **options).fit(rows(images), y).corrupted_[0].sum() >= 16
+    assert chosen.missing_ == "blocks" and np.array_equal(chosen.cleaned_, plain.cleaned_)
+    assert chosen.explain(rows(images[:1])).corrupted.reshape(SHAPE)[:4, :4].all()  # a new image's block is missing
