@@ -29,6 +29,7 @@ Array = NDArray[Any]
 N_TRAIN: int | None = None
 N_TEST: int | None = None
 RANKS: tuple[int, ...] = (50, 100, 200)
+ONE = 100
 SCALE_IMAGES, SCALE_FEATURES, SCALE_WORDS = 100_000, 400, 300
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)  # of the features
 METHODS = {
@@ -53,6 +54,9 @@ def variants() -> dict[str, ImageAnnotator]:
         "JEC, features as they are": ImageAnnotator("jec", hellinger=False, **plain),
         "JEC, roots of shares": ImageAnnotator("jec", **plain),
         "JEC, L2,1 codes, two neighbours": ImageAnnotator("jec", coder=robust, **codes),
+        "JEC, L2,1 codes of rank 100, two neighbours": ImageAnnotator(
+            "jec", coder=robust, **codes | {"n_components": ONE}
+        ),
         "JEC, least-squares codes, two neighbours": ImageAnnotator("jec", **codes),
         "weighted (the default)": ImageAnnotator(n_components=RANKS),
     }
@@ -173,6 +177,14 @@ if __name__ == "__main__":
     main(
         {"corel": corel, "jpegs": jpegs, "online": online, "scale": scale},
         globals(),
-        {"N_TRAIN": 60, "N_TEST": 20, "RANKS": (5,), "SCALE_IMAGES": 500, "SCALE_FEATURES": 40, "SHARES": (0.1,)}
+        {
+            "N_TRAIN": 60,
+            "N_TEST": 20,
+            "RANKS": (5,),
+            "ONE": 5,
+            "SCALE_IMAGES": 500,
+            "SCALE_FEATURES": 40,
+            "SHARES": (0.1,),
+        }
         | {"EPOCHS": 1, "METHODS": {"OR-NMF": METHODS["OR-NMF"]}},
     )

@@ -101,7 +101,7 @@ def coded(X: Array, views: Mapping[str, slice], blocks: Sequence[Block], helling
     -------
     ndarray of float32 [shape=(n_samples, n_columns)]
     """
-    parts = {view: prepared(X[:, columns], hellinger) for view, columns in views.items()}
+    parts = {view: prepared(X[:, views[view]], hellinger) for view in dict.fromkeys(block.view for block in blocks)}
     return np.concatenate([_codes(block.coder, parts[block.view], hellinger) for block in blocks], axis=1)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Self
 
@@ -112,6 +112,7 @@ class ImageAnnotator(BaseEstimator):
         What the codes were multiplied by.
     views_ : dict of str to slice
     blocks_ : list of Block
+        Those whose distance counts.
     weights_ : ndarray [shape=(n_blocks,)]
         What each distance counts; of distances whose largest is 1.
     sigmoids_ : Sigmoids or None
@@ -315,9 +316,21 @@ class ImageAnnotator(BaseEstimator):
         if weighted:
             self._learn_words(codes, rng)
         factors = self._per_column(self.weights_)
-        self.index_ = codes
-        self.index_ *= factors
+        codes *= factors
         self.columns_ *= factors
+        self.index_ = self._without_idle(codes)
+
+    def _without_idle(self, codes: Array) -> Array:
+        """Forget the distances that count nothing: their codes would be found in vain."""
+        counts = self.weights_ > 0
+        if counts.all() or not counts.any():
+            return codes
+        columns = self._per_column(counts) > 0
+        kept = [block for block, count in zip(self.blocks_, counts, strict=True) if count]
+        ends = np.cumsum([0, *(block.columns.stop - block.columns.start for block in kept)]).tolist()
+        self.blocks_ = [replace(block, columns=slice(*ends[i : i + 2])) for i, block in enumerate(kept)]
+        self.weights_, self.columns_ = self.weights_[counts], self.columns_[columns]
+        return np.ascontiguousarray(codes[:, columns])
 
     def _set_neighbours(self) -> None:
         usual = WEIGHTED_NEIGHBOURS if self.method == "weighted" else JEC_NEIGHBOURS
