@@ -135,6 +135,8 @@ class ImageAnnotator(BaseEstimator):
     True
     """
 
+    columns_: Array
+
     def __init__(
         self,
         method: str = choices.ANNOTATION_METHOD,
@@ -329,7 +331,8 @@ class ImageAnnotator(BaseEstimator):
         kept = [block for block, count in zip(self.blocks_, counts, strict=True) if count]
         ends = np.cumsum([0, *(block.columns.stop - block.columns.start for block in kept)]).tolist()
         self.blocks_ = [replace(block, columns=slice(*ends[i : i + 2])) for i, block in enumerate(kept)]
-        self.weights_, self.columns_ = self.weights_[counts], self.columns_[columns]
+        self.weights_ = self.weights_[counts]
+        self.columns_ = self.columns_[columns]
         return np.ascontiguousarray(codes[:, columns])
 
     def _set_neighbours(self) -> None:
