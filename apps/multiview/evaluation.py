@@ -281,7 +281,8 @@ def _consensus(preparation: Preparation, before: Any, after: Any, y: Array, trut
     start = time.process_time()
     labels = np.concatenate([y, truth])
     n_clusters = len(np.unique(labels))
-    model = make_model(n_clusters, choose_loss(preparation, before, random_state=seed))
+    counts = "rows" in preparation.kinds_.values()
+    model = make_model(n_clusters, "frobenius" if counts else "manhattan")
     affinity = agreement(model, before, after, n_clusters, random_state=seed)
     row = {"missing": "", "rank": 0, "inner": float("nan"), **NO_SCORES}
     row |= _agreement_with(labels, consensus(affinity, n_clusters))
