@@ -16,23 +16,27 @@ from visionnmf.engine.penalties import NONNEGATIVE
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import rri
 
+from .modes import correct_scene
+from .shake import Anchors, measure_shake, moved_by
+from .sway import Sway, find_sway
+
 __all__ = ["Learnt", "Sample", "find_codes", "learn", "to_uint8", "with_median"]
 
 FrameArray = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 
 # Bounds of the noise scale, in grey levels. Differences of neighbouring frames show sensor noise, not compression that
-# skips quiet blocks, soft shadows or reflections: 6 stands for those. A contrast of 50, a fifth of the range, is
-# foreground however restless the pixel: 3 times the upper bound.
+# skips quiet blocks, soft shadows or reflections: 6 stands for those. They show foreground, too, where it passes all
+# the time: hence the upper bound. Noise above it does no harm where it is independent, as scores are smoothed.
 NOISE_FLOOR = 6.0
-NOISE_CEILING = 50 / 3
+NOISE_CEILING = 7.0
 
 # Median of max(|x - a|, |x - b|) for independent normal x, a, b of standard deviation 1.
 NORMAL_CHANGE = 1.418
 
 SAMPLE_BYTES = 400 << 20  # of frames held while fitting
 BLOCK_PIXELS = 2048
-CODE_PIXELS = 4096  # pixels that determine the codes; with 2 components, two thousand do as well
+CODE_PIXELS = 2048  # pixels that determine the codes; more do no better
 VOTING_SHARE = 8  # one in so many of their values chooses the code to start from
 ROUNDS = 3  # alternations of components and codes; more change nothing
 SCENE_SWEEPS = 2
@@ -47,9 +51,10 @@ KEPT = 0.5  # a cell's light is believed when it leaves at most this share of wh
 class Sample:
     """Evenly spaced frames of a stream of unknown length, in bounded memory.
 
-    Every `step`-th frame is kept; when the room is full every other one is dropped and `step` doubles. With each goes
-    its difference from the frames before and after, the mean over channels, the larger of the two: so that a video
-    with doubled frames still shows what moves.
+    One of every `step` frames is kept; when the room is full every other one is dropped and `step` doubles. It is the
+    first or the second of them, by the Thue-Morse sequence: in clips whose frames alternate, as those of interlaced
+    cameras and of encoders do, both kinds are seen. With each goes its difference from the frames before and after, the
+    mean over channels, the larger of the two: so that a video with doubled frames still shows what moves.
 
     Parameters
     ----------
@@ -61,6 +66,7 @@ class Sample:
         self._room = room
         self._step = 1
         self._held = 0
+        self._positions: list[int] = []
         self._before: FrameArray | None = None
         self.seen = 0
 
@@ -68,20 +74,23 @@ class Sample:
         """Take the next frame of the stream."""
         if self.seen == 0:
             self._allocate(frame)
-        if self.seen and (self.seen - 1) % self._step == 0:
+        if self._held and self._positions[-1] == self.seen - 1:
             last = self._moved[self._held - 1]
             np.maximum(last, _difference(frame, self._kept[self._held - 1]), out=last)
-        if self.seen % self._step == 0:
-            if self._held == self._room:
-                self._halve()
-            # after halving the frame may no longer be due
-            if self.seen % self._step == 0:
-                self._kept[self._held] = frame
-                self._moved[self._held] = 0 if self._before is None else _difference(frame, self._before)
-                self._held += 1
+        if self._is_due(self.seen) and self._held == self._room:
+            self._halve()
+        # after halving the frame may no longer be due
+        if self._is_due(self.seen):
+            self._kept[self._held] = frame
+            self._moved[self._held] = 0 if self._before is None else _difference(frame, self._before)
+            self._held += 1
+            self._positions.append(self.seen)
         self.seen += 1
         # a caller may use one buffer for all frames
-        self._before = frame.copy() if self.seen % self._step == 0 else None
+        self._before = frame.copy() if self._is_due(self.seen) else None
+
+    def _is_due(self, position: int) -> bool:
+        return _taken_of(position // self._step * self._step, self._step) == position
 
     def _allocate(self, frame: FrameArray) -> None:
         self.frame_shape = frame.shape
@@ -92,24 +101,31 @@ class Sample:
         self._moved = np.empty((self._room, *frame.shape[:2]), np.uint8)
 
     def _halve(self) -> None:
-        kept = (self._held + 1) // 2
-        for i in range(1, kept):
-            self._kept[i] = self._kept[2 * i]
-            self._moved[i] = self._moved[2 * i]
-        self._held = kept
         self._step *= 2
+        wanted = {_taken_of(start, self._step) for start in range(0, self.seen, self._step)}
+        stay = [i for i, position in enumerate(self._positions) if position in wanted]
+        for to, i in enumerate(stay):
+            self._kept[to] = self._kept[i]
+            self._moved[to] = self._moved[i]
+        self._positions = [self._positions[i] for i in stay]
+        self._held = len(stay)
 
     def taken(self) -> tuple[FrameArray, FrameArray, NDArray[np.intp]]:
         """Return frames (n, n_pixels, channels), differences (n, height, width), positions (n,)."""
         n = self._held
         height, width = self.frame_shape[:2]
-        return self._kept[:n].reshape(n, height * width, -1), self._moved[:n], np.arange(n) * self._step
+        return self._kept[:n].reshape(n, height * width, -1), self._moved[:n], np.array(self._positions, np.intp)
+
+
+def _taken_of(start: int, step: int) -> int:
+    """Return which of `step` frames from `start` on is taken."""
+    return start + (start.bit_count() % 2 if step > 1 else 0)
 
 
 def _difference(frame: FrameArray, before: FrameArray) -> FrameArray:
     """Return the mean over channels of the absolute difference, rounded (height, width)."""
     difference = cv2.absdiff(frame, before)
-    if difference.ndim == 3:
+    if difference.ndim == 3 and difference.shape[2] == 3:
         difference = cv2.transform(difference, np.full((1, 3), 1 / 3, np.float32))
     return np.asarray(difference, np.uint8)
 
@@ -128,6 +144,10 @@ class Learnt:
         Temporal median of the frames.
     chosen : ndarray of int
         The pixels that determine codes.
+    sway : Sway or None
+        Where the scene sways.
+    anchors : Anchors or None
+        What frames are laid upon where the camera shakes.
     """
 
     H: Floats
@@ -135,10 +155,12 @@ class Learnt:
     noise_scale: Floats
     median: FrameArray
     chosen: NDArray[np.intp]
+    sway: Sway | None = None
+    anchors: Anchors | None = None
 
-    def near(self) -> Floats:
-        """Return twice the noise at the chosen pixels' values: a residual below is explained."""
-        return 2 * np.repeat(self.noise_scale.ravel()[self.chosen], self.H.shape[2])
+    def near(self, pixels: NDArray[np.intp]) -> Floats:
+        """Return twice the noise at the pixels' values: a residual below is explained."""
+        return 2 * np.repeat(self.noise_scale.ravel()[pixels], self.H.shape[2])
 
 
 def learn(frames: FrameArray, moved: FrameArray, *, n_components: int, rng: np.random.Generator) -> Learnt:
@@ -147,6 +169,7 @@ def learn(frames: FrameArray, moved: FrameArray, *, n_components: int, rng: np.r
     Parameters
     ----------
     frames : ndarray of uint8 (n, n_pixels, channels)
+        Laid upon the scene, in place, where the camera shakes.
     moved : ndarray of uint8 (n, height, width)
         Their differences from neighbouring frames.
     n_components : int
@@ -158,10 +181,16 @@ def learn(frames: FrameArray, moved: FrameArray, *, n_components: int, rng: np.r
     Learnt
     """
     n, n_pixels, _ = frames.shape
-    noise = _temporal_median(moved.reshape(n, n_pixels, 1)) / NORMAL_CHANGE
-    scale = np.clip(noise, NOISE_FLOOR, NOISE_CEILING).reshape(moved.shape[1:])
+    shape = moved.shape[1:]
+    baseline = median = _temporal_median(frames)
+    anchors = measure_shake(frames.reshape(n, *shape, -1))
+    if anchors is not None:
+        _lay_upon(anchors, frames.reshape(n, *shape, -1))
+        median = _temporal_median(frames)
+        moved = _changes(frames.reshape(n, *shape, -1))  # neighbouring frames differ by the shaking
+    noise = (_temporal_median(moved.reshape(n, n_pixels, 1)) / NORMAL_CHANGE).reshape(shape)
+    scale = np.clip(noise, NOISE_FLOOR, NOISE_CEILING)
     weights = _stillness(moved, scale).reshape(n, n_pixels)
-    median = _temporal_median(frames)
     chosen = np.sort(rng.choice(n_pixels, min(n_pixels, CODE_PIXELS), replace=False))
     few = _Few(frames[:, chosen], weights[:, chosen], scale.ravel()[chosen])
 
@@ -172,10 +201,30 @@ def learn(frames: FrameArray, moved: FrameArray, *, n_components: int, rng: np.r
         Wt = few.codes(scene, Wt)
     H = _scene(frames, weights, Wt, median[None])
     if n_components > 1:
-        light = _Light(few, chosen, moved.shape[1:], scene[0], Wt, n_components)
+        light = _Light(few, chosen, shape, scene[0], Wt, n_components)
         H = H * light.at_all_pixels()[..., None]
         Wt = light.Wt
-    return Learnt(H, Wt, scale, to_uint8(median), chosen)
+    H = correct_scene(frames, weights, H, Wt, shape)
+    sway = find_sway(frames, H, Wt, noise, scale)
+    return Learnt(H, Wt, scale, to_uint8(baseline), chosen, sway, anchors)
+
+
+def _changes(frames: FrameArray) -> FrameArray:
+    """Return the larger of the differences of frames (n, height, width, channels) from the one before and after."""
+    moved = np.zeros(frames.shape[:3], np.uint8)
+    for t in range(1, len(frames)):
+        changed = _difference(frames[t], frames[t - 1]).reshape(moved.shape[1:])
+        moved[t] = changed
+        np.maximum(moved[t - 1], changed, out=moved[t - 1])
+    return moved
+
+
+def _lay_upon(anchors: Anchors, frames: FrameArray) -> None:
+    def lay(block: tuple[int, int]) -> None:
+        for t in range(*block):
+            frames[t] = moved_by(frames[t], anchors.shift(frames[t]))
+
+    map_blocks(lay, blocks(len(frames), 8))
 
 
 def find_codes(X: Floats, H: Floats, near: Floats, candidates: Floats) -> Floats:

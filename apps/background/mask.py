@@ -7,22 +7,22 @@ idea of its noise: it knows neither how they were learnt nor other frames.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from .score import score_pixels
+from .sway import Sway, smoothed
 
 __all__ = ["MaskDecision", "foreground_mask", "median_mask"]
 
 FrameArray = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 
-WHITE, ONE = (
-    255,
-    102,
-)  # of bytes; what stands for the threshold: scores are cut at 2.5 times it, or strong objects widen
+WHITE = 255
+ONE = 102  # byte that stands for the threshold: scores are cut at 2.5 times it, or strong objects widen
 COARSE = 4  # pixels of the frame to one of the neighbourhood
 SMOOTHING = 1.5  # pixels: standard deviation of the smoothing of the scores
 NEIGHBOURHOOD = 6.0  # pixels: standard deviation of the neighbourhood whose share of foreground moves the threshold
@@ -42,10 +42,18 @@ class MaskDecision:
         The noise of each pixel in grey levels, not below 6: what differs from the background by less says nothing.
     threshold : float, > 0
         Foreground deviates by this many times the noise.
+    sway : Sway, optional
+        Where the scene sways. There the smoothed residual decides, and the noise of the residual over the clip counts.
     """
 
     noise: Floats
     threshold: float
+    sway: Sway | None = None
+
+    @cached_property
+    def _noise(self) -> Floats:
+        noise = self.noise if self.sway is None else self.noise + self.sway.share * (self.sway.noise - self.noise)
+        return np.ascontiguousarray(noise, np.float32)
 
     def mask(self, frame: FrameArray, background: FrameArray) -> FrameArray:
         """Decide on a frame.
@@ -66,14 +74,26 @@ class MaskDecision:
         score_pixels(
             np.ascontiguousarray(frame).reshape(n_pixels, -1),
             np.ascontiguousarray(background).reshape(n_pixels, -1),
-            self.noise.reshape(-1),
+            self._noise.reshape(-1),
             DARKEST,
             SHADOW_WEIGHT,
             score.reshape(-1),
             0,
             n_pixels,
         )
+        if self.sway is not None:
+            score += self.sway.share * (_smooth_score(frame, background, self.sway) - score)
         return foreground_mask(score, self.threshold)
+
+
+def _smooth_score(frame: FrameArray, background: FrameArray, sway: Sway) -> Floats:
+    """Return the smoothed residual, mean over channels, in units of its noise (height, width)."""
+    residual = cv2.subtract(frame, background, dtype=cv2.CV_16S)
+    if residual.ndim == 3:
+        residual = cv2.transform(residual, np.full((1, 3), 1 / 3, np.float32))
+    height, width = shape = sway.share.shape
+    smooth = cv2.resize(smoothed(residual, shape), (width, height), interpolation=cv2.INTER_LINEAR)
+    return np.asarray(smooth / sway.smooth_noise, np.float32)
 
 
 def foreground_mask(score: Floats, threshold: float) -> FrameArray:

@@ -12,8 +12,11 @@ loss, so that what passes in front of a pixel less than half the time does not c
   it more than half the time.
 - **Codes by consensus.** A frame's code is the Manhattan optimum, unless a code of the learnt frames explains more
   pixels within twice the noise: an object that fills half the frame must not pass for a change of light.
-- **Noise scale.** A pixel's noise is estimated from differences of neighbouring frames, which foreground hardly
-  inflates, and held between two bounds.
+- **Levels.** Where still samples are densest elsewhere than at that median, the scene is there; and of two levels that
+  both rest, as before and after somebody leaves, the one that continues the picture around (:mod:`.modes`).
+- **Shaking.** Frames of a camera that shakes are laid upon each other before (:mod:`.shake`).
+- **Noise scale.** A pixel's noise is estimated from differences of neighbouring frames, and held between two bounds, as
+  foreground that passes all the time inflates them. Where the scene sways (:mod:`.sway`) the smoothed residual decides.
 - **Masks.** The residual in units of the noise, root mean square over channels, darkening without change of colour
   (shadow) counting half; smoothed, and compared with `threshold` more strictly where the neighbourhood is background,
   less so where it is foreground (one step of a Potts prior); a 5 by 5 median cleans the mask.
@@ -41,12 +44,14 @@ from .frames import Separated, as_frames
 from .mask import MaskDecision
 from .online.model import OnlineBackgroundModel
 from .score import show_background
+from .shake import moved_by
 
 __all__ = ["BackgroundModel", "Separated"]
 
 FrameArray = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 
+ASKED_PIXELS = 1024  # of those that determined the codes in learning, for the code of a frame
 MEDIAN_CODES = 15  # codes whose backgrounds are averaged into `background_`
 
 
@@ -83,7 +88,7 @@ class BackgroundModel(Saveable, BaseEstimator):
     learnt_frames_ : ndarray of int [shape=(n_learnt,)]
         Their positions.
     noise_scale_ : ndarray of float32 [shape=(height, width)]
-        The noise of each pixel in grey levels, between 6 and 16.7.
+        The noise of each pixel in grey levels, between 6 and 7.
     n_frames_seen_ : int
         Length of the iterable given to `fit`.
     online_ : OnlineBackgroundModel
@@ -202,8 +207,10 @@ class BackgroundModel(Saveable, BaseEstimator):
         with one_blas_thread():
             background = _median_background(learnt.H, learnt.Wt)
         self._learnt = learnt
-        self._near = learnt.near()
-        self._few_H = learnt.H[:, learnt.chosen].reshape(n_components, -1)
+        self._last_decision: MaskDecision | None = None
+        self._asked = learnt.chosen[:: max(1, len(learnt.chosen) // ASKED_PIXELS)]
+        self._near = learnt.near(self._asked)
+        self._few_H = learnt.H[:, self._asked].reshape(n_components, -1)
         self._candidates = with_median(learnt.Wt)
         self.components_ = learnt.H.reshape(n_components, *self._shape)
         self.codes_ = np.ascontiguousarray(learnt.Wt.T)
@@ -256,16 +263,25 @@ class BackgroundModel(Saveable, BaseEstimator):
 
     def _separate(self, index: int, frame: FrameArray) -> Separated:
         height, width = self._shape[:2]
-        pixels = np.ascontiguousarray(frame).reshape(height * width, -1)
-        X = pixels[self._learnt.chosen].reshape(1, -1).astype(np.float32)
+        anchors = self._learnt.anchors
+        shift = anchors.shift(frame) if anchors is not None else (0.0, 0.0)
+        laid = moved_by(frame, shift) if anchors is not None else frame
+        pixels = np.ascontiguousarray(laid).reshape(height * width, -1)
+        X = pixels[self._asked].reshape(1, -1).astype(np.float32)
         codes = find_codes(X, self._few_H, self._near, self._candidates)[:, 0]
         background = np.empty_like(pixels)
         show_background(self._learnt.H, np.ascontiguousarray(codes), background, 0, len(pixels))
         shown = background.reshape(self._shape)
-        return Separated(index, frame, shown, self._decision().mask(frame, shown))
+        mask = self._decision(float(self.threshold)).mask(laid, shown)
+        if anchors is not None:
+            back = -shift[0], -shift[1]
+            shown, mask = moved_by(shown, back), moved_by(mask, back, mask=True)
+        return Separated(index, frame, shown, mask)
 
-    def _decision(self) -> MaskDecision:
-        return MaskDecision(self.noise_scale_, float(self.threshold))
+    def _decision(self, threshold: float) -> MaskDecision:
+        if self._last_decision is None or self._last_decision.threshold != threshold:
+            self._last_decision = MaskDecision(self.noise_scale_, threshold, self._learnt.sway)
+        return self._last_decision
 
 
 def _median_background(H: Floats, Wt: Floats) -> FrameArray:

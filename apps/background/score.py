@@ -24,12 +24,21 @@ def show_background(H, codes, background, start, stop):  # type: ignore[no-untyp
     start, stop : int
     """
     n_channels = background.shape[1]
-    for pixel in range(start, stop):
-        for channel in range(n_channels):
-            b = np.float32(0)
-            for k in range(codes.shape[0]):
-                b += codes[k] * H[k, pixel, channel]
-            background[pixel, channel] = np.uint8(min(b, np.float32(255)) + np.float32(0.5))
+    white = np.float32(255)
+    half = np.float32(0.5)
+    first, last = start * n_channels, stop * n_channels
+    values = H.reshape(codes.shape[0], H.shape[1] * n_channels)
+    shown = background.reshape(background.shape[0] * n_channels)
+    if codes.shape[0] == 2:  # the usual number: one pass, in SIMD lanes
+        one, two = codes[0], codes[1]
+        for i in range(first, last):
+            shown[i] = np.uint8(min(one * values[0, i] + two * values[1, i], white) + half)
+        return
+    for i in range(first, last):
+        b = np.float32(0)
+        for k in range(codes.shape[0]):
+            b += codes[k] * values[k, i]
+        shown[i] = np.uint8(min(b, white) + half)
 
 
 @kernel(reassociate=True)

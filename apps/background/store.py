@@ -14,17 +14,20 @@ from visionnmf.io.archive import Archive, Format
 
 from .fit import Learnt
 from .model import BackgroundModel
+from .shake import Anchors
+from .sway import Sway
 
 __all__ = ["load_estimator", "save"]
 
 FORMAT = Format(
     "visionnmf-background",
-    version=1,
+    version=2,  # 2: sway and anchors
     title="a background model",
     origin="make one with BackgroundModel.save",
     smaller="work on smaller frames",
 )
 PARAMETERS = ("n_components", "n_frames", "threshold")
+SWAY = ("share", "noise", "smooth_noise")
 
 
 def save(model: BackgroundModel, path: str | Path, *, force: bool = False) -> None:
@@ -46,6 +49,11 @@ def save(model: BackgroundModel, path: str | Path, *, force: bool = False) -> No
         "chosen": learnt.chosen.astype(np.int64),
         "learnt_frames": model.learnt_frames_.astype(np.int64),
     }
+    if learnt.sway is not None:
+        arrays |= {f"sway_{name}": getattr(learnt.sway, name) for name in SWAY}
+    if learnt.anchors is not None:
+        arrays["anchors"] = learnt.anchors.scene
+    header["parts"] = [name for name in ("sway", "anchors") if getattr(learnt, name) is not None]
     FORMAT.write(path, header, arrays, force=force)
 
 
@@ -76,7 +84,18 @@ def _restored(archive: Archive) -> BackgroundModel:
     model = BackgroundModel(**{name: parameters[name] for name in (*PARAMETERS, "random_state")})
     model._check_parameters()
     _require(parameters["random_state"] is None or isinstance(parameters["random_state"], int), "random_state")
-    model._restore(shape, Learnt(H, Wt, scale, median, chosen), frames.astype(np.intp), header["n_frames_seen"])
+    parts = header.get("parts", [])  # version 1 had none
+    sway = Sway(**{name: archive.array(f"sway_{name}") for name in SWAY}) if "sway" in parts else None
+    anchors = Anchors(archive.array("anchors")) if "anchors" in parts else None
+    for array in (sway.share, sway.noise, sway.smooth_noise) if sway is not None else ():
+        _require(array.shape == shape[:2] and array.dtype == np.float32 and np.isfinite(array).all(), "sway")
+        _require((array >= 0).all(), "sway")
+    _require(sway is None or ((sway.share <= 1).all() and min(sway.noise.min(), sway.smooth_noise.min()) > 0), "sway")
+    if anchors is not None:
+        scene = anchors.scene
+        _require(scene.shape == shape[:2] and scene.dtype == np.float32 and np.isfinite(scene).all(), "anchors")
+    learnt = Learnt(H, Wt, scale, median, chosen, sway, anchors)
+    model._restore(shape, learnt, frames.astype(np.intp), header["n_frames_seen"])
     return model
 
 

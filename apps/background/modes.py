@@ -1,0 +1,315 @@
+"""What rests: the scene where the median of still values is not it.
+
+The scene that :func:`~visionnmf.apps.background.fit.learn` finds is a weighted median, which something that hides a
+pixel most of the time, or many things in turn, draws away from it. Two questions are asked of each pixel:
+
+- **The densest level.** Under the capped loss ``sum_t m_t min(|y_t|, cap)`` the scene is where most still samples
+  agree, however far away the others are. It replaces the median where it has much more support.
+- **Which of two levels rests longer than it belongs.** Where samples have a second level, as before and after someone
+  leaves, that level is the scene which continues the picture around it: an object has a contour, the scene behind none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf._jit import kernel
+from visionnmf.engine.blocks import blocks, map_blocks
+
+__all__ = ["correct_scene"]
+
+FrameArray = NDArray[np.uint8]
+Floats = NDArray[np.float32]
+
+FRAMES = 60  # as many as are asked; more change nothing
+FEWEST = 40  # of fewer frames a level says too little
+LIGHT = 0.75, 4 / 3  # frames whose light is so near to the median's show levels of one scene
+SHARE_IN_LIGHT = 0.8  # and so many of the frames must be
+NEAR = 10.0  # grey levels: samples of one level
+APART = 20.0  # grey levels between two levels
+HELD = 0.55  # share of the support beyond which a level stays what it is
+STRONGER = 1.3  # times the support of the present level, of one that replaces it
+SECOND_SHARE = 0.1  # of the support, of a second level
+SHARPEN = 9.0  # stillness as of a third of the noise
+REGION_SHARE = 0.002  # of the picture: smaller regions have too short a contour
+CONTOUR = 3  # pixels between the two sides of a contour
+CONTOUR_PIXELS = 10
+CONTRAST_CAP = 60.0  # grey levels
+SMOOTHER = 0.6  # times the contrast at the contour, of a level that is the scene
+FOLLOWS = 0.6  # of the frames, more with than against the others: a pixel that shows what the region shows
+CHANGES = 4  # that something which rests comes or goes, and passers-by hide it
+BLOCK_PIXELS = 2048
+
+
+@kernel(allocates=True)
+def find_levels(  # type: ignore[no-untyped-def]
+    frames, weights, picks, H, codes, near, apart, held, stronger, second, first, other, share, start, stop
+):
+    """Find the levels of pixels ``start:stop``, as differences from the modelled background.
+
+    Parameters
+    ----------
+    frames : ndarray of uint8 (n, n_pixels, n_channels)
+    weights : ndarray of float32 (n, n_pixels)
+    picks : ndarray of int (k,)
+        The frames that are asked.
+    H : ndarray of float32 (r, n_pixels, n_channels)
+    codes : ndarray of float32 (r, n)
+    near, apart, held, stronger, second : float
+        NEAR, APART, HELD, STRONGER and SECOND_SHARE.
+    first : ndarray of float32 (n_pixels, n_channels)
+        Gets the level that replaces the present one, 0 where none does.
+    other : ndarray of float32 (n_pixels, n_channels)
+        Gets a second level, 0 where there is none.
+    share : ndarray of float32 (n_pixels,)
+        Gets its share of the support.
+    start, stop : int
+    """
+    k, n_channels = len(picks), frames.shape[2]
+    y = np.empty((k, n_channels), np.float32)
+    grey = np.empty(k, np.float32)
+    w = np.empty(k, np.float32)
+    order = np.empty(k, np.int64)
+    level = np.empty(n_channels, np.float32)
+    for pixel in range(start, stop):
+        total = np.float32(0)
+        present = np.float32(0)
+        for i in range(k):
+            t = picks[i]
+            inside = True
+            mean = np.float32(0)
+            for c in range(n_channels):
+                b = np.float32(0)
+                for component in range(codes.shape[0]):
+                    b += codes[component, t] * H[component, pixel, c]
+                y[i, c] = np.float32(frames[t, pixel, c]) - min(b, np.float32(255))
+                inside = inside and abs(y[i, c]) <= near
+                mean += y[i, c]
+            grey[i] = mean / np.float32(n_channels)
+            w[i] = weights[t, pixel]
+            total += w[i]
+            if inside:
+                present += w[i]
+        share[pixel] = 0
+        for c in range(n_channels):
+            first[pixel, c] = 0
+            other[pixel, c] = 0
+        if present >= (1 - second) * total:
+            continue
+        for i in range(k):  # insertion: k is small
+            j = i
+            while j > 0 and grey[order[j - 1]] > grey[i]:
+                order[j] = order[j - 1]
+                j -= 1
+            order[j] = i
+        if present < held * total:
+            support = _densest(y, grey, w, order, near, level, first[pixel], np.float32(-1))
+            if support > stronger * present:
+                for c in range(n_channels):
+                    first[pixel, c] = level[c]
+        support = _densest(y, grey, w, order, near, level, first[pixel], apart)
+        if support >= second * total:
+            share[pixel] = support / total
+            for c in range(n_channels):
+                other[pixel, c] = level[c]
+
+
+@kernel(part=True)
+def _densest(y, grey, w, order, near, level, away, apart):  # type: ignore[no-untyped-def]
+    """Write to `level` where samples further than `apart` from `away` are densest; return their weight."""
+    k, n_channels = y.shape
+    best = np.float32(0)
+    low = high = 0
+    i = 0
+    inside = np.float32(0)
+    for j in range(k):
+        if _is_far(y[order[j]], away, apart):
+            inside += w[order[j]]
+        while grey[order[j]] - grey[order[i]] > 2 * near:
+            if _is_far(y[order[i]], away, apart):
+                inside -= w[order[i]]
+            i += 1
+        if inside > best:
+            best, low, high = inside, i, j + 1
+    if best <= 0:
+        return best
+    for c in range(n_channels):
+        level[c] = 0
+        for at in range(low, high):
+            if _is_far(y[order[at]], away, apart):
+                level[c] += w[order[at]] * y[order[at], c]
+        level[c] /= best
+    support = np.float32(0)
+    for at in range(low, high):
+        belongs = _is_far(y[order[at]], away, apart)
+        for c in range(n_channels):
+            belongs = belongs and abs(y[order[at], c] - level[c]) <= 1.5 * near
+        if belongs:
+            support += w[order[at]]
+    return support
+
+
+@kernel(part=True)
+def _is_far(sample, away, apart):  # type: ignore[no-untyped-def]
+    far = False
+    for c in range(len(sample)):
+        far = far or abs(sample[c] - away[c]) > apart
+    return far
+
+
+def correct_scene(frames: FrameArray, weights: FrameArray, H: Floats, Wt: Floats, shape: tuple[int, ...]) -> Floats:
+    """Return the components with the scene where it rests.
+
+    Parameters
+    ----------
+    frames : ndarray of uint8 (n, n_pixels, channels)
+    weights : ndarray of uint8 (n, n_pixels)
+        How still each pixel is, 1 to 255.
+    H : ndarray of float32 (n_components, n_pixels, channels)
+    Wt : ndarray of float32 (n_components, n)
+    shape : (int, int)
+        Height and width.
+
+    Returns
+    -------
+    ndarray of float32 (n_components, n_pixels, channels)
+        `H` itself where the frames are too few or of too different light to say.
+    """
+    light = Wt.sum(axis=0)
+    low, high = (bound * float(np.median(light)) for bound in LIGHT)
+    picks = np.flatnonzero((light >= low) & (light <= high))
+    if len(picks) < max(FEWEST, SHARE_IN_LIGHT * len(light)):
+        return H
+    picks = picks[np.linspace(0, len(picks) - 1, min(len(picks), FRAMES)).round().astype(int)]
+    n_pixels, channels = frames.shape[1:]
+    first, other = np.empty((2, n_pixels, channels), np.float32)
+    share = np.empty(n_pixels, np.float32)
+    still = np.arange(256, dtype=np.float32) / 255
+    sharp = still / (SHARPEN - (SHARPEN - 1) * still)
+
+    def fill(block: tuple[int, int]) -> None:
+        part = slice(*block)
+        find_levels(
+            np.ascontiguousarray(frames[:, part]), sharp[weights[:, part]], picks, np.ascontiguousarray(H[:, part]), Wt,
+            NEAR, APART, HELD, STRONGER, SECOND_SHARE, first[part], other[part], share[part], 0, block[1] - block[0],
+        )  # fmt: skip
+
+    map_blocks(fill, blocks(n_pixels, BLOCK_PIXELS))
+    typical = np.tensordot(np.median(Wt[:, picks], axis=1), H, 1).astype(np.float32)
+    replaced = cv2.medianBlur((first != 0).any(axis=1).reshape(shape).astype(np.uint8), 5).ravel() > 0
+    first[~replaced] = 0
+    scene = np.clip(typical + first, 0, 255)
+
+    def sides(pixels: NDArray[np.intp]) -> NDArray[np.float32]:
+        """Return which level the frames show at some pixels: -1 the first, 1 the second, 0 neither."""
+        result = np.empty((len(picks), len(pixels)), np.float32)
+        for i, t in enumerate(picks):
+            y = frames[t, pixels] - np.tensordot(Wt[:, t], H[:, pixels], 1)
+            to_first, to_other = (np.abs(y - level[pixels]).max(axis=1) for level in (first, other))
+            result[i] = np.where(np.minimum(to_first, to_other) < APART, np.sign(to_first - to_other), 0)
+        return result
+
+    second = np.clip(typical + other, 0, 255)
+    resting = _resting(scene, second, share, shape, sides)
+    scene[resting] = second[resting]
+    # a change of the scene is seen in each frame's light
+    return np.asarray(H * ((scene + 1) / (typical + 1)), np.float32)
+
+
+def _resting(
+    scene: Floats, other: Floats, share: Floats, shape: tuple[int, ...], sides: Callable[[NDArray[np.intp]], Floats]
+) -> NDArray[np.bool_]:
+    """Return the pixels whose second level is the scene (n_pixels,).
+
+    Each region in which there are two levels shows two pictures, as somebody was there or not; which level belongs to
+    which picture is read off from when they are seen. The picture with the weaker contour is the scene, unless neither
+    is much weaker, or they take turns too often for something that rests.
+    """
+    height, width = shape
+    found = share.reshape(shape) > 0
+    count, labels, statistics, _ = cv2.connectedComponentsWithStats(_closed(found).astype(np.uint8))
+    levels = np.stack([scene, other]).reshape(2, height, width, -1)
+    resting = np.zeros(shape, bool)
+    margin = 2 * CONTOUR + 6
+    for region in range(1, count):
+        x, y, w, h, area = statistics[region]
+        if area < REGION_SHARE * height * width:
+            continue
+        inside = (labels == region) & found
+        turned, follows, changes = _pictures(sides(np.flatnonzero(inside)))
+        if changes > CHANGES:
+            continue
+        swap = np.zeros(shape, bool)
+        swap[inside] = turned
+        inside[inside] = follows
+        box = slice(max(0, y - margin), y + h + margin), slice(max(0, x - margin), x + w + margin)
+        inner, outer = _contour(_closed(inside[box]))
+        counts = inside[box][inner] & ~inside[box][outer]
+        if np.count_nonzero(counts) < CONTOUR_PIXELS:
+            continue
+        around = levels[0][box][outer]
+        pictures = (np.where(which[box][..., None], levels[1][box], levels[0][box]) for which in (swap, ~swap))
+        present, absent = (
+            np.minimum(np.abs(picture[inner] - around).mean(axis=1), CONTRAST_CAP)[counts].mean()
+            for picture in pictures
+        )
+        if min(present, absent) < SMOOTHER * max(present, absent):
+            resting |= inside & (swap if present < absent else ~swap)
+    return resting.ravel()
+
+
+def _closed(found: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return found pixels without single ones and small gaps (height, width)."""
+    clean = cv2.medianBlur(found.astype(np.uint8), 5)
+    return cv2.morphologyEx(clean, cv2.MORPH_CLOSE, np.ones((5, 5), np.uint8)) > 0
+
+
+def _pictures(sides: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_], int]:
+    """Tell which levels are seen together.
+
+    Parameters
+    ----------
+    sides : ndarray of float32 (n_frames, n_pixels), -1, 0 or 1
+
+    Returns
+    -------
+    ndarray of bool (n_pixels,)
+        Where the second level belongs to the one picture, the first to the other.
+    ndarray of bool (n_pixels,)
+        Which pixels show the one or the other picture, as most do, and nothing of their own.
+    int
+        How often the pictures change.
+    """
+    centred = sides - sides.mean(axis=0)
+    course = np.linalg.eigh(centred @ centred.T)[1][:, -1]
+    turned = course @ sides < 0
+    aligned = np.where(turned, -sides, sides)
+    together = np.where(aligned.sum(axis=1) > 0, 1, -1).astype(np.float32)
+    follows = together @ aligned >= FOLLOWS * np.abs(aligned).sum(axis=0)
+    return turned, follows, int(np.count_nonzero(together[1:] != together[:-1]))
+
+
+def _contour(within: NDArray[np.bool_]) -> tuple[tuple[NDArray[np.intp], ...], tuple[NDArray[np.intp], ...]]:
+    """Return the pixels on either side of a region's contour, pair by pair; none near the border of the picture."""
+    height, width = within.shape
+    if not within.any() or within.all():
+        nothing = np.empty(0, np.intp)
+        return (nothing, nothing), (nothing, nothing)
+    inside = within.astype(np.uint8)
+    depth = cv2.distanceTransform(inside, cv2.DIST_L2, 5)
+    signed = cv2.GaussianBlur(depth - cv2.distanceTransform(1 - inside, cv2.DIST_L2, 5), (0, 0), 2)
+    down, right = np.gradient(signed) if min(within.shape) > 1 else (np.zeros_like(signed),) * 2
+    length = np.hypot(down, right) + 1e-6
+    rows, columns = np.nonzero((depth > 0) & (depth <= 1.5))
+    step = CONTOUR / length[rows, columns]
+    move = (step * down[rows, columns]).round().astype(int), (step * right[rows, columns]).round().astype(int)
+    ends = (rows + move[0], columns + move[1]), (rows - move[0], columns - move[1])
+    inner, outer = ends
+    seen = np.ones(len(rows), bool)
+    for y, x in ends:
+        seen &= (y >= 0) & (y < height) & (x >= 0) & (x < width)
+    return (inner[0][seen], inner[1][seen]), (outer[0][seen], outer[1][seen])
