@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import av
 import numpy as np
 import pytest
+from rtsp import camera
 
 from visionnmf.exceptions import ParameterError, UnreadableError
 from visionnmf.io import LiveReader, PictureSequence, VideoReader, is_live, open_video, pictures_of, write_image
@@ -162,6 +163,17 @@ def test_a_stream_that_breaks_off_is_found_again(server):
     assert (np.diff(times) > 0).all() and np.diff(times).max() > 0.5  # the time that has passed meanwhile
     assert reader.reconnections == 1
     assert "the source was lost" in reader.notes[-1] and len(server.asked) > 3
+
+
+def test_a_camera_that_speaks_rtsp_and_is_found_again():
+    parts = [encoded("mpegts", frames=frames) for frames in (FRAMES[:15], FRAMES[15:])]
+    with camera(parts) as (address, asked):
+        reader = LiveReader(address, timeout=3, patience=3)
+        found = levels(reader)
+    assert asked.count("PLAY") >= 2 and "SETUP" in asked
+    assert (reader.width, reader.height, reader.reconnections) == (64, 48, 1)
+    # MPEG-2 in RTP has no sign of its end, so that the last frames of a connection may be lost with it
+    assert found == sorted(found) and len(found) > 24 and found[0] <= 1 and found[-1] >= 27
 
 
 def test_nobody_answers(server):
