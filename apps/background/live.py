@@ -295,7 +295,7 @@ def follow_source(
         events=found,
         inputs=[str(source)],
         outputs=[str(path) for path in [picture, *paths.values(), *folder, *written]],
-        notes=list(clip.notes),
+        notes=[*clip.notes, *["the sound is not in the results"] * (clip.has_sound and overlay is not None)],
     )
 
 
