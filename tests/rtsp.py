@@ -46,6 +46,6 @@ def camera(parts):
     """Serve parts of a stream, one a connection; yields the address and what was asked."""
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Camera) as server:
         server.daemon_threads, server.parts, server.asked = True, list(parts), []
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield f"rtsp://127.0.0.1:{server.server_address[1]}/yard", server.asked
         server.shutdown()

@@ -138,7 +138,7 @@ def server():
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
-        threading.Thread(target=running.serve_forever, daemon=True).start()
+        threading.Thread(target=running.serve_forever, args=(0.01,), daemon=True).start()
         yield SimpleNamespace(url=f"http://127.0.0.1:{running.server_port}", parts=parts, asked=asked)
         running.shutdown()
 
@@ -150,6 +150,7 @@ def test_a_file_behind_an_address_has_an_end(server):
     assert reader.notes == [] and reader.reconnections == 0
 
 
+@pytest.mark.slow
 def test_a_stream_that_breaks_off_is_found_again(server):
     server.parts += [
         (False, encoded("mpegts", frames=FRAMES[:12])),
@@ -165,6 +166,7 @@ def test_a_stream_that_breaks_off_is_found_again(server):
     assert "the source was lost" in reader.notes[-1] and len(server.asked) > 3
 
 
+@pytest.mark.slow
 def test_a_camera_that_speaks_rtsp_and_is_found_again():
     parts = [encoded("mpegts", frames=frames) for frames in (FRAMES[:15], FRAMES[15:])]
     with camera(parts) as (address, asked):
@@ -187,6 +189,7 @@ def test_nobody_answers(server):
     assert time.monotonic() - began < 20
 
 
+@pytest.mark.slow
 def test_a_server_that_says_nothing(monkeypatch):
     import socket
 
@@ -289,6 +292,7 @@ def test_pictures_of_a_folder_in_their_natural_order(tmp_path):
     assert levels(PictureSequence(tmp_path, frame_rate=5, start=0.2, end=0.7, max_frames=2)) == [2, 9]
 
 
+@pytest.mark.slow
 def test_pictures_that_cannot_be_read_are_left_out(tmp_path):
     for number in range(6):
         write_image(tmp_path / f"{number}.png", FRAMES[number])

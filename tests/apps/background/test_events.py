@@ -87,6 +87,7 @@ def test_without_padding_every_stop_ends_an_event():
     assert len(found(range(5, 45), jittered, padding=0.0)) == 1
 
 
+@pytest.mark.slow
 def test_events_split_where_motion_stops(tmp_path):
     rng = np.random.default_rng(0)
     scene = rng.uniform(60, 180, (60, 80, 3))

@@ -20,6 +20,8 @@ from visionnmf.datasets import make_surveillance
 from visionnmf.exceptions import OutputExistsError, ParameterError, UnreadableError, UnsupportedError
 from visionnmf.io import VideoReader, VideoWriter, read_image, write_image
 
+pytestmark = pytest.mark.slow
+
 RATE = 2  # frames per second: states are written every twenty frames
 N = 120
 
@@ -196,7 +198,6 @@ def test_pictures_are_a_clip(made, tmp_path):
     assert reader.frame_rate == Fraction(10)
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signal")
 def test_a_killed_run_goes_on_as_if_nothing_had_been(clip, tmp_path):
     command = [sys.executable, "-m", "visionnmf.apps.cli", "background", str(clip), "--live", "--warm-up", "10"]

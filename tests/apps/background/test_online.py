@@ -33,6 +33,7 @@ def room(rng, n_frames, noise=2.0, shape=(48, 64, 3)):
 # --- masks ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_as_good_as_the_batch_model_and_no_flood_at_the_start(street):
     masks = followed(OnlineBackgroundModel(frame_rate=10), street.frames)
     batch = np.stack([part.mask for part in BackgroundModel().fit(street.frames).apply(street.frames)])
@@ -42,6 +43,7 @@ def test_as_good_as_the_batch_model_and_no_flood_at_the_start(street):
     assert share.max() < 1.5 * street.masks.mean(axis=(1, 2)).max()
 
 
+@pytest.mark.slow
 def test_frame_by_frame_nothing_is_marked_before_the_start_is_learnt(street):
     model = OnlineBackgroundModel(frame_rate=10, warm_up=2)
     masks = []
@@ -60,6 +62,7 @@ def test_a_stream_that_ends_early_is_masked_too(street):
 
 
 @pytest.mark.parametrize("after", [0.5, 1.4])
+@pytest.mark.slow
 def test_light_that_changes_at_once_is_followed_at_once(after, street):
     frames = street.frames.copy()
     frames[75:] = np.clip(frames[75:] * after, 0, 255)
@@ -67,6 +70,7 @@ def test_light_that_changes_at_once_is_followed_at_once(after, street):
     assert f_measure(masks[75:], street.masks[75:]) > 0.8
 
 
+@pytest.mark.slow
 def test_a_lamp_over_half_of_the_room_is_scene_after_a_second(rng):
     scene, seen = room(rng, 100)
     lamp = scene.copy()
@@ -77,6 +81,7 @@ def test_a_lamp_over_half_of_the_room_is_scene_after_a_second(rng):
     assert share[50] > 0.3 and share[70:100].max() < 0.02 and share[120:].max() < 0.02
 
 
+@pytest.mark.slow
 def test_the_forgetting_time_decides_when_what_stays_is_scene(rng):
     scene, seen = room(rng, 300)
     box = scene.copy()
@@ -128,6 +133,7 @@ def test_apply_learns_nothing(street):
 # --- the batch model's partial_fit ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_partial_fit_of_the_batch_model(street):
     model = BackgroundModel()
     for frame in street.frames[:60]:
@@ -139,6 +145,7 @@ def test_partial_fit_of_the_batch_model(street):
     assert not hasattr(model.fit(street.frames[:10]), "online_")
 
 
+@pytest.mark.slow
 def test_after_a_fit_partial_fit_begins_without_a_wait():
     clip = make_surveillance(100, 96, 128, illumination=0, random_state=5)
     model = BackgroundModel().fit(clip.frames[:60])
@@ -150,6 +157,7 @@ def test_after_a_fit_partial_fit_begins_without_a_wait():
 
 
 @pytest.mark.parametrize("grey", [False, True])
+@pytest.mark.slow
 def test_it_goes_on_from_a_file_as_if_nothing_had_been(street, tmp_path, grey):
     frames = np.ascontiguousarray(street.frames[..., 0]) if grey else street.frames
     whole = OnlineBackgroundModel(frame_rate=10, forgetting=9, threshold=2.5)

@@ -15,6 +15,8 @@ from visionnmf.datasets import make_surveillance
 from visionnmf.exceptions import OutputExistsError, ParameterError
 from visionnmf.io import VideoReader, VideoWriter, read_image
 
+pytestmark = pytest.mark.slow
+
 N = 24
 
 
