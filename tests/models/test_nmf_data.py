@@ -208,7 +208,7 @@ def test_float32_sparse_stays_float32(rng):
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of memory are Linux's")
 @pytest.mark.parametrize(
-    ("beside", "ends"), [(60, "TooLargeError: a fit of 40000 samples with 512 features"), (600, "fits")]
+    ("beside", "ends"), [(60, "TooLargeError: a fit of 40000 samples with 512 features"), (4000, "fits")]
 )
 def test_what_does_not_fit_into_memory_is_refused_in_one_line(beside, ends):
     code = """
