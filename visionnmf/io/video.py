@@ -26,6 +26,7 @@ from .inputs import regular_file
 __all__ = ["VideoReader", "sample_frames"]
 
 MAX_FRAME_PIXELS = 50_000_000
+_STILL = "a still picture, not a video; name the folder of its frames, or quote their pattern"
 FALLBACK_RATE = Fraction(25)
 
 # Containers that hold video in themselves. Left out on purpose: playlists and concatenations (they name other files and
@@ -159,7 +160,7 @@ class VideoReader:
             first = next(frames, None)
             # One picture decodes from a still, too. Two frames are a video, whatever the header looks like.
             if (first is None or next(frames, None) is None) and _is_picture(self.path):
-                raise UnreadableError(f"{self.path}: a still picture, not a video")
+                raise UnreadableError(f"{self.path}: {_STILL}")
             if first is None:
                 reason = decoder.first_error or "it holds no frame"
                 raise UnreadableError(f"{self.path}: no frame can be decoded ({reason})")
@@ -269,7 +270,9 @@ def container_of(path: Path, options: dict[str, str]) -> Iterator[InputContainer
             container = av.open(file, "r", options=options, metadata_errors="replace")
         except CODEC_ERRORS as error:
             if _is_picture(path):
-                raise UnreadableError(f"{path}: a still picture, not a video") from error
+                raise UnreadableError(
+                    f"{path}: a still picture, not a video; name the folder of its frames, or quote their pattern"
+                ) from error
             raise UnreadableError(
                 f"{path}: not a video that can be read, or cut off or damaged ({reason_of(error)})"
             ) from error
