@@ -1,4 +1,4 @@
-"""The work of ``visionnmf background --live``: masks of a source as its frames come; see :mod:`.online`."""
+"""Live masks: those of a source as its frames come; see :mod:`.online`."""
 
 from __future__ import annotations
 
