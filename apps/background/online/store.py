@@ -19,7 +19,7 @@ FORMAT = Format(
     "visionnmf-online-background",
     version=1,
     title="an online background model",
-    origin="make one with OnlineBackgroundModel.save or visionnmf background --live --state",
+    origin="make one with OnlineBackgroundModel.save",
     smaller="work on smaller frames",
 )
 PARAMETERS = ("forgetting", "warm_up", "frame_rate", "threshold")
