@@ -12,6 +12,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 NEED_DATA = [
     "annotation",
     "background",
+    "background_choices",
     "conservative",
     "faces",
     "features",
@@ -114,5 +115,5 @@ def test_scripts_are_found_by_name():
     done = subprocess.run([sys.executable, FOLDER, "tables"], capture_output=True, text=True)
     assert (
         done.returncode == 2
-        and "annotation, background, background_live, background_speed, conservative" in done.stderr
+        and "annotation, background, background_choices, background_live, background_speed, " in done.stderr
     )
