@@ -34,7 +34,7 @@ NOISE_CEILING = 7.0
 # Median of max(|x - a|, |x - b|) for independent normal x, a, b of standard deviation 1.
 NORMAL_CHANGE = 1.418
 
-SAMPLE_BYTES = 400 << 20  # of frames held while fitting
+SAMPLE_BYTES = 340 << 20  # of frames held while fitting
 BLOCK_PIXELS = 2048
 CODE_PIXELS = 2048  # pixels that determine the codes; more do no better
 VOTING_SHARE = 8  # one in so many of their values chooses the code to start from
@@ -59,7 +59,7 @@ class Sample:
     Parameters
     ----------
     room : int, >= 2
-        Keep at most so many frames, fewer where they would take more than 400 MiB.
+        Keep at most so many frames, fewer where they would take more than 340 MiB.
     """
 
     def __init__(self, room: int) -> None:
@@ -158,9 +158,9 @@ class Learnt:
     sway: Sway | None = None
     anchors: Anchors | None = None
 
-    def near(self, pixels: NDArray[np.intp]) -> Floats:
-        """Return twice the noise at the pixels' values: a residual below is explained."""
-        return 2 * np.repeat(self.noise_scale.ravel()[pixels], self.H.shape[2])
+    def near(self) -> Floats:
+        """Return twice the noise at the chosen pixels' values: a residual below is explained."""
+        return 2 * np.repeat(self.noise_scale.ravel()[self.chosen], self.H.shape[2])
 
 
 def learn(frames: FrameArray, moved: FrameArray, *, n_components: int, rng: np.random.Generator) -> Learnt:

@@ -51,7 +51,6 @@ __all__ = ["BackgroundModel", "Separated"]
 FrameArray = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 
-ASKED_PIXELS = 1024  # of those that determined the codes in learning, for the code of a frame
 MEDIAN_CODES = 15  # codes whose backgrounds are averaged into `background_`
 
 
@@ -69,7 +68,7 @@ class BackgroundModel(Saveable, BaseEstimator):
         more on one side of the scene than on the other, as when a cloud passes.
     n_frames : int, default=100
         Learn from at most so many frames, evenly spaced over the clip, and from at least half of them if there are as
-        many. Large frames take fewer, so that they stay below 400 MiB.
+        many. Large frames take fewer, so that they stay below 340 MiB.
     threshold : float, default=3.0
         Foreground deviates by this many times the noise. Lower finds more, and more that is not there.
     random_state : int, RandomState, Generator or None, default=0
@@ -208,9 +207,8 @@ class BackgroundModel(Saveable, BaseEstimator):
             background = _median_background(learnt.H, learnt.Wt)
         self._learnt = learnt
         self._last_decision: MaskDecision | None = None
-        self._asked = learnt.chosen[:: max(1, len(learnt.chosen) // ASKED_PIXELS)]
-        self._near = learnt.near(self._asked)
-        self._few_H = learnt.H[:, self._asked].reshape(n_components, -1)
+        self._near = learnt.near()
+        self._few_H = learnt.H[:, learnt.chosen].reshape(n_components, -1)
         self._candidates = with_median(learnt.Wt)
         self.components_ = learnt.H.reshape(n_components, *self._shape)
         self.codes_ = np.ascontiguousarray(learnt.Wt.T)
@@ -267,7 +265,7 @@ class BackgroundModel(Saveable, BaseEstimator):
         shift = anchors.shift(frame) if anchors is not None else (0.0, 0.0)
         laid = moved_by(frame, shift) if anchors is not None else frame
         pixels = np.ascontiguousarray(laid).reshape(height * width, -1)
-        X = pixels[self._asked].reshape(1, -1).astype(np.float32)
+        X = pixels[self._learnt.chosen].reshape(1, -1).astype(np.float32)
         codes = find_codes(X, self._few_H, self._near, self._candidates)[:, 0]
         background = np.empty_like(pixels)
         show_background(self._learnt.H, np.ascontiguousarray(codes), background, 0, len(pixels))

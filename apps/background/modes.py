@@ -26,7 +26,7 @@ FrameArray = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 
 FRAMES = 60  # as many as are asked; more change nothing
-FEWEST = 40  # of fewer frames a level says too little
+FEWEST = 32  # of fewer frames a level says too little
 LIGHT = 0.75, 4 / 3  # frames whose light is so near to the median's show levels of one scene
 SHARE_IN_LIGHT = 0.8  # and so many of the frames must be
 NEAR = 10.0  # grey levels: samples of one level
@@ -170,6 +170,7 @@ def correct_scene(frames: FrameArray, weights: FrameArray, H: Floats, Wt: Floats
     weights : ndarray of uint8 (n, n_pixels)
         How still each pixel is, 1 to 255.
     H : ndarray of float32 (n_components, n_pixels, channels)
+        Changed in place; as it was where the frames are too few or of too different light to say.
     Wt : ndarray of float32 (n_components, n)
     shape : (int, int)
         Height and width.
@@ -177,7 +178,7 @@ def correct_scene(frames: FrameArray, weights: FrameArray, H: Floats, Wt: Floats
     Returns
     -------
     ndarray of float32 (n_components, n_pixels, channels)
-        `H` itself where the frames are too few or of too different light to say.
+        `H` itself.
     """
     light = Wt.sum(axis=0)
     low, high = (bound * float(np.median(light)) for bound in LIGHT)
@@ -199,25 +200,30 @@ def correct_scene(frames: FrameArray, weights: FrameArray, H: Floats, Wt: Floats
         )  # fmt: skip
 
     map_blocks(fill, blocks(n_pixels, BLOCK_PIXELS))
-    typical = np.tensordot(np.median(Wt[:, picks], axis=1), H, 1).astype(np.float32)
+    typical = np.tensordot(np.median(Wt[:, picks], axis=1).astype(np.float32), H, 1)
     replaced = cv2.medianBlur((first != 0).any(axis=1).reshape(shape).astype(np.uint8), 5).ravel() > 0
     first[~replaced] = 0
-    scene = np.clip(typical + first, 0, 255)
+    for level in (first, other):  # in place: large pictures are large
+        level += typical
+        np.clip(level, 0, 255, out=level)
 
     def sides(pixels: NDArray[np.intp]) -> NDArray[np.float32]:
         """Return which level the frames show at some pixels: -1 the first, 1 the second, 0 neither."""
         result = np.empty((len(picks), len(pixels)), np.float32)
         for i, t in enumerate(picks):
-            y = frames[t, pixels] - np.tensordot(Wt[:, t], H[:, pixels], 1)
+            y = frames[t, pixels] - np.tensordot(Wt[:, t], H[:, pixels], 1) + typical[pixels]
             to_first, to_other = (np.abs(y - level[pixels]).max(axis=1) for level in (first, other))
             result[i] = np.where(np.minimum(to_first, to_other) < APART, np.sign(to_first - to_other), 0)
         return result
 
-    second = np.clip(typical + other, 0, 255)
-    resting = _resting(scene, second, share, shape, sides)
-    scene[resting] = second[resting]
+    resting = _resting(first, other, share, shape, sides)
+    first[resting] = other[resting]
     # a change of the scene is seen in each frame's light
-    return np.asarray(H * ((scene + 1) / (typical + 1)), np.float32)
+    first += 1
+    typical += 1
+    first /= typical
+    H *= first
+    return H
 
 
 def _resting(
@@ -232,7 +238,7 @@ def _resting(
     height, width = shape
     found = share.reshape(shape) > 0
     count, labels, statistics, _ = cv2.connectedComponentsWithStats(_closed(found).astype(np.uint8))
-    levels = np.stack([scene, other]).reshape(2, height, width, -1)
+    levels = scene.reshape(height, width, -1), other.reshape(height, width, -1)
     resting = np.zeros(shape, bool)
     margin = 2 * CONTOUR + 6
     for region in range(1, count):

@@ -22,7 +22,9 @@ __all__ = ["Sway", "find_sway", "smoothed"]
 FrameArray = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 
-FRAMES = 40
+FRAMES = 40  # that are asked, of large pictures fewer
+FEWEST = 10
+MEANS_BYTES = 64 << 20
 WIDTH = 320  # pixels, of the pictures that the scales are for
 SCALE = 3.0  # pixels: standard deviation of the smoothing
 SURVIVES, RANGE = 0.32, 0.12  # the share of energy below which something sways, and how far below it surely does
@@ -123,6 +125,25 @@ def smoothed(residual: NDArray[Any], shape: tuple[int, ...]) -> Floats:
     return np.abs(cv2.GaussianBlur(half.astype(np.float32), (0, 0), sigma))
 
 
+def _measured(
+    frames: FrameArray, picks: NDArray[np.intp], H: Floats, Wt: Floats, shape: tuple[int, ...]
+) -> tuple[Floats, Floats, Floats]:
+    """Return sizes of the smoothed residuals (k, height / 2, width / 2), energy (n_pixels,), quantiles (2, n_pixels)."""
+    n_pixels = frames.shape[1]
+    means = np.empty((len(picks), n_pixels), np.int16)
+    energy = np.empty(n_pixels, np.float32)
+    usual = np.empty((2, n_pixels), np.float32)
+    quantiles = np.array([MOST, QUANTILE])
+
+    def fill(block: tuple[int, int]) -> None:
+        measure_residual(frames, picks, H, Wt, quantiles, CAP, means, energy, usual, *block)
+
+    map_blocks(fill, blocks(n_pixels, BLOCK_PIXELS))
+    sizes = np.stack([smoothed(mean.reshape(shape), shape) for mean in means])
+    sizes /= 8
+    return sizes, energy, usual
+
+
 def find_sway(frames: FrameArray, H: Floats, Wt: Floats, noise: Floats, scale: Floats) -> Sway | None:
     """Find where the scene sways.
 
@@ -145,17 +166,9 @@ def find_sway(frames: FrameArray, H: Floats, Wt: Floats, noise: Floats, scale: F
     height, width = shape = noise.shape
     if width < NARROWEST:
         return None
-    picks = np.linspace(0, n - 1, min(n, FRAMES)).round().astype(int)
-    means = np.empty((len(picks), n_pixels), np.int16)
-    energy = np.empty(n_pixels, np.float32)
-    usual = np.empty((2, n_pixels), np.float32)
-    quantiles = np.array([MOST, QUANTILE])
-
-    def fill(block: tuple[int, int]) -> None:
-        measure_residual(frames, picks, H, Wt, quantiles, CAP, means, energy, usual, *block)
-
-    map_blocks(fill, blocks(n_pixels, BLOCK_PIXELS))
-    sizes = np.stack([smoothed(mean.reshape(shape), shape) for mean in means]) / np.float32(8)
+    asked = min(n, FRAMES, max(FEWEST, MEANS_BYTES // (2 * n_pixels)))
+    picks = np.linspace(0, n - 1, asked).round().astype(int)
+    sizes, energy, usual = _measured(frames, picks, H, Wt, shape)
     typical = np.median(sizes, axis=0)
     kept = (np.minimum(sizes, SMOOTH_CAP) ** 2).mean(axis=0)
     times = max(1.0, width / WIDTH)
