@@ -128,7 +128,7 @@ def smoothed(residual: NDArray[Any], shape: tuple[int, ...]) -> Floats:
 def _measured(
     frames: FrameArray, picks: NDArray[np.intp], H: Floats, Wt: Floats, shape: tuple[int, ...]
 ) -> tuple[Floats, Floats, Floats]:
-    """Return sizes of the smoothed residuals (k, height / 2, width / 2), energy (n_pixels,), quantiles (2, n_pixels)."""
+    """Return sizes of the smoothed residuals (k, height / 2, width / 2), energies and quantiles (2, n_pixels)."""
     n_pixels = frames.shape[1]
     means = np.empty((len(picks), n_pixels), np.int16)
     energy = np.empty(n_pixels, np.float32)
