@@ -173,7 +173,10 @@ def find_sway(frames: FrameArray, H: Floats, Wt: Floats, noise: Floats, scale: F
     kept = (np.minimum(sizes, SMOOTH_CAP) ** 2).mean(axis=0)
     times = max(1.0, width / WIDTH)
     box, feather = (int(side * times) | 1 for side in (NEIGHBOURHOOD, FEATHER))
-    kept, typical = (cv2.resize(each, (width, height), interpolation=cv2.INTER_LINEAR) for each in (kept, typical))
+    kept, typical = (
+        np.asarray(cv2.resize(each, (width, height), interpolation=cv2.INTER_LINEAR), np.float32)
+        for each in (kept, typical)
+    )
     around = cv2.blur(energy.reshape(shape), (box, box))
     survives = cv2.blur(kept, (box, box)) / (around + ENERGY)
     often = usual[0].reshape(shape) / (RESTLESS * scale)
