@@ -1,11 +1,14 @@
 """The parts of the background model for hard clips, each on a made clip that needs it; kernels against loops."""
 
+import dataclasses
+
 import cv2
 import numpy as np
 import pytest
 
 from visionnmf.apps.background import BackgroundModel, modes, shake
 from visionnmf.apps.background import fit as _background_fit
+from visionnmf.apps.background.sway import Sway
 from visionnmf.datasets import make_surveillance
 
 
@@ -113,6 +116,20 @@ def test_frames_of_a_shaking_camera_are_laid_upon_each_other(shaken, monkeypatch
     assert np.abs(part.background.astype(int) - frames[7])[inner][~truth[7][inner]].mean() < 4
     without(monkeypatch, "measure_shake")
     assert f_measure(masks_of(BackgroundModel().fit(frames), frames), truth) < 0.75
+
+
+def test_a_saved_model_knows_the_shaking_and_the_sway(shaken, tmp_path):
+    frames, _, _ = shaken
+    model = BackgroundModel().fit(frames[:20])
+    noise = model.noise_scale_
+    sway = Sway(np.full_like(noise, 0.5), 2 * noise, noise)
+    model._learnt = dataclasses.replace(model._learnt, sway=sway)
+    model.save(tmp_path / "shaken.npz")
+    again = BackgroundModel.load(tmp_path / "shaken.npz")
+    assert again._learnt.anchors is not None
+    np.testing.assert_array_equal(again._learnt.sway.noise, sway.noise)
+    model._last_decision = None
+    np.testing.assert_array_equal(masks_of(again, frames[:3]), masks_of(model, frames[:3]))
 
 
 def test_shifts_are_found(shaken):
