@@ -237,7 +237,7 @@ def _is_compressed(matrix: Any) -> bool:
         or indices.ndim != 1
         or len(starts) != rows + 1
         or starts[0] != 0
-        or (np.diff(starts) < 0).any()
+        or (starts[1:] < starts[:-1]).any()  # a difference of 32 bits may overflow
     ):
         return False
     return bool(starts[-1] <= min(len(indices), len(matrix.data))) and _within(indices[: starts[-1]], columns)

@@ -129,8 +129,12 @@ def main() -> NoReturn:
         if number is not None and signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
             signal.signal(number, on_signal)
     on_first_compile(lambda: say("compiling kernels for this machine, once"))
+    code: Any = 0
     try:
-        app()
-    except (KeyboardInterrupt, SystemExit) as ended:
-        raise SystemExit(ending_code(ended)) from None
-    raise SystemExit(0)
+        try:
+            app()
+        except (KeyboardInterrupt, SystemExit) as ended:
+            code = ending_code(ended)
+    except KeyboardInterrupt as late:  # a signal that came when the run had ended
+        code = ending_code(late)
+    raise SystemExit(code)

@@ -63,6 +63,8 @@ def broken(name):
         matrix.indptr[5] = 1
     if name == "end far out":
         matrix.indptr[-1] = 10**6
+    if name == "end that overflows":
+        matrix.indptr[-1] = -(2**31)
     if name == "first start":
         matrix.indptr[0] = 2
     if name == "too few starts":
@@ -86,7 +88,17 @@ def broken(name):
 
 BROKEN = [
     *("column far out", "column beyond", "negative column", "start far out", "starts fall", "end far out"),
-    *("first start", "too few starts", "too few values", "csc row", "bsr block", "coo row", "coo negative", "lil"),
+    *(
+        "end that overflows",
+        "first start",
+        "too few starts",
+        "too few values",
+        "csc row",
+        "bsr block",
+        "coo row",
+        "coo negative",
+        "lil",
+    ),
 ]
 
 

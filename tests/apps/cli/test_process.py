@@ -12,7 +12,7 @@ import pytest
 from helpers import run_command as run
 from PIL import Image
 
-from visionnmf.apps import masquerade
+from visionnmf.apps import cli, masquerade
 
 COMMAND = [sys.executable, "-m", "visionnmf.apps.cli"]
 posix = pytest.mark.skipif(os.name != "posix", reason="POSIX streams and signals")
@@ -94,3 +94,21 @@ def test_what_decoders_print_stays_out_of_the_way(tmp_path):
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and done.stderr.startswith(f"visionnmf: {path}: ")
     loud = subprocess.run([*COMMAND, "segment", str(path), "--debug"], capture_output=True, text=True, check=False)
     assert loud.stderr.split("Traceback")[0]  # libtiff
+
+
+def test_a_signal_after_the_end_of_a_run_gives_its_exit_code(monkeypatch):
+    ending, late = cli.ending_code, [cli.on_signal]
+
+    def struck(ended):
+        if late:
+            late.pop()(signal.SIGHUP, None)
+        return ending(ended)
+
+    monkeypatch.setattr(cli, "ending_code", struck)
+    monkeypatch.setattr(cli, "app", lambda: sys.exit(0))
+    monkeypatch.setattr(cli, "_silence_decoders", lambda: None)
+    monkeypatch.setattr(cli.signal, "signal", lambda *_: None)
+    monkeypatch.setattr("visionnmf.apps.cli.signals._come", 0)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 128 + signal.SIGHUP
