@@ -29,7 +29,7 @@ from .frames import Separated
 from .model import BackgroundModel
 from .online.model import OnlineBackgroundModel
 from .regions import read_regions, within
-from .results import Encoders, MaskFolder, output_paths
+from .results import Encoders, MaskFolder, files_of, output_paths
 from .tables import EventTable, Recorder, coco_path, frame_table_path
 
 __all__ = ["LiveReport", "follow_source"]
@@ -236,9 +236,12 @@ def follow_source(
     extra = [] if settings is None else EventTable.paths(run_stem)
     extra += [path for path in [frame_table_path(run_stem, frame_table)] if path is not None]
     extra += [coco_path(run_stem)] * check_flag(coco, "coco")
-    check_outputs([picture], force or first > 0, inputs=[source])
-    check_outputs([*paths.values(), *extra], force)
+    files = files_of(source, out)
+    check_outputs([picture], force or first > 0, inputs=files)
+    check_outputs([*paths.values(), *extra], force, inputs=files)
     output_folder(out)
+    if pictures is not None:
+        pictures.clear(first)
 
     offset = model.time_ + 1 / rate if first and not clip.begins_anew else 0.0
     times: deque[float] = deque()

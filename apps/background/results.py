@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
@@ -13,13 +15,13 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf.exceptions import OutputExistsError
-from visionnmf.io import VideoWriter, output_folder, write_image
+from visionnmf.exceptions import MediaError, OutputExistsError, ParameterError
+from visionnmf.io import VideoWriter, is_live, output_folder, pictures_of, write_image
 
 from .frames import Separated
 from .tables import time_code
 
-__all__ = ["Encoders", "MaskFolder", "output_paths", "tinted"]
+__all__ = ["Encoders", "MaskFolder", "files_of", "output_paths", "tinted"]
 
 FrameArray = NDArray[np.uint8]
 
@@ -44,6 +46,17 @@ def output_paths(
     if overlay:
         names["overlay"] = "overlay.mp4"
     return {kind: stem.with_name(f"{stem.name}_{name}") for kind, name in names.items()}
+
+
+def files_of(source: str | Path, out: Path) -> list[str]:
+    """Return the files of a source; raises where results in `out` would be among its pictures the next time."""
+    pictures = [] if is_live(source) else pictures_of(source)
+    if os.path.realpath(out) in {os.path.realpath(os.path.dirname(picture)) for picture in pictures}:
+        raise ParameterError(
+            f"out must not be a folder of the pictures of {source}, where results would be frames the next time; "
+            f"got {out}; give another"
+        )
+    return pictures or [str(source)]
 
 
 class _Encoder(NamedTuple):
@@ -164,10 +177,14 @@ class MaskFolder:
     ------
     OutputExistsError
         If there are files in it, and `force` is false.
+    MediaError
+        If it is a file.
     """
 
     def __init__(self, folder: Path, *, force: bool) -> None:
         self.folder, self._force = folder, force
+        if os.path.lexists(folder) and not folder.is_dir():
+            raise MediaError(f"{folder}: is no folder; move it, or give another output folder")
         if not force and folder.is_dir() and any(folder.iterdir()):
             raise OutputExistsError(f"{folder}: holds files already; pass force=True to replace them")
 
@@ -175,6 +192,13 @@ class MaskFolder:
         """Write the mask of a frame."""
         output_folder(self.folder)
         write_image(self.folder / f"{part.index:06d}.png", part.mask, force=self._force)
+
+    def clear(self, first: int) -> None:
+        """Remove masks of a run before: those from number `first` on."""
+        found = self.folder.iterdir() if self.folder.is_dir() else ()
+        for path in list(found):
+            if re.fullmatch(r"[0-9]{6,}\.png", path.name) and int(path.stem) >= first:
+                path.unlink(missing_ok=True)
 
 
 def tinted(frame: FrameArray, mask: FrameArray, alpha: float) -> FrameArray:

@@ -24,7 +24,7 @@ from .methods import Separator, make_separator
 from .model import BackgroundModel
 from .regions import read_regions, within
 from .report import BackgroundReport, Counts, Masks
-from .results import Encoders, MaskFolder, output_paths
+from .results import Encoders, MaskFolder, files_of, output_paths
 from .tables import EventTable, Recorder, coco_path, frame_table_path
 
 __all__ = ["process_video"]
@@ -230,7 +230,8 @@ def _process(
     extra = [] if settings is None else EventTable.paths(stem)
     extra += [path for path in [frame_table_path(stem, frame_table)] if path is not None]
     extra += [coco_path(stem)] * check_flag(coco, "coco")
-    check_outputs([*paths.values(), *extra], force, inputs=[source])
+    files = files_of(source, out)
+    check_outputs([*paths.values(), *extra], force, inputs=files)
     total = expected_frames(clip, every, max_frames, start, end)
     timeline = Timeline(clip.frame_rate / every)
     frames = counted(timed(clip, timeline.add), "learning" if reuse is None else "reading", total, progress)
@@ -272,7 +273,9 @@ def _process(
                         pictures.write(part)
                     recorder.add(part, at)
         written, found, uncut = recorder.finish(source if clips else None)
-        check_outputs([*paths.values(), *written], force, inputs=[source])  # again: the work took long
+        check_outputs([*paths.values(), *written], force, inputs=files)  # again: the work took long
+    if pictures is not None:
+        pictures.clear(counts.frames)
     folder = [] if pictures is None else [pictures.folder]
     done = time.perf_counter()
     found_masks = counts.masks(ours=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import glob
 import io
 import json
 from contextlib import ExitStack
@@ -108,8 +109,9 @@ class EventTable:
 
     @staticmethod
     def paths(stem: Path) -> list[Path]:
-        """Return the files whose names are known beforehand."""
-        return [stem.with_name(f"{stem.name}_events{suffix}") for suffix in (".csv", ".png")]
+        """Return the table, the sheet, and the thumbnails of a run before: what may be in the way."""
+        before = sorted(stem.parent.glob(f"{glob.escape(stem.name)}_event_[0-9]*.png"))
+        return [stem.with_name(f"{stem.name}_events{suffix}") for suffix in (".csv", ".png")] + before
 
     def add(self, event: Event) -> None:
         """Take an event that is over."""
@@ -144,7 +146,7 @@ class EventTable:
 
     def write(self) -> list[Path]:
         """Write table and sheet; return all files, the thumbnails too."""
-        table, sheet = self.paths(self._stem)
+        table, sheet = self.paths(self._stem)[:2]
         text = io.StringIO(newline="")
         writer = csv.DictWriter(text, EVENT_COLUMNS)
         writer.writeheader()

@@ -190,10 +190,11 @@ def _inputs(run: Run, arguments: list[str], recursive: bool, out: Path) -> list[
 
     inputs: list[Input] = []
     for argument in arguments:
-        if is_live(argument) or (not recursive and pictures_of(argument)):
-            inputs.append(Input(argument))
-        else:
-            inputs += run.inputs("videos", [argument], choices.VIDEO_SUFFIXES, recursive=recursive, out=out)
+        with run.attempt(argument):
+            if is_live(argument) or (not recursive and pictures_of(argument)):
+                inputs.append(Input(argument))
+            else:
+                inputs += run.inputs("videos", [argument], choices.VIDEO_SUFFIXES, recursive=recursive, out=out)
     return list(dict.fromkeys(inputs))
 
 
