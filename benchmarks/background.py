@@ -148,7 +148,7 @@ OPTIONS: dict[str, tuple[float, ...]] = {
 }
 CONSTANTS: dict[str, tuple[float, ...]] = {
     "NOISE_FLOOR": (4.0, 5.0, 7.0, 8.0),
-    "NOISE_CEILING": (40 / 3, 20.0),
+    "NOISE_CEILING": (6.5, 9.0),
     "SMOOTHING": (1.0, 2.0),
     "NEIGHBOURHOOD": (4.0, 8.0),
     "DARKEST": (0.6, 0.8),

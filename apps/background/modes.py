@@ -218,12 +218,25 @@ def correct_scene(frames: FrameArray, weights: FrameArray, H: Floats, Wt: Floats
 
     resting = _resting(first, other, share, shape, sides)
     first[resting] = other[resting]
-    # a change of the scene is seen in each frame's light
-    first += 1
-    typical += 1
-    first /= typical
-    H *= first
+    changed = replaced | resting
+    if changed.any():
+        H[:, changed] = first[changed] * _lights(H, typical, shape)[:, changed]
     return H
+
+
+def _lights(H: Floats, typical: Floats, shape: tuple[int, ...]) -> Floats:
+    """Return each component over the typical scene, over neighbourhoods: also where the scene is black itself."""
+    side = max(shape) // 8 | 1
+    below = cv2.blur(typical.reshape(*shape, -1), (side, side)).reshape(typical.shape)
+    known = below > 1
+    overall = max(float(typical.mean()), 1e-6)
+    ratios = np.empty_like(H)
+    for ratio, component in zip(ratios, H, strict=True):
+        ratio[:] = component.mean() / overall
+        np.divide(
+            cv2.blur(component.reshape(*shape, -1), (side, side)).reshape(typical.shape), below, ratio, where=known
+        )
+    return ratios
 
 
 def _resting(

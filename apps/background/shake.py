@@ -1,7 +1,8 @@
 """A camera that shakes: how far each frame lies from the scene, and frames laid upon it.
 
 The shift of a frame is found by Gauss-Newton steps on the squared difference at pixels with strong gradients, each
-weighted down by how much it differs (what passes in front does not count), from coarse to fine.
+weighted down by how much it differs (what passes in front does not count), from coarse to fine. Frames are brought to
+the light of the scene before.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ OUTLIER = 8.0  # grey levels: what differs by as much counts a quarter
 CAP = 30.0  # grey levels: differences count up to this where two shifts are compared
 ASKED = 24  # frames that say whether the camera shakes
 SHAKES = 0.3  # pixels, median over frames
+WORTH = 0.95  # of the difference, that a shift leaves at most: else the frame stays as it is
+DARK = 16.0  # grey levels: darker pixels say little about the light
+THUMBNAIL = 8  # times smaller: shakes hardly move it
 EXPLAINED = 0.2  # of the difference at gradients, by shifts: less is no shaking
 FEWEST = 8  # frames
 SMALLEST = 48  # pixels, of the shorter side
@@ -53,8 +57,9 @@ def align(frame, scene, rows, columns, down, right, shift, steps, outlier, cap):
     height, width = frame.shape
     mean = 0.0
     for step in range(steps + 1):
-        a = b = c = e = f = total = mean = 0.0
+        a = b = c = e = f = total = everything = mean = 0.0
         for i in range(len(rows)):
+            everything += np.sqrt(right[i] * right[i] + down[i] * down[i])
             y = rows[i] + shift[1]
             x = columns[i] + shift[0]
             if not (0 <= y < height - 1 and 0 <= x < width - 1):
@@ -75,7 +80,7 @@ def align(frame, scene, rows, columns, down, right, shift, steps, outlier, cap):
             c += weight * gy * gy
             e += weight * gx * difference
             f += weight * gy * difference
-        mean /= total + 1e-9
+        mean = mean / total if total > 0.5 * everything else cap  # of less than half nothing is known
         if step < steps:
             damping = 1e-3 * (a + c) + 1e-6  # a scene of stripes tells only one direction
             a += damping
@@ -108,23 +113,27 @@ class Anchors:
 
     def compared(self, frame: FrameArray) -> tuple[tuple[float, float], float, float]:
         """Return shift, and mean difference at gradients without and with it."""
-        grey = grey_of(frame)
+        grey = self._in_light(grey_of(frame))
         limit = min(grey.shape) / 4
+        before = after = align(_smaller(grey, 1), *self._levels[-1], np.zeros(2), 0, OUTLIER, CAP)
         found = np.zeros(2)
-        before = after = 0.0
-        for times, (scene, rows, columns, down, right) in zip(LEVELS, self._levels, strict=True):
-            smooth = _smaller(grey, times)
+        for times, level in zip(LEVELS, self._levels, strict=True):
             found /= times
-            if times == 1:
-                before = align(smooth, scene, rows, columns, down, right, np.zeros(2), 0, OUTLIER, CAP)
             outlier = OUTLIER if times == 1 else 2 * OUTLIER
-            after = align(smooth, scene, rows, columns, down, right, found, STEPS, outlier, CAP)
+            after = align(_smaller(grey, times), *level, found, STEPS, outlier, CAP)
             found *= times
             if not (np.abs(found) < limit).all():
                 return (0.0, 0.0), before, before
-        if after > before:
+        if after > WORTH * before:
             return (0.0, 0.0), before, before
         return (float(found[0]), float(found[1])), before, after
+
+    def _in_light(self, grey: Floats) -> Floats:
+        """Return a frame in the light of the scene, by the median ratio of small pictures."""
+        scene = _thumbnail(self.scene)
+        bright = scene > min(DARK, float(np.median(scene)))
+        ratio = float(np.median(_thumbnail(grey)[bright] / scene[bright])) if bright.any() else 1.0
+        return grey if ratio <= 0 else grey * np.float32(1 / ratio)
 
 
 def grey_of(frame: FrameArray) -> Floats:
@@ -132,6 +141,19 @@ def grey_of(frame: FrameArray) -> Floats:
     if frame.ndim == 3 and frame.shape[2] == 3:
         frame = np.asarray(cv2.transform(frame, np.full((1, 3), 1 / 3, np.float32)), np.uint8)
     return frame.reshape(frame.shape[:2]).astype(np.float32)
+
+
+def _thumbnail(grey: Floats) -> Floats:
+    size = max(1, grey.shape[1] // THUMBNAIL), max(1, grey.shape[0] // THUMBNAIL)
+    return np.asarray(cv2.resize(grey, size, interpolation=cv2.INTER_AREA), np.float32)
+
+
+def _most_like_the_others(frames: FrameArray) -> int:
+    """Return which frame (n, height, width, channels) correlates best with the median of all."""
+    small = np.array([_thumbnail(grey_of(frame)).ravel() for frame in frames])
+    small -= small.mean(axis=1, keepdims=True)
+    small /= np.maximum(small.std(axis=1, keepdims=True), 1)
+    return int(np.argmax(np.einsum("ip,p->i", small, np.median(small, axis=0))))
 
 
 def _smaller(grey: Floats, times: int) -> Floats:
@@ -169,7 +191,7 @@ def measure_shake(frames: FrameArray) -> Anchors | None:
     if n < FEWEST or min(frames.shape[1:3]) < SMALLEST:
         return None
     asked = frames[np.linspace(0, n - 1, min(n, ASKED)).round().astype(int)]
-    first = Anchors(grey_of(asked[len(asked) // 2]))
+    first = Anchors(grey_of(asked[_most_like_the_others(asked)]))
     found = [first.compared(frame) for frame in asked]
     shifts = np.array([shift for shift, _, _ in found])
     shifts -= np.median(shifts, axis=0)

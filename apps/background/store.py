@@ -14,7 +14,7 @@ from visionnmf.io.archive import Archive, Format
 
 from .fit import Learnt
 from .model import BackgroundModel
-from .shake import Anchors
+from .shake import SMALLEST, Anchors
 from .sway import Sway
 
 __all__ = ["load_estimator", "save"]
@@ -90,10 +90,11 @@ def _restored(archive: Archive) -> BackgroundModel:
     for array in (sway.share, sway.noise, sway.smooth_noise) if sway is not None else ():
         _require(array.shape == shape[:2] and array.dtype == np.float32 and np.isfinite(array).all(), "sway")
         _require((array >= 0).all(), "sway")
-    _require(sway is None or ((sway.share <= 1).all() and min(sway.noise.min(), sway.smooth_noise.min()) > 0), "sway")
+    _require(sway is None or ((sway.share <= 1).all() and min(sway.noise.min(), sway.smooth_noise.min()) >= 1), "sway")
     if anchors is not None:
         scene = anchors.scene
-        _require(scene.shape == shape[:2] and scene.dtype == np.float32 and np.isfinite(scene).all(), "anchors")
+        _require(scene.shape == shape[:2] and scene.dtype == np.float32 and min(scene.shape) >= SMALLEST, "anchors")
+        _require(0 <= scene.min() <= scene.max() <= 255, "anchors")
     learnt = Learnt(H, Wt, scale, median, chosen, sway, anchors)
     model._restore(shape, learnt, frames.astype(np.intp), header["n_frames_seen"])
     return model

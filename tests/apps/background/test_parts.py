@@ -8,8 +8,9 @@ import pytest
 
 from visionnmf.apps.background import BackgroundModel, modes, shake
 from visionnmf.apps.background import fit as _background_fit
-from visionnmf.apps.background.sway import Sway
-from visionnmf.datasets import make_surveillance
+from visionnmf.apps.background.mask import MaskDecision
+from visionnmf.apps.background.sway import Sway, measure_residual
+from visionnmf.exceptions import UnreadableError
 
 
 def f_measure(masks, truth):
@@ -52,9 +53,8 @@ def leaves():
     return noisy(rng, frames), np.array(masks), scene
 
 
-@pytest.fixture(scope="module")
-def resting():
-    """Somebody stands there for two thirds of the clip, and walks off."""
+def resting_clip(level):
+    """Somebody of one grey level stands there for two thirds of the clip, and walks off."""
     rng = np.random.default_rng(1)
     scene = np.add.outer(np.linspace(90, 120, 90), np.linspace(0, 40, 120))
     frames, masks = [], []
@@ -62,7 +62,7 @@ def resting():
         x = 20 if t < 60 else 20 + 4 * (t - 59)
         mask = np.zeros((90, 120), bool)
         mask[20:80, x : x + 18] = True
-        frames.append(np.where(mask, 200.0, scene))
+        frames.append(np.where(mask, level, scene))
         masks.append(mask)
     return noisy(rng, frames), np.array(masks), scene
 
@@ -92,8 +92,9 @@ def test_leaves_before_the_lens(leaves, monkeypatch):
     assert f_measure(masks_of(BackgroundModel().fit(frames), frames), truth) < 0.75
 
 
-def test_who_rests_longer_than_not_is_no_scene(resting, monkeypatch):
-    frames, truth, scene = resting
+@pytest.mark.parametrize("level", [0.0, 4.0, 200.0])
+def test_who_rests_longer_than_not_is_no_scene(level, monkeypatch):
+    frames, truth, scene = resting_clip(level)
     model = BackgroundModel().fit(frames)
     assert f_measure(masks_of(model, frames), truth) > 0.9
     assert np.abs(model.background_ - scene).mean() < 3
@@ -101,10 +102,53 @@ def test_who_rests_longer_than_not_is_no_scene(resting, monkeypatch):
     assert f_measure(masks_of(BackgroundModel().fit(frames), frames), truth) < 0.6
 
 
-def test_what_stays_for_the_last_third_is_no_scene(resting):
-    frames, _, scene = resting
-    model = BackgroundModel().fit(frames[::-1][:75])  # comes, and stays for less than half of the time
+def test_who_comes_and_stays_is_no_scene():
+    frames, _, scene = resting_clip(200.0)
+    model = BackgroundModel().fit(frames[::-1][:75])  # stays for three fifths of the time
     assert np.abs(model.background_ - scene).mean() < 3
+
+
+def test_where_the_scene_sways(rng):
+    """The right half is displaced by some pixels, here one way and there another; the left one is noisy only."""
+    still = texture(rng, 100, 180, 1.2, 40, 200)
+    y, x = np.mgrid[:100, :180].astype(np.float32)
+    frames = []
+    for _ in range(40):
+        away = [cv2.GaussianBlur(rng.normal(0, 36, still.shape).astype(np.float32), (0, 0), 5) for _ in range(2)]
+        right, down = (each * (x >= 90) for each in away)
+        frames.append(cv2.remap(still, x + right, y + down, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT))
+    share = BackgroundModel().fit(noisy(rng, frames))._learnt.sway.share
+    assert share[:, 100:].mean() > 0.15 and share[:, :80].max() < 0.01
+    assert BackgroundModel().fit(noisy(rng, [still] * 40))._learnt.sway is None
+
+
+@pytest.mark.parametrize("channels", [(), (3,)])
+def test_what_is_usual_where_the_scene_sways_is_no_foreground(channels):
+    frame, background = np.full((60, 80, *channels), 120, np.uint8), np.full((60, 80, *channels), 100, np.uint8)
+    frame[20:40, 20:40] = 250
+    noise = np.full((60, 80), 6.0, np.float32)
+    share = np.zeros_like(noise)
+    share[:, 40:] = 1
+    mask = MaskDecision(noise, 3.0, Sway(share, np.full_like(noise, 15), np.full_like(noise, 15))).mask(
+        frame, background
+    )
+    assert mask[:, :30].mean() > 200 and not mask[:, 55:].any() and mask[25:35, 25:35].all()
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_residuals_are_measured_as_by_numpy(channels, rng):
+    frames = rng.integers(0, 256, (12, 30, channels), dtype=np.uint8)
+    H = rng.uniform(0, 120, (2, 30, channels)).astype(np.float32)
+    codes = rng.uniform(0.5, 1.5, (2, 12)).astype(np.float32)
+    picks, quantiles = np.arange(0, 12, 2), np.array([0.0, 0.5, 1.0])
+    means, energy, usual = np.zeros((6, 30), np.int16), np.zeros(30, np.float32), np.zeros((3, 30), np.float32)
+    measure_residual(frames, picks, H, codes, quantiles, 40.0, means, energy, usual, 0, 30)
+    y = frames[picks] - np.minimum(np.einsum("rt,rpc->tpc", codes[:, picks], H), 255)
+    squares = (y**2).mean(axis=2)
+    np.testing.assert_allclose(means / 8, y.mean(axis=2), atol=0.07)
+    np.testing.assert_allclose(energy, np.minimum(squares, 1600).mean(axis=0), rtol=1e-4)
+    np.testing.assert_allclose(usual[[0, 2]], np.sqrt([squares.min(axis=0), squares.max(axis=0)]), rtol=1e-4)
+    assert (np.abs(np.sqrt(squares) - usual[1]).min(axis=0) < 1e-2).all()
 
 
 def test_frames_of_a_shaking_camera_are_laid_upon_each_other(shaken, monkeypatch):
@@ -116,6 +160,25 @@ def test_frames_of_a_shaking_camera_are_laid_upon_each_other(shaken, monkeypatch
     assert np.abs(part.background.astype(int) - frames[7])[inner][~truth[7][inner]].mean() < 4
     without(monkeypatch, "measure_shake")
     assert f_measure(masks_of(BackgroundModel().fit(frames), frames), truth) < 0.75
+
+
+@pytest.mark.parametrize("spoil", ["black", "white", "half", "hidden"])
+def test_one_frame_that_shows_nothing_hides_no_shaking(spoil, shaken):
+    frames, _, _ = shaken
+    frames = frames.copy()
+    middle = frames[31]  # which is among those that are asked
+    middle[:] = {"black": 0, "white": 255, "half": middle // 2, "hidden": middle}[spoil]
+    if spoil == "hidden":
+        middle[10:90, 10:150] = 20
+    anchors = shake.measure_shake(frames[..., None])
+    assert anchors is not None
+    assert anchors.compared(np.full_like(middle, 255))[0] == (0, 0)
+
+
+def test_shaking_is_found_in_changing_light(shaken):
+    frames, truth, _ = shaken
+    dimmed = (frames * np.linspace(0.6, 1, len(frames))[:, None, None]).astype(np.uint8)
+    assert f_measure(masks_of(BackgroundModel().fit(dimmed), dimmed), truth) > 0.85
 
 
 def test_a_saved_model_knows_the_shaking_and_the_sway(shaken, tmp_path):
@@ -130,6 +193,22 @@ def test_a_saved_model_knows_the_shaking_and_the_sway(shaken, tmp_path):
     np.testing.assert_array_equal(again._learnt.sway.noise, sway.noise)
     model._last_decision = None
     np.testing.assert_array_equal(masks_of(again, frames[:3]), masks_of(model, frames[:3]))
+
+
+def test_a_strangers_anchors_and_sway_are_looked_at(shaken, tmp_path):
+    model = BackgroundModel().fit(shaken[0][:20])
+    small = BackgroundModel().fit(shaken[0][:20, :20, :20])
+    flat = np.full_like(small.noise_scale_, 1e-45)
+    for learnt in (
+        dataclasses.replace(small._learnt, anchors=shake.Anchors(np.zeros((20, 20), np.float32))),
+        dataclasses.replace(small._learnt, sway=Sway(np.ones_like(flat), flat, flat)),
+        dataclasses.replace(model._learnt, anchors=shake.Anchors(np.full_like(model.noise_scale_, 1e38))),
+    ):
+        wrong = model if learnt.anchors is not None and learnt.anchors.scene.max() > 0 else small
+        wrong._learnt = learnt
+        wrong.save(tmp_path / "wrong.npz", force=True)
+        with pytest.raises(UnreadableError):
+            BackgroundModel.load(tmp_path / "wrong.npz")
 
 
 def test_shifts_are_found(shaken):
@@ -179,9 +258,3 @@ def test_levels_are_those_of_a_slow_search(channels, rng):
             assert share[p] == pytest.approx(w[rest].sum() / w.sum(), abs=0.02)
         elif w[rest].sum() < 0.08 * w.sum():
             assert share[p] == 0
-
-
-def test_a_car_that_parks_while_another_passes_is_no_scene():
-    clip = make_surveillance(50, 96, 128, random_state=3)
-    model = BackgroundModel().fit(clip.frames)
-    assert f_measure(masks_of(model, clip.frames), clip.masks) > 0.9
