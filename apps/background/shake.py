@@ -115,18 +115,23 @@ class Anchors:
         """Return shift, and mean difference at gradients without and with it."""
         grey = self._in_light(grey_of(frame))
         limit = min(grey.shape) / 4
-        before = after = align(_smaller(grey, 1), *self._levels[-1], np.zeros(2), 0, OUTLIER, CAP)
+        before = after = self._align(grey, -1, np.zeros(2), 0, OUTLIER)
         found = np.zeros(2)
-        for times, level in zip(LEVELS, self._levels, strict=True):
+        for level, times in enumerate(LEVELS):
             found /= times
             outlier = OUTLIER if times == 1 else 2 * OUTLIER
-            after = align(_smaller(grey, times), *level, found, STEPS, outlier, CAP)
+            after = self._align(grey, level, found, STEPS, outlier)
             found *= times
             if not (np.abs(found) < limit).all():
                 return (0.0, 0.0), before, before
         if after > WORTH * before:
             return (0.0, 0.0), before, before
         return (float(found[0]), float(found[1])), before, after
+
+    def _align(self, grey: Floats, level: int, shift: NDArray[np.float64], steps: int, outlier: float) -> float:
+        scene, rows, columns, down, right = self._levels[level]
+        frame = _smaller(grey, LEVELS[level])
+        return float(align(frame, scene, rows, columns, down, right, shift, steps, outlier, CAP))
 
     def _in_light(self, grey: Floats) -> Floats:
         """Return a frame in the light of the scene, by the median ratio of small pictures."""
