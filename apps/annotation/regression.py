@@ -16,11 +16,12 @@ from scipy.linalg import cholesky, get_lapack_funcs
 
 from visionnmf.engine.blocks import one_blas_thread
 
-__all__ = ["Regression", "fit_regression"]
+__all__ = ["LEAST_WIDTH", "Regression", "fit_regression"]
 
 Array = NDArray[Any]
 
 WIDTH = 0.75  # of the mean distance
+LEAST_WIDTH = np.float32(1e-6)
 RIDGE = 0.1
 
 
@@ -77,7 +78,7 @@ def fit_regression(D: Array, Y: Array, rows: Array) -> tuple[Regression, Array]:
         What each of them would get without itself.
     """
     mean = Y.mean(axis=0)
-    width = np.maximum(np.float32(WIDTH) * D.mean(dtype=float), 1e-6).astype(np.float32)
+    width = np.maximum(np.float32(WIDTH * D.mean(dtype=float)), LEAST_WIDTH)
     kernel = np.exp(np.divide(D, -width, out=D), out=D)
     kernel[np.diag_indices_from(kernel)] = 1 + RIDGE
     with one_blas_thread():

@@ -17,7 +17,7 @@ from visionnmf.models._store import pack_model, unpack_model
 
 from .coding import PLAIN, Block
 from .model import ImageAnnotator
-from .regression import Regression
+from .regression import LEAST_WIDTH, Regression
 from .weighting import Sigmoids
 
 __all__ = ["AnnotationModel", "load", "save"]
@@ -35,6 +35,8 @@ FORMAT = Format(
 PARAMETERS = ("method", "n_components", "hellinger", "n_neighbors", "n_words", "balance")
 SIGMOIDS = ("slope", "offset")
 REGRESSION = ("landmarks", "votes", "mean", "width")
+LARGEST_VOTE = 1e6  # of an honest file ten times the root of the number of landmarks, and means are shares
+LARGEST_CODE = 1e30  # so that sums over columns are finite
 
 
 @dataclass(frozen=True)
@@ -187,6 +189,7 @@ def _restore(known: ImageAnnotator, header: dict[str, Any], archive: Archive) ->
     n_images = len(known.index_)
     known.columns_ = _finite(archive.array("columns"), (width,))
     known.weights_ = _finite(archive.array("weights"), (n_blocks,), "float64")
+    _require(max(known.index_.max(), known.columns_.max()) <= LARGEST_CODE, "index")
     _require((known.index_ >= 0).all() and (known.columns_ >= 0).all() and (known.weights_ >= 0).all(), "index")
     of, start = archive.array("words_of"), archive.array("words_start")
     Y = sp.csr_array((np.ones(len(of), np.float32), of, start), shape=(n_images, len(words)))
@@ -211,7 +214,8 @@ def _regression(known: ImageAnnotator, archive: Archive) -> Regression:
     _require(rows.min() >= 0 and rows.max() < len(known.index_) and len(rows) <= len(known.index_), "landmarks")
     n_words = len(known.words_)
     found = Regression(rows, _finite(votes, (len(rows), n_words)), _finite(mean, (n_words,)), _finite(width, (1,)))
-    _require(width[0] > 0, "width")
+    _require(np.abs(votes).max() <= LARGEST_VOTE and np.abs(mean).max() <= LARGEST_VOTE, "votes")
+    _require(width[0] >= LEAST_WIDTH, "width")
     return found
 
 

@@ -27,7 +27,7 @@ from .calibration import Calibration, calibrated, can_choose
 from .classifiers import ClassResidual, Nearest, relative_distance
 from .identity import Decomposition, Identity, Parts
 from .pixels import flat_background, grain, missing_pixels, noise_scale, pull_limit, winsorise
-from .selection import NOTICED, best, choose_missing, limit_scores, look_at_left_out
+from .selection import NOTICED, best, choose_missing, limit_scores, look_at_left_out, takes_weights
 
 __all__ = ["FaceRecognizer"]
 
@@ -429,7 +429,11 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         return self._given(data, mask) | self._found(data, self.missing_)
 
     def _given(self, data: Array, mask: ArrayLike | None) -> Mask:
-        return np.zeros(data.shape, bool) if mask is None else np.broadcast_to(np.asarray(mask, bool), data.shape)
+        if mask is None:
+            return np.zeros(data.shape, bool)
+        if not takes_weights(self.model):
+            raise ParameterError(f"mask must be None with {shown(self.model)}, which takes no weights; got a mask")
+        return np.broadcast_to(np.asarray(mask, bool), data.shape)
 
     def _found(self, data: Array, missing: str) -> Mask:
         """Find pixels that count as missing."""

@@ -86,11 +86,8 @@ def choose_missing(
     ParameterError
         When pixels are missing by `mask` or by name, and the model takes no weights.
     """
+    given = recognizer._given(data, mask)
     if not takes_weights(recognizer.model):
-        if mask is not None:
-            raise ParameterError(
-                f"mask must be None with {shown(recognizer.model)}, which takes no weights; got a mask"
-            )
         if recognizer.missing not in (choices.FACE_MISSING_AUTO, "none"):
             raise ParameterError(
                 f"missing must be 'auto' or 'none' with {shown(recognizer.model)}, which takes no weights; got "
@@ -99,7 +96,6 @@ def choose_missing(
         return "none", {}
     if recognizer.missing != choices.FACE_MISSING_AUTO:
         return recognizer.missing, {}
-    given = recognizer._given(data, mask)
     masks = {choice: recognizer._found(data, choice) for choice in (*MISSING, "none")}
     seen = [choice for choice in MISSING if (masks[choice] & ~given).mean() >= NOTICED]
     if not seen or not can_choose(people):

@@ -55,7 +55,9 @@ def _model(path: Path) -> int:
     if path.name in ("weighted.npz", "jec.npz"):
         annotated = annotation.load(path)
         X = np.ones((1, annotated.annotator.n_features_in_), np.float32)
-        annotated.annotator.predict(X if annotated.extraction is None else annotated.extraction.transform([PHOTOGRAPH]))
+        X = X if annotated.extraction is None else annotated.extraction.transform([PHOTOGRAPH])
+        annotated.annotator.predict(X)
+        assert np.isfinite(annotated.annotator.predict_proba(X)).all(), "probabilities that are not finite"
         return path.stat().st_size
     model = visionnmf.load_model(path)
     if path.name != "symmetric.npz" and model.n_features_in_ == 16:

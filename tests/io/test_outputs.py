@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -81,6 +82,42 @@ def test_output_folder_must_exist(tmp_path):
         output_file(tmp_path / "missing" / "out.png").__enter__()
     with pytest.raises(MediaError, match="is a folder; name a file"):
         output_file(tmp_path, force=True).__enter__()
+
+
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("name", ["plain.txt/x.npz", "x." + 245 * "y", 256 * "x", "plain.txt/" + 256 * "x"])
+def test_what_cannot_be_cleaned_up_is_told_by_the_name_of_the_output(name, together, tmp_path):
+    _touch(tmp_path, "plain.txt")
+    with (
+        pytest.raises(MediaError, match=rf"{name}: cannot be written \((Not a directory|File name too long)\)$"),
+        transaction() if together else nullcontext(),
+        output_file(tmp_path / name),
+    ):
+        pytest.fail("the block must not run")
+    assert _names(tmp_path) == ["plain.txt"]
+
+
+def test_one_failure_of_cleaning_up_leaves_none_of_the_others_undone(tmp_path, monkeypatch):
+    folders = [output_folder(tmp_path / name) for name in "abc"]
+    unlink, close, closed = Path.unlink, os.close, []
+
+    def failing(path, **options):
+        if path.parent == folders[0]:
+            raise OSError(errno.EIO, "Input/output error", str(path))
+        unlink(path, **options)
+
+    def noted(file):
+        closed.append(file)
+        close(file)
+
+    with pytest.raises(ValueError, match="given up"), transaction():
+        for folder in folders:
+            with output_file(folder / "x"):
+                pass
+        monkeypatch.setattr(Path, "unlink", failing)
+        monkeypatch.setattr(os, "close", noted)
+        raise ValueError("given up")
+    assert len(closed) == 3 and _names(folders[1]) == _names(folders[2]) == []
 
 
 def test_check_outputs_refuses_before_the_work(tmp_path):

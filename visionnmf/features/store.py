@@ -137,7 +137,7 @@ def pack_extraction(extraction: FeatureExtraction, arrays: dict[str, NDArray[Any
     """
     check_is_fitted(extraction)
     return {
-        "max_pixels": _plain(extraction.max_pixels),
+        "max_pixels": extraction.max_pixels,
         "extractors": [_pack(extractor, arrays, prefix) for extractor in extraction.extractors_.values()],
     }
 
@@ -149,17 +149,9 @@ def _pack(extractor: Extractor, arrays: dict[str, NDArray[Any]], prefix: str) ->
     parameters = dict(extractor.get_params(deep=False))
     if not isinstance(parameters.get("random_state"), int):
         parameters.pop("random_state", None)  # what was drawn is learnt
-    parameters = {key: _plain(value) for key, value in parameters.items()}
     for attribute in extractor.LEARNT:
         arrays[f"{prefix}{extractor.view}.{attribute}"] = np.ascontiguousarray(getattr(extractor, attribute))
     return {"class": name, "parameters": parameters}
-
-
-def _plain(value: Any) -> Any:
-    """Return a parameter as JSON has it: NumPy's numbers as Python's."""
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def unpack_extraction(section: dict[str, Any], archive: Archive, prefix: str = "") -> FeatureExtraction:

@@ -155,7 +155,7 @@ class Format:
         ----------
         path : str or Path
         header : mapping
-            JSON: text, finite numbers, truth values, None, lists and dicts of those.
+            JSON: text, finite numbers, NumPy's too, truth values, None, lists and dicts of those.
         arrays : mapping of str to ndarray
             Numbers of at most eight bytes.
         force : bool, default=False
@@ -171,7 +171,7 @@ class Format:
             If `path` cannot be written.
         """
         told = {"format": self.name, "version": self.version, "written_by": __version__, **header}
-        encoded = json.dumps(told, allow_nan=False).encode()
+        encoded = json.dumps(told, allow_nan=False, default=_plain).encode()
         if encoded.count(b"[") + encoded.count(b"{") > MOST_NESTED:
             raise TooLargeError(f"{path}: its header has more than {MOST_NESTED} brackets; {self.smaller}")
         members = {"header": np.frombuffer(encoded, np.uint8), **arrays}
@@ -242,6 +242,13 @@ class Format:
         ):
             if allowed is not None and size > allowed:
                 raise TooLargeError(f"{path}: {what} {size >> 20} MiB, {allowed >> 20} are allowed; {self.smaller}")
+
+
+def _plain(value: Any) -> Any:
+    """Return what JSON does not know as what it knows: NumPy's numbers as Python's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"a header must hold numbers and text; got a {type(value).__name__}")
 
 
 def read_arrays(path: Path, names: Iterable[str], optional: Iterable[str] = ()) -> dict[str, Array]:

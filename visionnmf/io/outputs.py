@@ -104,7 +104,7 @@ def output_file(path: str | Path, *, force: bool = False) -> Iterator[Path]:
         else:
             _give_names([finished])
     except BaseException as error:
-        temporary.unlink(missing_ok=True)
+        _remove(temporary)
         if isinstance(error, OSError) and error.errno in FULL and not isinstance(error, MediaError):
             raise MediaError(f"{path}: cannot be written ({os.strerror(error.errno)})") from error
         raise
@@ -162,24 +162,34 @@ def transaction() -> Iterator[None]:
 def _clean_up(waiting: _Waiting) -> None:
     """Remove what a transaction leaves; an interrupt that comes meanwhile is raised when nothing is left."""
     interrupt: KeyboardInterrupt | None = None
-    while waiting.files or waiting.locks:
-        try:
-            _drop(waiting.files)
-            waiting.files.clear()
-            for folder, (token, lock) in list(waiting.locks.items()):
-                _lock_file(folder, token).unlink(missing_ok=True)
-                del waiting.locks[folder]
-                if lock >= 0:
-                    os.close(lock)
-        except KeyboardInterrupt as error:
-            interrupt = error
+    locks = [lock for _, lock in waiting.locks.values() if lock >= 0]
+    try:
+        while waiting.files or waiting.locks:
+            try:
+                _drop(waiting.files)
+                waiting.files.clear()
+                for folder, (token, _) in list(waiting.locks.items()):
+                    _remove(_lock_file(folder, token))
+                    del waiting.locks[folder]
+            except KeyboardInterrupt as error:
+                interrupt = error
+    finally:
+        for lock in locks:
+            with suppress(OSError):
+                os.close(lock)
     if interrupt is not None:
         raise interrupt
 
 
 def _drop(files: Iterable[_Finished]) -> None:
     for finished in files:
-        finished.temporary.unlink(missing_ok=True)
+        _remove(finished.temporary)
+
+
+def _remove(path: Path) -> None:
+    """Remove a file if that can be done; what went wrong before is what is told."""
+    with suppress(OSError):
+        path.unlink()
 
 
 def _lock_folder(waiting: _Waiting, path: Path) -> str:
@@ -267,7 +277,7 @@ def _give_names(waiting: list[_Finished]) -> None:
     except BaseException:  # a signal may have come right after a file got its name: what there is tells, no list
         for temporary, path, _ in waiting[:begun]:
             if not temporary.exists() or _same_file(temporary, path):
-                path.unlink(missing_ok=True)
+                _remove(path)
         for path, old in before.items():
             with suppress(OSError):
                 os.replace(old, path)
@@ -301,7 +311,11 @@ def _rename(temporary: Path, path: Path, force: bool) -> None:
 
 
 def _check_free(path: Path, force: bool) -> None:
-    if path.is_dir():
+    try:
+        is_folder = path.is_dir()
+    except OSError as error:  # a name that is too long
+        raise MediaError(f"{path}: cannot be written ({error.strerror})") from error
+    if is_folder:
         raise MediaError(f"{path}: is a folder; name a file to write")
     if not force and os.path.lexists(path):
         raise OutputExistsError(f"{path}: exists already; pass force=True to replace it")

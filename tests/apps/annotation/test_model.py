@@ -97,6 +97,17 @@ def test_codes_are_of_any_model_and_files_keep_them(coder, rng, tmp_path):
     assert loaded.annotator.words_.tolist() == list("abcdefgh")
 
 
+def test_numbers_of_numpy_are_kept_in_a_file(rng, tmp_path):
+    X, Y = made(rng, 40)
+    ranks, balance = (np.int64(3), np.int32(4)), np.float32(0.5)
+    model = ImageAnnotator(n_components=ranks, hellinger=np.bool_(True), n_words=np.uint8(2), balance=balance)
+    save(AnnotationModel(model.fit(X, Y)), tmp_path / "m.npz")
+    again = load(tmp_path / "m.npz").annotator
+    assert (again.n_components, again.hellinger, again.n_words, again.balance) == ([3, 4], True, 2, 0.5)
+    save(AnnotationModel(model.set_params(n_components=np.int64(3)).fit(X, Y)), tmp_path / "n.npz")
+    assert load(tmp_path / "n.npz").annotator.n_components == 3
+
+
 def test_the_same_seed_gives_the_same_and_threads_change_nothing(rng, monkeypatch):
     X, Y = made(rng, 100)
     found = []
@@ -181,3 +192,18 @@ def test_damaged_arrays_are_refused(name, rng, tmp_path):
         np.savez(path, **{**arrays, name: wrong})
         with pytest.raises(UnreadableError, match="damaged"):
             load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "number"), [("votes", 3e38), ("votes", -3e38), ("mean", 3e38), ("width", 1e-45), ("index", 3e38)]
+)
+def test_numbers_that_give_no_probabilities_are_refused(name, number, rng, tmp_path):
+    X, Y = made(rng, 40)
+    path = tmp_path / "m.npz"
+    save(AnnotationModel(ImageAnnotator(n_components=3).fit(X, Y)), path)
+    with np.load(path) as held:
+        arrays = dict(held)
+    arrays[name].flat[:] = number
+    np.savez(path, **arrays)
+    with pytest.raises(UnreadableError, match="damaged"):
+        load(path)

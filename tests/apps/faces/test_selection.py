@@ -72,6 +72,11 @@ def test_nothing_is_missing_for_a_model_without_weights(quick, rng):
         FaceRecognizer(missing="blocks", **options).fit(covered, y)
     with pytest.raises(ParameterError, match="mask must be None with NMF"):
         FaceRecognizer(**options).fit(covered, y, mask=np.zeros(covered.shape, bool))
+    mask = np.ones(covered.shape[1], bool)
+    sentence = r"mask must be None with NMF\(.*\), which takes no weights; got a mask$"
+    for method, *arguments in (("distances",), ("identify",), ("explain",), ("add", y)):
+        with pytest.raises(ParameterError, match=sentence):
+            getattr(recognizer, method)(covered, *arguments, mask=mask)
 
 
 def test_the_background_of_things_to_group_is_not_missing(tmp_path, monkeypatch):
