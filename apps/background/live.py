@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import os
+import re
+import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ from numpy.typing import NDArray
 from visionnmf import choices
 from visionnmf._checks import check_choice, check_flag, check_number
 from visionnmf.apps.report import Report
-from visionnmf.exceptions import UnreadableError, UnsupportedError
+from visionnmf.exceptions import MediaError, UnreadableError, UnsupportedError, VisionNMFError
 from visionnmf.io import check_outputs, output_folder, write_image
 from visionnmf.io.inputs import stem_of
 
@@ -130,7 +132,8 @@ def follow_source(
     with the length of the stream. A run that was killed goes on from its `state`, and gives the same masks as one that
     was not: of a source that begins anew, such as a file, the frames that are done are passed over, of others the run
     goes on with what comes; its masks as video, its events and its table have ``_from`` and the number of its first
-    frame in their names.
+    frame in their names. Where a source fails after its first mask, or a file cannot be written, the run ends as one
+    that is asked to, and the report has the failure in `skipped`.
 
     Parameters
     ----------
@@ -139,7 +142,8 @@ def follow_source(
     out : str or Path, default="."
         Folder for the results; made if missing.
     state : str or Path, optional
-        A file to go on from if it is there. It is written every ten seconds of the stream, and at the end.
+        A file to go on from if it is there, of the same source, `every`, `start` and frame rate. It is written every
+        ten seconds of the stream, and at the end.
     reuse : str or Path, optional
         A model of :meth:`.BackgroundModel.save`, to start from in place of learning the first seconds.
     forgetting, warm_up : float, default=60.0 and 2.0
@@ -215,6 +219,7 @@ def follow_source(
     if threshold is not None:
         parameters["threshold"] = threshold
     model = _started(parameters, (clip.height, clip.width, 3), state, reuse)
+    _check_source(model, _origin(source, clip, every, start, rate), state)
     first = getattr(model, "n_frames_seen_", 0)
     out = Path(out)
     stem = out / stem_of(source)
@@ -240,6 +245,8 @@ def follow_source(
     check_outputs([picture], force or first > 0, inputs=files)
     check_outputs([*paths.values(), *extra], force, inputs=files)
     output_folder(out)
+    if state is not None:
+        _check_writable(Path(state))
     if pictures is not None:
         pictures.clear(first)
 
@@ -250,39 +257,44 @@ def follow_source(
     frames = counted(frames, "following", total, progress)
     done = marked = 0
     state_due = picture_due = -math.inf
+    failures: list[VisionNMFError] = []
     with ExitStack() as stack:
         even = clip.frame_rate / every
         encoders = Encoders(paths, clip.width, clip.height, even, varies=True, force=force, alpha=overlay or 0.0)
         stack.enter_context(encoders)
         recorder = stack.enter_context(Recorder(run_stem, settings, frame_table, 1 / rate, force=force, coco=coco))
         parts = stack.enter_context(closing(model.follow(frames, time=lambda: times[-1])))
-        for whole in parts:
-            at = times.popleft()
-            part = within(whole, region)
-            done += 1
-            marked += cv2.countNonZero(part.mask)
-            encoders.write(part, at)
-            if pictures is not None:
-                pictures.write(part)
-            event = recorder.add(part, at)
-            if event is not None and on_event is not None:
-                on_event(event)
-            if on_frame is not None:
-                on_frame(part, at)
-            if times:  # of the start, whose frames come together: the model has seen later ones
-                continue
-            if state is not None and at - state_due >= choices.LIVE_STATE_SECONDS:
-                state_due = at
-                model.save(state, force=True)
-            if background_every is not None and at - picture_due >= background_every:
-                picture_due = at
-                write_image(picture, model.background_, force=True)
+        with _kept(failures):
+            for whole in parts:
+                at = times.popleft()
+                part = within(whole, region)
+                done += 1
+                marked += cv2.countNonZero(part.mask)
+                encoders.write(part, at)
+                if pictures is not None:
+                    pictures.write(part)
+                event = recorder.add(part, at)
+                if event is not None and on_event is not None:
+                    on_event(event)
+                if on_frame is not None:
+                    on_frame(part, at)
+                if times:  # of the start, whose frames come together: the model has seen later ones
+                    continue
+                if state is not None and at - state_due >= choices.LIVE_STATE_SECONDS:
+                    state_due = at
+                    model.save(state, force=True)
+                if background_every is not None and at - picture_due >= background_every:
+                    picture_due = at
+                    write_image(picture, model.background_, force=True)
         if done == 0:
-            raise UnreadableError(f"{source}: no frame has come after the {first} that are done")
+            nothing = UnreadableError(f"{source}: no frame has come after the {first} that are done")
+            raise next(iter(failures), nothing)
         written, found, _ = recorder.finish(None)
-    write_image(picture, model.background_, force=True)
+    with _kept(failures):
+        write_image(picture, model.background_, force=True)
     if state is not None:
-        model.save(state, force=True)
+        with _kept(failures):
+            model.save(state, force=True)
     folder = [] if pictures is None else [pictures.folder]
     seconds = time.perf_counter() - began
     return LiveReport(
@@ -298,6 +310,7 @@ def follow_source(
         events=found,
         inputs=[str(source)],
         outputs=[str(path) for path in [picture, *paths.values(), *folder, *written]],
+        skipped=list(dict.fromkeys(map(str, failures))),
         notes=[*clip.notes, *["the sound is not in the results"] * (clip.has_sound and overlay is not None)],
     )
 
@@ -323,6 +336,46 @@ def _started(
             f"{shape[1]} x {shape[0]}; name another file"
         )
     return model
+
+
+def _origin(source: str | Path, clip: Clip, every: int, start: float, rate: float) -> dict[str, Any]:
+    """Return what a state is of: a source and, where it begins anew, which of its frames; without a password."""
+    name = str(source)
+    if not clip.begins_anew:
+        return {"name": re.sub(r"//[^/@]*@", "//", name).partition("?")[0]}
+    if not name.startswith("sample:"):
+        name = os.path.realpath(name)
+    return {"name": name, "every": every, "start": float(start), "frame_rate": rate}
+
+
+def _check_source(model: OnlineBackgroundModel, origin: dict[str, Any], state: str | Path | None) -> None:
+    """Refuse the state of another source; one that does not say, and a new model, are of this one from now on."""
+    before = getattr(model, "_source", None) or origin
+    if before != origin:
+        found, wanted = (
+            " ".join([each["name"], *(f"{key}={value:g}" for key, value in each.items() if key != "name")])
+            for each in (before, origin)
+        )
+        raise UnsupportedError(f"{state}: is the state of {found}, not of {wanted}; name another file")
+    model._source = origin
+
+
+def _check_writable(state: Path) -> None:
+    """Refuse a state that cannot be written, before there are masks to lose."""
+    try:
+        with tempfile.TemporaryFile(dir=state.parent):
+            pass
+    except OSError as error:
+        raise MediaError(f"{state}: cannot be written ({error.strerror})") from error
+
+
+@contextmanager
+def _kept(failures: list[VisionNMFError]) -> Iterator[None]:
+    """Keep a failure for the end."""
+    try:
+        yield
+    except VisionNMFError as error:
+        failures.append(error)
 
 
 def _wanted(

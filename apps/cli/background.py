@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Annotated, Any
@@ -206,7 +207,7 @@ def _follow(run: Run, source: str, options: dict[str, Any], *, as_json: bool) ->
     min_area = options.get("events", {}).get("min_area", choices.EVENT_AREA)
 
     def tell_frame(part: Any, at: float) -> None:
-        run.line(frame_row(part, at, min_area))
+        typer.echo(json.dumps(frame_row(part, at, min_area)))  # no input, which the exit code would count
 
     def tell_event(event: dict[str, Any]) -> None:
         span = f"{time_code(event['start'])} to {time_code(event['end'])}"
@@ -217,6 +218,8 @@ def _follow(run: Run, source: str, options: dict[str, Any], *, as_json: bool) ->
         report = follow_source(source, **options, **told, until=ending, progress=progress)
     if as_json:
         run.line(report.as_dict())
+        for sentence in report.skipped:
+            run.fail(sentence, source)
     else:
         run.report(report)
 

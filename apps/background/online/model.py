@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Iterable
+from numbers import Real
 from typing import Any
 
 import cv2
@@ -28,7 +29,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import choices
-from visionnmf._checks import RandomState, check_generator, check_number
+from visionnmf._checks import RandomState, check_generator, check_number, shown
 from visionnmf.apps.background.fit import NOISE_CEILING, NOISE_FLOOR, Sample, learn
 from visionnmf.apps.background.frames import Separated, as_frames
 from visionnmf.apps.background.mask import MaskDecision
@@ -208,6 +209,7 @@ class OnlineBackgroundModel(Saveable, BaseEstimator):
             Before the start is learnt.
         """
         check_is_fitted(self)
+        self._check_parameters()
         for index, frame in enumerate(as_frames(frames, self._shape)):
             yield self._separate(index, frame.copy(), self._find_gain(frame)[0])
 
@@ -254,16 +256,18 @@ class OnlineBackgroundModel(Saveable, BaseEstimator):
 
     def _take(self, frame: NDArray[Any], time: float | None) -> Generator[Separated, None, None]:
         """Learn from a frame; yields it, and where it ends the start all frames of that."""
+        self._check_parameters()  # each time: they may be set anew
         if not hasattr(self, "n_frames_seen_"):
-            self._check_parameters()
             self.n_frames_seen_, self.time_ = 0, -math.inf
             self._held: list[tuple[FrameArray, float]] = []
         # a caller may use one buffer for all frames
         (frame,) = (one.copy() for one in as_frames([frame], getattr(self, "_shape", None)))
         if time is None:
             time = 0.0 if self.time_ == -math.inf else self.time_ + 1 / self.frame_rate
-        elif not (math.isfinite(time) and time > self.time_):
-            raise ParameterError(f"time must be later than that of the frame before, {self.time_}; got {time}")
+        elif not (isinstance(time, Real) and math.isfinite(time) and time > self.time_):
+            raise ParameterError(
+                f"time must be a number, later than that of the frame before, {self.time_}; got {shown(time)}"
+            )
         seconds = 1 / self.frame_rate if self.time_ == -math.inf else min(time - self.time_, LONGEST_GAP)
         self.time_ = time
         self.n_frames_seen_ += 1

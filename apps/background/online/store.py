@@ -35,6 +35,7 @@ def save(model: OnlineBackgroundModel, path: str | Path, *, force: bool = False)
         "time": None if model.time_ == -math.inf else model.time_,
         "gain": model.gain_,
         "unexplained": model._unexplained,
+        "source": getattr(model, "_source", None),  # where :func:`.follow_source` wrote it
         "parameters": {**{name: getattr(model, name) for name in PARAMETERS}, "random_state": seed},
     }
     arrays: dict[str, NDArray[Any]] = {name: getattr(model, f"_{name}") for name in FLOATS}
@@ -74,6 +75,9 @@ def _restored(archive: Archive) -> OnlineBackgroundModel:
     _require(time is None or (isinstance(time, float | int) and math.isfinite(time)), "time")
     _require(isinstance(gain, float) and 0 < gain < math.inf, "gain")
     _require(isinstance(unexplained, float) and 0 <= unexplained < math.inf, "light")
+    source = header.get("source")
+    _require(source is None or (isinstance(source, dict) and _is_source(source)), "source")
+    model._source = source
     model.n_frames_seen_, model.time_ = seen, -math.inf if time is None else float(time)
     model.gain_, model._unexplained = gain, unexplained
     if seen:
@@ -81,6 +85,11 @@ def _restored(archive: Archive) -> OnlineBackgroundModel:
         _require(before.shape == shape and before.dtype == np.uint8, "frame")
         model._before = before
     return model
+
+
+def _is_source(source: dict[str, Any]) -> bool:
+    numbers = [value for name, value in source.items() if name != "name"]
+    return isinstance(source.get("name"), str) and all(isinstance(value, int | float) for value in numbers)
 
 
 def _require(holds: Any, what: str) -> None:

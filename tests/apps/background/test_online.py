@@ -209,7 +209,7 @@ def test_parameters_that_are_refused(options, message, street):
 def test_frames_that_are_refused(street):
     model = OnlineBackgroundModel(frame_rate=10)
     model.partial_fit(street.frames[0], 3.0)
-    with pytest.raises(ParameterError, match="time must be later"):
+    with pytest.raises(ParameterError, match="later than that of the frame before"):
         model.partial_fit(street.frames[1], 3.0)
     with pytest.raises(ParameterError, match="must have the shape of the first"):
         model.partial_fit(street.frames[1, :50])
@@ -260,3 +260,16 @@ def test_steps_are_those_of_a_slow_loop(channels, rng):
         np.testing.assert_allclose(rival[y, x], r, rtol=1e-4)
         assert (support[y, x], rivalry[y, x], noise[y, x]) == pytest.approx((held, against, sigma), rel=1e-4)
     assert swapped > 2
+
+
+def test_each_call_is_checked():
+    frame = np.full((12, 16), 90, np.uint8)
+    model = OnlineBackgroundModel(warm_up=0).partial_fit(frame, time=1)
+    with pytest.raises(ParameterError, match=r"time must be a number, later than .* 1; got 'a'"):
+        model.partial_fit(frame, time="a")
+    model.set_params(forgetting=-1)
+    with pytest.raises(ParameterError, match="forgetting must be"):
+        model.partial_fit(frame)
+    with pytest.raises(ParameterError, match="forgetting must be"):
+        next(model.apply([frame]))
+    assert model.n_frames_seen_ == 1
