@@ -101,6 +101,9 @@ for _name, _module in COMMANDS.items():
         app.command(_name)(_with_talk(_command))
 
 
+_ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+
 def _open_standard_streams() -> None:
     """Give a closed standard stream somewhere to go; else the next file that is opened would take its place."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
@@ -124,9 +127,8 @@ def main() -> NoReturn:
     _open_standard_streams()
     if "--debug" not in sys.argv:
         _silence_decoders()
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
+    for number in _ENDING:
+        if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
             signal.signal(number, on_signal)
     on_first_compile(lambda: say("compiling kernels for this machine, once"))
     code: Any = 0
@@ -135,6 +137,32 @@ def main() -> NoReturn:
             app()
         except (KeyboardInterrupt, SystemExit) as ended:
             code = ending_code(ended)
+        except OSError as error:  # files have their own; this is of a help or a version
+            _lost_words(error)
+            code = 1
+        _ignore_signals()
     except KeyboardInterrupt as late:  # a signal that came when the run had ended
+        _ignore_signals()
         code = ending_code(late)
-    raise SystemExit(code)
+    raise SystemExit(code if _flush() else code or 1)
+
+
+def _ignore_signals() -> None:
+    """Let the process end with the code of its run."""
+    for number in _ENDING:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _flush() -> bool:
+    """Write what is left to be said; False on a full disk, where the interpreter would end with a code of its own."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        _lost_words(error)
+        return False
+    return True
+
+
+def _lost_words(error: OSError) -> None:
+    say(f"standard output cannot be written ({error.strerror})")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -46,6 +46,15 @@ def test_closed_streams_do_no_harm(closed, tmp_path):
     assert failed.returncode == 2
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device that is full")
+def test_help_that_cannot_be_written():
+    with open("/dev/full", "w") as full:
+        process = subprocess.run([*COMMAND, "--help"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert process.returncode == 1
+    assert process.stderr == "visionnmf: standard output cannot be written (No space left on device)\n"
+
+
 @posix
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
