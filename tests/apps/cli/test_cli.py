@@ -75,7 +75,7 @@ def test_background_writes_four_files(clip, tmp_path):
     assert files(out) == ["clip_background.mp4", "clip_background.png", "clip_foreground.mkv", "clip_preview.mp4"]
     assert len(list(VideoReader(out / "clip_foreground.mkv"))) == 20
     preview = next(iter(VideoReader(out / "clip_preview.mp4")))
-    assert preview.shape == (48, 192, 3)
+    assert preview.shape == (48 + 20, 192, 3)  # words above
 
 
 def test_background_options_and_json(clip, tmp_path):
