@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from visionnmf._checks import check_frames_wanted
 from visionnmf.exceptions import ParameterError, UnreadableError
-from visionnmf.io import LiveReader, PictureSequence, VideoReader, VideoWriter, open_video
+from visionnmf.io import LiveReader, PictureSequence, VideoReader, VideoWriter, is_live, open_video
 from visionnmf.io.inputs import stem_of
 
 __all__ = ["Clip", "Timeline", "counted", "expected_frames", "open_clip", "recorded", "timed"]
@@ -29,6 +29,8 @@ SAMPLE = "sample:surveillance"
 SAMPLE_OPTIONS: dict[str, Any] = {"n_frames": 300, "height": 240, "width": 320, "illumination": 0.25, "random_state": 0}
 SAMPLE_RATE = Fraction(10)
 
+RAW_OPTIONS = ("frame_rate", "size", "pixel_format")
+
 # Seconds that containers round away: Matroska counts milliseconds.
 ROUNDING = 0.001
 SLOWEST, FASTEST = Fraction(1, 100), Fraction(1000)  # frames per second, of results
@@ -36,13 +38,23 @@ SLOWEST, FASTEST = Fraction(1, 100), Fraction(1000)  # frames per second, of res
 
 def open_clip(source: str | Path, **options: Any) -> Clip:
     """Open whatever gives frames, or the sample."""
+    _check_raw(source, options)
     if str(source) == SAMPLE:
-        for name in ("frame_rate", "size", "pixel_format"):
-            options.pop(name, None)
-        return SampleClip(**options)
+        return SampleClip(**{name: value for name, value in options.items() if name not in RAW_OPTIONS})
     if str(source).startswith("sample:"):
         raise UnreadableError(f"{source}: no such sample; the one video is {SAMPLE}")
     return open_video(source, **options)
+
+
+def _check_raw(source: str | Path, options: Mapping[str, Any]) -> None:
+    """Refuse what would be ignored: files and pictures are for :func:`.open_video` to judge."""
+    own = str(source).startswith("sample:") or (is_live(source) and str(source) != "-")
+    if not own and (str(source) != "-" or options.get("size") is not None):
+        return
+    for name in RAW_OPTIONS:
+        if options.get(name) is not None:
+            reason = "which has its own" if own else "without size: only raw frames have none of their own"
+            raise ParameterError(f"{name} must be None for {source}, {reason}; got {options[name]}")
 
 
 @contextmanager
@@ -52,8 +64,9 @@ def recorded(source: str, *, end: float | None, max_frames: int | None, **option
     Raises
     ------
     ParameterError
-        The source has no end, and none is given.
+        The source has no end, and none is given; or an option is of raw frames, and it has none.
     """
+    _check_raw(source, options)
     if end is None and max_frames is None and not source.startswith(("-", "http")):
         raise ParameterError(f"end or max_frames must be given for {source}, which has no end of its own; got None")
     with (

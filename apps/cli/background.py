@@ -36,6 +36,7 @@ def _background() -> None:
 
 @command.command("videos")
 def separate_videos(
+    context: typer.Context,
     videos: Annotated[
         list[str],
         typer.Argument(
@@ -139,6 +140,9 @@ def separate_videos(
       visionnmf background rtsp://camera.local/1 --live --events --state yard.npz
       visionnmf background sample:surveillance --json
     """
+    given = _given(context)
+    if "alpha" in given and not overlay:
+        raise typer.BadParameter("--alpha is of --overlay")
     begin, last = _seconds(start, "--start"), None if end is None else _seconds(end, "--end")
     options: dict[str, Any] = {
         "scale": scale,
@@ -165,8 +169,8 @@ def separate_videos(
         options["events"] = {"min_length": min_event, "padding": padding, "min_area": min_area}
     if live:
         others = {"--clips": clips, "--keep-model": keep_model, "--recursive": recursive, "--jobs": jobs > 1}
-        others["--method"] = method != choices.BACKGROUND_METHODS[0]
-        refused = [name for name, given in others.items() if given]
+        others |= {"--method": method != choices.BACKGROUND_METHODS[0], "--rank": "rank" in given}
+        refused = [name for name, wanted in others.items() if wanted]
         if refused or len(videos) != 1:
             reason = f"and {refused[0]} exclude each other" if refused else f"takes one source; got {len(videos)}"
             raise typer.BadParameter(f"--live {reason}")
@@ -175,14 +179,20 @@ def separate_videos(
             make_folder(out)
             _follow(run, videos[0], {**options, "out": out}, as_json=json_)
         return
-    for name, given in {"--state": state, "--background-every": background_every}.items():
-        if given is not None:
-            raise typer.BadParameter(f"{name} is of --live")
+    for name in ("state", "background_every", "forget", "warm_up"):
+        if name in given:
+            raise typer.BadParameter(f"--{name.replace('_', '-')} is of --live")
     with running(json_, debug) as run:
         make_folder(out)
         options |= {"method": method, "n_components": rank, "keep_model": keep_model, "clips": clips}
         work = Work("visionnmf.apps.background", "process_video", options, takes_progress=True)
         run.batch("videos", _inputs(run, videos, recursive, out), work, out=out, jobs=jobs)
+
+
+def _given(context: typer.Context) -> set[str]:
+    """Return the options that stand on the command line, be it with their defaults."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    return {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
 
 
 def _inputs(run: Run, arguments: list[str], recursive: bool, out: Path) -> list[Input]:
