@@ -14,10 +14,11 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from visionnmf import choices
 from visionnmf._checks import check_frames_wanted
 from visionnmf.exceptions import ParameterError, UnreadableError
 from visionnmf.io import LiveReader, PictureSequence, VideoReader, VideoWriter, is_live, open_video
-from visionnmf.io.inputs import stem_of
+from visionnmf.io.inputs import stem_of, without_password
 
 __all__ = ["Clip", "Timeline", "counted", "expected_frames", "open_clip", "recorded", "timed"]
 
@@ -40,7 +41,7 @@ def open_clip(source: str | Path, **options: Any) -> Clip:
     """Open whatever gives frames, or the sample."""
     _check_raw(source, options)
     if str(source) == SAMPLE:
-        return SampleClip(**{name: value for name, value in options.items() if name not in RAW_OPTIONS})
+        return SampleClip(**{name: value for name, value in options.items() if name not in (*RAW_OPTIONS, "until")})
     if str(source).startswith("sample:"):
         raise UnreadableError(f"{source}: no such sample; the one video is {SAMPLE}")
     return open_video(source, **options)
@@ -54,12 +55,22 @@ def _check_raw(source: str | Path, options: Mapping[str, Any]) -> None:
     for name in RAW_OPTIONS:
         if options.get(name) is not None:
             reason = "which has its own" if own else "without size: only raw frames have none of their own"
-            raise ParameterError(f"{name} must be None for {source}, {reason}; got {options[name]}")
+            raise ParameterError(f"{name} must be None for {without_password(source)}, {reason}; got {options[name]}")
 
 
 @contextmanager
-def recorded(source: str, *, end: float | None, max_frames: int | None, **options: Any) -> Iterator[Path]:
+def recorded(
+    source: str, *, end: float | None, max_frames: int | None, **options: Any
+) -> Iterator[tuple[Path, LiveReader]]:
     """Write what comes but once into a temporary file, lossless, so that it can be gone through twice.
+
+    An address whose stream ends without an error is at its end. It is looked for again after an error only where `end`
+    or `max_frames` bounds what is written: a file would come from its beginning each time.
+
+    Yields
+    ------
+    Path, LiveReader
+        The file, and what was read, with its notes.
 
     Raises
     ------
@@ -67,11 +78,21 @@ def recorded(source: str, *, end: float | None, max_frames: int | None, **option
         The source has no end, and none is given; or an option is of raw frames, and it has none.
     """
     _check_raw(source, options)
-    if end is None and max_frames is None and not source.startswith(("-", "http")):
-        raise ParameterError(f"end or max_frames must be given for {source}, which has no end of its own; got None")
+    endless = end is None and max_frames is None
+    if endless and not source.lower().startswith(("-", "http")):
+        raise ParameterError(
+            f"end or max_frames must be given for {without_password(source)}, which has no end of its own; got None"
+        )
     with (
         tempfile.TemporaryDirectory() as folder,
-        LiveReader(source, end=end, max_frames=max_frames, **options) as reader,
+        LiveReader(
+            source,
+            end=end,
+            max_frames=max_frames,
+            again_after_end=False,
+            patience=0.0 if endless else choices.LIVE_PATIENCE,
+            **options,
+        ) as reader,
     ):
         path = Path(folder) / f"{stem_of(source)}.mkv"
         first: float | None = None
@@ -86,7 +107,7 @@ def recorded(source: str, *, end: float | None, max_frames: int | None, **option
             for frame in reader:
                 first = reader.time if first is None else first
                 writer.write(frame, reader.time - first)
-        yield path
+        yield path, reader
 
 
 def expected_frames(clip: Clip, every: int, max_frames: int | None, start: float, end: float | None) -> int | None:

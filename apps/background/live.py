@@ -23,7 +23,7 @@ from visionnmf._checks import check_choice, check_flag, check_number
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import MediaError, UnreadableError, UnsupportedError, VisionNMFError
 from visionnmf.io import check_outputs, output_folder, write_image
-from visionnmf.io.inputs import stem_of
+from visionnmf.io.inputs import stem_of, without_password
 
 from .clips import Clip, Progress, counted, expected_frames, open_clip
 from .events import EventSettings
@@ -177,7 +177,7 @@ def follow_source(
     on_event : callable, optional
         Called with the row of an event that is over.
     until : callable, optional
-        Asked before each frame; true ends the run.
+        Asked before each frame, and while a lost source is looked for; true ends the run.
     progress : callable, optional
 
     Returns
@@ -213,6 +213,7 @@ def follow_source(
         frame_rate=frame_rate,
         size=size,
         pixel_format=pixel_format,
+        until=until,
     )
     rate = float(clip.frame_rate) / every
     parameters = {"forgetting": forgetting, "warm_up": warm_up, "frame_rate": rate, "random_state": random_state}
@@ -287,7 +288,7 @@ def follow_source(
                     picture_due = at
                     write_image(picture, model.background_, force=True)
         if done == 0:
-            nothing = UnreadableError(f"{source}: no frame has come after the {first} that are done")
+            nothing = UnreadableError(f"{without_password(source)}: no frame has come after the {first} that are done")
             raise next(iter(failures), nothing)
         written, found, _ = recorder.finish(None)
     with _kept(failures):
@@ -308,7 +309,7 @@ def follow_source(
         damaged=clip.damaged,
         reconnections=clip.reconnections,
         events=found,
-        inputs=[str(source)],
+        inputs=[without_password(source)],
         outputs=[str(path) for path in [picture, *paths.values(), *folder, *written]],
         skipped=list(dict.fromkeys(map(str, failures))),
         notes=[*clip.notes, *["the sound is not in the results"] * (clip.has_sound and overlay is not None)],

@@ -15,7 +15,7 @@ from visionnmf import choices
 from visionnmf._checks import check_choice, check_flag, check_number
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_outputs, is_live, output_folder, transaction, write_image
-from visionnmf.io.inputs import stem_of
+from visionnmf.io.inputs import stem_of, without_password
 
 from .clips import Clip, Progress, Timeline, counted, expected_frames, open_clip, recorded, timed
 from .events import EventSettings
@@ -155,9 +155,16 @@ def process_video(
         return _process(source, size=size, pixel_format=pixel_format, **options)
     wanted = None if max_frames is None or start > 0 else every * max_frames
     raw = {"frame_rate": frame_rate, "size": size, "pixel_format": pixel_format}
-    with recorded(str(source), end=end, max_frames=wanted, **raw) as copy:
+    with recorded(str(source), end=end, max_frames=wanted, **raw) as (copy, reader):
         report = _process(copy, **options | {"frame_rate": None})
-    return replace(report, inputs=[str(source)])
+    lost = [note for note in reader.notes if note != reader.problem]
+    return replace(
+        report,
+        inputs=[without_password(source)],
+        truncated=reader.truncated,
+        problem=reader.problem,
+        notes=[*lost, *report.notes],
+    )
 
 
 def _process(

@@ -23,6 +23,7 @@ import typer
 
 from visionnmf import __version__
 from visionnmf.exceptions import MediaError, VisionNMFError
+from visionnmf.io.inputs import without_password
 
 from .signals import number_come
 from .work import Outcome, Work, call, call_in_processes
@@ -342,9 +343,8 @@ class Run:
         """Say what could not be used, and why."""
         self._failed += 1
         if entry is None:
-            entry = {}
-            self._entries.append(entry)
-        entry |= {"input": source, "error": sentence}
+            self._entries.append(entry := {})
+        entry |= {"input": without_password(source), "error": without_password(sentence)}
         say(sentence)
 
     def end(self, interrupted: bool) -> None:
@@ -393,7 +393,7 @@ class Run:
         )
         with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
             tasks: dict[str, TaskID] = {}
-            name = f"{Path(source).name}{self._position()}"
+            name = f"{Path(without_password(source)).name}{self._position()}"
 
             def update(stage: str, done: int, total: int | None) -> None:
                 if stage not in tasks:
@@ -473,8 +473,8 @@ def _free_stem(source: str, out: Path | None, stems: dict[str, str]) -> str:
 
 
 def printable(text: str) -> str:
-    """Take out what could steer a terminal: names of files come from strangers."""
-    return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)
+    """Take out passwords, and what could steer a terminal: names of files come from strangers."""
+    return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in without_password(text))
 
 
 def say(message: str) -> None:

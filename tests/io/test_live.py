@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from rtsp import camera
 
+from visionnmf.apps.background.clips import recorded
 from visionnmf.exceptions import ParameterError, UnreadableError
 from visionnmf.io import LiveReader, PictureSequence, VideoReader, is_live, open_video, pictures_of, write_image
 
@@ -206,6 +207,64 @@ def test_playlists_of_a_server_are_not_followed(server):
     with pytest.raises(UnreadableError):
         LiveReader(f"{server.url}/list.m3u8", timeout=2)
     assert "/other.ts" not in server.asked
+
+
+def test_a_download_that_does_not_say_its_length_is_read_once(server, tmp_path):
+    server.parts += [(False, encoded("mpegts"))] * 3
+    with recorded(f"HTTP{server.url[4:]}/a.ts", end=None, max_frames=None, timeout=5) as (path, reader):
+        assert levels(VideoReader(path)) == pytest.approx(range(30), abs=1)
+    assert server.asked == ["/a.ts"] and reader.notes == []
+    with recorded(f"{server.url}/a.ts", end=9.0, max_frames=None, timeout=5) as (path, _):
+        assert len(list(VideoReader(path))) == 30
+    assert len(server.asked) == 2 and reader.notes == []
+    server.parts[:] = [(True, encoded("mpegts"))] * 2  # says its length, but no duration: also where cameras are meant
+    reader = LiveReader(f"{server.url}/a.ts", timeout=5)
+    assert len(list(reader)) == 30 and reader.notes == [] and len(server.asked) == 3
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_file_that_closes_early_is_cut_off(server, pipe, whole):
+    data = encoded("matroska", "mpeg2video", FRAMES * 4)
+    server.parts.append((whole, data[: len(data) // 2]))
+    reader = LiveReader(f"{server.url}/clip.mkv", timeout=5)
+    read = len(list(reader))
+    assert 30 < read < 90 and len(server.asked) == 1
+    pipe(data[: len(data) // 2])
+    from_pipe = LiveReader("-")
+    assert len(list(from_pipe)) == read
+    for cut in (reader, from_pipe):
+        assert cut.truncated and "of 4.80 declared seconds" in cut.problem and cut.notes[-1] == cut.problem
+    pipe(data)
+    stopped = LiveReader("-", max_frames=5)
+    assert len(list(stopped)) == 5 and not stopped.truncated
+
+
+def test_who_asks_for_the_end_is_heard_while_a_source_is_looked_for(server):
+    server.parts.append((False, encoded("mpegts")))
+    asked = []
+
+    def until():
+        asked.append(time.monotonic())
+        return len(server.asked) > 1
+
+    reader = LiveReader(f"{server.url}/a.ts", timeout=5, until=until)
+    began = time.monotonic()
+    assert len(list(reader)) == 30
+    assert time.monotonic() - began < 3 and len(asked) > 3
+
+
+def test_a_source_that_ends_before_the_start(pipe):
+    pipe(encoded("matroska", "ffv1"))
+    with pytest.raises(ParameterError, match=r"start must lie before the end of - at 1\.160 s; got 5"):
+        list(LiveReader("-", start=5))
+
+
+def test_passwords_are_not_told():
+    with pytest.raises(UnreadableError, match=r"^rtsp://me:\*\*\*@127\.0\.0\.1:9/x: no video"):
+        LiveReader("RTSP://me:se@cret@127.0.0.1:9/x", timeout=2)
+    with pytest.raises(ParameterError) as caught, recorded("rtsp://me:secret@gate/1", end=None, max_frames=None):
+        pass
+    assert "secret" not in str(caught.value) and "me:***@gate/1" in str(caught.value)
 
 
 # --- damage -----------------------------------------------------------------------------------------------------------

@@ -38,6 +38,7 @@ class Decoder:
         self.bad_packets = 0
         self.end = 0.0  # seconds; the latest end of a packet of any stream
         self.first_error: str | None = None
+        self.reading_error: Exception | None = None  # which ended the packets
 
     def frames(self) -> Iterator[VideoFrame]:
         """Yield what can be decoded, to the end or to where reading fails."""
@@ -50,6 +51,7 @@ class Decoder:
                 packet = None
             except CODEC_ERRORS as error:
                 self._count(error)
+                self.reading_error = error
                 packet = None
             if packet is None:
                 yield from self._decode(None)
@@ -84,9 +86,18 @@ class Decoder:
         """Return the duration in seconds that the header gives, None where it gives none."""
         if self.stream.duration and self.stream.time_base:
             return float(self.stream.duration * self.stream.time_base)
-        if self.container.duration and (counted or _TIMED_CONTAINERS & set(self.container.format.name.split(","))):
+        if self.container.duration and (counted or self.declares_itself()):
             return self.container.duration / av.time_base
         return None
+
+    def missed(self, counted: bool, frame_rate: float) -> float | None:
+        """Return the declared duration where the packets end clearly before it, None where they do not."""
+        duration = self.declared_duration(counted)
+        return duration if duration is not None and self.end < 0.99 * duration - 2 / frame_rate else None
+
+    def declares_itself(self) -> bool:
+        """Return whether the header of the container carries a duration, which in others is guessed."""
+        return bool(_TIMED_CONTAINERS & set(self.container.format.name.split(",")))
 
 
 class Clock:

@@ -28,6 +28,7 @@ __all__ = [
     "place_results",
     "regular_file",
     "stem_of",
+    "without_password",
 ]
 
 SAMPLE_PREFIX = "sample:"
@@ -257,6 +258,26 @@ def is_live(source: object) -> bool:
     return name == "-" or ADDRESS.match(name) is not None or CAMERA.fullmatch(name) is not None
 
 
+def without_password(text: object) -> str:
+    """Return a source, or a sentence with sources in it, as it may be told: addresses without passwords.
+
+    Parameters
+    ----------
+    text : str or Path
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from visionnmf.io.inputs import without_password
+    >>> without_password("rtsp://me:secret@gate/1")
+    'rtsp://me:***@gate/1'
+    """
+    return re.sub(r"([A-Za-z][A-Za-z0-9+.-]*://[^/?#:@\s]*):[^/?#\s]*@", r"\1:***@", str(text))
+
+
 def pictures_of(source: str | Path) -> list[str]:
     """Return the pictures that a folder or a pattern means, in their natural order: 9 before 10.
 
@@ -357,7 +378,7 @@ def regular_file(path: str | Path, kind: str) -> Path:
     >>> regular_file("photo.png", "picture").name
     'photo.png'
     """
-    _check_is_path(str(path), kind)
+    _check_is_path(without_password(str(path)), kind)
     path = Path(path)
     try:
         status = path.stat()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from fractions import Fraction
 from typing import Any
@@ -19,11 +20,11 @@ from av.video.reformatter import VideoReformatter
 from numpy.typing import NDArray
 
 from visionnmf import choices
-from visionnmf._checks import check_count, check_frames_wanted, check_number
+from visionnmf._checks import check_count, check_flag, check_frames_wanted, check_number
 from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
 
 from .decoding import CODEC_ERRORS, Clock, Decoder, reason_of, turn_of, upright
-from .inputs import ADDRESS, CAMERA, is_live
+from .inputs import ADDRESS, CAMERA, is_live, without_password
 from .video import CODEC_THREADS, CONTAINERS, FALLBACK_RATE, MAX_FRAME_PIXELS, video_stream_of
 
 __all__ = ["LiveReader"]
@@ -33,14 +34,15 @@ _PROTOCOLS = {"http": "http,https,tcp,tls", "rtsp": "rtsp,rtsps,rtp,srtp,udp,tcp
 _STREAMED = f"{CONTAINERS},rtsp,mpjpeg"
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0  # seconds between two attempts to find a lost source
+_STEP = 0.1  # seconds of a pause in which nobody asks whether to end
 
 
 class LiveReader:
     """Frames of standard input, an address or a camera, as they come; with the attributes of :class:`.VideoReader`.
 
     It is gone through once. Damaged frames are left out and counted. An address that is lost, by an error or silence,
-    is looked for again, for a minute, and frames go on with the time that has passed meanwhile; only where a file that
-    says how long it is comes to its end is that the end.
+    is looked for again, for a minute, and frames go on with the time that has passed meanwhile; a file that says how
+    long it is would begin anew, so that its end, or where it breaks off, is the end.
 
     Parameters
     ----------
@@ -59,6 +61,11 @@ class LiveReader:
         Seconds that an address may say nothing.
     patience : float, default=60.0
         Seconds in which a lost one is looked for.
+    again_after_end : bool, default=True
+        Whether an address is also looked for where its stream ends without an error, as cameras end it; a file that
+        does not say how long it is comes anew then.
+    until : callable, optional
+        Asked while a lost source is looked for; true ends the frames.
 
     Attributes
     ----------
@@ -66,6 +73,10 @@ class LiveReader:
         False: what has been read is gone.
     damaged : int
         Frames that could not be decoded whole, and were left out.
+    truncated : bool
+        At the end: the frames end clearly before the declared duration, as :class:`.VideoReader` has it.
+    problem : str or None
+        The same in words.
     reconnections : int
         How often the source was found again.
     notes : list of str
@@ -80,7 +91,7 @@ class LiveReader:
     UnsupportedError
         While iterating: if the frame size changes.
     ParameterError
-        If an argument is out of its range.
+        If an argument is out of its range; while iterating: if the source ends before `start`.
 
     Examples
     --------
@@ -109,6 +120,8 @@ class LiveReader:
         max_pixels: int = MAX_FRAME_PIXELS,
         timeout: float = choices.LIVE_TIMEOUT,
         patience: float = choices.LIVE_PATIENCE,
+        again_after_end: bool = True,
+        until: Callable[[], bool] | None = None,
     ) -> None:
         check_frames_wanted(every, max_frames, scale, start, end)
         check_number(timeout, "timeout", without_low=True)
@@ -119,7 +132,10 @@ class LiveReader:
             raise ParameterError(
                 f"source must be '-', an address or a camera; got {source!r}; open others by open_video"
             )
-        self.source = str(source)
+        # FFmpeg knows protocols by small letters.
+        self.source = ADDRESS.sub(lambda found: found[0].lower(), str(source))
+        self._name = without_password(self.source)
+        self._again_after_end, self._until = check_flag(again_after_end, "again_after_end"), until
         self._raw = None if size is None else _raw_options(size, frame_rate, pixel_format)
         self._wanted = (every, max_frames, scale, start, end)
         self._max_pixels, self._timeout, self._patience = max_pixels, timeout, patience
@@ -130,7 +146,7 @@ class LiveReader:
         self._frames = self._decoded()
         self._first = next(self._frames, None)  # which alone tells the true size
         if self._first is None:
-            raise UnreadableError(f"{self.source}: no frame has come{self._why()}")
+            raise UnreadableError(f"{self._name}: no frame has come{self._why()}")
         height, width = self._first[1].shape[:2]
         self._size = (width, height)
         self.width, self.height = max(1, round(width * scale)), max(1, round(height * scale))
@@ -139,7 +155,7 @@ class LiveReader:
     def notes(self) -> list[str]:
         """What was lost, in words."""
         damaged = [f"{self.damaged} damaged packets or frames were left out"] if self.damaged else []
-        return [*damaged, *self._said]
+        return [*damaged, *self._said, *([] if self.problem is None else [self.problem])]
 
     def close(self) -> None:
         """Let the source go."""
@@ -153,18 +169,18 @@ class LiveReader:
 
     def __iter__(self) -> Iterator[NDArray[np.uint8]]:
         if self._first is None:
-            raise ParameterError(f"source must be gone through once; got {self.source} again; open it anew")
+            raise ParameterError(f"source must be gone through once; got {self._name} again; open it anew")
         every, max_frames, _, start, end = self._wanted
         (at, frame), self._first = self._first, None
         delivered = passed = 0
         while True:
             if frame.shape[1::-1] != self._size:
                 raise UnsupportedError(
-                    f"{self.source}: the size changes from {self._size[0]} x {self._size[1]} to {frame.shape[1]} x "
+                    f"{self._name}: the size changes from {self._size[0]} x {self._size[1]} to {frame.shape[1]} x "
                     f"{frame.shape[0]} at frame {self.frames_read}"
                 )
             if end is not None and at >= end:
-                return
+                break
             if at >= start:
                 passed += 1
                 if (passed - 1) % every == 0:
@@ -178,8 +194,10 @@ class LiveReader:
                         return
             following = next(self._frames, None)
             if following is None:
-                return
+                break
             at, frame = following
+        if not passed and not self._asked_to_end():
+            raise ParameterError(f"start must lie before the end of {self._name} at {at:.3f} s; got {start:g}")
 
     def _decoded(self) -> Generator[tuple[float, NDArray[np.uint8]], None, None]:
         """Yield time and picture of each whole frame, over all connections."""
@@ -200,9 +218,14 @@ class LiveReader:
                         last, heard = before + at, time.monotonic()
                         yield last, frame
                         heard = time.monotonic()
-                    if not self._again or (decoder.first_error is None and decoder.declared_duration(True) is not None):
+                    sized = decoder.declared_duration(True) is not None or decoder.container.size >= 0
+                    if not self._again or sized:
+                        self._judge(decoder)
                         return
-                    self._error = decoder.first_error
+                    if not self._again_after_end and _came_to_its_end(decoder):
+                        if self._wanted[1] is not None or self._wanted[4] is not None:
+                            self._said.append(f"the stream ended by itself at {last:.2f} s")
+                        return
             except (UnreadableError, TooLargeError) as error:
                 if not self.frames_read:
                     raise
@@ -212,8 +235,35 @@ class LiveReader:
             if time.monotonic() - heard + pause > self._patience:
                 self._said.append(f"the source was lost{self._why()}")
                 return
-            time.sleep(pause)
+            if not self._waited(pause):
+                return
             pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _asked_to_end(self) -> bool:
+        return self._until is not None and self._until()
+
+    def _waited(self, pause: float) -> bool:
+        """Wait; returns False where the end is asked for meanwhile."""
+        over = time.monotonic() + pause
+        while not self._asked_to_end():
+            left = over - time.monotonic()
+            if left <= 0:
+                return True
+            time.sleep(min(_STEP, left))
+        return False
+
+    def _judge(self, decoder: Decoder) -> None:
+        """Compare what was read to the end with what the header declares, as :class:`.VideoReader` does."""
+        counted = bool(decoder.stream.frames)
+        missed = None
+        if counted or decoder.declares_itself():
+            missed = decoder.missed(counted, float(self.frame_rate))
+        if missed is not None:
+            read = f"read {decoder.end:.2f} of {missed:.2f} declared seconds ({self.frames_read} frames)"
+            self.problem = f"{read}: the source is cut off or damaged"
+        elif not _came_to_its_end(decoder):
+            self.problem = f"read {self.frames_read} frames: the source broke off{self._why()}"
+        self.truncated = self.problem is not None
 
     _error: str | None = None
     _step = float(1 / FALLBACK_RATE)
@@ -237,19 +287,19 @@ class LiveReader:
             if frame.is_corrupt:
                 continue
             yield at, self._picture(frame, converter)
-        self.damaged += decoder.bad_packets - bad
+        self.damaged += decoder.bad_packets - bad - (decoder.reading_error is not None)
         self._error = decoder.first_error
 
     def _picture(self, frame: VideoFrame, converter: VideoReformatter) -> NDArray[np.uint8]:
         turn = turn_of(frame)
         size = (frame.height, frame.width) if turn[0] else (frame.width, frame.height)
-        return upright(self.source, frame, converter, turn, size)
+        return upright(self._name, frame, converter, turn, size)
 
     @contextmanager
     def _connected(self) -> Iterator[Decoder]:
         limit = {"max_pixels": str(self._max_pixels)}
         with self._opened(limit) as container:
-            stream = video_stream_of(self.source, container, self._max_pixels)
+            stream = video_stream_of(self._name, container, self._max_pixels)
             stream.codec_context.thread_count = CODEC_THREADS
             stream.codec_context.options = {**stream.codec_context.options, **limit}
             yield Decoder(container, stream)
@@ -276,16 +326,16 @@ class LiveReader:
                 container = stack.enter_context(av.open(file, "r", options=options, **more))
             except CODEC_ERRORS as error:
                 what = "not a video that can be read" if self.source == "-" else "no video comes from there"
-                raise UnreadableError(f"{self.source}: {what} ({reason_of(error)})") from error
+                raise UnreadableError(f"{self._name}: {what} ({reason_of(error)})") from error
             yield container
 
     def _of_camera(self, number: int) -> Iterator[tuple[float, NDArray[np.uint8]]]:
         if sys.platform == "linux" and not os.path.exists(f"/dev/video{number}"):
-            raise UnreadableError(f"{self.source}: there is no camera {number}")
+            raise UnreadableError(f"{self._name}: there is no camera {number}")
         camera = cv2.VideoCapture(number)
         try:
             if not camera.isOpened():
-                raise UnreadableError(f"{self.source}: camera {number} cannot be opened; does another program have it?")
+                raise UnreadableError(f"{self._name}: camera {number} cannot be opened; does another program have it?")
             rate = camera.get(cv2.CAP_PROP_FPS)
             self.frame_rate_known = 0.01 <= rate <= 1000
             self.frame_rate = Fraction(rate).limit_denominator(1001) if self.frame_rate_known else FALLBACK_RATE
@@ -301,6 +351,12 @@ class LiveReader:
                 yield last, np.asarray(cv2.cvtColor(frame, cv2.COLOR_BGR2RGB), np.uint8)
         finally:
             camera.release()
+
+
+def _came_to_its_end(decoder: Decoder) -> bool:
+    """Return whether packets ended without an error; where HTTP tells no length, FFmpeg takes any end for EIO."""
+    error = decoder.reading_error
+    return error is None or (getattr(error, "errno", None) == errno.EIO and decoder.container.size < 0)
 
 
 def _raw_options(size: tuple[int, int], frame_rate: float | None, pixel_format: str | None) -> dict[str, str]:

@@ -228,15 +228,15 @@ class VideoReader:
     def _judge(self, decoder: Decoder) -> None:
         """Compare what was read to the end with what the header declares."""
         self.damaged = decoder.bad_packets
-        declared, duration = self.declared_frames, decoder.declared_duration(self.declared_frames is not None)
-        ends_early = duration is not None and decoder.end < 0.99 * duration - 2 / float(self.frame_rate)
-        if not ends_early and decoder.bad_packets == 0:
+        declared = self.declared_frames
+        missed = decoder.missed(declared is not None, float(self.frame_rate))
+        if missed is None and decoder.bad_packets == 0:
             return
         self.truncated = True
         if declared is not None and self.frames_read < declared:
             read = f"read {self.frames_read} of {declared} declared frames"
-        elif ends_early:
-            read = f"read {decoder.end:.2f} of {duration:.2f} declared seconds ({self.frames_read} frames)"
+        elif missed is not None:
+            read = f"read {decoder.end:.2f} of {missed:.2f} declared seconds ({self.frames_read} frames)"
         else:
             read = f"read {self.frames_read} frames, {decoder.bad_packets} of them damaged or lost"
         self.problem = f"{read}: the file is cut off or damaged"

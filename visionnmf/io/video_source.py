@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from visionnmf.exceptions import ParameterError
 
-from .inputs import is_live, pictures_of
+from .inputs import is_live, pictures_of, without_password
 from .live import LiveReader
 from .sequence import PictureSequence
 from .video import VideoReader
@@ -21,6 +22,7 @@ def open_video(
     frame_rate: float | None = None,
     size: tuple[int, int] | None = None,
     pixel_format: str | None = None,
+    until: Callable[[], bool] | None = None,
     **options: Any,
 ) -> VideoReader | PictureSequence | LiveReader:
     """Open a source of frames by its kind.
@@ -36,6 +38,8 @@ def open_video(
         Width and height of raw frames on standard input.
     pixel_format : str, optional
         Of raw frames on standard input.
+    until : callable, optional
+        See :class:`.LiveReader`; not asked by what does not wait for its frames.
     **options
         `every`, `max_frames`, `scale`, `start` and `end`, as of :class:`.VideoReader`.
 
@@ -63,9 +67,12 @@ def open_video(
     """
     for name, value in {"size": size, "pixel_format": pixel_format}.items():
         if value is not None and source != "-":
-            raise ParameterError(f"{name} must be None for {source}; got {value}; it is of raw standard input")
+            raise ParameterError(
+                f"{name} must be None for {without_password(source)}; got {value}; it is of raw standard input"
+            )
     if is_live(source):
-        return LiveReader(str(source), size=size, frame_rate=frame_rate, pixel_format=pixel_format, **options)
+        raw: dict[str, Any] = {"size": size, "frame_rate": frame_rate, "pixel_format": pixel_format}
+        return LiveReader(str(source), **raw, until=until, **options)
     if pictures_of(source):
         return PictureSequence(source, frame_rate=frame_rate, **options)
     if frame_rate is not None:
