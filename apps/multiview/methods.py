@@ -128,7 +128,7 @@ def choose_loss(preparation: Preparation, views: Views, *, random_state: int = 0
     if "rows" in preparation.kinds_.values() or any(is_sparse(view) for view in views.values()):
         return LOSSES[1]
     rng = np.random.default_rng([random_state, len(views)])
-    hidden = {name: ~np.isnan(view) & (rng.random(view.shape) < HIDDEN) for name, view in views.items()}
+    hidden = {name: _hide(view, rng) for name, view in views.items()}
     shown = {name: np.where(hidden[name], np.nan, view) for name, view in views.items()}
     there = observed(shown)
     rank = min(choices.VIEW_COMPONENTS, max(1, int(there.sum()) // 2))
@@ -154,6 +154,14 @@ def choose_loss(preparation: Preparation, views: Views, *, random_state: int = 0
             shares.append(float(left / total) if total > 0 else 0.0)
         errors.append(sum(shares))
     return LOSSES[int(np.argmin(errors))]
+
+
+def _hide(view: Array, rng: np.random.Generator) -> Array:
+    given = ~np.isnan(view)
+    hidden = given & (rng.random(view.shape) < HIDDEN)
+    if not (given & ~hidden).any():  # a view of a few entries; none is learnt from nothing
+        hidden.flat[np.flatnonzero(given)[:1]] = False
+    return hidden
 
 
 def make_model(n_components: int, loss: str, *, random_state: int = 0, **options: Any) -> MultiviewNMF:

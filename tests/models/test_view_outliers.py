@@ -89,7 +89,7 @@ def test_views_of_noise_are_found_whatever_the_rank(made, rank, loss):
     views, clean, hit = made
     model = MultiviewNMF(rank, loss=loss, view_outliers=3, max_iter=100, random_state=0).fit(views)
     for found in (model.outlying_views_, model.outlying_views(views)):
-        assert found[hit].all() and found[~hit].mean() < 0.1
+        assert found[hit].all() and found[~hit].mean() < 0.03
     plain = MultiviewNMF(rank, loss=loss, max_iter=100, random_state=0).fit(views)
     assert not plain.outlying_views(views).any()
     if loss == "frobenius" or rank == 12:  # the Manhattan loss with no component to spare holds out by itself
@@ -99,6 +99,21 @@ def test_views_of_noise_are_found_whatever_the_rank(made, rank, loss):
             for back in [fit.inverse_transform(fit.transform(views))]
         )
         assert left < 0.5 * more
+
+
+@NOT_CONVERGED
+@pytest.mark.parametrize(("loss", "seeds"), [("frobenius", 8), ("manhattan", 2)])
+def test_clean_views_are_kept_whatever_the_seed(loss, seeds):
+    """A small model that misses a part tells views badly that there is nothing wrong with."""
+    rng = np.random.default_rng(0)
+    codes = rng.gamma(0.5, size=(200, 4))
+    views = [np.abs(codes @ rng.random((4, d)) + rng.normal(0, 0.05, (200, d))) for d in (20, 30, 15)]
+    shares = []
+    for seed in range(seeds):
+        model = MultiviewNMF(4, loss=loss, view_outliers=3, max_iter=100, random_state=seed).fit(views)
+        shares.append(model.outlying_views_.mean(axis=0))
+        assert model.outlying_views(views).mean() <= 0.02
+    assert np.max(shares) <= 0.02 and np.mean(shares) <= 0.01
 
 
 @NOT_CONVERGED
@@ -144,7 +159,8 @@ def test_what_cannot_be_judged_counts(made):
     gone[5:9, 1:] = False
     model = MultiviewNMF(3, loss="frobenius", view_outliers=3, max_iter=50).fit(views, observed=gone)
     assert not model.outlying_views_[5:9].any()
-    sparse = MultiviewNMF(3, loss="frobenius", view_outliers=3, max_iter=50, random_state=0)
+    # a seed without a view at the very threshold, which rounding would decide
+    sparse = MultiviewNMF(3, loss="frobenius", view_outliers=3, max_iter=50, random_state=1)
     np.testing.assert_allclose(
         sparse.fit_transform([sp.csr_array(view) for view in views]), sparse.fit_transform(views), rtol=1e-3, atol=1e-3
     )

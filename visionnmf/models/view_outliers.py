@@ -23,6 +23,8 @@ __all__ = ["block_residuals", "find_outlying", "judge_new", "judge_training", "l
 Array = NDArray[Any]
 
 FOLDS = 2  # of the samples: each is judged by a model of the others
+SPLITS = 3  # into folds: a model that missed a part tells clean views badly, and seldom do all models of a sample
+STARTS = 2  # of such a model, for the same reason
 PASSES = 2
 SHARE = 6  # samples for each component of such a model, at least
 MOST_ITERATIONS = 100  # of such a model
@@ -142,7 +144,8 @@ def judge_training(
     """Return which views of training samples are outlying, and the usual residuals.
 
     A model of all samples would have components of its own for the outlying ones, which it then tells perfectly; so
-    each half of the samples is judged by a small model of the other half.
+    each half of the samples is judged by a small model of the other half. Of three such splits the least residual of each
+    view counts.
 
     Parameters
     ----------
@@ -173,21 +176,23 @@ def judge_training(
         norms[v] = np.sqrt(np.median(sums)) or 1.0  # outlying ones may be very large
         means[v] = float(view.mean(dtype=np.float64))
     scaled = scaled_views(data, (weights / norms)[groups])
-    fold = check_random_state(model.random_state).permutation(n_samples) % FOLDS
+    rng = check_random_state(model.random_state)
+    splits = [rng.permutation(n_samples) % FOLDS for _ in range(SPLITS)]
     outlying, usual = np.zeros_like(observed), np.zeros((n_views, 2))
     for _ in range(PASSES):  # what was found has drawn away the models that found it
         known, counts = leave_out(scaled, entries, ~outlying, groups)
-        fits = [_fit(*_part(known, counts, fold != k), model) for k in range(FOLDS)]
+        fits = [(fold == k, _fit(*_part(known, counts, fold != k), model)) for fold in splits for k in range(FOLDS)]
 
-        def residuals(rows: Array, kept: Array, fits: list[NMF] = fits) -> Array:
-            found = np.empty(kept.shape)
-            for k, fitted in enumerate(fits):
-                here = fold[rows] == k
+        def residuals(rows: Array, kept: Array, fits: list[tuple[Array, NMF]] = fits) -> Array:
+            least = np.full(kept.shape, np.nan)
+            for judged, fitted in fits:
+                here = judged[rows]
                 if here.any():
                     part, own = leave_out(*_part(scaled, entries, rows[here]), kept[here], groups)
                     codes = fitted.transform(part, weights=own)
-                    found[here] = block_residuals(part, own, codes, fitted.components_, groups, n_views)
-            return found * norms / weights
+                    found = block_residuals(part, own, codes, fitted.components_, groups, n_views)
+                    least[here] = np.fmin(least[here], found)
+            return least * norms / weights
 
         outlying, usual = find_outlying(residuals, observed, threshold, means=means)
         if not outlying.any():
@@ -265,7 +270,7 @@ def _part(data: Any, entries: Array | None, rows: Array) -> tuple[Any, Array | N
 def _fit(others: Any, entries: Array | None, model: NMF) -> NMF:
     most = max(1, min(others.shape[0] // SHARE, others.shape[1]))
     own = clone(model).set_params(
-        n_components=min(model.n_components or most, most), n_init=1, max_iter=min(model.max_iter, MOST_ITERATIONS)
+        n_components=min(model.n_components or most, most), n_init=STARTS, max_iter=min(model.max_iter, MOST_ITERATIONS)
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # near enough to tell noise; the fit itself will warn

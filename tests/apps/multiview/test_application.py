@@ -355,6 +355,15 @@ def test_the_loss_is_chosen_by_hidden_entries(rng):
 
 
 @NOT_CONVERGED
+def test_the_loss_is_chosen_where_a_view_has_one_entry(rng):
+    views = {"many": rng.random((12, 5)), "one": np.full((12, 1), np.nan)}
+    views["one"][3] = 0.5
+    preparation = Preparation("none").fit(views)
+    for seed in (0, 25):  # which would hide it
+        assert choose_loss(preparation, views, random_state=seed) in ("manhattan", "frobenius")
+
+
+@NOT_CONVERGED
 def test_views_that_do_not_fit_are_counted(files, made):
     views = {name: view.copy() for name, view in made[0].items()}
     views["images"][3] = 60 * np.random.default_rng(0).random(20)
