@@ -144,8 +144,8 @@ def judge_training(
     """Return which views of training samples are outlying, and the usual residuals.
 
     A model of all samples would have components of its own for the outlying ones, which it then tells perfectly; so
-    each half of the samples is judged by a small model of the other half. Of three such splits the least residual of each
-    view counts.
+    each half of the samples is judged by a small model of the other half. Of three such splits the least residual of
+    each view counts.
 
     Parameters
     ----------
