@@ -75,8 +75,8 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     nuclear : float, default=0
         As for :class:`NMF`: superfluous components do not fit outliers.
     view_outliers : float or None, default=None
-        A sample's view whose mean absolute residual is so many robust deviations above the view's median (Hampel) is left
-        out, as if missing. 3 finds noise and, of three views or more, a few of other samples; .4 % of clean ones go (up to
+        A sample's view whose mean absolute residual is so many robust deviations above its median (Hampel) is left out,
+        as if missing. 3 finds noise and, of three views or more, a few of other samples; .4 % of clean ones go (up to
         3 % of a view; 4 % of new ones by least squares). None, or fewer than 12 training samples: every view counts.
     missing_values : None or numpy.nan, default=None
         ``numpy.nan``: NaN are missing entries, a row of them a missing view. None: NaN are refused.
