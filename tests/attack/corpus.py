@@ -19,6 +19,7 @@ class Corpus:
     def __init__(self, kind: str, seed: int, files: dict[str, bytes]) -> None:
         self.kind, self.seed, self.files = kind, seed, files
         self.kept: list[Chain] = []
+        self.bytes: dict[Chain, tuple[str, bytes]] = {}  # of the kept, so that a chain is not made from its beginning
         self.reached: set[str] = set()
 
     def next(self, number: int) -> Chain:
@@ -30,8 +31,8 @@ class Corpus:
 
     def make(self, chain: Chain) -> tuple[str, bytes]:
         """Return name and bytes of a case; they follow from kind, seed and chain alone."""
-        name, data = "", b""
-        for number in chain:
+        name, data = self.bytes.get(chain[:-1], ("", b""))
+        for number in chain[-1:] if name else chain:
             dice = random.Random(f"{self.kind}:{self.seed}:{number}")
             if not name:
                 name = dice.choice(sorted(self.files))
@@ -46,9 +47,10 @@ class Corpus:
         path.write_bytes(data)
         return path
 
-    def learn(self, chain: Chain, traits: set[str], size: int = 0) -> None:
+    def learn(self, chain: Chain, traits: set[str], path: Path | None = None) -> None:
         """Keep a case that reached a line, or was told a sentence, that no case before did."""
         if not traits <= self.reached:
             self.reached |= traits
-            if chain and len(chain) < LONGEST and size <= LARGEST_KEPT:
+            if chain and len(chain) < LONGEST and path is not None and path.stat().st_size <= LARGEST_KEPT:
                 self.kept.append(chain)
+                self.bytes[chain] = self.make(chain)

@@ -6,6 +6,7 @@ import shutil
 import signal
 import time
 import zipfile
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,40 +19,58 @@ from visionnmf.io import VideoReader, VideoWriter, read_image, write_image
 from .commands import SIGNALS, Forks, Fresh, Run, wait
 
 FRESH = 20  # one run in so many is a process of its own, which may be killed while it imports
+FULL_DISKS = 0.2  # share of the runs
 
 Content = dict[str, str]
 
 
-def attack(seed: int, seconds: float, folder: Path) -> tuple[int, list[str]]:
-    """Run commands until the time is over; return how many, and what was wrong."""
-    begin = time.monotonic()
-    dice = random.Random(seed)
-    commands = _commands(folder)
-    whole: dict[str, tuple[float, Content]] = {}
-    sizes: dict[str, int] = {}  # of the largest output
-    failures: list[str] = []
-    forks, number = Forks(), 0
-    while time.monotonic() < begin + seconds:
-        name = sorted(set(commands) - set(whole))[0] if len(whole) < len(commands) else dice.choice(sorted(commands))
-        out = folder / f"out{number}"
+class Kills:
+    """Commands by turns; `step` kills one, or runs it on a full disk, and returns what was wrong.
+
+    Counted are those that a signal met while they ran. First each command runs once with nothing happening.
+    """
+
+    def __init__(self, seed: int, folder: Path) -> None:
+        folder.mkdir()
+        self.folder, self.dice, self.forks = folder, random.Random(seed), Forks()
+        self.commands = _commands(folder)
+        self.whole: dict[str, tuple[float, Content]] = {}  # how long it takes, and what it writes
+        self.sizes: dict[str, int] = {}  # of the largest output
+        self.done: Counter[str] = Counter()
+        self.number = 0
+
+    def step(self) -> list[str]:
+        first = sorted(set(self.commands) - set(self.whole))
+        name = first[0] if first else self.dice.choice(sorted(self.commands))
+        out = self.folder / f"out{self.number}"
         out.mkdir()
-        command = Command(name, commands[name], out, None if number % FRESH == FRESH - 1 else forks)
-        if name not in whole:  # how long it takes, and what it writes when nothing happens
-            start = time.monotonic()
-            run = command.start()
-            code = wait(run)
-            whole[name] = time.monotonic() - start, content(out)
-            sizes[name] = max((path.stat().st_size for path in out.rglob("*") if path.is_file()), default=1)
-            if code or not whole[name][1]:
-                failures.append(f"{name}: rc {code} when nothing happens: {_said(run)}")
-        elif dice.random() < 0.25:
-            failures += _on_a_full_disk(command, whole[name][1], dice.randrange(sizes[name]))
-        else:
-            failures += _killed(command, whole[name], dice)
-        shutil.rmtree(out)
-        number += 1
-    forks.stop()
-    return number, failures
+        fresh = self.number % FRESH == FRESH - 1
+        self.number += 1
+        command = Command(name, self.commands[name], out, None if fresh else self.forks)
+        try:
+            if first:
+                return self._when_nothing_happens(command)
+            if self.dice.random() < FULL_DISKS:
+                self.done["full disks"] += 1
+                return _on_a_full_disk(command, self.whole[name][1], self.dice.randrange(self.sizes[name]))
+            met, failures = _killed(command, self.whole[name], self.dice)
+            self.done["kills"] += met
+            return failures
+        finally:
+            shutil.rmtree(out)
+
+    def _when_nothing_happens(self, command: "Command") -> list[str]:
+        start = time.monotonic()
+        run = command.start()
+        code = wait(run)
+        found = content(command.out)
+        self.whole[command.name] = time.monotonic() - start, found
+        files = [path for path in command.out.rglob("*") if path.is_file()]
+        self.sizes[command.name] = max((path.stat().st_size for path in files), default=1)
+        return [f"{command.name}: rc {code} when nothing happens: {_said(run)}"] if code or not found else []
+
+    def stop(self) -> None:
+        self.forks.stop()
 
 
 def _commands(folder: Path) -> dict[str, list[str]]:
@@ -139,7 +158,8 @@ def _said(run: Run) -> str:
     return run.said.read_text(errors="replace")[-300:]
 
 
-def _killed(command: Command, whole: tuple[float, Content], dice: random.Random) -> list[str]:
+def _killed(command: Command, whole: tuple[float, Content], dice: random.Random) -> tuple[bool, list[str]]:
+    """Send a signal at a random moment, then run again; return whether it met the command, and what was wrong."""
     seconds, expected = whole
     number, out = dice.choice(SIGNALS), command.out
     run = command.start()
@@ -148,14 +168,18 @@ def _killed(command: Command, whole: tuple[float, Content], dice: random.Random)
     await_file = dice.random() < 0.5
     while run.poll() is None and (not any(out.iterdir()) if await_file else time.monotonic() < limit):
         time.sleep(0.001)
-    if run.poll() is None:
+    met = run.poll() is None
+    if met:
         with suppress(ProcessLookupError):
             os.kill(run.pid, number)
-    code = wait(run)
-    what = f"{command.name}, {number.name}: "
+    return met, _after(command, number, wait(run), _said(run), expected)
+
+
+def _after(command: Command, number: signal.Signals, code: int | str, said: str, expected: Content) -> list[str]:
+    """Look at what a killed command left, and run it again."""
+    out, what = command.out, f"{command.name}, {number.name}: "
     found = content(out)
     left = {file for file in found if Path(file).name.startswith(".")}
-    said = _said(run)
     if left and number != signal.SIGKILL:
         return [f"{what}left {sorted(left)}"]
     if "Traceback" in said and number != signal.SIGKILL and "KeyboardInterrupt" not in said:

@@ -1,5 +1,6 @@
 """What is done to sound files: with regard to their structure, and without."""
 
+import functools
 import io
 import json
 import struct
@@ -109,12 +110,17 @@ def _png(data: bytes, random: Random) -> bytes:
         size = struct.pack(">II", random.choice(ODD) % 2**31, random.choice((1, 30, 10**5, 10**6)))
         chunks[0] = chunks[0][0], size + chunks[0][1][8:]
     elif action == 3:
-        chunks.insert(at, (b"zTXt", b"x\0\0" + zlib.compress(bytes(random.choice((10**3, 10**8))), 9)))
+        chunks.insert(at, (b"zTXt", b"x\0\0" + _packed_zeros(random.choice((10**3, 10**8)))))
     else:
         depth, colour = random.choice((1, 2, 4, 8, 16, 3)), random.choice((0, 2, 3, 4, 6, 1))
         chunks[0] = chunks[0][0], chunks[0][1][:8] + bytes((depth, colour)) + chunks[0][1][10:]
     packed = (struct.pack(">I", len(c)) + k + c + struct.pack(">I", zlib.crc32(k + c)) for k, c in chunks)
     return data[:8] + b"".join(packed)
+
+
+@functools.cache
+def _packed_zeros(size: int) -> bytes:
+    return zlib.compress(bytes(size), 9)
 
 
 def _tiff(data: bytes, random: Random) -> bytes:
@@ -152,11 +158,11 @@ def _zip(data: bytes, random: Random) -> bytes:
             )
         parts[name] = _npy_bytes(array)
     elif action == 3:
-        parts[name] = _npy_bytes(np.zeros(random.choice((0, 10**6, 2 * 10**7)), random.choice(("u1", "f8"))))
+        parts[name] = _npy_bytes(np.zeros(random.choice((0, *[10**6] * 8, 2 * 10**7)), random.choice(("u1", "f8"))))
     elif action == 4:
         del parts[name]
     else:
-        parts |= {f"{k}.npy": b"" for k in range(random.choice((1, 1, 1, 100, 100, 100, 100, 40_000)))}
+        parts |= {f"{k}.npy": b"" for k in range(random.choice((*[1] * 12, *[100] * 12, 40_000)))}
     buffer = io.BytesIO()
     method = random.choice((zipfile.ZIP_STORED, zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))
     with zipfile.ZipFile(buffer, "w", method) as file:

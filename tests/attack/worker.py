@@ -14,7 +14,7 @@ USUAL_MEMORY = (4, 300 << 20)
 SECONDS = 10.0  # of the processor, beside what the size of the result takes
 IDLE = 300.0  # seconds without any work of the processor, after which a process hangs
 ADDRESSES = 16 << 30  # bytes that a worker may take; what it really takes is looked at case by case
-WATCHED_SECONDS = 0.1  # a case that takes longer is not read again to see which lines it reaches
+WATCHED_SECONDS = 0.02  # a case that takes longer is not read again, ten times as slowly, to see which lines it reaches
 
 
 class Seen(NamedTuple):

@@ -1,0 +1,46 @@
+"""One process of the attack: all kinds by turns."""
+
+import time
+from collections import Counter
+from pathlib import Path
+
+from .kills import Kills
+from .reading import Reading
+from .worker import Worker
+
+# Cases that twenty minutes must reach:
+# the kind that is furthest behind has the next turn, so that all get there together.
+BARS = {
+    "pictures": 5000,
+    "videos": 1000,
+    "models": 5000,
+    "matrices": 5000,
+    "sparse": 1000,
+    "logs": 1000,
+    "keywords": 1000,
+    "kills": 200,
+}
+
+Files = dict[str, dict[str, bytes]]
+
+
+def attack(kinds: list[str], seed: int, seconds: float, files: Files, folder: Path) -> tuple[Counter[str], list[str]]:
+    """Attack until the time is over; return how many cases of each kind there were, and what was wrong."""
+    end = time.monotonic() + seconds
+    folder.mkdir()
+    worker = Worker()
+    attacks: dict[str, Reading | Kills] = {
+        kind: Kills(seed, folder / kind)
+        if kind == "kills"
+        else Reading(worker, kind, seed, files.get(kind, {}), folder / kind)
+        for kind in kinds
+    }
+    failures: list[str] = []
+    while time.monotonic() < end:
+        behind = min(kinds, key=lambda kind: attacks[kind].done[kind] / BARS[kind])
+        for failure in attacks[behind].step():
+            print(failure, flush=True)
+            failures.append(failure)
+    for each in attacks.values():
+        each.stop()
+    return sum((each.done for each in attacks.values()), Counter()), failures
