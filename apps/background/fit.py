@@ -16,6 +16,7 @@ from visionnmf.engine.penalties import NONNEGATIVE
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import rri
 
+from .medians import temporal_median
 from .modes import correct_scene
 from .shake import Anchors, measure_shake, moved_by
 from .sway import Sway, find_sway
@@ -182,13 +183,13 @@ def learn(frames: FrameArray, moved: FrameArray, *, n_components: int, rng: np.r
     """
     n, n_pixels, _ = frames.shape
     shape = moved.shape[1:]
-    baseline = median = _temporal_median(frames)
+    baseline = median = temporal_median(frames)
     anchors = measure_shake(frames.reshape(n, *shape, -1))
     if anchors is not None:
         _lay_upon(anchors, frames.reshape(n, *shape, -1))
-        median = _temporal_median(frames)
+        median = temporal_median(frames)
         moved = _changes(frames.reshape(n, *shape, -1))  # neighbouring frames differ by the shaking
-    noise = (_temporal_median(moved.reshape(n, n_pixels, 1)) / NORMAL_CHANGE).reshape(shape)
+    noise = temporal_median(moved) / NORMAL_CHANGE
     scale = np.clip(noise, NOISE_FLOOR, NOISE_CEILING)
     weights = _stillness(moved, scale).reshape(n, n_pixels)
     chosen = np.sort(rng.choice(n_pixels, min(n_pixels, CODE_PIXELS), replace=False))
@@ -413,18 +414,6 @@ def _stillness(moved: FrameArray, scale: Floats) -> FrameArray:
 
     map_blocks(fill, blocks(len(moved), 8))
     return weights
-
-
-def _temporal_median(frames: FrameArray) -> Floats:
-    """Return the median over frames of (n, n_pixels, channels)."""
-    result = np.empty(frames.shape[1:], np.float32)
-
-    def fill(block: tuple[int, int]) -> None:
-        part = slice(*block)
-        result[part] = np.median(np.ascontiguousarray(frames[:, part].transpose(1, 2, 0)), axis=2)
-
-    map_blocks(fill, blocks(frames.shape[1], BLOCK_PIXELS))
-    return result
 
 
 def _improved(rows: FrameArray, weights: FrameArray, H: Floats, Wt: Floats, sweeps: int) -> Floats:

@@ -45,16 +45,78 @@ CHANGES = 4  # that something which rests comes or goes, and passers-by hide it
 BLOCK_PIXELS = 2048
 
 
-@kernel(allocates=True)
-def find_levels(  # type: ignore[no-untyped-def]
-    frames, weights, picks, H, codes, near, apart, held, stronger, second, first, other, share, start, stop
+@kernel
+def weigh_levels(  # type: ignore[no-untyped-def]
+    frames, weights, picks, H, codes, near, apart, held, second, distances, support, asked, start
 ):
-    """Find the levels of pixels ``start:stop``, as differences from the modelled background.
+    """Tell which pixels may have another level than the present one, or one beside it, frame by frame.
 
     Parameters
     ----------
     frames : ndarray of uint8 (n, n_pixels, n_channels)
-    weights : ndarray of float32 (n, n_pixels)
+    weights : ndarray of float32 (k, m)
+        Of the frames that are asked, at pixels ``start:start + m``.
+    picks : ndarray of int (k,)
+    H : ndarray of float32 (r, n_pixels, n_channels)
+    codes : ndarray of float32 (r, n)
+    near, apart, held, second : float
+        NEAR, APART, HELD and SECOND_SHARE.
+    distances : ndarray of float32 (m * n_channels,)
+        Scratch.
+    support : ndarray of float32 (4, m)
+        Scratch: the weight of all samples, of those near the present level and of those apart from it; a distance.
+    asked : ndarray of bool (m,)
+        Gets the answer; where it is no, :func:`find_levels` finds none.
+    start : int
+    """
+    n, n_pixels, n_channels = frames.shape
+    m = len(asked)
+    first, last = start * n_channels, (start + m) * n_channels
+    values = frames.reshape(n, n_pixels * n_channels)
+    components = H.reshape(H.shape[0], n_pixels * n_channels)
+    white = np.float32(255)
+    total, present, other, distance = support[0], support[1], support[2], support[3]
+    for p in range(m):
+        total[p] = present[p] = other[p] = 0
+    for i in range(len(picks)):
+        t = picks[i]
+        row, w = values[t, first:last], weights[i]
+        for v in range(len(distances)):
+            distances[v] = 0
+        for component in range(codes.shape[0]):
+            h, code = components[component, first:last], codes[component, t]
+            for v in range(len(distances)):
+                distances[v] += code * h[v]
+        for v in range(len(distances)):
+            distances[v] = abs(np.float32(row[v]) - min(distances[v], white))
+        if n_channels == 3:  # the usual number: in SIMD lanes
+            for p in range(m):
+                distance[p] = max(distances[3 * p], max(distances[3 * p + 1], distances[3 * p + 2]))
+        else:
+            for p in range(m):
+                distance[p] = distances[p * n_channels]
+                for c in range(1, n_channels):
+                    distance[p] = max(distance[p], distances[p * n_channels + c])
+        for p in range(m):
+            total[p] += w[p]
+            present[p] += w[p] if distance[p] <= near else np.float32(0)
+            other[p] += w[p] if distance[p] > apart else np.float32(0)
+    for p in range(m):
+        enough = other[p] >= 0.999 * second * total[p]  # sums in another order differ by less
+        asked[p] = (present[p] < (1 - second) * total[p]) & (enough | (present[p] < held * total[p]))
+
+
+@kernel(allocates=True)
+def find_levels(  # type: ignore[no-untyped-def]
+    frames, weights, picks, H, codes, near, apart, held, stronger, second, first, other, share, pixels
+):
+    """Find the levels of some pixels, as differences from the modelled background.
+
+    Parameters
+    ----------
+    frames : ndarray of uint8 (n, n_pixels, n_channels)
+    weights : ndarray of float32 (k, len(pixels))
+        Of the frames that are asked, at these pixels.
     picks : ndarray of int (k,)
         The frames that are asked.
     H : ndarray of float32 (r, n_pixels, n_channels)
@@ -67,7 +129,7 @@ def find_levels(  # type: ignore[no-untyped-def]
         Gets a second level, 0 where there is none.
     share : ndarray of float32 (n_pixels,)
         Gets its share of the support.
-    start, stop : int
+    pixels : ndarray of int
     """
     k, n_channels = len(picks), frames.shape[2]
     y = np.empty((k, n_channels), np.float32)
@@ -75,7 +137,8 @@ def find_levels(  # type: ignore[no-untyped-def]
     w = np.empty(k, np.float32)
     order = np.empty(k, np.int64)
     level = np.empty(n_channels, np.float32)
-    for pixel in range(start, stop):
+    for at in range(len(pixels)):
+        pixel = pixels[at]
         total = np.float32(0)
         present = np.float32(0)
         for i in range(k):
@@ -90,7 +153,7 @@ def find_levels(  # type: ignore[no-untyped-def]
                 inside = inside and abs(y[i, c]) <= near
                 mean += y[i, c]
             grey[i] = mean / np.float32(n_channels)
-            w[i] = weights[t, pixel]
+            w[i] = weights[i, at]
             total += w[i]
             if inside:
                 present += w[i]
@@ -187,17 +250,21 @@ def correct_scene(frames: FrameArray, weights: FrameArray, H: Floats, Wt: Floats
         return H
     picks = picks[np.linspace(0, len(picks) - 1, min(len(picks), FRAMES)).round().astype(int)]
     n_pixels, channels = frames.shape[1:]
-    first, other = np.empty((2, n_pixels, channels), np.float32)
-    share = np.empty(n_pixels, np.float32)
+    first, other = np.zeros((2, n_pixels, channels), np.float32)
+    share = np.zeros(n_pixels, np.float32)
     still = np.arange(256, dtype=np.float32) / 255
     sharp = still / (SHARPEN - (SHARPEN - 1) * still)
 
     def fill(block: tuple[int, int]) -> None:
-        part = slice(*block)
+        start, stop = block
+        w = sharp[weights[picks, start:stop]]
+        distances, support = np.empty((stop - start) * channels, np.float32), np.empty((4, stop - start), np.float32)
+        asked = np.empty(stop - start, np.bool_)
+        weigh_levels(frames, w, picks, H, Wt, NEAR, APART, HELD, SECOND_SHARE, distances, support, asked, start)
+        at = np.flatnonzero(asked)
         find_levels(
-            np.ascontiguousarray(frames[:, part]), sharp[weights[:, part]], picks, np.ascontiguousarray(H[:, part]), Wt,
-            NEAR, APART, HELD, STRONGER, SECOND_SHARE, first[part], other[part], share[part], 0, block[1] - block[0],
-        )  # fmt: skip
+            frames, w[:, at], picks, H, Wt, NEAR, APART, HELD, STRONGER, SECOND_SHARE, first, other, share, start + at
+        )
 
     map_blocks(fill, blocks(n_pixels, BLOCK_PIXELS))
     typical = np.tensordot(np.median(Wt[:, picks], axis=1).astype(np.float32), H, 1)

@@ -58,9 +58,11 @@ class Sway:
     smooth_noise: Floats
 
 
-@kernel(allocates=True)
-def measure_residual(frames, picks, H, codes, quantiles, cap, means, energy, usual, start, stop):  # type: ignore[no-untyped-def]
-    """Measure the residual of pixels ``start:stop`` over frames.
+@kernel
+def measure_residual(  # type: ignore[no-untyped-def]
+    frames, picks, H, codes, cap, limit, residual, size, means, energy, above, start
+):
+    """Measure the residual of some pixels, frame by frame.
 
     Parameters
     ----------
@@ -68,42 +70,89 @@ def measure_residual(frames, picks, H, codes, quantiles, cap, means, energy, usu
     picks : ndarray of int (k,)
     H : ndarray of float32 (r, n_pixels, n_channels)
     codes : ndarray of float32 (r, n)
-    quantiles : ndarray of float64 (q,)
     cap : float
+    limit : ndarray of float32 (n_pixels,)
+        Of the mean square over channels.
+    residual : ndarray of float32 (m * n_channels,)
+        Scratch.
+    size : ndarray of float32 (2, m)
+        Scratch.
     means : ndarray of int16 (k, n_pixels)
-        Gets the mean over channels, in eighths of a grey level.
+        Gets the mean over channels, in eighths of a grey level, of pixels ``start:start + m``.
     energy : ndarray of float32 (n_pixels,)
         Gets the mean square over frames, of at most `cap`.
-    usual : ndarray of float32 (q, n_pixels)
-        Gets the quantiles over frames of the root mean square over channels.
-    start, stop : int
+    above : ndarray of int32 (n_pixels,)
+        Gets the number of frames in which it is above `limit`.
+    start : int
+    """
+    n, n_pixels, n_channels = frames.shape
+    m = size.shape[1]
+    first, last = start * n_channels, (start + m) * n_channels
+    values = frames.reshape(n, n_pixels * n_channels)
+    components = H.reshape(H.shape[0], n_pixels * n_channels)
+    white, most, channels = np.float32(255), np.float32(cap * cap), np.float32(n_channels)
+    mean, square, total = size[0], size[1], energy[start : start + m]
+    bound, count = limit[start : start + m], above[start : start + m]
+    for p in range(m):
+        total[p] = count[p] = 0
+    for i in range(len(picks)):
+        t = picks[i]
+        row, shown = values[t, first:last], means[i, start : start + m]
+        for v in range(len(residual)):
+            residual[v] = 0
+        for component in range(codes.shape[0]):
+            h, code = components[component, first:last], codes[component, t]
+            for v in range(len(residual)):
+                residual[v] += code * h[v]
+        for v in range(len(residual)):
+            residual[v] = np.float32(row[v]) - min(residual[v], white)
+        for p in range(m):
+            mean[p] = square[p] = 0
+        for c in range(n_channels):
+            for p in range(m):
+                y = residual[p * n_channels + c]
+                mean[p] += y
+                square[p] += y * y
+        for p in range(m):
+            shown[p] = np.int16(np.rint(np.float32(8) * mean[p] / channels))
+            total[p] += min(square[p] / channels, most)
+            count[p] += square[p] / channels > bound[p]
+    for p in range(m):
+        total[p] /= np.float32(len(picks))
+
+
+@kernel(allocates=True)
+def measure_ranked(frames, picks, H, codes, rank, pixels, usual):  # type: ignore[no-untyped-def]
+    """Measure the `rank`-th smallest, over frames, of the root mean square residuals over channels.
+
+    Parameters
+    ----------
+    frames, picks, H, codes
+        As those of :func:`measure_residual`.
+    rank : int, >= 0 and < k
+    pixels : ndarray of int (m,)
+    usual : ndarray of float32 (n_pixels,)
+        Gets it at these pixels.
     """
     k, n_channels = len(picks), frames.shape[2]
     size = np.empty(k, np.float32)
-    for pixel in range(start, stop):
-        total = np.float32(0)
+    for pixel in pixels:
         for i in range(k):
             t = picks[i]
-            mean = np.float32(0)
             square = np.float32(0)
             for c in range(n_channels):
                 b = np.float32(0)
                 for component in range(codes.shape[0]):
                     b += codes[component, t] * H[component, pixel, c]
                 y = np.float32(frames[t, pixel, c]) - min(b, np.float32(255))
-                mean += y
                 square += y * y
-            means[i, pixel] = np.int16(np.rint(np.float32(8) * mean / np.float32(n_channels)))
             square /= np.float32(n_channels)
-            total += min(square, np.float32(cap * cap))
             j = i
             while j > 0 and size[j - 1] > square:
                 size[j] = size[j - 1]
                 j -= 1
             size[j] = square
-        energy[pixel] = total / np.float32(k)
-        for q in range(len(quantiles)):
-            usual[q, pixel] = np.sqrt(size[int(quantiles[q] * (k - 1) + 0.5)])
+        usual[pixel] = np.sqrt(size[rank])
 
 
 def smoothed(residual: NDArray[Any], shape: tuple[int, ...]) -> Floats:
@@ -126,22 +175,53 @@ def smoothed(residual: NDArray[Any], shape: tuple[int, ...]) -> Floats:
 
 
 def _measured(
-    frames: FrameArray, picks: NDArray[np.intp], H: Floats, Wt: Floats, shape: tuple[int, ...]
-) -> tuple[Floats, Floats, Floats]:
-    """Return sizes of the smoothed residuals (k, height / 2, width / 2), energies and quantiles (2, n_pixels)."""
-    n_pixels = frames.shape[1]
+    frames: FrameArray, picks: NDArray[np.intp], H: Floats, Wt: Floats, limit: Floats
+) -> tuple[Floats, Floats, NDArray[np.int32]]:
+    """Measure residuals over frames.
+
+    Returns
+    -------
+    ndarray of float32 (k, height / 2, width / 2)
+        Sizes of the smoothed residuals.
+    ndarray of float32 (height, width)
+        Energies.
+    ndarray of int32 (height, width)
+        In how many frames the root mean square over channels is above `limit` (height, width).
+    """
+    shape = limit.shape
+    n_pixels, channels = frames.shape[1:]
     means = np.empty((len(picks), n_pixels), np.int16)
-    energy = np.empty(n_pixels, np.float32)
-    usual = np.empty((2, n_pixels), np.float32)
-    quantiles = np.array([MOST, QUANTILE])
+    energy, above = np.empty(n_pixels, np.float32), np.empty(n_pixels, np.int32)
+    squared = (limit * limit).ravel()
 
     def fill(block: tuple[int, int]) -> None:
-        measure_residual(frames, picks, H, Wt, quantiles, CAP, means, energy, usual, *block)
+        start, stop = block
+        residual, size = np.empty((stop - start) * channels, np.float32), np.empty((2, stop - start), np.float32)
+        measure_residual(frames, picks, H, Wt, CAP, squared, residual, size, means, energy, above, start)
 
     map_blocks(fill, blocks(n_pixels, BLOCK_PIXELS))
     sizes = np.stack([smoothed(mean.reshape(shape), shape) for mean in means])
     sizes /= 8
-    return sizes, energy, usual
+    return sizes, energy.reshape(shape), above.reshape(shape)
+
+
+def _rank(quantile: float, count: int) -> int:
+    """Return which of so many sorted values is the quantile."""
+    return int(quantile * (count - 1) + 0.5)
+
+
+def _usual(
+    frames: FrameArray, picks: NDArray[np.intp], H: Floats, Wt: Floats, quantile: float, where: NDArray[np.bool_]
+) -> Floats:
+    """Return a quantile of the residual over frames (height, width), 0 but where it is asked for."""
+    usual = np.zeros(where.size, np.float32)
+    pixels = np.flatnonzero(where)
+
+    def fill(block: tuple[int, int]) -> None:
+        measure_ranked(frames, picks, H, Wt, _rank(quantile, len(picks)), pixels[slice(*block)], usual)
+
+    map_blocks(fill, blocks(len(pixels), BLOCK_PIXELS))
+    return usual.reshape(where.shape)
 
 
 def find_sway(frames: FrameArray, H: Floats, Wt: Floats, noise: Floats, scale: Floats) -> Sway | None:
@@ -168,7 +248,8 @@ def find_sway(frames: FrameArray, H: Floats, Wt: Floats, noise: Floats, scale: F
         return None
     asked = min(n, FRAMES, max(FEWEST, MEANS_BYTES // (2 * n_pixels)))
     picks = np.linspace(0, n - 1, asked).round().astype(int)
-    sizes, energy, usual = _measured(frames, picks, H, Wt, shape)
+    usual = RESTLESS * scale
+    sizes, energy, above = _measured(frames, picks, H, Wt, 0.999 * usual)  # what is near is looked at below
     typical = np.median(sizes, axis=0)
     kept = (np.minimum(sizes, SMOOTH_CAP) ** 2).mean(axis=0)
     times = max(1.0, width / WIDTH)
@@ -177,12 +258,14 @@ def find_sway(frames: FrameArray, H: Floats, Wt: Floats, noise: Floats, scale: F
         np.asarray(cv2.resize(each, (width, height), interpolation=cv2.INTER_LINEAR), np.float32)
         for each in (kept, typical)
     )
-    around = cv2.blur(energy.reshape(shape), (box, box))
+    around = cv2.blur(energy, (box, box))
     survives = cv2.blur(kept, (box, box)) / (around + ENERGY)
-    often = usual[0].reshape(shape) / (RESTLESS * scale)
+    restless = above >= asked - _rank(MOST, asked)
+    often = _usual(frames, picks, H, Wt, MOST, (survives < SURVIVES) & restless) / usual
     certain = np.clip((SURVIVES - survives) / RANGE, 0, 1) * np.clip(often - 1, 0, 1)
     share = cv2.blur(certain, (feather, feather))
     if share.mean() < LEAST_SHARE:
         return None
-    wide = np.clip(np.maximum(WIDER * usual[1].reshape(shape), noise), scale, WIDEST)
+    residual = _usual(frames, picks, H, Wt, QUANTILE, np.ones(shape, bool))
+    wide = np.clip(np.maximum(WIDER * residual, noise), scale, WIDEST)
     return Sway(share, wide.astype(np.float32), np.maximum(LEAST, TYPICAL * typical).astype(np.float32))

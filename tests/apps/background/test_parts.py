@@ -9,7 +9,8 @@ import pytest
 from visionnmf.apps.background import BackgroundModel, modes, shake
 from visionnmf.apps.background import fit as _background_fit
 from visionnmf.apps.background.mask import MaskDecision
-from visionnmf.apps.background.sway import Sway, measure_residual
+from visionnmf.apps.background.medians import temporal_median
+from visionnmf.apps.background.sway import Sway, measure_ranked, measure_residual
 from visionnmf.exceptions import UnreadableError
 
 
@@ -140,15 +141,29 @@ def test_residuals_are_measured_as_by_numpy(channels, rng):
     frames = rng.integers(0, 256, (12, 30, channels), dtype=np.uint8)
     H = rng.uniform(0, 120, (2, 30, channels)).astype(np.float32)
     codes = rng.uniform(0.5, 1.5, (2, 12)).astype(np.float32)
-    picks, quantiles = np.arange(0, 12, 2), np.array([0.0, 0.5, 1.0])
-    means, energy, usual = np.zeros((6, 30), np.int16), np.zeros(30, np.float32), np.zeros((3, 30), np.float32)
-    measure_residual(frames, picks, H, codes, quantiles, 40.0, means, energy, usual, 0, 30)
+    picks, limit = np.arange(0, 12, 2), np.linspace(0, 30000, 30, dtype=np.float32)
+    means, energy, above = np.zeros((6, 30), np.int16), np.zeros(30, np.float32), np.zeros(30, np.int32)
+    scratch = np.empty(28 * channels, np.float32), np.empty((2, 28), np.float32)
+    measure_residual(frames, picks, H, codes, 40.0, limit, *scratch, means, energy, above, 2)
     y = frames[picks] - np.minimum(np.einsum("rt,rpc->tpc", codes[:, picks], H), 255)
     squares = (y**2).mean(axis=2)
-    np.testing.assert_allclose(means / 8, y.mean(axis=2), atol=0.07)
-    np.testing.assert_allclose(energy, np.minimum(squares, 1600).mean(axis=0), rtol=1e-4)
-    np.testing.assert_allclose(usual[[0, 2]], np.sqrt([squares.min(axis=0), squares.max(axis=0)]), rtol=1e-4)
-    assert (np.abs(np.sqrt(squares) - usual[1]).min(axis=0) < 1e-2).all()
+    np.testing.assert_allclose(means[:, 2:] / 8, y.mean(axis=2)[:, 2:], atol=0.07)
+    np.testing.assert_allclose(energy[2:], np.minimum(squares, 1600).mean(axis=0)[2:], rtol=1e-4)
+    np.testing.assert_array_equal(above[2:], (squares > limit).sum(axis=0)[2:])
+    assert 0 < above.sum() < 6 * 28
+    assert not (means[:, :2].any() or energy[:2].any() or above[:2].any())
+    for rank in (0, 2, 5):
+        usual = np.zeros(30, np.float32)
+        measure_ranked(frames, picks, H, codes, rank, np.array([3, 17]), usual)
+        np.testing.assert_allclose(usual[[3, 17]], np.sqrt(np.sort(squares, axis=0)[rank, [3, 17]]), rtol=1e-4)
+        assert np.count_nonzero(usual) == 2
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 75, 255, 256, 300])
+def test_medians_of_bytes_are_those_of_numpy(n, rng):
+    few, many = rng.integers(120, 124, (n, 40, 3)), rng.integers(0, 256, (n, 3000, 3))
+    frames = np.concatenate([few, many, np.full((n, 1, 3), 255), np.zeros((n, 1, 3))], axis=1).astype(np.uint8)
+    np.testing.assert_array_equal(temporal_median(frames), np.median(frames, axis=0))
 
 
 def test_frames_of_a_shaking_camera_are_laid_upon_each_other(shaken, monkeypatch):
@@ -242,7 +257,7 @@ def test_levels_are_those_of_a_slow_search(channels, rng):
     share = np.full(pixels, -1, np.float32)
     constants = modes.NEAR, modes.APART, modes.HELD, modes.STRONGER, modes.SECOND_SHARE
     picks = np.arange(n)
-    modes.find_levels(frames, weights, picks, H, codes, *constants, first, other, share, 0, pixels - 1)
+    modes.find_levels(frames, weights, picks, H, codes, *constants, first, other, share, np.arange(pixels - 1))
     assert (share[-1], first[-1, 0], other[-1, 0]) == (-1, -1, -1)
     for p in range(pixels - 1):
         y, w = frames[:, p] - shown[:, p], weights[:, p]
@@ -258,3 +273,10 @@ def test_levels_are_those_of_a_slow_search(channels, rng):
             assert share[p] == pytest.approx(w[rest].sum() / w.sum(), abs=0.02)
         elif w[rest].sum() < 0.08 * w.sum():
             assert share[p] == 0
+    scratch = np.empty(30 * channels, np.float32), np.empty((4, 30), np.float32)
+    asked = np.zeros(30, bool)
+    near, apart, held, _, second = constants
+    modes.weigh_levels(frames, weights[:, 9:39], picks, H, codes, near, apart, held, second, *scratch, asked, 9)
+    levels = (share[9:39] > 0) | (first[9:39] != 0).any(axis=1)
+    assert (asked >= levels).all()
+    assert levels.any() and not asked.all()
