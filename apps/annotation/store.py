@@ -36,6 +36,7 @@ PARAMETERS = ("method", "n_components", "hellinger", "n_neighbors", "n_words", "
 SIGMOIDS = ("slope", "offset")
 REGRESSION = ("landmarks", "votes", "mean", "width")
 LARGEST_VOTE = 1e6  # of an honest file ten times the root of the number of landmarks, and means are shares
+LEAST_COMPONENT = 1e-12  # its largest entry, if it is not 0: codes of smaller ones overflow, honest ones have norm 1
 LARGEST_CODE = 1e30  # so that sums over columns are finite
 
 
@@ -176,6 +177,10 @@ def _blocks(sections: list[dict[str, Any]], known: ImageAnnotator, archive: Arch
         size, made = columns.stop - columns.start, span.stop - span.start
         shape = (size, size) if coder is None else coder.components_.shape
         _require(shape == (made, size), "codes")
+        if coder is not None:
+            largest = coder.components_.max(axis=1)
+            fits = (largest == 0) | ((largest >= LEAST_COMPONENT) & (largest <= 1 / LEAST_COMPONENT))
+            _require(fits.all(), "components")
         blocks.append(Block(view, coder, span))
     return blocks
 

@@ -123,8 +123,11 @@ def _serve(pipe: Connection) -> None:
         multiview,
         segmentation,
         stream,
+        warm,
     )
 
+    for _, fit in warm._applications():  # loads the kernels, as imports do modules
+        fit()
     codes: dict[int, int] = {}
     while True:
         kind, *rest = pipe.recv()

@@ -84,7 +84,8 @@ def _commands(folder: Path) -> dict[str, list[str]]:
     (folder / "ann.log").write_text("\n".join(rng.choice(["ls", "cd", "vi", "make"], 2000)))
     numbers = rng.random((300, 20))
     np.save(folder / "rows.npy", numbers)
-    np.save(folder / "heard.npy", numbers[:, :9] ** 2)
+    np.save(folder / "seen.npy", numbers[:60, :9])
+    np.save(folder / "heard.npy", numbers[:60, :9] ** 2)
     for person in range(3):
         (folder / "people" / f"p{person}").mkdir(parents=True)
         face = rng.random((12, 12)) * 200
@@ -98,6 +99,7 @@ def _commands(folder: Path) -> dict[str, list[str]]:
         words.append(f"{k}.png,{('sky', 'sea')[k % 2]},{('sun', 'sand')[k // 4]}")
     (folder / "words.csv").write_text("\n".join(words))
     rows, photos = str(folder / "rows.npy"), str(folder / "photos")
+    views = [str(folder / name) for name in ("seen.npy", "heard.npy")]
     return {
         "segment": ["segment", str(folder / "photo.png"), "--out", "OUT"],
         "background": ["background", str(folder / "clip.mp4"), "--out", "OUT"],
@@ -109,7 +111,7 @@ def _commands(folder: Path) -> dict[str, list[str]]:
             *("annotate", "train", photos, "--labels", str(folder / "words.csv"), "--kind", "lab,rgb"),
             *("--ranks", "2", "--model", "OUT/m.npz"),
         ],
-        "multiview": ["multiview", "fit", rows, str(folder / "heard.npy"), "--rank", "3", "--model", "OUT/m.npz"],
+        "multiview": ["multiview", "fit", *views, "--rank", "3", "--model", "OUT/m.npz"],
         "stream": ["stream", rows, "--rank", "3", "--model", "OUT/m.npz"],
         "checkpoint": [
             *("stream", rows, "--rank", "3", "--batch", "10", "--epochs", "4", "--shuffle"),

@@ -10,8 +10,9 @@ import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from visionnmf import NMF, Penalty
-from visionnmf.exceptions import ParameterError
+from visionnmf import NMF, MultiviewNMF, Penalty, ProjectiveNMF, SymmetricNMF
+from visionnmf.exceptions import ParameterError, TooLargeError
+from visionnmf.models import _begin
 
 WEIGHTED = ["manhattan", "frobenius", "kullback-leibler", "elastic-net", "l21", "huber"]
 SPARSE = ["manhattan", "frobenius", "kullback-leibler"]
@@ -228,3 +229,34 @@ print("fits")
     said = (done.stdout + done.stderr).strip().splitlines()[-1].removeprefix("visionnmf.exceptions.")
     assert said.startswith(ends), done.stderr
     assert ends == "fits" or re.search(r": 78 MiB of memory are needed and \d\d MiB are free; make it smaller$", said)
+
+
+@pytest.mark.parametrize(
+    ("model", "times"),
+    [
+        (NMF(2, max_iter=1), 1),
+        (ProjectiveNMF(2, max_iter=1), 1),
+        (SymmetricNMF(2, n_init=1, max_iter=1), 2),
+        (MultiviewNMF(2, max_iter=1), 2),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_less_memory_than_a_fit_takes_is_told_before_it_begins(monkeypatch, rng, model, times):
+    X = rng.random((20, 20), np.float32) + 1
+    X = X + X.T
+    monkeypatch.setattr(_begin, "LARGE", X.nbytes - 1)
+    monkeypatch.setattr("visionnmf.io.inputs.available_memory", lambda: times * X.nbytes - 1)
+    data = [X[:, :5], X[:, 5:]] if isinstance(model, MultiviewNMF) else X
+    with pytest.raises(TooLargeError, match=r"a fit of 20 samples with 20 features: 0 MiB of memory are needed and"):
+        model.fit(data)
+    monkeypatch.setattr("visionnmf.io.inputs.available_memory", lambda: times * X.nbytes)
+    model.fit(data)
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
+def test_codes_that_overflow_are_an_error(rng):
+    X = rng.random((9, 6), np.float32) + 1
+    model = NMF(2, loss="frobenius", max_iter=5, tol=0, random_state=0).fit(X)
+    model.components_ = (model.components_.astype(float) * 1e-40).astype(np.float32)
+    with pytest.raises(ParameterError, match="X must have codes within float32; got some beyond"):
+        model.transform(X)

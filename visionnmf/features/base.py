@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from visionnmf._checks import check_count, shown
 from visionnmf.exceptions import ParameterError
+from visionnmf.io import check_memory
 
 from .prepared import Prepared
 
@@ -25,6 +26,7 @@ Images = Sequence[ArrayLike | str | Path]
 
 MOST_FEATURES = 1 << 22
 MOST_BYTES = 1 << 30  # of what is found in one image
+LARGE = 64 << 20  # bytes of working memory that are looked for before they are taken
 MAX_PIXELS = 384 * 256  # of Corel's photographs, of which the published features were taken
 
 
@@ -42,6 +44,7 @@ class Extractor(TransformerMixin, BaseEstimator, ABC):
     """
 
     LEARNT: ClassVar[tuple[str, ...]] = ()
+    WORKING: ClassVar[int] = 128  # bytes a pixel while an image is described
     max_pixels: int | None
 
     def fit(self, images: Images, y: Any = None) -> Self:
@@ -96,7 +99,16 @@ class Extractor(TransformerMixin, BaseEstimator, ABC):
         Returns
         -------
         ndarray of float32 [shape=(n_features,), >= 0]
+
+        Raises
+        ------
+        TooLargeError
+            If less memory is free than an image of so many pixels takes.
         """
+        height, width = image.rgb.shape[:2]
+        needed = self.WORKING * height * width
+        if needed > LARGE:
+            check_memory(f"{self.view} of {width} x {height} pixels", needed)
         return self._describe(image).astype(np.float32, copy=False)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:

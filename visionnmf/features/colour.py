@@ -58,6 +58,8 @@ class ColorHistogram(Extractor):
     (3, 4096)
     """
 
+    WORKING = 40
+
     def __init__(
         self,
         space: str = "rgb",

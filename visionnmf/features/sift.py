@@ -78,6 +78,7 @@ class DenseSift(OnGrid, SiftWords):
     """
 
     view = "dense-sift"
+    WORKING = 256
 
     def __init__(
         self,

@@ -26,16 +26,22 @@ Array = NDArray[Any]
 LARGE = 64 << 20  # bytes of a matrix beside which a fit may not have room
 
 
-def check_room(problem: Problem) -> None:
-    """Refuse dense data beside which there is no room for what a fit takes: as much again.
+def check_room(X: Any, times: float = 1.0) -> None:
+    """Refuse dense data beside which there is no room for what a fit takes.
 
-    Least squares without weights needs products of the data alone.
+    Parameters
+    ----------
+    X : ndarray or sparse array
+    times : float, default=1.0
+        How much it takes, over the size of `X`; ``benchmarks/memory.py`` measures it.
+
+    Raises
+    ------
+    TooLargeError
+        If less is free.
     """
-    X, weights = problem.X, problem.weights
-    if problem.is_sparse or X.nbytes <= LARGE or (problem.loss.name == "frobenius" and weights is None):
-        return
-    needed = X.nbytes + (0 if weights is None else weights.nbytes)
-    check_memory(f"a fit of {X.shape[0]} samples with {X.shape[1]} features", needed)
+    if not sp.issparse(X) and X.nbytes > LARGE:
+        check_memory(f"a fit of {X.shape[0]} samples with {X.shape[1]} features", int(times * X.nbytes))
 
 
 def given_penalty(penalty: Penalty | None, side: str) -> Penalty:

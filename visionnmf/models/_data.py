@@ -24,6 +24,7 @@ __all__ = [
     "check_positive",
     "check_weights",
     "find_loss",
+    "finite_codes",
 ]
 
 Array = NDArray[Any]
@@ -284,3 +285,25 @@ def check_positive(X: Any, weights: Array | None, loss: Loss) -> None:
         raise ParameterError(
             f"X must be > 0 for {loss.label}; got zeros; add a small constant, or mark them as missing"
         )
+
+
+def finite_codes(Wt: Array) -> Array:
+    """Return codes of new data, a sample a row.
+
+    Parameters
+    ----------
+    Wt : ndarray [shape=(n_components, n_samples)]
+
+    Returns
+    -------
+    ndarray [shape=(n_samples, n_components)]
+        C-contiguous.
+
+    Raises
+    ------
+    ParameterError
+        If some are not finite: the data are far from the size of the components, or those are denormal.
+    """
+    if not np.isfinite(Wt).all():
+        raise ParameterError(f"X must have codes within {Wt.dtype}; got some beyond; components_ are too small")
+    return np.ascontiguousarray(Wt.T)

@@ -216,7 +216,6 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             The views, dense, sparse or data frames, rows matched by position; a data frame whose columns have two
             levels, view and feature; or one matrix with `groups`. float32 stays float32.
         y : Ignored
-            For scikit-learn's pipelines.
         observed : array-like of bool [shape=(n_samples, n_views)], optional
             False where a sample's view is missing, whatever `X` holds there.
 
@@ -230,6 +229,8 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         ValueError
             For NaN (but see `missing_values`), infinity or negative numbers, views of different numbers of samples, a
             sample or a view that is missing wholly, or a parameter that is not allowed.
+        TooLargeError
+            When they are dense, have more than 64 MiB together, and less memory is free than twice as much.
         """
         self.fit_transform(X, observed=observed)
         return self
@@ -494,7 +495,6 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     def _codes(self, data: Any, entries: Array | None) -> Array:
         model = self._model()
         H = self.components_ * self.view_scales_[self.view_groups_].astype(self.components_.dtype)
-        model.components_, model.component_norms_ = H, self.component_norms_
+        model.components_, model.component_norms_, model.n_features_in_ = H, self.component_norms_, H.shape[1]
         model.loss_parameter_, model.ridge_, model.solver_ = self.loss_parameter_, self.ridge_, self.solver_
-        model.n_features_in_ = H.shape[1]
         return model.transform(scaled_views(data, self.view_scales_[self.view_groups_]), weights=entries)

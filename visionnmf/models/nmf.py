@@ -24,7 +24,7 @@ from visionnmf.engine.sparse import check_zero_weight
 from visionnmf.exceptions import ParameterError
 
 from ._begin import check_room, given_penalty, start_factors, with_sample_weight
-from ._data import check_data, check_loss, check_missing_values, check_positive, check_weights, find_loss
+from ._data import check_data, check_loss, check_missing_values, check_positive, check_weights, find_loss, finite_codes
 from ._linear import LinearModel
 from ._parameters import WORDS, WithPenalties, check_parameters, explains, reporting
 from ._store import Saveable
@@ -303,7 +303,8 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
         self.loss_parameter_ = problem.loss.parameter
         if not self.update_components:
             return self._fit_codes(problem, given, n_components, sample_weight)
-        check_room(problem)
+        if problem.loss.name != "frobenius" or problem.weights is not None:  # which needs products of X alone
+            check_room(problem.X, 1 if problem.weights is None else 2)
         weighted, row_scale = with_sample_weight(problem, sample_weight)
         solver = self.solver_ = choose(self.solver, weighted)
         check_codes(replace(problem, penalty_W=self._transform_penalty(problem.X.dtype)))
@@ -352,8 +353,8 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
         sklearn.exceptions.NotFittedError
             Before `fit`.
         ValueError
-            When `X` holds NaN (but see `missing_values`), infinity or negative numbers, or has another number of
-            features.
+            When `X` holds NaN (but see `missing_values`), infinity or negative numbers, has another number of
+            features, or is so much larger or smaller than the components that codes are not finite.
         """
         check_is_fitted(self)
         data, observed = self._check_data(X, reset=False)
@@ -368,7 +369,7 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
         check_positive(data, entries, loss)
         problem = Problem(data, loss, weights=entries, zero_weight=self._weight_of_zeros(data))
         H = np.array(self.components_, data.dtype)  # a copy: a model loaded into a read-only memory map has others
-        return np.ascontiguousarray(self._codes(problem, H).T)
+        return finite_codes(self._codes(problem, H))
 
     def _check_parameters(self) -> None:
         check_parameters(self)

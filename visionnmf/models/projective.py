@@ -15,6 +15,7 @@ from visionnmf.engine.alternate import Callback, warn_not_converged
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.starts import STARTS
 
+from ._begin import check_room
 from ._data import check_data
 from ._linear import LinearModel
 from ._store import Saveable
@@ -146,9 +147,12 @@ class ProjectiveNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         ValueError
             When `X` holds NaN, infinity or negative numbers, its mean is beyond 1e12 (float32) or 1e100, or a parameter
             is not allowed.
+        TooLargeError
+            When `X` has more than 64 MiB and less memory is free than as much again, which a fit needs.
         """
         data: Array = check_data(self, X, reset=True, sparse=False)[0]
         self._check_parameters()
+        check_room(data)
         n_components = min(data.shape) if self.n_components is None else int(self.n_components)
         with one_blas_thread():  # else the start's rounding, and where it leads, depends on the number of threads
             H = STARTS[self.init](data, n_components, check_random_state(self.random_state))[1]

@@ -22,6 +22,7 @@ from visionnmf.engine.starts import random_symmetric, spread_symmetric
 from visionnmf.engine.symmetric import LOSSES, fit_starts, scale_to_fit, symmetric_optimality
 from visionnmf.exceptions import ParameterError
 
+from ._begin import check_room
 from ._data import check_kind
 from ._store import Saveable
 
@@ -151,6 +152,8 @@ class SymmetricNMF(Saveable, BaseEstimator):
         ValueError
             When `X` is not square and symmetric, holds NaN, infinity or negative numbers, or a parameter is not
             allowed.
+        TooLargeError
+            When `X` has more than 64 MiB and less memory is free than twice as much, which a fit needs.
         """
         S = self._check_affinity(X)
         n = S.shape[0]
@@ -198,6 +201,7 @@ class SymmetricNMF(Saveable, BaseEstimator):
         check_non_negative(S, "SymmetricNMF (input X)")
         if S.shape[0] != S.shape[1]:
             raise ParameterError(f"X must be a square affinity matrix; got shape {S.shape}")
+        check_room(S, 2)
         largest = float(np.abs(S - S.T).max())
         if largest > 1e-4 * float(S.max(initial=0)):
             raise ParameterError(

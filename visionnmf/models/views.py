@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from visionnmf._checks import check_number, shown
 from visionnmf.exceptions import ParameterError
 
+from ._begin import check_room
 from ._data import check_data, check_kind
 
 __all__ = [
@@ -194,6 +195,8 @@ def check_views(
         X = np.where(mask[:, given.groups], X.toarray() if sp.issparse(X) else np.asarray(X), np.nan)
     missing = np.nan if mask is not None or given.absent else missing
     data, entries = check_data(estimator, X, reset=reset, missing=missing, sparse=True)
+    if reset:
+        check_room(data, 2)
     if entries is None:
         return data, None
     there = observed_views(entries, given.groups, len(entries), n_views)

@@ -195,7 +195,11 @@ def test_damaged_arrays_are_refused(name, rng, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "number"), [("votes", 3e38), ("votes", -3e38), ("mean", 3e38), ("width", 1e-45), ("index", 3e38)]
+    ("name", "number"),
+    [
+        *(("votes", 3e38), ("votes", -3e38), ("mean", 3e38), ("width", 1e-45), ("index", 3e38)),
+        *(("coder0.components_", 1e-40), ("coder0.components_", 1e30)),
+    ],
 )
 def test_numbers_that_give_no_probabilities_are_refused(name, number, rng, tmp_path):
     X, Y = made(rng, 40)
