@@ -11,8 +11,10 @@ import csv
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,7 +25,7 @@ from numpy.typing import NDArray
 from visionnmf.exceptions import OutputExistsError, UnreadableError
 from visionnmf.io import check_outputs, output_file, output_folder
 
-__all__ = ["RESULTS", "run_jobs", "run_parallel", "settings_key"]
+__all__ = ["RESULTS", "open_pool", "run_jobs", "run_parallel", "settings_key"]
 
 RESULTS = "results.csv"
 
@@ -165,13 +167,29 @@ def run_parallel(jobs: Jobs, work: Callable[..., T], processes: int, keep: Calla
     keep : callable
         Called here as ``keep(name, what work returned)`` as jobs end.
     """
+    with open_pool(min(processes, len(jobs))) as pool:
+        futures = {pool.submit(work, *arguments): name for name, arguments in jobs.items()}
+        for future in as_completed(futures):
+            keep(futures[future], future.result())
+
+
+@contextmanager
+def open_pool(processes: int) -> Iterator[Executor]:
+    """Open a pool of processes of one thread each; whatever is raised in the block, an interrupt too, ends them all.
+
+    Parameters
+    ----------
+    processes : int
+
+    Yields
+    ------
+    concurrent.futures.Executor
+    """
     others = set(active_children())
     # fresh processes of one thread each: forked ones would share the state of thread pools
-    with ProcessPoolExecutor(min(processes, len(jobs)), get_context("spawn"), _one_thread) as pool:
-        futures = {pool.submit(work, *arguments): name for name, arguments in jobs.items()}
+    with ProcessPoolExecutor(processes, get_context("spawn"), _begin) as pool:
         try:
-            for future in as_completed(futures):
-                keep(futures[future], future.result())
+            yield pool
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for process in set(active_children()) - others:
@@ -179,11 +197,18 @@ def run_parallel(jobs: Jobs, work: Callable[..., T], processes: int, keep: Calla
             raise
 
 
-def _one_thread() -> None:
+def _begin() -> None:
+    """Make a process of a pool one of a single thread, which ends when the first process says so."""
     from threadpoolctl import threadpool_limits
 
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process has it too, and ends this one ...
+    signal.signal(signal.SIGTERM, _end)  # ... by an exception, so that half-written files are removed
     os.environ["VISIONNMF_NUM_THREADS"] = "1"
     threadpool_limits(1)
+
+
+def _end(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt
 
 
 def _write(path: Path, rows: Rows, columns: tuple[str, ...]) -> None:

@@ -36,7 +36,7 @@ Model = Annotated[Path, typer.Argument(metavar="M.npz", help="A model that train
 Images = Annotated[
     list[str], typer.Argument(metavar="IMAGE...", help="Files, patterns, folders; or the table of a model of a table.")
 ]
-Jobs = Annotated[int, typer.Option("--jobs", min=1, max=256, help="Processes that describe images.")]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=1, max=256, help="Processes that describe images.")]
 Labels = Annotated[
     str, typer.Option("--labels", metavar="FILE", help="CSV or JSON Lines; keywords takes those in the photographs.")
 ]

@@ -25,6 +25,7 @@ from visionnmf import __version__
 from visionnmf.exceptions import MediaError, VisionNMFError
 from visionnmf.io.inputs import without_password
 
+from .paths import check_beside, free_stem
 from .signals import number_come
 from .work import Outcome, Work, call, call_in_processes
 
@@ -194,7 +195,7 @@ class Run:
             self.detail(f"{source}{self._position()}")
             entry = self._entry(source)
             with self.attempt(source, entry):
-                stem = _free_stem(source, options[number].get("out"), stems) if writes else source
+                stem = free_stem(source, options[number].get("out"), stems) if writes else source
                 with self._shown(process, source) as more:
                     outcome = call(process, source, options[number] | more)
                 stems[stem] = source
@@ -206,27 +207,41 @@ class Run:
     def _process_together(
         self, process: Work, sources: list[str], options: list[dict[str, Any]], jobs: int
     ) -> list[Any]:
-        """Process inputs in several processes."""
+        """Process inputs in several processes, and tell of them in their order."""
         entries = [self._entry(source) for source in sources]
-        reports: dict[str, Any] = {}
+        ended: dict[int, Outcome] = {}  # and not told yet
+        reports = []
+
+        def tell(index: int) -> None:
+            outcome = ended.pop(index)
+            self._number = index + 1
+            self.detail(f"{sources[index]}{self._position()}")
+            with self.attempt(sources[index], entries[index]):
+                if outcome.error is not None:
+                    raise outcome.error
+                entries[index] |= self._finish(outcome)
+                reports.append(outcome.report)
+
         with self.progress(self._batch, rate_of="") as bar:
+            done = 0
 
             def keep(key: str, outcome: Outcome) -> None:
-                source = sources[int(key)]
-                self._number += 1
-                self.detail(f"{source}{self._position()}")
-                entry = entries[int(key)]
-                with self.attempt(source, entry):
-                    if outcome.error is not None:
-                        raise outcome.error
-                    entry |= self._finish(outcome)
-                    reports[key] = outcome.report
+                nonlocal done
+                done += 1
+                ended[int(key)] = outcome
                 if bar is not None:
-                    bar("done", self._number, self._total)
+                    bar("done", done, self._total)
+                while self._number in ended:
+                    tell(self._number)
 
-            work = {str(i): (source, options[i]) for i, source in enumerate(sources)}
-            call_in_processes(process, work, jobs, keep)
-        return [reports[key] for key in work if key in reports]
+            try:
+                work = {str(i): (source, options[i]) for i, source in enumerate(sources)}
+                call_in_processes(process, work, jobs, keep)
+            finally:  # an interrupt may come while earlier ones are waited for
+                for index in sorted(ended):
+                    if ended[index].error is None:
+                        tell(index)
+        return reports
 
     @contextmanager
     def _shown(self, process: Callable[..., Any], source: str) -> Iterator[dict[str, Any]]:
@@ -292,7 +307,7 @@ class Run:
             inputs: list[Input] = []
             with self.attempt(argument):
                 if suffixes and os.path.isdir(argument):
-                    _check_beside(argument, out, recursive)
+                    check_beside(argument, out, recursive)
                     names = find_files(argument, suffixes, recursive=recursive)
                     inputs = [Input(os.path.join(argument, name), os.path.dirname(name)) for name in names]
                 else:
@@ -449,27 +464,6 @@ def make_folder(out: Path, option: str = "--out") -> None:
         reason = f"cannot be made ({error.strerror})"
     if reason:
         raise MediaError(f"{option} {out}: {reason}; give another folder")
-
-
-def _check_beside(folder: str, out: Path | None, recursive: bool) -> None:
-    """Refuse results among the inputs."""
-    if out is None:
-        return
-    inside, results = Path(folder).resolve(), out.resolve()
-    if results == inside or (recursive and inside in results.parents):
-        raise MediaError(f"--out {out}: lies in {folder}, where results would be taken for inputs; give another folder")
-
-
-def _free_stem(source: str, out: Path | None, stems: dict[str, str]) -> str:
-    """Return the name of an input's results; refuse it when they are those of another input."""
-    from visionnmf.io import stem_of
-
-    stem = str((out or Path()) / stem_of(source))
-    if stem in stems:
-        raise MediaError(
-            f"{source}: its results would have the names of those of {stems[stem]}; run it apart, into another folder"
-        )
-    return stem
 
 
 def printable(text: str) -> str:

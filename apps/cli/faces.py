@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ import typer
 from visionnmf import choices
 
 from .common import make_folder, running, say
-from .options import Debug, Force, Json, Out, Recursive, Seed, one_of
+from .options import Debug, Force, Json, Out, Processes, Recursive, Seed, one_of
 from .paths import check_there
 
 __all__ = ["command"]
@@ -115,6 +116,9 @@ def identify(
     threshold: Threshold = None,
     all_faces: Annotated[bool, typer.Option("--all-faces", help="Every face of a photograph, with its box.")] = False,
     pictures: Pictures = None,
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", metavar="N", min=1, max=256, help="Processes that read images, find faces.")
+    ] = 1,
     json_: Json = False,
     force: Force = False,
     debug: Debug = False,
@@ -134,13 +138,15 @@ def identify(
             make_folder(pictures, "--pictures")
         inputs = run.inputs("images", images, choices.IMAGE_SUFFIXES, recursive=recursive, out=pictures)
         from visionnmf.apps import faces
+        from visionnmf.apps.runner import open_pool
 
-        identifier = faces.Identifier(
-            faces.load(model), threshold=threshold, top=top, all_faces=all_faces, pictures=pictures, force=force
-        )
-        run.batch(
-            "images", inputs, identifier.identify, writes=pictures is not None, out=pictures, prepare=identifier.prepare
-        )
+        known = faces.load(model)
+        with open_pool(jobs) if jobs > 1 and len(inputs) > 1 else nullcontext() as pool:
+            identifier = faces.Identifier(
+                known, threshold=threshold, top=top, all_faces=all_faces, pictures=pictures, force=force, pool=pool
+            )
+            wanted = pictures is not None
+            run.batch("images", inputs, identifier.identify, writes=wanted, out=pictures, prepare=identifier.prepare)
 
 
 @command.command("verify")
@@ -292,7 +298,7 @@ def evaluate(
         bool,
         typer.Option("--plots", help="Draw accuracy against rank, components, reconstructions (needs matplotlib)."),
     ] = False,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, max=256, help="Processes.")] = 1,
+    jobs: Processes = 1,
     size: FaceSize = None,
     detect: Detect = False,
     out: Out = Path("."),

@@ -33,7 +33,7 @@ def command(
     cache: Annotated[
         Path | None, typer.Option("--cache", metavar="C.sqlite", help="Keep features between runs in this file.")
     ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", metavar="N", min=-1, help="Processes; -1: all processors.")] = -1,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=-1, help="Processes; -1: all processors.")] = -1,
     json_: Json = False,
     force: Force = False,
     debug: Debug = False,

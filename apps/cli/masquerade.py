@@ -15,7 +15,7 @@ from visionnmf import choices
 
 from .common import expanded, running
 from .following import until_signal
-from .options import Debug, Force, Json, Seed, one_of
+from .options import Debug, Force, Json, Processes, Seed, one_of
 from .paths import check_there
 from .verdicts import Printed
 
@@ -65,6 +65,7 @@ def train(
     false_alarms: FalseAlarms = choices.FALSE_ALARM_RATE,
     hash_commands: Annotated[bool, typer.Option("--hash", help="Keep hashes of commands, not their names.")] = False,
     key_file: KeyFile = None,
+    jobs: Processes = 1,
     json_: Json = False,
     force: Force = False,
     debug: Debug = False,
@@ -91,6 +92,7 @@ def train(
             false_alarm_rate=false_alarms,
             hash_commands=hash_commands,
             key=_key(key_file),
+            n_jobs=jobs,
             force=force,
         )
         run.report(report)
@@ -131,6 +133,7 @@ def score(
     format_: LogFormat = "auto",
     user: User = None,
     key_file: KeyFile = None,
+    jobs: Processes = 1,
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON object a session: --as json.")] = False,
     debug: Debug = False,
 ) -> None:
@@ -140,7 +143,7 @@ def score(
     Examples:
       visionnmf masquerade score users.npz today.log
       visionnmf masquerade score users.npz today.log --alarms-only --since 24h --fail-on-alarm
-      visionnmf masquerade score users.npz archive/* --no-update --top 20
+      visionnmf masquerade score users.npz archive/* --no-update --top 20 --jobs 4
       visionnmf masquerade score users.npz /var/log/audit/audit.log --follow --as ecs
       journalctl -f -o cat | visionnmf masquerade score users.npz -
     """
@@ -148,6 +151,8 @@ def score(
         raise typer.BadParameter(f"--as: {style} is none of json, ecs and cef")
     if top is not None and (follow or "-" in logs):
         raise typer.BadParameter("--top and --follow exclude each other")
+    if jobs > 1 and (follow or "-" in logs):
+        raise typer.BadParameter("--jobs and --follow exclude each other, as do --jobs and standard input")
     after = _moment(since)
     with running(json_ or style is not None, debug) as run:
         if not follow:  # a log that is followed is waited for
@@ -170,6 +175,7 @@ def score(
                 user=user,
                 stop=ending,
                 on_error=run.fail,
+                n_jobs=jobs,
             )
             try:
                 for result in results:
@@ -208,7 +214,7 @@ def evaluate(
     roc: Annotated[
         Path | None, typer.Option("--roc", metavar="P.png", help="Draw the ROC curves (needs matplotlib).")
     ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=1, max=256, help="Processes.")] = 1,
+    jobs: Processes = 1,
     seed: Seed = choices.RANDOM_STATE,
     json_: Json = False,
     force: Force = False,

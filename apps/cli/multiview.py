@@ -10,7 +10,7 @@ import typer
 from visionnmf import choices
 
 from .common import running
-from .options import Debug, Force, Json, Out, Seed, one_of
+from .options import Debug, Force, Json, Out, Processes, Seed, one_of
 
 __all__ = ["command"]
 
@@ -169,7 +169,7 @@ def evaluate(
     splits: Annotated[int, typer.Option("--splits", min=1, max=1000, help="Random splits, half and half.")] = 10,
     prepare: Prepare = "auto",
     plot: Annotated[bool, typer.Option("--plot", help="Draw scores against ranks (needs matplotlib).")] = False,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, max=256, help="Processes.")] = 1,
+    jobs: Processes = 1,
     out: Out = Path("."),
     seed: Seed = choices.RANDOM_STATE,
     json_: Json = False,

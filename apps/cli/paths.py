@@ -7,9 +7,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from visionnmf.exceptions import UnreadableError
+from visionnmf.exceptions import MediaError, UnreadableError
 
-__all__ = ["check_there"]
+__all__ = ["check_beside", "check_there", "free_stem"]
 
 
 def check_there(*paths: str | Path, known: Sequence[str] = ()) -> None:
@@ -33,3 +33,24 @@ def check_there(*paths: str | Path, known: Sequence[str] = ()) -> None:
         if os.path.lexists(path):
             return
     raise UnreadableError(f"{paths[0]}: no such file or folder")
+
+
+def check_beside(folder: str, out: Path | None, recursive: bool) -> None:
+    """Refuse results among the inputs."""
+    if out is None:
+        return
+    inside, results = Path(folder).resolve(), out.resolve()
+    if results == inside or (recursive and inside in results.parents):
+        raise MediaError(f"--out {out}: lies in {folder}, where results would be taken for inputs; give another folder")
+
+
+def free_stem(source: str, out: Path | None, stems: dict[str, str]) -> str:
+    """Return the name of an input's results; refuse it when they are those of another input."""
+    from visionnmf.io import stem_of
+
+    stem = str((out or Path()) / stem_of(source))
+    if stem in stems:
+        raise MediaError(
+            f"{source}: its results would have the names of those of {stems[stem]}; run it apart, into another folder"
+        )
+    return stem

@@ -12,7 +12,7 @@ from visionnmf.exceptions import ParameterError
 
 from .common import make_folder, running
 from .groups import with_default
-from .options import Debug, Force, Jobs, Json, Out, Recursive, one_of
+from .options import Debug, Force, Jobs, Json, Out, Processes, Recursive, one_of
 from .paths import check_there
 from .work import Work
 
@@ -159,7 +159,7 @@ def evaluate(
     ],
     methods: Annotated[str | None, typer.Option("--methods", help="Comma-separated; all of them if left out.")] = None,
     boundaries: Annotated[bool, typer.Option("--boundaries", help="Match boundaries, too; takes longer.")] = False,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, max=256, help="Processes.")] = 1,
+    jobs: Processes = 1,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="Folder for results.csv; made if missing.")
     ] = None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -77,14 +76,8 @@ def call_in_processes(
     run_parallel({key: (process, *job) for key, job in jobs.items()}, _attempt, processes, keep)
 
 
-def _end(_number: int, _frame: object) -> None:
-    raise KeyboardInterrupt
-
-
 def _attempt(process: Work, source: str, options: Mapping[str, Any]) -> Outcome:
     """Work on an input in a process of its own; an error is an outcome."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process has it too, and ends this one ...
-    signal.signal(signal.SIGTERM, _end)  # ... by an exception, so that half-written files are removed
     try:
         return call(process, source, options)
     except Exception as error:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -108,6 +111,8 @@ class Identifier:
         reconstructions.
     force : bool, default=False
         Whether existing files may be replaced.
+    pool : concurrent.futures.Executor, optional
+        Reads images that are looked at together.
 
     Raises
     ------
@@ -131,6 +136,7 @@ class Identifier:
         all_faces: bool = False,
         pictures: str | Path | None = None,
         force: bool = False,
+        pool: Executor | None = None,
     ) -> None:
         if all_faces and not model.detect:
             raise ParameterError(
@@ -138,6 +144,7 @@ class Identifier:
             )
         self.model, self.threshold, self.top, self.all_faces = model, threshold, top, all_faces
         self.pictures, self.force = pictures, force
+        self._map: Callable[..., Iterable[Any]] = map if pool is None else pool.map
         self._known: dict[str, tuple[_Faces, list[Identity], list[Warning | str]]] = {}  # of images looked at together
 
     def prepare(self, sources: list[str]) -> None:
@@ -150,16 +157,9 @@ class Identifier:
         sources : list of str
         """
         self._known = {}
-        found: dict[str, tuple[_Faces, list[Warning | str]]] = {}
-        with (
-            suppress(Exception),
-            warnings.catch_warnings(record=True) as caught,
-        ):  # said of an image when its turn comes
-            warnings.simplefilter("always")
-            for source in sources:
-                caught.clear()
-                with suppress(Exception):
-                    found[source] = self._read(source), [told.message for told in caught]
+        with suppress(Exception):  # said of an image when its turn comes
+            looked = zip(sources, self._map(partial(_look, *self._wanted), sources), strict=True)
+            found = {source: look for source, look in looked if look is not None}
             if found:
                 identities = iter(self._identified(np.concatenate([faces.rows for faces, _ in found.values()])))
                 for source, (faces, told) in found.items():
@@ -190,7 +190,7 @@ class Identifier:
             for message in told:
                 warnings.warn(message, stacklevel=2)
         else:
-            faces = self._read(source)
+            faces = _read(*self._wanted, source)
             identities = self._identified(faces.rows)
         outputs = []
         folder = self.pictures if out is None else out
@@ -212,8 +212,10 @@ class Identifier:
     def _identified(self, rows: Array) -> list[Identity]:
         return self.model.recognizer.identify(rows, threshold=self.threshold, top=self.top)
 
-    def _read(self, source: str | Path) -> _Faces:
-        return read_rows(self.model, source, most=None if self.all_faces else 1)
+    @property
+    def _wanted(self) -> tuple[tuple[int, int], bool, int | None]:
+        """What is to be read of each image: see :func:`_read`."""
+        return _shape(self.model), self.model.detect, None if self.all_faces else 1
 
 
 class _Faces(NamedTuple):
@@ -244,12 +246,31 @@ def read_rows(model: FaceModel, source: str | Path, most: int | None = 1) -> _Fa
     MediaError
         When the image cannot be read, or has no face.
     """
+    return _read(_shape(model), model.detect, most, source)
+
+
+def _shape(model: FaceModel) -> tuple[int, int]:
     shape = model.recognizer.image_shape
     assert shape is not None
-    found = read_faces(source)[:most] if model.detect else []
+    return shape
+
+
+def _read(shape: tuple[int, int], detect: bool, most: int | None, source: str | Path) -> _Faces:
+    found = read_faces(source)[:most] if detect else []
     images = [image for _, image in found] or [read_image(source)]
     rows = as_rows(np.stack([resize_grey(to_grey8(image), shape) for image in images]))
     return _Faces(rows, [box for box, _ in found])
+
+
+def _look(
+    shape: tuple[int, int], detect: bool, most: int | None, source: str
+) -> tuple[_Faces, list[Warning | str]] | None:
+    """Read the faces of an image, and what that warns of; None where it fails."""
+    with suppress(Exception), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        faces = _read(shape, detect, most, source)
+        return faces, [told.message for told in caught]
+    return None
 
 
 def identify(

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal
 
 from visionnmf import choices
-from visionnmf._checks import check_number
+from visionnmf._checks import check_count, check_number
+from visionnmf.apps.runner import open_pool
 from visionnmf.exceptions import MediaError, ParameterError
 
 from .formats import FIRST_TIME
+from .judging import How, Judged, Read, judge, judge_in_rounds
 from .lines import Line, Place, check_is_log, follow, standard_input
 from .logs import STANDARD_INPUT, Event, Origin, Session, first_lines, read_events, sessions, with_commands
-from .model import Reason, SessionScorer
+from .model import Reason
 from .store import MasqueradeModel, load
 from .training import Histories
 
@@ -27,7 +29,6 @@ Severity = Literal["low", "medium", "high"]
 
 SEVERITIES: tuple[tuple[Severity, float], ...] = (("high", 3.0), ("medium", 1.0))  # deviations above the threshold
 ORIGINS = 3  # lines named for a reason
-CARRIED = 1.0  # deviations that the session before may add
 MOST_ALARMED = 100_000  # users
 
 
@@ -146,6 +147,7 @@ def score(
     poll: float = 0.5,
     stop: Callable[[], bool] | None = None,
     on_error: Callable[[str], None] | None = None,
+    n_jobs: int = 1,
 ) -> Iterator[SessionResult]:
     """Score the sessions of logs.
 
@@ -176,6 +178,9 @@ def score(
         See :func:`follow`.
     on_error : callable or None, default=None
         Called with a sentence for each log that cannot be read or holds no command, which is then skipped; None: raise.
+    n_jobs : int, default=1
+        Processes that judge, while this one reads; what comes out is the same. Not for a log that is followed, nor
+        standard input.
 
     Returns
     -------
@@ -186,7 +191,8 @@ def score(
     Raises
     ------
     ParameterError
-        If `following` is asked for with more or less than one log, or `threshold` is no number.
+        If `following` is asked for with more or less than one log, or with several processes, or `threshold` is no
+        number.
     MediaError
         If the model cannot be read; or a log cannot, or holds no command, and there is no `on_error`.
 
@@ -205,7 +211,10 @@ def score(
     if following and len(paths) != 1:
         raise ParameterError(f"logs must be one log where it is followed; got {len(paths)}")
     live = following or paths == [STANDARD_INPUT]
+    if check_count(n_jobs, "n_jobs") > 1 and (following or STANDARD_INPUT in paths):
+        raise ParameterError(f"n_jobs must be 1 where a log is followed, or standard input; got {n_jobs}")
     place = Place()
+    failures: list[str] = []  # that wait for the sessions before them
 
     def commands() -> Iterator[Event | None]:
         for path in paths:
@@ -223,7 +232,10 @@ def score(
             except (MediaError, OSError) as error:
                 if on_error is None:
                     raise
-                on_error(str(error))
+                if n_jobs == 1:
+                    on_error(str(error))
+                else:
+                    failures.append(str(error))
 
     found = sessions(
         commands(),
@@ -237,16 +249,37 @@ def score(
         place=place,
     )
 
+    def read() -> Iterator[Read]:
+        for session in found:
+            told, failures[:] = tuple(failures), []
+            yield Read(session, place.source, update and session.complete, told)
+
+    def judged() -> Iterator[tuple[Read, Judged | None]]:
+        how = How(top, threshold)
+        if n_jobs > 1:
+            with open_pool(n_jobs) as pool:
+                yield from judge_in_rounds(read(), model.scorers, how, pool, n_jobs)
+            return
+        for each in read():
+            scorer = model.scorers.get(each.session.user)
+            yield each, None if scorer is None else judge(scorer, each.session.commands, each.learn, how)
+
     def results() -> Iterator[SessionResult]:
         alarmed: dict[str, int] = {}  # commands with which a growing session was an alarm last
-        for session in found:
-            learn = update and session.complete
-            result = _judge(model.scorers.get(session.user), place.source, session, learn, top, threshold)
-            if not session.growing:
-                alarmed.pop(session.user, None)
+        for each, verdict in judged():
+            tell(each.failures)
+            result = _result(each, verdict)
+            if not each.session.growing:
+                alarmed.pop(result.user, None)
                 yield result
             elif result.verdict == "alarm" and _worse(result, alarmed):
                 yield result
+        tell(failures)
+
+    def tell(sentences: Iterable[str]) -> None:
+        if on_error is not None:
+            for sentence in sentences:
+                on_error(sentence)
 
     return results()
 
@@ -270,34 +303,24 @@ def _worse(result: SessionResult, alarmed: dict[str, int]) -> bool:
     return True
 
 
-def _judge(
-    scorer: SessionScorer | None, source: str, session: Session, learn: bool, top: int, threshold: float | None
-) -> SessionResult:
-    commands = session.commands
-    origins = session.origins
-    source = origins[-1].source if origins else source  # as a session may begin in the log before
+def _result(read: Read, judged: Judged | None) -> SessionResult:
+    session, origins = read.session, read.session.origins
+    source = origins[-1].source if origins else read.source  # as a session may begin in the log before
     start, end = (None if at is None or at < FIRST_TIME else at for at in (session.start, session.end))
-    facts = (source, session.user, session.index, start, end, len(commands))
+    facts = (source, session.user, session.index, start, end, len(session.commands))
     places: dict[str, Any] = {"growing": session.growing}
     if origins:
         first = next(origin.line for origin in origins if origin.source == source)
         places |= {"first_line": first, "last_line": origins[-1].line}
-    if scorer is None:
+    if judged is None:
         return SessionResult(*facts, None, None, "unknown user", [], **places)
-    learning = scorer.learning
-    alone = float(scorer.anomaly_score([commands])[0])
-    limit = scorer.threshold_ if threshold is None else threshold
-    # explained before it is learnt; the previous session can lift a score only so far
-    near = alone > limit - CARRIED
-    reasons = scorer.explain(commands, top=top) if near else []
-    usual = scorer.usual() if near and not learning else []
-    anomaly = scorer.update(commands) if learn else alone
-    verdict: Verdict = "learning" if learning else "alarm" if anomaly > limit else "own"
+    anomaly, limit = judged.score, judged.limit
+    verdict: Verdict = "learning" if judged.learning else "alarm" if anomaly > limit else "own"
     if anomaly <= limit:
         return SessionResult(*facts, anomaly, limit, verdict, [], **places)
     severity = _severity(anomaly - limit) if verdict == "alarm" else None
-    reasons = [replace(reason, origins=_origins(session, str(reason.command))) for reason in reasons]
-    return SessionResult(*facts, anomaly, limit, verdict, reasons, severity=severity, usual=usual, **places)
+    reasons = [replace(reason, origins=_origins(session, str(reason.command))) for reason in judged.reasons]
+    return SessionResult(*facts, anomaly, limit, verdict, reasons, severity=severity, usual=judged.usual, **places)
 
 
 def _origins(session: Session, command: str) -> tuple[Origin, ...]:

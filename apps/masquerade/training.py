@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from visionnmf import choices
-from visionnmf._checks import check_number
+from visionnmf._checks import check_count, check_number
 from visionnmf.apps.report import Report
+from visionnmf.apps.runner import run_parallel
 from visionnmf.exceptions import MediaError, UnreadableError
 from visionnmf.io import check_outputs
 
@@ -73,6 +74,7 @@ def train(
     false_alarm_rate: float = choices.FALSE_ALARM_RATE,
     hash_commands: bool = False,
     key: str | None = None,
+    n_jobs: int = 1,
     force: bool = False,
 ) -> Trained:
     """Learn the habits of every user in the histories.
@@ -90,6 +92,8 @@ def train(
         See :func:`read_events`.
     false_alarm_rate, hash_commands, key : float, bool, str or None
         See :class:`SessionScorer`.
+    n_jobs : int, default=1
+        Processes that learn users, once all is read.
     force : bool, default=False
         Whether an existing `model` may be replaced.
 
@@ -115,31 +119,41 @@ def train(
     >>> len(train(["ada.txt", "ben.txt"], "users.npz", size=20, force=True).users)
     2
     """
+    check_count(n_jobs, "n_jobs")
     paths = [str(path) for path in histories]
     if model is not None:
         check_outputs([model], force, inputs=paths)
     learnt, skipped = collect_sessions(paths, size=size, idle=idle, format=format, user=user, whole_lines=whole_lines)
     if not learnt:
         raise UnreadableError("; ".join(skipped) or "there is no history; name one file at least")
-    result = MasqueradeModel({}, size, idle, whole_lines)
-    rows = []
-    for name, own in learnt.items():
-        scorer = SessionScorer(false_alarm_rate=false_alarm_rate, hash_commands=hash_commands, key=key).fit(list(own))
-        result.scorers[name] = scorer
-        rows.append(
-            {
-                "user": name,
-                "sessions": len(own),
-                "commands": len(scorer.profile_.commands),
-                "doubtful": len(scorer.doubtful_),
-                "threshold": scorer.threshold_,
-                "learning": scorer.learning,
-            }
-        )
+    unfitted = SessionScorer(false_alarm_rate=false_alarm_rate, hash_commands=hash_commands, key=key)
+    fitted: dict[str, SessionScorer] = {}
+    if n_jobs == 1:
+        fitted = {name: _fitted(unfitted, list(own)) for name, own in learnt.items()}
+    else:
+        work = {name: (unfitted, list(own)) for name, own in learnt.items()}
+        run_parallel(work, _fitted, n_jobs, fitted.__setitem__)
+    result = MasqueradeModel({name: fitted[name] for name in learnt}, size, idle, whole_lines)
+    rows = [_row(name, len(own), fitted[name]) for name, own in learnt.items()]
     if model is not None:
         save(result, model, force=force)
     outputs = [] if model is None else [str(model)]
     return Trained(result, rows, inputs=paths, outputs=outputs, skipped=skipped)
+
+
+def _fitted(scorer: SessionScorer, sessions: list[tuple[str, ...]]) -> SessionScorer:
+    return SessionScorer(**scorer.get_params()).fit(sessions)
+
+
+def _row(name: str, n_sessions: int, scorer: SessionScorer) -> dict[str, Any]:
+    return {
+        "user": name,
+        "sessions": n_sessions,
+        "commands": len(scorer.profile_.commands),
+        "doubtful": len(scorer.doubtful_),
+        "threshold": scorer.threshold_,
+        "learning": scorer.learning,
+    }
 
 
 def collect_sessions(

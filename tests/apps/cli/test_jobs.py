@@ -1,0 +1,260 @@
+"""``--jobs``: which commands take it, the same results in the same order, and nothing left behind by an interrupt."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+from helpers import run_command as run
+from PIL import Image
+
+from visionnmf.apps import masquerade, runner
+from visionnmf.apps.cli import app
+from visionnmf.apps.faces import Identifier, load
+from visionnmf.apps.masquerade import judging
+from visionnmf.datasets import make_mosaic
+from visionnmf.exceptions import ParameterError
+
+# Commands of many inputs without the option, and why.
+WITHOUT = {
+    "faces add": "a few images of one person",
+    "multiview fit": "one table",
+    "multiview transform": "one table",
+    "multiview impute": "one table",
+}
+
+
+def commands():
+    """Each command's name and its click command."""
+    found = {}
+
+    def walk(name, command):
+        if hasattr(command, "commands"):
+            for part, below in command.commands.items():
+                walk(f"{name} {part}".strip(), below)
+        else:
+            found[name] = command
+
+    walk("", typer.main.get_command(app))
+    return found
+
+
+def options(command):
+    return {option for parameter in command.params for option in parameter.opts}
+
+
+def test_every_batch_and_every_evaluation_takes_jobs():
+    batches, taking = set(), set()
+    for name, command in commands().items():
+        several = any(parameter.param_type_name == "argument" and parameter.nargs == -1 for parameter in command.params)
+        if several or name.endswith("evaluate"):
+            batches.add(name)
+        if "--jobs" in options(command):
+            assert "-j" in options(command), name
+            taking.add(name)
+    assert {"segment images", "background videos", "faces identify", "masquerade score"} <= taking
+    assert batches - taking == set(WITHOUT)
+
+
+@contextmanager
+def threads(processes):
+    with ThreadPoolExecutor(processes) as pool:
+        yield pool
+
+
+@pytest.fixture
+def photographs(tmp_path):
+    """Images, one that is none, one that warns; and a model of people."""
+    from visionnmf.apps import faces
+
+    rng = np.random.default_rng(0)
+    for person in range(3):
+        (tmp_path / "people" / f"p{person}").mkdir(parents=True)
+        face = rng.integers(40, 200, (12, 10))
+        for i in range(4):
+            pixels = (face + rng.integers(0, 9, face.shape)).astype(np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "people" / f"p{person}" / f"{i}.png")
+    faces.train(tmp_path / "people", tmp_path / "people.npz", n_components=6, missing="none")
+    (tmp_path / "people" / "p1" / "bad.png").write_text("no picture")
+    Image.new("RGBA", (12, 10), (90, 80, 70, 120)).save(tmp_path / "people" / "p1" / "glass.png")
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_images_read_by_several_processes_are_identified_as_by_one(photographs):
+    command = ("faces", "identify", photographs / "people.npz", photographs / "people", "--recursive", "--json")
+    one, two = run(*command), run(*command, "--jobs", 2)
+    assert one.exit_code == two.exit_code == 1 and len(json.loads(one.stdout)["images"]) == 14
+    assert one.stdout == two.stdout and one.stderr == two.stderr and "transparent" in one.stderr
+
+
+def test_the_pool_reads_and_what_it_cannot_read_is_read_again(photographs, monkeypatch):
+    read, sources = [], [str(photographs / "people" / name) for name in ("p0/0.png", "p1/bad.png", "p2/1.png")]
+    with ThreadPoolExecutor(1, initializer=lambda: read.append("pool")) as pool:
+        identifier = Identifier(load(photographs / "people.npz"), pool=pool)
+        identifier.prepare(sources)
+    assert read == ["pool"] and set(identifier._known) == {sources[0], sources[2]}
+    assert identifier.identify(sources[2]).identity.nearest == "p2"
+    broken = Identifier(load(photographs / "people.npz"), pool=pool)  # which has ended, as one without memory
+    broken.prepare(sources)
+    assert broken.identify(sources[2]).identity == Identifier(broken.model).identify(sources[2]).identity
+
+
+@pytest.fixture
+def logs(tmp_path):
+    """Histories of three users, and a day on which one is another, in files that are not a user's each."""
+    rng = np.random.default_rng(1)
+    habits = {name: rng.choice([f"{name}{i}" for i in range(9)], 900) for name in ("ann", "bea", "cyd")}
+    (tmp_path / "old").mkdir()
+    (tmp_path / "new").mkdir()
+    for name, commands in habits.items():
+        (tmp_path / "old" / f"{name}.log").write_text("\n".join(commands[:500]) + "\n")
+    rows = [(name, command) for name, commands in habits.items() for command in commands[500:]]
+    rows = [rows[i] for i in np.argsort(np.arange(len(rows)) + rng.integers(0, 300, len(rows)), kind="stable")]
+    rows += [("ann", "nmap"), ("ann", "nc")] * 20 + [("dee", "ls")] * 30
+    for part, name in enumerate(("a.csv", "c.csv")):
+        text = "".join(f"{user},{command} -x\n" for user, command in rows[part::2])
+        (tmp_path / "new" / name).write_text("user,command\n" + text)
+    (tmp_path / "new" / "b.csv").write_text("user,command\n")
+    model = tmp_path / "users.npz"
+    assert (
+        run("masquerade", "train", *sorted((tmp_path / "old").iterdir()), "--size", 20, "--model", model).exit_code == 0
+    )
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_sessions_judged_by_several_processes_are_as_by_one(logs):
+    day = sorted((logs / "new").iterdir())
+    command = ("masquerade", "score", logs / "users.npz", *day, "--keep", "--json")
+    before = (logs / "users.npz").read_bytes()
+    one, learnt = run(*command), (logs / "users.npz").read_bytes()
+    (logs / "users.npz").write_bytes(before)
+    two = run(*command, "--jobs", 2)
+    assert one.exit_code == two.exit_code == 1 and '"alarm"' in one.stdout and '"unknown user"' in one.stdout
+    assert one.stdout == two.stdout and one.stderr == two.stderr and "b.csv" in one.stderr
+    assert before != learnt == (logs / "users.npz").read_bytes()
+
+
+@pytest.mark.parametrize("update", [True, False])
+def test_rounds_keep_the_order_of_sessions_and_failures(logs, update, monkeypatch):
+    monkeypatch.setattr(masquerade.scoring, "open_pool", threads)
+    monkeypatch.setattr(judging, "ROUND", 7)
+    day = sorted((logs / "new").iterdir())
+
+    def told(n_jobs):
+        heard = []
+        model = masquerade.load(logs / "users.npz")
+        for result in masquerade.score(model, day, update=update, n_jobs=n_jobs, on_error=heard.append):
+            heard.append(result.as_dict())
+        return heard, {user: scorer.n_sessions_ for user, scorer in model.scorers.items()}
+
+    assert told(1) == told(2) == told(5)
+    heard, learnt = told(2)
+    assert sum(isinstance(each, str) for each in heard) == 1 and isinstance(heard[0], dict)
+    before = masquerade.load(logs / "users.npz").scorers["ann"].n_sessions_
+    assert (learnt["ann"] > before) == update
+
+
+def test_what_was_read_before_an_error_is_judged_before_it_is_raised(logs, monkeypatch):
+    monkeypatch.setattr(masquerade.scoring, "open_pool", threads)
+    day = sorted((logs / "new").iterdir())
+    counts = []
+    for n_jobs in (1, 3):
+        results = masquerade.score(logs / "users.npz", day, n_jobs=n_jobs)
+        heard = []
+        with pytest.raises(masquerade.scoring.MediaError, match=r"b\.csv"):
+            heard.extend(result.index for result in iter(lambda: next(results), None))  # noqa: B023
+        counts.append(heard)
+    assert counts[0] == counts[1] != []
+
+
+def test_users_are_learnt_by_several_processes(logs, monkeypatch):
+    def apart(jobs, work, processes, keep):
+        for name in reversed(list(jobs)):  # as they happen to end
+            keep(name, work(*jobs[name]))
+
+    histories = sorted((logs / "old").iterdir())
+    one = masquerade.train(histories, size=20)
+    monkeypatch.setattr(masquerade.training, "run_parallel", apart)
+    two = masquerade.train(histories, size=20, n_jobs=2)
+    assert one.users == two.users and list(one.model.scorers) == list(two.model.scorers)
+
+
+def test_logs_that_are_waited_for_are_judged_in_one_process(logs):
+    for arguments in (("--follow", logs / "new" / "a.csv"), ("-",)):
+        refused = run("masquerade", "score", logs / "users.npz", *arguments, "--jobs", 2)
+        assert refused.exit_code == 2 and "--jobs and --follow exclude each other" in " ".join(refused.stderr.split())
+    with pytest.raises(ParameterError, match="n_jobs must be 1 where a log is followed"):
+        masquerade.score(logs / "users.npz", ["-"], n_jobs=2)
+    with pytest.raises(ParameterError, match="n_jobs must be a whole number >= 1; got 0"):
+        masquerade.train([logs / "old" / "ann.log"], n_jobs=0)
+
+
+def test_several_processes_are_told_of_in_the_order_of_the_inputs(tmp_path, monkeypatch):
+    """Whichever ends first; what has ended is told also where an interrupt comes."""
+    for name in "abcd":
+        Image.fromarray(make_mosaic(24, 32, random_state=0).image).save(tmp_path / f"{name}.png")
+    order = [2, 0, 3, 1]
+
+    def ending(jobs, work, processes, keep):
+        for number in order:
+            if number is None:
+                raise KeyboardInterrupt
+            keep(str(number), work(*jobs[str(number)]))
+
+    monkeypatch.setattr(runner, "run_parallel", ending)
+    names = [tmp_path / f"{name}.png" for name in "abcd"]
+    found = run("segment", *names, "--jobs", 2, "-o", tmp_path / "out")
+    assert found.exit_code == 0
+    assert re.findall(r"(\w)\.png: ", found.stdout) == list("abcd")
+    order[:] = [2, 0, None]
+    ended = run("segment", *names, "--jobs", 2, "-o", tmp_path / "two", "--json")
+    assert ended.exit_code == 130
+    assert [entry["input"][-5] for entry in json.loads(ended.stdout)["images"]] == ["a", "c"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="processes are counted in /proc")
+def test_an_interrupt_leaves_no_process_behind(tmp_path):
+    for i in range(60):
+        Image.fromarray(make_mosaic(240, 320, random_state=i).image).save(tmp_path / f"{i}.png")
+
+    def left(session):
+        found = []
+        for process in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                state, _, _, its = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[:4]
+            except OSError:
+                continue
+            if int(its) == session and state != "Z":
+                found.append(process)
+        return found
+
+    command = [sys.executable, "-m", "visionnmf.apps.cli", "segment", str(tmp_path), "--jobs", "2", "-o"]
+    process = subprocess.Popen(
+        [*command, str(tmp_path / "out")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout.readline()  # the pool works
+    assert len(left(process.pid)) > 2
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130 and "Traceback" not in stderr
+    deadline = time.monotonic() + 10
+    while left(process.pid) and time.monotonic() < deadline:  # the tracker of resources ends by itself
+        time.sleep(0.1)
+    assert not left(process.pid)
+    assert not list(tmp_path.rglob("*.tmp*"))
