@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import re
 import signal
 import subprocess
@@ -65,9 +66,20 @@ def test_every_batch_and_every_evaluation_takes_jobs():
     assert batches - taking == set(WITHOUT)
 
 
+class Elsewhere(ThreadPoolExecutor):
+    """A pool of threads to which arguments and results come as to processes: copied."""
+
+    def submit(self, work, *arguments):
+        return super().submit(lambda sent: copied(work(*sent)), copied(arguments))
+
+
+def copied(value):
+    return pickle.loads(pickle.dumps(value))
+
+
 @contextmanager
-def threads(processes):
-    with ThreadPoolExecutor(processes) as pool:
+def elsewhere(processes):
+    with Elsewhere(processes) as pool:
         yield pool
 
 
@@ -147,7 +159,7 @@ def test_sessions_judged_by_several_processes_are_as_by_one(logs):
 
 @pytest.mark.parametrize("update", [True, False])
 def test_rounds_keep_the_order_of_sessions_and_failures(logs, update, monkeypatch):
-    monkeypatch.setattr(masquerade.scoring, "open_pool", threads)
+    monkeypatch.setattr(masquerade.scoring, "open_pool", elsewhere)
     monkeypatch.setattr(judging, "ROUND", 7)
     day = sorted((logs / "new").iterdir())
 
@@ -166,7 +178,7 @@ def test_rounds_keep_the_order_of_sessions_and_failures(logs, update, monkeypatc
 
 
 def test_what_was_read_before_an_error_is_judged_before_it_is_raised(logs, monkeypatch):
-    monkeypatch.setattr(masquerade.scoring, "open_pool", threads)
+    monkeypatch.setattr(masquerade.scoring, "open_pool", elsewhere)
     day = sorted((logs / "new").iterdir())
     counts = []
     for n_jobs in (1, 3):
