@@ -34,6 +34,10 @@ def X(rng):
         ("rank", "n_components"),
         ("seed", "random_state"),
         ("batch_size", "OnlineNMF"),
+        ("replicates", "n_init"),
+        ("algorithm", "solver"),
+        ("update", "loss"),
+        ("W0", "fit_transform"),
     ],
 )
 def test_foreign_parameters_name_their_replacement(name, replacement):

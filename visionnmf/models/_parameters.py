@@ -37,6 +37,12 @@ WORDS = {
     "seed": "random_state, or components_init",
     "n_run": "n_init",
     "max_iterations": "max_iter",
+    "min_residuals": "tol",
+    "update": "loss",
+    "objective": "loss",
+    "replicates": "n_init",
+    "algorithm": "solver, or nothing: the best one for the loss is chosen",
+    **dict.fromkeys(("W", "H", "W0", "H0"), "fit_transform(X, W=..., H=...)"),
     "batch_size": "visionnmf.OnlineNMF(batch_size=...)",
     "forget_factor": "visionnmf.OnlineNMF(forget_factor=...)",
 }
