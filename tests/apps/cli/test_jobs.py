@@ -1,5 +1,6 @@
 """``--jobs``: which commands take it, the same results in the same order, and nothing left behind by an interrupt."""
 
+import functools
 import json
 import os
 import pickle
@@ -259,6 +260,7 @@ def test_an_interrupt_leaves_no_process_behind(tmp_path):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # where the tests ignore it
     )
     assert process.stdout.readline()  # the pool works
     assert len(left(process.pid)) > 2
