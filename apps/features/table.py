@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from visionnmf._checks import brief
 from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
-from visionnmf.io import output_file, read_arrays, regular_file
+from visionnmf.io import output_file, read_arrays, regular_file, write_arrays
 from visionnmf.io.inputs import MAX_BYTES
 
 __all__ = ["FeatureTable", "check_format", "check_table_size", "read_table", "write_table"]
@@ -154,8 +154,7 @@ def _write_npz(table: FeatureTable, path: Path) -> None:
         "views": np.array(table.views, str),
     }
     check_table_size(path, sum(array.nbytes for array in arrays.values()))
-    with path.open("wb") as file:
-        np.savez(file, allow_pickle=False, **arrays)
+    write_arrays(path, arrays)
 
 
 def _write_csv(table: FeatureTable, path: Path) -> None:

@@ -13,11 +13,13 @@ import tifffile
 from PIL import Image
 
 import visionnmf
-from visionnmf.apps import annotation, faces, masquerade
+from visionnmf.apps import annotation, faces, masquerade, multiview
+from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel
 from visionnmf.features import DenseHue, FeatureExtraction, PatchNMF, save_extraction
 from visionnmf.io import VideoWriter, write_sidecar
 
 RNG = np.random.default_rng(0)
+FRAMES = RNG.integers(90, 110, (12, 12, 16, 3)).astype(np.uint8)
 X = RNG.gamma(1, size=(40, 3)) @ RNG.gamma(1, size=(3, 16))
 
 
@@ -88,11 +90,19 @@ def models(folder: Path) -> dict[str, bytes]:
         "symmetric": visionnmf.SymmetricNMF(2, n_init=1, **few).fit(X @ X.T),
         "online": visionnmf.OnlineNMF(2, random_state=0).fit(X),
         "conservative": visionnmf.ConservativeNMF(2, max_iter=1, random_state=0).fit(X),
+        "multiview": visionnmf.MultiviewNMF(2, view_outliers=3, **few).fit([X[:, :10], X[:, 10:]]),
+        "godec": visionnmf.GoDec(2, max_iter=3, tol=0, random_state=0).fit(X),
+        "background": BackgroundModel(n_components=2, random_state=0).fit(FRAMES),
+        "live": OnlineBackgroundModel(frame_rate=10, warm_up=1).fit(FRAMES),
     }
     found = {}
     for name, model in fitted.items():
         model.save(folder / f"{name}.npz")
         found[f"{name}.npz"] = (folder / f"{name}.npz").read_bytes()
+    np.save(folder / "seen.npy", X[:, :10])
+    np.save(folder / "heard.npy", X[:, 10:])
+    multiview.fit_views([folder / "seen.npy", folder / "heard.npy"], folder / "views.npz", n_components=2)
+    found["views.npz"] = (folder / "views.npz").read_bytes()
     people = np.repeat(np.arange(4), 5)
     images = np.clip(RNG.random((4, 64))[people] * 200 + RNG.normal(0, 5, (20, 64)), 0, 255)
     recognizer = faces.FaceRecognizer(image_shape=(8, 8)).fit(images, np.array([f"p{k}" for k in people]))

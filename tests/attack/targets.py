@@ -12,7 +12,8 @@ import scipy.sparse as sp
 
 import visionnmf
 from visionnmf import io
-from visionnmf.apps import annotation, faces, masquerade
+from visionnmf.apps import annotation, faces, masquerade, multiview
+from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel
 from visionnmf.datasets import load_faces
 from visionnmf.features import load_extraction
 from visionnmf.io.chunks import open_chunks
@@ -21,6 +22,7 @@ from visionnmf.io.keywords import find_keywords
 warnings.simplefilter("ignore")
 
 Y = np.random.default_rng(1).random((3, 16))
+FRAME = np.random.default_rng(3).integers(90, 110, (12, 16, 3)).astype(np.uint8)
 PHOTOGRAPH = np.random.default_rng(2).integers(0, 256, (16, 24, 3), np.uint8)
 
 
@@ -59,9 +61,23 @@ def _model(path: Path) -> int:
         annotated.annotator.predict(X)
         assert np.isfinite(annotated.annotator.predict_proba(X)).all(), "probabilities that are not finite"
         return path.stat().st_size
+    if path.name in ("background.npz", "live.npz"):
+        background = (BackgroundModel if path.name == "background.npz" else OnlineBackgroundModel).load(path)
+        for _ in background.apply(FRAME):
+            pass
+        if isinstance(background, OnlineBackgroundModel):
+            background.partial_fit(FRAME)
+        return path.stat().st_size
+    if path.name == "views.npz":
+        views = multiview.load(path)
+        views.model.transform(views.preparation.transform({"seen": Y[:, :10], "heard": Y[:, 10:]}))
+        return path.stat().st_size
     model = visionnmf.load_model(path)
+    if path.name == "multiview.npz":
+        model.transform([Y[:, :10], Y[:, 10:]])
+        return path.stat().st_size
     if path.name != "symmetric.npz" and model.n_features_in_ == 16:
-        model.transform(Y)
+        assert np.isfinite(model.transform(Y)).all(), "codes that are not finite"
     return path.stat().st_size
 
 

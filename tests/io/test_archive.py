@@ -1,8 +1,10 @@
 """The archive of all model files, and arrays of strangers: sizes are looked at first, each array is read once."""
 
+import gc
 import io
 import json
 import struct
+import sys
 import tracemalloc
 import zipfile
 
@@ -11,7 +13,7 @@ import pytest
 
 from visionnmf import NMF, load_model
 from visionnmf.exceptions import OutputExistsError, TooLargeError, UnreadableError, UnsupportedError
-from visionnmf.io import Format, inputs, read_arrays
+from visionnmf.io import Format, inputs, read_arrays, write_arrays
 from visionnmf.io.chunks import open_chunks
 
 STORED = Format("visionnmf-test", 2, "a test", "make one", "make it smaller")
@@ -83,6 +85,34 @@ def test_an_array_stands_for_one_thing(path):
     with pytest.raises(UnreadableError, match=told), STORED.read(path) as archive:
         archive.array("one")
         archive.array("one")
+
+
+def test_encrypted_members_are_refused(path):
+    STORED.write(path, {}, ARRAYS)
+    data = bytearray(path.read_bytes())
+    at = data.rfind(b"PK\1\2")  # a member in the directory; eight bytes further, its flags
+    data[at + 8] |= 1
+    path.write_bytes(data)
+    with pytest.raises(UnreadableError, match="it is encrypted"), STORED.read(path):
+        pass
+
+
+@pytest.mark.parametrize("name", ["x.npz", "x.NPZ"])
+def test_a_signal_while_an_archive_is_opened_leaves_nothing_to_be_told(monkeypatch, tmp_path, name):
+    class Interrupted(zipfile.ZipFile):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            raise KeyboardInterrupt
+
+    told = []
+    monkeypatch.setattr(sys, "unraisablehook", told.append)
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr("zipfile.ZipFile", Interrupted)
+        write_arrays(tmp_path / name, {"X": np.eye(3)})
+    gc.collect()
+    assert not told
+    write_arrays(tmp_path / name, {"X": np.eye(3)})
+    assert read_arrays(tmp_path / name, ["X"])["X"].shape == (3, 3)
 
 
 def test_no_reference_multiplies_the_memory(path):

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from visionnmf import NMF, MultiviewNMF, Penalty, ProjectiveNMF, SymmetricNMF
+from visionnmf import NMF, RPCA, GoDec, MultiviewNMF, Penalty, ProjectiveNMF, SymmetricNMF
 from visionnmf.exceptions import ParameterError, TooLargeError
 from visionnmf.models import _begin
 
@@ -238,6 +238,8 @@ print("fits")
         (ProjectiveNMF(2, max_iter=1), 1),
         (SymmetricNMF(2, n_init=1, max_iter=1), 2),
         (MultiviewNMF(2, max_iter=1), 2),
+        (RPCA(max_iter=1), 9),
+        (GoDec(2, max_iter=1), 9),
     ],
     ids=lambda value: type(value).__name__,
 )

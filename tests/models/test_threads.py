@@ -12,11 +12,14 @@ import numpy as np
 import pytest
 
 import visionnmf
-from visionnmf.apps.background import BackgroundModel
+from visionnmf.apps.annotation import ImageAnnotator
+from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel
 from visionnmf.apps.faces import FaceRecognizer
 from visionnmf.apps.masquerade import SessionScorer
 from visionnmf.apps.segmentation import segment
+from visionnmf.choices import ANNOTATION_METHODS
 from visionnmf.datasets import make_mosaic, make_surveillance
+from visionnmf.features import DenseHue, DenseSift, FeatureExtraction, HarrisHue, HarrisSift, PatchNMF
 
 # Large enough for a BLAS to use its threads, and for several blocks; few iterations, as differences grow with them.
 MODELS = {
@@ -36,7 +39,17 @@ MODELS = {
     "online surrogate": lambda: visionnmf.OnlineNMF(6, method="surrogate", max_iter=2, random_state=0),
     "online or-nmf": lambda: visionnmf.OnlineNMF(6, method="or-nmf", batch_size=100, max_iter=1, random_state=0),
     "conservative": lambda: visionnmf.ConservativeNMF(6, max_iter=1, shuffle=True, random_state=0),
+    "multiview": lambda: visionnmf.MultiviewNMF(6, max_iter=4, tol=0, random_state=0),
+    "multiview outliers": lambda: visionnmf.MultiviewNMF(
+        3, loss="frobenius", view_outliers=3, max_iter=3, tol=0, random_state=0
+    ),
+    "rpca": lambda: visionnmf.RPCA(max_iter=3),
+    "godec": lambda: visionnmf.GoDec(6, max_iter=3, tol=0, random_state=0),
 }
+KINDS = [
+    *(DenseHue(4), DenseSift(4), HarrisHue(4), HarrisSift(4), PatchNMF(4)),
+    *("rgb", "lab", "hsv", "gist", "hog", "lbp", "centrist", "raw-pixels"),
+]
 THREADS = ("1", "2", "7")
 
 
@@ -47,6 +60,8 @@ def digest(name):
     if name.startswith("symmetric"):
         X = X[:300] @ X[:300].T
         X /= X.max()
+    if name.startswith("multiview"):
+        X = [X[:, :300], X[:, 300:]]
     return hashlib.sha256(MODELS[name]().fit(X).components_.tobytes()).hexdigest()
 
 
@@ -63,7 +78,20 @@ def applications():
     faces = np.clip(rng.random((5, 64))[people] * 200 + rng.normal(0, 5, (20, 64)), 0, 255)
     sessions = [rng.choice(["ls", "cd", "vi"], 30).tolist() for _ in range(12)]
     recognizer = FaceRecognizer(image_shape=(8, 8), random_state=0).fit(faces, people)
-    found = {
+    photographs = [make_mosaic(48, 64, random_state=seed).image for seed in range(8)]
+    extraction = FeatureExtraction(KINDS, max_pixels=3000).fit(photographs)
+    features = extraction.transform(photographs)
+    words = rng.random((8, 4)) < 0.5
+    annotators = {
+        f"annotation, {method}": ImageAnnotator(method, n_components=2, n_neighbors=3, random_state=0)
+        .fit(features, words, views=extraction.views_)
+        .predict_proba(features)
+        for method in ANNOTATION_METHODS
+    }
+    live = OnlineBackgroundModel(frame_rate=10)
+    found = annotators | {
+        "features": features,
+        "live background": np.stack([frame.mask for frame in live.follow(frames)]),
         "segmentation": segment(image).labels,
         "background": np.stack([frame.mask for frame in BackgroundModel(random_state=0).fit(frames).apply(frames)]),
         "faces": recognizer.distances(faces),

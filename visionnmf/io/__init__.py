@@ -15,6 +15,7 @@
 :func:`cut_video`            parts of a video, not encoded anew
 :func:`sample_frames`        (n, height, width, 3): evenly spaced frames of a clip of unknown length, in one pass
 :func:`read_arrays`          arrays by name out of a ``.npz`` file
+:func:`write_arrays`         arrays by name into one
 :func:`read_mat`             matrices, cells and structures by name out of a MATLAB file, versions 5 to 7
 :class:`Format`              a kind of model file: one archive of a JSON header and arrays for all
 :func:`read_keywords`        the keywords of a photograph: IPTC, XMP, sidecars
@@ -46,6 +47,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .archive import Format as Format
     from .archive import read_arrays as read_arrays
+    from .archive import write_arrays as write_arrays
     from .cache import ArrayCache as ArrayCache
     from .cutting import Cut as Cut
     from .cutting import cut_video as cut_video
@@ -118,6 +120,7 @@ _LAZY = {
     "sidecar_of": ".keywords",
     "to_grey8": ".pixels",
     "transaction": ".outputs",
+    "write_arrays": ".archive",
     "write_image": ".images",
     "write_sidecar": ".keywords",
 }

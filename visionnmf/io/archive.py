@@ -35,7 +35,7 @@ from visionnmf.exceptions import MediaError, TooLargeError, UnreadableError, Uns
 from .inputs import check_bytes, one_line, regular_file
 from .outputs import output_file
 
-__all__ = ["Archive", "Format", "check_directory", "check_names", "check_npy", "read_arrays"]
+__all__ = ["Archive", "Format", "check_directory", "check_names", "check_npy", "read_arrays", "write_arrays"]
 
 Array = NDArray[Any]
 
@@ -46,6 +46,7 @@ MOST_DIRECTORY = 1 << 20  # bytes of a zip file's directory, which takes up to 2
 MOST_NESTED = 250_000  # lists and objects in a header: each takes 30 times its brackets' memory
 BLOCK = 1 << 20
 END_BYTES = (1 << 16) + 22  # where a zip file says what it holds: its comment may be as long as 16 bits can say
+ENCRYPTED = 1  # of a member's flags; zipfile asks for a password by a RuntimeError
 MOST_SHOWN = 100  # characters of an error at the end of a sentence
 
 # What a damaged file can raise on its way through zipfile, numpy, json and the checks of what they found.
@@ -178,9 +179,7 @@ class Format:
         self._check_sizes(path, {name: array.nbytes + NPY_HEADER for name, array in members.items()})
         method = zipfile.ZIP_STORED if self.unpacked_bytes is None else zipfile.ZIP_DEFLATED
         with output_file(path, force=force) as temporary, zipfile.ZipFile(temporary, "w", method) as file:
-            for name, array in members.items():
-                with file.open(f"{name}.npy", "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, array, allow_pickle=False)
+            _write_members(file, members)
 
     @contextmanager
     def read(self, path: str | Path) -> Iterator[Archive]:
@@ -227,6 +226,8 @@ class Format:
 
     def _check_members(self, path: Path, file: zipfile.ZipFile) -> None:
         members = file.infolist()
+        if any(member.flag_bits & ENCRYPTED for member in members):
+            raise ValueError("it is encrypted")
         if self.unpacked_bytes is None:
             if any(member.compress_type != zipfile.ZIP_STORED for member in members):
                 raise ValueError("it is compressed")
@@ -292,6 +293,37 @@ def read_arrays(path: Path, names: Iterable[str], optional: Iterable[str] = ()) 
         raise
     except Exception as error:  # zipfile, zlib and numpy have many ways to say that a file is damaged
         raise UnreadableError(f"{path} cannot be read: {one_line(error)}.") from error
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
+    """Write arrays as a ``.npz`` file of data, whatever its name ends with.
+
+    Not `numpy.savez`, which only leaves the name as it is where it is given an open file: a signal in its midst is then
+    followed by a traceback, as the file is closed before the archive.
+
+    Parameters
+    ----------
+    path : Path
+        Replaced; as a rule of :func:`.output_file`.
+    arrays : mapping of str to ndarray
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pathlib import Path
+    >>> from visionnmf.io import read_arrays, write_arrays
+    >>> write_arrays(Path("data.npz"), {"X": np.eye(3)})
+    >>> read_arrays(Path("data.npz"), ["X"])["X"].shape
+    (3, 3)
+    """
+    with zipfile.ZipFile(path, "w") as file:
+        _write_members(file, arrays)
+
+
+def _write_members(file: zipfile.ZipFile, arrays: Mapping[str, Array]) -> None:
+    for name, array in arrays.items():
+        with file.open(f"{name}.npy", "w", force_zip64=True) as member:
+            np.lib.format.write_array(member, array, allow_pickle=False)
 
 
 def check_directory(path: Path) -> None:

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from visionnmf._checks import check_count, check_number, check_random_state
 from visionnmf.engine import robust_pca
 
+from ._begin import check_room
 from ._data import check_kind
 from ._linear import LinearModel
 from ._store import Saveable
@@ -70,6 +71,8 @@ class _RobustPCA(Saveable, LinearModel):
 
     def _checked(self, X: ArrayLike, *, reset: bool) -> Array:
         data = validate_data(self, check_kind(X), dtype=[np.float64, np.float32], order="C", reset=reset)
+        if reset:
+            check_room(data, 9)
         return np.asarray(data)
 
     def _keep(self, split: robust_pca.Split, scale: Any, converged: bool) -> None:
@@ -172,6 +175,8 @@ class RPCA(_RobustPCA, TransformerMixin, BaseEstimator):
         ------
         ValueError
             When `X` holds NaN or infinity, or a parameter is not allowed.
+        TooLargeError
+            When `X` has more than 64 MiB and less memory is free than nine times as much, which a fit needs.
         """
         data = self._checked(X, reset=True)
         self._check_parameters()
@@ -284,6 +289,8 @@ class GoDec(_RobustPCA, TransformerMixin, BaseEstimator):
         ------
         ValueError
             When `X` holds NaN or infinity, or a parameter is not allowed.
+        TooLargeError
+            When `X` has more than 64 MiB and less memory is free than nine times as much, which a fit needs.
         """
         data = self._checked(X, reset=True)
         self._check_parameters()
