@@ -1,8 +1,9 @@
 """Peak memory: of a fit over the size of its matrix, of a long clip taken apart, of a log that is followed for ever.
 
 ``python benchmarks/memory.py`` runs everything, ``python benchmarks/memory.py matrix 2048`` one part: matrix (a float32
-matrix of so many MB, each loss; MB more for a process that limits its own memory), frames (30000 through
-``BackgroundModel.apply``), follow (a million lines through ``masquerade score --follow``). Linux only.
+matrix of so many MB, each loss; MB more for a process that limits its own memory), estimators (those beside ``NMF``, so
+many MB), frames (30000 through ``BackgroundModel.apply``), follow (a million lines through ``masquerade score
+--follow``). Linux only.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,7 @@ import numpy as np
 from _main import main
 from numpy.typing import NDArray
 
-from visionnmf import NMF
+from visionnmf import NMF, RPCA, ConservativeNMF, GoDec, MultiviewNMF, OnlineNMF, ProjectiveNMF, SymmetricNMF
 from visionnmf.apps import masquerade
 from visionnmf.apps.background import BackgroundModel
 from visionnmf.datasets import make_surveillance
@@ -35,6 +37,15 @@ N_FEATURES, N_COMPONENTS, ITERATIONS = 2000, 10, 2
 FRAME_MARKS = (1000, 10_000, 30_000)
 LINE_MARKS = (10_000, 100_000, 1_000_000)
 SESSION = 100  # lines
+ESTIMATORS: dict[str, Any] = {
+    "ProjectiveNMF": ProjectiveNMF(N_COMPONENTS, max_iter=ITERATIONS, tol=0, random_state=0),
+    "SymmetricNMF": SymmetricNMF(N_COMPONENTS, n_init=1, max_iter=ITERATIONS, tol=0, random_state=0),
+    "MultiviewNMF": MultiviewNMF(N_COMPONENTS, loss="frobenius", max_iter=ITERATIONS, tol=0, random_state=0),
+    "OnlineNMF": OnlineNMF(N_COMPONENTS, max_iter=1, random_state=0),
+    "ConservativeNMF": ConservativeNMF(N_COMPONENTS, max_iter=1, random_state=0),
+    "RPCA": RPCA(max_iter=ITERATIONS, tol=1e-9),
+    "GoDec": GoDec(N_COMPONENTS, max_iter=ITERATIONS, tol=0, random_state=0),
+}
 
 
 def peak(what: str = "VmHWM", pid: int | str = "self") -> float:
@@ -78,6 +89,42 @@ def matrix(megabytes: int = 0, loss: str = "") -> None:
         done = subprocess.run(words, capture_output=True, text=True)
         rows = [line for line in done.stdout.splitlines() if line.startswith("|")]
         print("\n".join(rows) or f"| {name} | | rc {done.returncode}: {done.stderr[-200:]!r} | |", flush=True)
+
+
+def estimators(megabytes: int = 0) -> None:
+    """Measure the peak of a fit of each estimator but `NMF`, the data included, over the size of the data."""
+    print(f"\n## float32, {N_COMPONENTS} components, {ITERATIONS} iterations\n")
+    print("| estimator | data, MB | peak, MB | over the data |")
+    print("| --- | --- | --- | --- |", flush=True)
+    quick = ["--quick"] if MEGABYTES < 100 else []
+    for name in ESTIMATORS:
+        words = [sys.executable, __file__, *quick, "one", name, str(megabytes or MEGABYTES)]
+        done = subprocess.run(words, capture_output=True, text=True)
+        rows = [line for line in done.stdout.splitlines() if line.startswith("|")]
+        print("\n".join(rows) or f"| {name} | | rc {done.returncode}: {done.stderr[-200:]!r} | |", flush=True)
+
+
+def one(name: str, megabytes: int) -> None:
+    """Fit an estimator, in a process of its own, and print a row of the table; MultiviewNMF has two views."""
+    warnings.simplefilter("ignore")  # nothing converges
+    rng, model = np.random.default_rng(0), ESTIMATORS[name]
+
+    def data(count: int) -> Any:
+        width = N_FEATURES if name != "SymmetricNMF" else int(count**0.5)
+        X = np.maximum(rng.random((count // width, width), np.float32), np.float32(0.01))
+        if name == "SymmetricNMF":
+            for i in range(len(X)):
+                X[i, i:] = X[i:, i]
+        return [X[:, : width // 2].copy(), X[:, width // 2 :].copy()] if name == "MultiviewNMF" else X
+
+    model.fit(data(1 << 16))  # compiles
+    before = peak("VmRSS")
+    X = data(megabytes << 18)
+    size = sum(part.nbytes for part in X) / 2**20 if isinstance(X, list) else X.nbytes / 2**20
+    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    model.fit(X)
+    most = peak() - before
+    print(f"| {name} | {size:.0f} | {most:.0f} | {most / size:.2f} |", flush=True)
 
 
 def frames() -> None:
@@ -151,13 +198,21 @@ def _at_end(pid: int, log: Path) -> bool:
     return False
 
 
-PARTS = {"matrix": matrix, "frames": frames, "follow": follow, "fit": fit}
+PARTS = {
+    "matrix": matrix,
+    "estimators": estimators,
+    "frames": frames,
+    "follow": follow,
+    "fit": fit,
+    "one": one,
+}
 QUICK = {
     "MEGABYTES": 4,
+    "ESTIMATORS": {"OnlineNMF": OnlineNMF(N_COMPONENTS, max_iter=1, random_state=0)},
     "N_FEATURES": 200,
     "FRAME_MARKS": (20, 40),
     "LINE_MARKS": (1000, 2000),
 }
 
 if __name__ == "__main__":
-    main(PARTS, globals(), QUICK, default=["matrix", "frames", "follow"])
+    main(PARTS, globals(), QUICK, default=["matrix", "estimators", "frames", "follow"])
