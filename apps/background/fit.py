@@ -18,6 +18,7 @@ from visionnmf.engine.solvers import rri
 
 from .medians import temporal_median
 from .modes import correct_scene
+from .score import count_near, mean_change
 from .shake import Anchors, measure_shake, moved_by
 from .sway import Sway, find_sway
 
@@ -40,13 +41,14 @@ BLOCK_PIXELS = 2048
 CODE_PIXELS = 2048  # pixels that determine the codes; more do no better
 VOTING_SHARE = 8  # one in so many of their values chooses the code to start from
 ROUNDS = 3  # alternations of components and codes; more change nothing
-SCENE_SWEEPS = 2
+SCENE_SWEEPS = 1  # of one component: a sweep finds its medians
 LIGHT_SWEEPS = 10
 CODE_SWEEPS = 10
 GRID = 8  # cells of light along the longer side
 CELL_PIXELS = 8  # a cell with fewer bright pixels among the chosen ones takes the factor of the whole frame
 DARK = 16  # grey levels: pixels as dark as this say little about the light
 KEPT = 0.5  # a cell's light is believed when it leaves at most this share of what one scene leaves unexplained
+NEEDED = 0.0005  # of all values: lights that explain fewer beyond one light, where they are believed, are not kept
 
 
 class Sample:
@@ -125,10 +127,12 @@ def _taken_of(start: int, step: int) -> int:
 
 def _difference(frame: FrameArray, before: FrameArray) -> FrameArray:
     """Return the mean over channels of the absolute difference, rounded (height, width)."""
-    difference = cv2.absdiff(frame, before)
-    if difference.ndim == 3 and difference.shape[2] == 3:
-        difference = cv2.transform(difference, np.full((1, 3), 1 / 3, np.float32))
-    return np.asarray(difference, np.uint8)
+    change = np.asarray(cv2.absdiff(frame, before), np.uint8)
+    if change.ndim == 2 or change.shape[2] == 1:
+        return change
+    result = np.empty(change.shape[:2], np.uint8)
+    mean_change(change.reshape(-1), result.reshape(-1))
+    return result
 
 
 @dataclass(frozen=True)
@@ -174,6 +178,7 @@ def learn(frames: FrameArray, moved: FrameArray, *, n_components: int, rng: np.r
     moved : ndarray of uint8 (n, height, width)
         Their differences from neighbouring frames.
     n_components : int
+        At most; one where more lights explain hardly more.
     rng : numpy.random.Generator
         Chooses the pixels that determine codes.
 
@@ -203,8 +208,9 @@ def learn(frames: FrameArray, moved: FrameArray, *, n_components: int, rng: np.r
     H = _scene(frames, weights, Wt, median[None])
     if n_components > 1:
         light = _Light(few, chosen, shape, scene[0], Wt, n_components)
-        H = H * light.at_all_pixels()[..., None]
-        Wt = light.Wt
+        if light.explains >= NEEDED:
+            H = H * light.at_all_pixels()[..., None]
+            Wt = light.Wt
     H = correct_scene(frames, weights, H, Wt, shape)
     sway = find_sway(frames, H, Wt, noise, scale)
     return Learnt(H, Wt, scale, to_uint8(baseline), chosen, sway, anchors)
@@ -249,7 +255,8 @@ def find_codes(X: Floats, H: Floats, near: Floats, candidates: Floats) -> Floats
     """
     few = slice(None, None, VOTING_SHARE)
     shown = _product(candidates, H[:, few])
-    votes = [np.count_nonzero(np.abs(x - shown) < near[few], axis=1) for x in X[:, few]]
+    votes = np.empty((len(X), len(shown)), np.int64)
+    count_near(np.ascontiguousarray(X[:, few]), shown, np.ascontiguousarray(near[few]), votes)
     start = np.ascontiguousarray(candidates[:, np.argmax(votes, axis=1)])
     Wt = start.copy()
     rri.half(Problem(X, Loss("manhattan")), Wt, H, sweeps=CODE_SWEEPS)
@@ -305,7 +312,8 @@ class _Light:
     Components with a value of their own at each pixel would hold whatever stood there while the light was at one end
     of its course: a line fitted to few frames at its end follows them. Light is smooth, objects are not: each light is
     the median, in the cells of a coarse grid, of what weighted medians find pixel by pixel; and a cell whose light
-    does not explain at least half of what one scene leaves unexplained keeps the factor of the whole frame.
+    does not explain at least half of what one scene leaves unexplained keeps the factor of the whole frame. How much
+    the other cells gain tells whether the clip needs more than one light.
 
     Parameters
     ----------
@@ -322,6 +330,8 @@ class _Light:
     ----------
     Wt : ndarray of float32 (n_components, n)
         Codes of the learnt frames.
+    explains : float, 0 to 1
+        Share of the values that the lights explain and one light does not, in the cells where they are believed.
     """
 
     def __init__(
@@ -366,7 +376,9 @@ class _Light:
         before, after = (
             np.bincount(cells, (few.weights * (np.abs(r) >= few.near)).sum(axis=0), size) for r in (alone, residual)
         )
-        doubtful = (after > KEPT * before).reshape(self._grid)
+        believed = after <= KEPT * before
+        self.explains = float((before - after)[believed].sum() / few.weights.sum())
+        doubtful = ~believed.reshape(self._grid)
         for light in self._lights:
             light[doubtful] = np.median(light)
 

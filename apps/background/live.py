@@ -288,8 +288,9 @@ def follow_source(
                     picture_due = at
                     write_image(picture, model.background_, force=True)
         if done == 0:
-            nothing = UnreadableError(f"{without_password(source)}: no frame has come after the {first} that are done")
-            raise next(iter(failures), nothing)
+            stopped = "was stopped before a frame came" if until is not None and until() else "no frame has come"
+            done_before = f", after the {first} that are done" if first else ""
+            raise next(iter(failures), UnreadableError(f"{without_password(source)}: {stopped}{done_before}"))
         written, found, _ = recorder.finish(None)
     with _kept(failures):
         write_image(picture, model.background_, force=True)

@@ -6,7 +6,8 @@ loss, so that what passes in front of a pixel less than half the time does not c
 ``W[t] H``. Where this module goes beyond the paper:
 
 - **Light.** The components are one scene under several lights, ``h_k = scene * light_k`` with lights that are smooth
-  over the frame: with a value of their own at each pixel they would also hold what stood still for a while.
+  over the frame: with a value of their own at each pixel they would also hold what stood still for a while. Several
+  are kept only where they explain more of the clip than one does.
 - **Weights.** Each pixel of each learnt frame weighs ``1 / (1 + (d / s)^2)``, with `d` its difference from the
   neighbouring frames and `s` the noise scale: what moves says little about the background, so that it may even hide
   it more than half the time.
@@ -42,6 +43,7 @@ from visionnmf.exceptions import ParameterError
 from .fit import BLOCK_PIXELS, Learnt, Sample, find_codes, learn, to_uint8, with_median
 from .frames import Separated, as_frames
 from .mask import MaskDecision
+from .medians import temporal_median
 from .online.model import OnlineBackgroundModel
 from .score import show_background
 from .shake import moved_by
@@ -59,13 +61,14 @@ class BackgroundModel(Saveable, BaseEstimator):
 
     Minimises ``sum_tp m_tp |x_tp - sum_k w_tk h_kp|`` over ``W, H >= 0`` for evenly spaced frames `t` and all pixels
     and channels `p`, by rank-one residual iteration (Guan et al. 2012, Algorithm 1) started from the temporal median;
-    the components are one scene under `n_components` smooth lights.
+    the components are one scene under at most `n_components` smooth lights.
 
     Parameters
     ----------
     n_components : int, default=2
-        Number of components. 1: one scene, with a factor for the light of each frame; 2 follows light that changes
-        more on one side of the scene than on the other, as when a cloud passes.
+        Most components. 1: one scene, with a factor for the light of each frame; 2 follows light that changes
+        more on one side of the scene than on the other, as when a cloud passes. Where more explain hardly more of the
+        clip than one does, one is kept.
     n_frames : int, default=100
         Learn from at most so many frames, evenly spaced over the clip, and from at least half of them if there are as
         many. Large frames take fewer, so that they stay below 340 MiB.
@@ -76,13 +79,15 @@ class BackgroundModel(Saveable, BaseEstimator):
 
     Attributes
     ----------
+    n_components_ : int
+        Components kept: `n_components`, or 1.
     background_ : ndarray of uint8 [shape of a frame]
         Median, over the clip, of the modelled background.
     temporal_median_ : ndarray of uint8 [shape of a frame]
         Median of the learnt frames: the baseline to compare with.
-    components_ : ndarray of float32 [shape=(n_components, height, width[, 3]), >= 0]
+    components_ : ndarray of float32 [shape=(n_components_, height, width[, 3]), >= 0]
         H.
-    codes_ : ndarray of float32 [shape=(n_learnt, n_components), >= 0]
+    codes_ : ndarray of float32 [shape=(n_learnt, n_components_), >= 0]
         W of the learnt frames.
     learnt_frames_ : ndarray of int [shape=(n_learnt,)]
         Their positions.
@@ -199,7 +204,7 @@ class BackgroundModel(Saveable, BaseEstimator):
 
     def _restore(self, shape: tuple[int, ...], learnt: Learnt, positions: NDArray[np.intp], n_seen: int) -> None:
         """Set what a fit leaves, of what was learnt now or is in a file."""
-        n_components = len(learnt.H)
+        n_components = self.n_components_ = len(learnt.H)
         if hasattr(self, "online_"):
             del self.online_
         self._shape, self.n_frames_seen_, self.learnt_frames_ = shape, n_seen, positions
@@ -289,7 +294,7 @@ def _median_background(H: Floats, Wt: Floats) -> FrameArray:
 
     def fill(block: tuple[int, int]) -> None:
         part = slice(*block)
-        result[part] = to_uint8(np.median(np.tensordot(some.T, H[:, part], 1), axis=0))
+        result[part] = to_uint8(temporal_median(to_uint8(np.tensordot(some.T, H[:, part], 1))))
 
     map_blocks(fill, blocks(H.shape[1], BLOCK_PIXELS))
     return result

@@ -59,6 +59,8 @@ class BackgroundReport(Report):
         Which of `choices.BACKGROUND_METHODS`.
     n_components : int or None
         Components of the model; None of a method that has none.
+    most_components : int or None
+        How many it might have had: one is kept where more explain hardly more. None of other methods than "ours".
     learnt_frames, random_state : int
         How many frames it was learnt from, and the seed.
     noise : float or None
@@ -93,6 +95,7 @@ class BackgroundReport(Report):
     problem: str | None
     method: str
     n_components: int | None
+    most_components: int | None
     learnt_frames: int
     random_state: int
     noise: float | None
@@ -109,6 +112,7 @@ class BackgroundReport(Report):
         figures = super()._figures()
         # the words of the command line
         renamed = {"rank": figures.pop("n_components"), "seed": figures.pop("random_state")}
+        renamed |= {"most_rank": figures.pop("most_components")}
         return {"input": self.inputs[0]} | figures | renamed
 
     def summary(self) -> str:
@@ -126,6 +130,9 @@ class BackgroundReport(Report):
         ]
         if self.truncated:
             lines.append(f"  cut off: {self.problem}")
+        if self.most_components is not None and self.most_components > 1:
+            needed = "one factor a frame" if self.n_components == 1 else f"{self.n_components} smooth lights are needed"
+            lines.append(f"  light: {needed} (rank {self.n_components} of at most {self.most_components})")
         ours, baseline = self.masks, self.temporal_median
         lines.append(f"  foreground: {ours.foreground_share:.2%} of all pixels")
         lines.append(

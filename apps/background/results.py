@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fnmatch
+import glob
 import os
 import re
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from fractions import Fraction
@@ -17,6 +20,7 @@ from numpy.typing import NDArray
 
 from visionnmf.exceptions import MediaError, OutputExistsError, ParameterError
 from visionnmf.io import VideoWriter, is_live, output_folder, pictures_of, write_image
+from visionnmf.io.inputs import stem_of
 
 from .frames import Separated
 from .tables import time_code
@@ -51,12 +55,33 @@ def output_paths(
 def files_of(source: str | Path, out: Path) -> list[str]:
     """Return the files of a source; raises where results in `out` would be among its pictures the next time."""
     pictures = [] if is_live(source) else pictures_of(source)
-    if os.path.realpath(out) in {os.path.realpath(os.path.dirname(picture)) for picture in pictures}:
+    folders = {os.path.realpath(os.path.dirname(picture)) for picture in pictures}
+    if pictures and (os.path.realpath(out) in folders or _would_match(str(source), out)):
         raise ParameterError(
             f"out must not be a folder of the pictures of {source}, where results would be frames the next time; "
             f"got {out}; give another"
         )
     return pictures or [str(source)]
+
+
+def _would_match(pattern: str, out: Path) -> bool:
+    """Whether a pattern (``**`` for any number of folders) would find pictures in a folder, be it there yet or not."""
+    if not glob.has_magic(pattern) or os.path.isdir(pattern):
+        return False
+    parts = Path(os.path.abspath(pattern)).parts
+    fixed = next(number for number, part in enumerate(parts) if glob.has_magic(part))
+    folder = Path(os.path.realpath(Path(*parts[:fixed])))
+    names = [f"{stem_of(pattern)}_background.png", f"{stem_of(pattern)}_masks/000000.png"]
+    found = (Path(os.path.realpath(out), name) for name in names)
+    return any(path.is_relative_to(folder) and _match(path.relative_to(folder).parts, parts[fixed:]) for path in found)
+
+
+def _match(parts: Sequence[str], patterns: Sequence[str]) -> bool:
+    if not patterns:
+        return not parts
+    if patterns[0] == "**":
+        return any(_match(parts[start:], patterns[1:]) for start in range(len(parts) + 1))
+    return bool(parts) and fnmatch.fnmatch(parts[0].lower(), patterns[0].lower()) and _match(parts[1:], patterns[1:])
 
 
 class _Encoder(NamedTuple):

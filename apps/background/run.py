@@ -30,6 +30,7 @@ from .tables import EventTable, Recorder, coco_path, frame_table_path
 __all__ = ["process_video"]
 
 DOUBTFUL_SHARE = 0.2  # of foreground: clips of a fixed camera seldom have so much
+NO_SOUND = "the sound of the video is not in the results"
 
 
 def process_video(
@@ -79,7 +80,7 @@ def process_video(
     method : str, default="ours"
         Or another, to compare with: one of `choices.BACKGROUND_METHODS`; see :mod:`.methods`.
     n_components : int, default=2
-        Components of the model; see :class:`.BackgroundModel`.
+        Most components of the model; see :class:`.BackgroundModel`.
     out : str or Path, default="."
         Folder for the results; made if missing.
     roi, ignore : sequence of str, default=()
@@ -157,7 +158,7 @@ def process_video(
     raw = {"frame_rate": frame_rate, "size": size, "pixel_format": pixel_format}
     with recorded(str(source), end=end, max_frames=wanted, **raw) as (copy, reader):
         report = _process(copy, **options | {"frame_rate": None})
-    lost = [note for note in reader.notes if note != reader.problem]
+    lost = [note for note in reader.notes if note != reader.problem] + [NO_SOUND] * reader.has_sound
     return replace(
         report,
         inputs=[without_password(source)],
@@ -296,6 +297,7 @@ def _process(
         problem=clip.problem,
         method=method,
         n_components=len(model.components_) if hasattr(model, "components_") else None,
+        most_components=model.n_components if isinstance(model, BackgroundModel) else None,
         learnt_frames=len(model.learnt_frames_),
         random_state=random_state,
         noise=float(np.median(model.noise_scale_)) if isinstance(model, BackgroundModel) else None,
@@ -324,5 +326,5 @@ def _notes(n_frames: int, masks: Masks, clip: Clip) -> list[str]:
     if not clip.truncated:
         notes += clip.notes
     if clip.has_sound:
-        notes.append("the sound of the video is not in the results")
+        notes.append(NO_SOUND)
     return notes

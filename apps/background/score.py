@@ -1,4 +1,4 @@
-"""The per-pixel work of the background model: what is behind a pixel, and its score.
+"""The per-pixel work of the background model: what is behind a pixel, its score, and what explains it.
 
 Kernels only; :mod:`visionnmf.apps.background` validates, allocates and says what the numbers mean.
 """
@@ -9,7 +9,7 @@ import numpy as np
 
 from visionnmf._jit import kernel
 
-__all__ = ["score_pixels", "show_background"]
+__all__ = ["count_near", "mean_change", "score_pixels", "show_background"]
 
 
 @kernel(reassociate=True)
@@ -80,3 +80,41 @@ def score_pixels(frame, background, scale, darkest, shadow_weight, score, start,
         shadowed = total - min(total, darkening) + squared_weight * darkening
         total = shadowed if (darkest < ratio) & (ratio < one) else total
         score[pixel] = np.sqrt(total * third) / scale[pixel]
+
+
+@kernel
+def count_near(X, shown, near, votes):  # type: ignore[no-untyped-def]
+    """Count how many values of each frame each candidate explains.
+
+    Parameters
+    ----------
+    X : ndarray of float32 (n, n_values)
+    shown : ndarray of float32 (k, n_values)
+        What the candidates give.
+    near : ndarray of float32 (n_values,)
+        The residual below which a value is explained.
+    votes : ndarray of int64 (n, k)
+        Gets the counts.
+    """
+    for t in range(X.shape[0]):
+        x = X[t]
+        for k in range(shown.shape[0]):
+            given = shown[k]
+            count = np.int32(0)
+            for i in range(near.shape[0]):
+                count += np.int32(abs(x[i] - given[i]) < near[i])
+            votes[t, k] = count
+
+
+@kernel
+def mean_change(change, mean):  # type: ignore[no-untyped-def]
+    """Write the mean over three channels, rounded.
+
+    Parameters
+    ----------
+    change : ndarray of uint8 (3 n,)
+    mean : ndarray of uint8 (n,)
+    """
+    for i in range(mean.shape[0]):
+        total = np.uint32(change[3 * i]) + np.uint32(change[3 * i + 1]) + np.uint32(change[3 * i + 2])
+        mean[i] = np.uint8((total + np.uint32(1)) // np.uint32(3))

@@ -44,7 +44,7 @@ def separate_videos(
             help="Files, folders, patterns, also of pictures; - is standard input; addresses, camera:0.",
         ),
     ],
-    rank: Annotated[int, typer.Option("--rank", min=1, max=20, help="Components of the background model.")] = (
+    rank: Annotated[int, typer.Option("--rank", min=1, max=20, help="Most components of the background model.")] = (
         choices.BACKGROUND_COMPONENTS
     ),
     method: Annotated[
@@ -103,7 +103,8 @@ def separate_videos(
         float, typer.Option("--warm-up", metavar="S", min=0, help="Of --live: seconds learnt before the first mask.")
     ] = choices.LIVE_WARM_UP,
     masks: Annotated[
-        str | None, typer.Option("--masks", help="Masks as png (a folder), ffv1 (lossless) or h264 (browsers).")
+        str | None,
+        typer.Option("--masks", help="Masks as png (a folder), ffv1 (lossless) or h264 (VP9 where a side is odd)."),
     ] = None,
     overlay: Annotated[bool, typer.Option("--overlay", help="Also write the video, its foreground coloured.")] = False,
     alpha: Annotated[
@@ -143,6 +144,9 @@ def separate_videos(
     given = _given(context)
     if "alpha" in given and not overlay:
         raise typer.BadParameter("--alpha is of --overlay")
+    for name in ("min_event", "padding", "min_area"):
+        if name in given and not (events or clips):
+            raise typer.BadParameter(f"--{name.replace('_', '-')} is of --events; give that, too")
     begin, last = _seconds(start, "--start"), None if end is None else _seconds(end, "--end")
     options: dict[str, Any] = {
         "scale": scale,

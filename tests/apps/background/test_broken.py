@@ -2,12 +2,15 @@
 
 import io
 import json
+import subprocess
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import av
 import numpy as np
 import pytest
+from clips import encode
 from typer.testing import CliRunner
 
 from visionnmf.apps.background import follow_source
@@ -29,9 +32,6 @@ def cut(tmp_path, rng):
 @pytest.mark.slow
 @pytest.mark.parametrize("live", [False, True])
 def test_half_a_file_on_standard_input_is_reported(cut, tmp_path, live):
-    import subprocess
-    import sys
-
     command = [sys.executable, "-m", "visionnmf.apps.cli", "background", "-", "--json", "--out", str(tmp_path / "out")]
     with cut.open("rb") as file:
         piped = subprocess.Popen(["cat"], stdin=file, stdout=subprocess.PIPE)
@@ -78,6 +78,16 @@ def test_a_signal_while_a_lost_source_is_looked_for_finishes_the_results(tmp_pat
         server.shutdown()
     assert report.frames == 30 and len(asked) == 2
     assert (tmp_path / "out" / "yard_foreground.mkv").exists() and (tmp_path / "out" / "yard_background.png").exists()
+
+
+@pytest.mark.slow
+def test_sound_that_is_dropped_is_told_of_what_comes_but_once(tmp_path):
+    source = encode(tmp_path / "loud.mkv", "libx264", "yuv420p", sound=20)
+    command = [sys.executable, "-m", "visionnmf.apps.cli", "background", "-", "--json", "--out", str(tmp_path / "out")]
+    with open(source, "rb") as file:
+        ended = subprocess.run(command, stdin=file, capture_output=True, check=True)
+    notes = json.loads(ended.stdout)["videos"][0]["notes"]
+    assert notes.count("the sound of the video is not in the results") == 1
 
 
 def test_passwords_are_not_told(tmp_path):

@@ -180,6 +180,9 @@ def test_the_command(clip, tmp_path):
         (["a.mp4", "--forget", "60"], "--forget is of --live"),
         (["a.mp4", "--warm-up", "2"], "--warm-up is of --live"),
         (["a.mp4", "--alpha", "0.5"], "--alpha is of --overlay"),
+        (["a.mp4", "--min-event", "2"], "--min-event is of --events"),
+        (["a.mp4", "--live", "--padding", "1"], "--padding is of --events"),
+        (["a.mp4", "--frame-table", "csv", "--min-area", "0.1"], "--min-area is of --events"),
         (["-", "--fps", "5"], "--fps must be None for -, without"),
         (["-", "--live", "--fps", "5"], "--fps must be None for -, without"),
         (["-", "--pixel-format", "gray"], "--pixel-format must be None for -, without"),
@@ -194,6 +197,14 @@ def test_the_command(clip, tmp_path):
 def test_usage(arguments, message, tmp_path):
     done = invoke(*arguments, "--out", tmp_path)
     assert done.exit_code == 2 and message in " ".join(done.output.split())
+
+
+def test_a_run_that_is_stopped_before_its_first_frame_says_so(clip, tmp_path):
+    with pytest.raises(UnreadableError, match=r"yard.mkv: was stopped before a frame came$"):
+        follow_source(clip, out=tmp_path, until=lambda: True)
+    follow_source(clip, out=tmp_path, state=tmp_path / "at.npz", max_frames=30, warm_up=5)
+    with pytest.raises(UnreadableError, match=r"yard.mkv: no frame has come, after the 30 that are done"):
+        follow_source(clip, out=tmp_path, state=tmp_path / "at.npz", max_frames=30, warm_up=5)
 
 
 def test_pictures_are_a_clip(made, tmp_path):

@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 
 from visionnmf.apps.background import BackgroundModel, foreground_mask, median_mask
 from visionnmf.apps.background import fit as _background_fit
-from visionnmf.apps.background.score import score_pixels, show_background
+from visionnmf.apps.background.score import count_near, mean_change, score_pixels, show_background
 from visionnmf.datasets import make_surveillance
 from visionnmf.exceptions import ParameterError
 
@@ -66,6 +66,20 @@ def test_two_components_follow_the_light(cloudy):
     assert baseline < 0.5
     assert two > 0.85
     assert two > one + 0.01
+
+
+def test_a_second_light_is_kept_only_where_it_is_needed(cloudy, monkeypatch, tmp_path):
+    even = make_surveillance(60, 96, 128, illumination=0.0, random_state=1).frames
+    model = BackgroundModel().fit(even)
+    assert model.n_components_ == 1 and model.components_.shape[0] == model.codes_.shape[1] == 1
+    one = BackgroundModel(1).fit(even)
+    np.testing.assert_array_equal(masks_of(model, even[::9]), masks_of(one, even[::9]))
+    model.save(tmp_path / "even.npz")
+    assert BackgroundModel.load(tmp_path / "even.npz").n_components_ == 1
+    for most in (2, 3):
+        assert BackgroundModel(most).fit(cloudy.frames).n_components_ == most
+    monkeypatch.setattr(_background_fit, "NEEDED", 0.0)
+    assert BackgroundModel().fit(even).n_components_ == 2
 
 
 @pytest.mark.slow
@@ -358,6 +372,18 @@ def test_the_background_of_any_number_of_lights(rank, rng):
     expected = np.floor(np.minimum(np.tensordot(codes, H, 1), 255) + 0.5)
     np.testing.assert_array_equal(background[4:29], expected[4:29])
     assert (background[[0, 3, 29]] == 7).all()
+
+
+def test_votes_and_mean_changes_are_those_of_numpy(rng):
+    X, shown = rng.uniform(0, 200, (4, 50)).astype(np.float32), rng.uniform(0, 200, (3, 50)).astype(np.float32)
+    near = rng.uniform(20, 100, 50).astype(np.float32)
+    votes = np.zeros((4, 3), np.int64)
+    count_near(X, shown, near, votes)
+    np.testing.assert_array_equal(votes, (np.abs(X[:, None] - shown) < near).sum(axis=2))
+    change = np.array(list(itertools.product([0, 1, 2, 127, 128, 253, 254, 255], repeat=3)), np.uint8)
+    mean = np.zeros(len(change), np.uint8)
+    mean_change(change.reshape(-1), mean)
+    np.testing.assert_array_equal(mean, np.rint(change.mean(axis=1)))
 
 
 def test_a_reader_may_use_one_buffer_for_all_frames(street):

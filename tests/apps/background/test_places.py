@@ -42,6 +42,17 @@ def test_not_among_the_pictures(frames, work, pattern, monkeypatch):
 
 
 @BOTH
+def test_not_where_the_pattern_would_find_them_the_next_time(frames, work, monkeypatch):
+    monkeypatch.chdir(frames.parent)
+    for pattern, out in (("**/*.png", "new"), ("frames/**/*.png", "frames/a/b"), ("*/*.PNG", "new")):
+        with pytest.raises(ParameterError, match=r"out must not be a folder of the pictures"):
+            work(pattern, out=out)
+    assert {path.name for path in frames.parent.iterdir()} == {"frames"}
+    for pattern, out in (("*/*.png", "new/er"), ("frames/**/?.png", "frames/new"), ("frames/**/*.png", "other")):
+        assert work(pattern, out=out, max_frames=4).frames == 4
+
+
+@BOTH
 def test_no_picture_is_overwritten(frames, tmp_path, work):
     out = tmp_path / "out"
     out.mkdir()

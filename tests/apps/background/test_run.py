@@ -263,3 +263,15 @@ def test_even_frames_stay_even(clip, tmp_path):
     report = process_video(clip, out=tmp_path, every=3)
     assert not report.variable_frame_rate and report.notes == []
     assert VideoReader(tmp_path / "clip_background.mp4").frame_rate == Fraction(10, 3)
+
+
+def test_the_report_says_how_many_lights_are_needed(tmp_path):
+    path = tmp_path / "even.mkv"
+    frames = make_surveillance(40, 48, 64, illumination=0.0, random_state=0).frames
+    with VideoWriter(path, width=64, height=48, frame_rate=10, codec="ffv1") as writer:
+        for frame in frames:
+            writer.write(frame)
+    report = process_video(path, out=tmp_path, write_video=False)
+    assert (report.n_components, report.most_components) == (1, 2)
+    assert "light: one factor a frame (rank 1 of at most 2)" in report.summary()
+    assert (report.as_dict()["rank"], report.as_dict()["most_rank"]) == (1, 2)
