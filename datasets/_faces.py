@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from visionnmf._checks import brief
 from visionnmf.exceptions import MediaError, ParameterError, UnreadableError, UnsupportedError
 from visionnmf.io import read_arrays, read_image, read_mat, resize_grey, to_grey8
-from visionnmf.io.inputs import check_bytes
+from visionnmf.io.inputs import check_bytes, check_is_path
 
 __all__ = ["PICTURE_SUFFIXES", "Faces", "load_faces"]
 
@@ -145,6 +145,7 @@ def load_faces(
     >>> load_faces("people").names
     ('ada', 'ben', 'cy')
     """
+    check_is_path(path, "images")
     path = Path(path)
     for name, shape in (("size", size), ("image_shape", image_shape)):
         _check_shape(name, shape)

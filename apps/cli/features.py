@@ -18,7 +18,7 @@ __all__ = ["command"]
 
 def command(
     images: Annotated[list[str], typer.Argument(metavar="IMAGE|DIR...", help="Images, patterns, folders of images.")],
-    out: Annotated[Path, typer.Option("--out", metavar="F", help="The table: F.npz, F.csv or F.parquet.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="F", help="The table: F.npz, F.csv or F.parquet.")],
     kind: Annotated[
         str,
         typer.Option("--kind", metavar="KIND,...", help="What to extract; docs/features.md has the table, all is all."),

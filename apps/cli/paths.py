@@ -18,7 +18,8 @@ def check_there(*paths: str | Path, known: Sequence[str] = ()) -> None:
     Parameters
     ----------
     *paths : str or Path
-        What the work is to read. Patterns, samples and ``-`` pass; so does all if there is one thing to read.
+        What the work is to read: files and folders. Patterns, samples and ``-`` pass; so does all if there is one thing
+        to read.
     known : sequence of str, default=()
         Names that are no paths.
 
@@ -28,10 +29,13 @@ def check_there(*paths: str | Path, known: Sequence[str] = ()) -> None:
         Of the first path.
     """
     for path in map(str, paths):
-        if path in known or path == "-" or "://" in path or path.startswith("sample:") or glob.has_magic(path):
+        if path in known or path == "-" or path.startswith("sample:") or glob.has_magic(path):
             return
         if os.path.lexists(path):
             return
+    from visionnmf.io.inputs import check_is_path
+
+    check_is_path(paths[0], "data")
     raise UnreadableError(f"{paths[0]}: no such file or folder")
 
 

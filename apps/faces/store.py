@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from visionnmf import NMF
 from visionnmf.exceptions import ParameterError, UnsupportedError
@@ -95,11 +97,24 @@ def save(model: FaceModel | FaceRecognizer, path: str | Path, *, force: bool = F
         "detect": model.detect,
         "image_shape": list(recognizer.image_shape),
         "parameters": {name: getattr(recognizer, name) for name in PARAMETERS} | {"missing": recognizer.missing_},
+        "given": _given(recognizer),
         "numbers": {name: _plain(getattr(recognizer, name)) for name in NUMBERS},
         "noise": None if recognizer.noise_ is None else recognizer.noise_.tolist(),
         "model": pack_model(nmf, arrays, "model."),
     }
     FORMAT.write(path, header, arrays, force=force)
+
+
+def _given(recognizer: FaceRecognizer) -> dict[str, Any]:
+    """Return the parameters that a new fit would need, beside those that the fitted recognizer needs."""
+    seed, outliers = recognizer.random_state, recognizer.outliers
+    return {
+        "missing": recognizer.missing,
+        "n_components": int(recognizer.n_components),
+        "outliers": outliers if isinstance(outliers, str) else float(outliers),
+        "random_state": int(seed) if isinstance(seed, Integral) else None,
+        "model": recognizer.model is not None,
+    }
 
 
 def _plain(value: float) -> float | str:
@@ -179,6 +194,10 @@ def _restored(header: dict[str, Any], nmf: NMF, cleaned: NDArray[Any], people: N
         **{name: header["parameters"][name] for name in PARAMETERS},
     )
     recognizer._restore(nmf, np.array(names), people.astype(np.intp), cleaned, numbers | {"noise_": noise})
+    if parameters := header.get("given"):  # in files of before there are none
+        _require(parameters["random_state"] is None or isinstance(parameters["random_state"], int), "random_state")
+        recognizer.set_params(**parameters | {"model": clone(nmf) if parameters["model"] else None})
+        recognizer._check_parameters()
     return FaceModel(recognizer, bool(header["detect"]))
 
 

@@ -55,6 +55,7 @@ def test_saved_and_loaded_it_does_the_same(fitted, tmp_path):
     path = tmp_path / "model.npz"
     model.save(path)
     again = type(model).load(path)
+    assert again.get_params() == model.get_params()
     for found, expected in zip(result(again), result(model), strict=True):
         if isinstance(expected, str):
             assert found == expected

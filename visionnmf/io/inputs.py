@@ -18,6 +18,7 @@ __all__ = [
     "SAMPLE_PREFIX",
     "available_memory",
     "check_bytes",
+    "check_is_path",
     "check_memory",
     "expand_images",
     "expand_inputs",
@@ -378,7 +379,7 @@ def regular_file(path: str | Path, kind: str) -> Path:
     >>> regular_file("photo.png", "picture").name
     'photo.png'
     """
-    _check_is_path(without_password(str(path)), kind)
+    check_is_path(path, kind)
     path = Path(path)
     try:
         status = path.stat()
@@ -398,11 +399,29 @@ def regular_file(path: str | Path, kind: str) -> Path:
         raise UnreadableError(f"{str(path)!r}: cannot be opened ({error})") from error
 
 
-def _check_is_path(name: str, kind: str) -> None:
-    """Say of what is no file what can be done instead; `Path` would make one of it."""
+def check_is_path(path: str | Path, kind: str) -> None:
+    """Say of what is no path what can be done instead; ``Path`` would make one of it.
+
+    Parameters
+    ----------
+    path : str or Path
+    kind : str
+        What it should be, for the messages: ``"image"``.
+
+    Raises
+    ------
+    UnreadableError
+        If it is an address or ``-``.
+
+    Examples
+    --------
+    >>> from visionnmf.io.inputs import check_is_path
+    >>> check_is_path("photo.png", "image")
+    """
+    name = without_password(str(path))
     if name == "-":
         raise UnreadableError(f"-: standard input is not read here; write the {kind} into a file first")
-    if address := re.match(r"([A-Za-z][A-Za-z0-9+.-]+)://", name):
+    if address := re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", name):
         how = (
             f"record a part of it first, for instance: ffmpeg -i {name} -t 60 -c copy part.mkv"
             if address[1].lower() in ("rtsp", "rtsps", "rtmp", "rtp", "udp", "srt")

@@ -14,7 +14,9 @@ from rich.console import Console
 
 from visionnmf.apps.cli import common
 from visionnmf.apps.cli.work import Work
-from visionnmf.datasets import make_mosaic
+from visionnmf.datasets import load_faces, make_mosaic
+from visionnmf.exceptions import UnreadableError
+from visionnmf.io.chunks import open_chunks
 
 
 def paint(folder, *names, seed=0):
@@ -154,6 +156,28 @@ def test_addresses_and_standard_input_are_named_as_they_were_given(tmp_path):
     assert first.startswith("visionnmf: rtsp://camera/1: an address") and "ffmpeg -i rtsp://camera/1" in first
     assert "https://a.b/c.mp4" in second and "download it first" in second
     assert third.startswith("visionnmf: -: standard input")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("segment", "x://y"),
+        ("stream", "x://y", "--model", "m.npz"),
+        ("faces", "train", "x://y", "--model", "m.npz"),
+        ("faces", "cluster", "x://y"),
+        ("masquerade", "train", "x://y", "--model", "m.npz"),
+        ("features", "x://y", "--out", "f.npz"),
+        ("annotate", "train", "x://y", "--model", "m.npz"),
+    ],
+)
+def test_no_command_takes_an_address_for_a_path(arguments, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = run(*arguments)
+    assert found.exit_code == 2
+    assert found.stderr == "visionnmf: x://y: an address, and only files are read; download it first\n"
+    for read in (load_faces, open_chunks):
+        with pytest.raises(UnreadableError, match="x://y: an address"):
+            read("x://y")
 
 
 @pytest.mark.slow

@@ -78,6 +78,10 @@ def copied(value):
     return pickle.loads(pickle.dumps(value))
 
 
+def test_results_have_a_short_option_wherever_they_have_a_long_one():
+    assert all("-o" in options(command) for command in commands().values() if "--out" in options(command))
+
+
 @contextmanager
 def elsewhere(processes):
     with Elsewhere(processes) as pool:

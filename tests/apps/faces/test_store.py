@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from helpers import SHAPE, rows
 
+from visionnmf import NMF
 from visionnmf.apps.faces import FaceModel, FaceRecognizer, load, save
 from visionnmf.exceptions import OutputExistsError, ParameterError, UnreadableError, UnsupportedError
 
@@ -20,6 +21,22 @@ def test_a_saved_model_says_the_same(faces, tmp_path, rule):
     assert again.detect
     assert np.allclose(again.recognizer.distances(rows(faces.images)), recognizer.distances(rows(faces.images)), 1e-4)
     assert again.recognizer.identify(rows(faces.images[:3])) == recognizer.identify(rows(faces.images[:3]))
+
+
+def test_what_a_new_fit_needs_comes_back(faces, tmp_path):
+    """Also an own model's parameters; files of before had none of it."""
+    names = np.array(faces.names)[faces.labels - 1]
+    recognizer = FaceRecognizer(
+        NMF(9, loss="huber", max_iter=40, random_state=1), image_shape=SHAPE, missing="saturated", outliers=2.0
+    )
+    recognizer.fit(rows(faces.images), names).save(tmp_path / "m.npz")
+    again = FaceRecognizer.load(tmp_path / "m.npz")
+    assert repr(again) == repr(recognizer) and again.get_params().keys() == recognizer.get_params().keys()
+    rewritten(tmp_path / "m.npz", header=lambda header: header.pop("given"))
+    assert FaceRecognizer.load(tmp_path / "m.npz").missing == recognizer.missing_
+    rewritten(tmp_path / "m.npz", header=lambda header: header.update(given={"random_state": "now"}))
+    with pytest.raises(UnreadableError):
+        FaceRecognizer.load(tmp_path / "m.npz")
 
 
 def test_a_model_is_not_overwritten_unasked(model):

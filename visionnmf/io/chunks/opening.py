@@ -11,11 +11,12 @@ import scipy.sparse as sp
 
 from visionnmf._checks import shown
 from visionnmf.exceptions import ParameterError, UnsupportedError
+from visionnmf.io.inputs import check_is_path
 
 from .arrays import DaskRows, InMemory, Stored, kind_of
 from .base import Chunks, Iterated
 from .files import HDF5Rows, NpyRows, open_zarr
-from .text import TextRows
+from .text import STANDARD_INPUT, TextRows
 
 __all__ = ["open_chunks"]
 
@@ -62,6 +63,8 @@ def open_chunks(source: Any, *, dataset: str | None = None, longest_side: int | 
     if isinstance(source, Chunks):
         return source
     if isinstance(source, str | os.PathLike):
+        if str(source) != STANDARD_INPUT:
+            check_is_path(str(source), "data")
         return _open_path(Path(source), dataset, longest_side)
     kind = kind_of(source)
     if kind == "dask" and hasattr(source, "blocks"):
