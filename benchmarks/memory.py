@@ -111,7 +111,8 @@ def one(name: str, megabytes: int) -> None:
 
     def data(count: int) -> Any:
         width = N_FEATURES if name != "SymmetricNMF" else int(count**0.5)
-        X = np.maximum(rng.random((count // width, width), np.float32), np.float32(0.01))
+        length = width if name == "SymmetricNMF" else count // width
+        X = np.maximum(rng.random((length, width), np.float32), np.float32(0.01))
         if name == "SymmetricNMF":
             for i in range(len(X)):
                 X[i, i:] = X[i:, i]

@@ -235,17 +235,19 @@ print("fits")
     ("model", "times"),
     [
         (NMF(2, max_iter=1), 1),
-        (ProjectiveNMF(2, max_iter=1), 1),
+        (ProjectiveNMF(2, loss="kullback-leibler", max_iter=1), 1),
+        (ProjectiveNMF(2, max_iter=1), 5),  # square, float32: two matrices of as many float64 beside
         (SymmetricNMF(2, n_init=1, max_iter=1), 2),
         (MultiviewNMF(2, max_iter=1), 2),
-        (RPCA(max_iter=1), 9),
-        (GoDec(2, max_iter=1), 9),
+        (RPCA(max_iter=1), 10),
+        (GoDec(2, max_iter=1), 10),
     ],
     ids=lambda value: type(value).__name__,
 )
 def test_less_memory_than_a_fit_takes_is_told_before_it_begins(monkeypatch, rng, model, times):
     X = rng.random((20, 20), np.float32) + 1
     X = X + X.T
+    monkeypatch.setenv("VISIONNMF_NUM_THREADS", "1")
     monkeypatch.setattr(_begin, "LARGE", X.nbytes - 1)
     monkeypatch.setattr("visionnmf.io.inputs.available_memory", lambda: times * X.nbytes - 1)
     data = [X[:, :5], X[:, 5:]] if isinstance(model, MultiviewNMF) else X

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from scipy.optimize import Bounds, minimize
 
 from .alternate import Callback, Fit
-from .blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, rows_per_block
+from .blocks import BLOCK_ELEMENTS, blocks, map_blocks, n_threads, one_blas_thread, rows_per_block
 from .losses import Loss, loss_value
 
 __all__ = ["SOLVERS", "fit", "optimality"]
@@ -58,11 +58,14 @@ class _LeastSquares:
     def __init__(self, X: Array) -> None:
         self.X = X
         self.square = float(np.einsum("ij,ij->", X, X, dtype=np.float64))
-        self.gram = None
+        self.gram: Array | None = None
         if X.shape[1] <= X.shape[0]:
             chunks = blocks(len(X), max(1, -(-len(X) // MAX_CHUNKS)))
-            parts = map_blocks(self._gram, chunks, parallel=X.size > BLOCK_ELEMENTS)
-            self.gram = np.sum(parts, axis=0)
+            self.gram, threads = np.zeros((X.shape[1], X.shape[1])), n_threads()
+            for first in range(0, len(chunks), threads):  # not all at once: each is a matrix of features by features
+                now = chunks[first : first + threads]
+                for part in map_blocks(self._gram, now, parallel=X.size > BLOCK_ELEMENTS):
+                    self.gram += part
         self.size = self.square / 2
 
     def _gram(self, chunk: tuple[int, int]) -> Array:

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from visionnmf._checks import check_callable, check_choice, check_count, check_number, check_random_state
 from visionnmf.engine import projective
 from visionnmf.engine.alternate import Callback, warn_not_converged
-from visionnmf.engine.blocks import one_blas_thread
+from visionnmf.engine.blocks import n_threads, one_blas_thread
 from visionnmf.engine.starts import STARTS
 
 from ._begin import check_room
@@ -152,7 +152,9 @@ class ProjectiveNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         """
         data: Array = check_data(self, X, reset=True, sparse=False)[0]
         self._check_parameters()
-        check_room(data)
+        n_samples, n_features = data.shape
+        products = self.loss == "frobenius" and n_features <= n_samples  # of features by features, one a thread
+        check_room(data, 1 + products * 8 * (1 + n_threads()) * n_features**2 / data.nbytes)
         n_components = min(data.shape) if self.n_components is None else int(self.n_components)
         with one_blas_thread():  # else the start's rounding, and where it leads, depends on the number of threads
             H = STARTS[self.init](data, n_components, check_random_state(self.random_state))[1]

@@ -72,7 +72,7 @@ class _RobustPCA(Saveable, LinearModel):
     def _checked(self, X: ArrayLike, *, reset: bool) -> Array:
         data = validate_data(self, check_kind(X), dtype=[np.float64, np.float32], order="C", reset=reset)
         if reset:
-            check_room(data, 9)
+            check_room(data, 10)
         return np.asarray(data)
 
     def _keep(self, split: robust_pca.Split, scale: Any, converged: bool) -> None:
@@ -176,7 +176,7 @@ class RPCA(_RobustPCA, TransformerMixin, BaseEstimator):
         ValueError
             When `X` holds NaN or infinity, or a parameter is not allowed.
         TooLargeError
-            When `X` has more than 64 MiB and less memory is free than nine times as much, which a fit needs.
+            When `X` has more than 64 MiB and less memory is free than ten times as much, which a fit needs.
         """
         data = self._checked(X, reset=True)
         self._check_parameters()
@@ -290,7 +290,7 @@ class GoDec(_RobustPCA, TransformerMixin, BaseEstimator):
         ValueError
             When `X` holds NaN or infinity, or a parameter is not allowed.
         TooLargeError
-            When `X` has more than 64 MiB and less memory is free than nine times as much, which a fit needs.
+            When `X` has more than 64 MiB and less memory is free than ten times as much, which a fit needs.
         """
         data = self._checked(X, reset=True)
         self._check_parameters()
