@@ -19,6 +19,7 @@ from visionnmf.io import VideoReader, VideoWriter, read_image, write_image
 from .commands import SIGNALS, Forks, Fresh, Run, wait
 
 FRESH = 20  # one run in so many is a process of its own, which may be killed while it imports
+NOT_BEGUN = "Fatal Python error: init_"  # and exit code 1: a signal that came before the interpreter runs anything
 FULL_DISKS = 0.2  # share of the runs
 
 Content = dict[str, str]
@@ -174,7 +175,10 @@ def _killed(command: Command, whole: tuple[float, Content], dice: random.Random)
     if met:
         with suppress(ProcessLookupError):
             os.kill(run.pid, number)
-    return met, _after(command, number, wait(run), _said(run), expected)
+    code = wait(run)
+    if NOT_BEGUN in run.said.read_text(errors="replace"):
+        code = -number
+    return met, _after(command, number, code, _said(run), expected)
 
 
 def _after(command: Command, number: signal.Signals, code: int | str, said: str, expected: Content) -> list[str]:
