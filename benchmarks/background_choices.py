@@ -6,8 +6,8 @@ Each constant takes some values, the others their defaults; F is measured on at 
 is the mean over clips of F under the value that is best on average on the other clips, so that no clip takes part in
 the choice of what it is judged by; "by source" leaves out all clips of the data set that a clip comes from. The last
 row chooses among all rows at once. A part is left out by a constant that keeps it from firing: SMOOTHER, SURVIVES and
-STRONGER of 0, 0 and infinity, EXPLAINED of 1. The clips are research data that the project does not ship: see
-visionnmf.datasets.local.
+STRONGER of 0, 0 and infinity, EXPLAINED of 1, MOST_SHARE of 0. The clips are research data that the
+project does not ship: see visionnmf.datasets.local.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from _main import main
 from background import EMPTY, count, f_measure
 
-from visionnmf.apps.background import BackgroundModel, modes, shake, sway
+from visionnmf.apps.background import BackgroundModel, modes, recurring, shake, sway
 from visionnmf.apps.background import fit as _fit
 from visionnmf.datasets.local import MASKED_VIDEOS, load_video_with_masks
 
@@ -31,6 +31,8 @@ CONSTANTS: dict[tuple[object, str], tuple[float, ...]] = {
     (modes, "NEAR"): (7.0, 14.0),
     (modes, "CHANGES"): (2, 8),
     (sway, "RESTLESS"): (0.7, 1.4),
+    (recurring, "MOST_SHARE"): (0.0, 1.0),
+    (recurring, "PARTS"): (4, 6),
 }
 
 

@@ -18,6 +18,7 @@ from visionnmf.engine.solvers import rri
 
 from .medians import temporal_median
 from .modes import correct_scene
+from .recurring import Recurring, find_recurring
 from .score import count_near, mean_change
 from .shake import Anchors, measure_shake, moved_by
 from .sway import Sway, find_sway
@@ -153,6 +154,8 @@ class Learnt:
         Where the scene sways.
     anchors : Anchors or None
         What frames are laid upon where the camera shakes.
+    recurring : Recurring or None
+        What comes back where the scene sways far.
     """
 
     H: Floats
@@ -162,6 +165,7 @@ class Learnt:
     chosen: NDArray[np.intp]
     sway: Sway | None = None
     anchors: Anchors | None = None
+    recurring: Recurring | None = None
 
     def near(self) -> Floats:
         """Return twice the noise at the chosen pixels' values: a residual below is explained."""
@@ -213,7 +217,8 @@ def learn(frames: FrameArray, moved: FrameArray, *, n_components: int, rng: np.r
             Wt = light.Wt
     H = correct_scene(frames, weights, H, Wt, shape)
     sway = find_sway(frames, H, Wt, noise, scale)
-    return Learnt(H, Wt, scale, to_uint8(baseline), chosen, sway, anchors)
+    recurring = find_recurring(frames, H, Wt, shape)
+    return Learnt(H, Wt, scale, to_uint8(baseline), chosen, sway, anchors, recurring)
 
 
 def _changes(frames: FrameArray) -> FrameArray:

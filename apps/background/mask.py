@@ -13,7 +13,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from .score import score_pixels
+from .recurring import Recurring
+from .score import score_pixels, score_recurring
 from .sway import Sway, smoothed
 
 __all__ = ["MaskDecision", "foreground_mask", "median_mask"]
@@ -44,11 +45,14 @@ class MaskDecision:
         Foreground deviates by this many times the noise.
     sway : Sway, optional
         Where the scene sways. There the smoothed residual decides, and the noise of the residual over the clip counts.
+    recurring : Recurring, optional
+        What comes back where the scene sways further. There what is near one of these values is not foreground.
     """
 
     noise: Floats
     threshold: float
     sway: Sway | None = None
+    recurring: Recurring | None = None
 
     @cached_property
     def _noise(self) -> Floats:
@@ -83,6 +87,19 @@ class MaskDecision:
         )
         if self.sway is not None:
             score += self.sway.share * (_smooth_score(frame, background, self.sway) - score)
+        if self.recurring is not None:
+            back = self.recurring
+            score_recurring(
+                np.ascontiguousarray(frame).reshape(n_pixels, -1),
+                np.ascontiguousarray(background).reshape(n_pixels, -1),
+                np.ascontiguousarray(self.noise).reshape(-1),
+                back.pixels,
+                back.share,
+                back.levels,
+                score.reshape(-1),
+                0,
+                len(back.pixels),
+            )
         return foreground_mask(score, self.threshold)
 
 

@@ -18,6 +18,8 @@ loss, so that what passes in front of a pixel less than half the time does not c
 - **Shaking.** Frames of a camera that shakes are laid upon each other before (:mod:`.shake`).
 - **Noise scale.** A pixel's noise is estimated from differences of neighbouring frames, and held between two bounds, as
   foreground that passes all the time inflates them. Where the scene sways (:mod:`.sway`) the smoothed residual decides.
+- **What comes back.** Where the scene sways further, a pixel has several values; what comes back all over the clip is
+  background (:mod:`.recurring`).
 - **Masks.** The residual in units of the noise, root mean square over channels, darkening without change of colour
   (shadow) counting half; smoothed, and compared with `threshold` more strictly where the neighbourhood is background,
   less so where it is foreground (one step of a Potts prior); a 5 by 5 median cleans the mask.
@@ -283,7 +285,7 @@ class BackgroundModel(Saveable, BaseEstimator):
 
     def _decision(self, threshold: float) -> MaskDecision:
         if self._last_decision is None or self._last_decision.threshold != threshold:
-            self._last_decision = MaskDecision(self.noise_scale_, threshold, self._learnt.sway)
+            self._last_decision = MaskDecision(self.noise_scale_, threshold, self._learnt.sway, self._learnt.recurring)
         return self._last_decision
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from visionnmf._jit import kernel
 
-__all__ = ["count_near", "mean_change", "score_pixels", "show_background"]
+__all__ = ["count_near", "mean_change", "score_pixels", "score_recurring", "show_background"]
 
 
 @kernel(reassociate=True)
@@ -118,3 +118,35 @@ def mean_change(change, mean):  # type: ignore[no-untyped-def]
     for i in range(mean.shape[0]):
         total = np.uint32(change[3 * i]) + np.uint32(change[3 * i + 1]) + np.uint32(change[3 * i + 2])
         mean[i] = np.uint8((total + np.uint32(1)) // np.uint32(3))
+
+
+@kernel
+def score_recurring(frame, background, scale, pixels, share, levels, score, start, stop):  # type: ignore[no-untyped-def]
+    """Lower the scores of pixels that show a value which comes back.
+
+    Such a score becomes the distance to the nearest level, in units of `scale`, as far as `share` says.
+
+    Parameters
+    ----------
+    frame, background : ndarray of uint8 (n_pixels, n_channels)
+    scale : ndarray of float32 (n_pixels,), > 0
+    pixels : ndarray of int64 (m,)
+    share : ndarray of float32 (m,), 0 to 1
+    levels : ndarray of int16 (m, n_levels, n_channels)
+        Differences from the background.
+    score : ndarray of float32 (n_pixels,)
+    start, stop : int
+        Of `pixels`.
+    """
+    n_levels, n_channels = levels.shape[1:]
+    for i in range(start, stop):
+        pixel = pixels[i]
+        nearest = np.float32(np.inf)
+        for level in range(n_levels):
+            total = np.float32(0)
+            for c in range(n_channels):
+                miss = np.float32(frame[pixel, c]) - np.float32(background[pixel, c]) - np.float32(levels[i, level, c])
+                total += miss * miss
+            nearest = min(nearest, total)
+        nearest = np.sqrt(nearest / np.float32(n_channels)) / scale[pixel]
+        score[pixel] += share[i] * min(nearest - score[pixel], np.float32(0))

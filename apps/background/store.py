@@ -14,6 +14,7 @@ from visionnmf.io.archive import Archive, Format
 
 from .fit import Learnt
 from .model import BackgroundModel
+from .recurring import LEVELS, Recurring
 from .shake import SMALLEST, Anchors
 from .sway import Sway
 
@@ -21,13 +22,14 @@ __all__ = ["load_estimator", "save"]
 
 FORMAT = Format(
     "visionnmf-background",
-    version=2,  # 2: sway and anchors
+    version=3,  # 2: sway and anchors; 3: what comes back
     title="a background model",
     origin="make one with BackgroundModel.save",
     smaller="work on smaller frames",
 )
 PARAMETERS = ("n_components", "n_frames", "threshold")
 SWAY = ("share", "noise", "smooth_noise")
+RECURRING = ("pixels", "share", "levels")
 
 
 def save(model: BackgroundModel, path: str | Path, *, force: bool = False) -> None:
@@ -53,7 +55,9 @@ def save(model: BackgroundModel, path: str | Path, *, force: bool = False) -> No
         arrays |= {f"sway_{name}": getattr(learnt.sway, name) for name in SWAY}
     if learnt.anchors is not None:
         arrays["anchors"] = learnt.anchors.scene
-    header["parts"] = [name for name in ("sway", "anchors") if getattr(learnt, name) is not None]
+    if learnt.recurring is not None:
+        arrays |= {f"recurring_{name}": getattr(learnt.recurring, name) for name in RECURRING}
+    header["parts"] = [name for name in ("sway", "anchors", "recurring") if getattr(learnt, name) is not None]
     FORMAT.write(path, header, arrays, force=force)
 
 
@@ -95,9 +99,20 @@ def _restored(archive: Archive) -> BackgroundModel:
         scene = anchors.scene
         _require(scene.shape == shape[:2] and scene.dtype == np.float32 and min(scene.shape) >= SMALLEST, "anchors")
         _require(0 <= scene.min() <= scene.max() <= 255, "anchors")
-    learnt = Learnt(H, Wt, scale, median, chosen, sway, anchors)
+    recurring = _recurring(archive, n_pixels, channels) if "recurring" in parts else None
+    learnt = Learnt(H, Wt, scale, median, chosen, sway, anchors, recurring)
     model._restore(shape, learnt, frames.astype(np.intp), header["n_frames_seen"])
     return model
+
+
+def _recurring(archive: Archive, n_pixels: int, channels: int) -> Recurring:
+    pixels, share, levels = (archive.array(f"recurring_{name}") for name in RECURRING)
+    _require(pixels.dtype == np.int64 and pixels.ndim == 1 and len(pixels) > 0, "recurring")
+    _require(0 <= pixels.min() and pixels.max() < n_pixels and (np.diff(pixels) > 0).all(), "recurring")
+    _require(share.dtype == np.float32 and share.shape == pixels.shape, "recurring")
+    _require(0 <= share.min() <= share.max() <= 1, "recurring")
+    _require(levels.dtype == np.int16 and levels.shape == (len(pixels), LEVELS, channels), "recurring")
+    return Recurring(pixels, share, levels)
 
 
 def _require(holds: Any, what: str) -> None:
