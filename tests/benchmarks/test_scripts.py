@@ -22,6 +22,7 @@ NEED_DATA = [
     "online_choices",
     "segmentation",
     "segmentation_cues",
+    "sway",
 ]
 OTHERS = [
     "background_live",
@@ -52,6 +53,7 @@ PARTS = {
     "online_choices": ["forgetting", "far", "least"],
     "segmentation": ["defaults", "corrupted", "partitions", "wrong", "pairs", "seconds"],
     "segmentation_cues": ["ablation"],
+    "sway": ["table", "pictures"],
 }
 
 
