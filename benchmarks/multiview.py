@@ -120,8 +120,10 @@ def words() -> None:
                 views[f"{name} bins"] = keep
             own[name] = matrix[:MOST][:, views[f"{name} bins"]].toarray()
         parts.append((own, arrays[f"{part}_labels"][:MOST]))
-    from visionnmf.apps.multiview.evaluation import _classifier, _mean_average_precision
+    from visionnmf.apps.multiview.classifier import fit_classifier
+    from visionnmf.apps.multiview.evaluation import _mean_average_precision
     from visionnmf.apps.multiview.methods import METHODS as FITS
+    from visionnmf.apps.multiview.methods import Form
 
     (train, y), (test, truth) = parts
     learnt = y.any(axis=0)
@@ -136,8 +138,8 @@ def words() -> None:
             start = time.process_time()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                W, transform = FITS[method].fit(train, rank, 0, WORD_LOSS)
-                scores = _classifier(W, y)[0].decision_function(transform(test))
+                fitted = FITS[method].fit(train, rank, 0, Form(WORD_LOSS))
+                scores = fit_classifier(fitted.train, y)[0].decision_function(fitted.transform(test))
             seconds = time.process_time() - start
             print(
                 f"| {method} | {rank} | {100 * _mean_average_precision(truth, scores):.1f} | {seconds:.0f} |",

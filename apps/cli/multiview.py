@@ -67,7 +67,12 @@ def fit(
     ] = 0.0,
     outliers: Annotated[
         float,
-        typer.Option("--outliers", metavar="Z", min=0, help="Leave out views that do not fit their sample; 0: none."),
+        typer.Option(
+            "--outliers",
+            metavar="Z",
+            min=0,
+            help="Leave out views that do not fit their sample, where that helps; 0: none.",
+        ),
     ] = choices.VIEW_OUTLIERS,
     picture: Annotated[
         Path | None, typer.Option("--picture", metavar="P.png", help="Draw which view uses which component.")

@@ -14,19 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.metrics import average_precision_score, normalized_mutual_info_score
-from sklearn.model_selection import GridSearchCV, ShuffleSplit, StratifiedKFold, StratifiedShuffleSplit
-from sklearn.multiclass import OneVsRestClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import Normalizer, StandardScaler
-from sklearn.svm import LinearSVC
+from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
+from sklearn.preprocessing import Normalizer
 
 from visionnmf._checks import check_choice, check_count
 from visionnmf.apps.runner import run_jobs, settings_key
 from visionnmf.exceptions import ParameterError
 
+from .classifier import fit_classifier
 from .clustering import agreement, clustering_accuracy, consensus
 from .corruption import CONDITIONS, corrupt, observed
-from .methods import METHODS, choose_loss, make_model
+from .methods import METHODS, Form, choose_form, make_model
 from .preparation import Preparation
 
 __all__ = ["COLUMNS", "Plan", "evaluate_views", "summarise"]
@@ -37,8 +35,6 @@ COLUMNS = (
     *("condition", "method", "rank", "split", "missing", "accuracy", "inner"),
     *("cluster_accuracy", "nmi", "average_precision", "seconds"),
 )
-COSTS = (0.1, 1.0, 10.0)  # of the support vector machine, chosen on training samples
-FOLDS = 3
 NO_SCORES = dict.fromkeys(("accuracy", "average_precision", "cluster_accuracy", "nmi"), float("nan"))
 CONSENSUS = "consensus"  # clusters of several fits; no features
 
@@ -208,14 +204,15 @@ def _job(
     head: dict[str, Any] = {"condition": condition, "method": method, "split": split}
     if method == CONSENSUS:
         return [head | _consensus(preparation, before, after, labels[train], labels[test], seed)]
-    loss = choose_loss(preparation, variants[0][1], random_state=seed) if METHODS[method].chooses else ""
+    form = choose_form(preparation, variants[0][1], random_state=seed) if METHODS[method].chooses else Form()
+    roots = "rows" not in preparation.kinds_.values()  # counts have had their logarithms taken
     ranks = plan.ranks if METHODS[method].ranked else plan.ranks[:1]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # convergence of many fits, which are compared as they are
         return [
             head | {"rank": rank} | row
             for rank in ranks
-            for row in _scores(method, variants, rank, seed, loss, labels[train], labels[test])
+            for row in _scores(method, variants, rank, seed, form, labels[train], labels[test], roots)
         ]
 
 
@@ -226,42 +223,34 @@ def _split(labels: Array, share: float, seed: int) -> tuple[Array, Array]:
 
 
 def _scores(
-    method: str, variants: Sequence[tuple[str, Any, Any]], rank: int, seed: int, loss: str, y: Array, truth: Array
+    method: str,
+    variants: Sequence[tuple[str, Any, Any]],
+    rank: int,
+    seed: int,
+    form: Form,
+    y: Array,
+    truth: Array,
+    roots: bool,
 ) -> list[dict[str, Any]]:
     """Return a row for each of several test sets of one training set."""
     start = time.process_time()
-    W, transform = METHODS[method].fit(variants[0][1], rank, seed, loss)
-    classifier, inner = _classifier(W, y)
+    fitted = METHODS[method].fit(variants[0][1], rank, seed, form)
+    classifier, inner = fit_classifier(fitted.train, y, fitted.gram, roots=roots)
     rows = []
     for missing, _, after in variants:
         kept = observed(after) if missing else np.ones(len(truth), bool)
         if not kept.any():
             continue  # no sample has another view
-        T, known = transform({name: view[kept] for name, view in after.items()}), truth[kept]
+        T, known = fitted.transform({name: view[kept] for name, view in after.items()}), truth[kept]
         row: dict[str, Any] = {"missing": missing, "inner": inner, **NO_SCORES}
         if y.ndim > 1:
             row["average_precision"] = _mean_average_precision(known, classifier.decision_function(T))
         else:
             row["accuracy"] = float(classifier.score(T, known))
             if not missing:
-                row |= _clusters(np.vstack([W, T]), np.concatenate([y, known]), seed)
+                row |= _clusters(np.vstack([fitted.train, T]), np.concatenate([y, known]), seed)
         rows.append(row | {"seconds": time.process_time() - start})
     return rows
-
-
-def _classifier(W: Array, y: Array) -> tuple[Any, float]:
-    """Return a fitted linear support vector machine, and its accuracy in cross-validation on the training samples."""
-    scaler = StandardScaler(with_mean=False)
-    pipeline = make_pipeline(Normalizer(), scaler, LinearSVC(C=COSTS[0], dual="auto"))
-    if y.ndim > 1:
-        return OneVsRestClassifier(pipeline).fit(W, y), float("nan")
-    folds = min(FOLDS, int(np.unique(y, return_counts=True)[1].min()))
-    if folds < 2:
-        return pipeline.set_params(linearsvc__C=1.0).fit(W, y), float("nan")
-    grid = {"standardscaler": [scaler, "passthrough"], "linearsvc__C": COSTS}
-    search = GridSearchCV(pipeline, grid, cv=StratifiedKFold(folds, shuffle=True, random_state=0))
-    search.fit(W, y)
-    return search, float(search.best_score_)
 
 
 def _clusters(codes: Array, labels: Array, seed: int) -> dict[str, float]:
@@ -281,8 +270,8 @@ def _consensus(preparation: Preparation, before: Any, after: Any, y: Array, trut
     start = time.process_time()
     labels = np.concatenate([y, truth])
     n_clusters = len(np.unique(labels))
-    counts = "rows" in preparation.kinds_.values()
-    model = make_model(n_clusters, "frobenius" if counts else "manhattan")
+    loss = "frobenius" if "rows" in preparation.kinds_.values() else "manhattan"
+    model = make_model(n_clusters, choose_form(preparation, before, loss=loss, random_state=seed))
     affinity = agreement(model, before, after, n_clusters, random_state=seed)
     row = {"missing": "", "rank": 0, "inner": float("nan"), **NO_SCORES}
     row |= _agreement_with(labels, consensus(affinity, n_clusters))

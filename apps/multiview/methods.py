@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,15 @@ from .corruption import observed
 from .flss import FLSS
 from .preparation import Preparation, is_sparse
 
-__all__ = ["METHODS", "Method", "SideBySide", "choose_loss", "make_model"]
+__all__ = ["METHODS", "Fitted", "Form", "Method", "SideBySide", "choose_form", "make_model"]
 
 Array = NDArray[Any]
 
 LOSSES = ("manhattan", "frobenius")
-HIDDEN = 0.1  # share of the entries by which the loss is chosen
+HIDDEN = 0.1  # share of the entries by which the form is chosen
+ENOUGH = 600  # samples for that
+SHARE = 6  # of them for each component, at least: more components have room for what is wrong
+FEW = 10  # views left out, of all samples: their neighbours' entries are too few to tell whether that helps
 EUCNMF_GROUPS, EUCNMF_RIDGE = 1e-2, 1e-4  # alpha and beta of Guan et al. 2012, equation 64
 
 
@@ -78,10 +81,36 @@ Views = Mapping[str, Array]
 Transform = Callable[[Views], Array]
 
 
-class Fit(Protocol):
-    """``fit(train, rank, seed, loss)`` returns the features of training samples, and what finds those of others."""
+class Form(NamedTuple):
+    """How :class:`.MultiviewNMF` is fitted, chosen by :func:`choose_form`."""
 
-    def __call__(self, train: Views, rank: int, seed: int, loss: str) -> tuple[Array, Transform]:
+    loss: str = LOSSES[0]
+    view_outliers: float | None = choices.VIEW_OUTLIERS
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a method has learnt.
+
+    Attributes
+    ----------
+    train : ndarray [shape=(n_samples, n_features)]
+        Features of the training samples.
+    transform : callable
+        Finds those of other samples.
+    gram : ndarray [shape=(n_features, n_features)] or None
+        Of the components, where features are coordinates of theirs.
+    """
+
+    train: Array
+    transform: Transform
+    gram: Array | None = None
+
+
+class Fit(Protocol):
+    """``fit(train, rank, seed, form)``; `form` is for the methods that choose it."""
+
+    def __call__(self, train: Views, rank: int, seed: int, form: Form) -> Fitted:
         """Fit to training samples."""
 
 
@@ -97,7 +126,7 @@ class Method:
     ranked : bool
         Whether the rank matters.
     chooses : bool
-        Whether the loss matters, and is chosen before.
+        Whether the form matters, and is chosen before.
     """
 
     fit: Fit
@@ -106,54 +135,79 @@ class Method:
     chooses: bool = False
 
 
-def choose_loss(preparation: Preparation, views: Views, *, random_state: int = 0) -> str:
-    """Choose the Manhattan loss or least squares by which foretells hidden entries better.
+def choose_form(
+    preparation: Preparation,
+    views: Views,
+    *,
+    loss: str | None = None,
+    view_outliers: float | None = choices.VIEW_OUTLIERS,
+    random_state: int = 0,
+) -> Form:
+    """Choose by hidden entries which loss is taken, and whether views that do not fit their sample are left out.
 
     Single entries that are wrong speak for the Manhattan loss, dense noise for least squares; views of counts take the
-    second: the Manhattan loss of data that are 0 nearly everywhere is least at a model of zeros.
+    second: the Manhattan loss of data that are 0 nearly everywhere is least at a model of zeros. Where a view of a
+    sample is noise, the entries of its other views are foretold better without it; where it is only rare, worse.
 
     Parameters
     ----------
     preparation : Preparation
         Fitted.
     views : mapping of str to ndarray [shape=(n_samples, n_features)]
-        Prepared training samples; a tenth of their entries is hidden from two small fits.
+        Prepared training samples; a tenth of the entries of 600 of them, at most, is hidden from small fits.
+    loss : str or None, default=None
+        Chosen when None.
+    view_outliers : float or None, default=3
+        What is taken where leaving views out does not harm.
     random_state : int, default=0
 
     Returns
     -------
-    {"manhattan", "frobenius"}
-        With the lower sum of absolute errors in shares of the sum of the data, in the mean over the views.
+    Form
+        With the lowest sum of absolute errors, at entries of views that fit, in shares of the sum of the data, in the
+        mean over the views.
     """
     if "rows" in preparation.kinds_.values() or any(is_sparse(view) for view in views.values()):
-        return LOSSES[1]
+        return Form(loss or LOSSES[1], view_outliers)
+    if loss is not None and view_outliers is None:
+        return Form(loss, None)
     rng = np.random.default_rng([random_state, len(views)])
-    hidden = {name: _hide(view, rng) for name, view in views.items()}
-    shown = {name: np.where(hidden[name], np.nan, view) for name, view in views.items()}
-    there = observed(shown)
-    rank = min(choices.VIEW_COMPONENTS, max(1, int(there.sum()) // 2))
-    errors = []
-    for loss in LOSSES:
-        model = MultiviewNMF(
-            rank,
-            loss=loss,
-            group_l1=0,
-            view_outliers=choices.VIEW_OUTLIERS,
-            missing_values=np.nan,
-            max_iter=100,
-            random_state=random_state,
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of fits that are only compared
-            codes = model.fit_transform({name: view[there] for name, view in shown.items()})
-        foretold = model.inverse_transform(codes)
-        shares = []
-        for v, (name, view) in enumerate(views.items()):
-            counts = hidden[name][there] & ~model.outlying_views_[:, [v]]
-            left, total = np.abs(view[there] - foretold[name])[counts].sum(), view[there][counts].sum()
-            shares.append(float(left / total) if total > 0 else 0.0)
-        errors.append(sum(shares))
-    return LOSSES[int(np.argmin(errors))]
+    there = rng.permutation(np.flatnonzero(observed(views)))[:ENOUGH]
+    given = {name: view[there] for name, view in views.items()}
+    hidden = {name: _hide(view, rng) for name, view in given.items()}
+    shown = {name: np.where(hidden[name], np.nan, view) for name, view in given.items()}
+    seen = observed(shown)
+    given, hidden, shown = ({name: view[seen] for name, view in part.items()} for part in (given, hidden, shown))
+    errors: dict[Form, float] = {}
+    for kind in LOSSES if loss is None else (loss,):
+        kept = np.ones((int(seen.sum()), len(views)), bool)
+        for limit in dict.fromkeys((view_outliers, None)):
+            model = make_model(
+                min(choices.VIEW_COMPONENTS, max(1, len(kept) // SHARE)),
+                Form(kind, limit),
+                random_state=random_state,
+                group_l1=0,
+                max_iter=100,
+            )
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of fits that are only compared
+                foretold = model.inverse_transform(model.fit_transform(shown))
+            if limit is not None:
+                kept = ~model.outlying_views_
+            errors[Form(kind, limit)] = _error(given, foretold, hidden, kept)
+            if np.count_nonzero(~kept) <= FEW:
+                break
+    return min(errors, key=lambda form: errors[form])
+
+
+def _error(views: Views, foretold: Views, hidden: Views, kept: Array) -> float:
+    """Return the sum over the views of the absolute errors at hidden entries, in shares of the sum of the data."""
+    shares = []
+    for v, (name, view) in enumerate(views.items()):
+        counts = hidden[name] & kept[:, [v]]
+        left, total = np.abs(view - foretold[name])[counts].sum(), view[counts].sum()
+        shares.append(float(left / total) if total > 0 else 0.0)
+    return sum(shares)
 
 
 def _hide(view: Array, rng: np.random.Generator) -> Array:
@@ -164,14 +218,13 @@ def _hide(view: Array, rng: np.random.Generator) -> Array:
     return hidden
 
 
-def make_model(n_components: int, loss: str, *, random_state: int = 0, **options: Any) -> MultiviewNMF:
-    """Return the model that the application takes: it leaves out views that do not belong to their samples.
+def make_model(n_components: int, form: Form, *, random_state: int = 0, **options: Any) -> MultiviewNMF:
+    """Return the model that the application takes.
 
     Parameters
     ----------
     n_components : int
-    loss : str
-        See :func:`choose_loss`.
+    form : Form
     random_state : int, default=0
     **options
         Parameters of :class:`.MultiviewNMF`, in place of these.
@@ -180,33 +233,38 @@ def make_model(n_components: int, loss: str, *, random_state: int = 0, **options
     -------
     MultiviewNMF
     """
-    chosen = {"view_outliers": choices.VIEW_OUTLIERS, "missing_values": np.nan} | options
-    return MultiviewNMF(n_components, loss=loss, random_state=random_state, **chosen)
+    chosen: dict[str, Any] = {**form._asdict(), "missing_values": np.nan, **options}
+    return MultiviewNMF(n_components, random_state=random_state, **chosen)
 
 
 def _multiview(**options: Any) -> Fit:
-    def fit(train: Views, rank: int, seed: int, loss: str) -> tuple[Array, Transform]:
-        chosen: dict[str, Any] = {"loss": loss} | options
-        model = make_model(rank, random_state=seed, **chosen)
-        return model.fit_transform(dict(train)), lambda views: model.transform(dict(views))
+    def fit(train: Views, rank: int, seed: int, form: Form) -> Fitted:
+        model = make_model(rank, form, random_state=seed, **options)
+        W = model.fit_transform(dict(train))
+        H = model.components_ * model.view_scales_[model.view_groups_]
+        return Fitted(W, lambda views: model.transform(dict(views)), H @ H.T)
 
     return fit
 
 
 def _matrix(make: Callable[[int, int, SideBySide], Any]) -> Fit:
-    def fit(train: Views, rank: int, seed: int, loss: str) -> tuple[Array, Transform]:
+    def fit(train: Views, rank: int, seed: int, form: Form) -> Fitted:
         side = SideBySide(train)
         model = make(min(rank, *side.train.shape), seed, side)
         model.fit(side.train)
-        sizes = np.linalg.norm(model.components_, axis=1) if isinstance(model, JointNMF) else 1.0
-        return model.transform(side.train) * sizes, lambda views: model.transform(side.test(views)) * sizes
+        H = model.components_
+        sizes = np.linalg.norm(H, axis=1) if isinstance(model, JointNMF) else np.ones(len(H))
+        H = H / np.where(sizes > 0, sizes, 1)[:, None]
+        return Fitted(
+            model.transform(side.train) * sizes, lambda views: model.transform(side.test(views)) * sizes, H @ H.T
+        )
 
     return fit
 
 
-def _concatenation(train: Views, rank: int, seed: int, loss: str) -> tuple[Array, Transform]:
+def _concatenation(train: Views, rank: int, seed: int, form: Form) -> Fitted:
     side = SideBySide(train)
-    return side.train, side.test
+    return Fitted(side.train, side.test)
 
 
 def _eucnmf_gs(rank: int, seed: int, side: SideBySide) -> NMF:
@@ -218,11 +276,14 @@ def _eucnmf_gs(rank: int, seed: int, side: SideBySide) -> NMF:
 METHODS: dict[str, Method] = {
     "multiview": Method(_multiview(), "MultiviewNMF", chooses=True),
     "multiview-all": Method(_multiview(view_outliers=None), "MultiviewNMF that leaves no view out", chooses=True),
-    "multiview-nuclear": Method(_multiview(loss="manhattan", nuclear=1.0), "MultiviewNMF with a ridge of both factors"),
+    "multiview-nuclear": Method(
+        _multiview(loss="manhattan", view_outliers=choices.VIEW_OUTLIERS, nuclear=1.0),
+        "MultiviewNMF, both factors ridged",
+    ),
     "multiview-constraint": Method(
         _multiview(group_bound=0.01, group_norm="inf"), "Guan et al. 2012, equation 40", chooses=True
     ),
-    "multiview-frobenius": Method(_multiview(loss="frobenius"), "MultiviewNMF by least squares"),
+    "multiview-frobenius": Method(_multiview(**Form("frobenius")._asdict()), "MultiviewNMF by least squares"),
     "eucnmf-gs": Method(_matrix(_eucnmf_gs), "Kim et al. 2012, equation 64 of Guan et al."),
     "flss": Method(_matrix(lambda rank, seed, side: FLSS(rank, side.groups, random_state=seed)), "Jia et al. 2010"),
     "manhattan": Method(_matrix(lambda rank, seed, side: NMF(rank, random_state=seed)), "views side by side"),

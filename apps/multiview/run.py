@@ -19,7 +19,7 @@ from visionnmf.exceptions import UnreadableError
 from visionnmf.io import check_outputs, output_file, output_folder, transaction
 
 from .inputs import ViewSet, named, read_files, read_views
-from .methods import choose_loss, make_model
+from .methods import choose_form, make_model
 from .preparation import Preparation
 from .store import ViewModel, load, save
 
@@ -152,7 +152,7 @@ def fit_views(
     prepare : {"auto", "range", "rows", "none"}, default="auto"
         See :class:`.Preparation`.
     loss : str or None, default=None
-        None: Manhattan or least squares, see :func:`.choose_loss`.
+        None: Manhattan or least squares, see :func:`.choose_form`.
     group_l1 : float, default=0.1
     group_bound : float or None, default=None
     scale : {"energy", "noise", "none"}, default="energy"
@@ -161,7 +161,7 @@ def fit_views(
         Whether weights of the views are chosen by cross-validation.
     nuclear : float, default=0
     view_outliers : float or None, default=3
-        See :class:`.MultiviewNMF`.
+        See :class:`.MultiviewNMF`; None where :func:`.choose_form` finds leaving views out to harm.
     picture : str or Path or None, default=None
         A PNG file for which view uses which component.
     random_state : int, default=0
@@ -190,19 +190,19 @@ def fit_views(
     found = read_views(sources, key=key, kinds=kinds)
     preparation = Preparation(prepare).fit(found.views)
     ready = preparation.transform(found.views)
+    form = choose_form(preparation, ready, loss=loss, view_outliers=view_outliers, random_state=random_state)
     nmf = make_model(
         n_components,
-        choose_loss(preparation, ready, random_state=random_state) if loss is None else loss,
+        form,
         random_state=random_state,
         group_l1=group_l1,
         group_bound=group_bound,
         scale=scale,
         view_weight="cv" if weigh else None,
         nuclear=nuclear,
-        view_outliers=view_outliers,
     ).fit(ready)
     used = nmf.view_usage_ > 0
-    outlying = nmf.outlying_views_ if view_outliers is not None else np.zeros((len(found.keys), len(ready)), bool)
+    outlying = nmf.outlying_views_ if form.view_outliers is not None else np.zeros((len(found.keys), len(ready)), bool)
     views = [
         {
             "name": name,
