@@ -28,14 +28,6 @@ SHORTER = 4  # the second step has a good start
 TRACE = 0.01  # share of a component's energy below which a view does not use it
 
 
-class _Start(NMF):
-    """A fit from which another goes on: its codes are not found anew, which can take half of its time."""
-
-    def _finish(self, problem: Any, Wt: Array, H: Array, *rest: Any) -> Array:
-        self.components_ = H
-        return np.ascontiguousarray(Wt.T)
-
-
 @dataclass(frozen=True)
 class GroupForm:
     """Penalty or constraint of whole groups.
@@ -134,7 +126,8 @@ def fit_groups(model: NMF, X: Any, entries: Array | None, form: GroupForm) -> NM
     NMF
         Fitted, with the penalties.
     """
-    first = _Start(**model.get_params())
+    first = clone(model)
+    first._codes_anew = False
     W = first.fit_transform(X, weights=entries)
     norms = np.sqrt((W**2).mean(axis=0, dtype=np.float64))
     norms[norms == 0] = 1
