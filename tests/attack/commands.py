@@ -69,6 +69,13 @@ class Forks:
         self.server = mp.get_context("spawn").Process(target=_serve, args=(theirs,), daemon=True)
         self.server.start()
         theirs.close()
+        self.is_ready = False
+
+    def ready(self) -> bool:
+        """Whether all is imported, which takes seconds."""
+        if not self.is_ready and self.pipe.poll():
+            self.is_ready = bool(self.pipe.recv())
+        return self.is_ready
 
     def run(self, words: Sequence[str], said: Path, most: int | None = None) -> "Fork":
         return Fork(self, self.ask("run", list(words), said, most), said)
@@ -128,6 +135,7 @@ def _serve(pipe: Connection) -> None:
 
     for _, fit in warm._applications():  # loads the kernels, as imports do modules
         fit()
+    pipe.send(True)
     codes: dict[int, int] = {}
     while True:
         kind, *rest = pipe.recv()

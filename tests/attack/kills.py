@@ -40,6 +40,14 @@ class Kills:
         self.done: Counter[str] = Counter()
         self.number = 0
 
+    @property
+    def turns(self) -> int:
+        """How many commands have run, those with nothing happening too, where others stand at so many cases."""
+        return self.number
+
+    def ready(self) -> bool:
+        return self.forks.ready()
+
     def step(self) -> list[str]:
         first = sorted(set(self.commands) - set(self.whole))
         name = first[0] if first else self.dice.choice(sorted(self.commands))

@@ -21,6 +21,8 @@ BARS = {
     "kills": 200,
 }
 
+TURNS = BARS | {"kills": 300}  # commands that run: others meet a full disk, or have ended
+
 Files = dict[str, dict[str, bytes]]
 
 
@@ -37,7 +39,11 @@ def attack(kinds: list[str], seed: int, seconds: float, files: Files, folder: Pa
     }
     failures: list[str] = []
     while time.monotonic() < end:
-        behind = min(kinds, key=lambda kind: attacks[kind].done[kind] / BARS[kind])
+        ready = [kind for kind in kinds if attacks[kind].ready()]
+        if not ready:
+            time.sleep(0.1)
+            continue
+        behind = min(ready, key=lambda kind: attacks[kind].turns / TURNS[kind])
         for failure in attacks[behind].step():
             print(failure, flush=True)
             failures.append(failure)
