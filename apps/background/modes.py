@@ -170,7 +170,7 @@ def find_levels(  # type: ignore[no-untyped-def]
                 j -= 1
             order[j] = i
         if present < held * total:
-            support = _densest(y, grey, w, order, near, level, first[pixel], np.float32(-1))
+            support = _densest(y, grey, w, order, near, level, first[pixel], -1.0)
             if support > stronger * present:
                 for c in range(n_channels):
                     first[pixel, c] = level[c]
