@@ -1,6 +1,7 @@
 """How the constants of the background's mask were chosen: each by the other clips.
 
     python benchmarks/background_choices.py            the table (about ten minutes)
+    python benchmarks/background_choices.py live       the same of live masks, on clips of a second or more
 
 Each constant takes some values, the others their defaults; F is measured on at most 12 masks of each clip. "held out"
 is the mean over clips of F under the value that is best on average on the other clips, so that no clip takes part in
@@ -12,12 +13,15 @@ project does not ship: see visionnmf.datasets.local.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from _main import main
-from background import EMPTY, count, f_measure
+from background import EMPTY, LIVE, count, f_measure
 
-from visionnmf.apps.background import BackgroundModel, modes, recurring, shake, sway
+from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel, modes, recurring, shake, sway
 from visionnmf.apps.background import fit as _fit
+from visionnmf.apps.background.online import model as _live
 from visionnmf.datasets.local import MASKED_VIDEOS, load_video_with_masks
 
 VIDEOS = tuple(name for name in MASKED_VIDEOS if name != EMPTY)
@@ -36,6 +40,34 @@ CONSTANTS: dict[tuple[object, str], tuple[float, ...]] = {
 }
 
 
+class LiveParameters:
+    """Of OnlineBackgroundModel, its defaults; set anew like a module's constants."""
+
+    forgetting, warm_up = 60.0, 2.0
+
+
+LIVE_CONSTANTS: dict[tuple[object, str], tuple[float, ...]] = {
+    (LiveParameters, "forgetting"): (20.0, 180.0),
+    (LiveParameters, "warm_up"): (1.0, 4.0),
+    (_live, "VALUE_SECONDS"): (2.0, 8.0),
+    (_live, "START_WEIGHT"): (0.25, 1.0),
+    (_live, "NEW_SHARE"): (0.35, 0.7),
+}
+
+
+def live_scores() -> dict[str, float]:
+    """Return F of each clip, masked live."""
+    result = {}
+    for name in LIVE:
+        video = load_video_with_masks(name)
+        truth = {int(index): number for number, index in enumerate(video.gt_index)}
+        model = OnlineBackgroundModel(forgetting=LiveParameters.forgetting, warm_up=LiveParameters.warm_up)
+        parts = model.follow(video.frames)
+        counts = [count(part.mask, video.gt_masks[truth[part.index]]) for part in parts if part.index in truth]
+        result[name] = f_measure(np.sum(counts, axis=0))
+    return result
+
+
 def scores() -> dict[str, float]:
     """Return F of each clip."""
     result = {}
@@ -51,10 +83,11 @@ def scores() -> dict[str, float]:
 def held_out(rows: list[dict[str, float]], by_source: bool) -> float:
     """Return the mean F of clips under the row that is best on the others."""
     found = []
-    for name in VIDEOS:
-        others = [other for other in VIDEOS if other != name]
+    clips = list(rows[0])
+    for name in clips:
+        others = [other for other in clips if other != name]
         if by_source:
-            others = [other for other in VIDEOS if other.split("_")[0] != name.split("_")[0]] or others
+            others = [other for other in clips if other.split("_")[0] != name.split("_")[0]] or others
         best = max(rows, key=lambda row: np.mean([row[other] for other in others]))
         found.append(best[name])
     return float(np.mean(found))
@@ -62,11 +95,20 @@ def held_out(rows: list[dict[str, float]], by_source: bool) -> float:
 
 def table() -> None:
     """Print a row a constant."""
+    _choose(CONSTANTS, scores)
+
+
+def live() -> None:
+    """Print a row a constant of live masks."""
+    _choose(LIVE_CONSTANTS, live_scores)
+
+
+def _choose(constants: dict[tuple[object, str], tuple[float, ...]], scores: Callable[[], dict[str, float]]) -> None:
     defaults = scores()
     every = [defaults]
-    print(f"\ndefaults: mean F {np.mean([*defaults.values()]):.4f} of {len(VIDEOS)} clips\n")
+    print(f"\ndefaults: mean F {np.mean([*defaults.values()]):.4f} of {len(defaults)} clips\n")
     print("| constant | default | others: mean F | held out | by source |\n| --- | --- | --- | --- | --- |")
-    for (module, name), values in CONSTANTS.items():
+    for (module, name), values in constants.items():
         before = getattr(module, name)
         rows = [defaults]
         for value in values:
@@ -84,11 +126,13 @@ def table() -> None:
     print(f"| all at once | | | {held_out(every, False):.4f} | {held_out(every, True):.4f} |")
 
 
-PARTS = {"table": table}
+PARTS = {"table": table, "live": live}
 QUICK = {
     "VIDEOS": ("sbi_cavignal", "wallflower_camouflage"),
     "MASKS": 2,
     "CONSTANTS": {(_fit, "NOISE_CEILING"): (9.0,)},
+    "LIVE": ["wallflower_camouflage", "sbi_cavignal"],
+    "LIVE_CONSTANTS": {(_live, "VALUE_SECONDS"): (2.0,)},
 }
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ OTHERS = [
 PARTS = {
     "annotation": ["corel", "jpegs", "online"],
     "background": ["live", "table", "sensitivity", "pictures"],
-    "background_choices": ["table"],
+    "background_choices": ["table", "live"],
     "conservative": ["mixtures", "errors", "readings"],
     "faces": ["bars", "table1", "figure", "table", "plain", "clusters", "strangers", "rpca"],
     "features": ["rates", "agreement", "themes"],
