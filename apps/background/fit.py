@@ -44,7 +44,7 @@ VOTING_SHARE = 8  # one in so many of their values chooses the code to start fro
 ROUNDS = 3  # alternations of components and codes; more change nothing
 SCENE_SWEEPS = 1  # of one component: a sweep finds its medians
 LIGHT_SWEEPS = 10
-CODE_SWEEPS = 10
+CODE_SWEEPS = 5
 GRID = 8  # cells of light along the longer side
 CELL_PIXELS = 8  # a cell with fewer bright pixels among the chosen ones takes the factor of the whole frame
 DARK = 16  # grey levels: pixels as dark as this say little about the light
@@ -364,15 +364,15 @@ class _Light:
         """Return the median ratios of components to scene, cell by cell (n_components, rows, columns)."""
         bright = self._scene > DARK
         cells = np.broadcast_to(self._cell[:, None], bright.shape)[bright]
-        order = np.argsort(cells, kind="stable")
-        bounds = np.searchsorted(cells[order], np.arange(self._grid[0] * self._grid[1] + 1))
+        bounds = np.searchsorted(np.sort(cells), np.arange(self._grid[0] * self._grid[1] + 1))
         lights = np.ones((len(H), self._grid[0] * self._grid[1]), np.float32)
         for k, h in enumerate(H):
-            ratios = (h[bright] / self._scene[bright])[order]
+            ratios = h[bright] / self._scene[bright]
             lights[k] = np.median(ratios) if ratios.size else 1
+            ratios = ratios[np.lexsort((ratios, cells))]  # those of a cell together, in order
             for c, (start, stop) in enumerate(pairwise(bounds)):
                 if stop - start >= CELL_PIXELS:
-                    lights[k, c] = np.median(ratios[start:stop])
+                    lights[k, c] = (ratios[(start + stop - 1) // 2] + ratios[(start + stop) // 2]) / 2
         return lights.reshape(len(H), *self._grid)
 
     def _keep_what_explains(self, alone: Floats, residual: Floats, few: _Few) -> None:
