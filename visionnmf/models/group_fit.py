@@ -76,7 +76,7 @@ def fit_views(
     Parameters
     ----------
     model : NMF
-        Without penalties; fitted only where there is no `form`.
+        Without penalties; fitted where there is no `form`.
     data : ndarray or csr_array [shape=(n_samples, n_features), >= 0]
         0 where entries do not count.
     entries : ndarray [shape=(n_samples, n_features)] or None
@@ -115,7 +115,7 @@ def fit_groups(model: NMF, X: Any, entries: Array | None, form: GroupForm) -> NM
     Parameters
     ----------
     model : NMF
-        Without penalties.
+        Without penalties; fitted.
     X : ndarray or csr_array [shape=(n_samples, n_features), >= 0]
     entries : ndarray [shape=(n_samples, n_features)] or None
         Weights.
@@ -126,12 +126,10 @@ def fit_groups(model: NMF, X: Any, entries: Array | None, form: GroupForm) -> NM
     NMF
         Fitted, with the penalties.
     """
-    first = clone(model)
-    first._codes_anew = False
-    W = first.fit_transform(X, weights=entries)
+    W = model.fit_transform(X, weights=entries)
     norms = np.sqrt((W**2).mean(axis=0, dtype=np.float64))
     norms[norms == 0] = 1
-    W, H = W / norms.astype(W.dtype), first.components_ * norms.astype(W.dtype)[:, None]
+    W, H = W / norms.astype(W.dtype), model.components_ * norms.astype(W.dtype)[:, None]
     order = 2 if form.norm == 2 else np.inf
     totals = np.array([np.linalg.norm(H[:, columns], order, axis=1).sum() for columns in form.sets], float)
     widths = np.array([len(columns) for columns in form.sets], float)
@@ -156,7 +154,7 @@ def fit_groups(model: NMF, X: Any, entries: Array | None, form: GroupForm) -> NM
         penalty_W=Penalty(l2=l2), penalty_H=penalty, n_init=1, max_iter=-(-model.max_iter // SHORTER)
     )
     second.fit_transform(X, W=W, H=H, weights=entries)
-    second.n_iter_ += first.n_iter_
+    second.n_iter_ += model.n_iter_
     _leave_out_traces(second, form.sets)
     return second
 

@@ -170,8 +170,6 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
     True
     """
 
-    _codes_anew = True  # which takes up to half of a fit; not where another goes on from it
-
     @explains(WORDS)
     def __init__(
         self,
@@ -451,8 +449,6 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
             Wt *= norms[:, None]
         self.components_, self.component_norms_ = H, norms
         self.n_components_ = len(H)
-        if not self._codes_anew:
-            return np.ascontiguousarray(Wt.T)
         if not problem.penalty_W.of_points:
             with one_blas_thread():
                 Wt = self._codes(problem, H)
