@@ -180,7 +180,7 @@ def learn(frames: FrameArray, moved: FrameArray, *, n_components: int, rng: np.r
     frames : ndarray of uint8 (n, n_pixels, channels)
         Laid upon the scene, in place, where the camera shakes.
     moved : ndarray of uint8 (n, height, width)
-        Their differences from neighbouring frames.
+        Their differences from neighbouring frames; overwritten.
     n_components : int
         At most; one where more lights explain hardly more.
     rng : numpy.random.Generator
@@ -421,16 +421,15 @@ def _courses(residual: Floats, few: _Few, count: int) -> Floats:
 
 
 def _stillness(moved: FrameArray, scale: Floats) -> FrameArray:
-    """Return the weights of the learnt frames' pixels, 1 to 255."""
-    weights = np.empty_like(moved)
+    """Return the weights of the learnt frames' pixels, 1 to 255, in the memory of their differences."""
 
     def fill(block: tuple[int, int]) -> None:
         for t in range(*block):
             ratio = cv2.blur(moved[t], (5, 5)) / scale
-            weights[t] = np.maximum(1, 255 / (1 + ratio * ratio))
+            moved[t] = np.maximum(1, 255 / (1 + ratio * ratio))
 
     map_blocks(fill, blocks(len(moved), 8))
-    return weights
+    return moved
 
 
 def _improved(rows: FrameArray, weights: FrameArray, H: Floats, Wt: Floats, sweeps: int) -> Floats:
