@@ -11,10 +11,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 import numpy as np
@@ -53,6 +54,31 @@ def _mark_worker() -> None:
     _here.is_worker = True
 
 
+class _Keeper:
+    """A thread that calls what it is given, one after the other.
+
+    Not an executor: a signal that comes while one starts its thread leaves a thread that nobody ends, and for which the
+    process waits at its end, for ever.
+    """
+
+    def __init__(self) -> None:
+        self.work: SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]] = SimpleQueue()
+        threading.Thread(target=self._run, name="visionnmf-blas", daemon=True).start()
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        future: Future[Any] = Future()
+        self.work.put((future, function, arguments))
+        return future.result()
+
+    def _run(self) -> None:
+        while True:
+            future, function, arguments = self.work.get()
+            try:
+                future.set_result(function(*arguments))
+            except BaseException as error:
+                future.set_exception(error)
+
+
 class _Limit:
     """How many callers hold BLAS to one thread, and what the first of them set."""
 
@@ -61,7 +87,7 @@ class _Limit:
         self.depth = 0
         self.limits: threadpool_limits | None = None
         # threadpoolctl lets only the thread that set a limit lift it, and callers may leave in any order
-        self.keeper = ThreadPoolExecutor(1, thread_name_prefix="visionnmf-blas")
+        self.keeper = _Keeper()
 
 
 @cache
@@ -79,7 +105,7 @@ def one_blas_thread() -> Iterator[None]:
     limit = _limit(os.getpid())
     with limit.lock:
         if limit.depth == 0:
-            limit.limits = limit.keeper.submit(_hold_blas).result()
+            limit.limits = limit.keeper.call(_hold_blas)
         limit.depth += 1
     try:
         yield
@@ -87,7 +113,7 @@ def one_blas_thread() -> Iterator[None]:
         with limit.lock:
             limit.depth -= 1
             if limit.depth == 0 and limit.limits is not None:
-                limit.keeper.submit(limit.limits.__exit__, None, None, None).result()
+                limit.keeper.call(limit.limits.__exit__, None, None, None)
 
 
 def _hold_blas() -> threadpool_limits:
