@@ -54,7 +54,9 @@ def log_single(x):  # type: ignore[no-untyped-def]
 @kernel(reassociate=True, part=True)
 def power_double(x, exponent):  # type: ignore[no-untyped-def]
     """Return ``x**exponent`` of a positive normal number, kept within the range of normal numbers."""
-    y = min(max(log_double(x) * (exponent * LOG2_E), -LIMIT[0]), LIMIT[0])
+    y = log_double(x) * (exponent * LOG2_E)
+    y = y if y > -LIMIT[0] else -LIMIT[0]  # numba compiles min and max one by one
+    y = y if y < LIMIT[0] else LIMIT[0]
     k = np.floor(y + 0.5)
     z = (y - k) * LOG_2
     high = 1 / 720 + z * (1 / 5040 + z * (1 / 40320 + z * (1 / 362880 + z * (1 / 3628800 + z / 39916800))))
@@ -65,7 +67,9 @@ def power_double(x, exponent):  # type: ignore[no-untyped-def]
 @kernel(reassociate=True, part=True)
 def power_single(x, exponent):  # type: ignore[no-untyped-def]
     """Return ``x**exponent`` of a positive normal number, kept within the range of normal numbers."""
-    y = min(max(log_single(x) * float32(exponent * LOG2_E), -LIMIT[1]), LIMIT[1])
+    y = log_single(x) * float32(exponent * LOG2_E)
+    y = y if y > -LIMIT[1] else -LIMIT[1]
+    y = y if y < LIMIT[1] else LIMIT[1]
     k = np.floor(y + float32(0.5))
     z = (y - k) * float32(LOG_2)
     high = float32(1 / 24) + z * (float32(1 / 120) + z * float32(1 / 720))
