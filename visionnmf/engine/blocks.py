@@ -179,4 +179,10 @@ def map_blocks(function: Callable[[Block], T], work: Sequence[Block], *, paralle
     threads = n_threads()
     if threads == 1 or len(work) == 1 or nested or not parallel:
         return [function(block) for block in work]
-    return list(_pool(os.getpid(), threads).map(function, work))
+    try:
+        return list(_pool(os.getpid(), threads).map(function, work))
+    except BaseException:
+        # a signal that comes while the pool starts a thread leaves one it does not know, for which the process would
+        # wait at its end: only a pool that nobody holds wakes it
+        _pool.cache_clear()
+        raise
