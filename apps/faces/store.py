@@ -36,6 +36,9 @@ NUMBERS = ("threshold_", *RATES, "scale_", "white_", "brightest_", "background_"
 # which infinity, or NaN, they may be
 SPECIAL = {"outliers_": math.inf} | dict.fromkeys((*RATES, "background_"), math.nan)
 
+MOST_COMPONENTS = 100_000  # a fit takes no more than there are images or pixels, which are fewer
+SEEDS = 2**32  # what numpy takes
+
 
 @dataclass(frozen=True)
 class FaceModel:
@@ -110,9 +113,9 @@ def _given(recognizer: FaceRecognizer) -> dict[str, Any]:
     seed, outliers = recognizer.random_state, recognizer.outliers
     return {
         "missing": recognizer.missing,
-        "n_components": int(recognizer.n_components),
+        "n_components": min(int(recognizer.n_components), MOST_COMPONENTS),
         "outliers": outliers if isinstance(outliers, str) else float(outliers),
-        "random_state": int(seed) if isinstance(seed, Integral) else None,
+        "random_state": int(seed) if isinstance(seed, Integral) and 0 <= int(seed) < SEEDS else None,
         "model": recognizer.model is not None,
     }
 
@@ -174,7 +177,7 @@ def _restored(header: dict[str, Any], nmf: NMF, cleaned: NDArray[Any], people: N
     names, (height, width) = header["names"], header["image_shape"]
     _require(isinstance(names, list) and names and all(isinstance(name, str) for name in names), "names")
     _require(names == sorted(set(names)), "names")
-    _require(all(isinstance(side, int) and side > 0 for side in (height, width)), "image_shape")
+    _require(all(type(side) is int and side > 0 for side in (height, width)), "image_shape")
     _require(people.dtype == np.int32 and people.shape == (len(cleaned),), "people")
     _require(np.array_equal(np.unique(people), np.arange(len(names))), "people")
     _require(cleaned.dtype.name in ("float32", "float64") and cleaned.shape == (len(people), height * width), "images")
@@ -194,11 +197,23 @@ def _restored(header: dict[str, Any], nmf: NMF, cleaned: NDArray[Any], people: N
         **{name: header["parameters"][name] for name in PARAMETERS},
     )
     recognizer._restore(nmf, np.array(names), people.astype(np.intp), cleaned, numbers | {"noise_": noise})
-    if parameters := header.get("given"):  # in files of before there are none
-        _require(parameters["random_state"] is None or isinstance(parameters["random_state"], int), "random_state")
-        recognizer.set_params(**parameters | {"model": clone(nmf) if parameters["model"] else None})
+    if "given" in header:  # in files of before there are none
+        recognizer.set_params(**_checked(header["given"], nmf))
         recognizer._check_parameters()
     return FaceModel(recognizer, bool(header["detect"]))
+
+
+def _checked(given: Any, nmf: NMF) -> dict[str, Any]:
+    """Return what `_given` wrote: another name would undo what has been checked."""
+    names = {"missing", "n_components", "outliers", "random_state", "model"}
+    _require(isinstance(given, dict) and set(given) == names, "parameters")
+    count, seed, outliers = given["n_components"], given["random_state"], given["outliers"]
+    # no bool, which is an int
+    _require(type(count) is int and 1 <= count <= MOST_COMPONENTS, "n_components")
+    _require(seed is None or (type(seed) is int and 0 <= seed < SEEDS), "random_state")
+    _require(type(outliers) is float or outliers == "auto", "outliers")
+    _require(isinstance(given["missing"], str) and isinstance(given["model"], bool), "parameters")
+    return given | {"model": clone(nmf) if given["model"] else None}
 
 
 def _check_model(nmf: NMF, n_pixels: int) -> None:

@@ -39,6 +39,43 @@ def test_what_a_new_fit_needs_comes_back(faces, tmp_path):
         FaceRecognizer.load(tmp_path / "m.npz")
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"image_shape": [200000, 200000]},
+        {"rule": "codes"},
+        {"n_components": 10**9},
+        {"n_components": True},
+        {"n_components": 0},
+        {"random_state": -1},
+        {"random_state": True},
+        {"random_state": 2**32},
+        {"outliers": [1]},
+        {"outliers": 10**400},
+        {"outliers": -1.0},
+        {"missing": ["none"]},
+        {"model": 1},
+    ],
+)
+def test_parameters_of_a_file_undo_no_check(model, change):
+    changed = rewritten(model[0], header=lambda header: header["given"].update(change))
+    with pytest.raises(UnreadableError, match="damaged, or not a model of faces"):
+        load(changed)
+
+
+@pytest.mark.parametrize("given", [None, {}, [], "all", {"missing": "none"}])
+def test_the_parameters_of_a_file_are_all_there(model, given):
+    with pytest.raises(UnreadableError, match="its parameters cannot be"):
+        load(rewritten(model[0], header=lambda header: header.update(given=given)))
+
+
+def test_parameters_that_nothing_used_do_not_keep_a_model_from_its_file(faces, tmp_path):
+    names = np.array(faces.names)[faces.labels - 1]
+    recognizer = FaceRecognizer(NMF(4, max_iter=5, tol=0, random_state=0), image_shape=SHAPE, n_components=10**9)
+    recognizer.set_params(random_state=-1, outliers=3).fit(rows(faces.images), names).save(tmp_path / "m.npz")
+    assert FaceRecognizer.load(tmp_path / "m.npz").random_state is None
+
+
 def test_a_model_is_not_overwritten_unasked(model):
     with pytest.raises(OutputExistsError, match="force=True"):
         save(FaceModel(model[1]), model[0])
