@@ -231,7 +231,8 @@ def _differences(frames: FrameArray, H: Floats, Wt: Floats, pixels: NDArray[np.i
 def _share(frames: FrameArray, H: Floats, Wt: Floats, shape: tuple[int, ...], radius: float) -> Floats | None:
     """Return how sure it is that the scene sways (height, width), or None where it nowhere does."""
     step = max(1, shape[1] // GRID)
-    rows, columns = (np.arange(step // 2, side, step) for side in shape)
+    # in the middle of the step; a picture may be lower than half of it
+    rows, columns = (np.arange(min(step // 2, (side - 1) // 2), side, step) for side in shape)
     grid = (rows[:, None] * shape[1] + columns).ravel()
     small = len(rows), len(columns)
     values = np.empty((len(grid), len(frames), frames.shape[2]), np.int16)
@@ -253,7 +254,8 @@ def _share(frames: FrameArray, H: Floats, Wt: Floats, shape: tuple[int, ...], ra
     certain = np.asarray(cv2.blur(certain.astype(np.float32), (FEATHER, FEATHER)), np.float32)
     if certain.mean() < LEAST_SHARE:
         return None
-    return np.asarray(cv2.resize(certain, shape[::-1], interpolation=cv2.INTER_LINEAR), np.float32)
+    share = cv2.resize(certain, shape[::-1], interpolation=cv2.INTER_LINEAR)
+    return np.clip(np.asarray(share, np.float32), 0, 1)  # running sums of a blur may round beyond
 
 
 def _ramp(values: Floats, bounds: tuple[float, float]) -> Floats:

@@ -10,7 +10,7 @@ import pytest
 from visionnmf.apps.background import BackgroundModel, recurring
 from visionnmf.apps.background import fit as _background_fit
 from visionnmf.apps.background.mask import MaskDecision
-from visionnmf.apps.background.recurring import Recurring, find_returning, measure_returns
+from visionnmf.apps.background.recurring import Recurring, find_recurring, find_returning, measure_returns
 from visionnmf.exceptions import UnreadableError
 
 HEIGHT, WIDTH = 120, 160
@@ -90,8 +90,47 @@ def test_traffic_and_a_still_scene_do_not_sway(rng):
 
 def test_where_nearly_all_is_restless_nothing_comes_back(rng, monkeypatch):
     frames, _ = swaying(rng)
+    assert BackgroundModel().fit(frames)._learnt.recurring is not None
     monkeypatch.setattr(recurring, "MOST_SHARE", 0.1)
     assert BackgroundModel().fit(frames)._learnt.recurring is None
+
+
+@pytest.mark.parametrize("shape", [(30, 2, 640), (30, 1, 640, 3), (40, 5, 1920, 3)])
+def test_wide_flat_pictures_are_learnt(shape):
+    frames = np.full(shape, 9, np.uint8)
+    model = BackgroundModel().fit(frames)
+    assert model._learnt.recurring is None and not masks_of(model, frames).any()
+
+
+def as_model(frames):
+    """One component, the median of each pixel, in the order that find_recurring takes."""
+    flat = frames.reshape(len(frames), -1, frames.shape[-1])
+    H = np.median(flat, axis=0)[None].astype(np.float32)
+    return flat, H, np.ones((1, len(frames)), np.float32), frames.shape[1:3]
+
+
+def test_wider_pictures_are_asked_on_a_grid(tree):
+    frames, _ = tree
+    wide = np.ascontiguousarray(frames.repeat(2, axis=1).repeat(2, axis=2))  # the grid has the pixels of the other
+    once, twice = find_recurring(*as_model(frames)), find_recurring(*as_model(wide))
+    shares = np.zeros((HEIGHT, WIDTH), np.float32), np.zeros((2 * HEIGHT, 2 * WIDTH), np.float32)
+    for share, back in zip(shares, (once, twice), strict=True):
+        share.ravel()[back.pixels] = back.share
+    reduced = cv2.resize(shares[1], (WIDTH, HEIGHT), interpolation=cv2.INTER_AREA)
+    np.testing.assert_allclose(reduced, shares[0], atol=0.1)
+    assert shares[1].mean() > 0.1
+
+
+def test_shares_are_none_beyond_one(tree, monkeypatch):
+    blur = cv2.blur
+
+    def rounds_beyond(picture, side):
+        blurred = blur(picture, side)
+        return blurred * np.float32(1.001) - np.float32(4e-4) if side[0] == recurring.FEATHER else blurred
+
+    monkeypatch.setattr(cv2, "blur", rounds_beyond)
+    share = find_recurring(*as_model(tree[0])).share
+    assert share.min() > 0 and share.max() <= 1
 
 
 def naive_returns(y, radius, away, parts):
