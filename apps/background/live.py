@@ -242,7 +242,7 @@ def follow_source(
     extra = [] if settings is None else EventTable.paths(run_stem)
     extra += [path for path in [frame_table_path(run_stem, frame_table)] if path is not None]
     extra += [coco_path(run_stem)] * check_flag(coco, "coco")
-    files = files_of(source, out)
+    files = files_of(source, out, numbered=pictures is not None)
     check_outputs([picture], force or first > 0, inputs=files)
     check_outputs([*paths.values(), *extra], force, inputs=files)
     output_folder(out)

@@ -262,9 +262,10 @@ def correct_scene(frames: FrameArray, weights: FrameArray, H: Floats, Wt: Floats
         asked = np.empty(stop - start, np.bool_)
         weigh_levels(frames, w, picks, H, Wt, NEAR, APART, HELD, SECOND_SHARE, distances, support, asked, start)
         at = np.flatnonzero(asked)
-        find_levels(
-            frames, w[:, at], picks, H, Wt, NEAR, APART, HELD, STRONGER, SECOND_SHARE, first, other, share, start + at
-        )
+        if not len(at):
+            return
+        w = np.ascontiguousarray(w[:, at])  # of one pixel it is, of more it is not: the kernel would be compiled twice
+        find_levels(frames, w, picks, H, Wt, NEAR, APART, HELD, STRONGER, SECOND_SHARE, first, other, share, start + at)
 
     map_blocks(fill, blocks(n_pixels, BLOCK_PIXELS))
     typical = np.tensordot(np.median(Wt[:, picks], axis=1).astype(np.float32), H, 1)

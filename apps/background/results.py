@@ -32,6 +32,7 @@ FrameArray = NDArray[np.uint8]
 QUEUED_FRAMES = 4  # frames that may wait for an encoder
 # Pixels: the three parts of a wider video's preview are reduced to this, as many players refuse widths above 4096.
 PREVIEW_WIDTH = 640
+NUMBERED = "######.png"  # a mask's name, where # stands for any digit
 CAPTION_HEIGHT, CAPTION_WIDTH = 20, 150  # pixels: of the line above a picture, and the least that it needs
 TINT = (255, 0, 255)
 
@@ -52,11 +53,19 @@ def output_paths(
     return {kind: stem.with_name(f"{stem.name}_{name}") for kind, name in names.items()}
 
 
-def files_of(source: str | Path, out: Path) -> list[str]:
-    """Return the files of a source; raises where results in `out` would be among its pictures the next time."""
+def files_of(source: str | Path, out: Path, *, numbered: bool) -> list[str]:
+    """Return the files of a source; raises where results in `out` would be among its pictures the next time.
+
+    Parameters
+    ----------
+    source : str or Path
+    out : Path
+    numbered : bool
+        Masks are written as pictures.
+    """
     pictures = [] if is_live(source) else pictures_of(source)
     folders = {os.path.realpath(os.path.dirname(picture)) for picture in pictures}
-    if pictures and (os.path.realpath(out) in folders or _would_match(str(source), out)):
+    if pictures and (os.path.realpath(out) in folders or _would_match(str(source), out, numbered)):
         raise ParameterError(
             f"out must not be a folder of the pictures of {source}, where results would be frames the next time; "
             f"got {out}; give another"
@@ -64,14 +73,14 @@ def files_of(source: str | Path, out: Path) -> list[str]:
     return pictures or [str(source)]
 
 
-def _would_match(pattern: str, out: Path) -> bool:
+def _would_match(pattern: str, out: Path, numbered: bool) -> bool:
     """Whether a pattern (``**`` for any number of folders) would find pictures in a folder, be it there yet or not."""
     if not glob.has_magic(pattern) or os.path.isdir(pattern):
         return False
     parts = Path(os.path.abspath(pattern)).parts
     fixed = next(number for number, part in enumerate(parts) if glob.has_magic(part))
     folder = Path(os.path.realpath(Path(*parts[:fixed])))
-    names = [f"{stem_of(pattern)}_background.png", f"{stem_of(pattern)}_masks/000000.png"]
+    names = [f"{stem_of(pattern)}_background.png"] + [f"{stem_of(pattern)}_masks/{NUMBERED}"] * numbered
     found = (Path(os.path.realpath(out), name) for name in names)
     return any(path.is_relative_to(folder) and _match(path.relative_to(folder).parts, parts[fixed:]) for path in found)
 
@@ -81,7 +90,23 @@ def _match(parts: Sequence[str], patterns: Sequence[str]) -> bool:
         return not parts
     if patterns[0] == "**":
         return any(_match(parts[start:], patterns[1:]) for start in range(len(parts) + 1))
-    return bool(parts) and fnmatch.fnmatch(parts[0].lower(), patterns[0].lower()) and _match(parts[1:], patterns[1:])
+    return bool(parts) and _is_named(parts[0].lower(), patterns[0].lower()) and _match(parts[1:], patterns[1:])
+
+
+def _is_named(name: str, pattern: str) -> bool:
+    return _meets(name, re.sub(r"\*+", "*", pattern)) if name == NUMBERED else fnmatch.fnmatch(name, pattern)
+
+
+def _meets(name: str, pattern: str) -> bool:
+    """Whether a pattern finds a name whose # stand for any digit: no list of a million names is asked."""
+    if not pattern:
+        return not name
+    if pattern[0] == "*":
+        return _meets(name, pattern[1:]) or (bool(name) and _meets(name[1:], pattern))
+    found = re.match(r"\[!?\]?[^\]]*\]|.", pattern, re.DOTALL)
+    token = found[0] if found else pattern
+    letters = "0123456789" if name[:1] == "#" else name[:1]
+    return any(fnmatch.fnmatchcase(letter, token) for letter in letters) and _meets(name[1:], pattern[len(token) :])
 
 
 class _Encoder(NamedTuple):

@@ -238,7 +238,7 @@ def _process(
     extra = [] if settings is None else EventTable.paths(stem)
     extra += [path for path in [frame_table_path(stem, frame_table)] if path is not None]
     extra += [coco_path(stem)] * check_flag(coco, "coco")
-    files = files_of(source, out)
+    files = files_of(source, out, numbered=pictures is not None)
     check_outputs([*paths.values(), *extra], force, inputs=files)
     total = expected_frames(clip, every, max_frames, start, end)
     timeline = Timeline(clip.frame_rate / every)

@@ -11,6 +11,7 @@ from visionnmf.apps.background import fit as _background_fit
 from visionnmf.apps.background.mask import MaskDecision
 from visionnmf.apps.background.medians import temporal_median
 from visionnmf.apps.background.sway import Sway, measure_ranked, measure_residual
+from visionnmf.datasets import make_surveillance
 from visionnmf.exceptions import UnreadableError
 
 
@@ -281,3 +282,16 @@ def test_levels_are_those_of_a_slow_search(channels, rng):
     assert (asked >= levels).all()
     assert levels.any() and not asked.all()
     assert len(modes._densest.signatures) <= 1  # each costs a third of a second while a user waits
+
+
+def test_levels_are_found_by_one_compiled_kernel(monkeypatch):
+    kernel, orders = modes.find_levels, []
+
+    def noted(frames, weights, *others):
+        orders.append((weights.shape[1] > 1, weights.flags.c_contiguous))
+        assert weights.size
+        kernel(frames, weights, *others)
+
+    monkeypatch.setattr(modes, "find_levels", noted)
+    BackgroundModel().fit(make_surveillance(60, 60, 80, random_state=3).frames)
+    assert (True, True) in orders and (True, False) not in orders  # another order would be compiled again
