@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
+
 HEAVY = {"numpy", "scipy", "sklearn", "skimage", "cv2", "numba", "av", "PIL", "tifffile", "rich", "matplotlib"}
 
 
@@ -21,7 +23,6 @@ def test_importing_loads_no_heavy_library(module):
     assert loaded_by(f"import {module}") == set()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -44,7 +45,6 @@ def test_help_loads_no_heavy_library(arguments):
     assert loaded_by(code) == set()
 
 
-@pytest.mark.slow
 def test_a_public_name_is_loaded_when_it_is_used():
     assert "sklearn" in loaded_by("import visionnmf; visionnmf.NMF")
 

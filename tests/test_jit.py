@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
+
 ROOT = Path(__file__).resolve().parent.parent
 KERNELS = Path("visionnmf", "engine", "kernels")
 HELPER = "from visionnmf._jit import kernel\n\n\n@kernel\ndef helper():\n    return {value}\n"
@@ -62,7 +64,6 @@ def test_editing_a_helper_of_another_file_changes_what_runs(copy, tmp_path):
     assert run(copy, cache).stdout.split() == ["compiled", "10", str(cache)]
 
 
-@pytest.mark.slow
 def test_a_docstring_elsewhere_recompiles_nothing(copy, tmp_path):
     cache = tmp_path / "cache"
     run(copy, cache)
@@ -73,7 +74,6 @@ def test_a_docstring_elsewhere_recompiles_nothing(copy, tmp_path):
     assert files(cache) == before != {}
 
 
-@pytest.mark.slow
 def test_processes_write_compiled_code_one_at_a_time(copy, tmp_path):
     cache = tmp_path / "cache"
     run(copy, cache)
@@ -93,14 +93,12 @@ def test_processes_write_compiled_code_one_at_a_time(copy, tmp_path):
     assert list(folder.rglob("*.nb?"))
 
 
-@pytest.mark.slow
 def test_checked_bounds_have_a_cache_of_their_own(copy, tmp_path):
     cache = tmp_path / "cache"
     run(copy, cache, NUMBA_BOUNDSCHECK="0")
     assert "compiled" in run(copy, cache, NUMBA_BOUNDSCHECK="1").stdout
 
 
-@pytest.mark.slow
 def test_folders_long_unused_go(copy, tmp_path):
     cache = tmp_path / "cache"
     ages = {"visionnmf-0000000000000000": 100, "visionnmf-1111111111111111": 10, "somebody-else": 100}
@@ -120,7 +118,6 @@ def test_without_a_folder_kernels_are_compiled_in_memory(copy, tmp_path):
     assert done.stderr.count("kernels are compiled anew in each process") == 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["nbi", "nbc"])
 @pytest.mark.parametrize("kept", [0, 40, 0.9])
 def test_a_damaged_cache_is_made_anew(copy, tmp_path, suffix, kept):
@@ -136,7 +133,6 @@ def test_a_damaged_cache_is_made_anew(copy, tmp_path, suffix, kept):
     assert run(copy, cache).stdout.split() == ["2", str(cache)]
 
 
-@pytest.mark.slow
 def test_on_a_full_disk_kernels_are_compiled_in_memory(copy, tmp_path):
     cache = tmp_path / "cache"
     code = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n" + RUN

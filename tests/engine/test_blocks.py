@@ -6,6 +6,8 @@ import textwrap
 
 import pytest
 
+pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
+
 INTERRUPTED = """
 import threading
 from visionnmf.engine.blocks import map_blocks, one_blas_thread

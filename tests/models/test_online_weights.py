@@ -12,6 +12,8 @@ from visionnmf.engine.online import METHODS, Options, incremental, statistics
 from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError
 
+pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
+
 WEIGHTS = [name for name, method in METHODS.items() if method.weights]
 
 

@@ -9,6 +9,8 @@ from visionnmf import MultiviewNMF, load_model
 from visionnmf.exceptions import ParameterError, UnreadableError
 from visionnmf.models.view_outliers import block_residuals, find_outlying, usual_residuals
 
+pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
+
 NOT_CONVERGED = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
@@ -26,7 +28,6 @@ def made(rng):
     return views, clean, hit
 
 
-@pytest.mark.slow
 @NOT_CONVERGED
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")  # optional array libraries
 @parametrize_with_checks([MultiviewNMF(2, groups=None, loss="frobenius", view_outliers=3.0, missing_values=np.nan)])

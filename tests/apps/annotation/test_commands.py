@@ -17,6 +17,8 @@ from visionnmf.io import read_keywords, write_sidecar
 
 from .conftest import THEMES, theme_image
 
+pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
+
 SMALL = ("--kind", "rgb", "--ranks", "4")
 
 
@@ -91,7 +93,6 @@ def test_odd_files_in_a_folder(photos, tmp_path):
     assert result.exit_code == 1 and len(json.loads(result.stdout)["images"]) == 33
 
 
-@pytest.mark.slow
 def test_a_table_of_features(photos, tmp_path):
     folder, table = photos
     features, path = tmp_path / "f.npz", tmp_path / "m.npz"
@@ -257,7 +258,6 @@ def test_similar(model, sea, photos, tmp_path):
     assert result.exit_code == 0 and result.stdout.count("no such file") == 2
 
 
-@pytest.mark.slow
 def test_the_usual_features(photos, sea, tmp_path):
     folder, table = photos
     model = tmp_path / "usual.npz"

@@ -14,6 +14,8 @@ from visionnmf.apps.background.sway import Sway, measure_ranked, measure_residua
 from visionnmf.datasets import make_surveillance
 from visionnmf.exceptions import UnreadableError
 
+pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
+
 
 def f_measure(masks, truth):
     found = np.asarray(masks) > 0

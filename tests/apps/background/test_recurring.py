@@ -13,6 +13,8 @@ from visionnmf.apps.background.mask import MaskDecision
 from visionnmf.apps.background.recurring import Recurring, find_recurring, find_returning, measure_returns
 from visionnmf.exceptions import UnreadableError
 
+pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
+
 HEIGHT, WIDTH = 120, 160
 
 

@@ -16,6 +16,8 @@ from visionnmf.datasets import make_surveillance
 from visionnmf.exceptions import MediaError, OutputExistsError, ParameterError, UnreadableError
 from visionnmf.io import VideoReader, VideoWriter, read_image
 
+pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
+
 N_FRAMES, HEIGHT, WIDTH = 30, 48, 64
 NAMES = {"clip_background.png", "clip_background.mp4", "clip_foreground.mkv", "clip_preview.mp4"}
 

@@ -18,6 +18,8 @@ from visionnmf.datasets import load_faces, make_mosaic
 from visionnmf.exceptions import UnreadableError
 from visionnmf.io.chunks import open_chunks
 
+pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
+
 
 def paint(folder, *names, seed=0):
     for name in names:
@@ -59,7 +61,6 @@ def test_two_folders_with_files_of_one_name_do_not_mix(tmp_path):
     assert labels(tmp_path / "out") == ["a/x_labels.png", "b/x_labels.png", "y_labels.png"]
 
 
-@pytest.mark.slow
 def test_several_processes_give_the_same_and_go_on_after_a_failure(tmp_path):
     paint(tmp_path / "in", "a.png", "b.png", seed=3)
     (tmp_path / "in" / "bad.png").write_bytes(b"no picture at all")
@@ -180,7 +181,6 @@ def test_no_command_takes_an_address_for_a_path(arguments, tmp_path, monkeypatch
             read("x://y")
 
 
-@pytest.mark.slow
 def test_shells_complete_commands_and_options():
     environment = dict(os.environ, _VISIONNMF_COMPLETE="complete_bash", COMP_WORDS="visionnmf seg", COMP_CWORD="1")
     command = [

@@ -16,6 +16,8 @@ from PIL import Image
 from visionnmf.datasets import make_mosaic, make_surveillance
 from visionnmf.io import VideoReader, VideoWriter
 
+pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
+
 
 @pytest.fixture
 def picture(tmp_path):
@@ -171,7 +173,6 @@ def test_a_fault_of_ours_is_one_line_and_exit_code_1(picture, tmp_path, monkeypa
     assert "a fault of visionnmf's (ZeroDivisionError: division by zero); --debug shows where" in result.stderr
 
 
-@pytest.mark.slow
 def test_debug_shows_the_traceback(tmp_path):
     command = [sys.executable, "-m", "visionnmf.apps.cli", "segment", str(tmp_path / "none.png")]
     plain = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -300,7 +301,6 @@ def long_clip(tmp_path_factory):
     return source
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="POSIX signals")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_an_interrupted_run_leaves_no_file_and_the_input_as_it_was(number, code, long_clip, tmp_path):

@@ -15,6 +15,8 @@ from visionnmf.apps.faces import FaceModel, FaceRecognizer, Identifier, comparis
 from visionnmf.exceptions import MediaError
 from visionnmf.io import read_image
 
+pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
+
 
 def test_train_and_identify(folder, tmp_path):
     model, out = tmp_path / "m.npz", tmp_path / "pictures"
@@ -250,7 +252,6 @@ def test_pictures_are_not_written_among_the_faces(folder, tmp_path):
         assert not (folder / "p").exists()
 
 
-@pytest.mark.slow
 def test_evaluate(folder, tmp_path):
     pytest.importorskip("matplotlib")
     options = ("--methods", "raw,pca", "--ranks", "2,3", "--splits", 2, "--train", 3, "--plots", "--both")

@@ -15,8 +15,9 @@ from visionnmf.apps.faces.methods import CHOSEN, MODELS, RANKLESS, fit_model, sc
 from visionnmf.datasets import Faces
 from visionnmf.exceptions import OutputExistsError, ParameterError
 
+pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
 
-@pytest.mark.slow
+
 def test_every_method_recognises_made_people(faces):
     methods = (*MODELS, *CHOSEN, *RANKLESS)
     plan = Plan(methods=methods, ranks=(8,), splits=1, per_person=4, iterations=50)
@@ -173,7 +174,6 @@ def test_one_person_cannot_be_told_apart(faces):
         compare(alone, Plan(methods=("raw",), per_person=3))
 
 
-@pytest.mark.slow
 def test_processes_find_the_same(faces):
     plan = Plan((("salt_and_pepper", 0.2),), ("raw", "pca"), (4,), splits=2, per_person=3)
     one, two = (compare(faces, plan, jobs=jobs).means() for jobs in (1, 2))

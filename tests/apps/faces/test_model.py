@@ -32,6 +32,8 @@ from visionnmf.apps.faces.pixels import flat_blocks, missing_pixels, noise_scale
 from visionnmf.datasets import corrupt
 from visionnmf.exceptions import ParameterError
 
+pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
+
 
 @pytest.fixture
 def people(rng):
@@ -128,7 +130,6 @@ def test_whitening_bears_codes_that_are_all_zero():
     assert np.isfinite(Nearest(cosine=True, whiten=0.1).fit(codes, np.array([0, 0, 1, 1])).distances(codes)).all()
 
 
-@pytest.mark.slow
 def test_noisy_new_images_need_the_adaptive_ridge(rng):
     images, labels = made_faces(rng, 20, 10)
     noisy = np.maximum(rows(images) + rng.normal(0, 60, (200, 256)), 0)
@@ -190,7 +191,6 @@ def test_blocks_are_found_after_jpeg(rng):
     assert flat_blocks(100 + 4 * stripes, 255).all() and not flat_blocks(100 + 5 * stripes, 255).any()
 
 
-@pytest.mark.slow
 def test_evenness_is_relative_to_the_brightest_of_the_set(people):
     """Underexposed images have no more blocks than others."""
     train, y, _, _ = people
@@ -258,7 +258,6 @@ def test_salt_and_pepper_is_cleaned(people):
     assert judged[visible].mean() > 0.9 and judged[~mask.reshape(judged.shape)].mean() < 0.15
 
 
-@pytest.mark.slow
 def test_blocks_are_missing_only_where_they_are_looked_for(people):
     train, y, test, answers = people
     bad, mask = corrupt(train, "occlusion", 8, return_mask=True, random_state=0)
@@ -336,7 +335,6 @@ def test_the_more_outliers_the_stricter(people):
     assert FaceRecognizer(random_state=0).fit(rows(bad), y).outliers_ <= 3
 
 
-@pytest.mark.slow
 def test_it_is_a_classifier_of_scikit_learns(people):
     check_estimator(
         FaceRecognizer(n_components=2),

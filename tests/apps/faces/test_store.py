@@ -11,6 +11,8 @@ from visionnmf import NMF
 from visionnmf.apps.faces import FaceModel, FaceRecognizer, load, save
 from visionnmf.exceptions import OutputExistsError, ParameterError, UnreadableError, UnsupportedError
 
+pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
+
 
 @pytest.mark.parametrize("rule", ["residual", "whitened", "codes", "pseudo-inverse"])
 def test_a_saved_model_says_the_same(faces, tmp_path, rule):
@@ -102,7 +104,6 @@ def rewritten(path, **changes):
     return path
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [

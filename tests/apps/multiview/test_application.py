@@ -22,6 +22,8 @@ from visionnmf.exceptions import ParameterError, UnreadableError, UnsupportedErr
 from visionnmf.io import write_image
 from visionnmf.models.multiview import MultiviewNMF
 
+pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
+
 NOT_CONVERGED = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
@@ -105,7 +107,6 @@ def test_what_cannot_be_used_is_one_line(files):
 
 
 @NOT_CONVERGED
-@pytest.mark.slow
 def test_evaluate_goes_on_and_tells_methods_apart(files):
     arguments = (
         "both.npz",
@@ -133,7 +134,6 @@ def test_evaluate_goes_on_and_tells_methods_apart(files):
 
 
 @NOT_CONVERGED
-@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_beats_chance_by_far(made, method):
     views, labels = made
@@ -306,7 +306,6 @@ def test_names_of_views_make_files_of_their_own():
 
 
 @NOT_CONVERGED
-@pytest.mark.slow
 def test_a_folder_of_images_and_a_parquet_file(tmp_path, monkeypatch, rng):
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet

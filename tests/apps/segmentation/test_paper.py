@@ -17,6 +17,8 @@ from visionnmf.datasets import make_mosaic
 from visionnmf.engine.kernels import medians
 from visionnmf.exceptions import ParameterError
 
+pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
+
 MOSAIC = make_mosaic(60, 90, n_segments=4, random_state=6)
 
 
