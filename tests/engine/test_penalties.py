@@ -234,6 +234,7 @@ def test_improve_of_an_unused_component_and_of_nothing(rng, name):
     assert np.isfinite(F).all() and is_feasible(p, F)
 
 
+@pytest.mark.slow
 def test_accelerate_never_rises_from_step_to_step(rng):
     """Momentum overshoots where curvatures differ much, unless it is given up."""
     Q = np.linalg.qr(rng.normal(size=(R, R)))[0]

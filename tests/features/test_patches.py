@@ -60,6 +60,7 @@ def test_cells_are_pooled_apart(tiles):
     np.testing.assert_allclose(extractor.transform(swapped), np.hstack([lower, upper]), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_what_was_learnt_is_kept(tiles, tmp_path):
     images = tiles[2]
     union = FeatureExtraction([PatchNMF(5, n_samples=400)]).fit(images)

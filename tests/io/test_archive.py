@@ -268,6 +268,7 @@ def test_a_directory_of_many_members_is_refused_before_it_is_read(path, monkeypa
         read_arrays(path, ["numbers"])
 
 
+@pytest.mark.slow
 def test_a_large_directory_of_a_zip64_file_is_refused(path):
     with zipfile.ZipFile(path, "w") as file:
         for i in range(70_000):  # more than the 16 bits of the plain record

@@ -58,6 +58,7 @@ def test_nested_values_of_all_kinds(tmp_path):
     assert text is None and nothing.size == 0
 
 
+@pytest.mark.slow
 def test_damaged_nested_files_are_refused_in_one_line(tmp_path, rng):
     truth(tmp_path / "x.mat", rng, compressed=False)
     data = (tmp_path / "x.mat").read_bytes()

@@ -180,6 +180,7 @@ def test_what_is_not_allowed_is_named(views):
         model.transform([a])
 
 
+@pytest.mark.slow
 def test_the_usage_of_views_is_drawn(views):
     pytest.importorskip("matplotlib")
     from matplotlib.figure import Figure

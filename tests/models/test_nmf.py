@@ -262,6 +262,7 @@ def test_a_wide_box_is_no_box(X):
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     st.integers(1, 8),

@@ -170,6 +170,7 @@ def test_the_past_is_forgotten(rng):
     assert errors[0] < 0.5 * errors[1]
 
 
+@pytest.mark.slow
 def test_any_number_of_threads_gives_the_same(rng, monkeypatch):
     X = made(rng, 1500, 400, 6, salt=0.05)[0].astype(np.float32)
     for method in METHODS:

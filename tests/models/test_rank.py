@@ -158,6 +158,7 @@ def test_what_is_not_allowed(parameters, sentence):
         select_rank(np.ones((5, 4)), **{"ranks": [1], "estimator": QUICK, "random_state": 0, **parameters})
 
 
+@pytest.mark.slow
 def test_the_guide_runs():
     guide = (Path(__file__).resolve().parents[2] / "docs" / "models.md").read_text()
     examples = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)

@@ -68,6 +68,7 @@ def test_two_components_follow_the_light(cloudy):
     assert two > one + 0.01
 
 
+@pytest.mark.slow
 def test_a_second_light_is_kept_only_where_it_is_needed(cloudy, monkeypatch, tmp_path):
     even = make_surveillance(60, 96, 128, illumination=0.0, random_state=1).frames
     model = BackgroundModel().fit(even)

@@ -9,6 +9,7 @@ from visionnmf.exceptions import ParameterError, UnreadableError
 from visionnmf.io import read_image
 
 
+@pytest.mark.slow
 def test_a_face_is_found_at_any_size():
     image = read_image("sample:astronaut")
     row, column, height, width = find_face(image)

@@ -214,6 +214,7 @@ def test_scribbles_are_read_from_any_ground(tmp_path: Path) -> None:
         read_markers(write(tmp_path / "noise.png", noise))
 
 
+@pytest.mark.slow
 def test_the_command_divides_or_corrects(tmp_path: Path, result: SegmentationResult) -> None:
     photo = write(tmp_path / "photo.png", MOSAIC.image[..., ::-1])
     markers = scribbles((10, 10, 1), (50, 80, 2))

@@ -2,6 +2,7 @@
 
 import naive_online as formulas
 import numpy as np
+import pytest
 
 from visionnmf.engine.kernels.stochastic import robust_approximation
 
@@ -14,6 +15,7 @@ def squares_gradient(H, x, w):
     return np.outer(w, w @ H - x)
 
 
+@pytest.mark.slow
 def test_the_result_is_the_average_of_the_iterates_each_of_which_is_on_the_simplex(rng):
     X = 0.1 + rng.random((12, 9))
     start = simplex_rows(0.1 + rng.random((3, 9)))

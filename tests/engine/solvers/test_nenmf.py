@@ -183,6 +183,7 @@ def two_views(rng, n, outliers):
     return X / X.mean(), uses, (np.arange(0, 24), np.arange(24, 40))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("loss", "solver", "n", "outliers", "strength", "n_iter"),
     [

@@ -78,6 +78,7 @@ def test_merging_of_components_that_are_zero_equal_or_apart(case):
 # --- the start from samples ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_topics_do_not_end_in_one_component(monkeypatch, rng):
     X = topics(rng, (3000, 400), 12)
     problem = Problem(X, FROBENIUS)
