@@ -190,7 +190,8 @@ def test_a_server_that_stalls_is_given_up(server, cache, monkeypatch, limit, blo
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, MemoryError])
 def test_an_interruption_leaves_nothing(server, cache, monkeypatch, stop):
-    server.answers["/one"] = whole(mat())
+    content = mat()  # once: its header has the time in it
+    server.answers["/one"] = whole(content)
     seen = []
 
     def read(path, remote):
@@ -204,7 +205,7 @@ def test_an_interruption_leaves_nothing(server, cache, monkeypatch, stop):
     assert kept(cache) == []
 
     def replace(source, target):
-        assert Path(source).read_bytes() == mat(), "the file appears at once, and whole"
+        assert Path(source).read_bytes() == content, "the file appears at once, and whole"
         raise stop
 
     monkeypatch.setattr(_fetch.os, "replace", replace)
