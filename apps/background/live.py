@@ -119,6 +119,7 @@ def follow_source(
     background_every: float | None = None,
     events: Mapping[str, float] | None = None,
     frame_table: str | None = None,
+    min_area: float | None = None,
     random_state: int = choices.RANDOM_STATE,
     force: bool = False,
     on_frame: Callable[[Separated, float], Any] | None = None,
@@ -168,7 +169,7 @@ def follow_source(
         See :func:`.process_video`.
     background_every : float, optional
         Seconds of the stream.
-    events, frame_table : optional
+    events, frame_table, min_area : optional
         See :func:`.process_video`.
     random_state : int, default=0
     force : bool, default=False
@@ -228,6 +229,8 @@ def follow_source(
     region = read_regions(roi, ignore, (clip.height, clip.width), scale)
     picture = stem.with_name(f"{stem.name}_background.png")
     settings = EventSettings(**events) if events is not None else None
+    if min_area is not None:
+        check_number(min_area, "min_area", 0, 1)
     if background_every is not None:
         check_number(background_every, "background_every", without_low=True)
     if frame_table is not None:
@@ -263,7 +266,9 @@ def follow_source(
         even = clip.frame_rate / every
         encoders = Encoders(paths, clip.width, clip.height, even, varies=True, force=force, alpha=overlay or 0.0)
         stack.enter_context(encoders)
-        recorder = stack.enter_context(Recorder(run_stem, settings, frame_table, 1 / rate, force=force, coco=coco))
+        recorder = stack.enter_context(
+            Recorder(run_stem, settings, frame_table, 1 / rate, force=force, coco=coco, min_area=min_area)
+        )
         parts = stack.enter_context(closing(model.follow(frames, time=lambda: times[-1])))
         with _kept(failures):
             for whole in parts:

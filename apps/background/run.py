@@ -62,6 +62,7 @@ def process_video(
     masks: str = choices.MASK_FORMATS[0],
     overlay: float | None = None,
     coco: bool = False,
+    min_area: float | None = None,
 ) -> BackgroundReport:
     """Separate a video into background and foreground and write both.
 
@@ -130,6 +131,8 @@ def process_video(
         Also write ``NAME_overlay.mp4``, the frames, their foreground in this share of magenta and outlined.
     coco : bool, default=False
         Also write ``NAME_coco.json``, the boxes of each frame as COCO's annotations.
+    min_area : float from 0 to 1, optional
+        Share of the picture that a box of `frame_table` and `coco` covers; by default that of `events`.
 
     Returns
     -------
@@ -195,6 +198,7 @@ def _process(
     masks: str,
     overlay: float | None,
     coco: bool,
+    min_area: float | None,
     size: tuple[int, int] | None = None,
     pixel_format: str | None = None,
 ) -> BackgroundReport:
@@ -225,6 +229,8 @@ def _process(
     if check_flag(clips, "clips") and str(source).startswith("sample:"):
         raise ParameterError(f"clips must be False for {source}, which is no file; got True")
     settings = EventSettings(**(events or {})) if clips or events is not None else None
+    if min_area is not None:
+        check_number(min_area, "min_area", 0, 1)
     if frame_table is not None:
         check_choice(frame_table, "frame_table", choices.FRAME_TABLES)
     check_choice(masks, "masks", choices.MASK_FORMATS)
@@ -265,7 +271,7 @@ def _process(
                 force=force,
                 alpha=overlay or 0.0,
             ) as encoders,
-            Recorder(stem, settings, frame_table, step, force=force, coco=coco) as recorder,
+            Recorder(stem, settings, frame_table, step, force=force, coco=coco, min_area=min_area) as recorder,
         ):
             counts = Counts(getattr(clip, "masks", None))
             times: deque[float] = deque()  # of the frames that are worked on

@@ -176,6 +176,8 @@ class Recorder:
         Replace what exists.
     coco : bool, default=False
         Also write boxes in COCO's form.
+    min_area : float, optional
+        Of boxes; by default that of `settings`.
     """
 
     def __init__(
@@ -187,8 +189,9 @@ class Recorder:
         *,
         force: bool,
         coco: bool = False,
+        min_area: float | None = None,
     ) -> None:
-        self._min_area = (settings or EventSettings()).min_area
+        self._min_area = (settings or EventSettings()).min_area if min_area is None else min_area
         self._finder = None if settings is None else EventFinder(settings, step)
         self._events = EventTable(stem, force)
         path = frame_table_path(stem, frames)

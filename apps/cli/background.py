@@ -144,7 +144,9 @@ def separate_videos(
     given = _given(context)
     if "alpha" in given and not overlay:
         raise typer.BadParameter("--alpha is of --overlay")
-    for name in ("min_event", "padding", "min_area"):
+    if "min_area" in given and not (events or clips or coco or frame_table or (live and json_)):
+        raise typer.BadParameter("--min-area is of --events, --coco and --frame-table; give one of these, too")
+    for name in ("min_event", "padding"):
         if name in given and not (events or clips):
             raise typer.BadParameter(f"--{name.replace('_', '-')} is of --events; give that, too")
     begin, last = _seconds(start, "--start"), None if end is None else _seconds(end, "--end")
@@ -161,6 +163,7 @@ def separate_videos(
         "frame_table": frame_table,
         "overlay": alpha if overlay else None,
         "coco": coco,
+        "min_area": min_area,
         "frame_rate": fps,
         "size": None if size is None else _size(size),
         "pixel_format": pixel_format,
@@ -218,7 +221,7 @@ def _follow(run: Run, source: str, options: dict[str, Any], *, as_json: bool) ->
     from visionnmf.apps.background import follow_source
     from visionnmf.apps.background.tables import frame_row, time_code
 
-    min_area = options.get("events", {}).get("min_area", choices.EVENT_AREA)
+    min_area = options["min_area"]
 
     def tell_frame(part: Any, at: float) -> None:
         typer.echo(json.dumps(frame_row(part, at, min_area)))  # no input, which the exit code would count

@@ -182,7 +182,7 @@ def test_the_command(clip, tmp_path):
         (["a.mp4", "--alpha", "0.5"], "--alpha is of --overlay"),
         (["a.mp4", "--min-event", "2"], "--min-event is of --events"),
         (["a.mp4", "--live", "--padding", "1"], "--padding is of --events"),
-        (["a.mp4", "--frame-table", "csv", "--min-area", "0.1"], "--min-area is of --events"),
+        (["a.mp4", "--min-area", "0.1"], "--min-area is of --events, --coco and --frame-table"),
         (["-", "--fps", "5"], "--fps must be None for -, without"),
         (["-", "--live", "--fps", "5"], "--fps must be None for -, without"),
         (["-", "--pixel-format", "gray"], "--pixel-format must be None for -, without"),

@@ -8,9 +8,11 @@ import av
 import numpy as np
 import pytest
 from pycocotools.coco import COCO
+from typer.testing import CliRunner
 
 from visionnmf.apps.background import process_video
 from visionnmf.apps.background.results import CAPTION_HEIGHT, TINT, captioned, tinted
+from visionnmf.apps.cli import app
 from visionnmf.datasets import make_surveillance
 from visionnmf.exceptions import OutputExistsError, ParameterError
 from visionnmf.io import VideoReader, VideoWriter, read_image
@@ -123,3 +125,13 @@ def test_what_is_refused(clip, tmp_path):
     with pytest.raises(ParameterError, match="coco must be"):
         process_video(clip, out=tmp_path, coco=3)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_boxes_of_a_least_area_without_events(clip, tmp_path):
+    for area, out in (("0.0005", "all"), ("0.9", "none")):
+        given = "--min-area", area, "--coco", "--frame-table", "csv", "--out", str(tmp_path / out)
+        assert CliRunner().invoke(app, ["background", str(clip), *given]).exit_code == 0
+    found = [json.loads((tmp_path / out / "yard_coco.json").read_text())["annotations"] for out in ("all", "none")]
+    assert found[0] and not found[1]
+    rows = (tmp_path / "none" / "yard_frames.csv").read_text().splitlines()[1:]
+    assert len(rows) == N and all(row.endswith(",") for row in rows)
