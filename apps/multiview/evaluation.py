@@ -200,7 +200,11 @@ def _job(
     after = {name: np.asarray(view[test], np.float32) for name, view in views.items()}
     preparation = Preparation(plan.prepare).fit(before)
     before, after = preparation.transform(before), preparation.transform(after)
-    variants = corrupt(condition, before, after, np.random.default_rng(seed))
+    before, after = _learnable(before, before), _learnable(before, after)
+    variants = [  # a view that is rare may be in no training sample, or taken from all that have it
+        (missing, _learnable(given, given), _learnable(given, new))
+        for missing, given, new in corrupt(condition, before, after, np.random.default_rng(seed))
+    ]
     head: dict[str, Any] = {"condition": condition, "method": method, "split": split}
     if method == CONSENSUS:
         return [head | _consensus(preparation, before, after, labels[train], labels[test], seed)]
@@ -214,6 +218,11 @@ def _job(
             for rank in ranks
             for row in _scores(method, variants, rank, seed, form, labels[train], labels[test], roots)
         ]
+
+
+def _learnable(train: Mapping[str, Array], views: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the views of which a training sample has something."""
+    return {name: view for name, view in views.items() if not np.isnan(train[name]).all()}
 
 
 def _split(labels: Array, share: float, seed: int) -> tuple[Array, Array]:
@@ -238,7 +247,7 @@ def _scores(
     classifier, inner = fit_classifier(fitted.train, y, fitted.gram, roots=roots)
     rows = []
     for missing, _, after in variants:
-        kept = observed(after) if missing else np.ones(len(truth), bool)
+        kept = observed(after)
         if not kept.any():
             continue  # no sample has another view
         T, known = fitted.transform({name: view[kept] for name, view in after.items()}), truth[kept]

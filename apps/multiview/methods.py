@@ -164,8 +164,8 @@ def choose_form(
     Returns
     -------
     Form
-        With the lowest sum of absolute errors, at entries of views that fit, in shares of the sum of the data, in the
-        mean over the views.
+        With the lowest sum of absolute errors, at entries of views that fit by every loss tried, in shares of the sum
+        of the data, in the mean over the views.
     """
     if "rows" in preparation.kinds_.values() or any(is_sparse(view) for view in views.values()):
         return Form(loss or LOSSES[1], view_outliers)
@@ -177,10 +177,12 @@ def choose_form(
     hidden = {name: _hide(view, rng) for name, view in given.items()}
     shown = {name: np.where(hidden[name], np.nan, view) for name, view in given.items()}
     seen = observed(shown)
-    given, hidden, shown = ({name: view[seen] for name, view in part.items()} for part in (given, hidden, shown))
-    errors: dict[Form, float] = {}
+    drawn = [name for name, view in shown.items() if not np.isnan(view).all()]  # a rare view may have been missed
+    given, hidden, shown = ({name: part[name][seen] for name in drawn} for part in (given, hidden, shown))
+    found: dict[Form, Views] = {}
+    judged = np.ones((int(seen.sum()), len(drawn)), bool)  # all forms by the same entries: what every loss keeps
     for kind in LOSSES if loss is None else (loss,):
-        kept = np.ones((int(seen.sum()), len(views)), bool)
+        kept = np.ones_like(judged)
         for limit in dict.fromkeys((view_outliers, None)):
             model = make_model(
                 min(choices.VIEW_COMPONENTS, max(1, len(kept) // SHARE)),
@@ -191,13 +193,13 @@ def choose_form(
             )
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of fits that are only compared
-                foretold = model.inverse_transform(model.fit_transform(shown))
+                found[Form(kind, limit)] = model.inverse_transform(model.fit_transform(shown))
             if limit is not None:
                 kept = ~model.outlying_views_
-            errors[Form(kind, limit)] = _error(given, foretold, hidden, kept)
             if np.count_nonzero(~kept) <= FEW:
                 break
-    return min(errors, key=lambda form: errors[form])
+        judged &= kept
+    return min(found, key=lambda form: _error(given, found[form], hidden, judged))
 
 
 def _error(views: Views, foretold: Views, hidden: Views, kept: Array) -> float:

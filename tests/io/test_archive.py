@@ -95,6 +95,8 @@ def test_encrypted_members_are_refused(path):
     path.write_bytes(data)
     with pytest.raises(UnreadableError, match="it is encrypted"), STORED.read(path):
         pass
+    with pytest.raises(UnreadableError, match="cannot be read: it is encrypted"):
+        read_arrays(path, ["a"])
 
 
 @pytest.mark.parametrize("name", ["x.npz", "x.NPZ"])

@@ -54,7 +54,9 @@ def test_hidden_images_of_a_folder_are_left_out(tmp_path):
 
 def _system(monkeypatch, **files):
     """Let the system's files hold what is given."""
-    names = {"meminfo": "/proc/meminfo", "most": "/sys/fs/cgroup/memory.max", "used": "/sys/fs/cgroup/memory.current"}
+    group, first = "/sys/fs/cgroup/memory", "/sys/fs/cgroup/memory/memory"
+    names = {"meminfo": "/proc/meminfo", "most": f"{group}.max", "used": f"{group}.current", "stat": f"{group}.stat"}
+    names |= {"most1": f"{first}.limit_in_bytes", "used1": f"{first}.usage_in_bytes", "stat1": f"{first}.stat"}
     content = {names[key]: text.splitlines() for key, text in files.items()}
     monkeypatch.setattr(inputs, "_lines", lambda path: content.get(path, []))
 
@@ -67,6 +69,11 @@ def _system(monkeypatch, **files):
         ({"meminfo": "MemAvailable: 7 kB", "most": "max\n", "used": "5\n"}, 7 << 10),
         ({"meminfo": "MemAvailable: 7 kB", "most": "5000\n", "used": "3000\n"}, 2000),
         ({"most": "5000\n", "used": "6000\n"}, 0),
+        ({"most": "5000\n", "used": "4000\n", "stat": "active_file 7\ninactive_file 1500\n"}, 2500),
+        ({"most": "5000\n", "used": "4000\n", "stat": "inactive_file 4500\n"}, 5000),
+        ({"most1": "5000\n", "used1": "4000\n"}, 1000),
+        ({"most1": "5000\n", "used1": "4000\n", "stat1": "inactive_file 9\ntotal_inactive_file 1500\n"}, 2500),
+        ({"meminfo": "MemAvailable: 7 kB", "most1": "9223372036854771712\n", "used1": "4000\n"}, 7 << 10),
         ({"meminfo": "MemAvailable: 7 MB\nodd line"}, None),
     ],
 )

@@ -8,9 +8,10 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from visionnmf import NMF, RPCA, GoDec, MultiviewNMF, Penalty, ProjectiveNMF, SymmetricNMF
+from visionnmf import NMF, RPCA, GoDec, MultiviewNMF, OnlineNMF, Penalty, ProjectiveNMF, SymmetricNMF
 from visionnmf.exceptions import ParameterError, TooLargeError
 from visionnmf.models import _begin
 
@@ -258,9 +259,14 @@ def test_less_memory_than_a_fit_takes_is_told_before_it_begins(monkeypatch, rng,
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
-def test_codes_that_overflow_are_an_error(rng):
+@pytest.mark.parametrize(
+    "model",
+    [NMF(2, loss="frobenius", max_iter=5, tol=0, random_state=0), OnlineNMF(2, method="surrogate", random_state=0)],
+    ids=lambda value: type(value).__name__,
+)
+def test_codes_that_overflow_are_an_error(model, rng):
     X = rng.random((9, 6), np.float32) + 1
-    model = NMF(2, loss="frobenius", max_iter=5, tol=0, random_state=0).fit(X)
+    model = clone(model).fit(X)
     model.components_ = (model.components_.astype(float) * 1e-40).astype(np.float32)
     with pytest.raises(ParameterError, match="X must have codes within float32; got some beyond"):
         model.transform(X)

@@ -226,8 +226,7 @@ class Format:
 
     def _check_members(self, path: Path, file: zipfile.ZipFile) -> None:
         members = file.infolist()
-        if any(member.flag_bits & ENCRYPTED for member in members):
-            raise ValueError("it is encrypted")
+        _refuse_encrypted(members)
         if self.unpacked_bytes is None:
             if any(member.compress_type != zipfile.ZIP_STORED for member in members):
                 raise ValueError("it is compressed")
@@ -284,6 +283,7 @@ def read_arrays(path: Path, names: Iterable[str], optional: Iterable[str] = ()) 
     try:
         check_directory(path)
         with zipfile.ZipFile(path) as file:
+            _refuse_encrypted(file.infolist())
             sizes = {member.filename.removesuffix(".npy"): member.file_size for member in file.infolist()}
             check_names(path, names, set(sizes))
             wanted = [*names, *(name for name in optional if name in sizes)]
@@ -324,6 +324,11 @@ def _write_members(file: zipfile.ZipFile, arrays: Mapping[str, Array]) -> None:
     for name, array in arrays.items():
         with file.open(f"{name}.npy", "w", force_zip64=True) as member:
             np.lib.format.write_array(member, array, allow_pickle=False)
+
+
+def _refuse_encrypted(members: Iterable[zipfile.ZipInfo]) -> None:
+    if any(member.flag_bits & ENCRYPTED for member in members):
+        raise ValueError("it is encrypted")
 
 
 def check_directory(path: Path) -> None:

@@ -35,6 +35,10 @@ __all__ = [
 SAMPLE_PREFIX = "sample:"
 ADDRESS = re.compile(r"(https?|rtsps?)://", re.IGNORECASE)
 CAMERA = re.compile(r"camera:(\d+)|/dev/video(\d+)")
+CGROUPS = (  # versions 2 and 1: the limit, what is used, statistics, and which of them is cache that can be given up
+    ("memory.max", "memory.current", "memory.stat", "inactive_file"),
+    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_inactive_file"),
+)
 MAX_BYTES = 1 << 30  # of a picture's file or a set of images; video is a stream, models have limits of their own
 
 
@@ -465,9 +469,11 @@ def available_memory() -> int | None:
     told = dict(line.split(":", 1) for line in _lines("/proc/meminfo") if ":" in line)
     if told.get("MemAvailable", "").split()[1:] == ["kB"]:
         known.append(1024 * int(told["MemAvailable"].split()[0]))
-    limit, used = (_lines(f"/sys/fs/cgroup/memory.{what}") for what in ("max", "current"))
-    if limit and used and limit[0].isdecimal():
-        known.append(int(limit[0]) - int(used[0]))
+    for *names, cache in CGROUPS:
+        limit, used, stat = (_lines(f"/sys/fs/cgroup/{name}") for name in names)
+        if limit and used and limit[0].isdecimal():
+            kept = [line.split()[1] for line in stat if line.startswith(f"{cache} ")]  # of files; given up when needed
+            known.append(int(limit[0]) - max(0, int(used[0]) - sum(map(int, kept))))
     pages = _lines("/proc/self/statm")
     if pages:
         import resource  # not on Windows, which has no /proc either

@@ -31,7 +31,7 @@ from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError
 
 from ._begin import given_penalty, stream_penalties, with_sample_weight
-from ._data import check_data, check_missing_values, check_positive, check_weights
+from ._data import check_data, check_missing_values, check_positive, check_weights, finite_codes
 from ._linear import LinearModel
 from ._parameters import BATCH_WORDS, WithPenalties, explains
 from ._samples import counted, rows_of, width
@@ -371,8 +371,8 @@ class OnlineNMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEsti
         sklearn.exceptions.NotFittedError
             Before `fit` and `partial_fit`.
         ValueError
-            When `X` holds NaN (but see `missing_values`), infinity or negative numbers, or has another number of
-            features.
+            When `X` holds NaN (but see `missing_values`), infinity or negative numbers, has another number of
+            features, or is so much larger or smaller than the components that codes are not finite.
         """
         check_is_fitted(self)
         method, _ = self._options()
@@ -383,7 +383,7 @@ class OnlineNMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEsti
         problem = Problem(data, loss, penalty, weights=entries)
         with one_blas_thread():
             Wt = solve_codes(problem, np.array(self.components_, data.dtype))
-        return np.ascontiguousarray(Wt.T)
+        return finite_codes(Wt)
 
     # --- parameters and data ------------------------------------------------------------------------------------------
 

@@ -153,8 +153,9 @@ class ProjectiveNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         data: Array = check_data(self, X, reset=True, sparse=False)[0]
         self._check_parameters()
         n_samples, n_features = data.shape
-        products = self.loss == "frobenius" and n_features <= n_samples  # of features by features, one a thread
-        check_room(data, 1 + products * 8 * (1 + n_threads()) * n_features**2 / data.nbytes)
+        products = self.loss == "frobenius" and n_features <= n_samples  # of features by features
+        at_once = 1 + min(n_threads(), projective.MAX_CHUNKS)  # products that are held: the sum, and one a thread
+        check_room(data, 1 + products * 8 * at_once * n_features**2 / data.nbytes)
         n_components = min(data.shape) if self.n_components is None else int(self.n_components)
         with one_blas_thread():  # else the start's rounding, and where it leads, depends on the number of threads
             H = STARTS[self.init](data, n_components, check_random_state(self.random_state))[1]

@@ -8,7 +8,7 @@ import pytest
 from helpers import run_command
 from scipy.spatial.distance import pdist
 
-from visionnmf.apps.multiview import Plan, evaluate_views, load, read_views, summarise
+from visionnmf.apps.multiview import Plan, evaluate_views, load, methods, read_views, summarise
 from visionnmf.apps.multiview.classifier import fit_classifier, signed_roots
 from visionnmf.apps.multiview.clustering import agreement, clustering_accuracy, consensus
 from visionnmf.apps.multiview.comparison import EvaluationReport, _words
@@ -362,6 +362,35 @@ def test_the_loss_is_chosen_where_a_view_has_one_entry(rng):
     preparation = Preparation("none").fit(views)
     for seed in (0, 25):  # which would hide it
         assert choose_form(preparation, views, random_state=seed).loss in ("manhattan", "frobenius")
+
+
+@NOT_CONVERGED
+def test_a_rare_view_may_be_in_no_sample_that_is_drawn(rng):
+    codes = rng.gamma(1, size=(1500, 3))
+    views = {"many": codes @ rng.random((3, 8)), "few": np.full((1500, 5), np.nan)}
+    views["few"][:4] = codes[:4] @ rng.random((3, 5))
+    preparation = Preparation("none").fit(views)
+    for seed in (0, 1, 2, 3, 4, 5):  # one at least draws none of the four
+        choose_form(preparation, views, random_state=seed)
+    labels = np.arange(1500) % 2
+    small = {name: view[:40].copy() for name, view in views.items()}
+    small["few"][1:] = np.nan  # in some splits no training sample has it
+    plan = Plan(methods=("multiview", "pca"), ranks=(2,), n_splits=3, conditions=("clean", "train-missing"))
+    rows = evaluate_views(small, labels[:40], plan)
+    assert len(rows) == 12 and all(0 <= row["accuracy"] <= 1 for row in rows)
+
+
+@NOT_CONVERGED
+def test_losses_are_compared_at_the_same_entries(rng, monkeypatch):
+    """A loss that leaves out more has no smaller errors for that."""
+    kept = []
+    monkeypatch.setattr(methods, "_error", lambda given, foretold, hidden, mask: kept.append(mask) or 0.0)
+    codes = rng.gamma(0.3, size=(300, 12))
+    views = {name: codes @ rng.random((12, width)) for name, width in (("a", 30), ("b", 40))}
+    views["a"][:60] = views["a"].max() * rng.random((60, 30))
+    choose_form(Preparation("none").fit(views), views)
+    assert len(kept) > 2 and 0 < np.count_nonzero(~kept[0])
+    assert all(np.array_equal(mask, kept[0]) for mask in kept)
 
 
 @NOT_CONVERGED
