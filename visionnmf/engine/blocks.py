@@ -26,6 +26,7 @@ __all__ = ["BLOCK_ELEMENTS", "blocks", "map_blocks", "n_threads", "one_blas_thre
 
 T = TypeVar("T")
 Block = tuple[int, int]
+_Work = tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]
 
 BLOCK_ELEMENTS = 1 << 16  # a block of X, U and P in single precision (3 * 256 KiB) stays in a second-level cache
 
@@ -55,28 +56,32 @@ def _mark_worker() -> None:
 
 
 class _Keeper:
-    """A thread that calls what it is given, one after the other.
+    """A thread that calls what it is given, one after the other; :meth:`call` by one caller at a time.
 
     Not an executor: a signal that comes while one starts its thread leaves a thread that nobody ends, and for which the
     process waits at its end, for ever.
     """
 
     def __init__(self) -> None:
-        self.work: SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]] = SimpleQueue()
-        threading.Thread(target=self._run, name="visionnmf-blas", daemon=True).start()
+        self.work: SimpleQueue[_Work] | None = None
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        if self.work is None:
+            work: SimpleQueue[_Work] = SimpleQueue()
+            threading.Thread(target=_serve, args=(work,), name="visionnmf-blas", daemon=True).start()
+            self.work = work
         future: Future[Any] = Future()
         self.work.put((future, function, arguments))
         return future.result()
 
-    def _run(self) -> None:
-        while True:
-            future, function, arguments = self.work.get()
-            try:
-                future.set_result(function(*arguments))
-            except BaseException as error:
-                future.set_exception(error)
+
+def _serve(work: SimpleQueue[_Work]) -> None:
+    while True:
+        future, function, arguments = work.get()
+        try:
+            future.set_result(function(*arguments))
+        except BaseException as error:
+            future.set_exception(error)
 
 
 class _Limit:
@@ -90,9 +95,12 @@ class _Limit:
         self.keeper = _Keeper()
 
 
-@cache
+_limit_of: dict[int, _Limit] = {}
+
+
 def _limit(pid: int) -> _Limit:
-    return _Limit()  # after a fork a new one: the lock may be held by a thread that is not there
+    """Return that of a process, the same to all threads; after a fork a new one: the lock may be held for ever."""
+    return _limit_of.get(pid) or _limit_of.setdefault(pid, _Limit())
 
 
 @contextmanager
