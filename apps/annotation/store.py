@@ -197,6 +197,9 @@ def _restore(known: ImageAnnotator, header: dict[str, Any], archive: Archive) ->
     _require(max(known.index_.max(), known.columns_.max()) <= LARGEST_CODE, "index")
     _require((known.index_ >= 0).all() and (known.columns_ >= 0).all() and (known.weights_ >= 0).all(), "index")
     of, start = archive.array("words_of"), archive.array("words_start")
+    # before SciPy makes four bytes of each shorter number
+    _require(of.dtype == np.int32 and start.dtype == np.int64 and start.shape == (n_images + 1,), "words of images")
+    _require(of.ndim == 1 and len(of) == start[-1] <= n_images * len(words), "words of images")
     Y = sp.csr_array((np.ones(len(of), np.float32), of, start), shape=(n_images, len(words)))
     Y.check_format(full_check=True)
     known.Y_ = Y

@@ -25,7 +25,7 @@ from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError,
 
 from .decoding import CODEC_ERRORS, Clock, Decoder, reason_of, turn_of, upright
 from .inputs import ADDRESS, CAMERA, is_live, without_password
-from .video import CODEC_THREADS, CONTAINERS, FALLBACK_RATE, MAX_FRAME_PIXELS, video_stream_of
+from .video import CODEC_THREADS, CONTAINERS, FALLBACK_RATE, MAX_FRAME_PIXELS, MAX_STREAMS, video_stream_of
 
 __all__ = ["LiveReader"]
 
@@ -298,7 +298,7 @@ class LiveReader:
     @contextmanager
     def _connected(self) -> Iterator[Decoder]:
         limit = {"max_pixels": str(self._max_pixels)}
-        with self._opened(limit) as container:
+        with self._opened(limit | {"max_streams": str(MAX_STREAMS)}) as container:
             stream = video_stream_of(self._name, container, self._max_pixels)
             stream.codec_context.thread_count = CODEC_THREADS
             stream.codec_context.options = {**stream.codec_context.options, **limit}

@@ -26,6 +26,7 @@ from .inputs import regular_file
 __all__ = ["VideoReader", "sample_frames"]
 
 MAX_FRAME_PIXELS = 50_000_000
+MAX_STREAMS = 64  # of all kinds; opening prepares a decoder for each, up to a megabyte; FFmpeg's own limit is 1000
 _STILL = "a still picture, not a video; name the folder of its frames, or quote their pattern"
 FALLBACK_RATE = Fraction(25)
 
@@ -95,7 +96,7 @@ class VideoReader:
     UnreadableError
         If the file is missing, a folder, empty, damaged, without video, a still picture, or no frame can be decoded.
     TooLargeError
-        If frames have more than `max_pixels`.
+        If frames have more than `max_pixels`, or the file holds more than 64 streams.
     UnsupportedError
         While iterating: if the frame size changes.
     ParameterError
@@ -281,6 +282,8 @@ def container_of(path: Path, options: dict[str, str]) -> Iterator[InputContainer
 
 
 def video_stream_of(path: object, container: InputContainer, max_pixels: int) -> VideoStream:
+    if len(container.streams) > MAX_STREAMS:
+        raise TooLargeError(f"{path}: holds {len(container.streams)} streams; at most {MAX_STREAMS} are read")
     streams = [stream for stream in container.streams.video if not _is_cover(stream)]
     if not streams:
         what = "it holds only sound" if container.streams.audio else "it holds no video, or is cut off before it"

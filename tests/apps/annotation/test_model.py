@@ -1,5 +1,7 @@
 """The annotator on made features whose words are known."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -211,3 +213,26 @@ def test_numbers_that_give_no_probabilities_are_refused(name, number, rng, tmp_p
     np.savez(path, **arrays)
     with pytest.raises(UnreadableError, match="damaged"):
         load(path)
+
+
+@pytest.mark.parametrize("wrong", ["of one byte", "too many", "of no image"])
+def test_words_of_images_take_no_more_memory_than_their_file(wrong, rng, tmp_path):
+    """20 MB of numbers of one byte took 249 MiB."""
+    X, Y = made(rng, 40)
+    path = tmp_path / "m.npz"
+    save(AnnotationModel(ImageAnnotator("jec", n_components=3).fit(X, Y)), path)
+    with np.load(path) as held:
+        arrays = dict(held)
+    start = np.append(np.zeros(40, np.int64), 4 << 20)
+    arrays |= {
+        "of one byte": {"words_of": np.zeros(4 << 20, np.uint8), "words_start": start},
+        "too many": {"words_of": np.zeros(4 << 20, np.int32), "words_start": start},
+        "of no image": {"words_of": np.zeros(4 << 20, np.int32)},
+    }[wrong]
+    np.savez(path, **arrays)
+    tracemalloc.start()
+    with pytest.raises(UnreadableError, match="its words of images cannot be"):
+        load(path)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 2 * path.stat().st_size
