@@ -79,6 +79,8 @@ SIGNED = ("GoDec", "RPCA")  # components of both signs
 FITTED = (
     "best_error_",
     "chunk_loss_",
+    "codes_covariance_",
+    "codes_mean_",
     "component_norms_",
     "components_",
     "encoder_",
@@ -102,6 +104,7 @@ FITTED = (
     "view_errors_",
     "view_form_",
     "view_groups_",
+    "view_noise_",
     "view_residuals_",
     "view_scales_",
     "view_usage_",

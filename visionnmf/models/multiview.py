@@ -20,6 +20,7 @@ from ._store import Saveable
 from .group_fit import GroupForm, fit_views, scaled_views
 from .nmf import NMF
 from .view_outliers import judge_new, judge_training, leave_out
+from .view_prior import complete_codes, learn_prior
 from .view_scales import check_view_weight, choose_view_weights, view_sizes
 from .view_usage import plot_usage, sparseness, usage, view_errors
 from .views import Given, check_loaded, check_views, part_views, same_views, split_views
@@ -41,7 +42,8 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     whole block ``H_{v,k} = 0`` says that view v does not use component k: components are shared by all views, by some,
     or private to one. The fit has two steps: without these terms, then with them from where the first has ended.
 
-    Fitted on training samples, it finds the codes of any others from whichever views they have.
+    Fitted on training samples, it finds the codes of any others from whichever views they have. Views that are missing,
+    or left out, are first filled in by what the others let expect, with training codes and noise taken for normal.
 
     Parameters
     ----------
@@ -110,6 +112,9 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         Views of training samples that were left out; with `view_outliers`.
     view_residuals_ : ndarray [shape=(n_views, 2)]
         Median and robust standard deviation of each view's residuals by models of other samples, likewise.
+    codes_mean_, codes_covariance_ : ndarray
+    view_noise_ : ndarray [shape=(n_views,), > 0]
+        Of the training codes, and the mean square of each view's residuals: what missing views are foretold by.
     component_norms_ : ndarray [shape=(n_components,)]
     loss_parameter_ : float
     n_components_ : int
@@ -276,9 +281,11 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             )
         model, scales = self._fit(data, entries, weights / sizes, groups)
         self._keep(model, given, scales, weights)
-        codes = self._solve(X, observed_entries)[0]
-        self.view_errors_ = view_errors(data, entries, codes, self.components_, groups, n_views)
-        return codes
+        codes, outlying = self._judge(X, observed_entries)
+        seen = data, entries, codes, self.components_, groups, n_views
+        self.view_errors_ = view_errors(*seen)
+        self.codes_mean_, self.codes_covariance_, self.view_noise_ = learn_prior(*seen)
+        return complete_codes(self, X, observed_entries, codes, outlying)
 
     def transform(self, X: Any, observed: ArrayLike | None = None) -> Array:
         """Find the codes of samples from the views that they have.
@@ -302,7 +309,7 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         ValueError
             As :meth:`fit`; for views that were not there in training, or of other numbers of features.
         """
-        return self._solve(*self._new(X, observed)[1:])[0]
+        return self._solve(*self._new(X, observed)[1:])
 
     def outlying_views(self, X: Any, observed: ArrayLike | None = None) -> Array:
         """Return which views of new samples :meth:`transform` leaves out.
@@ -325,7 +332,7 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         ValueError
             As :meth:`transform`.
         """
-        return self._solve(*self._new(X, observed)[1:])[1]
+        return self._judge(*self._new(X, observed)[1:])[1]
 
     def inverse_transform(self, X: ArrayLike) -> Any:
         """Return the model of the views, in the units of the data.
@@ -378,7 +385,7 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         given, data, entries = self._new(X, observed)
         filled = data.toarray() if sp.issparse(data) else data
         if entries is not None:
-            codes = self._solve(data, entries)[0]
+            codes = self._solve(data, entries)
             with one_blas_thread():
                 model = codes @ self.components_
             filled = np.where(entries > 0, filled, model.astype(filled.dtype))
@@ -447,7 +454,10 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         given = same_views(X, self.views_.tolist(), self.view_groups_)
         return given, *check_views(self, given, observed, reset=False, missing=self.missing_values)
 
-    def _solve(self, data: Any, entries: Array | None) -> tuple[Array, Array]:
+    def _solve(self, data: Any, entries: Array | None) -> Array:
+        return complete_codes(self, data, entries, *self._judge(data, entries))
+
+    def _judge(self, data: Any, entries: Array | None) -> tuple[Array, Array]:
         """Return codes by the views that belong to their samples, and which do not."""
         if self.view_outliers is None:
             return self._codes(data, entries), np.zeros((data.shape[0], len(self.views_)), bool)
@@ -462,18 +472,8 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         return fit_views(self._model(), data, entries, scales, groups, form)
 
     def _model(self) -> NMF:
-        return NMF(
-            self.n_components,
-            loss=self.loss,
-            loss_parameter=self.loss_parameter,
-            solver=self.solver,
-            init=self.init,
-            nuclear=self.nuclear,
-            n_init=self.n_init,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            random_state=self.random_state,
-        )
+        shared = ("loss", "loss_parameter", "solver", "init", "nuclear", "n_init", "max_iter", "tol", "random_state")
+        return NMF(self.n_components, **{name: getattr(self, name) for name in shared})
 
     def _keep(self, model: NMF, given: Given, scales: Array, weights: Array) -> None:
         """Set the attributes of a fit; components get unit norm in the scaled views."""

@@ -277,6 +277,7 @@ def check_loaded(model: Any) -> None:
         raise ValueError("view_scales_ is not finite and > 0")
     if form not in FORMS:
         raise ValueError("view_form_ is unknown")
+    _check_prior(model)
     if model.view_outliers is not None:
         check_number(model.view_outliers, "view_outliers", without_low=True)
         residuals = getattr(model, "view_residuals_", None)
@@ -284,6 +285,26 @@ def check_loaded(model: Any) -> None:
             raise ValueError(f"view_residuals_ is not two numbers for each of {len(names)} views")
         if not (np.isfinite(residuals[:, 0]) & (residuals >= 0).all(axis=1)).all():
             raise ValueError("view_residuals_ is not finite and >= 0")
+
+
+def _check_prior(model: Any) -> None:
+    """Check what codes of samples without a view are found by; files of earlier versions have nothing of it."""
+    n_components, n_views = len(model.components_), len(model.views_)
+    shapes = {
+        "codes_mean_": (n_components,),
+        "codes_covariance_": (n_components, n_components),
+        "view_noise_": (n_views,),
+    }
+    if not any(hasattr(model, name) for name in shapes):
+        return
+    for name, shape in shapes.items():
+        values = getattr(model, name, None)
+        if not isinstance(values, np.ndarray) or values.dtype.kind != "f" or values.shape != shape:
+            raise ValueError(f"{name} is not {shape} numbers")
+        if not np.isfinite(values).all():
+            raise ValueError(f"{name} is not finite")
+    if not (model.view_noise_ > 0).all():
+        raise ValueError("view_noise_ is not > 0")
 
 
 def named_groups(groups: Any, n_features: int, columns: list[Any] | None) -> tuple[list[str], Array]:

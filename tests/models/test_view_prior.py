@@ -1,0 +1,94 @@
+"""Views that are missing, from what the others let expect."""
+
+import numpy as np
+import pytest
+
+from visionnmf import MultiviewNMF, load_model
+from visionnmf.exceptions import UnreadableError
+from visionnmf.models.view_prior import CodesPrior, fill_views, learn_prior
+
+NOT_CONVERGED = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def test_what_is_filled_in_is_the_conditional_mean(rng):
+    """Of the normal distribution of all features, whose covariance is H^T S H + D."""
+    groups = np.array([0, 1, 1, 0, 2, 2, 1])
+    H, root = rng.random((3, 7)), 0.2 * rng.normal(size=(3, 3))
+    prior = CodesPrior(1 + rng.random(3), root @ root.T, np.array([0.1, 0.3, 0.2]))
+    data = prior.mean @ H + rng.random((4, 7))
+    kept = np.array([[True, True, True], [False, True, True], [True, False, False], [True, False, False]])
+    filled = fill_views(data * kept[:, groups], None, kept, np.zeros((4, 3)), H, groups, prior)
+    middle, covariance = prior.mean @ H, H.T @ prior.covariance @ H + np.diag(prior.noise[groups])
+    for row, there in enumerate(kept[:, groups]):
+        gain = np.linalg.solve(covariance[np.ix_(there, there)], covariance[np.ix_(there, ~there)])
+        np.testing.assert_array_equal(filled[row, there], data[row, there])
+        np.testing.assert_allclose(filled[row, ~there], middle[~there] + (data[row] - middle)[there] @ gain)
+
+
+def test_the_prior_is_of_entries_that_count(rng):
+    groups, H, codes = np.array([0, 0, 1]), rng.random((2, 3)), rng.random((6, 2))
+    noise = np.array([[0.1, -0.1, 0.3]])
+    data, entries = codes @ H + noise, np.ones((6, 3))
+    entries[0], data[0] = [1, 0, 0], [data[0, 0], 0, 0]
+    prior = learn_prior(data, entries, codes, H, groups, 2)
+    np.testing.assert_allclose(prior.mean, codes.mean(axis=0))
+    np.testing.assert_allclose(prior.covariance, np.cov(codes.T, bias=True))
+    np.testing.assert_allclose(prior.noise, [0.01, 0.09])
+    assert (learn_prior(np.zeros((6, 3)), None, 0 * codes, H, groups, 2).noise > 0).all()
+
+
+@NOT_CONVERGED
+@pytest.mark.parametrize("loss", ["manhattan", "frobenius"])
+def test_a_view_that_tells_little_leaves_codes_near_their_mean(rng, loss):
+    """Codes by the entries that are there alone are far away where those say next to nothing."""
+    codes = 1 + rng.gamma(1, size=(300, 4))
+    views = {
+        "much": codes @ rng.random((4, 40)) + 0.05 * rng.random((300, 40)),
+        "little": codes @ rng.random((4, 3)) + 2 * rng.random((300, 3)),
+    }
+    train, test = ({name: view[rows] for name, view in views.items()} for rows in (slice(200), slice(200, None)))
+    model = MultiviewNMF(4, loss=loss, random_state=0, group_l1=0).fit(train)
+    truth, found = model.transform(test), model.transform({"little": test["little"]})
+    del model.codes_mean_
+    alone = model.transform({"little": test["little"]})
+    assert np.linalg.norm(found - truth) < 0.7 * np.linalg.norm(alone - truth)
+
+
+@NOT_CONVERGED
+def test_codes_of_training_samples_are_those_of_new_ones(rng):
+    """Also where views are missing, single entries are, or views do not fit."""
+    codes = rng.gamma(1, size=(80, 3))
+    views = {name: codes @ rng.random((3, width)) for name, width in (("a", 15), ("b", 12), ("c", 9))}
+    views["a"][:20] = np.nan
+    views["b"][15:30, :4] = np.nan
+    views["c"][40:50] = views["c"].max() * rng.random((10, 9))
+    model = MultiviewNMF(3, loss="frobenius", missing_values=np.nan, view_outliers=3, random_state=0)
+    np.testing.assert_allclose(model.fit_transform(views), model.transform(views), rtol=1e-10)
+    assert model.outlying_views_[40:50, 2].sum() > 5
+    some = {name: view[10:60] for name, view in views.items()}
+    np.testing.assert_allclose(model.transform(some), model.transform(views)[10:60], rtol=1e-4, atol=1e-6)
+
+
+@NOT_CONVERGED
+def test_priors_of_files_are_checked(rng, tmp_path):
+    views = [rng.random((30, 4)), rng.random((30, 5))]
+    model = MultiviewNMF(2, loss="frobenius", max_iter=5, random_state=0).fit(views)
+    model.save(tmp_path / "model.npz")
+    np.testing.assert_array_equal(
+        load_model(tmp_path / "model.npz").transform([views[0], None]), model.transform([views[0], None])
+    )
+    for attribute, value, sentence in (
+        ("codes_mean_", np.ones(3), r"codes_mean_ is not \(2,\) numbers"),
+        ("codes_covariance_", np.full((2, 2), np.inf), "codes_covariance_ is not finite"),
+        ("view_noise_", np.array([1.0, 0]), "view_noise_ is not > 0"),
+    ):
+        kept = getattr(model, attribute)
+        setattr(model, attribute, value)
+        model.save(tmp_path / "bad.npz", force=True)
+        with pytest.raises(UnreadableError, match=sentence):
+            load_model(tmp_path / "bad.npz")
+        setattr(model, attribute, kept)
+    for attribute in ("codes_mean_", "codes_covariance_", "view_noise_"):
+        delattr(model, attribute)
+    model.save(tmp_path / "old.npz")  # as earlier versions wrote it
+    assert load_model(tmp_path / "old.npz").transform([views[0], None]).shape == (30, 2)

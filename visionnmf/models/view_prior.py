@@ -1,0 +1,151 @@
+"""What the views that a sample has say of those that it lacks."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from visionnmf.engine.blocks import one_blas_thread
+
+from .views import observed_views
+
+__all__ = ["CodesPrior", "complete_codes", "fill_views", "learn_prior"]
+
+Array = NDArray[Any]
+
+LEAST_NOISE = 1e-6  # of a view's energy: below is rounding
+BLOCK = 1024  # rows of a model that are in memory at once
+
+
+class CodesPrior(NamedTuple):
+    """Codes taken for normal, and the noise of the views, over the training samples.
+
+    Attributes
+    ----------
+    mean : ndarray [shape=(n_components,)]
+    covariance : ndarray [shape=(n_components, n_components)]
+    noise : ndarray [shape=(n_views,), > 0]
+        Mean square of each view's residuals.
+    """
+
+    mean: Array
+    covariance: Array
+    noise: Array
+
+
+@one_blas_thread()
+def learn_prior(data: Any, entries: Array | None, codes: Array, H: Array, groups: Array, n_views: int) -> CodesPrior:
+    """Learn the prior from training samples.
+
+    Parameters
+    ----------
+    data : ndarray or csr_array [shape=(n_samples, n_features), >= 0]
+        0 where entries do not count.
+    entries : ndarray [shape=(n_samples, n_features)] or None
+        0 for entries that do not count, 1 for the others.
+    codes : ndarray [shape=(n_samples, n_components), >= 0]
+    H : ndarray [shape=(n_components, n_features), >= 0]
+    groups : ndarray of int [shape=(n_features,)]
+    n_views : int
+
+    Returns
+    -------
+    CodesPrior
+    """
+    mean = codes.mean(axis=0, dtype=np.float64)
+    spread = codes - mean
+    left, size, count = np.zeros(H.shape[1]), np.zeros(H.shape[1]), np.zeros(H.shape[1])
+    for start in range(0, data.shape[0], BLOCK):
+        rows = slice(start, start + BLOCK)
+        block = data[rows].toarray() if sp.issparse(data) else data[rows]
+        counts = np.ones_like(block) if entries is None else entries[rows]
+        left += (((block - codes[rows] @ H) * counts) ** 2).sum(axis=0, dtype=np.float64)
+        size += (block**2).sum(axis=0, dtype=np.float64)
+        count += counts.sum(axis=0, dtype=np.float64)
+    left, size, count = (np.bincount(groups, part, n_views) for part in (left, size, count))
+    noise = np.maximum(left, LEAST_NOISE * size) / np.maximum(count, 1)
+    return CodesPrior(mean, spread.T @ spread / len(codes), np.where(noise > 0, noise, 1.0))
+
+
+@one_blas_thread()
+def fill_views(
+    data: Any, entries: Array | None, kept: Array, codes: Array, H: Array, groups: Array, prior: CodesPrior
+) -> Array:
+    r"""Fill in views by the mean that the others leave to expect.
+
+    With normal codes of mean m and covariance S, and noise of variance D, the codes that the views o of a sample let
+    expect are :math:`m + (I + S H_o D^{-1} H_o^\top)^{-1} S H_o D^{-1} (x_o - m H_o)` (the posterior mean of factor
+    analysis: Rubin and Thayer 1982). Fewer entries say less, and the codes draw nearer to the mean.
+
+    Parameters
+    ----------
+    data : ndarray or csr_array [shape=(n_samples, n_features), >= 0]
+    entries : ndarray [shape=(n_samples, n_features)] or None
+        Single entries that are missing are taken from `codes`.
+    kept : ndarray of bool [shape=(n_samples, n_views)]
+        False for the views to fill in.
+    codes : ndarray [shape=(n_samples, n_components), >= 0]
+        By the views that are kept.
+    H : ndarray [shape=(n_components, n_features), >= 0]
+    groups : ndarray of int [shape=(n_features,)]
+    prior : CodesPrior
+
+    Returns
+    -------
+    ndarray [shape=(n_samples, n_features), >= 0]
+    """
+    filled = data.toarray() if sp.issparse(data) else data.copy()
+    parts, noise = H.astype(np.float64), prior.noise[groups]
+    patterns, which = np.unique(kept, axis=0, return_inverse=True)
+    for p, pattern in enumerate(patterns):
+        there = pattern[groups]
+        if there.all():
+            continue
+        weighted = prior.covariance @ (parts[:, there] / noise[there])
+        turn = np.linalg.solve(np.eye(len(H)) + weighted @ parts[:, there].T, weighted).T
+        members = np.flatnonzero(which.ravel() == p)
+        for start in range(0, len(members), BLOCK):
+            rows = members[start : start + BLOCK]
+            own = filled[rows]
+            if entries is not None:
+                own = np.where(entries[rows] > 0, own, codes[rows] @ H)
+            expected = prior.mean + (own[:, there] - prior.mean @ parts[:, there]) @ turn
+            filled[np.ix_(rows, ~there)] = np.maximum(expected @ parts[:, ~there], 0)
+    return filled
+
+
+def complete_codes(model: Any, data: Any, entries: Array | None, codes: Array, outlying: Array) -> Array:
+    """Return codes of samples, those with missing views by :func:`fill_views`.
+
+    Parameters
+    ----------
+    model : MultiviewNMF
+        Fitted; those of files of earlier versions have no prior.
+    data : ndarray or csr_array [shape=(n_samples, n_features), >= 0]
+    entries : ndarray [shape=(n_samples, n_features)] or None
+        0 for missing entries.
+    codes : ndarray [shape=(n_samples, n_components), >= 0]
+        By the views that count.
+    outlying : ndarray of bool [shape=(n_samples, n_views)]
+        Views that are there, and do not count.
+
+    Returns
+    -------
+    ndarray [shape=(n_samples, n_components), >= 0]
+    """
+    H, groups = model.components_, model.view_groups_
+    kept = observed_views(entries, groups, *outlying.shape) & ~outlying
+    rows = np.flatnonzero(~kept.all(axis=1))
+    if not len(rows) or not hasattr(model, "codes_mean_"):
+        return codes
+    prior = CodesPrior(model.codes_mean_, model.codes_covariance_, model.view_noise_)
+    counts = None if entries is None else entries[rows]
+    filled = fill_views(data[rows], counts, kept[rows], codes[rows], H, groups, prior)
+    if counts is not None:  # single entries that are missing in a view that counts stay so
+        counts = np.where(kept[rows][:, groups], counts, 1).astype(counts.dtype)
+    codes = codes.copy()
+    codes[rows] = model._codes(filled, None if counts is None or counts.all() else counts)
+    return codes
