@@ -17,10 +17,10 @@ from visionnmf.exceptions import ParameterError
 
 from ._data import check_missing_values, find_loss
 from ._store import Saveable
+from .codes_prior import complete_codes, learn_prior
 from .group_fit import GroupForm, fit_views, scaled_views
 from .nmf import NMF
 from .view_outliers import judge_new, judge_training, leave_out
-from .view_prior import complete_codes, learn_prior
 from .view_scales import check_view_weight, choose_view_weights, view_sizes
 from .view_usage import plot_usage, sparseness, usage, view_errors
 from .views import Given, check_loaded, check_views, part_views, same_views, split_views

@@ -65,8 +65,8 @@ def learn_prior(data: Any, entries: Array | None, codes: Array, H: Array, groups
         left += (((block - codes[rows] @ H) * counts) ** 2).sum(axis=0, dtype=np.float64)
         size += (block**2).sum(axis=0, dtype=np.float64)
         count += counts.sum(axis=0, dtype=np.float64)
-    left, size, count = (np.bincount(groups, part, n_views) for part in (left, size, count))
-    noise = np.maximum(left, LEAST_NOISE * size) / np.maximum(count, 1)
+    squares, energies, counted = (np.bincount(groups, part, n_views) for part in (left, size, count))
+    noise = np.maximum(squares, LEAST_NOISE * energies) / np.maximum(counted, 1)
     return CodesPrior(mean, spread.T @ spread / len(codes), np.where(noise > 0, noise, 1.0))
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from visionnmf import MultiviewNMF, load_model
 from visionnmf.exceptions import UnreadableError
-from visionnmf.models.view_prior import CodesPrior, fill_views, learn_prior
+from visionnmf.models.codes_prior import CodesPrior, fill_views, learn_prior
 
 NOT_CONVERGED = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
