@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .kernels import divergences as kernels
+from .kernels import elementary
 
 __all__ = [
     "beta_rows", "curvatures", "floor_of", "itakura_saito_rows", "kullback_leibler_rows", "powers_of", "row_means",
@@ -53,7 +54,8 @@ def row_means(X: Array, M: Array | None) -> Array:
 
 def _raised(values: Array, exponent: float) -> Array:
     out = np.empty_like(values)
-    kernels.raise_to(values.reshape(-1), exponent, out.reshape(-1))
+    power = elementary.power_single if values.dtype == np.float32 else elementary.power_double
+    power(values.reshape(-1), exponent, out.reshape(-1))
     return out
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from visionnmf._jit import kernel
 
-from .elementary import log, power
+from .elementary import log
 
 LEAST_RATIO = 1e-30  # of which a logarithm is taken
 
@@ -64,10 +64,3 @@ def beta_divergence(Y, powers, P, V, M, beta, out):  # type: ignore[no-untyped-d
             term = powers[j, i] + V[j, i] * p * (c * p - b * Y[j, i])
             total += term if M is None else M[j, i] * term
         out[j] = total / (beta * (beta - 1.0))
-
-
-@kernel(reassociate=True)
-def raise_to(values, exponent, out):  # type: ignore[no-untyped-def]
-    """Write ``values**exponent`` of positive normal numbers (n,)."""
-    for i in range(values.shape[0]):
-        out[i] = power(values[i], exponent)
