@@ -6,7 +6,6 @@ import pytest
 from scipy.optimize import lsq_linear
 
 from visionnmf.engine import divergence
-from visionnmf.engine.kernels import divergences as kernels
 from visionnmf.engine.kernels import elementary
 from visionnmf.engine.kernels import newton as _newton_kernels
 from visionnmf.engine.kernels import sbcd as _sbcd_kernels

@@ -33,7 +33,9 @@ def same_bits(x: Any) -> Any:
     return x.view({"i": "f", "f": "i"}[x.dtype.kind] + str(x.dtype.itemsize))
 
 
-_OTHER = {types.int32: types.float32, types.float32: types.int32, types.int64: types.float64, types.float64: types.int64}
+_OTHER = {
+    types.int32: types.float32, types.float32: types.int32, types.int64: types.float64, types.float64: types.int64,
+}  # fmt: skip
 
 
 @type_callable(same_bits)

@@ -302,19 +302,7 @@ def _pull_of_neighbours(graph, Ft, k, j):  # type: ignore[no-untyped-def]
     return total, np.float64(degrees[j])
 
 
-@kernel(reassociate=True, part=True)
-def _gather(points, support, A, totals):  # type: ignore[no-untyped-def]
-    """Copy the rows `support` of `points` into `A`, component-major, and their sums into `totals`."""
-    for k in range(totals.shape[0]):
-        totals[k] = 0.0
-    for e in range(support.shape[0]):
-        a = points[support[e]]
-        for k in range(a.shape[0]):
-            A[k, e] = a[k]
-            totals[k] += a[k]
-
-
-@kernel
+@kernel(reassociate=True)
 def rri_sparse_rows(  # type: ignore[no-untyped-def]
     data, indices, indptr, Ft, points, sums, zero_weight, low, high, l1, l2, sweeps, eps, start, stop, losses,
     gathered, scratch, rest,
@@ -350,16 +338,25 @@ def rri_sparse_rows(  # type: ignore[no-untyped-def]
     r = Ft.shape[0]
     steps, jumps = scratch[1], scratch[2]
     for j in range(start, stop):
-        x = data[indptr[j] : indptr[j + 1]]
+        begin = indptr[j]
+        x = data[begin : indptr[j + 1]]
         count = x.shape[0]
         residual = scratch[0, :count]
-        _gather(points, indices[indptr[j] : indptr[j + 1]], gathered, rest)
-        tiny = number(4 * eps) * _set_residual(residual, x, Ft, j, gathered)
-        losses[j] = sum_abs(residual)
         for k in range(r):
-            rest[k] = sums[k] - rest[k]
+            rest[k] = sums[k]
+        for e in range(count):
+            p = points[indices[begin + e]]
+            for k in range(r):
+                gathered[k, e] = p[k]
+                rest[k] -= p[k]
+        tiny = number(4 * eps) * _set_residual(residual, x, Ft, j, gathered)
+        loss = 0.0
+        for e in range(count):
+            loss += abs(residual[e])
+        for k in range(r):
             rest[k] = zero_weight * rest[k] if rest[k] > 0.0 else 0.0
-            losses[j] += Ft[k, j] * rest[k]
+            loss += Ft[k, j] * rest[k]
+        losses[j] = loss
         for _ in range(sweeps):
             moved = False
             for k in range(r):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from visionnmf._jit import kernel
@@ -35,32 +37,6 @@ def _move(row, change, s):  # type: ignore[no-untyped-def]
         s[m] += change * row[m]
 
 
-@kernel(part=True)
-def _solve(G, d, low, high, index, count, s, face, factor, x):  # type: ignore[no-untyped-def]
-    """Write ``-inv(G) s`` on the face of `d` to `x`, by Cholesky's factor; return how many variables it has.
-
-    The result is NaN where `G` is not positive definite.
-    """
-    size = np.int64(0)  # not a literal, which would make a specialisation of its own
-    for t in range(count):
-        k = index[t]
-        if low[k] < d[k] and d[k] < high[k]:
-            face[size] = k
-            g, row = G[k], factor[size]
-            for c in range(size):
-                row[c] = (g[face[c]] - short_dot(row, factor[c], c)) * factor[c, c]
-            row[size] = 1 / np.sqrt(g[k] - short_dot(row, row, size))
-            x[size] = (-s[k] - short_dot(row, x, size)) * row[size]
-            size += 1
-    for t in range(size):
-        a = size - 1 - t
-        row = factor[a]
-        x[a] *= row[a]
-        for c in range(a):
-            x[c] -= row[c] * x[a]
-    return size
-
-
 @kernel
 def newton_steps(  # type: ignore[no-untyped-def]
     A, curvatures, diagonals, gradients, below, above, free, counts, face, lines, G, factor, x, steps
@@ -69,7 +45,7 @@ def newton_steps(  # type: ignore[no-untyped-def]
 
     With ``G = A diag(curvatures) A.T`` it minimises ``gradient . d + d G d / 2`` over the box, nearly. Coordinate
     descent finds a face of the box, Cholesky's factor the minimum on it (as Moré & Toraldo 1991 do with projected and
-    conjugate gradients).
+    conjugate gradients); no step is taken where `G` is not positive definite, since the factor is NaN there.
 
     Parameters
     ----------
@@ -96,9 +72,9 @@ def newton_steps(  # type: ignore[no-untyped-def]
         for block in range((count + 3) >> 2):
             four = index[4 * block : 4 * block + 4]
             for t in range(4):
-                a = A[four[t]]
-                for i in range(a.shape[0]):
-                    lines[t, i] = curvatures[j, i] * a[i]
+                line = A[four[t]]
+                for i in range(line.shape[0]):
+                    lines[t, i] = curvatures[j, i] * line[i]
             for m in range(2 * block + 2):
                 sums = _eight_sums(lines, A[index[2 * m]], A[index[2 * m + 1]])
                 for t in range(8):
@@ -114,7 +90,23 @@ def newton_steps(  # type: ignore[no-untyped-def]
                     if goal != d[k]:
                         _move(G[k], goal - d[k], s)
                         d[k] = goal
-            size = _solve(G, d, low, high, index, count, s, face, factor, x)
+            size: Any = np.int64(0)  # variables on the face; not a literal: typing it would take twice the rounds
+            for t in range(count):
+                k = index[t]
+                if low[k] < d[k] and d[k] < high[k]:
+                    face[size] = k
+                    g, row = G[k], factor[size]
+                    for c in range(size):
+                        row[c] = (g[face[c]] - short_dot(row, factor[c], c)) * factor[c, c]
+                    row[size] = 1 / np.sqrt(g[k] - short_dot(row, row, size))
+                    x[size] = (-s[k] - short_dot(row, x, size)) * row[size]
+                    size += 1
+            for t in range(size):
+                a = size - 1 - t
+                row = factor[a]
+                x[a] *= row[a]
+                for c in range(a):
+                    x[c] -= row[c] * x[a]
             share = 1.0
             for t in range(size):
                 k = face[t]

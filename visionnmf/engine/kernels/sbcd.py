@@ -54,15 +54,7 @@ def _pass(e, b, change, before, a):  # type: ignore[no-untyped-def]
     return numerator, denominator
 
 
-@kernel(reassociate=True, part=True)
-def _model_after(p, start, e, floor, model):  # type: ignore[no-untyped-def]
-    """Write the model after the sweeps have brought the residual from `start` to `e`."""
-    for i in range(p.shape[0]):
-        after = p[i] + (start[i] - e[i])
-        model[i] = after if after > floor else floor
-
-
-@kernel
+@kernel(reassociate=True)
 def improve_rows(  # type: ignore[no-untyped-def]
     Y, P, V, M, beta, convex, A, codes, limits, units, sweeps, floor, lines, stays, model, flat
 ):
@@ -124,4 +116,7 @@ def improve_rows(  # type: ignore[no-untyped-def]
                 if sweep == 0:
                     stays[k] = codes[j, k] == low and change == 0
         _pass(e, b, change, A[last], A[last])
-        _model_after(P[j], start, e, floor, model[j])
+        p = P[j]
+        for i in range(p.shape[0]):
+            after = p[i] + (start[i] - e[i])
+            model[j, i] = after if after > floor else floor

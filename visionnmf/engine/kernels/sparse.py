@@ -309,78 +309,14 @@ def kl_rows(  # type: ignore[no-untyped-def]
             Ft[k, j] = f[k]
 
 
-@kernel(part=True)
-def _gather(support, points, scale, A):  # type: ignore[no-untyped-def]
-    """Copy the components at a row's support into `A`, component-major, each divided by its scale."""
-    for e in range(support.shape[0]):
-        for k in range(A.shape[0]):
-            A[k, e] = points[support[e], k] / scale[k]
-
-
-@kernel(part=True)
-def _gram(A, n, G):  # type: ignore[no-untyped-def]
-    for k in range(A.shape[0]):
-        for m in range(k + 1):
-            G[k, m] = G[m, k] = short_dot(A[k], A[m], n)
-
-
-@kernel(part=True)
-def _invert(G):  # type: ignore[no-untyped-def]
-    """Invert a positive definite matrix in place, by Gauss and Jordan's method."""
-    for k in range(G.shape[0]):
-        pivot = 1.0 / G[k, k]
-        G[k, k] = 1.0
-        for m in range(G.shape[0]):
-            G[k, m] *= pivot
-        for i in range(G.shape[0]):
-            if i != k:
-                factor = G[i, k]
-                G[i, k] = 0.0
-                for m in range(G.shape[0]):
-                    G[i, m] -= factor * G[k, m]
-
-
-@kernel(part=True)
-def _least_squares_start(A, x, n, G, limits, sweeps, f):  # type: ignore[no-untyped-def]
-    """Minimise ``|x - f @ A|^2`` roughly over the box of each code, by coordinate descent from the box's low end."""
-    for k in range(A.shape[0]):
-        f[k] = limits[0, k]
-    for _ in range(sweeps):
-        for k in range(A.shape[0]):
-            if G[k, k] > 0.0:
-                new = f[k] - (short_dot(G[k], f, f.shape[0]) - short_dot(A[k], x, n)) / G[k, k]
-                new = limits[0, k] if new < limits[0, k] else new
-                f[k] = limits[1, k] if new > limits[1, k] else new
-
-
-@kernel(reassociate=True, part=True)
-def _model(F, A, n, V):  # type: ignore[no-untyped-def]
-    for e in range(n):
-        V[e] = 0.0
-    for k in range(A.shape[0]):
-        for e in range(n):
-            V[e] += F[k] * A[k, e]
-
-
-@kernel(part=True)
-def _shrink(x, V, u, n, bound, decay):  # type: ignore[no-untyped-def]
-    """Update the scaled dual variables; `V` becomes the model's goal."""
-    for e in range(n):
-        new = x[e] - V[e] + u[e]
-        new = -bound if new < -bound else new
-        new = bound if new > bound else new
-        V[e] += 2.0 * new - u[e]
-        u[e] = new * decay
-
-
-@kernel
+@kernel(reassociate=True)
 def manhattan_codes_rows(  # type: ignore[no-untyped-def]
     data, indices, indptr, codes, points, terms, sweeps, coupling, decay, iterations, start, stop, A, vectors, G, work
 ):
     """Minimise ``sum |x - f @ A| + cost . f + ridge . f^2 / 2`` nearly, for rows ``start:stop`` of sparse data.
 
     On the stored entries, with components of unit norm there; by ADMM in the consensus form of
-    :func:`.solvers.admm.codes`, from the least squares.
+    :func:`.solvers.admm.codes`, from the least squares. One kernel: parts would compile half as long again.
 
     Parameters
     ----------
@@ -396,34 +332,69 @@ def manhattan_codes_rows(  # type: ignore[no-untyped-def]
         Weight of the difference between codes and box; of ``1 / rho``, an iteration.
     iterations : int
     start, stop : int
-    A : ndarray (r, longest), vectors : ndarray (3, longest), G : ndarray (r, r), work : ndarray (3, r), all of float64
-        Scratch, for the largest number of stored entries in a row.
+    A : ndarray (r + 1, longest), vectors : ndarray (2, longest), all of float64
+        Scratch, for the largest number of stored entries in a row: components and data, dual variables and model.
+    G : ndarray (r + 1, r + 1), work : ndarray (3, r), all of float64
+        Scratch.
     """
     r = points.shape[1]
     F, dual, right = work[0], work[1], work[2]
-    x, u, V = vectors[0], vectors[1], vectors[2]
+    u, V, x = vectors[0], vectors[1], A[r]
     for j in range(start, stop):
-        begin, n = indptr[j], indptr[j + 1] - indptr[j]
+        begin, end = indptr[j], indptr[j + 1]
+        n = end - begin
         f, limits = codes[j - start], terms[j - start]
         for e in range(n):
+            p = points[indices[begin + e]]
+            for k in range(r):
+                A[k, e] = p[k] / limits[4, k]
             x[e] = data[begin + e]
             u[e] = 0.0
-        _gather(indices[begin : begin + n], points, limits[4], A)
-        _gram(A, n, G)
-        _least_squares_start(A, x, n, G, limits, sweeps, f)
+        # least squares from the low end of the box
+        for k in range(r + 1):
+            for m in range(k + 1):
+                G[k, m] = G[m, k] = short_dot(A[k], A[m], n)
+        for k in range(r):
+            f[k] = limits[0, k]
+        for _ in range(sweeps):
+            for k in range(r):
+                if G[k, k] > 0.0:
+                    new = f[k] - (short_dot(G[k], f, r) - G[r, k]) / G[k, k]
+                    new = limits[0, k] if new < limits[0, k] else new
+                    f[k] = limits[1, k] if new > limits[1, k] else new
         for k in range(r):
             G[k, k] += coupling
             F[k] = f[k]
             dual[k] = 0.0
-        _invert(G)
-        _model(F, A, n, V)
+        for k in range(r):  # the inverse, by Gauss and Jordan's method
+            pivot = 1.0 / G[k, k]
+            G[k, k] = 1.0
+            for m in range(r):
+                G[k, m] *= pivot
+            for i in range(r):
+                if i != k:
+                    factor = G[i, k]
+                    G[i, k] = 0.0
+                    for m in range(r):
+                        G[i, m] -= factor * G[k, m]
         bound = 0.0
-        for e in range(n):
-            bound += abs(x[e] - V[e]) / n
-        bound = bound if bound > 0.0 else 1.0  # an exact fit already: any number will do
-        for _ in range(iterations + 1):
-            _model(F, A, n, V)
-            _shrink(x, V, u, n, bound, decay)
+        for iteration in range(iterations + 1):
+            for e in range(n):
+                V[e] = 0.0
+            for k in range(r):
+                a = A[k]
+                for e in range(n):
+                    V[e] += F[k] * a[e]
+            if iteration == 0:  # one place for the model's loops, which take long to compile
+                for e in range(n):
+                    bound += abs(x[e] - V[e]) / n
+                bound = bound if bound > 0.0 else 1.0  # an exact fit already: any number will do
+            for e in range(n):  # the dual variables, in units of rho; V becomes the model's goal
+                new = x[e] - V[e] + u[e]
+                new = -bound if new < -bound else new
+                new = bound if new > bound else new
+                V[e] += 2.0 * new - u[e]
+                u[e] = new * decay
             for k in range(r):
                 right[k] = coupling * (f[k] - dual[k]) - bound * limits[2, k] + short_dot(A[k], V, n)
             for k in range(r):

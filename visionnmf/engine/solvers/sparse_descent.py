@@ -225,7 +225,7 @@ def median_codes(problem: Problem, Wt: Array, H: Array) -> None:
         _sparse_kernels.manhattan_codes_rows(
             X.data, X.indices, X.indptr, codes, points, terms,
             CODES_START_SWEEPS, CODES_COUPLING, decay, CODES_ITERATIONS, start, stop,
-            np.empty((r, longest)), np.empty((3, longest)), np.empty((r, r)), np.empty((3, r)),
+            np.empty((r + 1, longest)), np.empty((2, longest)), np.empty((r + 1, r + 1)), np.empty((3, r)),
         )  # fmt: skip
         empty = np.diff(X.indptr[start : stop + 1]) == 0
         codes[empty] = terms[empty, 0]
