@@ -26,14 +26,16 @@ def test_what_is_filled_in_is_the_conditional_mean(rng):
 
 
 def test_the_prior_is_of_entries_that_count(rng):
-    groups, H, codes = np.array([0, 0, 1]), rng.random((2, 3)), rng.random((6, 2))
+    groups, H, codes = np.array([0, 0, 1]), 1 + rng.random((2, 3)), 1 + rng.random((6, 2))
     noise = np.array([[0.1, -0.1, 0.3]])
     data, entries = codes @ H + noise, np.ones((6, 3))
     entries[0], data[0] = [1, 0, 0], [data[0, 0], 0, 0]
     prior = learn_prior(data, entries, codes, H, groups, 2)
     np.testing.assert_allclose(prior.mean, codes.mean(axis=0))
     np.testing.assert_allclose(prior.covariance, np.cov(codes.T, bias=True))
-    np.testing.assert_allclose(prior.noise, [0.01, 0.09])
+    np.testing.assert_allclose(prior.noise, np.array([0.01, 0.09]) / (4 / 6 * 1 / 3))
+    many = learn_prior(data[:2], None, codes[:2], H, groups, 2)  # as many components as samples: all may be noise
+    np.testing.assert_allclose(many.noise, [(data[:2, :2] ** 2).mean(), (data[:2, 2:] ** 2).mean()])
     assert (learn_prior(np.zeros((6, 3)), None, 0 * codes, H, groups, 2).noise > 0).all()
 
 

@@ -28,7 +28,8 @@ class CodesPrior(NamedTuple):
     mean : ndarray [shape=(n_components,)]
     covariance : ndarray [shape=(n_components, n_components)]
     noise : ndarray [shape=(n_views,), > 0]
-        Mean square of each view's residuals.
+        Mean square of each view's residuals by its degrees of freedom, ``(n - r) (d - r)`` of ``n d`` with rank r, and
+        at most that of the data: a model of many components tells its training samples better than others.
     """
 
     mean: Array
@@ -66,7 +67,11 @@ def learn_prior(data: Any, entries: Array | None, codes: Array, H: Array, groups
         size += (block**2).sum(axis=0, dtype=np.float64)
         count += counts.sum(axis=0, dtype=np.float64)
     squares, energies, counted = (np.bincount(groups, part, n_views) for part in (left, size, count))
-    noise = np.maximum(squares, LEAST_NOISE * energies) / np.maximum(counted, 1)
+    energies /= np.maximum(counted, 1)
+    free = max(0.0, 1 - len(H) / len(codes)) * max(0.0, 1 - len(H) / H.shape[1])  # what a model of this rank leaves
+    noise = energies  # where as many components as samples tell anything
+    if free > 0:
+        noise = np.clip(squares / np.maximum(counted, 1) / free, LEAST_NOISE * energies, energies)
     return CodesPrior(mean, spread.T @ spread / len(codes), np.where(noise > 0, noise, 1.0))
 
 
