@@ -66,12 +66,12 @@ def learn_prior(data: Any, entries: Array | None, codes: Array, H: Array, groups
         left += (((block - codes[rows] @ H) * counts) ** 2).sum(axis=0, dtype=np.float64)
         size += (block**2).sum(axis=0, dtype=np.float64)
         count += counts.sum(axis=0, dtype=np.float64)
-    squares, energies, counted = (np.bincount(groups, part, n_views) for part in (left, size, count))
-    energies /= np.maximum(counted, 1)
+    totals: list[Array] = [np.bincount(groups, part, n_views) for part in (left, size, count)]
+    squares, energies = (part / np.maximum(totals[2], 1) for part in totals[:2])
     free = max(0.0, 1 - len(H) / len(codes)) * max(0.0, 1 - len(H) / H.shape[1])  # what a model of this rank leaves
     noise = energies  # where as many components as samples tell anything
     if free > 0:
-        noise = np.clip(squares / np.maximum(counted, 1) / free, LEAST_NOISE * energies, energies)
+        noise = np.clip(squares / free, LEAST_NOISE * energies, energies)
     return CodesPrior(mean, spread.T @ spread / len(codes), np.where(noise > 0, noise, 1.0))
 
 
