@@ -214,7 +214,7 @@ def check_sparse(matrix: Any, name: str) -> None:
 
 def shown(value: Any) -> str:
     """Return how a value is quoted in a message: on one line, and not all of a large one."""
-    return f"{' '.join(repr(value).split()):.80}"
+    return f"{' '.join(repr(value)[:1000].split()):.80}"  # words of all of it take ten times its memory
 
 
 def _is_whole(value: Any) -> bool:

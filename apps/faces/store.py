@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from visionnmf import NMF
-from visionnmf.exceptions import ParameterError, UnsupportedError
+from visionnmf.exceptions import ParameterError, TooLargeError, UnsupportedError
 from visionnmf.io.archive import Archive, Format
 from visionnmf.models._store import pack_model, unpack_model
 
@@ -37,6 +37,7 @@ NUMBERS = ("threshold_", *RATES, "scale_", "white_", "brightest_", "background_"
 SPECIAL = {"outliers_": math.inf} | dict.fromkeys((*RATES, "background_"), math.nan)
 
 MOST_COMPONENTS = 100_000  # a fit takes no more than there are images or pixels, which are fewer
+MOST_NAMES = 64 << 20  # bytes of the array of names, where each takes as many as the longest
 SEEDS = 2**32  # what numpy takes
 
 
@@ -71,6 +72,8 @@ def save(model: FaceModel | FaceRecognizer, path: str | Path, *, force: bool = F
     ------
     ParameterError
         When the model is not an NMF, labels are no strings, or the image shape is not known.
+    TooLargeError
+        If there are many names and one is very long.
     OutputExistsError
         If `path` exists and `force` is false.
     MediaError
@@ -93,6 +96,8 @@ def save(model: FaceModel | FaceRecognizer, path: str | Path, *, force: bool = F
             "recognizer must have named people, an image_shape and an NMF as its model to be saved; got "
             f"{type(nmf).__name__}, image_shape={recognizer.image_shape!r}, labels such as {names[0]!r:.40}"
         )
+    if _size_of(names) > MOST_NAMES:
+        raise TooLargeError(f"{path}: {len(names)} names, of which the longest has {max(map(len, names))} characters")
     _, people = np.unique(recognizer.labels_, return_inverse=True)
     arrays = {"cleaned": recognizer.cleaned_, "people": people.astype(np.int32)}
     header = {
@@ -106,6 +111,11 @@ def save(model: FaceModel | FaceRecognizer, path: str | Path, *, force: bool = F
         "model": pack_model(nmf, arrays, "model."),
     }
     FORMAT.write(path, header, arrays, force=force)
+
+
+def _size_of(names: list[str]) -> int:
+    """Return the bytes of an array of names: as many for each as for the longest."""
+    return 4 * len(names) * max(map(len, names))
 
 
 def _given(recognizer: FaceRecognizer) -> dict[str, Any]:
@@ -177,6 +187,7 @@ def _restored(header: dict[str, Any], nmf: NMF, cleaned: NDArray[Any], people: N
     names, (height, width) = header["names"], header["image_shape"]
     _require(isinstance(names, list) and names and all(isinstance(name, str) for name in names), "names")
     _require(names == sorted(set(names)), "names")
+    _require(_size_of(names) <= MOST_NAMES, "names")
     _require(all(type(side) is int and side > 0 for side in (height, width)), "image_shape")
     _require(people.dtype == np.int32 and people.shape == (len(cleaned),), "people")
     _require(np.array_equal(np.unique(people), np.arange(len(names))), "people")

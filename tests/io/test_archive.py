@@ -3,6 +3,7 @@
 import gc
 import io
 import json
+import re
 import struct
 import sys
 import tracemalloc
@@ -12,9 +13,12 @@ import numpy as np
 import pytest
 
 from visionnmf import NMF, load_model
+from visionnmf._checks import shown
 from visionnmf.exceptions import OutputExistsError, TooLargeError, UnreadableError, UnsupportedError
 from visionnmf.io import Format, inputs, read_arrays, write_arrays
+from visionnmf.io.archive import _outside_strings
 from visionnmf.io.chunks import open_chunks
+from visionnmf.io.inputs import one_line
 
 STORED = Format("visionnmf-test", 2, "a test", "make one", "make it smaller")
 PACKED = Format("visionnmf-test", 2, "a test", "make one", "make it smaller", unpacked_bytes=1 << 20)
@@ -205,6 +209,65 @@ def test_bad_headers(path, content, error, sentence):
     rewritten(path, header=content)
     with pytest.raises(error, match=sentence), STORED.read(path):
         pytest.fail("opened")
+
+
+VALUES = {  # short ones take up to 20 times the memory of their text
+    "numbers": b"[" + b"999," * 1_900_000 + b"0]",
+    "strings": b"[" + b'"ab",' * 1_800_000 + b"0]",
+    "keys": b"{" + b",".join(b'"%d":1' % number for number in range(1_000_000)) + b"}",
+    "wide": b'["' + b"a" * (15 << 20) + b'\\ud83d\\ude00"]',
+    "words": b'["' + b"[,:" * 5_000_000 + b'"]',  # nothing beside one string
+}
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_what_a_header_decodes_to_is_bounded(path, kind):
+    text = b'{"format": "visionnmf-test", "version": 2, "more": %s}' % VALUES[kind]
+    STORED.write(path, {}, {})
+    rewritten(path, header=npy((len(text),), "|u1", text))
+    del text
+    tracemalloc.start()
+    try:
+        with STORED.read(path) as archive:
+            del archive
+        told = ""
+    except TooLargeError as error:
+        told = str(error)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 2 * path.stat().st_size + 200e6
+    assert (told == "") == (kind in ("wide", "words"))
+    assert told == "" or re.search(r"the values of its header take 1\d\d MiB, 160 are allowed; make it smaller$", told)
+
+
+def test_a_header_that_would_not_be_read_is_not_written(path):
+    with pytest.raises(TooLargeError, match="the values of its header take 183 MiB, 160 are allowed; make it smaller"):
+        STORED.write(path, {"names": ["ab"] * 2_000_000}, {})
+    assert not path.exists()
+    names = ['a "quoted, odd": [name]\\' + end for end in ("", "\\", '"', '\\"')]
+    STORED.write(path, {"names": names * 3}, {})
+    with STORED.read(path) as archive:
+        assert archive.header["names"] == names * 3
+    assert _outside_strings(json.dumps({"names": names}).encode())[ord(",")] == len(names) - 1
+
+
+def test_a_header_is_ascii(path):
+    """One character beyond U+FFFF makes four bytes of each."""
+    STORED.write(path, {}, {})
+    text = '{"format": "visionnmf-test", "version": 2, "more": "\U0001f600"}'.encode()
+    rewritten(path, header=npy((len(text),), "|u1", text))
+    with pytest.raises(UnreadableError, match="damaged, or not a test"), STORED.read(path):
+        pytest.fail("opened")
+
+
+def test_what_is_quoted_of_a_large_value_takes_little_memory():
+    value = [9] * 300_000
+    tracemalloc.start()
+    assert len(shown(value)) == 80
+    assert len(one_line(ValueError("a " * 500_000))) < 10_000
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 5e6
 
 
 def test_sizes_in_the_directory_are_looked_at_first(path, monkeypatch):

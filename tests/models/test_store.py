@@ -266,7 +266,6 @@ DAMAGES = {
         penalty_W={"object": "Penalty", "parameters": {"l1": {"float": "nan"}}}
     ),
     "weights of zeros": lambda h, a: h["parameters"].update(zero_weight=7),
-    "too many lists": lambda h, a: h.update(more=[[]] * 300_000),
     "header no object": lambda h, a: (h.clear(), h.update(format=[])),
     "another format": lambda h, a: h.update(format="visionnmf-masquerade"),
     "no format": lambda h, a: h.pop("format"),
@@ -345,9 +344,14 @@ def test_files_that_ask_for_more_than_they_hold_are_refused(path, monkeypatch):
         load_model(path)
     fitted().save(path, force=True)
     changed(path, lambda h, a: h.update(bomb=[[]] * (8 << 20)))
+    many = path.with_name("many.npz")
+    fitted().save(many)
+    changed(many, lambda h, a: h.update(more=[[]] * 300_000))
     monkeypatch.setattr(json, "loads", lambda data: pytest.fail("decoded"))
     with pytest.raises(TooLargeError, match="its header has 32 MiB, 16 are allowed"):
         load_model(path)
+    with pytest.raises(TooLargeError, match="its header has more than 250000 lists and objects"):
+        load_model(many)
 
 
 def test_members_that_share_their_bytes_are_refused(path):

@@ -44,6 +44,7 @@ NPY_HEADER = 128  # bytes before the data of an array
 MOST_NPY_HEADER = 1 << 16  # bytes of it that are read; numpy reads as many as it says before it looks
 MOST_DIRECTORY = 1 << 20  # bytes of a zip file's directory, which takes up to 20 times the memory when read
 MOST_NESTED = 250_000  # lists and objects in a header: each takes 30 times its brackets' memory
+MOST_VALUES = 160 << 20  # bytes that the values of a header may take: short ones take 20 times their text's
 BLOCK = 1 << 20
 END_BYTES = (1 << 16) + 22  # where a zip file says what it holds: its comment may be as long as 16 bits can say
 ENCRYPTED = 1  # of a member's flags; zipfile asks for a password by a RuntimeError
@@ -133,7 +134,7 @@ class Format:
     smaller : str
         For messages: how to make a smaller one.
     header_bytes : int
-        The longest header, which takes up to 12 times the memory when decoded.
+        The longest header. What its values take when decoded is bounded beside.
     unpacked_bytes : int or None
         None: members are stored, and cannot be larger than the file. Otherwise they are compressed, and the most
         that they may unpack to.
@@ -165,7 +166,7 @@ class Format:
         Raises
         ------
         TooLargeError
-            If the header, or what is compressed, is larger than would be read.
+            If the header, its values, or what is compressed, is larger than would be read.
         OutputExistsError
             If `path` exists and `force` is false.
         MediaError
@@ -173,8 +174,7 @@ class Format:
         """
         told = {"format": self.name, "version": self.version, "written_by": __version__, **header}
         encoded = json.dumps(told, allow_nan=False, default=_plain).encode()
-        if encoded.count(b"[") + encoded.count(b"{") > MOST_NESTED:
-            raise TooLargeError(f"{path}: its header has more than {MOST_NESTED} brackets; {self.smaller}")
+        self._check_values(path, encoded)
         members = {"header": np.frombuffer(encoded, np.uint8), **arrays}
         self._check_sizes(path, {name: array.nbytes + NPY_HEADER for name, array in members.items()})
         method = zipfile.ZIP_STORED if self.unpacked_bytes is None else zipfile.ZIP_DEFLATED
@@ -200,7 +200,7 @@ class Format:
         UnsupportedError
             If a later version of visionnmf wrote it.
         TooLargeError
-            If the header, or what is compressed, is too large.
+            If the header, its values, or what is compressed, is too large.
         """
         path = regular_file(path, "model")
         try:
@@ -214,9 +214,8 @@ class Format:
 
     def _opened(self, path: Path, file: zipfile.ZipFile) -> Archive:
         text = _read_member(file, "header").tobytes()
-        if text.count(b"[") + text.count(b"{") > MOST_NESTED:
-            raise ValueError("its header has too many lists")
-        header = json.loads(text)
+        self._check_values(path, text)
+        header = json.loads(text.decode("ascii"))  # one character beyond would make four bytes of each
         if not isinstance(header, dict) or header.get("format") != self.name:
             raise UnreadableError(f"{path}: not {self.title}; {self.origin}")
         archive = Archive(path, file, header)
@@ -242,6 +241,31 @@ class Format:
         ):
             if allowed is not None and size > allowed:
                 raise TooLargeError(f"{path}: {what} {size >> 20} MiB, {allowed >> 20} are allowed; {self.smaller}")
+
+    def _check_values(self, path: str | Path, text: bytes) -> None:
+        """Refuse a header whose values take much memory, the same when a file is written and when it is read."""
+        counts = _outside_strings(text)
+        nested, values, entries = (sum(counts[ord(mark)] for mark in marks) for marks in ("[{", ",", ":"))
+        if nested > MOST_NESTED:
+            raise TooLargeError(f"{path}: its header has more than {MOST_NESTED} lists and objects; {self.smaller}")
+        # measured: short strings, the worst, take some 80 bytes each, as a key as much again
+        wide = 4 if b"\\ud" in text or b"\\uD" in text else 2 if b"\\u" in text else 1
+        size = wide * len(text) + 64 * nested + 90 * values + 80 * entries
+        if size > MOST_VALUES:
+            what = f"the values of its header take {size >> 20} MiB, {MOST_VALUES >> 20} are allowed"
+            raise TooLargeError(f"{path}: {what}; {self.smaller}")
+
+
+def _outside_strings(text: bytes) -> list[int]:
+    """Return how often each byte stands in JSON, what stands in strings left out."""
+    counts, inside = np.zeros(256, np.int64), np.False_
+    plain = np.frombuffer(text.replace(b"\\\\", b"").replace(b'\\"', b""), np.uint8)
+    for start in range(0, len(plain), BLOCK):
+        block = plain[start : start + BLOCK]
+        within = np.logical_xor.accumulate(block == ord('"')) ^ inside
+        counts += np.bincount(block[~within], minlength=256)
+        inside = within[-1]
+    return counts.tolist()
 
 
 def _plain(value: Any) -> Any:

@@ -39,6 +39,7 @@ CGROUPS = (  # versions 2 and 1: the limit, what is used, statistics, and which 
     ("memory.max", "memory.current", "memory.stat", "inactive_file"),
     ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_inactive_file"),
 )
+LONGEST_ERROR = 10_000  # characters that are read of one: it may quote a whole file
 MAX_BYTES = 1 << 30  # of a picture's file or a set of images; video is a stream, models have limits of their own
 
 
@@ -493,4 +494,4 @@ def _lines(path: str) -> list[str]:
 
 def one_line(error: BaseException) -> str:
     """Return what an error says, on one line and without a full stop; its kind where it says nothing."""
-    return (" ".join(str(error).split()) or type(error).__name__).removesuffix(".")
+    return (" ".join(str(error)[:LONGEST_ERROR].split()) or type(error).__name__).removesuffix(".")

@@ -116,6 +116,7 @@ def rewritten(path, **changes):
         {"cleaned": lambda a: a[:-1]},
         {"header": lambda h: h.update(names=h["names"][:-1])},
         {"header": lambda h: h.update(names=h["names"][::-1])},
+        {"header": lambda h: h.update(names=[*h["names"][:-1], "z" * 8_000_000])},  # of an array all are as long
         {"header": lambda h: h["numbers"].update(threshold_="infinity")},
         {"header": lambda h: h.update(noise=[[0, 0], [1, 1]])},
         {"header": lambda h: h.update(noise=[[0, 0, 0, 0], [1, 1, 1, float("inf")]])},
