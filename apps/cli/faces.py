@@ -138,7 +138,7 @@ def identify(
             make_folder(pictures, "--pictures")
         inputs = run.inputs("images", images, choices.IMAGE_SUFFIXES, recursive=recursive, out=pictures)
         from visionnmf.apps import faces
-        from visionnmf.apps.runner import open_pool
+        from visionnmf.apps.pool import open_pool
 
         known = faces.load(model)
         with open_pool(jobs) if jobs > 1 and len(inputs) > 1 else nullcontext() as pool:

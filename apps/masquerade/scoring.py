@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from visionnmf import choices
 from visionnmf._checks import check_count, check_number
-from visionnmf.apps.runner import open_pool
+from visionnmf.apps.pool import open_pool
 from visionnmf.exceptions import MediaError, ParameterError
 
 from .formats import FIRST_TIME
