@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import cv2
 import numpy as np
@@ -16,6 +15,7 @@ from visionnmf.engine.penalties import NONNEGATIVE
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import rri
 
+from .frames import to_uint8
 from .medians import temporal_median
 from .modes import correct_scene
 from .recurring import Recurring, find_recurring
@@ -23,7 +23,7 @@ from .score import count_near, mean_change
 from .shake import Anchors, measure_shake, moved_by
 from .sway import Sway, find_sway
 
-__all__ = ["Learnt", "Sample", "find_codes", "learn", "to_uint8", "with_median"]
+__all__ = ["Learnt", "Sample", "find_codes", "learn", "with_median"]
 
 FrameArray = NDArray[np.uint8]
 Floats = NDArray[np.float32]
@@ -50,6 +50,7 @@ CELL_PIXELS = 8  # a cell with fewer bright pixels among the chosen ones takes t
 DARK = 16  # grey levels: pixels as dark as this say little about the light
 KEPT = 0.5  # a cell's light is believed when it leaves at most this share of what one scene leaves unexplained
 NEEDED = 0.0005  # of all values: lights that explain fewer beyond one light, where they are believed, are not kept
+HOPELESS = 0.00005  # of all values: lights that explain fewer after the first round will not be needed
 
 
 class Sample:
@@ -72,6 +73,7 @@ class Sample:
         self._held = 0
         self._positions: list[int] = []
         self._before: FrameArray | None = None
+        self._due = True  # the next frame
         self.seen = 0
 
     def add(self, frame: FrameArray) -> None:
@@ -81,17 +83,19 @@ class Sample:
         if self._held and self._positions[-1] == self.seen - 1:
             last = self._moved[self._held - 1]
             np.maximum(last, _difference(frame, self._kept[self._held - 1]), out=last)
-        if self._is_due(self.seen) and self._held == self._room:
+        due = self._due
+        if due and self._held == self._room:
             self._halve()
-        # after halving the frame may no longer be due
-        if self._is_due(self.seen):
+            due = self._is_due(self.seen)  # it may no longer be
+        if due:
             self._kept[self._held] = frame
             self._moved[self._held] = 0 if self._before is None else _difference(frame, self._before)
             self._held += 1
             self._positions.append(self.seen)
         self.seen += 1
+        self._due = self._is_due(self.seen)
         # a caller may use one buffer for all frames
-        self._before = frame.copy() if self._is_due(self.seen) else None
+        self._before = frame.copy() if self._due else None
 
     def _is_due(self, position: int) -> bool:
         return _taken_of(position // self._step * self._step, self._step) == position
@@ -114,11 +118,17 @@ class Sample:
         self._positions = [self._positions[i] for i in stay]
         self._held = len(stay)
 
-    def taken(self) -> tuple[FrameArray, FrameArray, NDArray[np.intp]]:
-        """Return frames (n, n_pixels, channels), differences (n, height, width), positions (n,)."""
-        n = self._held
+    def taken(self) -> tuple[FrameArray, NDArray[np.intp]]:
+        """Return frames (n, n_pixels, channels) and positions (n,)."""
         height, width = self.frame_shape[:2]
-        return self._kept[:n].reshape(n, height * width, -1), self._moved[:n], np.array(self._positions, np.intp)
+        frames = self._kept[: self._held].reshape(self._held, height * width, -1)
+        return frames, np.array(self._positions, np.intp)
+
+    def hand_over_changes(self) -> FrameArray:
+        """Return the differences (n, height, width), and forget them: large pictures are large."""
+        moved = self._moved[: self._held]
+        del self._moved
+        return moved
 
 
 def _taken_of(start: int, step: int) -> int:
@@ -172,15 +182,13 @@ class Learnt:
         return 2 * np.repeat(self.noise_scale.ravel()[self.chosen], self.H.shape[2])
 
 
-def learn(frames: FrameArray, moved: FrameArray, *, n_components: int, rng: np.random.Generator) -> Learnt:
+def learn(sample: Sample, *, n_components: int, rng: np.random.Generator) -> Learnt:
     """Fit the background to sampled frames.
 
     Parameters
     ----------
-    frames : ndarray of uint8 (n, n_pixels, channels)
-        Laid upon the scene, in place, where the camera shakes.
-    moved : ndarray of uint8 (n, height, width)
-        Their differences from neighbouring frames; overwritten.
+    sample : Sample
+        Its frames are laid upon the scene, in place, where the camera shakes; its differences are handed over.
     n_components : int
         At most; one where more lights explain hardly more.
     rng : numpy.random.Generator
@@ -190,14 +198,17 @@ def learn(frames: FrameArray, moved: FrameArray, *, n_components: int, rng: np.r
     -------
     Learnt
     """
+    frames, _ = sample.taken()
+    moved = sample.hand_over_changes()
     n, n_pixels, _ = frames.shape
     shape = moved.shape[1:]
-    baseline = median = temporal_median(frames)
+    median = temporal_median(frames)
+    baseline = to_uint8(median)
     anchors = measure_shake(frames.reshape(n, *shape, -1))
     if anchors is not None:
         _lay_upon(anchors, frames.reshape(n, *shape, -1))
         median = temporal_median(frames)
-        moved = _changes(frames.reshape(n, *shape, -1))  # neighbouring frames differ by the shaking
+        _set_changes(moved, frames.reshape(n, *shape, -1))  # neighbouring frames differ by the shaking
     noise = temporal_median(moved) / NORMAL_CHANGE
     scale = np.clip(noise, NOISE_FLOOR, NOISE_CEILING)
     weights = _stillness(moved, scale).reshape(n, n_pixels)
@@ -210,25 +221,25 @@ def learn(frames: FrameArray, moved: FrameArray, *, n_components: int, rng: np.r
         scene = few.components(scene, Wt, SCENE_SWEEPS)
         Wt = few.codes(scene, Wt)
     H = _scene(frames, weights, Wt, median[None])
+    del median  # large pictures are large
     if n_components > 1:
         light = _Light(few, chosen, shape, scene[0], Wt, n_components)
         if light.explains >= NEEDED:
-            H = H * light.at_all_pixels()[..., None]
+            H = light.of(H[0])
             Wt = light.Wt
     H = correct_scene(frames, weights, H, Wt, shape)
+    del moved, weights
     sway = find_sway(frames, H, Wt, noise, scale)
     recurring = find_recurring(frames, H, Wt, shape)
-    return Learnt(H, Wt, scale, to_uint8(baseline), chosen, sway, anchors, recurring)
+    return Learnt(H, Wt, scale, baseline, chosen, sway, anchors, recurring)
 
 
-def _changes(frames: FrameArray) -> FrameArray:
-    """Return the larger of the differences of frames (n, height, width, channels) from the one before and after."""
-    moved = np.zeros(frames.shape[:3], np.uint8)
+def _set_changes(moved: FrameArray, frames: FrameArray) -> None:
+    """Write the larger of the differences of frames (n, height, width, channels) from the one before and after."""
+    moved[0] = 0
     for t in range(1, len(frames)):
-        changed = _difference(frames[t], frames[t - 1]).reshape(moved.shape[1:])
-        moved[t] = changed
-        np.maximum(moved[t - 1], changed, out=moved[t - 1])
-    return moved
+        moved[t] = _difference(frames[t], frames[t - 1]).reshape(moved.shape[1:])
+        np.maximum(moved[t - 1], moved[t], out=moved[t - 1])
 
 
 def _lay_upon(anchors: Anchors, frames: FrameArray) -> None:
@@ -357,7 +368,12 @@ class _Light:
             self._lights = self._in_cells(few.components(H, self.Wt, LIGHT_SWEEPS))
             H = self._components()
             self.Wt = few.codes(H, self.Wt)
-        self._keep_what_explains(alone, few.residual(H, self.Wt), few)
+            believed, self.explains = self._believed(alone, few.residual(H, self.Wt), few)
+            if self.explains < HOPELESS:
+                return
+        doubtful = ~believed.reshape(self._grid)
+        for light in self._lights:
+            light[doubtful] = np.median(light)
         self.Wt = few.codes(self._components(), self.Wt)
 
     def _in_cells(self, H: Floats) -> Floats:
@@ -375,17 +391,15 @@ class _Light:
                     lights[k, c] = (ratios[(start + stop - 1) // 2] + ratios[(start + stop) // 2]) / 2
         return lights.reshape(len(H), *self._grid)
 
-    def _keep_what_explains(self, alone: Floats, residual: Floats, few: _Few) -> None:
+    def _believed(self, alone: Floats, residual: Floats, few: _Few) -> tuple[NDArray[np.bool_], float]:
+        """Return the cells whose light is believed, and the share of all values that lights explain in these."""
         cells = np.repeat(self._cell, few.channels)
         size = self._grid[0] * self._grid[1]
         before, after = (
             np.bincount(cells, (few.weights * (np.abs(r) >= few.near)).sum(axis=0), size) for r in (alone, residual)
         )
         believed = after <= KEPT * before
-        self.explains = float((before - after)[believed].sum() / few.weights.sum())
-        doubtful = ~believed.reshape(self._grid)
-        for light in self._lights:
-            light[doubtful] = np.median(light)
+        return believed, float((before - after)[believed].sum() / few.weights.sum())
 
     def _fields(self) -> Floats:
         """Return the lights at all pixels (n_components, height, width)."""
@@ -397,9 +411,12 @@ class _Light:
         rows, columns = self._at
         return self._scene * self._fields()[:, rows, columns, None]
 
-    def at_all_pixels(self) -> Floats:
-        """Return the lights (n_components, n_pixels)."""
-        return self._fields().reshape(len(self._lights), -1)
+    def of(self, scene: Floats) -> Floats:
+        """Return the components of a scene (n_pixels, channels)."""
+        components = np.empty((len(self._lights), *scene.shape), np.float32)
+        for component, field in zip(components, self._fields(), strict=True):
+            np.multiply(scene, field.reshape(-1, 1), out=component)
+        return components
 
 
 def _courses(residual: Floats, few: _Few, count: int) -> Floats:
@@ -452,8 +469,3 @@ def _scene(frames: FrameArray, weights: FrameArray, Wt: Floats, start: Floats) -
 
     map_blocks(fill, blocks(frames.shape[1], BLOCK_PIXELS))
     return H
-
-
-def to_uint8(values: NDArray[Any]) -> FrameArray:
-    """Round grey levels."""
-    return np.clip(values + 0.5, 0, 255).astype(np.uint8)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from visionnmf._checks import brief
 from visionnmf.exceptions import ParameterError
 
-__all__ = ["Separated", "as_frames"]
+__all__ = ["Separated", "as_frames", "to_uint8"]
 
 FrameArray = NDArray[np.uint8]
 
@@ -107,3 +107,8 @@ def _as_uint8(frame: Any, index: int) -> FrameArray:
             f"frame {index} must be from 0 to 1 in floating point; got {low:g} to {high:g}; divide by what white is"
         )
     return (frame * 255).round().astype(np.uint8)
+
+
+def to_uint8(values: NDArray[Any]) -> FrameArray:
+    """Round grey levels."""
+    return np.clip(values + 0.5, 0, 255).astype(np.uint8)

@@ -159,7 +159,7 @@ class _Sampled(ABC):
             raise ParameterError("frames must hold at least one frame; got none")
         self._shape = sample.frame_shape
         self.n_frames_seen_ = sample.seen
-        learnt, _, self.learnt_frames_ = sample.taken()
+        learnt, self.learnt_frames_ = sample.taken()
         self.temporal_median_ = np.median(learnt, axis=0).round().astype(np.uint8).reshape(self._shape)
         self.background_ = self._learn(learnt)
         return self

@@ -42,8 +42,8 @@ from visionnmf.apps.saving import Saveable
 from visionnmf.engine.blocks import blocks, map_blocks, n_threads, one_blas_thread
 from visionnmf.exceptions import ParameterError
 
-from .fit import BLOCK_PIXELS, Learnt, Sample, find_codes, learn, to_uint8, with_median
-from .frames import Separated, as_frames
+from .fit import BLOCK_PIXELS, Learnt, Sample, find_codes, learn, with_median
+from .frames import Separated, as_frames, to_uint8
 from .mask import MaskDecision
 from .medians import temporal_median
 from .online.model import OnlineBackgroundModel
@@ -152,10 +152,9 @@ class BackgroundModel(Saveable, BaseEstimator):
             sample.add(frame)
         if sample.seen == 0:
             raise ParameterError("frames must hold at least one frame; got none")
-        learnt_frames, moved, positions = sample.taken()
         with one_blas_thread():
-            learnt = learn(learnt_frames, moved, n_components=int(self.n_components), rng=rng)
-        self._restore(sample.frame_shape, learnt, positions, sample.seen)
+            learnt = learn(sample, n_components=int(self.n_components), rng=rng)
+        self._restore(sample.frame_shape, learnt, sample.taken()[1], sample.seen)
         return self
 
     def partial_fit(self, frame: FrameArray, time: float | None = None) -> BackgroundModel:

@@ -20,10 +20,13 @@ from numpy.typing import NDArray
 from visionnmf._jit import kernel
 from visionnmf.engine.blocks import blocks, map_blocks
 
+from .frames import to_uint8
+
 __all__ = ["correct_scene"]
 
 FrameArray = NDArray[np.uint8]
 Floats = NDArray[np.float32]
+Sides = NDArray[np.int8]
 
 FRAMES = 60  # as many as are asked; more change nothing
 FEWEST = 32  # of fewer frames a level says too little
@@ -41,6 +44,7 @@ CONTOUR_PIXELS = 10
 CONTRAST_CAP = 60.0  # grey levels
 SMOOTHER = 0.6  # times the contrast at the contour, of a level that is the scene
 FOLLOWS = 0.6  # of the frames, more with than against the others: a pixel that shows what the region shows
+COURSE_PIXELS = 30_000  # of a region, evenly spaced, that tell when its pictures are seen
 CHANGES = 4  # that something which rests comes or goes, and passers-by hide it
 BLOCK_PIXELS = 2048
 
@@ -123,11 +127,11 @@ def find_levels(  # type: ignore[no-untyped-def]
     codes : ndarray of float32 (r, n)
     near, apart, held, stronger, second : float
         NEAR, APART, HELD, STRONGER and SECOND_SHARE.
-    first : ndarray of float32 (n_pixels, n_channels)
+    first : ndarray of float32 (len(pixels), n_channels)
         Gets the level that replaces the present one, 0 where none does.
-    other : ndarray of float32 (n_pixels, n_channels)
+    other : ndarray of float32 (len(pixels), n_channels)
         Gets a second level, 0 where there is none.
-    share : ndarray of float32 (n_pixels,)
+    share : ndarray of float32 (len(pixels),)
         Gets its share of the support.
     pixels : ndarray of int
     """
@@ -157,10 +161,10 @@ def find_levels(  # type: ignore[no-untyped-def]
             total += w[i]
             if inside:
                 present += w[i]
-        share[pixel] = 0
+        share[at] = 0
         for c in range(n_channels):
-            first[pixel, c] = 0
-            other[pixel, c] = 0
+            first[at, c] = 0
+            other[at, c] = 0
         if present >= (1 - second) * total:
             continue
         for i in range(k):  # insertion: k is small
@@ -170,15 +174,52 @@ def find_levels(  # type: ignore[no-untyped-def]
                 j -= 1
             order[j] = i
         if present < held * total:
-            support = _densest(y, grey, w, order, near, level, first[pixel], -1.0)
+            support = _densest(y, grey, w, order, near, level, first[at], -1.0)
             if support > stronger * present:
                 for c in range(n_channels):
-                    first[pixel, c] = level[c]
-        support = _densest(y, grey, w, order, near, level, first[pixel], apart)
+                    first[at, c] = level[c]
+        support = _densest(y, grey, w, order, near, level, first[at], apart)
         if support >= second * total:
-            share[pixel] = support / total
+            share[at] = support / total
             for c in range(n_channels):
-                other[pixel, c] = level[c]
+                other[at, c] = level[c]
+
+
+@kernel
+def tell_levels(frames, picks, H, codes, typical, first, other, apart, pixels, sides):  # type: ignore[no-untyped-def]
+    """Tell which of two levels some pixels show: -1 the first, 1 the second, 0 neither.
+
+    Parameters
+    ----------
+    frames : ndarray of uint8 (n, n_pixels, n_channels)
+    picks : ndarray of int (k,)
+        The frames that are asked.
+    H : ndarray of float32 (r, n_pixels, n_channels)
+    codes : ndarray of float32 (r, n)
+    typical : ndarray of float32 (r,)
+        Codes of the light that the levels are seen in.
+    first, other : ndarray of uint8 (n_pixels, n_channels)
+    apart : float
+        APART: what is as far from both shows neither.
+    pixels : ndarray of int (m,)
+    sides : ndarray of int8 (k, m)
+        Gets the answers.
+    """
+    n_channels = frames.shape[2]
+    apart = np.float32(apart)
+    for i in range(len(picks)):
+        t = picks[i]
+        for at in range(len(pixels)):
+            pixel = pixels[at]
+            to_first = to_other = np.float32(0)
+            for c in range(n_channels):
+                y = np.float32(frames[t, pixel, c])
+                for component in range(codes.shape[0]):
+                    y += (typical[component] - codes[component, t]) * H[component, pixel, c]
+                to_first = max(to_first, abs(y - np.float32(first[pixel, c])))
+                to_other = max(to_other, abs(y - np.float32(other[pixel, c])))
+            near = min(to_first, to_other) < apart
+            sides[i, at] = np.int8(near & (to_other < to_first)) - np.int8(near & (to_first < to_other))
 
 
 @kernel(part=True)
@@ -250,13 +291,16 @@ def correct_scene(frames: FrameArray, weights: FrameArray, H: Floats, Wt: Floats
         return H
     picks = picks[np.linspace(0, len(picks) - 1, min(len(picks), FRAMES)).round().astype(int)]
     n_pixels, channels = frames.shape[1:]
-    first, other = np.zeros((2, n_pixels, channels), np.float32)
-    share = np.zeros(n_pixels, np.float32)
+    typical = np.median(Wt[:, picks], axis=1).astype(np.float32)
+    # bytes, and everything else in blocks: large pictures are large
+    first, other = np.empty((2, n_pixels, channels), np.uint8)
+    replaced, found = np.zeros((2, n_pixels), np.bool_)
     still = np.arange(256, dtype=np.float32) / 255
     sharp = still / (SHARPEN - (SHARPEN - 1) * still)
 
     def fill(block: tuple[int, int]) -> None:
         start, stop = block
+        first[start:stop] = other[start:stop] = to_uint8(_shown(H[:, start:stop], typical))
         w = sharp[weights[picks, start:stop]]
         distances, support = np.empty((stop - start) * channels, np.float32), np.empty((4, stop - start), np.float32)
         asked = np.empty(stop - start, np.bool_)
@@ -265,50 +309,70 @@ def correct_scene(frames: FrameArray, weights: FrameArray, H: Floats, Wt: Floats
         if not len(at):
             return
         w = np.ascontiguousarray(w[:, at])  # of one pixel it is, of more it is not: the kernel would be compiled twice
-        find_levels(frames, w, picks, H, Wt, NEAR, APART, HELD, STRONGER, SECOND_SHARE, first, other, share, start + at)
+        levels, share = np.empty((2, len(at), channels), np.float32), np.empty(len(at), np.float32)
+        at += start
+        find_levels(frames, w, picks, H, Wt, NEAR, APART, HELD, STRONGER, SECOND_SHARE, *levels, share, at)
+        replaced[at], found[at] = (levels[0] != 0).any(axis=1), share > 0
+        first[at], other[at] = to_uint8(levels + _shown(H[:, at], typical))
 
     map_blocks(fill, blocks(n_pixels, BLOCK_PIXELS))
-    typical = np.tensordot(np.median(Wt[:, picks], axis=1).astype(np.float32), H, 1)
-    replaced = cv2.medianBlur((first != 0).any(axis=1).reshape(shape).astype(np.uint8), 5).ravel() > 0
-    first[~replaced] = 0
-    for level in (first, other):  # in place: large pictures are large
-        level += typical
-        np.clip(level, 0, 255, out=level)
+    alone = np.flatnonzero(replaced)
+    replaced = cv2.medianBlur(replaced.reshape(shape).astype(np.uint8), 5).ravel() > 0
+    alone = alone[~replaced[alone]]
 
-    def sides(pixels: NDArray[np.intp]) -> NDArray[np.float32]:
+    def put_back(block: tuple[int, int]) -> None:
+        at = alone[slice(*block)]
+        first[at] = to_uint8(_shown(H[:, at], typical))
+
+    map_blocks(put_back, blocks(len(alone), BLOCK_PIXELS))
+
+    def sides(pixels: NDArray[np.intp]) -> Sides:
         """Return which level the frames show at some pixels: -1 the first, 1 the second, 0 neither."""
-        result = np.empty((len(picks), len(pixels)), np.float32)
-        for i, t in enumerate(picks):
-            y = frames[t, pixels] - np.tensordot(Wt[:, t], H[:, pixels], 1) + typical[pixels]
-            to_first, to_other = (np.abs(y - level[pixels]).max(axis=1) for level in (first, other))
-            result[i] = np.where(np.minimum(to_first, to_other) < APART, np.sign(to_first - to_other), 0)
+        result = np.empty((len(picks), len(pixels)), np.int8)
+        tell_levels(frames, picks, H, Wt, typical, first, other, APART, pixels, result)
         return result
 
-    resting = _resting(first, other, share, shape, sides)
+    resting = _resting(first, other, found, shape, sides)
     first[resting] = other[resting]
-    changed = replaced | resting
-    if changed.any():
-        H[:, changed] = first[changed] * _lights(H, typical, shape)[:, changed]
+    changed = np.flatnonzero(replaced | resting)
+    if len(changed):
+        _show(H, first, typical, changed, shape)
     return H
 
 
-def _lights(H: Floats, typical: Floats, shape: tuple[int, ...]) -> Floats:
-    """Return each component over the typical scene, over neighbourhoods: also where the scene is black itself."""
+def _shown(H: Floats, codes: Floats) -> Floats:
+    """Return what components (n_components, n_pixels, channels) show in one light."""
+    return np.asarray(np.tensordot(codes, H, 1), np.float32)
+
+
+def _show(H: Floats, scene: FrameArray, typical: Floats, pixels: NDArray[np.intp], shape: tuple[int, ...]) -> None:
+    """Make the components show a scene (n_pixels, channels) at some pixels.
+
+    Each is the scene times its light: the component over what is typical, over neighbourhoods, so that it is known
+    also where the present scene is black.
+    """
     side = max(shape) // 8 | 1
-    below = cv2.blur(typical.reshape(*shape, -1), (side, side)).reshape(typical.shape)
-    known = below > 1
-    overall = max(float(typical.mean()), 1e-6)
-    ratios = np.empty_like(H)
-    for ratio, component in zip(ratios, H, strict=True):
-        ratio[:] = component.mean() / overall
-        np.divide(
-            cv2.blur(component.reshape(*shape, -1), (side, side)).reshape(typical.shape), below, ratio, where=known
-        )
-    return ratios
+
+    def blurred(picture: Floats) -> Floats:
+        return np.asarray(cv2.blur(picture.reshape(shape), (side, side)), np.float32).ravel()[pixels]
+
+    means = H.mean(axis=(1, 2))
+    overall = max(float(typical @ means), 1e-6)
+    for c in range(H.shape[2]):  # one by one: large pictures are large
+        usual = _shown(H[..., c], typical)
+        below = blurred(usual)
+        for component, mean in zip(H, means, strict=True):
+            ratio = np.full_like(below, mean / overall)
+            np.divide(blurred(np.ascontiguousarray(component[:, c])), below, ratio, where=below > 1)
+            component[pixels, c] = scene[pixels, c] * ratio
 
 
 def _resting(
-    scene: Floats, other: Floats, share: Floats, shape: tuple[int, ...], sides: Callable[[NDArray[np.intp]], Floats]
+    scene: FrameArray,
+    other: FrameArray,
+    found: NDArray[np.bool_],
+    shape: tuple[int, ...],
+    sides: Callable[[NDArray[np.intp]], Sides],
 ) -> NDArray[np.bool_]:
     """Return the pixels whose second level is the scene (n_pixels,).
 
@@ -317,7 +381,7 @@ def _resting(
     is much weaker, or they take turns too often for something that rests.
     """
     height, width = shape
-    found = share.reshape(shape) > 0
+    found = found.reshape(shape)
     count, labels, statistics, _ = cv2.connectedComponentsWithStats(_closed(found).astype(np.uint8))
     levels = scene.reshape(height, width, -1), other.reshape(height, width, -1)
     resting = np.zeros(shape, bool)
@@ -327,7 +391,7 @@ def _resting(
         if area < REGION_SHARE * height * width:
             continue
         inside = (labels == region) & found
-        turned, follows, changes = _pictures(sides(np.flatnonzero(inside)))
+        turned, follows, changes = _pictures(np.flatnonzero(inside), sides)
         if changes > CHANGES:
             continue
         swap = np.zeros(shape, bool)
@@ -338,11 +402,12 @@ def _resting(
         counts = inside[box][inner] & ~inside[box][outer]
         if np.count_nonzero(counts) < CONTOUR_PIXELS:
             continue
-        around = levels[0][box][outer]
-        pictures = (np.where(which[box][..., None], levels[1][box], levels[0][box]) for which in (swap, ~swap))
+        around, here, beside = (level[box][at][counts].astype(np.float32) for level, at in
+                                ((levels[0], outer), (levels[0], inner), (levels[1], inner)))  # fmt: skip
+        swapped = swap[box][inner][counts][:, None]
         present, absent = (
-            np.minimum(np.abs(picture[inner] - around).mean(axis=1), CONTRAST_CAP)[counts].mean()
-            for picture in pictures
+            np.minimum(np.abs(picture - around).mean(axis=1), CONTRAST_CAP).mean()
+            for picture in (np.where(swapped, beside, here), np.where(swapped, here, beside))
         )
         if min(present, absent) < SMOOTHER * max(present, absent):
             resting |= inside & (swap if present < absent else ~swap)
@@ -355,12 +420,10 @@ def _closed(found: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return cv2.morphologyEx(clean, cv2.MORPH_CLOSE, np.ones((5, 5), np.uint8)) > 0
 
 
-def _pictures(sides: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_], int]:
-    """Tell which levels are seen together.
-
-    Parameters
-    ----------
-    sides : ndarray of float32 (n_frames, n_pixels), -1, 0 or 1
+def _pictures(
+    pixels: NDArray[np.intp], sides: Callable[[NDArray[np.intp]], Sides]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_], int]:
+    """Tell which levels of a region's pixels are seen together.
 
     Returns
     -------
@@ -371,12 +434,20 @@ def _pictures(sides: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_], int]
     int
         How often the pictures change.
     """
-    centred = sides - sides.mean(axis=0)
+    few = sides(pixels[:: -(-len(pixels) // COURSE_PIXELS)]).astype(np.float32)
+    centred = few - few.mean(axis=0)
     course = np.linalg.eigh(centred @ centred.T)[1][:, -1]
-    turned = course @ sides < 0
-    aligned = np.where(turned, -sides, sides)
-    together = np.where(aligned.sum(axis=1) > 0, 1, -1).astype(np.float32)
-    follows = together @ aligned >= FOLLOWS * np.abs(aligned).sum(axis=0)
+    few *= np.where(course @ few < 0, -1, 1)
+    together = np.where(few.sum(axis=1) > 0, 1, -1).astype(np.float32)
+    turned, follows = np.empty((2, len(pixels)), np.bool_)
+
+    def fill(block: tuple[int, int]) -> None:
+        part = slice(*block)
+        shown = sides(pixels[part]).astype(np.float32)
+        turned[part] = course @ shown < 0
+        follows[part] = np.where(turned[part], -1, 1) * (together @ shown) >= FOLLOWS * np.abs(shown).sum(axis=0)
+
+    map_blocks(fill, blocks(len(pixels), BLOCK_PIXELS))
     return turned, follows, int(np.count_nonzero(together[1:] != together[:-1]))
 
 
@@ -389,11 +460,13 @@ def _contour(within: NDArray[np.bool_]) -> tuple[tuple[NDArray[np.intp], ...], t
     inside = within.astype(np.uint8)
     depth = cv2.distanceTransform(inside, cv2.DIST_L2, 5)
     signed = cv2.GaussianBlur(depth - cv2.distanceTransform(1 - inside, cv2.DIST_L2, 5), (0, 0), 2)
-    down, right = np.gradient(signed) if min(within.shape) > 1 else (np.zeros_like(signed),) * 2
-    length = np.hypot(down, right) + 1e-6
     rows, columns = np.nonzero((depth > 0) & (depth <= 1.5))
-    step = CONTOUR / length[rows, columns]
-    move = (step * down[rows, columns]).round().astype(int), (step * right[rows, columns]).round().astype(int)
+    above, below = np.maximum(rows - 1, 0), np.minimum(rows + 1, height - 1)
+    before, after = np.maximum(columns - 1, 0), np.minimum(columns + 1, width - 1)
+    down = (signed[below, columns] - signed[above, columns]) / np.maximum(below - above, 1)
+    right = (signed[rows, after] - signed[rows, before]) / np.maximum(after - before, 1)
+    step = CONTOUR / (np.hypot(down, right) + 1e-6)
+    move = (step * down).round().astype(int), (step * right).round().astype(int)
     ends = (rows + move[0], columns + move[1]), (rows - move[0], columns - move[1])
     inner, outer = ends
     seen = np.ones(len(rows), bool)

@@ -69,6 +69,28 @@ class Recurring:
 
 
 @kernel
+def subtract_background(frames, H, codes, pixels, values):  # type: ignore[no-untyped-def]
+    """Write the differences from the background at some pixels.
+
+    Parameters
+    ----------
+    frames : ndarray of uint8 (n, n_pixels, n_channels)
+    H : ndarray of float32 (r, n_pixels, n_channels)
+    codes : ndarray of float32 (r, n)
+    pixels : ndarray of int (m,)
+    values : ndarray of int16 (m, n, n_channels)
+    """
+    for i in range(len(pixels)):
+        pixel = pixels[i]
+        for t in range(frames.shape[0]):
+            for c in range(frames.shape[2]):
+                shown = np.float32(0)
+                for component in range(codes.shape[0]):
+                    shown += codes[component, t] * H[component, pixel, c]
+                values[i, t, c] = np.int16(np.rint(np.float32(frames[t, pixel, c]) - min(shown, np.float32(255))))
+
+
+@kernel
 def measure_returns(values, radius, away, parts, returned, start, stop):  # type: ignore[no-untyped-def]
     """Measure which part of what differs from the scene is seen in all parts of the clip.
 
@@ -224,8 +246,9 @@ def find_recurring(frames: FrameArray, H: Floats, Wt: Floats, shape: tuple[int, 
 
 def _differences(frames: FrameArray, H: Floats, Wt: Floats, pixels: NDArray[np.intp]) -> Shorts:
     """Return the differences from the background at some pixels (n_pixels, n, channels)."""
-    shown = np.minimum(np.tensordot(H[:, pixels], Wt, (0, 0)), 255)
-    return np.ascontiguousarray(np.rint(frames[:, pixels].transpose(1, 0, 2) - shown.transpose(0, 2, 1)), np.int16)
+    values = np.empty((len(pixels), len(frames), frames.shape[2]), np.int16)
+    subtract_background(frames, H, Wt, pixels, values)
+    return values
 
 
 def _share(frames: FrameArray, H: Floats, Wt: Floats, shape: tuple[int, ...], radius: float) -> Floats | None:
@@ -265,10 +288,11 @@ def _ramp(values: Floats, bounds: tuple[float, float]) -> Floats:
 def _survives(values: Shorts, shape: tuple[int, int]) -> Floats:
     """Return the share of energy that survives smoothing (height, width) of values (n_pixels, n, channels)."""
     kept, energy = np.zeros((2, *shape), np.float32)
+    channels = values.shape[2]
     for t in range(values.shape[1]):
-        y = values[:, t].astype(np.float32).reshape(*shape, -1)
-        energy += np.minimum((y * y).mean(axis=2), CAP * CAP)
-        smooth = np.abs(cv2.GaussianBlur(y.mean(axis=2), (0, 0), SMOOTHING))
+        planes = [values[:, t, c].astype(np.float32).reshape(shape) for c in range(channels)]
+        energy += np.minimum(sum(plane * plane for plane in planes) / channels, CAP * CAP)
+        smooth = np.abs(cv2.GaussianBlur(sum(planes) / channels, (0, 0), SMOOTHING))
         kept += np.minimum(smooth, SMOOTH_CAP) ** 2
     side = AROUND_ENERGY, AROUND_ENERGY
     return np.asarray(cv2.blur(kept, side) / (cv2.blur(energy, side) + ENERGY * values.shape[1]), np.float32)

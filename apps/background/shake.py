@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from visionnmf._jit import kernel
 
+from .medians import temporal_median
+
 __all__ = ["Anchors", "measure_shake", "moved_by"]
 
 FrameArray = NDArray[np.uint8]
@@ -107,6 +109,13 @@ class Anchors:
     def _levels(self) -> list[tuple[Any, ...]]:
         return [_level(self.scene, times) for times in LEVELS]
 
+    @cached_property
+    def _bright(self) -> tuple[NDArray[np.bool_], Floats]:
+        """Where the scene's thumbnail is bright, and how."""
+        scene = _thumbnail(self.scene)
+        bright = scene > min(DARK, float(np.median(scene)))
+        return bright, scene[bright]
+
     def shift(self, frame: FrameArray) -> tuple[float, float]:
         """Return how many pixels right and down a frame (height, width[, channels]) lies from the scene."""
         return self.compared(frame)[0]
@@ -115,12 +124,14 @@ class Anchors:
         """Return shift, and mean difference at gradients without and with it."""
         grey = self._in_light(grey_of(frame))
         limit = min(grey.shape) / 4
-        before = after = self._align(grey, -1, np.zeros(2), 0, OUTLIER)
+        finest = _smaller(grey, LEVELS[-1])
+        before = after = self._align(finest, -1, np.zeros(2), 0, OUTLIER)
         found = np.zeros(2)
         for level, times in enumerate(LEVELS):
             found /= times
             outlier = OUTLIER if times == 1 else 2 * OUTLIER
-            after = self._align(grey, level, found, STEPS, outlier)
+            frame = finest if times == LEVELS[-1] else _smaller(grey, times)
+            after = self._align(frame, level, found, STEPS, outlier)
             found *= times
             if not (np.abs(found) < limit).all():
                 return (0.0, 0.0), before, before
@@ -128,16 +139,14 @@ class Anchors:
             return (0.0, 0.0), before, before
         return (float(found[0]), float(found[1])), before, after
 
-    def _align(self, grey: Floats, level: int, shift: NDArray[np.float64], steps: int, outlier: float) -> float:
+    def _align(self, frame: Floats, level: int, shift: NDArray[np.float64], steps: int, outlier: float) -> float:
         scene, rows, columns, down, right = self._levels[level]
-        frame = _smaller(grey, LEVELS[level])
         return float(align(frame, scene, rows, columns, down, right, shift, steps, outlier, CAP))
 
     def _in_light(self, grey: Floats) -> Floats:
         """Return a frame in the light of the scene, by the median ratio of small pictures."""
-        scene = _thumbnail(self.scene)
-        bright = scene > min(DARK, float(np.median(scene)))
-        ratio = float(np.median(_thumbnail(grey)[bright] / scene[bright])) if bright.any() else 1.0
+        bright, scene = self._bright
+        ratio = float(np.median(_thumbnail(grey)[bright] / scene)) if len(scene) else 1.0
         return grey if ratio <= 0 else grey * np.float32(1 / ratio)
 
 
@@ -153,8 +162,8 @@ def _thumbnail(grey: Floats) -> Floats:
     return np.asarray(cv2.resize(grey, size, interpolation=cv2.INTER_AREA), np.float32)
 
 
-def _most_like_the_others(frames: FrameArray) -> int:
-    """Return which frame (n, height, width, channels) correlates best with the median of all."""
+def _most_like_the_others(frames: list[FrameArray]) -> int:
+    """Return which frame (height, width, channels) correlates best with the median of all."""
     small = np.array([_thumbnail(grey_of(frame)).ravel() for frame in frames])
     small -= small.mean(axis=1, keepdims=True)
     small /= np.maximum(small.std(axis=1, keepdims=True), 1)
@@ -195,7 +204,7 @@ def measure_shake(frames: FrameArray) -> Anchors | None:
     n = len(frames)
     if n < FEWEST or min(frames.shape[1:3]) < SMALLEST:
         return None
-    asked = frames[np.linspace(0, n - 1, min(n, ASKED)).round().astype(int)]
+    asked = [frames[t] for t in np.linspace(0, n - 1, min(n, ASKED)).round().astype(int)]
     first = Anchors(grey_of(asked[_most_like_the_others(asked)]))
     found = [first.compared(frame) for frame in asked]
     shifts = np.array([shift for shift, _, _ in found])
@@ -203,8 +212,10 @@ def measure_shake(frames: FrameArray) -> Anchors | None:
     explained = 1 - np.median([after / max(before, 1e-3) for _, before, after in found])
     if not (np.median(np.abs(shifts).max(axis=1)) > SHAKES and explained > EXPLAINED):
         return None
-    laid = [grey_of(moved_by(frame, (x, y))) for frame, (x, y) in zip(asked, shifts, strict=True)]
-    return Anchors(np.median(laid, axis=0).astype(np.float32))
+    laid = np.empty((len(asked), *frames.shape[1:3]), np.uint8)
+    for grey, frame, (x, y) in zip(laid, asked, shifts, strict=True):
+        grey[:] = grey_of(moved_by(frame, (x, y)))
+    return Anchors(temporal_median(laid))
 
 
 def moved_by(picture: FrameArray, shift: tuple[float, float], *, mask: bool = False) -> FrameArray:

@@ -24,7 +24,8 @@ Floats = NDArray[np.float32]
 
 FRAMES = 40  # that are asked, of large pictures fewer
 FEWEST = 10
-MEANS_BYTES = 64 << 20
+VALUES = 32 << 20  # pixels of all frames that are asked, or FEWEST frames
+HELD = 4 << 20  # of them at a time, or one frame: large pictures are large
 WIDTH = 320  # pixels, of the pictures that the scales are for
 SCALE = 3.0  # pixels: standard deviation of the smoothing
 SURVIVES, RANGE = 0.32, 0.12  # the share of energy below which something sways, and how far below it surely does
@@ -80,9 +81,9 @@ def measure_residual(  # type: ignore[no-untyped-def]
     means : ndarray of int16 (k, n_pixels)
         Gets the mean over channels, in eighths of a grey level, of pixels ``start:start + m``.
     energy : ndarray of float32 (n_pixels,)
-        Gets the mean square over frames, of at most `cap`.
-    above : ndarray of int32 (n_pixels,)
-        Gets the number of frames in which it is above `limit`.
+        The sum over frames of mean squares, of at most `cap`, is added.
+    above : ndarray of uint8 (n_pixels,)
+        The number of frames in which it is above `limit` is added.
     start : int
     """
     n, n_pixels, n_channels = frames.shape
@@ -93,8 +94,6 @@ def measure_residual(  # type: ignore[no-untyped-def]
     white, most, channels = np.float32(255), np.float32(cap * cap), np.float32(n_channels)
     mean, square, total = size[0], size[1], energy[start : start + m]
     bound, count = limit[start : start + m], above[start : start + m]
-    for p in range(m):
-        total[p] = count[p] = 0
     for i in range(len(picks)):
         t = picks[i]
         row, shown = values[t, first:last], means[i, start : start + m]
@@ -117,8 +116,6 @@ def measure_residual(  # type: ignore[no-untyped-def]
             shown[p] = np.int16(np.rint(np.float32(8) * mean[p] / channels))
             total[p] += min(square[p] / channels, most)
             count[p] += square[p] / channels > bound[p]
-    for p in range(m):
-        total[p] /= np.float32(len(picks))
 
 
 @kernel(allocates=True)
@@ -176,7 +173,7 @@ def smoothed(residual: NDArray[Any], shape: tuple[int, ...]) -> Floats:
 
 def _measured(
     frames: FrameArray, picks: NDArray[np.intp], H: Floats, Wt: Floats, limit: Floats
-) -> tuple[Floats, Floats, NDArray[np.int32]]:
+) -> tuple[Floats, Floats, NDArray[np.uint8]]:
     """Measure residuals over frames.
 
     Returns
@@ -185,23 +182,29 @@ def _measured(
         Sizes of the smoothed residuals.
     ndarray of float32 (height, width)
         Energies.
-    ndarray of int32 (height, width)
+    ndarray of uint8 (height, width)
         In how many frames the root mean square over channels is above `limit` (height, width).
     """
     shape = limit.shape
     n_pixels, channels = frames.shape[1:]
-    means = np.empty((len(picks), n_pixels), np.int16)
-    energy, above = np.empty(n_pixels, np.float32), np.empty(n_pixels, np.int32)
+    energy, above = np.zeros(n_pixels, np.float32), np.zeros(n_pixels, np.uint8)
     squared = (limit * limit).ravel()
+    held = max(1, HELD // n_pixels)
+    sizes = np.empty((len(picks), max(1, shape[0] // 2), max(1, shape[1] // 2)), np.float32)
+    means = np.empty((held, n_pixels), np.int16)
+    for first in range(0, len(picks), held):
+        some = picks[first : first + held]
 
-    def fill(block: tuple[int, int]) -> None:
-        start, stop = block
-        residual, size = np.empty((stop - start) * channels, np.float32), np.empty((2, stop - start), np.float32)
-        measure_residual(frames, picks, H, Wt, CAP, squared, residual, size, means, energy, above, start)
+        def fill(block: tuple[int, int], some: NDArray[np.intp] = some) -> None:
+            m = block[1] - block[0]
+            residual, size = np.empty(m * channels, np.float32), np.empty((2, m), np.float32)
+            measure_residual(frames, some, H, Wt, CAP, squared, residual, size, means, energy, above, block[0])
 
-    map_blocks(fill, blocks(n_pixels, BLOCK_PIXELS))
-    sizes = np.stack([smoothed(mean.reshape(shape), shape) for mean in means])
+        map_blocks(fill, blocks(n_pixels, BLOCK_PIXELS))
+        for size, mean in zip(sizes[first : first + held], means, strict=False):
+            size[:] = smoothed(mean.reshape(shape), shape)
     sizes /= 8
+    energy /= len(picks)
     return sizes, energy.reshape(shape), above.reshape(shape)
 
 
@@ -246,26 +249,36 @@ def find_sway(frames: FrameArray, H: Floats, Wt: Floats, noise: Floats, scale: F
     height, width = shape = noise.shape
     if width < NARROWEST:
         return None
-    asked = min(n, FRAMES, max(FEWEST, MEANS_BYTES // (2 * n_pixels)))
+    asked = min(n, FRAMES, max(FEWEST, VALUES // n_pixels))
     picks = np.linspace(0, n - 1, asked).round().astype(int)
-    usual = RESTLESS * scale
+    share, sizes = _swaying(frames, picks, H, Wt, RESTLESS * scale)
+    if share.mean() < LEAST_SHARE:
+        return None
+    typical = np.median(sizes, axis=0, overwrite_input=True)
+    del sizes  # large pictures are large
+    usual_size = np.maximum(LEAST, TYPICAL * cv2.resize(typical, (width, height), interpolation=cv2.INTER_LINEAR))
+    wide = WIDER * _usual(frames, picks, H, Wt, QUANTILE, np.ones(shape, bool))
+    np.clip(np.maximum(wide, noise, out=wide), scale, WIDEST, out=wide)
+    return Sway(share, wide, np.asarray(usual_size, np.float32))
+
+
+def _swaying(
+    frames: FrameArray, picks: NDArray[np.intp], H: Floats, Wt: Floats, usual: Floats
+) -> tuple[Floats, Floats]:
+    """Return how sure it is that the scene sways (height, width), and the sizes of the smoothed residuals."""
+    height, width = usual.shape
+    asked = len(picks)
     sizes, energy, above = _measured(frames, picks, H, Wt, 0.999 * usual)  # what is near is looked at below
-    typical = np.median(sizes, axis=0)
-    kept = (np.minimum(sizes, SMOOTH_CAP) ** 2).mean(axis=0)
+    kept = np.zeros_like(sizes[0])
+    for size in sizes:
+        kept += np.minimum(size, SMOOTH_CAP) ** 2
+    kept /= asked
     times = max(1.0, width / WIDTH)
     box, feather = (int(side * times) | 1 for side in (NEIGHBOURHOOD, FEATHER))
-    kept, typical = (
-        np.asarray(cv2.resize(each, (width, height), interpolation=cv2.INTER_LINEAR), np.float32)
-        for each in (kept, typical)
-    )
-    around = cv2.blur(energy, (box, box))
-    survives = cv2.blur(kept, (box, box)) / (around + ENERGY)
+    survives = cv2.blur(cv2.resize(kept, (width, height), interpolation=cv2.INTER_LINEAR), (box, box))
+    survives /= cv2.blur(energy, (box, box)) + ENERGY
+    del energy
     restless = above >= asked - _rank(MOST, asked)
     often = _usual(frames, picks, H, Wt, MOST, (survives < SURVIVES) & restless) / usual
     certain = np.clip((SURVIVES - survives) / RANGE, 0, 1) * np.clip(often - 1, 0, 1)
-    share = cv2.blur(certain, (feather, feather))
-    if share.mean() < LEAST_SHARE:
-        return None
-    residual = _usual(frames, picks, H, Wt, QUANTILE, np.ones(shape, bool))
-    wide = np.clip(np.maximum(WIDER * residual, noise), scale, WIDEST)
-    return Sway(share, wide.astype(np.float32), np.maximum(LEAST, TYPICAL * typical).astype(np.float32))
+    return np.asarray(cv2.blur(certain, (feather, feather)), np.float32), sizes

@@ -287,13 +287,12 @@ class OnlineBackgroundModel(Saveable, BaseEstimator):
         sample = Sample(HELD_FRAMES)
         for frame, _ in self._held:
             sample.add(frame)
-        frames, moved, _ = sample.taken()
         with one_blas_thread():
-            learnt = learn(frames, moved, n_components=1, rng=check_generator(self.random_state))
+            learnt = learn(sample, n_components=1, rng=check_generator(self.random_state))
         scene = learnt.H[0] * np.median(learnt.Wt)
         near = 2 * learnt.noise_scale.reshape(-1, 1)
         support = np.zeros(len(scene), np.float32)
-        for frame in frames:
+        for frame in sample.taken()[0]:
             support += np.float32(START_WEIGHT) * (np.abs(frame - scene) < near).all(axis=1)
         self.begin_from(scene.reshape(self._shape), learnt.noise_scale, 0.0)
         self._support[:] = support.reshape(self._support.shape)

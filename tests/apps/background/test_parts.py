@@ -1,12 +1,13 @@
 """The parts of the background model for hard clips, each on a made clip that needs it; kernels against loops."""
 
 import dataclasses
+import tracemalloc
 
 import cv2
 import numpy as np
 import pytest
 
-from visionnmf.apps.background import BackgroundModel, modes, shake
+from visionnmf.apps.background import BackgroundModel, modes, shake, sway
 from visionnmf.apps.background import fit as _background_fit
 from visionnmf.apps.background.mask import MaskDecision
 from visionnmf.apps.background.medians import temporal_median
@@ -145,13 +146,13 @@ def test_residuals_are_measured_as_by_numpy(channels, rng):
     H = rng.uniform(0, 120, (2, 30, channels)).astype(np.float32)
     codes = rng.uniform(0.5, 1.5, (2, 12)).astype(np.float32)
     picks, limit = np.arange(0, 12, 2), np.linspace(0, 30000, 30, dtype=np.float32)
-    means, energy, above = np.zeros((6, 30), np.int16), np.zeros(30, np.float32), np.zeros(30, np.int32)
+    means, energy, above = np.zeros((6, 30), np.int16), np.zeros(30, np.float32), np.zeros(30, np.uint8)
     scratch = np.empty(28 * channels, np.float32), np.empty((2, 28), np.float32)
     measure_residual(frames, picks, H, codes, 40.0, limit, *scratch, means, energy, above, 2)
     y = frames[picks] - np.minimum(np.einsum("rt,rpc->tpc", codes[:, picks], H), 255)
     squares = (y**2).mean(axis=2)
     np.testing.assert_allclose(means[:, 2:] / 8, y.mean(axis=2)[:, 2:], atol=0.07)
-    np.testing.assert_allclose(energy[2:], np.minimum(squares, 1600).mean(axis=0)[2:], rtol=1e-4)
+    np.testing.assert_allclose(energy[2:], np.minimum(squares, 1600).sum(axis=0)[2:], rtol=1e-4)
     np.testing.assert_array_equal(above[2:], (squares > limit).sum(axis=0)[2:])
     assert 0 < above.sum() < 6 * 28
     assert not (means[:, :2].any() or energy[:2].any() or above[:2].any())
@@ -297,3 +298,62 @@ def test_levels_are_found_by_one_compiled_kernel(monkeypatch):
     monkeypatch.setattr(modes, "find_levels", noted)
     BackgroundModel().fit(make_surveillance(60, 60, 80, random_state=3).frames)
     assert (True, True) in orders and (True, False) not in orders  # another order would be compiled again
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_which_level_is_seen(channels, rng):
+    n, pixels = 6, 30
+    H = rng.uniform(80, 120, (2, pixels, channels)).astype(np.float32)
+    codes, typical = rng.uniform(0.4, 0.6, (2, n)).astype(np.float32), np.array([0.5, 0.5], np.float32)
+    frames = rng.integers(0, 256, (n, pixels, channels), dtype=np.uint8)
+    first, other = rng.integers(0, 256, (2, pixels, channels), dtype=np.uint8)
+    asked, picks = np.arange(3, 27), np.array([0, 2, 5])
+    sides = np.empty((len(picks), len(asked)), np.int8)
+    modes.tell_levels(frames, picks, H, codes, typical, first, other, 60.0, asked, sides)
+    for i, t in enumerate(picks):
+        for at, p in enumerate(asked):
+            y = frames[t, p] - codes[:, t] @ H[:, p] + typical @ H[:, p]
+            away = np.abs(y - first[p]).max(), np.abs(y - other[p]).max()
+            assert sides[i, at] == (0 if min(away) >= 60 else -1 if away[0] < away[1] else 1)
+    assert set(sides.ravel()) == {-1, 0, 1}
+
+
+def clip_that(what, rng):
+    """Return 36 frames of 300 by 400: a camera shakes, a scene changes, one sways, or light moves."""
+    height, width, count = 300, 400, 36
+    one, other = (
+        np.clip(
+            128 + 12 * (cv2.GaussianBlur(rng.uniform(0, 256, (height + 16, width + 16, 3)), (0, 0), 2) - 128), 0, 255
+        )
+        for _ in range(2)
+    )
+    frames = np.empty((count, height, width, 3), np.uint8)
+    for t in range(count):
+        y, x = rng.integers(0, 17, 2) if what == "shakes" else (8, 8)
+        x += round(6 * np.sin(1.7 * t)) if what == "sways" else 0
+        frames[t] = (other if what == "turns" and 12 < t < 26 else one)[y : y + height, x : x + width]
+        if what == "sways":
+            frames[t, :, 300:] = one[:height, 300:400]
+        elif what == "is lit":
+            frames[t] = frames[t] * np.linspace(0.4 + 0.6 * t / count, 1, width)[:, None]
+    return frames
+
+
+@pytest.mark.parametrize("what", ["shakes", "turns", "sways", "is lit"])
+def test_learning_takes_little_memory_beside_its_frames(what, rng, monkeypatch):
+    frames = clip_that(what, rng)
+    pixels = frames[0, ..., 0].size
+    monkeypatch.setattr(sway, "HELD", 2 * pixels)  # as of large pictures
+    monkeypatch.setattr(sway, "VALUES", 16 * pixels)
+    peaks = []
+    for _ in range(2):  # kernels are read in the first, and take memory themselves
+        sample = _background_fit.Sample(len(frames))
+        for frame in frames:
+            sample.add(frame)
+        tracemalloc.start()
+        learnt = _background_fit.learn(sample, n_components=2, rng=np.random.default_rng(0))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    found = {"shakes": learnt.anchors, "sways": learnt.sway, "is lit": len(learnt.H) > 1 or None, "turns": True}[what]
+    assert found is not None
+    assert peaks[-1] / pixels < 170  # bytes
