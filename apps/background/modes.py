@@ -311,7 +311,7 @@ def correct_scene(frames: FrameArray, weights: FrameArray, H: Floats, Wt: Floats
         w = np.ascontiguousarray(w[:, at])  # of one pixel it is, of more it is not: the kernel would be compiled twice
         levels, share = np.empty((2, len(at), channels), np.float32), np.empty(len(at), np.float32)
         at += start
-        find_levels(frames, w, picks, H, Wt, NEAR, APART, HELD, STRONGER, SECOND_SHARE, *levels, share, at)
+        find_levels(frames, w, picks, H, Wt, NEAR, APART, HELD, STRONGER, SECOND_SHARE, levels[0], levels[1], share, at)
         replaced[at], found[at] = (levels[0] != 0).any(axis=1), share > 0
         first[at], other[at] = to_uint8(levels + _shown(H[:, at], typical))
 

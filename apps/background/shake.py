@@ -130,8 +130,8 @@ class Anchors:
         for level, times in enumerate(LEVELS):
             found /= times
             outlier = OUTLIER if times == 1 else 2 * OUTLIER
-            frame = finest if times == LEVELS[-1] else _smaller(grey, times)
-            after = self._align(frame, level, found, STEPS, outlier)
+            smaller = finest if times == LEVELS[-1] else _smaller(grey, times)
+            after = self._align(smaller, level, found, STEPS, outlier)
             found *= times
             if not (np.abs(found) < limit).all():
                 return (0.0, 0.0), before, before

@@ -42,7 +42,7 @@ OTHERS = [
 ]
 PARTS = {
     "annotation": ["corel", "jpegs", "online"],
-    "background": ["live", "table", "sensitivity", "pictures"],
+    "background": ["live", "table", "sensitivity", "robust", "pictures"],
     "background_choices": ["table", "live"],
     "conservative": ["mixtures", "errors", "readings"],
     "faces": ["bars", "table1", "figure", "table", "plain", "clusters", "strangers", "rpca"],
