@@ -277,11 +277,13 @@ def _agreement_with(labels: Array, found: Array) -> dict[str, float]:
 
 def _consensus(preparation: Preparation, before: Any, after: Any, y: Array, truth: Array, seed: int) -> dict[str, Any]:
     start = time.process_time()
-    labels = np.concatenate([y, truth])
+    kept = observed(after)  # a view that is rare may be in no training sample
+    labels = np.concatenate([y, truth[kept]])
+    others = {name: view[kept] for name, view in after.items()} if kept.any() else None
     n_clusters = len(np.unique(labels))
     loss = "frobenius" if "rows" in preparation.kinds_.values() else "manhattan"
     model = make_model(n_clusters, choose_form(preparation, before, loss=loss, random_state=seed))
-    affinity = agreement(model, before, after, n_clusters, random_state=seed)
+    affinity = agreement(model, before, others, n_clusters, random_state=seed)
     row = {"missing": "", "rank": 0, "inner": float("nan"), **NO_SCORES}
     row |= _agreement_with(labels, consensus(affinity, n_clusters))
     return row | {"seconds": time.process_time() - start}

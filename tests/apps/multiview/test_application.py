@@ -13,7 +13,7 @@ from visionnmf.apps.multiview.classifier import fit_classifier, signed_roots
 from visionnmf.apps.multiview.clustering import agreement, clustering_accuracy, consensus
 from visionnmf.apps.multiview.comparison import EvaluationReport, _words
 from visionnmf.apps.multiview.corruption import CONDITIONS, corrupt, observed
-from visionnmf.apps.multiview.evaluation import COLUMNS
+from visionnmf.apps.multiview.evaluation import COLUMNS, _consensus
 from visionnmf.apps.multiview.flss import FLSS
 from visionnmf.apps.multiview.methods import METHODS, Form, SideBySide, choose_form
 from visionnmf.apps.multiview.preparation import Preparation
@@ -378,6 +378,20 @@ def test_a_rare_view_may_be_in_no_sample_that_is_drawn(rng):
     plan = Plan(methods=("multiview", "pca"), ranks=(2,), n_splits=3, conditions=("clean", "train-missing"))
     rows = evaluate_views(small, labels[:40], plan)
     assert len(rows) == 12 and all(0 <= row["accuracy"] <= 1 for row in rows)
+
+
+@NOT_CONVERGED
+def test_consensus_leaves_out_samples_without_a_view(made):
+    """Of which the only view was rare, and in no training sample."""
+    views, labels = made
+    before, after = (
+        {name: view[rows] + 5 for name, view in views.items()} for rows in (slice(0, 60, 2), slice(1, 60, 2))
+    )
+    preparation = Preparation("none").fit(before)
+    for view in after.values():
+        view[3] = np.nan
+    row = _consensus(preparation, before, after, labels[::2], labels[1::2], 0)
+    assert row["cluster_accuracy"] > 0.5
 
 
 @NOT_CONVERGED
