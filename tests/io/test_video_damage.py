@@ -15,9 +15,9 @@ from helpers import data_file
 from PIL import Image
 
 from visionnmf.exceptions import MediaError, TooLargeError, UnreadableError, UnsupportedError
-from visionnmf.io import LiveReader, VideoReader, VideoWriter
+from visionnmf.io import LiveReader, VideoReader, VideoWriter, video
 from visionnmf.io.decoding import Decoder
-from visionnmf.io.video import _opened
+from visionnmf.io.video import _opened, container_of
 
 DECLARED = r"read {got} of 30 declared frames: the file is cut off or damaged"
 SECONDS = r"read \d\.\d\d of 1\.20 declared seconds \({got} frames\): the file is cut off or damaged"
@@ -200,10 +200,8 @@ def test_what_is_no_video_gets_one_line(tmp_path, name, capfd):
     assert capfd.readouterr().err == ""
 
 
-@pytest.mark.parametrize("number", [64, 65])
-def test_streams_are_counted_before_there_is_a_decoder_for_each(tmp_path, number, monkeypatch):
-    """1000 streams, in a file of 645 kB whose frames have 4608 bytes, took 349 MiB."""
-    path = tmp_path / "many.mkv"
+def _videos_in_one_file(folder, number):
+    path = folder / "many.mkv"
     with av.open(str(path), "w") as output:
         streams = [output.add_stream("mpeg4", rate=25) for _ in range(number)]
         for stream in streams:
@@ -213,6 +211,25 @@ def test_streams_are_counted_before_there_is_a_decoder_for_each(tmp_path, number
             for frame in CLIP[:2]:
                 output.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))
             output.mux(stream.encode(None))
+    return path
+
+
+def test_the_size_limit_is_of_all_videos_of_a_file_together(tmp_path, monkeypatch):
+    """Opening decodes of all: 24 of 16 megapixels, in 1.1 MB, took 1607 MiB, also where headers said 64 x 64."""
+    path, pixels = _videos_in_one_file(tmp_path, 3), WIDTH * HEIGHT
+    told = r"64 x 48 = 3072 pixels; at most 3071 are read of each of several videos in a file$"
+    with pytest.raises(TooLargeError, match=told):
+        VideoReader(path, max_pixels=3 * pixels - 1)
+    given = []
+    monkeypatch.setattr(video, "container_of", lambda path, told: given.append(told) or container_of(path, told))
+    assert len(list(VideoReader(path, max_pixels=30 * pixels))) == 2
+    assert {told["max_pixels"] for told in given if "codec_whitelist" not in told} == {str(10 * pixels)}
+
+
+@pytest.mark.parametrize("number", [64, 65])
+def test_streams_are_counted_before_there_is_a_decoder_for_each(tmp_path, number, monkeypatch):
+    """1000 streams, in a file of 645 kB whose frames have 4608 bytes, took 349 MiB."""
+    path = _videos_in_one_file(tmp_path, number)
     if number == 64:
         assert VideoReader(path).width == WIDTH
     else:

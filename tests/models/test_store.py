@@ -314,7 +314,9 @@ def test_a_parameter_that_came_later_has_its_default(path):
     assert load_model(path).n_init == NMF().n_init
 
 
-@pytest.mark.parametrize("content", [b"", b"PK", b"no model", b"PK\x05\x06" + bytes(18), b"\x93NUMPY" * 9])
+@pytest.mark.parametrize(
+    "content", [b"", b"PK", b"no model", b"PK\x05\x06" + bytes(18), b"PK\x05\x06" + bytes(9), b"\x93NUMPY" * 9]
+)
 def test_other_files_are_refused(content, path):
     path.write_bytes(content)
     with pytest.raises(UnreadableError):

@@ -367,7 +367,7 @@ def check_directory(path: Path) -> None:
         length = file.seek(0, io.SEEK_END)
         start = file.seek(max(0, length - END_BYTES))
         tail = file.read()
-        at = tail.rfind(b"PK\5\6", 0, len(tail) - 18)  # of 22 bytes
+        at = tail.rfind(b"PK\5\6", 0, max(0, len(tail) - 18))  # of 22 bytes
         if at < 0:
             return
         sizes = list(struct.unpack_from("<L", tail, at + 12))

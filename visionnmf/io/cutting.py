@@ -98,8 +98,8 @@ def cut_video(source: str | Path, cuts: Sequence[Cut], *, force: bool = False) -
     begun: list[float] = []
     waiting = list(cuts)
     part: _Part | None = None
-    check_declared_size(path, MAX_FRAME_PIXELS)
-    limit = {"max_pixels": str(MAX_FRAME_PIXELS)}  # opening decodes a few frames where the header leaves questions open
+    # opening decodes a few frames where the header leaves questions open
+    limit = {"max_pixels": str(check_declared_size(path, MAX_FRAME_PIXELS))}
     with transaction(), ExitStack() as stack, container_of(path, limit) as container:
         streams = [video_stream_of(path, container, MAX_FRAME_PIXELS), *container.streams.audio[:1]]
         start = (container.start_time or 0) / av.time_base

@@ -96,7 +96,8 @@ class VideoReader:
     UnreadableError
         If the file is missing, a folder, empty, damaged, without video, a still picture, or no frame can be decoded.
     TooLargeError
-        If frames have more than `max_pixels`, or the file holds more than 64 streams.
+        If frames have more than `max_pixels`, divided by the number of videos in the file, or it holds more than 64
+        streams.
     UnsupportedError
         While iterating: if the frame size changes.
     ParameterError
@@ -155,7 +156,6 @@ class VideoReader:
 
     def _probe(self) -> None:
         """Decode the first frame, which alone tells the true size and the rotation."""
-        check_declared_size(self.path, self.max_pixels)
         with _opened(self.path, self.max_pixels) as decoder:
             frames = decoder.frames()
             first = next(frames, None)
@@ -246,20 +246,22 @@ class VideoReader:
 @contextmanager
 def _opened(path: Path, max_pixels: int) -> Iterator[Decoder]:
     """Open a file for decoding, with every limit set before the first byte is decoded."""
-    limit = {"max_pixels": str(max_pixels)}
-    with container_of(path, limit) as container:
+    each = check_declared_size(path, max_pixels)
+    with container_of(path, {"max_pixels": str(each)}) as container:
         stream = video_stream_of(path, container, max_pixels)
         stream.thread_type = "AUTO"
         stream.codec_context.thread_count = CODEC_THREADS
-        stream.codec_context.options = {**stream.codec_context.options, **limit}
+        stream.codec_context.options = {**stream.codec_context.options, "max_pixels": str(max_pixels)}
         yield Decoder(container, stream)
 
 
-def check_declared_size(path: Path, max_pixels: int) -> None:
+def check_declared_size(path: Path, max_pixels: int) -> int:
     # Opening decodes a few frames where the header leaves questions open, and under `max_pixels` forgets a size that is
-    # too large. Without decoders it reads what the header says, and no more.
+    # too large. Without decoders it reads what the header says, and no more. Returned is the limit for opening: sizes
+    # may be others than declared.
     with container_of(path, {"codec_whitelist": "none"}) as container:
         video_stream_of(path, container, max_pixels)
+        return pixels_of_each(container, max_pixels)
 
 
 @contextmanager
@@ -288,15 +290,21 @@ def video_stream_of(path: object, container: InputContainer, max_pixels: int) ->
     if not streams:
         what = "it holds only sound" if container.streams.audio else "it holds no video, or is cut off before it"
         raise UnreadableError(f"{path}: not a video: {what}")
-    stream = streams[0]
-    if stream.codec_context is None:
+    if streams[0].codec_context is None:
         raise UnreadableError(f"{path}: the codec of the video is not known")
-    if stream.width * stream.height > max_pixels:
-        raise TooLargeError(
-            f"{path}: declares frames of {stream.width} x {stream.height} = {stream.width * stream.height} pixels; "
-            f"at most {max_pixels} are read"
-        )
-    return stream
+    each, several = pixels_of_each(container, max_pixels), len(container.streams.video) > 1
+    for stream in streams:
+        if stream.codec_context is not None and stream.width * stream.height > each:
+            raise TooLargeError(
+                f"{path}: declares frames of {stream.width} x {stream.height} = {stream.width * stream.height} pixels; "
+                f"at most {each} are read{' of each of several videos in a file' if several else ''}"
+            )
+    return streams[0]
+
+
+def pixels_of_each(container: InputContainer, max_pixels: int) -> int:
+    """Return the pixels that frames of each stream may have: opening decodes some of all that leave questions open."""
+    return max_pixels // max(1, len(container.streams.video))
 
 
 def _is_cover(stream: VideoStream) -> bool:
