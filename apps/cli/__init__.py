@@ -155,12 +155,17 @@ def _ignore_signals() -> None:
 
 def _flush() -> bool:
     """Write what is left to be said; False on a full disk, where the interpreter would end with a code of its own."""
+    written = True
     try:
         sys.stdout.flush()
     except OSError as error:
         _lost_words(error)
-        return False
-    return True
+        written = False
+    try:
+        sys.stderr.flush()
+    except OSError:  # nobody can be told
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+    return written
 
 
 def _lost_words(error: OSError) -> None:

@@ -14,7 +14,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -472,8 +472,9 @@ def printable(text: str) -> str:
 
 
 def say(message: str) -> None:
-    """Print one line on standard error."""
-    typer.echo(f"visionnmf: {printable(message).replace(chr(10), ' ')}", err=True)
+    """Print one line on standard error; where it is full, the exit code tells."""
+    with suppress(OSError):
+        typer.echo(f"visionnmf: {printable(message).replace(chr(10), ' ')}", err=True)
 
 
 @dataclass

@@ -410,6 +410,16 @@ with transaction():
     assert _names(tmp_path) == ["next"]
 
 
+def test_a_signal_before_a_block_has_its_file_leaves_nothing(tmp_path):
+    """It came between the file and the `with` that would have removed it, as in an exit stack."""
+    kept = output_file(tmp_path / "a.txt")  # a traceback may hold it to the end of the process
+    with pytest.raises(KeyboardInterrupt), transaction():
+        kept.__enter__()
+        assert len(_names(tmp_path)) == 2
+        raise KeyboardInterrupt
+    assert _names(tmp_path) == []
+
+
 def test_a_signal_while_a_transaction_cleans_up_leaves_nothing(tmp_path, monkeypatch):
     drop, signals = outputs._drop, [KeyboardInterrupt, KeyboardInterrupt]
 

@@ -169,6 +169,8 @@ def _clean_up(waiting: _Waiting) -> None:
                 _drop(waiting.files)
                 waiting.files.clear()
                 for folder, (token, _) in list(waiting.locks.items()):
+                    for unfinished in folder.glob(f".{token}.*.part*"):  # a signal came before a `with` had its writer
+                        _remove(unfinished)
                     _remove(_lock_file(folder, token))
                     del waiting.locks[folder]
             except KeyboardInterrupt as error:

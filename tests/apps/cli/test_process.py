@@ -57,6 +57,23 @@ def test_help_that_cannot_be_written():
 
 @posix
 @pytest.mark.slow
+@pytest.mark.parametrize(("words", "code"), [(["segment", "/nowhere.png"], 2), (["segment"], 1)])
+def test_what_cannot_be_told_changes_no_exit_code(words, code, tmp_path):
+    """Python ends with 120 where its standard error cannot be written."""
+
+    import resource
+
+    def fill():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20, 20))
+
+    with (tmp_path / "said").open("w") as said:
+        process = subprocess.run([*COMMAND, *words], stderr=said, preexec_fn=fill, timeout=120, check=False)
+    assert process.returncode == code
+    assert (tmp_path / "said").stat().st_size == 20
+
+
+@posix
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_what_a_follower_has_learnt_is_kept_whatever_ends_it(number, code, history, tmp_path):
     model = tmp_path / "m.npz"
