@@ -292,7 +292,7 @@ def robust() -> None:
 PARTS = {"live": live, "table": table, "sensitivity": sensitivity, "robust": robust, "pictures": pictures}
 QUICK = {
     "LIVE": ["sbi_snellen"],
-    "ROBUST": ["wallflower_camouflage"],
+    "ROBUST": ["sbi_cavignal"],
     "VIDEOS": ("sbi_cavignal", "wallflower_camouflage"),
     "CHOSEN_ON": ("sbi_cavignal",),
     "STRIDE": 20,
