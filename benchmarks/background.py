@@ -251,17 +251,17 @@ def brightened(frames: Frames) -> Frames:
 
 def compressed(frames: Frames) -> Frames:
     """Return frames as H.264 at CRF 35 gives them."""
-    memory = io.BytesIO()
+    memory, form = io.BytesIO(), "gray" if frames.ndim == 3 else "rgb24"
     with av.open(memory, "w", format="mp4") as output:
         stream = output.add_stream("libx264", rate=25, options={"crf": "35"})
         stream.height, stream.width = frames.shape[1:3]
         stream.pix_fmt = "yuv420p"
         for frame in frames:
-            output.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))
+            output.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format=form)))
         output.mux(stream.encode())
     memory.seek(0)
     with av.open(memory) as given:
-        return np.stack([frame.to_ndarray(format="rgb24") for frame in given.decode(video=0)])
+        return np.stack([frame.to_ndarray(format=form) for frame in given.decode(video=0)])
 
 
 def shifted(pictures: Frames, shifts: NDArray[np.intp]) -> Frames:
