@@ -27,6 +27,7 @@ NEED_DATA = [
 OTHERS = [
     "background_live",
     "background_speed",
+    "busy",
     "divergences",
     "engine",
     "frobenius",
