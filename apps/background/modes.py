@@ -391,6 +391,8 @@ def _resting(
         if area < REGION_SHARE * height * width:
             continue
         inside = (labels == region) & found
+        if not inside.any():  # in small pictures: a pixel that closing alone has found
+            continue
         turned, follows, changes = _pictures(np.flatnonzero(inside), sides)
         if changes > CHANGES:
             continue

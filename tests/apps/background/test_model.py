@@ -84,6 +84,15 @@ def test_a_second_light_is_kept_only_where_it_is_needed(cloudy, monkeypatch, tmp
 
 
 @pytest.mark.slow
+def test_a_ring_that_closing_alone_fills_in_a_small_picture():
+    """Its middle is a region of one pixel, of which no level was found."""
+    frames = np.full((60, 20, 24, 3), 100, np.uint8)
+    frames[22:44, 4:9, 8:13] = 200
+    frames[:, 5:8, 9:12] = 100
+    masks = [part.mask for part in BackgroundModel(random_state=0).fit(frames).apply(frames[[10, 30]])]
+    assert not masks[0].any()
+
+
 def test_the_background_behind_what_moves_most_of_the_time(rng):
     scene = rng.integers(100, 200, (40, 50)).astype(np.uint8)
     frames = np.repeat(scene[None], 80, axis=0)
