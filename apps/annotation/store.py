@@ -77,6 +77,8 @@ def save(model: AnnotationModel, path: str | Path, *, force: bool = False) -> No
     ------
     ParameterError
         If the codes are learnt by another estimator than visionnmf's own.
+    TooLargeError
+        If there are more images and words than `load` would read.
     OutputExistsError
         If `path` exists and `force` is false.
     MediaError
@@ -137,6 +139,8 @@ def load(path: str | Path) -> AnnotationModel:
         If the file is missing, damaged or no annotator.
     UnsupportedError
         If a later version of visionnmf wrote it.
+    TooLargeError
+        If its header holds more values than are read.
 
     Examples
     --------

@@ -154,6 +154,8 @@ def load(path: str | Path) -> FaceModel:
         If the file is missing, damaged or no recognizer.
     UnsupportedError
         If a later version of visionnmf wrote it, or one before the first release.
+    TooLargeError
+        If its header holds more values than are read.
 
     Examples
     --------
