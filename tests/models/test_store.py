@@ -256,6 +256,7 @@ DAMAGES = {
     "ridge is text": lambda h, a: h["fitted"].update(ridge_="1"),
     "ridge below zero": lambda h, a: h["fitted"].update(ridge_=-1.0),
     "loss parameter not finite": lambda h, a: h["fitted"].update(loss_parameter_={"float": "nan"}),
+    "loss parameter of more than 64 bits": lambda h, a: h["fitted"].update(loss_parameter_=10**30),
     "no parameter of that name": lambda h, a: h["fitted"].pop("loss_parameter_"),
     "history is a number": lambda h, a: h["fitted"].update(objective_history_=1),
     "iterations are text": lambda h, a: h["fitted"].update(n_iter_="6"),

@@ -407,6 +407,11 @@ def _check_fitted(model: Any) -> None:
             raise ValueError(f"{name} cannot be")
 
 
+def _fits(value: Any) -> bool:
+    """Return whether compiled code takes a number: floating point, or an integer of 64 bits."""
+    return isinstance(value, float) or abs(value) < 2**63
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
@@ -418,7 +423,7 @@ def _is_list(value: Any) -> bool:
 # Whether the value of a fitted attribute can be what a fit has left.
 CHECKS: dict[str, Callable[[Any], bool]] = {
     "component_norms_": lambda value: _is_list(value) and bool((np.isfinite(value) & (value > 0)).all()),
-    "loss_parameter_": lambda value: _is_number(value) and math.isfinite(value),
+    "loss_parameter_": lambda value: _is_number(value) and math.isfinite(value) and _fits(value),
     "n_iter_": lambda value: isinstance(value, int) and value >= 0,
     "objective_history_": _is_list,
     "objectives_": _is_list,
