@@ -22,11 +22,13 @@ from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError,
 from .decoding import CODEC_ERRORS, Clock, Decoder, reason_of, turn_of, upright
 from .images import PICTURE_FORMATS
 from .inputs import regular_file
+from .mp4 import most_samples
 
 __all__ = ["VideoReader", "sample_frames"]
 
 MAX_FRAME_PIXELS = 50_000_000
 MAX_STREAMS = 64  # of all kinds; opening prepares a decoder for each, up to a megabyte; FFmpeg's own limit is 1000
+FEW_SAMPLES = 1 << 20  # of a table; what FFmpeg makes of these takes some 50 MB
 _STILL = "a still picture, not a video; name the folder of its frames, or quote their pattern"
 FALLBACK_RATE = Fraction(25)
 
@@ -269,6 +271,8 @@ def container_of(path: Path, options: dict[str, str]) -> Iterator[InputContainer
     options = {"format_whitelist": CONTAINERS, "protocol_whitelist": "", **options}
     # An open file instead of its name: FFmpeg reads names such as "concat:..." or "img%d.png" in its own way.
     with regular_file(path, "video").open("rb") as file:
+        if most_samples(file) > max(FEW_SAMPLES, path.stat().st_size):
+            raise UnreadableError(f"{path}: cut off or damaged (declares more frames than a file of its length holds)")
         try:
             container = av.open(file, "r", options=options, metadata_errors="replace")
         except CODEC_ERRORS as error:
