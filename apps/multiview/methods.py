@@ -159,7 +159,7 @@ def choose_form(
     loss : str or None, default=None
         Chosen when None.
     view_outliers : float or None, default=3
-        What is taken where leaving views out does not harm.
+        What is taken where leaving views out foretells hidden entries 4 % better.
     random_state : int, default=0
 
     Returns

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from visionnmf import MultiviewNMF, load_model
-from visionnmf.exceptions import UnreadableError
+from visionnmf.exceptions import ParameterError, UnreadableError
 from visionnmf.models.codes_prior import CodesPrior, fill_views, learn_prior
 
 NOT_CONVERGED = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -82,6 +82,8 @@ def test_priors_of_files_are_checked(rng, tmp_path):
     for attribute, value, sentence in (
         ("codes_mean_", np.ones(3), r"codes_mean_ is not \(2,\) numbers"),
         ("codes_covariance_", np.full((2, 2), np.inf), "codes_covariance_ is not finite"),
+        ("codes_covariance_", np.array([[1.0, 2], [2, 1]]), "codes_covariance_ is no covariance"),
+        ("codes_covariance_", np.array([[1.0, 0.5], [0, 1]]), "codes_covariance_ is no covariance"),
         ("view_noise_", np.array([1.0, 0]), "view_noise_ is not > 0"),
     ):
         kept = getattr(model, attribute)
@@ -94,3 +96,14 @@ def test_priors_of_files_are_checked(rng, tmp_path):
         delattr(model, attribute)
     model.save(tmp_path / "old.npz")  # as earlier versions wrote it
     assert load_model(tmp_path / "old.npz").transform([views[0], None]).shape == (30, 2)
+
+
+@NOT_CONVERGED
+@pytest.mark.parametrize(("attribute", "value"), [("codes_covariance_", 1e300), ("view_noise_", 1e-310)])
+def test_priors_beyond_the_range_are_one_line(rng, tmp_path, attribute, value):
+    views = [rng.random((30, 4)), rng.random((30, 5))]
+    model = MultiviewNMF(2, loss="frobenius", max_iter=5, random_state=0).fit(views)
+    getattr(model, attribute)[:] = value
+    model.save(tmp_path / "model.npz")
+    with pytest.raises(ParameterError, match="X must have codes within float64"):
+        load_model(tmp_path / "model.npz").transform([views[0], None])

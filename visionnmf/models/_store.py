@@ -153,8 +153,8 @@ class Saveable:
 def load_model(path: str | Path) -> Any:
     """Read a model that its ``save`` has written.
 
-    Files of strangers are safe to read: nothing in them is executed, and they cannot ask for more memory than they are
-    long.
+    Files of strangers are safe to read: nothing in them is executed, and their arrays cannot ask for more memory than
+    they are long.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def load_model(path: str | Path) -> Any:
     UnsupportedError
         If a later version of visionnmf wrote it.
     TooLargeError
-        If its header has more than 16 MiB.
+        If its header has more than 16 MiB, 250,000 lists and objects, or values of 160 MiB.
 
     Examples
     --------

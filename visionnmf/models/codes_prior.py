@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from visionnmf.engine.blocks import one_blas_thread
+from visionnmf.exceptions import ParameterError
 
 from .views import observed_views
 
@@ -101,6 +102,11 @@ def fill_views(
     Returns
     -------
     ndarray [shape=(n_samples, n_features), >= 0]
+
+    Raises
+    ------
+    ParameterError
+        Where what is expected is not finite.
     """
     filled = data.toarray() if sp.issparse(data) else data.copy()
     parts, noise = H.astype(np.float64), prior.noise[groups]
@@ -109,17 +115,32 @@ def fill_views(
         there = pattern[groups]
         if there.all():
             continue
-        weighted = prior.covariance @ (parts[:, there] / noise[there])
-        turn = np.linalg.solve(np.eye(len(H)) + weighted @ parts[:, there].T, weighted).T
+        with np.errstate(all="ignore"):  # what is not finite is told below
+            weighted = prior.covariance @ (parts[:, there] / noise[there])
+            turn = _solved(np.eye(len(H)) + weighted @ parts[:, there].T, weighted).T
         members = np.flatnonzero(which.ravel() == p)
         for start in range(0, len(members), BLOCK):
             rows = members[start : start + BLOCK]
             own = filled[rows]
             if entries is not None:
                 own = np.where(entries[rows] > 0, own, codes[rows] @ H)
-            expected = prior.mean + (own[:, there] - prior.mean @ parts[:, there]) @ turn
-            filled[np.ix_(rows, ~there)] = np.maximum(expected @ parts[:, ~there], 0)
+            with np.errstate(all="ignore"):
+                expected = prior.mean + (own[:, there] - prior.mean @ parts[:, there]) @ turn
+                filled[np.ix_(rows, ~there)] = np.maximum(expected @ parts[:, ~there], 0)
+    if not np.isfinite(filled).all():
+        raise _beyond(filled.dtype)
     return filled
+
+
+def _solved(matrix: Array, right: Array) -> Array:
+    try:
+        return np.linalg.solve(matrix, right)
+    except np.linalg.LinAlgError:
+        raise _beyond(right.dtype) from None
+
+
+def _beyond(dtype: Any) -> ParameterError:
+    return ParameterError(f"X must have codes within {dtype}; got some beyond; the model's prior does not fit it")
 
 
 def complete_codes(model: Any, data: Any, entries: Array | None, codes: Array, outlying: Array) -> Array:

@@ -300,7 +300,7 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         Returns
         -------
         ndarray [shape=(n_samples, n_components), >= 0]
-            The codes ``W``; a row's codes do not depend on the other rows.
+            The codes ``W``; a row's codes do not depend on the other rows, but for rounding where views are missing.
 
         Raises
         ------

@@ -303,6 +303,9 @@ def _check_prior(model: Any) -> None:
             raise ValueError(f"{name} is not {shape} numbers")
         if not np.isfinite(values).all():
             raise ValueError(f"{name} is not finite")
+    covariance = model.codes_covariance_ / max(np.abs(model.codes_covariance_).max(), np.finfo(np.float64).tiny)
+    if np.abs(covariance - covariance.T).max() > 1e-8 or np.linalg.eigvalsh(covariance).min() < -1e-8 * n_components:
+        raise ValueError("codes_covariance_ is no covariance")
     if not (model.view_noise_ > 0).all():
         raise ValueError("view_noise_ is not > 0")
 
