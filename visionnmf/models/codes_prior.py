@@ -18,7 +18,7 @@ __all__ = ["CodesPrior", "complete_codes", "fill_views", "learn_prior"]
 Array = NDArray[Any]
 
 LEAST_NOISE = 1e-6  # of a view's energy: below is rounding
-BLOCK = 1024  # rows of a model that are in memory at once
+BLOCK = 1 << 20  # entries of a model that are in memory at once
 
 
 class CodesPrior(NamedTuple):
@@ -60,13 +60,16 @@ def learn_prior(data: Any, entries: Array | None, codes: Array, H: Array, groups
     mean = codes.mean(axis=0, dtype=np.float64)
     spread = codes - mean
     left, size, count = np.zeros(H.shape[1]), np.zeros(H.shape[1]), np.zeros(H.shape[1])
-    for start in range(0, data.shape[0], BLOCK):
-        rows = slice(start, start + BLOCK)
+    step = max(1, BLOCK // H.shape[1])
+    for start in range(0, data.shape[0], step):
+        rows = slice(start, start + step)
         block = data[rows].toarray() if sp.issparse(data) else data[rows]
-        counts = np.ones_like(block) if entries is None else entries[rows]
-        left += (((block - codes[rows] @ H) * counts) ** 2).sum(axis=0, dtype=np.float64)
+        residual = block - codes[rows] @ H
+        if entries is not None:
+            residual *= entries[rows]
+        left += (residual**2).sum(axis=0, dtype=np.float64)
         size += (block**2).sum(axis=0, dtype=np.float64)
-        count += counts.sum(axis=0, dtype=np.float64)
+        count += len(block) if entries is None else entries[rows].sum(axis=0, dtype=np.float64)
     totals: list[Array] = [np.bincount(groups, part, n_views) for part in (left, size, count)]
     squares, energies = (part / np.maximum(totals[2], 1) for part in totals[:2])
     free = max(0.0, 1 - len(H) / len(codes)) * max(0.0, 1 - len(H) / H.shape[1])  # what a model of this rank leaves
@@ -119,8 +122,9 @@ def fill_views(
             weighted = prior.covariance @ (parts[:, there] / noise[there])
             turn = _solved(np.eye(len(H)) + weighted @ parts[:, there].T, weighted).T
         members = np.flatnonzero(which.ravel() == p)
-        for start in range(0, len(members), BLOCK):
-            rows = members[start : start + BLOCK]
+        step = max(1, BLOCK // H.shape[1])
+        for start in range(0, len(members), step):
+            rows = members[start : start + step]
             own = filled[rows]
             if entries is not None:
                 own = np.where(entries[rows] > 0, own, codes[rows] @ H)
