@@ -112,7 +112,7 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         Views of training samples that were left out; with `view_outliers`.
     view_residuals_ : ndarray [shape=(n_views, 2)]
         Median and robust standard deviation of each view's residuals by models of other samples, likewise.
-    codes_mean_, codes_covariance_ : ndarray
+    codes_mean_, codes_covariance_ : ndarray [shape=(n_components,) and (n_components, n_components)]
     view_noise_ : ndarray [shape=(n_views,), > 0]
         Of the training codes, and the mean square of each view's residuals: what missing views are foretold by.
     component_norms_ : ndarray [shape=(n_components,)]
