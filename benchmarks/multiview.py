@@ -35,9 +35,10 @@ RANKS = (20, 40, 60)
 SPLITS = 10
 MOST = 10**9  # images
 SEEDS = 20
-WORD_METHODS = ("multiview-constraint", "multiview", "eucnmf-gs", "flss", "joint")
+WORD_METHODS = (
+    *("multiview-constraint", "multiview", "multiview-frobenius", "eucnmf-gs", "flss", "joint", "pca", "concatenation"),
+)
 WORD_RANKS = (50, 100, 200)
-WORD_LOSS = "manhattan"
 SIZES = ((50_000, 500),)  # samples, features of each of six views
 SPEED_RANK = 60
 QUICK = {
@@ -45,7 +46,7 @@ QUICK = {
     "SPLITS": 1,
     "MOST": 60,
     "SEEDS": 1,
-    "WORD_METHODS": ("multiview",),
+    "WORD_METHODS": ("multiview", "concatenation"),
     "WORD_RANKS": (4,),
     "SIZES": ((200, 10),),
     "SPEED_RANK": 4,
@@ -124,6 +125,7 @@ def words() -> None:
     from visionnmf.apps.multiview.evaluation import _mean_average_precision
     from visionnmf.apps.multiview.methods import METHODS as FITS
     from visionnmf.apps.multiview.methods import Form
+    from visionnmf.models.view_usage import sparseness
 
     (train, y), (test, truth) = parts
     learnt = y.any(axis=0)
@@ -131,20 +133,22 @@ def words() -> None:
     for side in (train, test):
         for name, view in side.items():
             side[name] = np.sqrt(view / np.maximum(view.sum(axis=1, keepdims=True), 1))
-    print("| method | rank | mAP | seconds |")
-    print("| --- | --- | --- | --- |")
+    groups = np.repeat(np.arange(len(names)), [train[name].shape[1] for name in names])
+    print(f"| method | rank | mAP | seconds | {' | '.join(f'sparseness {name}' for name in names)} |")
+    print("| --- | --- | --- | --- |" + " --- |" * len(names))
     for method in WORD_METHODS:
-        for rank in WORD_RANKS:
+        for rank in WORD_RANKS if FITS[method].ranked else (0,):
             start = time.process_time()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                fitted = FITS[method].fit(train, rank, 0, Form(WORD_LOSS))
+                fitted = FITS[method].fit(train, rank, 0, Form("manhattan", None))
                 scores = fit_classifier(fitted.train, y)[0].decision_function(fitted.transform(test))
             seconds = time.process_time() - start
-            print(
-                f"| {method} | {rank} | {100 * _mean_average_precision(truth, scores):.1f} | {seconds:.0f} |",
-                flush=True,
-            )
+            H = fitted.components
+            sparse = [float("nan")] * len(names) if H is None else sparseness(H, groups, len(names)).mean(axis=0)
+            figures = " | ".join(f"{value:.2f}" for value in sparse)
+            precision = 100 * _mean_average_precision(truth, scores)
+            print(f"| {method} | {rank} | {precision:.1f} | {seconds:.0f} | {figures} |", flush=True)
 
 
 def planted() -> None:

@@ -67,7 +67,8 @@ def fit_classifier(features: Array, y: Array, gram: Array | None = None, *, root
     scaler = StandardScaler(with_mean=False)
     pipeline = make_pipeline("passthrough", Normalizer(), scaler, LinearSVC(C=COSTS[0], dual="auto"))
     if y.ndim > 1:
-        return OneVsRestClassifier(pipeline).fit(features, y), float("nan")
+        wide = y.astype(np.int64)  # scikit-learn numbers words in the type of y: of 300 in bytes 44 would be mixed up
+        return OneVsRestClassifier(pipeline).fit(features, wide), float("nan")
     folds = min(FOLDS, int(np.unique(y, return_counts=True)[1].min()))
     if folds < 2:
         return pipeline.set_params(linearsvc__C=1.0).fit(features, y), float("nan")

@@ -244,7 +244,8 @@ def _scores(
     """Return a row for each of several test sets of one training set."""
     start = time.process_time()
     fitted = METHODS[method].fit(variants[0][1], rank, seed, form)
-    classifier, inner = fit_classifier(fitted.train, y, fitted.gram, roots=roots)
+    H = fitted.components
+    classifier, inner = fit_classifier(fitted.train, y, None if H is None else H @ H.T, roots=roots)
     rows = []
     for missing, _, after in variants:
         kept = observed(after)

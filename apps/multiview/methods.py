@@ -99,13 +99,13 @@ class Fitted:
         Features of the training samples.
     transform : callable
         Finds those of other samples.
-    gram : ndarray [shape=(n_features, n_features)] or None
-        Of the components, where features are coordinates of theirs.
+    components : ndarray [shape=(n_features, n_features of the scaled views side by side)] or None
+        Of which the features are the coordinates.
     """
 
     train: Array
     transform: Transform
-    gram: Array | None = None
+    components: Array | None = None
 
 
 class Fit(Protocol):
@@ -250,7 +250,7 @@ def _multiview(**options: Any) -> Fit:
         model = make_model(rank, form, random_state=seed, **options)
         W = model.fit_transform(dict(train))
         H = model.components_ * model.view_scales_[model.view_groups_]
-        return Fitted(W, lambda views: model.transform(dict(views)), H @ H.T)
+        return Fitted(W, lambda views: model.transform(dict(views)), H)
 
     return fit
 
@@ -264,7 +264,7 @@ def _matrix(make: Callable[[int, int, SideBySide], Any]) -> Fit:
         sizes = np.linalg.norm(H, axis=1) if isinstance(model, JointNMF) else np.ones(len(H))
         H = H / np.where(sizes > 0, sizes, 1)[:, None]
         return Fitted(
-            model.transform(side.train) * sizes, lambda views: model.transform(side.test(views)) * sizes, H @ H.T
+            model.transform(side.train) * sizes, lambda views: model.transform(side.test(views)) * sizes, H
         )
 
     return fit

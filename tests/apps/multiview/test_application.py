@@ -149,6 +149,14 @@ def test_words_are_scored_by_average_precision(made):
     assert rows[0]["average_precision"] > 0.9 and np.isnan(rows[0]["accuracy"])
 
 
+def test_more_words_than_a_byte_counts(rng):
+    features = rng.standard_normal((200, 5))
+    words = features[:, np.arange(300) % 5] > 0.5
+    for kind in (bool, np.uint8, int):
+        scores = fit_classifier(features, words.astype(kind))[0].decision_function(features)
+        assert ((scores > 0) == words).mean() > 0.8, kind
+
+
 def test_conditions_do_what_they_say(made, rng):
     views = Preparation().fit(made[0]).transform(made[0])
     for condition in CONDITIONS:
