@@ -263,9 +263,7 @@ def _matrix(make: Callable[[int, int, SideBySide], Any]) -> Fit:
         H = model.components_
         sizes = np.linalg.norm(H, axis=1) if isinstance(model, JointNMF) else np.ones(len(H))
         H = H / np.where(sizes > 0, sizes, 1)[:, None]
-        return Fitted(
-            model.transform(side.train) * sizes, lambda views: model.transform(side.test(views)) * sizes, H
-        )
+        return Fitted(model.transform(side.train) * sizes, lambda views: model.transform(side.test(views)) * sizes, H)
 
     return fit
 
