@@ -258,6 +258,14 @@ def _patched_tiff(data, values):
     return bytes(patched)
 
 
+def _tiff_of_many_heights():
+    """A TIFF of tiles whose height is a list of numbers: times a width it was a list of many more."""
+    data = _tiff(GREY8, tile=(16, 16))
+    with tifffile.TiffFile(io.BytesIO(data)) as tiff:
+        place = tiff.pages[0].tags[257].offset
+    return data[:place] + struct.pack("<HHII", 257, 3, 20, len(data)) + data[place + 12 :] + bytes(40)
+
+
 def _inflating_tiff():
     """A deflated 16-bit TIFF whose one strip grows to 60 MB where 1680 bytes belong."""
     data = _tiff(GREY16, compression="zlib", rowsperstrip=HEIGHT)
@@ -325,6 +333,7 @@ HOSTILE = {
     "short deep png data": (_png(RGB16, 2, pixels=zlib.compress(bytes(50))), UnreadableError, "cut off or damaged"),
     "text bomb png": (_png(RGB8, 2, extra=_text_bomb), UnreadableError, "damaged"),
     "png without end": (_encode(RGB8, "PNG")[:-12], UnreadableError, "cut off before the end of the PNG data"),
+    "tiff of many heights": (_tiff_of_many_heights(), UnreadableError, "its ImageLength has 20 values"),
     "inflating tiff": (_inflating_tiff(), UnreadableError, "compressed image data are larger than the image"),
     "runs of a tiff": (_packbits_tiff(b"\x81\x07" * 500_000), UnreadableError, "data are larger than the image"),
     "float nan": (_floats(0, 1, np.nan, np.inf), UnsupportedError, r"2 values are NaN or infinite; replace them"),

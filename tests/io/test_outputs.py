@@ -434,6 +434,27 @@ def test_a_signal_while_a_transaction_cleans_up_leaves_nothing(tmp_path, monkeyp
     assert _names(tmp_path) == ["a.png"] and not signals
 
 
+def test_what_a_signal_kept_from_being_removed_is_removed_at_the_end_of_the_process(tmp_path):
+    """It came as the clean-up of a transaction began, and as that of a file did."""
+    code = (
+        "import os\n"
+        "from visionnmf.io import outputs\n"
+        "def interrupted(*_): raise KeyboardInterrupt\n"
+        "outputs._clean_up = interrupted\n"
+        "try:\n"
+        "    with outputs.transaction(), outputs.output_file('a.txt'): pass\n"
+        "except KeyboardInterrupt: print(len(os.listdir()))\n"
+        "remove, outputs._remove = outputs._remove, interrupted\n"
+        "try:\n"
+        "    with outputs.output_file('b.txt'): raise ValueError\n"
+        "except KeyboardInterrupt: print(len(os.listdir()))\n"
+        "outputs._remove = remove\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert ran.stdout.split() == ["2", "3"], ran.stderr  # the lock of the transaction; the file that was not finished
+    assert _names(tmp_path) == ["a.txt"]
+
+
 def _sweep(folder):
     outputs._remove_leftovers.cache_clear()
     with output_file(folder / "next", force=True):

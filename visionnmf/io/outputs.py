@@ -8,6 +8,7 @@ into the folder.
 
 from __future__ import annotations
 
+import atexit
 import errno
 import functools
 import os
@@ -51,6 +52,14 @@ class _Waiting(NamedTuple):
 
 
 _waiting: ContextVar[_Waiting | None] = ContextVar("waiting", default=None)
+_unfinished: set[Path] = set()  # temporary files of this process
+
+
+@atexit.register
+def _remove_unfinished() -> None:
+    """Remove what a signal has kept from being removed: it may come as a block's clean-up begins, before any `try`."""
+    for path in tuple(_unfinished):
+        _remove(path)
 
 
 @contextmanager
@@ -192,6 +201,7 @@ def _remove(path: Path) -> None:
     """Remove a file if that can be done; what went wrong before is what is told."""
     with suppress(OSError):
         path.unlink()
+    _unfinished.discard(path)
 
 
 def _lock_folder(waiting: _Waiting, path: Path) -> str:
@@ -210,6 +220,7 @@ def _lock_file(folder: Path, token: str) -> Path:
 
 def _create(temporary: Path, path: Path) -> int:
     """Make a temporary file; return it open and locked, so that others can tell that its writer lives."""
+    _unfinished.add(temporary)
     try:
         _remove_leftovers(path.parent.absolute())
         # Not tempfile: its files may be read by their owner only, and the name must keep its suffix.
@@ -272,10 +283,12 @@ def _give_names(waiting: list[_Finished]) -> None:
                     before[path] = path.with_name(f".{secrets.token_hex(6)}.old{path.suffix}")
                     _keep(path, before[path])
                 _rename(temporary, path, force)
+                _unfinished.discard(temporary)
             except MediaError:
                 raise
             except OSError as error:
                 raise MediaError(f"{path}: cannot be written ({error.strerror})") from error
+        _unfinished.update(before.values())  # all have their names
     except BaseException:  # a signal may have come right after a file got its name: what there is tells, no list
         for temporary, path, _ in waiting[:begun]:
             if not temporary.exists() or _same_file(temporary, path):
@@ -286,7 +299,7 @@ def _give_names(waiting: list[_Finished]) -> None:
                 old.unlink(missing_ok=True)  # where both are names of one file nothing is replaced
         raise
     for old in before.values():
-        old.unlink(missing_ok=True)
+        _remove(old)
 
 
 def _keep(path: Path, old: Path) -> None:

@@ -22,6 +22,7 @@ TIFF_STARTS = (b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+")
 # tifffile decodes these by itself with a bounded result; it wants another package for the rest, or does not bound it.
 _TIFFFILE_COMPRESSIONS = {1, 8, 32773, 32946}
 _DEFLATE = {8, 32946}
+_SIZES = (256, 257, 277, 278, 322, 323, 32997, 32998)  # tags: of the picture, its samples, strips, tiles and slices
 
 
 def decode_tiff(data: bytes, name: str, max_pixels: int, notes: list[str]) -> NDArray[Any] | None:
@@ -31,6 +32,9 @@ def decode_tiff(data: bytes, name: str, max_pixels: int, notes: list[str]) -> ND
     with tifffile.TiffFile(io.BytesIO(data)) as tiff:
         page = tiff.pages[0]
         assert isinstance(page, tifffile.TiffPage)
+        for tag in (page.tags.get(number) for number in _SIZES):
+            if tag is not None and tag.count != 1:  # its value would be a tuple, and a product of it a longer one
+                raise UnreadableError(f"{name}: the file is damaged (its {tag.name} has {tag.count} values)")
         check_size(name, page.imagewidth, page.imagelength, max_pixels)
         if page.imagedepth > 1 or page.tiledepth > 1:
             raise UnsupportedError(f"{name}: a volume of {page.imagedepth} slices; save one slice as an image")
