@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
-from sklearn.cluster import KMeans, spectral_clustering
+from sklearn.cluster import AgglomerativeClustering, KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import normalize
 
@@ -72,11 +72,11 @@ def agreement(
 
 
 def consensus(affinity: Array, n_clusters: int) -> Array:
-    """Cluster by how often samples agree.
+    """Cluster by how often samples agree, by average linkage (Monti et al. 2003).
 
     Parameters
     ----------
-    affinity : ndarray [shape=(n_samples, n_samples)]
+    affinity : ndarray [shape=(n_samples, n_samples), 0 to 1]
         Of :func:`agreement`.
     n_clusters : int
 
@@ -84,10 +84,8 @@ def consensus(affinity: Array, n_clusters: int) -> Array:
     -------
     ndarray of int [shape=(n_samples,)]
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # agreement that falls apart into blocks is what we want
-        labels = spectral_clustering(affinity, n_clusters=n_clusters, random_state=0, assign_labels="cluster_qr")
-    return np.asarray(labels)
+    linkage = AgglomerativeClustering(n_clusters, metric="precomputed", linkage="average")
+    return np.asarray(linkage.fit_predict(1 - affinity))
 
 
 def clustering_accuracy(truth: ArrayLike, labels: ArrayLike) -> float:
