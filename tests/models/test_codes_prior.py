@@ -1,11 +1,14 @@
 """Views that are missing, from what the others let expect."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 
-from visionnmf import MultiviewNMF, load_model
+from visionnmf import NMF, MultiviewNMF, load_model
+from visionnmf.datasets import make_views
 from visionnmf.exceptions import ParameterError, UnreadableError
-from visionnmf.models.codes_prior import CodesPrior, fill_views, learn_prior
+from visionnmf.models.codes_prior import CodesPrior, complete_views, fill_views, learn_prior
 
 NOT_CONVERGED = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -107,3 +110,53 @@ def test_priors_beyond_the_range_are_one_line(rng, tmp_path, attribute, value):
     model.save(tmp_path / "model.npz")
     with pytest.raises(ParameterError, match="X must have codes within float64"):
         load_model(tmp_path / "model.npz").transform([views[0], None])
+
+
+@NOT_CONVERGED
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", ["manhattan", "frobenius"])
+def test_many_components_of_few_samples_tell_missing_views_of_training(loss):
+    """Better than components learnt from the entries that are there alone, and than means."""
+    made = make_views(60, outliers=0, random_state=0)
+    rng = np.random.default_rng(0)
+    observed = rng.random((60, 4)) < 0.7
+    observed[np.arange(60), rng.integers(4, size=60)] = True
+    widths = [view.shape[1] for view in made.views.values()]
+    X, missing = np.hstack(list(made.views.values())), ~np.repeat(observed, widths, axis=1)
+    truth = (made.codes @ made.components)[missing]
+    means = np.broadcast_to(X.mean(axis=0, where=~missing), X.shape)[missing]
+
+    def error(found):
+        return np.linalg.norm(found - truth) / np.linalg.norm(truth)
+
+    model = MultiviewNMF(20, loss=loss, random_state=0)
+    filled = np.hstack(list(model.fit(made.views, observed=observed).impute(made.views, observed=observed).values()))
+    assert model.n_components_ == 20
+    np.testing.assert_array_equal(filled[~missing], X[~missing])
+    alone = MultiviewNMF(20, loss=loss, random_state=0)
+    with mock.patch("visionnmf.models.multiview.complete_views", lambda model, data, entries, *rest: (data, entries)):
+        alone.fit(made.views, observed=observed)
+    before = np.hstack(list(alone.impute(made.views, observed=observed).values()))
+    assert error(filled[missing]) < 0.93 * error(before[missing])
+    assert error(filled[missing]) < 0.8 * error(means)
+
+
+def test_only_missing_views_are_filled_in_before_a_fit(rng):
+    """Neither those that were left out, nor single entries, nor where few components are learnt."""
+    data, groups, scales = rng.random((12, 6)), np.array([0, 0, 1, 1, 1, 2]), np.array([1.0, 2, 3])
+    given = np.ones((12, 6))
+    given[0, :2], given[1, 2] = 0, 0
+    entries = given.copy()
+    entries[2, 5] = 0  # left out
+    data *= entries
+    model = NMF(4, loss="frobenius", max_iter=20, random_state=0)
+    filled, counts = complete_views(model, data, entries, given, scales, groups)
+    assert (filled[0, :2] > 0).all() and (counts[0] == 1).all()
+    filled[0, :2] = 0
+    np.testing.assert_array_equal(filled, data)
+    np.testing.assert_array_equal(counts[1:], entries[1:])
+    for same in (
+        complete_views(model, data, entries, None, scales, groups),
+        complete_views(model.set_params(n_components=2), data, entries, given, scales, groups),
+    ):
+        assert same[0] is data and same[1] is entries

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.exceptions import ParameterError
 
+from .group_fit import fit_views, scaled_views
+from .nmf import NMF
+from .view_outliers import SHARE
 from .views import observed_views
 
-__all__ = ["CodesPrior", "complete_codes", "fill_views", "learn_prior"]
+__all__ = ["CodesPrior", "complete_codes", "complete_views", "fill_views", "learn_prior"]
 
 Array = NDArray[Any]
 
@@ -147,6 +152,61 @@ def _beyond(dtype: Any) -> ParameterError:
     return ParameterError(f"X must have codes within {dtype}; got some beyond; the model's prior does not fit it")
 
 
+def complete_views(
+    model: NMF, data: Any, entries: Array | None, given: Array | None, scales: Array, groups: Array
+) -> tuple[Any, Array | None]:
+    """Fill in the missing views of training samples before components are learnt.
+
+    Components that are many beside the samples fit the entries that are there alone. Where there is more than one for
+    six samples, a fit of so many says first what is missing, by :func:`fill_views`; all components are then learnt from
+    whole views. Views that are there, but were left out, stay so.
+
+    Parameters
+    ----------
+    model : NMF
+        Without penalties; stays as it is.
+    data : ndarray or csr_array [shape=(n_samples, n_features), >= 0]
+        0 where entries do not count; dense where there are such.
+    entries : ndarray [shape=(n_samples, n_features)] or None
+        0 for entries that do not count, 1 for the others.
+    given : ndarray [shape=(n_samples, n_features)] or None
+        0 for missing entries. Those of a view that was left out are there, but do not count.
+    scales : ndarray [shape=(n_views,), > 0]
+        What the views are multiplied by.
+    groups : ndarray of int [shape=(n_features,)]
+
+    Returns
+    -------
+    data : ndarray or csr_array [shape=(n_samples, n_features), >= 0]
+    entries : ndarray [shape=(n_samples, n_features)] or None
+        0 for entries that do not count in a view that is there.
+    """
+    there = observed_views(given, groups, data.shape[0], len(scales))
+    few = max(1, data.shape[0] // SHARE)
+    if there.all() or (model.n_components or min(data.shape)) <= few:
+        return data, entries
+    small = clone(model).set_params(n_components=few)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # near enough for a start; the fit itself will warn
+        small, factors = fit_views(small, data, entries, scales, groups, None)
+    factors = factors[groups].astype(data.dtype)
+    codes = small.transform(scaled_views(data, factors), weights=entries)
+    H = small.components_ / factors
+    kept = observed_views(entries, groups, *there.shape)
+    prior = learn_prior(data, entries, codes, H, groups, there.shape[1])
+    filled = fill_views(data, entries, kept, codes, H, groups, prior)
+    counts = _counts(entries, there, groups)
+    return (filled if counts is None else filled * counts), counts
+
+
+def _counts(entries: Array | None, kept: Array, groups: Array) -> Array | None:
+    """Return which entries count when views that were not kept are filled in; None where all do."""
+    if entries is None:
+        return None
+    counts = np.where(kept[:, groups], entries, 1).astype(entries.dtype)
+    return None if counts.all() else counts
+
+
 def complete_codes(model: Any, data: Any, entries: Array | None, codes: Array, outlying: Array) -> Array:
     """Return codes of samples, those with missing views by :func:`fill_views`.
 
@@ -174,8 +234,6 @@ def complete_codes(model: Any, data: Any, entries: Array | None, codes: Array, o
     prior = CodesPrior(model.codes_mean_, model.codes_covariance_, model.view_noise_)
     counts = None if entries is None else entries[rows]
     filled = fill_views(data[rows], counts, kept[rows], codes[rows], H, groups, prior)
-    if counts is not None:  # single entries that are missing in a view that counts stay so
-        counts = np.where(kept[rows][:, groups], counts, 1).astype(counts.dtype)
     codes = codes.copy()
-    codes[rows] = model._codes(filled, None if counts is None or counts.all() else counts)
+    codes[rows] = model._codes(filled, _counts(counts, kept[rows], groups))
     return codes

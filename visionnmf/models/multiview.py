@@ -17,7 +17,7 @@ from visionnmf.exceptions import ParameterError
 
 from ._data import check_missing_values, find_loss
 from ._store import Saveable
-from .codes_prior import complete_codes, learn_prior
+from .codes_prior import complete_codes, complete_views, learn_prior
 from .group_fit import GroupForm, fit_views, scaled_views
 from .nmf import NMF
 from .view_outliers import judge_new, judge_training, leave_out
@@ -43,7 +43,8 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     or private to one. The fit has two steps: without these terms, then with them from where the first has ended.
 
     Fitted on training samples, it finds the codes of any others from whichever views they have. Views that are missing,
-    or left out, are first filled in by what the others let expect, with training codes and noise taken for normal.
+    or left out, are first filled in by what the others let expect, with training codes and noise taken for normal; with
+    more than a component for six samples, missing ones of training samples before the fit, too, by a smaller one.
 
     Parameters
     ----------
@@ -264,8 +265,7 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         given = split_views(X, self.groups)
         groups, n_views = given.groups, len(given.names)
         weights = check_view_weight(self.view_weight, given.names)
-        X, observed_entries = check_views(self, given, observed, reset=True, missing=self.missing_values)
-        data, entries = X, observed_entries
+        X, there = data, entries = check_views(self, given, observed, reset=True, missing=self.missing_values)
         if self.view_outliers is not None:
             known = np.ones(n_views) if weights is None else weights
             self.outlying_views_, self.view_residuals_ = judge_training(
@@ -279,13 +279,14 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             weights = choose_view_weights(
                 data, entries, groups, lambda w, shown: self._fit(data, shown, w / sizes, groups), n_views, rng
             )
-        model, scales = self._fit(data, entries, weights / sizes, groups)
+        whole = complete_views(self._model(), data, entries, there, weights / sizes, groups)
+        model, scales = self._fit(*whole, weights / sizes, groups)
         self._keep(model, given, scales, weights)
-        codes, outlying = self._judge(X, observed_entries)
+        codes, outlying = self._judge(X, there)
         seen = data, entries, codes, self.components_, groups, n_views
         self.view_errors_ = view_errors(*seen)
         self.codes_mean_, self.codes_covariance_, self.view_noise_ = learn_prior(*seen)
-        return complete_codes(self, X, observed_entries, codes, outlying)
+        return complete_codes(self, X, there, codes, outlying)
 
     def transform(self, X: Any, observed: ArrayLike | None = None) -> Array:
         """Find the codes of samples from the views that they have.
@@ -477,10 +478,9 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
 
     def _keep(self, model: NMF, given: Given, scales: Array, weights: Array) -> None:
         """Set the attributes of a fit; components get unit norm in the scaled views."""
-        H = model.components_
-        norms = np.linalg.norm(H, axis=1)
+        norms = np.linalg.norm(model.components_, axis=1)
         norms[norms == 0] = 1
-        H = H / norms[:, None]
+        H = model.components_ / norms[:, None]
         self.ridge_ = model.ridge_ + (0.0 if model.penalty_W is None else model.penalty_W.l2)
         self.views_ = np.array(given.names, object)
         self.view_groups_, self.view_form_ = given.groups, given.form
