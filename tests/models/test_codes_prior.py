@@ -129,11 +129,11 @@ def test_many_components_of_few_samples_tell_missing_views_of_training(loss):
     def error(found):
         return np.linalg.norm(found - truth) / np.linalg.norm(truth)
 
-    model = MultiviewNMF(20, loss=loss, random_state=0)
+    model = MultiviewNMF(25, loss=loss, random_state=0)
     filled = np.hstack(list(model.fit(made.views, observed=observed).impute(made.views, observed=observed).values()))
-    assert model.n_components_ == 20
+    assert model.n_components_ == 25
     np.testing.assert_array_equal(filled[~missing], X[~missing])
-    alone = MultiviewNMF(20, loss=loss, random_state=0)
+    alone = MultiviewNMF(25, loss=loss, random_state=0)
     with mock.patch("visionnmf.models.multiview.complete_views", lambda model, data, entries, *rest: (data, entries)):
         alone.fit(made.views, observed=observed)
     before = np.hstack(list(alone.impute(made.views, observed=observed).values()))
@@ -149,7 +149,7 @@ def test_only_missing_views_are_filled_in_before_a_fit(rng):
     entries = given.copy()
     entries[2, 5] = 0  # left out
     data *= entries
-    model = NMF(4, loss="frobenius", max_iter=20, random_state=0)
+    model = NMF(5, loss="frobenius", max_iter=20, random_state=0)
     filled, counts = complete_views(model, data, entries, given, scales, groups)
     assert (filled[0, :2] > 0).all() and (counts[0] == 1).all()
     filled[0, :2] = 0
@@ -157,6 +157,6 @@ def test_only_missing_views_are_filled_in_before_a_fit(rng):
     np.testing.assert_array_equal(counts[1:], entries[1:])
     for same in (
         complete_views(model, data, entries, None, scales, groups),
-        complete_views(model.set_params(n_components=2), data, entries, given, scales, groups),
+        complete_views(model.set_params(n_components=4), data, entries, given, scales, groups),
     ):
         assert same[0] is data and same[1] is entries

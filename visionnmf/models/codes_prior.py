@@ -22,6 +22,7 @@ __all__ = ["CodesPrior", "complete_codes", "complete_views", "fill_views", "lear
 
 Array = NDArray[Any]
 
+CROWDED = 3  # samples for each component, below which they fit the entries that are there alone
 LEAST_NOISE = 1e-6  # of a view's energy: below is rounding
 BLOCK = 1 << 20  # entries of a model that are in memory at once
 
@@ -158,8 +159,8 @@ def complete_views(
     """Fill in the missing views of training samples before components are learnt.
 
     Components that are many beside the samples fit the entries that are there alone. Where there is more than one for
-    six samples, a fit of so many says first what is missing, by :func:`fill_views`; all components are then learnt from
-    whole views. Views that are there, but were left out, stay so.
+    three samples, a fit of one for six says first what is missing, by :func:`fill_views`; all components are then
+    learnt from whole views. Views that are there, but were left out, stay so.
 
     Parameters
     ----------
@@ -182,10 +183,9 @@ def complete_views(
         0 for entries that do not count in a view that is there.
     """
     there = observed_views(given, groups, data.shape[0], len(scales))
-    few = max(1, data.shape[0] // SHARE)
-    if there.all() or (model.n_components or min(data.shape)) <= few:
+    if there.all() or (model.n_components or min(data.shape)) <= data.shape[0] / CROWDED:
         return data, entries
-    small = clone(model).set_params(n_components=few)
+    small = clone(model).set_params(n_components=max(1, data.shape[0] // SHARE))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # near enough for a start; the fit itself will warn
         small, factors = fit_views(small, data, entries, scales, groups, None)

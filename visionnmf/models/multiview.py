@@ -44,7 +44,7 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
 
     Fitted on training samples, it finds the codes of any others from whichever views they have. Views that are missing,
     or left out, are first filled in by what the others let expect, with training codes and noise taken for normal; with
-    more than a component for six samples, missing ones of training samples before the fit, too, by a smaller one.
+    more than a component for three samples, missing ones of training samples before the fit, too, by a smaller one.
 
     Parameters
     ----------
