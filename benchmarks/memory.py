@@ -1,9 +1,9 @@
-"""Peak memory: of a fit over the size of its matrix, of a long clip taken apart, of a log that is followed for ever.
+"""Peak memory: of a fit over the size of its matrix, of long clips taken apart, of a log that is followed for ever.
 
 ``python benchmarks/memory.py`` runs everything, ``python benchmarks/memory.py matrix 2048`` one part: matrix (a float32
 matrix of so many MB, each loss; MB more for a process that limits its own memory), estimators (those beside ``NMF``, so
-many MB), frames (30000 through ``BackgroundModel.apply``), follow (a million lines through ``masquerade score
---follow``). Linux only.
+many MB), frames (30000 through ``BackgroundModel.apply``), hour (``visionnmf background`` on an hour of 1920 by 1080),
+follow (a million lines through ``masquerade score --follow``). Linux only.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import av
 import numpy as np
 from _main import main
 from numpy.typing import NDArray
@@ -26,15 +27,18 @@ from numpy.typing import NDArray
 from visionnmf import NMF, RPCA, ConservativeNMF, GoDec, MultiviewNMF, OnlineNMF, ProjectiveNMF, SymmetricNMF
 from visionnmf.apps import masquerade
 from visionnmf.apps.background import BackgroundModel
-from visionnmf.datasets import make_surveillance
+from visionnmf.datasets import iter_surveillance, make_surveillance
 from visionnmf.engine.losses import LOSSES, named_losses
 from visionnmf.exceptions import TooLargeError
+from visionnmf.io import VideoWriter
 
 Array = NDArray[Any]
 
 MEGABYTES = 256
 N_FEATURES, N_COMPONENTS, ITERATIONS = 2000, 10, 2
 FRAME_MARKS = (1000, 10_000, 30_000)
+LARGE, HOUR_FRAMES, MADE = (1920, 1080), 3600, 60  # pixels; frames of the hour; and different ones, which are repeated
+TENTHS = 6  # parts of the hour, of ten minutes
 LINE_MARKS = (10_000, 100_000, 1_000_000)
 SESSION = 100  # lines
 ESTIMATORS: dict[str, Any] = {
@@ -152,6 +156,82 @@ def frames() -> None:
             done, begin = number, time.process_time()
 
 
+class _Seen(NamedTuple):
+    """A process at one moment: the time it goes through a file for, how far it is, and what is resident, in MB."""
+
+    turn: int
+    share: float
+    resident: float
+    peak: float
+
+
+def hour(frames: int = 0) -> None:
+    """Measure what is resident in ``visionnmf background`` on an hour of large frames, over its two passes."""
+    frames = frames or HOUR_FRAMES
+    with tempfile.TemporaryDirectory() as folder:
+        short, clip = Path(folder) / "short.mp4", Path(folder) / "hour.mp4"
+        rate = frames / 3600
+        with VideoWriter(short, width=LARGE[0], height=LARGE[1], frame_rate=rate, codec="h264") as writer:
+            for frame, _ in iter_surveillance(MADE, *LARGE[::-1], noise=0.008, random_state=0):
+                writer.write(frame)
+        repeat_clip(short, clip, -(-frames // MADE))
+        words = ["background", str(clip), "--out", folder, "--quiet"]
+        begin, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+        with subprocess.Popen([sys.executable, "-m", "visionnmf.apps.cli", *words]) as child:
+            seen = list(_watch(child, clip))
+        seconds, after = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
+        cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        print(f"\n## visionnmf background, an hour of {LARGE[0]} x {LARGE[1]}, {frames} frames\n")
+        print(f"exit code {child.returncode}; {seconds:.0f} s, {cpu:.0f} s of the processor\n")
+    print("| pass | minutes of the video | resident, mean MB | most | peak so far |")
+    print("| --- | --- | --- | --- | --- |")
+    for turn, name in enumerate(("learning", "masking")):
+        for tenth in range(TENTHS):
+            part = [one for one in seen if one.turn == turn and int(TENTHS * one.share) == tenth]
+            if part:
+                sizes = [one.resident for one in part]
+                print(
+                    f"| {name} | {60 * tenth // TENTHS} to {60 * (tenth + 1) // TENTHS} | {np.mean(sizes):.0f} "
+                    f"| {max(sizes):.0f} | {max(one.peak for one in part):.0f} |"
+                )
+    print(f"\npeak of the process: {max(one.peak for one in seen):.0f} MB", flush=True)
+
+
+def _watch(child: subprocess.Popen[bytes], path: Path) -> Iterator[_Seen]:
+    """Yield what is resident in a process that reads a file twice, all .2 seconds until it ends."""
+    turn, farthest, size = 0, 0.0, path.stat().st_size
+    while child.poll() is None:
+        try:
+            position = _position(child.pid, path)
+            now = _Seen(turn, 0.0, peak("VmRSS", child.pid), peak("VmHWM", child.pid))
+        except (OSError, StopIteration):  # it is ending
+            break
+        if position is not None:
+            share = min(position / size, 1 - 1e-9)
+            if turn == 0 and farthest > 0.9 and share < 0.5:
+                turn += 1
+            farthest = max(farthest, share)
+            now = now._replace(turn=turn, share=share)
+        yield now
+        time.sleep(0.2)
+
+
+def repeat_clip(source: Path, path: Path, times: int) -> None:
+    """Write a clip one time after the other, without encoding it anew."""
+    with av.open(str(path), "w", options={"movflags": "+faststart"}) as output:  # what is read first stands first
+        stream = None
+        for turn in range(times):
+            with av.open(str(source)) as given:
+                video = given.streams.video[0]
+                stream = stream or output.add_stream_from_template(video)
+                for packet in given.demux(video):
+                    if packet.dts is not None:
+                        packet.pts += turn * video.duration
+                        packet.dts += turn * video.duration
+                        packet.stream = stream
+                        output.mux(packet)
+
+
 def follow() -> None:
     """Measure what is resident in a process that follows a log of one user, and learns on from it."""
     rng = np.random.default_rng(0)
@@ -192,17 +272,22 @@ def follow() -> None:
 
 def _at_end(pid: int, log: Path) -> bool:
     """Whether a process has a file open and stands at its end."""
+    return _position(pid, log) == log.stat().st_size
+
+
+def _position(pid: int, path: Path) -> int | None:
+    """Return where a process stands in a file; None while it is not open."""
     for entry in Path(f"/proc/{pid}/fd").iterdir():
-        if entry.resolve() == log.resolve():
-            position = Path(f"/proc/{pid}/fdinfo/{entry.name}").read_text().split()[1]
-            return int(position) == log.stat().st_size
-    return False
+        if entry.resolve() == path.resolve():
+            return int(Path(f"/proc/{pid}/fdinfo/{entry.name}").read_text().split()[1])
+    return None
 
 
 PARTS = {
     "matrix": matrix,
     "estimators": estimators,
     "frames": frames,
+    "hour": hour,
     "follow": follow,
     "fit": fit,
     "one": one,
@@ -212,8 +297,11 @@ QUICK = {
     "ESTIMATORS": {"OnlineNMF": OnlineNMF(N_COMPONENTS, max_iter=1, random_state=0)},
     "N_FEATURES": 200,
     "FRAME_MARKS": (20, 40),
+    "LARGE": (64, 48),
+    "HOUR_FRAMES": 40,
+    "MADE": 20,
     "LINE_MARKS": (1000, 2000),
 }
 
 if __name__ == "__main__":
-    main(PARTS, globals(), QUICK, default=["matrix", "estimators", "frames", "follow"])
+    main(PARTS, globals(), QUICK, default=["matrix", "estimators", "frames", "hour", "follow"])

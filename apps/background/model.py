@@ -55,6 +55,7 @@ __all__ = ["BackgroundModel", "Separated"]
 FrameArray = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 
+AHEAD_PIXELS = 4 << 20  # of frames that wait for a thread, or as many as there are threads: large pictures are large
 MEDIAN_CODES = 15  # codes whose backgrounds are averaged into `background_`
 
 
@@ -252,12 +253,13 @@ class BackgroundModel(Saveable, BaseEstimator):
             return
         threads = n_threads()
         pending: deque[Future[Separated]] = deque()
+        ahead = min(2 * threads, max(threads, AHEAD_PIXELS // self.noise_scale_.size))
         with ThreadPoolExecutor(threads, thread_name_prefix="visionnmf-apply") as pool:
             try:
                 for index, frame in enumerate(as_frames(frames, self._shape)):
                     # a caller may use one buffer for all frames
                     pending.append(pool.submit(self._separate, index, frame.copy()))
-                    if len(pending) > 2 * threads:
+                    if len(pending) > ahead:
                         yield pending.popleft().result()
                 while pending:
                     yield pending.popleft().result()

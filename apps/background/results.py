@@ -29,7 +29,7 @@ __all__ = ["Encoders", "MaskFolder", "files_of", "output_paths", "tinted"]
 
 FrameArray = NDArray[np.uint8]
 
-QUEUED_FRAMES = 4  # frames that may wait for an encoder
+QUEUED_FRAMES, QUEUED_PIXELS = 4, 4 << 20  # that may wait for an encoder, or one frame: large pictures are large
 # Pixels: the three parts of a wider video's preview are reduced to this, as many players refuse widths above 4096.
 PREVIEW_WIDTH = 640
 NUMBERED = "######.png"  # a mask's name, where # stands for any digit
@@ -148,6 +148,7 @@ class Encoders:
     ) -> None:
         self._varies, self._alpha = varies, alpha
         self._start: float | None = None
+        self._room = min(QUEUED_FRAMES, max(1, QUEUED_PIXELS // (width * height)))
         self._stack = ExitStack()
         self._panel = (width, height)
         if width > PREVIEW_WIDTH:
@@ -203,7 +204,7 @@ class Encoders:
             return
         encoder = self._encoders[kind]
         encoder.waiting.append(encoder.pool.submit(encoder.writer.write, frame, self._time))
-        if len(encoder.waiting) > QUEUED_FRAMES:
+        if len(encoder.waiting) > self._room:
             encoder.waiting.popleft().result()
 
     def _flush(self, kind: type[BaseException] | None, *_: Any) -> None:

@@ -27,6 +27,10 @@ __all__ = ["VideoWriter"]
 # Of files whose frames have a time each: MPEG's clock, and the only one that Matroska has.
 _TIME_BASES = {"h264": Fraction(1, 90_000), "ffv1": Fraction(1, 1000)}
 
+# x264 holds some fifteen frames before it writes the first, 160 MB at 1920 x 1080; so it halves them for large pictures.
+_LARGE = 1 << 20  # pixels
+_FEWER_HELD = {"rc-lookahead": "2", "bf": "1"}
+
 
 class VideoWriter:
     """Write a video, whole or not at all.
@@ -230,5 +234,6 @@ def _encoding(codec: str, width: int, height: int, grey: bool) -> tuple[str, str
         # Version 3 with checksums: a damaged slice is noticed when it is read.
         return "ffv1", "gray" if grey else "bgr0", {"level": "3", "slicecrc": "1"}
     if "libx264" in av.codecs_available and width % 2 == 0 and height % 2 == 0:
-        return "libx264", "yuv420p", {"preset": "veryfast", "crf": "20"}
+        fewer = _FEWER_HELD if width * height > _LARGE else {}
+        return "libx264", "yuv420p", {"preset": "veryfast", "crf": "20", **fewer}
     return "libvpx-vp9", "yuv420p", {"deadline": "realtime", "cpu-used": "8", "row-mt": "1", "crf": "24", "b": "0"}
