@@ -3,7 +3,6 @@
     python benchmarks/background_speed.py            300 and 3000 frames, each in a process of its own
     python benchmarks/background_speed.py table FRAMES...  other lengths
     python benchmarks/background_speed.py subtractors [WIDTH HEIGHT]   processor time beside OpenCV's MOG2 and KNN
-    python benchmarks/background_speed.py long [FRAMES] resident memory over a long clip of 1920 by 1080 (ten minutes)
 
 A made clip is written to a temporary folder (H.264), then each measured process imports, decodes twice, learns and
 separates, as the command does, writing only the background picture. One run before warms the caches of compiled
@@ -21,7 +20,6 @@ import tempfile
 import time
 from pathlib import Path
 
-import av
 import cv2
 import numpy as np
 from _main import main
@@ -33,7 +31,6 @@ from visionnmf.io import VideoWriter
 WIDTH, HEIGHT = 320, 240
 LENGTHS = [300, 3000]  # frames
 MASKED, FITTED, ROUNDS = 150, 1000, 5
-LARGE, LARGE_RATE, LARGE_FRAMES, MADE = (1920, 1080), 5, 6000, 60  # twenty minutes
 
 CHILD = """
 import json, resource, sys
@@ -43,18 +40,6 @@ report = process_video(sys.argv[1], out=sys.argv[2], force=True, write_video=Fal
 usage = resource.getrusage(resource.RUSAGE_SELF)
 cpu = usage.ru_utime + usage.ru_stime
 print(json.dumps({**report.seconds, "frames": report.frames, "peak": peak_memory_mb(), "cpu": cpu}))
-"""
-
-LONG_CHILD = """
-import sys
-from _machine import peak_memory_mb, resident_mb
-from visionnmf.apps.background import process_video
-
-def progress(stage, done, total):
-    if done % (total // 10) == 0:
-        print(f"| {stage} | {done} | {resident_mb():.0f} | {peak_memory_mb():.0f} |", flush=True)
-
-process_video(sys.argv[1], out=sys.argv[2], force=True, write_video=False, progress=progress)
 """
 
 
@@ -133,39 +118,9 @@ def subtractors(width: int | None = None, height: int | None = None) -> None:
         print(f"| {name} | {1e3 * seconds / len(frames):.2f} | {seconds / least['MOG2 tuned']:.1f} |")
 
 
-def long(frames: int | None = None) -> None:
-    """Print resident memory and its peak at each tenth of learning and of masking a clip that repeats itself."""
-    width, height = LARGE
-    with tempfile.TemporaryDirectory() as folder:
-        short, whole = Path(folder) / "short.mp4", Path(folder) / "long.mp4"
-        with VideoWriter(short, width=width, height=height, frame_rate=LARGE_RATE, codec="h264") as writer:
-            for frame, _ in iter_surveillance(MADE, height, width, random_state=0):
-                writer.write(frame)
-        repeat_clip(short, whole, -(-(frames or LARGE_FRAMES) // MADE))
-        print("\n| stage | frames | resident, MB | peak, MB |\n| --- | --- | --- | --- |", flush=True)
-        subprocess.run([sys.executable, "-c", LONG_CHILD, str(whole), folder], cwd=Path(__file__).parent, check=True)
-
-
-def repeat_clip(source: Path, path: Path, times: int) -> None:
-    """Write a clip one time after the other, without encoding it anew."""
-    with av.open(str(path), "w") as output:
-        stream = None
-        for turn in range(times):
-            with av.open(str(source)) as given:
-                video = given.streams.video[0]
-                stream = stream or output.add_stream_from_template(video)
-                for packet in given.demux(video):
-                    if packet.dts is not None:
-                        packet.pts += turn * video.duration
-                        packet.dts += turn * video.duration
-                        packet.stream = stream
-                        output.mux(packet)
-
-
-PARTS = {"table": table, "subtractors": subtractors, "long": long}
+PARTS = {"table": table, "subtractors": subtractors}
 QUICK = {
     "WIDTH": 64, "HEIGHT": 48, "LENGTHS": [20], "MASKED": 8, "FITTED": 20, "ROUNDS": 1,
-    "LARGE": (64, 48), "LARGE_FRAMES": 40, "MADE": 20,
 }  # fmt: skip
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from visionnmf._jit import kernel
 from visionnmf.engine.blocks import blocks, map_blocks
 
 from .frames import to_uint8
+from .residuals import weigh_levels
 
 __all__ = ["correct_scene"]
 
@@ -47,67 +48,6 @@ FOLLOWS = 0.6  # of the frames, more with than against the others: a pixel that 
 COURSE_PIXELS = 30_000  # of a region, evenly spaced, that tell when its pictures are seen
 CHANGES = 4  # that something which rests comes or goes, and passers-by hide it
 BLOCK_PIXELS = 2048
-
-
-@kernel
-def weigh_levels(  # type: ignore[no-untyped-def]
-    frames, weights, picks, H, codes, near, apart, held, second, distances, support, asked, start
-):
-    """Tell which pixels may have another level than the present one, or one beside it, frame by frame.
-
-    Parameters
-    ----------
-    frames : ndarray of uint8 (n, n_pixels, n_channels)
-    weights : ndarray of float32 (k, m)
-        Of the frames that are asked, at pixels ``start:start + m``.
-    picks : ndarray of int (k,)
-    H : ndarray of float32 (r, n_pixels, n_channels)
-    codes : ndarray of float32 (r, n)
-    near, apart, held, second : float
-        NEAR, APART, HELD and SECOND_SHARE.
-    distances : ndarray of float32 (m * n_channels,)
-        Scratch.
-    support : ndarray of float32 (4, m)
-        Scratch: the weight of all samples, of those near the present level and of those apart from it; a distance.
-    asked : ndarray of bool (m,)
-        Gets the answer; where it is no, :func:`find_levels` finds none.
-    start : int
-    """
-    n, n_pixels, n_channels = frames.shape
-    m = len(asked)
-    first, last = start * n_channels, (start + m) * n_channels
-    values = frames.reshape(n, n_pixels * n_channels)
-    components = H.reshape(H.shape[0], n_pixels * n_channels)
-    white = np.float32(255)
-    total, present, other, distance = support[0], support[1], support[2], support[3]
-    for p in range(m):
-        total[p] = present[p] = other[p] = 0
-    for i in range(len(picks)):
-        t = picks[i]
-        row, w = values[t, first:last], weights[i]
-        for v in range(len(distances)):
-            distances[v] = 0
-        for component in range(codes.shape[0]):
-            h, code = components[component, first:last], codes[component, t]
-            for v in range(len(distances)):
-                distances[v] += code * h[v]
-        for v in range(len(distances)):
-            distances[v] = abs(np.float32(row[v]) - min(distances[v], white))
-        if n_channels == 3:  # the usual number: in SIMD lanes
-            for p in range(m):
-                distance[p] = max(distances[3 * p], max(distances[3 * p + 1], distances[3 * p + 2]))
-        else:
-            for p in range(m):
-                distance[p] = distances[p * n_channels]
-                for c in range(1, n_channels):
-                    distance[p] = max(distance[p], distances[p * n_channels + c])
-        for p in range(m):
-            total[p] += w[p]
-            present[p] += w[p] if distance[p] <= near else np.float32(0)
-            other[p] += w[p] if distance[p] > apart else np.float32(0)
-    for p in range(m):
-        enough = other[p] >= 0.999 * second * total[p]  # sums in another order differ by less
-        asked[p] = (present[p] < (1 - second) * total[p]) & (enough | (present[p] < held * total[p]))
 
 
 @kernel(allocates=True)
@@ -301,7 +241,7 @@ def correct_scene(frames: FrameArray, weights: FrameArray, H: Floats, Wt: Floats
     def fill(block: tuple[int, int]) -> None:
         start, stop = block
         first[start:stop] = other[start:stop] = to_uint8(_shown(H[:, start:stop], typical))
-        w = sharp[weights[picks, start:stop]]
+        w = np.asarray(cv2.LUT(weights[picks, start:stop], sharp), np.float32)
         distances, support = np.empty((stop - start) * channels, np.float32), np.empty((4, stop - start), np.float32)
         asked = np.empty(stop - start, np.bool_)
         weigh_levels(frames, w, picks, H, Wt, NEAR, APART, HELD, SECOND_SHARE, distances, support, asked, start)

@@ -47,6 +47,7 @@ LEVELS = 5  # a pixel, at most
 TIMES, TIMES_SHARE = 3, 0.05  # that a value comes back, and of the number of frames: the larger of the two
 GAP = 2  # frames that a value may be absent between, as if it had stayed
 BLOCK_PIXELS = 1024
+SCENE = -1  # in place of a sample: the background, from which samples are differences
 
 
 @dataclass(frozen=True)
@@ -108,9 +109,10 @@ def measure_returns(values, radius, away, parts, returned, start, stop):  # type
     k, n_channels = values.shape[1:]
     near, far = np.float32(radius * radius * n_channels), np.float32(away * away * n_channels)
     for pixel in range(start, stop):
+        y = values[pixel]
         n_away = n_returned = 0
         for j in range(k):
-            if not _is_beyond(values[pixel, j], far):
+            if _distance(y, j, SCENE) <= far:
                 continue
             n_away += 1
             everywhere = True
@@ -118,7 +120,7 @@ def measure_returns(values, radius, away, parts, returned, start, stop):  # type
             while everywhere and part < parts:
                 found = False
                 for i in range(part * k // parts, (part + 1) * k // parts):
-                    if _distance(values[pixel, i], values[pixel, j]) <= near:
+                    if _distance(y, i, j) <= near:
                         found = True
                         break
                 everywhere = found
@@ -155,14 +157,14 @@ def find_returning(values, radius, away, times, gap, levels, start, stop):  # ty
         y = values[pixel]
         n = 0
         for j in range(k):
-            if _is_beyond(y[j], far):
+            if _distance(y, j, SCENE) > far:
                 left[n] = j
                 n += 1
         for a in range(n):
             i = left[a]
             alike[i, i] = True
             for b in range(a):
-                alike[i, left[b]] = alike[left[b], i] = _distance(y[i], y[left[b]]) <= near
+                alike[i, left[b]] = alike[left[b], i] = _distance(y, i, left[b]) <= near
         for level in range(levels.shape[1]):
             most = best = 0
             for a in range(n):
@@ -192,20 +194,13 @@ def find_returning(values, radius, away, times, gap, levels, start, stop):  # ty
 
 
 @kernel(part=True)
-def _distance(one, other):  # type: ignore[no-untyped-def]
+def _distance(y, i, j):  # type: ignore[no-untyped-def]
+    """Return the squared distance of sample `i` (n, n_channels) from sample `j`, or from the scene."""
     total = np.float32(0)
-    for c in range(len(one)):
-        difference = np.float32(one[c]) - np.float32(other[c])
+    for c in range(y.shape[1]):
+        difference = np.float32(y[i, c]) - (np.float32(0) if j == SCENE else np.float32(y[j, c]))
         total += difference * difference
     return total
-
-
-@kernel(part=True)
-def _is_beyond(value, far):  # type: ignore[no-untyped-def]
-    total = np.float32(0)
-    for c in range(len(value)):
-        total += np.float32(value[c]) * np.float32(value[c])
-    return total > far
 
 
 def find_recurring(frames: FrameArray, H: Floats, Wt: Floats, shape: tuple[int, ...]) -> Recurring | None:

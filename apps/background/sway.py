@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from visionnmf._jit import kernel
 from visionnmf.engine.blocks import blocks, map_blocks
 
+from .residuals import measure_residual
+
 __all__ = ["Sway", "find_sway", "smoothed"]
 
 FrameArray = NDArray[np.uint8]
@@ -59,65 +61,6 @@ class Sway:
     smooth_noise: Floats
 
 
-@kernel
-def measure_residual(  # type: ignore[no-untyped-def]
-    frames, picks, H, codes, cap, limit, residual, size, means, energy, above, start
-):
-    """Measure the residual of some pixels, frame by frame.
-
-    Parameters
-    ----------
-    frames : ndarray of uint8 (n, n_pixels, n_channels)
-    picks : ndarray of int (k,)
-    H : ndarray of float32 (r, n_pixels, n_channels)
-    codes : ndarray of float32 (r, n)
-    cap : float
-    limit : ndarray of float32 (n_pixels,)
-        Of the mean square over channels.
-    residual : ndarray of float32 (m * n_channels,)
-        Scratch.
-    size : ndarray of float32 (2, m)
-        Scratch.
-    means : ndarray of int16 (k, n_pixels)
-        Gets the mean over channels, in eighths of a grey level, of pixels ``start:start + m``.
-    energy : ndarray of float32 (n_pixels,)
-        The sum over frames of mean squares, of at most `cap`, is added.
-    above : ndarray of uint8 (n_pixels,)
-        The number of frames in which it is above `limit` is added.
-    start : int
-    """
-    n, n_pixels, n_channels = frames.shape
-    m = size.shape[1]
-    first, last = start * n_channels, (start + m) * n_channels
-    values = frames.reshape(n, n_pixels * n_channels)
-    components = H.reshape(H.shape[0], n_pixels * n_channels)
-    white, most, channels = np.float32(255), np.float32(cap * cap), np.float32(n_channels)
-    mean, square, total = size[0], size[1], energy[start : start + m]
-    bound, count = limit[start : start + m], above[start : start + m]
-    for i in range(len(picks)):
-        t = picks[i]
-        row, shown = values[t, first:last], means[i, start : start + m]
-        for v in range(len(residual)):
-            residual[v] = 0
-        for component in range(codes.shape[0]):
-            h, code = components[component, first:last], codes[component, t]
-            for v in range(len(residual)):
-                residual[v] += code * h[v]
-        for v in range(len(residual)):
-            residual[v] = np.float32(row[v]) - min(residual[v], white)
-        for p in range(m):
-            mean[p] = square[p] = 0
-        for c in range(n_channels):
-            for p in range(m):
-                y = residual[p * n_channels + c]
-                mean[p] += y
-                square[p] += y * y
-        for p in range(m):
-            shown[p] = np.int16(np.rint(np.float32(8) * mean[p] / channels))
-            total[p] += min(square[p] / channels, most)
-            count[p] += square[p] / channels > bound[p]
-
-
 @kernel(allocates=True)
 def measure_ranked(frames, picks, H, codes, rank, pixels, usual):  # type: ignore[no-untyped-def]
     """Measure the `rank`-th smallest, over frames, of the root mean square residuals over channels.
@@ -125,7 +68,7 @@ def measure_ranked(frames, picks, H, codes, rank, pixels, usual):  # type: ignor
     Parameters
     ----------
     frames, picks, H, codes
-        As those of :func:`measure_residual`.
+        As those of :func:`~visionnmf.apps.background.residuals.measure_residual`.
     rank : int, >= 0 and < k
     pixels : ndarray of int (m,)
     usual : ndarray of float32 (n_pixels,)

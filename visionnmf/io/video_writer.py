@@ -27,7 +27,7 @@ __all__ = ["VideoWriter"]
 # Of files whose frames have a time each: MPEG's clock, and the only one that Matroska has.
 _TIME_BASES = {"h264": Fraction(1, 90_000), "ffv1": Fraction(1, 1000)}
 
-# x264 holds some fifteen frames before it writes the first, 160 MB at 1920 x 1080; so it halves them for large pictures.
+# x264 holds some fifteen frames, 160 MB at 1920 x 1080, before it writes the first: fewer of large pictures.
 _LARGE = 1 << 20  # pixels
 _FEWER_HELD = {"rc-lookahead": "2", "bf": "1"}
 

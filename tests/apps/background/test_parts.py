@@ -11,7 +11,8 @@ from visionnmf.apps.background import BackgroundModel, modes, shake, sway
 from visionnmf.apps.background import fit as _background_fit
 from visionnmf.apps.background.mask import MaskDecision
 from visionnmf.apps.background.medians import temporal_median
-from visionnmf.apps.background.sway import Sway, measure_ranked, measure_residual
+from visionnmf.apps.background.residuals import measure_residual, weigh_levels
+from visionnmf.apps.background.sway import Sway, measure_ranked
 from visionnmf.datasets import make_surveillance
 from visionnmf.exceptions import UnreadableError
 
@@ -280,7 +281,7 @@ def test_levels_are_those_of_a_slow_search(channels, rng):
     scratch = np.empty(30 * channels, np.float32), np.empty((4, 30), np.float32)
     asked = np.zeros(30, bool)
     near, apart, held, _, second = constants
-    modes.weigh_levels(frames, weights[:, 9:39], picks, H, codes, near, apart, held, second, *scratch, asked, 9)
+    weigh_levels(frames, weights[:, 9:39], picks, H, codes, near, apart, held, second, *scratch, asked, 9)
     levels = (share[9:39] > 0) | (first[9:39] != 0).any(axis=1)
     assert (asked >= levels).all()
     assert levels.any() and not asked.all()
