@@ -241,3 +241,31 @@ def test_times_are_for_writers_that_want_them(tmp_path):
         with refused, VideoWriter(tmp_path / "x.mkv", timed=True, **options) as writer:
             writer.write(CLIP[0], time)
     assert os.listdir(tmp_path) == []
+
+
+def test_of_large_pictures_the_encoder_holds_fewer(tmp_path, monkeypatch):
+    """At 1920 x 1080 each frame that x264 holds takes 10 MB."""
+
+    def begun(name):
+        """Return how many of the first twelve frames are in the file before the thirteenth comes."""
+        with VideoWriter(tmp_path / name, width=WIDTH, height=HEIGHT, frame_rate=25, codec="h264") as writer:
+            given = writer._container
+
+            class Counting:
+                out = 0
+
+                def mux(self, packets):
+                    self.out += len(packets)
+                    given.mux(packets)
+
+                def close(self):
+                    given.close()
+
+            writer._container = counting = Counting()
+            for frame in CLIP[:12]:
+                writer.write(frame)
+            return counting.out
+
+    assert begun("small.mp4") <= 1
+    monkeypatch.setattr("visionnmf.io.video_writer._LARGE", WIDTH * HEIGHT - 1)
+    assert begun("large.mp4") >= 6

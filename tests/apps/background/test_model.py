@@ -1,5 +1,6 @@
 """The background model on clips whose truth is known, and its kernels against slow loops."""
 
+import contextlib
 import itertools
 
 import cv2
@@ -301,6 +302,24 @@ def test_a_clone_and_any_kind_of_random_state_give_the_same_model(street):
         first, second = (BackgroundModel(n_frames=10, random_state=make(3)).fit(street.frames).codes_ for _ in range(2))
         np.testing.assert_array_equal(first, second)
     BackgroundModel(n_frames=10, random_state=None).fit(street.frames)
+
+
+def test_of_large_pictures_fewer_are_worked_on(street, monkeypatch):
+    model = BackgroundModel().fit(street.frames)
+    monkeypatch.setenv("VISIONNMF_NUM_THREADS", "4")
+
+    def taken():
+        """Return how many frames are taken before the first is delivered."""
+        rest = iter(street.frames)
+        with contextlib.closing(model.apply(rest)) as parts:
+            next(parts)
+        return len(street.frames) - len(list(rest))
+
+    assert taken() == 9
+    monkeypatch.setattr("visionnmf.apps.background.model.AHEAD_PIXELS", street.frames[0, ..., 0].size * 6)
+    assert taken() == 7
+    monkeypatch.setattr("visionnmf.apps.background.model.AHEAD_PIXELS", 1)
+    assert taken() == 5
 
 
 def test_apply_refuses_before_fit_and_other_sizes(street):
