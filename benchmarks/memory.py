@@ -199,20 +199,17 @@ def hour(frames: int = 0) -> None:
 
 def _watch(child: subprocess.Popen[bytes], path: Path) -> Iterator[_Seen]:
     """Yield what is resident in a process that reads a file twice, all .2 seconds until it ends."""
-    turn, farthest, size = 0, 0.0, path.stat().st_size
+    turn, share, size = 0, 0.0, path.stat().st_size
     while child.poll() is None:
         try:
             position = _position(child.pid, path)
-            now = _Seen(turn, 0.0, peak("VmRSS", child.pid), peak("VmHWM", child.pid))
+            sizes = peak("VmRSS", child.pid), peak("VmHWM", child.pid)
         except (OSError, StopIteration):  # it is ending
             break
-        if position is not None:
-            share = min(position / size, 1 - 1e-9)
-            if turn == 0 and farthest > 0.9 and share < 0.5:
-                turn += 1
-            farthest = max(farthest, share)
-            now = now._replace(turn=turn, share=share)
-        yield now
+        if position is not None:  # else it is between the two, or before or after
+            before, share = share, min(position / size, 1 - 1e-9)
+            turn += turn == 0 and before > 0.9 and share < 0.5
+        yield _Seen(turn, share, *sizes)
         time.sleep(0.2)
 
 
