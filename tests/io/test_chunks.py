@@ -2,6 +2,7 @@
 
 import io
 import json
+import struct
 import sys
 
 import numpy as np
@@ -407,3 +408,19 @@ def test_the_frames_of_a_video(files):
     assert total > 4 and 0 <= min(map(np.min, chunks)) and max(map(np.max, chunks)) <= 1
     with pytest.raises(UnreadableError):
         open_chunks(path.with_suffix(".absent"))
+
+
+@pytest.mark.parametrize("size", [1, 10**6])
+def test_an_hdf5_index_of_chunks_that_are_not_there_is_refused(tmp_path, size):
+    """HDF5 ends the process where a chunk is smaller than its checksum."""
+    path = tmp_path / "x.h5"
+    with h5py.File(path, "w") as file:
+        chunk = file.create_dataset("x", data=X, chunks=(2, X.shape[1]), compression="gzip", fletcher32=True).id
+        key = struct.pack("<IIQQQ", chunk.get_chunk_info(0).size, 0, 0, 0, 0)
+    with open_chunks(path) as rows:
+        np.testing.assert_array_equal(np.vstack(list(rows.chunks(2))), X)
+    data = path.read_bytes()
+    assert data.count(key) == 1
+    path.write_bytes(data.replace(key, struct.pack("<I", size) + key[4:]))
+    with pytest.raises(UnreadableError, match="its index of chunks is wrong"):
+        open_chunks(path)

@@ -27,6 +27,7 @@ __all__ = ["HDF5Rows", "NpyRows", "open_zarr"]
 Array = NDArray[Any]
 
 MOST_LINKS = 10  # one after the other
+CHECKSUM = 4  # bytes of a chunk that are one
 MOST_NAMES = 10  # of a file's datasets, in a message
 
 
@@ -162,7 +163,21 @@ def _hdf5_dataset(path: Path, file: Any, name: str, h5py: Any) -> Any:
         raise UnreadableError(f"{path}: has no dataset {name!r:.60}; it holds {_listed(_hdf5_names(file, h5py))}")
     if found.external or found.is_virtual:
         raise UnsupportedError(f"{path}: the data of {name} lie in other files; copy them into one")
+    if found.chunks is not None:
+        _check_stored_chunks(path, found)
     return found
+
+
+def _check_stored_chunks(path: Path, dataset: Any) -> None:
+    """Refuse an index of chunks that are not in the file: HDF5 reads beyond its memory where a chunk is too small."""
+    end, least = path.stat().st_size, CHECKSUM if dataset.fletcher32 else 1
+
+    def wrong(chunk: Any) -> bool | None:  # None goes on
+        begins = all(start < length for start, length in zip(chunk.chunk_offset, dataset.shape, strict=True))
+        return None if begins and chunk.size >= least and chunk.byte_offset + chunk.size <= end else True
+
+    if dataset.id.chunk_iter(wrong):
+        raise UnreadableError(f"{path}: the file is cut off or damaged (its index of chunks is wrong)")
 
 
 def _check_links(path: Path, file: Any, name: str, h5py: Any, depth: int = 0) -> None:
