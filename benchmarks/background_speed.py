@@ -115,7 +115,7 @@ def subtractors(width: int | None = None, height: int | None = None) -> None:
     print(f"\n{width} x {height}\n\nlearning: {learning:.2f} s, once; {share:.0%} of the time on {FITTED:,} frames\n")
     print("| method | ms a frame | times MOG2 tuned |\n| --- | --- | --- |")
     for name, seconds in least.items():
-        print(f"| {name} | {1e3 * seconds / len(frames):.2f} | {seconds / least['MOG2 tuned']:.1f} |")
+        print(f"| {name} | {1e3 * seconds / len(frames):.2f} | {seconds / least['MOG2 tuned']:.2f} |")
 
 
 PARTS = {"table": table, "subtractors": subtractors}

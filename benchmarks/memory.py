@@ -1,9 +1,10 @@
 """Peak memory: of a fit over the size of its matrix, of long clips taken apart, of a log that is followed for ever.
 
-``python benchmarks/memory.py`` runs everything, ``python benchmarks/memory.py matrix 2048`` one part: matrix (a float32
-matrix of so many MB, each loss; MB more for a process that limits its own memory), estimators (those beside ``NMF``, so
-many MB), frames (30000 through ``BackgroundModel.apply``), hour (``visionnmf background`` on an hour of 1920 by 1080),
-follow (a million lines through ``masquerade score --follow``). Linux only.
+``python benchmarks/memory.py`` runs all but hour, ``python benchmarks/memory.py matrix 2048`` one part: matrix (a
+float32 matrix of so many MB, each loss; MB more for a process that limits its own memory), estimators (those beside
+``NMF``, so many MB), frames (30000 through ``BackgroundModel.apply``), follow (a million lines through ``masquerade
+score --follow``), and hour, which is to be asked for (``visionnmf background`` on an hour of 1920 by 1080, of 3600
+frames or as many as are given). Linux only.
 """
 
 from __future__ import annotations
@@ -157,7 +158,7 @@ def frames() -> None:
 
 
 class _Seen(NamedTuple):
-    """A process at one moment: the time it goes through a file for, how far it is, and what is resident, in MB."""
+    """A process at one moment: which pass over the file, how far it is, and what is resident, in MB."""
 
     turn: int
     share: float
@@ -167,22 +168,26 @@ class _Seen(NamedTuple):
 
 def hour(frames: int = 0) -> None:
     """Measure what is resident in ``visionnmf background`` on an hour of large frames, over its two passes."""
-    frames = frames or HOUR_FRAMES
+    frames = -(-(frames or HOUR_FRAMES) // MADE) * MADE
     with tempfile.TemporaryDirectory() as folder:
         short, clip = Path(folder) / "short.mp4", Path(folder) / "hour.mp4"
         rate = frames / 3600
         with VideoWriter(short, width=LARGE[0], height=LARGE[1], frame_rate=rate, codec="h264") as writer:
             for frame, _ in iter_surveillance(MADE, *LARGE[::-1], noise=0.008, random_state=0):
                 writer.write(frame)
-        repeat_clip(short, clip, -(-frames // MADE))
+        repeat_clip(short, clip, frames // MADE)
         words = ["background", str(clip), "--out", folder, "--quiet"]
         begin, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
         with subprocess.Popen([sys.executable, "-m", "visionnmf.apps.cli", *words]) as child:
             seen = list(_watch(child, clip))
+        if child.returncode:
+            raise SystemExit(f"the command ended with exit code {child.returncode}")
+        if not seen:
+            raise SystemExit("the command ended before its memory was read")
         seconds, after = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
         cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         print(f"\n## visionnmf background, an hour of {LARGE[0]} x {LARGE[1]}, {frames} frames\n")
-        print(f"exit code {child.returncode}; {seconds:.0f} s, {cpu:.0f} s of the processor\n")
+        print(f"{seconds:.0f} s, {cpu:.0f} s of the processor\n")
     print("| pass | minutes of the video | resident, mean MB | most | peak so far |")
     print("| --- | --- | --- | --- | --- |")
     for turn, name in enumerate(("learning", "masking")):
@@ -198,14 +203,15 @@ def hour(frames: int = 0) -> None:
 
 
 def _watch(child: subprocess.Popen[bytes], path: Path) -> Iterator[_Seen]:
-    """Yield what is resident in a process that reads a file twice, all .2 seconds until it ends."""
+    """Yield what is resident in a process that reads a file twice, every .2 seconds until it ends."""
     turn, share, size = 0, 0.0, path.stat().st_size
     while child.poll() is None:
         try:
             position = _position(child.pid, path)
             sizes = peak("VmRSS", child.pid), peak("VmHWM", child.pid)
-        except (OSError, StopIteration):  # it is ending
-            break
+        except (OSError, StopIteration):  # it has closed a file meanwhile, or is ending
+            time.sleep(0.2)
+            continue
         if position is not None:  # else it is between the two, or before or after
             before, share = share, min(position / size, 1 - 1e-9)
             turn += turn == 0 and before > 0.9 and share < 0.5
@@ -301,4 +307,5 @@ QUICK = {
 }
 
 if __name__ == "__main__":
-    main(PARTS, globals(), QUICK, default=["matrix", "estimators", "frames", "hour", "follow"])
+    default = ["matrix", "estimators", "frames", "follow"]
+    main(PARTS, globals(), QUICK, default=[*default, "hour"] if "--quick" in sys.argv else default)

@@ -55,7 +55,7 @@ __all__ = ["BackgroundModel", "Separated"]
 FrameArray = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 
-AHEAD_PIXELS = 4 << 20  # of frames that wait for a thread, or as many as there are threads: large pictures are large
+AHEAD_PIXELS = 4 << 20  # at most so many, but always a frame for each thread, may wait to be taken apart
 MEDIAN_CODES = 15  # codes whose backgrounds are averaged into `background_`
 
 

@@ -195,7 +195,10 @@ def find_returning(values, radius, away, times, gap, levels, start, stop):  # ty
 
 @kernel(part=True)
 def _distance(y, i, j):  # type: ignore[no-untyped-def]
-    """Return the squared distance of sample `i` (n, n_channels) from sample `j`, or from the scene."""
+    """Return the squared distance of sample `i` of a pixel's `y` (n, n_channels) from its sample `j`.
+
+    Where `j` is SCENE, it is the distance from the scene.
+    """
     total = np.float32(0)
     for c in range(y.shape[1]):
         difference = np.float32(y[i, c]) - (np.float32(0) if j == SCENE else np.float32(y[j, c]))

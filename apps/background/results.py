@@ -29,7 +29,7 @@ __all__ = ["Encoders", "MaskFolder", "files_of", "output_paths", "tinted"]
 
 FrameArray = NDArray[np.uint8]
 
-QUEUED_FRAMES, QUEUED_PIXELS = 4, 4 << 20  # that may wait for an encoder, or one frame: large pictures are large
+QUEUED_FRAMES, QUEUED_PIXELS = 4, 4 << 20  # at most so many may wait for an encoder, but always one frame
 # Pixels: the three parts of a wider video's preview are reduced to this, as many players refuse widths above 4096.
 PREVIEW_WIDTH = 640
 NUMBERED = "######.png"  # a mask's name, where # stands for any digit

@@ -36,8 +36,9 @@ class VideoWriter:
     """Write a video, whole or not at all.
 
     ``"h264"`` makes an MP4 file that browsers play: H.264 where the FFmpeg in PyAV has libx264 and both sides are even,
-    otherwise VP9, which keeps odd sizes; 4:2:0, colours as BT.709 in limited range and tagged so. ``"ffv1"`` makes a
-    Matroska file that comes back bit for bit. The file gets its name when the ``with`` block ends well and the
+    otherwise VP9, which keeps odd sizes; 4:2:0, colours as BT.709 in limited range and tagged so. H.264 of more than a
+    megapixel is encoded with less looked ahead: 2 to 3 dB less on still backgrounds, half the memory. ``"ffv1"`` makes
+    a Matroska file that comes back bit for bit. The file gets its name when the ``with`` block ends well and the
     finished file has been counted to hold every frame; otherwise nothing is left.
 
     Parameters

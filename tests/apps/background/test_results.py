@@ -3,6 +3,9 @@
 import contextlib
 import io
 import json
+import threading
+from concurrent.futures import Future
+from fractions import Fraction
 
 import av
 import numpy as np
@@ -10,8 +13,8 @@ import pytest
 from pycocotools.coco import COCO
 from typer.testing import CliRunner
 
-from visionnmf.apps.background import process_video
-from visionnmf.apps.background.results import CAPTION_HEIGHT, TINT, captioned, tinted
+from visionnmf.apps.background import Separated, process_video
+from visionnmf.apps.background.results import CAPTION_HEIGHT, TINT, Encoders, captioned, tinted
 from visionnmf.apps.cli import app
 from visionnmf.datasets import make_surveillance
 from visionnmf.exceptions import OutputExistsError, ParameterError
@@ -117,6 +120,40 @@ def test_the_preview_says_which_picture_is_what(clip, tmp_path):
         assert line.min() < 40 and line.max() > 180
     narrow = captioned(np.full((10, 20, 3), 9, np.uint8), "frame")
     assert narrow.shape == (10 + CAPTION_HEIGHT, 20, 3) and narrow[:CAPTION_HEIGHT].max() == 0
+
+
+def test_fewer_large_frames_wait_for_an_encoder(tmp_path, monkeypatch):
+    height, width = 48, 64
+    part = Separated(0, *[np.zeros((height, width, 3), np.uint8)] * 2, np.zeros((height, width), np.uint8))
+
+    def accepted(name):
+        """Return how many frames are taken while the encoder is busy with the first, before one has to wait."""
+        go, taken, waited = threading.Event(), [], []
+
+        def write(self, *given, write=VideoWriter.write):
+            assert go.wait(60)
+            write(self, *given)
+
+        def result(self, timeout=60, result=Future.result):
+            waited.append(len(taken))
+            go.set()
+            return result(self, timeout)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(VideoWriter, "write", write)
+            patch.setattr(Future, "result", result)
+            paths = {"background": tmp_path / name}
+            with Encoders(paths, width, height, Fraction(5), varies=False, force=False) as encoders:
+                for number in range(8):
+                    encoders.write(part, number / 5)
+                    taken.append(number)
+        return waited[0]
+
+    assert accepted("small.mp4") == 4
+    monkeypatch.setattr("visionnmf.apps.background.results.QUEUED_PIXELS", 3 * height * width - 1)
+    assert accepted("large.mp4") == 2
+    monkeypatch.setattr("visionnmf.apps.background.results.QUEUED_PIXELS", 1)
+    assert accepted("larger.mp4") == 1
 
 
 def test_what_is_refused(clip, tmp_path):
