@@ -36,7 +36,14 @@ SPLITS = 10
 MOST = 10**9  # images
 SEEDS = 20
 WORD_METHODS = (
-    *("multiview-constraint", "multiview", "multiview-frobenius", "eucnmf-gs", "flss", "joint", "pca", "concatenation"),
+    "multiview-constraint",
+    "multiview",
+    "multiview-frobenius",
+    "eucnmf-gs",
+    "flss",
+    "joint",
+    "pca",
+    "concatenation",
 )
 WORD_RANKS = (50, 100, 200)
 SIZES = ((50_000, 500),)  # samples, features of each of six views
@@ -145,8 +152,8 @@ def words() -> None:
                 scores = fit_classifier(fitted.train, y)[0].decision_function(fitted.transform(test))
             seconds = time.process_time() - start
             H = fitted.components
-            sparse = [float("nan")] * len(names) if H is None else sparseness(H, groups, len(names)).mean(axis=0)
-            figures = " | ".join(f"{value:.2f}" for value in sparse)
+            means = [float("nan")] * len(names) if H is None else sparseness(np.abs(H), groups, len(names)).mean(axis=0)
+            figures = " | ".join(f"{value:.2f}" for value in means)
             precision = 100 * _mean_average_precision(truth, scores)
             print(f"| {method} | {rank} | {precision:.1f} | {seconds:.0f} | {figures} |", flush=True)
 

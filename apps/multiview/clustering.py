@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.cluster.hierarchy import cut_tree, linkage
 from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import squareform
 from sklearn.base import clone
-from sklearn.cluster import AgglomerativeClustering, KMeans
+from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import normalize
 
@@ -84,8 +86,8 @@ def consensus(affinity: Array, n_clusters: int) -> Array:
     -------
     ndarray of int [shape=(n_samples,)]
     """
-    linkage = AgglomerativeClustering(n_clusters, metric="precomputed", linkage="average")
-    return np.asarray(linkage.fit_predict(1 - affinity))
+    tree = linkage(squareform(1 - affinity, checks=False), "average")
+    return np.asarray(cut_tree(tree, n_clusters)).ravel()
 
 
 def clustering_accuracy(truth: ArrayLike, labels: ArrayLike) -> float:

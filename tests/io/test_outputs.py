@@ -455,6 +455,24 @@ def test_what_a_signal_kept_from_being_removed_is_removed_at_the_end_of_the_proc
     assert _names(tmp_path) == ["a.txt"]
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
+def test_the_end_of_a_fork_leaves_the_files_of_its_parent(tmp_path):
+    code = (
+        "import atexit, os\n"
+        "from visionnmf.io import output_file\n"
+        "with output_file('a.txt') as temporary:\n"
+        "    child = os.fork()\n"
+        "    if not child:\n"
+        "        atexit._run_exitfuncs()\n"
+        "        os._exit(0)\n"
+        "    os.waitpid(child, 0)\n"
+        "    assert temporary.exists()\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 0, ran.stderr
+    assert _names(tmp_path) == ["a.txt"]
+
+
 def _sweep(folder):
     outputs._remove_leftovers.cache_clear()
     with output_file(folder / "next", force=True):

@@ -141,6 +141,20 @@ def test_many_components_of_few_samples_tell_missing_views_of_training(loss):
     assert error(filled[missing]) < 0.8 * error(means)
 
 
+@NOT_CONVERGED
+@pytest.mark.parametrize("loss", ["itakura-saito", -1.0])
+def test_what_is_filled_in_suits_losses_of_positive_data(loss):
+    """Of Gaussian codes some expect less than nothing, where these losses are infinite."""
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        codes = rng.gamma(0.5, size=(20, 3))
+        views = [codes @ rng.random((3, width)) + 1e-3 for width in (8, 9, 5)]
+        observed = rng.random((20, 3)) < 0.6
+        observed[np.arange(20), rng.integers(3, size=20)] = True
+        found = MultiviewNMF(10, random_state=0, loss=loss, max_iter=60).fit_transform(views, observed=observed)
+        assert np.isfinite(found).all()
+
+
 def test_only_missing_views_are_filled_in_before_a_fit(rng):
     """Neither those that were left out, nor single entries, nor where few components are learnt."""
     data, groups, scales = rng.random((12, 6)), np.array([0, 0, 1, 1, 1, 2]), np.array([1.0, 2, 3])

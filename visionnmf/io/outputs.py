@@ -62,6 +62,10 @@ def _remove_unfinished() -> None:
         _remove(path)
 
 
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unfinished.clear)  # they are those of the process that it was
+
+
 @contextmanager
 def output_file(path: str | Path, *, force: bool = False) -> Iterator[Path]:
     """Write a file whole or not at all.

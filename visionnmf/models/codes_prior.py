@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.base import clone
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.exceptions import ParameterError
 
+from ._data import find_loss
 from .group_fit import fit_views, scaled_views
 from .nmf import NMF
 from .view_outliers import SHARE
@@ -24,6 +26,7 @@ Array = NDArray[Any]
 
 CROWDED = 3  # samples for each component, below which they fit the entries that are there alone
 LEAST_NOISE = 1e-6  # of a view's energy: below is rounding
+LEAST = 0.01  # of what the mean code tells: filled in where the loss is infinite at data of 0
 BLOCK = 1 << 20  # entries of a model that are in memory at once
 
 
@@ -87,7 +90,15 @@ def learn_prior(data: Any, entries: Array | None, codes: Array, H: Array, groups
 
 @one_blas_thread()
 def fill_views(
-    data: Any, entries: Array | None, kept: Array, codes: Array, H: Array, groups: Array, prior: CodesPrior
+    data: Any,
+    entries: Array | None,
+    kept: Array,
+    codes: Array,
+    H: Array,
+    groups: Array,
+    prior: CodesPrior,
+    *,
+    least: float = 0.0,
 ) -> Array:
     r"""Fill in views by the mean that the others leave to expect.
 
@@ -107,6 +118,8 @@ def fill_views(
     H : ndarray [shape=(n_components, n_features), >= 0]
     groups : ndarray of int [shape=(n_features,)]
     prior : CodesPrior
+    least : float, default=0
+        The least that is filled in, in shares of what the mean code tells.
 
     Returns
     -------
@@ -119,6 +132,7 @@ def fill_views(
     """
     filled = data.toarray() if sp.issparse(data) else data.copy()
     parts, noise = H.astype(np.float64), prior.noise[groups]
+    low = least * (prior.mean @ parts)
     patterns, which = np.unique(kept, axis=0, return_inverse=True)
     for p, pattern in enumerate(patterns):
         there = pattern[groups]
@@ -136,7 +150,7 @@ def fill_views(
                 own = np.where(entries[rows] > 0, own, codes[rows] @ H)
             with np.errstate(all="ignore"):
                 expected = prior.mean + (own[:, there] - prior.mean @ parts[:, there]) @ turn
-                filled[np.ix_(rows, ~there)] = np.maximum(expected @ parts[:, ~there], 0)
+                filled[np.ix_(rows, ~there)] = np.maximum(expected @ parts[:, ~there], low[~there])
     if not np.isfinite(filled).all():
         raise _beyond(filled.dtype)
     return filled
@@ -151,6 +165,13 @@ def _solved(matrix: Array, right: Array) -> Array:
 
 def _beyond(dtype: Any) -> ParameterError:
     return ParameterError(f"X must have codes within {dtype}; got some beyond; the model's prior does not fit it")
+
+
+def _least(loss: Any) -> float:
+    """Return the least that may be filled in for a loss, in shares of what the mean code tells."""
+    record = find_loss(loss)
+    beta = loss if isinstance(loss, Real) or record is None else record.beta
+    return LEAST if isinstance(beta, Real) and beta <= 0 else 0.0
 
 
 def complete_views(
@@ -194,7 +215,7 @@ def complete_views(
     H = small.components_ / factors
     kept = observed_views(entries, groups, *there.shape)
     prior = learn_prior(data, entries, codes, H, groups, there.shape[1])
-    filled = fill_views(data, entries, kept, codes, H, groups, prior)
+    filled = fill_views(data, entries, kept, codes, H, groups, prior, least=_least(model.loss))
     counts = _counts(entries, there, groups)
     return (filled if counts is None else filled * counts), counts
 
@@ -233,7 +254,7 @@ def complete_codes(model: Any, data: Any, entries: Array | None, codes: Array, o
         return codes
     prior = CodesPrior(model.codes_mean_, model.codes_covariance_, model.view_noise_)
     counts = None if entries is None else entries[rows]
-    filled = fill_views(data[rows], counts, kept[rows], codes[rows], H, groups, prior)
+    filled = fill_views(data[rows], counts, kept[rows], codes[rows], H, groups, prior, least=_least(model.loss))
     codes = codes.copy()
     codes[rows] = model._codes(filled, _counts(counts, kept[rows], groups))
     return codes

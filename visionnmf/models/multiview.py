@@ -43,8 +43,8 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     or private to one. The fit has two steps: without these terms, then with them from where the first has ended.
 
     Fitted on training samples, it finds the codes of any others from whichever views they have. Views that are missing,
-    or left out, are first filled in by what the others let expect, with training codes and noise taken for normal; with
-    more than a component for three samples, missing ones of training samples before the fit, too, by a smaller one.
+    or left out, are first filled in by what the others let expect, with training codes and noise taken for normal. In
+    training, where components are more than a third of the samples, so they are before the fit, by a smaller one.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     objective_history_ : ndarray
     optimality_ : float
     reconstruction_err_ : float
-        As for :class:`NMF`, of the scaled views in the second step.
+        As for :class:`NMF`, of the scaled views in the second step, what was filled in before it included.
     n_iter_ : int
         Iterations run, in both steps.
     solver_ : str
