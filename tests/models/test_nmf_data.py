@@ -196,6 +196,17 @@ def test_sparse_data_that_are_not_allowed(clean):
             NMF(2, loss=loss).fit(sp.csr_array(clean))
 
 
+@pytest.mark.parametrize("size", [1e-100, 6e-201, 1e-290])
+def test_a_component_that_has_died_away_does_no_harm_to_sparse_codes(size):
+    """Its squares are 0 beside itself."""
+    X = np.random.RandomState(0).uniform(size=(40, 3))
+    X[X < 0.6] = 0
+    model = NMF(3, max_iter=10, random_state=0).fit(X)
+    model.components_ = np.array([[0, 1, 0], [0.52, 0, 0.85], [size, 0, 0]])
+    errors = [np.abs(X - model.transform(data) @ model.components_).sum() for data in (X, sp.csr_array(X))]
+    np.testing.assert_allclose(errors[1], errors[0], rtol=1e-6)
+
+
 @pytest.mark.filterwarnings("ignore:NMF found codes 0")  # the Manhattan loss takes so few entries for outliers
 def test_float32_sparse_stays_float32(rng):
     X = sp.random_array((30, 20), density=0.2, rng=rng, dtype=np.float32)

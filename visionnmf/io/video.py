@@ -295,7 +295,7 @@ def video_stream_of(path: object, container: InputContainer, max_pixels: int) ->
         what = "it holds only sound" if container.streams.audio else "it holds no video, or is cut off before it"
         raise UnreadableError(f"{path}: not a video: {what}")
     if streams[0].codec_context is None:
-        raise UnreadableError(f"{path}: the codec of the video is not known")
+        raise UnreadableError(f"{path}: the codec of the video is not known, or the file is cut off before it is told")
     each, several = pixels_of_each(container, max_pixels), len(container.streams.video) > 1
     for stream in streams:
         if stream.codec_context is not None and stream.width * stream.height > each:

@@ -254,10 +254,13 @@ def _terms(problem: Problem, points: Array, start: int, stop: int) -> Array:
     stored = sp.csr_array((np.ones(len(support)), support, indptr - indptr[0]), (stop - start, X.shape[1]))
     exact = points.astype(np.float64)
     sums, totals = exact.sum(axis=0), stored @ exact
+    tops = exact.max(axis=0, initial=0)
+    tops[tops == 0] = 1  # of a component that has died away squares alone would be 0
+    norms = tops * np.sqrt(stored @ (exact / tops) ** 2)
     # a component that is 0 beside the data here, but for rounding, must not get an enormous code
-    scales = np.where(totals > TRACE * sums, np.sqrt(stored @ exact**2), 1.0)
+    scales = np.where(totals > TRACE * sums, norms, 1.0)
     low, high = penalty.box(np.float64)
     l1, l2 = penalty.weights(len(sums), np.float64)
     cost = float(problem.zero_weight) * np.maximum(sums - totals, 0.0) + l1
-    terms: Array = np.stack([low * scales, high * scales, cost / scales, l2 / scales**2, scales], axis=1)
+    terms: Array = np.stack([low * scales, high * scales, cost / scales, l2 / scales / scales, scales], axis=1)
     return terms
