@@ -1,5 +1,6 @@
 """Views that are missing, from what the others let expect."""
 
+import tracemalloc
 from unittest import mock
 
 import numpy as np
@@ -153,6 +154,39 @@ def test_what_is_filled_in_suits_losses_of_positive_data(loss):
         observed[np.arange(20), rng.integers(3, size=20)] = True
         found = MultiviewNMF(10, random_state=0, loss=loss, max_iter=60).fit_transform(views, observed=observed)
         assert np.isfinite(found).all()
+
+
+@NOT_CONVERGED
+@pytest.mark.slow
+def test_new_samples_are_worked_on_in_blocks(rng, monkeypatch):
+    """All at once, their copies took six to eight times the memory of the data."""
+    monkeypatch.setattr("visionnmf.models.views.BLOCK", 1 << 14)
+    monkeypatch.setattr("visionnmf.models.views.FEWEST_ROWS", 1)
+    codes, H = rng.gamma(1, size=(1500, 3)), rng.random((3, 200))
+    data = codes @ H + 0.01 * rng.random((1500, 200))
+    views = {"a": data[:, :120], "b": data[:, 120:150], "c": data[:, 150:]}
+    model = MultiviewNMF(3, loss="frobenius", random_state=0, missing_values=np.nan, view_outliers=3)
+    model.fit({name: view[:60] for name, view in views.items()})
+    observed = rng.random((1500, 3)) < 0.7
+    observed[:, 0] |= ~observed.any(axis=1)
+    whole = model.transform(views, observed)
+    for run, times in ((model.transform, 3.6), (model.impute, 4.6)):
+        tracemalloc.start()
+        found = run(views, observed)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < times * data.nbytes
+    monkeypatch.undo()
+    np.testing.assert_allclose(model.transform(views, observed), whole, rtol=1e-8, atol=1e-10)
+    for name, view in model.impute(views, observed).items():
+        np.testing.assert_allclose(found[name], view, rtol=1e-8, atol=1e-10)
+
+
+def test_what_is_imputed_is_no_part_of_the_data(rng):
+    data = rng.random((30, 6))
+    filled = MultiviewNMF(2, groups=[[0, 1, 2], [3, 4, 5]], random_state=0, max_iter=5, tol=1).fit(data).impute(data)
+    assert not np.shares_memory(filled, data)
+    np.testing.assert_array_equal(filled, data)
 
 
 def test_only_missing_views_are_filled_in_before_a_fit(rng):

@@ -18,9 +18,9 @@ from ._data import find_loss
 from .group_fit import fit_views, scaled_views
 from .nmf import NMF
 from .view_outliers import SHARE
-from .views import observed_views
+from .views import observed_views, row_blocks
 
-__all__ = ["CodesPrior", "complete_codes", "complete_views", "fill_views", "learn_prior"]
+__all__ = ["CodesPrior", "complete_codes", "complete_views", "fill_entries", "fill_views", "learn_prior"]
 
 Array = NDArray[Any]
 
@@ -90,7 +90,7 @@ def learn_prior(data: Any, entries: Array | None, codes: Array, H: Array, groups
 
 @one_blas_thread()
 def fill_views(
-    data: Any,
+    data: Array,
     entries: Array | None,
     kept: Array,
     codes: Array,
@@ -108,7 +108,8 @@ def fill_views(
 
     Parameters
     ----------
-    data : ndarray or csr_array [shape=(n_samples, n_features), >= 0]
+    data : ndarray [shape=(n_samples, n_features), >= 0]
+        Filled in, in place.
     entries : ndarray [shape=(n_samples, n_features)] or None
         Single entries that are missing are taken from `codes`.
     kept : ndarray of bool [shape=(n_samples, n_views)]
@@ -124,13 +125,13 @@ def fill_views(
     Returns
     -------
     ndarray [shape=(n_samples, n_features), >= 0]
+        `data`.
 
     Raises
     ------
     ParameterError
         Where what is expected is not finite.
     """
-    filled = data.toarray() if sp.issparse(data) else data.copy()
     parts, noise = H.astype(np.float64), prior.noise[groups]
     low = least * (prior.mean @ parts)
     patterns, which = np.unique(kept, axis=0, return_inverse=True)
@@ -145,15 +146,37 @@ def fill_views(
         step = max(1, BLOCK // H.shape[1])
         for start in range(0, len(members), step):
             rows = members[start : start + step]
-            own = filled[rows]
+            own = data[rows]
             if entries is not None:
                 own = np.where(entries[rows] > 0, own, codes[rows] @ H)
             with np.errstate(all="ignore"):
                 expected = prior.mean + (own[:, there] - prior.mean @ parts[:, there]) @ turn
-                filled[np.ix_(rows, ~there)] = np.maximum(expected @ parts[:, ~there], low[~there])
-    if not np.isfinite(filled).all():
-        raise _beyond(filled.dtype)
-    return filled
+                data[np.ix_(rows, ~there)] = np.maximum(expected @ parts[:, ~there], low[~there])
+    if not np.isfinite(data).all():
+        raise _beyond(data.dtype)
+    return data
+
+
+@one_blas_thread()
+def fill_entries(data: Array, entries: Array, codes: Array, H: Array) -> Array:
+    """Fill in missing entries by the model, in place.
+
+    Parameters
+    ----------
+    data : ndarray [shape=(n_samples, n_features), >= 0]
+    entries : ndarray of bool [shape=(n_samples, n_features)]
+        False for missing ones.
+    codes : ndarray [shape=(n_samples, n_components), >= 0]
+    H : ndarray [shape=(n_components, n_features), >= 0]
+
+    Returns
+    -------
+    ndarray [shape=(n_samples, n_features), >= 0]
+        `data`.
+    """
+    for rows in row_blocks(data.shape):
+        np.copyto(data[rows], codes[rows] @ H, where=~entries[rows], casting="same_kind")
+    return data
 
 
 def _solved(matrix: Array, right: Array) -> Array:
@@ -215,7 +238,7 @@ def complete_views(
     H = small.components_ / factors
     kept = observed_views(entries, groups, *there.shape)
     prior = learn_prior(data, entries, codes, H, groups, there.shape[1])
-    filled = fill_views(data, entries, kept, codes, H, groups, prior, least=_least(model.loss))
+    filled = fill_views(data.copy(), entries, kept, codes, H, groups, prior, least=_least(model.loss))
     counts = _counts(entries, there, groups)
     return (filled if counts is None else filled * counts), counts
 
@@ -239,22 +262,25 @@ def complete_codes(model: Any, data: Any, entries: Array | None, codes: Array, o
     entries : ndarray [shape=(n_samples, n_features)] or None
         0 for missing entries.
     codes : ndarray [shape=(n_samples, n_components), >= 0]
-        By the views that count.
+        By the views that count; completed in place.
     outlying : ndarray of bool [shape=(n_samples, n_views)]
         Views that are there, and do not count.
 
     Returns
     -------
     ndarray [shape=(n_samples, n_components), >= 0]
+        `codes`.
     """
-    H, groups = model.components_, model.view_groups_
-    kept = observed_views(entries, groups, *outlying.shape) & ~outlying
-    rows = np.flatnonzero(~kept.all(axis=1))
-    if not len(rows) or not hasattr(model, "codes_mean_"):
+    if not hasattr(model, "codes_mean_"):
         return codes
+    H, groups = model.components_, model.view_groups_
     prior = CodesPrior(model.codes_mean_, model.codes_covariance_, model.view_noise_)
-    counts = None if entries is None else entries[rows]
-    filled = fill_views(data[rows], counts, kept[rows], codes[rows], H, groups, prior, least=_least(model.loss))
-    codes = codes.copy()
-    codes[rows] = model._codes(filled, _counts(counts, kept[rows], groups))
+    kept = observed_views(entries, groups, *outlying.shape) & ~outlying
+    gaps = np.flatnonzero(~kept.all(axis=1))
+    for block in row_blocks((len(gaps), H.shape[1])):
+        rows = gaps[block]
+        own = data[rows].toarray() if sp.issparse(data) else data[rows]
+        counts = None if entries is None else entries[rows]
+        filled = fill_views(own, counts, kept[rows], codes[rows], H, groups, prior, least=_least(model.loss))
+        codes[rows] = model._codes(filled, _counts(counts, kept[rows], groups))
     return codes

@@ -20,7 +20,7 @@ from ._data import find_loss
 from .nmf import NMF
 from .penalty import Penalty
 
-__all__ = ["GroupForm", "fit_groups", "fit_views", "scaled_views", "takes_sparse"]
+__all__ = ["GroupForm", "fit_groups", "fit_views", "group_form", "scaled_views", "takes_sparse"]
 
 Array = NDArray[Any]
 
@@ -50,6 +50,30 @@ class GroupForm:
     l1: float
     bound: float | None
     codes_l2: float
+
+
+def group_form(
+    groups: Array, n_views: int, norm: Any, l1: float, bound: float | None, codes_l2: float
+) -> GroupForm | None:
+    """Return the form in which each view is a group; None where nothing asks for groups.
+
+    Parameters
+    ----------
+    groups : ndarray of int [shape=(n_features,)]
+        The view of each feature.
+    n_views : int
+    norm : {2, "inf"}
+    l1 : float
+    bound : float or None
+    codes_l2 : float
+
+    Returns
+    -------
+    GroupForm or None
+    """
+    if not l1 and bound is None:
+        return None
+    return GroupForm([np.flatnonzero(groups == v) for v in range(n_views)], norm, l1, bound, codes_l2)
 
 
 def scaled_views(data: Any, factors: Array) -> Any:

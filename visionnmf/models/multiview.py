@@ -17,8 +17,8 @@ from visionnmf.exceptions import ParameterError
 
 from ._data import check_missing_values, find_loss
 from ._store import Saveable
-from .codes_prior import complete_codes, complete_views, learn_prior
-from .group_fit import GroupForm, fit_views, scaled_views
+from .codes_prior import complete_codes, complete_views, fill_entries, learn_prior
+from .group_fit import fit_views, group_form, scaled_views
 from .nmf import NMF
 from .view_outliers import judge_new, judge_training, leave_out
 from .view_scales import check_view_weight, choose_view_weights, view_sizes
@@ -238,7 +238,7 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         TooLargeError
             When they are dense, have more than 64 MiB together, and less memory is free than twice as much.
         """
-        self.fit_transform(X, observed=observed)
+        self._fit_views(X, observed)
         return self
 
     def fit_transform(self, X: Any, y: Any = None, observed: ArrayLike | None = None) -> Array:
@@ -261,32 +261,7 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         ValueError
             As :meth:`fit`.
         """
-        self._check_parameters()
-        given = split_views(X, self.groups)
-        groups, n_views = given.groups, len(given.names)
-        weights = check_view_weight(self.view_weight, given.names)
-        X, there = data, entries = check_views(self, given, observed, reset=True, missing=self.missing_values)
-        if self.view_outliers is not None:
-            known = np.ones(n_views) if weights is None else weights
-            self.outlying_views_, self.view_residuals_ = judge_training(
-                X, entries, groups, known, self._model(), self.view_outliers
-            )
-            data, entries = leave_out(X, entries, ~self.outlying_views_, groups)
-        alone = self._model() if self.scale == "noise" else None
-        sizes = np.ones(n_views) if self.scale == "none" else view_sizes(data, entries, groups, n_views, alone)
-        if weights is None:
-            rng = check_random_state(self.random_state)
-            weights = choose_view_weights(
-                data, entries, groups, lambda w, shown: self._fit(data, shown, w / sizes, groups), n_views, rng
-            )
-        whole = complete_views(self._model(), data, entries, there, weights / sizes, groups)
-        model, scales = self._fit(*whole, weights / sizes, groups)
-        self._keep(model, given, scales, weights)
-        codes, outlying = self._judge(X, there)
-        seen = data, entries, codes, self.components_, groups, n_views
-        self.view_errors_ = view_errors(*seen)
-        self.codes_mean_, self.codes_covariance_, self.view_noise_ = learn_prior(*seen)
-        return complete_codes(self, X, there, codes, outlying)
+        return complete_codes(self, *self._fit_views(X, observed))
 
     def transform(self, X: Any, observed: ArrayLike | None = None) -> Array:
         """Find the codes of samples from the views that they have.
@@ -310,7 +285,8 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         ValueError
             As :meth:`fit`; for views that were not there in training, or of other numbers of features.
         """
-        return self._solve(*self._new(X, observed)[1:])
+        data, entries = self._new(X, observed)[1:]
+        return self._solve(data, entries)
 
     def outlying_views(self, X: Any, observed: ArrayLike | None = None) -> Array:
         """Return which views of new samples :meth:`transform` leaves out.
@@ -383,14 +359,12 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         ValueError
             As :meth:`transform`.
         """
-        given, data, entries = self._new(X, observed)
-        filled = data.toarray() if sp.issparse(data) else data
-        if entries is not None:
-            codes = self._solve(data, entries)
-            with one_blas_thread():
-                model = codes @ self.components_
-            filled = np.where(entries > 0, filled, model.astype(filled.dtype))
-        return part_views(filled, self.views_, self.view_groups_, given.form)
+        form, data, entries = self._new(X, observed)
+        if entries is None:
+            filled = data.toarray() if sp.issparse(data) else data.copy()
+        else:
+            filled = fill_entries(data, entries, self._solve(data, entries), self.components_)
+        return part_views(filled, self.views_, self.view_groups_, form)
 
     def sparseness(self) -> Array:
         r"""Return how few features of each view each component has (Hoyer 2004; MahNMF's equation 65).
@@ -449,28 +423,54 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         """Raise ValueError when the views of a model of a file do not fit it."""
         check_loaded(self)
 
-    def _new(self, X: Any, observed: ArrayLike | None) -> tuple[Given, Any, Array | None]:
-        """Check new samples; return them as given, as data with 0 for missing entries, and the entries' weights."""
+    def _new(self, X: Any, observed: ArrayLike | None) -> tuple[str, Any, Array | None]:
+        """Check new samples; return their form, the data with 0 for missing entries, and which entries are there."""
         check_is_fitted(self)
         given = same_views(X, self.views_.tolist(), self.view_groups_)
-        return given, *check_views(self, given, observed, reset=False, missing=self.missing_values)
+        return given.form, *check_views(self, given, observed, reset=False, missing=self.missing_values)
+
+    def _fit_views(self, X: Any, observed: ArrayLike | None) -> tuple[Any, Array | None, Array, Array]:
+        """Fit; return the data, their entries, the codes by the views that count, and views that do not."""
+        self._check_parameters()
+        given = split_views(X, self.groups)
+        groups, n_views = given.groups, len(given.names)
+        weights = check_view_weight(self.view_weight, given.names)
+        X, there = check_views(self, given, observed, reset=True, missing=self.missing_values)
+        data, entries = X, None if there is None else there.astype(X.dtype)
+        if self.view_outliers is not None:
+            known = np.ones(n_views) if weights is None else weights
+            self.outlying_views_, self.view_residuals_ = judge_training(
+                X, entries, groups, known, self._model(), self.view_outliers
+            )
+            data, entries = leave_out(X, entries, ~self.outlying_views_, groups)
+        alone = self._model() if self.scale == "noise" else None
+        sizes = np.ones(n_views) if self.scale == "none" else view_sizes(data, entries, groups, n_views, alone)
+        if weights is None:
+            rng = check_random_state(self.random_state)
+            weights = choose_view_weights(
+                data, entries, groups, lambda w, shown: self._fit(data, shown, w / sizes, groups), n_views, rng
+            )
+        whole = complete_views(self._model(), data, entries, there, weights / sizes, groups)
+        model, scales = self._fit(*whole, weights / sizes, groups)
+        self._keep(model, given, scales, weights)
+        codes, outlying = self._judge(X, there)
+        seen = data, entries, codes, self.components_, groups, n_views
+        self.view_errors_ = view_errors(*seen)
+        self.codes_mean_, self.codes_covariance_, self.view_noise_ = learn_prior(*seen)
+        return X, there, codes, outlying
 
     def _solve(self, data: Any, entries: Array | None) -> Array:
         return complete_codes(self, data, entries, *self._judge(data, entries))
 
     def _judge(self, data: Any, entries: Array | None) -> tuple[Array, Array]:
         """Return codes by the views that belong to their samples, and which do not."""
-        if self.view_outliers is None:
-            return self._codes(data, entries), np.zeros((data.shape[0], len(self.views_)), bool)
-        known = self.components_, self.view_groups_, self.view_residuals_, self.view_outliers
+        usual = None if self.view_outliers is None else self.view_residuals_
+        known = self.components_, self.view_groups_, len(self.views_), usual, self.view_outliers
         return judge_new(data, entries, self._codes, *known)
 
     def _fit(self, data: Any, entries: Array | None, scales: Array, groups: Array) -> tuple[NMF, Array]:
-        form = None
-        if self.group_l1 or self.group_bound is not None:
-            sets = [np.flatnonzero(groups == v) for v in range(len(scales))]
-            form = GroupForm(sets, self.group_norm, self.group_l1, self.group_bound, self.codes_l2)
-        return fit_views(self._model(), data, entries, scales, groups, form)
+        known = self.group_norm, self.group_l1, self.group_bound, self.codes_l2
+        return fit_views(self._model(), data, entries, scales, groups, group_form(groups, len(scales), *known))
 
     def _model(self) -> NMF:
         shared = ("loss", "loss_parameter", "solver", "init", "nuclear", "n_init", "max_iter", "tol", "random_state")

@@ -16,7 +16,7 @@ from visionnmf.engine.blocks import one_blas_thread
 
 from .group_fit import scaled_views
 from .nmf import NMF
-from .views import observed_views
+from .views import observed_views, row_blocks
 
 __all__ = ["block_residuals", "find_outlying", "judge_new", "judge_training", "leave_out", "usual_residuals"]
 
@@ -206,8 +206,9 @@ def judge_new(
     solve: Callable[[Any, Array | None], Array],
     H: Array,
     groups: Array,
-    usual: Array,
-    threshold: float,
+    n_views: int,
+    usual: Array | None,
+    threshold: float | None,
 ) -> tuple[Array, Array]:
     """Return the codes of samples by the views that belong to them, and which do not.
 
@@ -219,15 +220,37 @@ def judge_new(
         ``solve(data, entries)`` returns codes.
     H : ndarray [shape=(n_components, n_features), >= 0]
     groups : ndarray of int [shape=(n_features,)]
-    usual : ndarray [shape=(n_views, 2)]
+    n_views : int
+    usual : ndarray [shape=(n_views, 2)] or None
         Of :func:`judge_training`.
-    threshold : float
+    threshold : float or None
+        None: all views belong.
 
     Returns
     -------
     codes : ndarray [shape=(n_samples, n_components), >= 0]
     outlying : ndarray of bool [shape=(n_samples, n_views)]
     """
+    codes = np.empty((data.shape[0], len(H)), data.dtype)
+    outlying = np.zeros((data.shape[0], n_views), bool)
+    for rows in row_blocks(data.shape):
+        block = _part(data, entries, rows)
+        if usual is None or threshold is None:
+            codes[rows] = solve(*block)
+        else:
+            codes[rows], outlying[rows] = _judge_block(*block, solve, H, groups, usual, threshold)
+    return codes, outlying
+
+
+def _judge_block(
+    data: Any,
+    entries: Array | None,
+    solve: Callable[[Any, Array | None], Array],
+    H: Array,
+    groups: Array,
+    usual: Array,
+    threshold: float,
+) -> tuple[Array, Array]:
     codes = np.empty((data.shape[0], len(H)), data.dtype)
     observed = observed_views(entries, groups, data.shape[0], len(usual))
 
@@ -263,7 +286,7 @@ def leave_out(data: Any, entries: Array | None, kept: Array, groups: Array) -> t
     return (data.toarray() if sp.issparse(data) else data) * counts, counts
 
 
-def _part(data: Any, entries: Array | None, rows: Array) -> tuple[Any, Array | None]:
+def _part(data: Any, entries: Array | None, rows: Array | slice) -> tuple[Any, Array | None]:
     return data[rows], None if entries is None else entries[rows]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ __all__ = [
     "named_groups",
     "observed_views",
     "part_views",
+    "row_blocks",
     "same_views",
     "split_views",
 ]
@@ -30,6 +31,8 @@ __all__ = [
 Array = NDArray[Any]
 
 FORMS = ("matrix", "list", "dict")
+BLOCK = 1 << 21  # entries of new samples whose copies are in memory at once
+FEWEST_ROWS = 512  # of such a block: for each, the components are scaled anew
 
 
 @dataclass(frozen=True)
@@ -174,8 +177,8 @@ def check_views(
     Returns
     -------
     X : ndarray or csr_array
-    entries : ndarray [shape=(n_samples, n_features)] or None
-        0 or 1; None when nothing is missing.
+    entries : ndarray of bool [shape=(n_samples, n_features)] or None
+        False for missing ones; None when nothing is missing.
 
     Raises
     ------
@@ -206,7 +209,24 @@ def check_views(
     if reset and not there.any(axis=0).all():
         view = given.names[int(there.any(axis=0).argmin())]
         raise ParameterError(f"X must have samples of each view in training; got none of view {view}")
-    return data, entries.astype(data.dtype)
+    return data, entries
+
+
+def row_blocks(shape: tuple[int, int]) -> Iterator[slice]:
+    """Yield the rows of new samples that are worked on together, so that copies of them take little memory.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Of the samples.
+
+    Yields
+    ------
+    slice
+    """
+    step = max(FEWEST_ROWS, BLOCK // shape[1])
+    for start in range(0, shape[0], step):
+        yield slice(start, start + step)
 
 
 def observed_views(entries: Array | None, groups: Array, n_samples: int, n_views: int) -> Array:
