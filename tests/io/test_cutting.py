@@ -75,6 +75,49 @@ def test_times_of_their_own_stay(tmp_path):
     np.testing.assert_allclose(read(tmp_path / "part.mp4")[0], np.array(pts) / 25, atol=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("name", "codec", "options"),
+    [
+        ("open.ts", "mpeg2video", {"g": "12", "bf": "2"}),
+        ("open.mp4", "libx264", {"g": "12", "bf": "2", "x264-params": "open-gop=1:scenecut=0:log-level=none"}),
+        ("closed.mp4", "libx264", {"g": "12", "bf": "3", "sc_threshold": "0"}),
+    ],
+)
+def test_pictures_between_a_key_frame_and_its_place_come_with_the_one_before(tmp_path, name, codec, options):
+    # where pictures are shown before a key frame that is decoded before them; and a part right after another
+    source = encode(tmp_path / name, codec, "yuv420p", frames=LONG, options=options)
+    times, frames = read(source)
+    for first in range(20, 40):
+        spans = [(times[first - 6], times[first - 1]), (times[first], times[first + 3])]
+        cuts = [Cut(tmp_path / f"{n}{source.suffix}", float(start), float(end)) for n, (start, end) in enumerate(spans)]
+        begun = cut_video(source, cuts, force=True)
+        for cut, start in zip(cuts, begun, strict=True):
+            at = int(np.argmin(np.abs(times - start)))
+            _, found = read(cut.path)
+            np.testing.assert_array_equal(found, frames[at : at + len(found)])
+            assert times[at] <= cut.start + 1e-3
+            assert times[at + len(found) - 1] >= cut.end - 1e-3
+
+
+def test_sound_that_lies_behind_its_pictures_comes_with_them(tmp_path):
+    frames = [np.random.default_rng(i).integers(0, 255, (48, 64, 3), np.uint8) for i in range(100)]
+    source = encode(tmp_path / "x.ts", "libx264", "yuv420p", frames=frames, options={"g": "10"}, sound=100)
+    late = tmp_path / "late.ts"
+    with av.open(str(source)) as given, av.open(str(late), "w", options={"max_interleave_delta": "1"}) as output:
+        streams = {stream.index: output.add_stream_from_template(stream) for stream in given.streams}
+        packets = [packet for packet in given.demux() if packet.size]
+        packets.sort(key=lambda packet: float(packet.dts * packet.time_base) + (packet.stream.type == "audio"))
+        for packet in packets:
+            packet.stream = streams[packet.stream_index]
+            output.mux_one(packet)
+    cuts = [Cut(tmp_path / "a.ts", 1.2, 1.8), Cut(tmp_path / "b.ts", 2.0, 2.6)]
+    for cut, start in zip(cuts, cut_video(late, cuts), strict=True):
+        with av.open(str(cut.path)) as container:
+            sound = [packet for packet in container.demux(audio=0) if packet.size]
+        heard = sum(float(packet.duration * packet.time_base) for packet in sound)
+        assert heard == pytest.approx(cut.end - start, abs=0.1)
+
+
 def test_what_cannot_be_cut(long, files, tmp_path, monkeypatch):
     with pytest.raises(ParameterError, match=r"path must end in one of \.mp4, .*; got '.*part.txt'"):
         cut_video(long[".mp4"], [Cut(tmp_path / "part.txt", 0, 1)])
@@ -84,6 +127,10 @@ def test_what_cannot_be_cut(long, files, tmp_path, monkeypatch):
     cut_video(long[".mp4"], [Cut(tmp_path / "part.mp4", 0, 1)])
     with pytest.raises(UnsupportedError, match=r"part.webm: cannot hold what is in the video"):
         cut_video(long[".mp4"], [Cut(tmp_path / "part.webm", 0, 1)])
+    encode(tmp_path / "raw.h264", "libx264", "yuv420p")
+    with pytest.raises(UnsupportedError, match="it does not say when frames are shown; copy it into Matroska"):
+        cut_video(tmp_path / "raw.h264", [Cut(tmp_path / "part.mkv", 0, 1)])
+    (tmp_path / "raw.h264").unlink()
     (tmp_path / "text.mp4").write_text("no video")
     with pytest.raises(UnreadableError):
         cut_video(tmp_path / "text.mp4", [Cut(tmp_path / "none.mp4", 0, 1)])

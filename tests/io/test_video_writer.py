@@ -76,7 +76,7 @@ def test_mp4_begins_with_its_index_so_that_browsers_start_at_once(tmp_path):
     assert 0 < data.find(b"moov") < data.find(b"mdat")
 
 
-@pytest.mark.parametrize(("width", "height"), [(1, 1), (3, 5), (255, 127), (64, 48)])
+@pytest.mark.parametrize(("width", "height"), [(1, 1), (1, 2), (1, 64), (64, 1), (3, 5), (255, 127), (64, 48)])
 @pytest.mark.parametrize("grey", [False, True])
 def test_ffv1_comes_back_bit_for_bit(tmp_path, rng, width, height, grey):
     shape = (height, width) if grey else (height, width, 3)
