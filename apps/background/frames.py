@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf._checks import brief
-from visionnmf.exceptions import ParameterError
+from visionnmf.exceptions import ParameterError, UnsupportedError
 
-__all__ = ["Separated", "as_frames", "to_uint8"]
+__all__ = ["Separated", "as_frames", "check_kept_size", "to_uint8"]
 
 FrameArray = NDArray[np.uint8]
 
@@ -112,3 +112,13 @@ def _as_uint8(frame: Any, index: int) -> FrameArray:
 def to_uint8(values: NDArray[Any]) -> FrameArray:
     """Round grey levels."""
     return np.clip(values + 0.5, 0, 255).astype(np.uint8)
+
+
+def check_kept_size(name: object, kept: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+    """Refuse the file of a model of frames of another size than those of the source; both are shapes of frames."""
+    if kept != wanted:
+        colour = ["colour" if len(shape) > 2 else "grey" for shape in (kept, wanted)]
+        raise UnsupportedError(
+            f"{name}: is of {colour[0]} frames of {kept[1]} x {kept[0]} pixels, and the source has {colour[1]} ones of "
+            f"{wanted[1]} x {wanted[0]}; name another file"
+        )

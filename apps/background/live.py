@@ -27,7 +27,7 @@ from visionnmf.io.inputs import stem_of, without_password
 
 from .clips import Clip, Progress, counted, expected_frames, open_clip
 from .events import EventSettings
-from .frames import Separated
+from .frames import Separated, check_kept_size
 from .model import BackgroundModel
 from .online.model import OnlineBackgroundModel
 from .regions import read_regions, within
@@ -337,11 +337,7 @@ def _started(
         model.begin_from(scene, kept.noise_scale_, len(kept.learnt_frames_))
     else:
         return model
-    if found != shape:
-        raise UnsupportedError(
-            f"{name}: is of frames of {found[1]} x {found[0]} pixels, and those of the source have "
-            f"{shape[1]} x {shape[0]}; name another file"
-        )
+    check_kept_size(name, found, shape)
     return model
 
 

@@ -19,6 +19,7 @@ from visionnmf.io.inputs import stem_of, without_password
 
 from .clips import Clip, Progress, Timeline, counted, expected_frames, open_clip, recorded, timed
 from .events import EventSettings
+from .frames import check_kept_size
 from .mask import median_mask
 from .methods import Separator, make_separator
 from .model import BackgroundModel
@@ -224,6 +225,8 @@ def _process(
         size=size,
         pixel_format=pixel_format,
     )
+    if reuse is not None:
+        check_kept_size(reuse, model.background_.shape, (clip.height, clip.width, 3))
     region = read_regions(roi, ignore, (clip.height, clip.width), scale)
     out = Path(out)
     if check_flag(clips, "clips") and str(source).startswith("sample:"):

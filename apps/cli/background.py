@@ -140,6 +140,7 @@ def separate_videos(
       visionnmf background video.mp4 --events --min-area 0.002 --frame-table csv
       visionnmf background rtsp://camera.local/1 --live --events --state yard.npz
       visionnmf background sample:surveillance --json
+      visionnmf background evaluate --help
     """
     given = _given(context)
     if "alpha" in given and not overlay:

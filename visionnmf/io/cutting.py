@@ -136,7 +136,9 @@ def cut_video(source: str | Path, cuts: Sequence[Cut], *, force: bool = False) -
         for part in parts:
             part.finished()
         if waiting and not timed:
-            raise UnsupportedError(f"{path}: cannot be cut, as it does not say when frames are shown; copy it into Matroska")
+            raise UnsupportedError(
+                f"{path}: cannot be cut, as it does not say when frames are shown; copy it into Matroska"
+            )
         if waiting:
             raise UnsupportedError(f"{path}: holds no frame after {waiting[0].start:.3f} s, where a part shall begin")
     return begun

@@ -234,7 +234,7 @@ def _encoding(codec: str, width: int, height: int, grey: bool) -> tuple[str, str
     if codec == "ffv1":
         # Version 3 with checksums: a damaged slice is noticed when it is read.
         options = {"level": "3", "slicecrc": "1"}
-        # of itself the encoder divides what is higher than one pixel in two slices across, too, and one pixel has no halves
+        # of itself the encoder makes two slices a row of what is higher than one pixel, and one pixel has no halves
         return "ffv1", "gray" if grey else "bgr0", options | ({"slices": "1"} if width == 1 else {})
     if "libx264" in av.codecs_available and width % 2 == 0 and height % 2 == 0:
         fewer = _FEWER_HELD if width * height > _LARGE else {}

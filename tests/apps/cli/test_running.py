@@ -114,6 +114,9 @@ def test_arguments_are_called_as_the_command_line_calls_them():
     assert sentence_of(OutputExistsError("a/n_segments.png: exists already; pass force=True to replace it")) == (
         "a/n_segments.png: exists already; pass --force to replace it"
     )
+    error = ParameterError("end or max_frames must be given for rtsp://gate/1; got None")
+    assert sentence_of(error) == "--end or --max-frames must be given for rtsp://gate/1; got None"
+    assert sentence_of(ParameterError("forgetting must be > 0; got 0")) == "--forget must be > 0; got 0"
     assert sentence_of(UnreadableError("two\nlines")) == "two lines"
 
 
@@ -124,7 +127,7 @@ def test_every_option_in_a_message_is_one():
         names = [c.name for c in groups[command].registered_commands] if command in groups else [""]
         for name in names:
             known |= set(re.findall(r"--[a-z-]+", run_command(command, *name.split(), "--help").stdout))
-    assert {option.split()[0] for option in OPTIONS.values()} <= known
+    assert {part for option in OPTIONS.values() for part in option.split() if part.startswith("--")} <= known
 
 
 def test_no_message_of_the_library_speaks_of_options():
@@ -134,6 +137,11 @@ def test_no_message_of_the_library_speaks_of_options():
             if "cli" not in path.parts and not path.is_symlink():
                 found = re.findall(r"""["'][^"'\n]*(?<![\w-])--[a-z][a-z-]+[^"'\n]*["']""", path.read_text())
                 assert not found, f"{path}: {found}"
+
+
+@pytest.mark.parametrize("command", ["background", "segment"])
+def test_help_of_a_command_that_need_not_be_named_tells_of_the_others(command):
+    assert f"visionnmf {command} evaluate --help" in run_command(command, "--help").stdout
 
 
 def test_help_names_what_there_is():
