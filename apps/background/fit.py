@@ -404,8 +404,7 @@ class _Light:
     def _fields(self) -> Floats:
         """Return the lights at all pixels (n_components, height, width)."""
         height, width = self._shape
-        smooth = (cv2.blur(light, (3, 3), borderType=cv2.BORDER_REPLICATE) for light in self._lights)
-        return np.stack([cv2.resize(light, (width, height), interpolation=cv2.INTER_LINEAR) for light in smooth])
+        return np.stack([cv2.resize(light, (width, height), interpolation=cv2.INTER_LINEAR) for light in self._lights])
 
     def _components(self) -> Floats:
         rows, columns = self._at

@@ -85,6 +85,20 @@ def test_a_second_light_is_kept_only_where_it_is_needed(cloudy, monkeypatch, tmp
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("grey", [False, True])
+def test_a_lamp_that_lights_a_small_part_of_the_scene_now_and_then_is_light(street, grey):
+    away = (np.mgrid[:96, :128] - np.array([[[40]], [[50]]])) / 16
+    glow = np.exp(-(away**2).sum(axis=0) / 2)
+    on = np.arange(90) // 7 % 3 == 1
+    lit = 0.5 * street.frames * (1 + 0.7 * on[:, None, None, None] * glow[None, :, :, None])
+    frames = lit.astype(np.uint8)[..., 0] if grey else lit.astype(np.uint8)
+    model = BackgroundModel().fit(frames)
+    masks = masks_of(model, frames)
+    assert model.n_components_ == 2
+    assert f_measure(masks[on], street.masks[on]) > f_measure(masks[~on], street.masks[~on]) - 0.15
+
+
+@pytest.mark.slow
 def test_a_ring_that_closing_alone_fills_in_a_small_picture():
     """Its middle is a region of one pixel, of which no level was found."""
     frames = np.full((60, 20, 24, 3), 100, np.uint8)
