@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ __all__ = ["ViewSet", "named", "read_files", "read_labels", "read_views"]
 Array = NDArray[Any]
 
 MOST_NAMED = 5  # rows of a mismatch
+MOST_LETTERS = 60  # of each of their keys
 IMAGES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp")
 
 
@@ -136,7 +138,7 @@ def read_labels(path: str, views: ViewSet, *, column: str | None = None, by_key:
         known = dict(zip(keys, values, strict=True))
         absent = [name for name in views.keys if name not in known]
         if absent:
-            raise UnreadableError(f"{path}: has no label of {len(absent)} samples, the first {absent[0]!r}")
+            raise UnreadableError(f"{path}: has no label of {len(absent)} samples, the first {absent[0]!r:.60}")
         return np.array([known[name] for name in views.keys])
     if len(values) != len(views.keys):
         raise UnreadableError(f"{path}: must have {len(views.keys)} labels, one a sample; got {len(values)}")
@@ -189,9 +191,9 @@ def _match_by_key(tables: Sequence[Table], result: ViewSet) -> None:
     for table in tables:
         if table.keys is None:
             raise UnreadableError(f"{table.name}: has no keys; a matrix without names is matched by position")
-        if len(set(table.keys)) < len(table.keys):
-            twice = next(name for name in table.keys if table.keys.count(name) > 1)
-            raise UnreadableError(f"{table.name}: key {twice!r:.60} stands in two rows")
+        twice = [name for name, count in Counter(table.keys).items() if count > 1]
+        if twice:
+            raise UnreadableError(f"{table.name}: key {twice[0]!r:.60} stands in two rows")
         for name in table.keys:
             order.setdefault(name, len(order))
     result.keys = list(order)
@@ -202,7 +204,8 @@ def _match_by_key(tables: Sequence[Table], result: ViewSet) -> None:
         known = set(table.keys or [])
         absent = [name for name in order if name not in known]
         if absent:
-            listed = ", ".join(absent[:MOST_NAMED]) + (", ..." if len(absent) > MOST_NAMED else "")
+            shown = [f"{' '.join(name.split()):.{MOST_LETTERS}}" for name in absent[:MOST_NAMED]]
+            listed = ", ".join(shown) + (", ..." if len(absent) > MOST_NAMED else "")
             result.notes.append(f"{table.name} is missing for {len(absent)} of {len(order)} samples: {listed}")
 
 

@@ -85,7 +85,7 @@ class Preparation(BaseEstimator):
         Raises
         ------
         UnsupportedError
-            Of negative numbers in views that are prepared by rows.
+            Of negative numbers in views that are not prepared by range.
         """
         return {name: self._prepared(name, view) for name, view in views.items()}
 
@@ -120,14 +120,13 @@ class Preparation(BaseEstimator):
 
     def _prepared(self, name: str, view: Array) -> Array:
         kind = self.kinds_[name]
-        if kind == "none":
-            return view
         if kind == "range":
             return np.maximum((view - self.lows_[name]) / self.widths_[name], 0)
         if (view < 0).any():
-            raise UnsupportedError(
-                f"{name}: must be >= 0 to be prepared by rows; got {np.nanmin(view):g}; fit with prepare='range'"
-            )
+            how = "where it is not prepared" if kind == "none" else "to be prepared by rows"
+            raise UnsupportedError(f"{name}: must be >= 0 {how}; got {np.nanmin(view):g}; fit with prepare='range'")
+        if kind == "none":
+            return view
         logs = np.log1p(view)
         norms = np.sqrt(np.nansum(logs**2, axis=1, keepdims=True))
         return logs / np.where(norms > 0, norms, 1)

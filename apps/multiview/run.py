@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from visionnmf import choices
 from visionnmf.apps.report import Report
-from visionnmf.exceptions import UnreadableError
+from visionnmf.exceptions import UnreadableError, UnsupportedError
 from visionnmf.io import check_outputs, output_file, output_folder, transaction
 
 from .inputs import ViewSet, named, read_files, read_views
@@ -27,6 +27,7 @@ __all__ = ["FitReport", "TransformReport", "fit_views", "impute_views", "transfo
 
 Array = NDArray[Any]
 
+CODES_SUFFIXES = (".csv", ".npy")
 MOST_LETTERS = 60  # of a view's name in that of a file
 
 
@@ -260,7 +261,7 @@ def transform_views(
     Raises
     ------
     MediaError
-        If a file cannot be read or written, or a view was not there in training.
+        If a file cannot be read or written, `codes` ends otherwise, or a view was not there in training.
 
     Examples
     --------
@@ -270,6 +271,8 @@ def transform_views(
     >>> np.load("codes.npy").shape
     (30, 3)
     """
+    if Path(codes).suffix.lower() not in CODES_SUFFIXES:
+        raise UnsupportedError(f"{codes}: codes must be written to a file that ends in {' or '.join(CODES_SUFFIXES)}")
     check_outputs([codes], force, inputs=[model, *read_files(sources)])
     found, known = _new_samples(model, sources, key)
     W = known.model.transform(known.preparation.transform(found.views))

@@ -39,6 +39,9 @@ def test_columns_of_a_frame_are_looked_at():
     frame = pandas.DataFrame(X).assign(when=pandas.Timestamp("2026-01-01"))
     with pytest.raises(ParameterError, match=r"X must hold numbers; got datetime64\[\w+\]"):
         MODELS[0].fit(frame.rename(columns=str))
+    for kind in ("str", object, "category"):
+        with pytest.raises(ParameterError, match="X must hold numbers; got str"):
+            MODELS[0].fit(pandas.DataFrame(X.astype(str), dtype=kind).rename(columns=str))
 
 
 def test_what_is_a_number_is_not_refused():

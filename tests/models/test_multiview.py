@@ -219,3 +219,27 @@ def test_views_of_a_file_are_checked(views, tmp_path):
         setattr(model, attribute, kept)
     model.save(tmp_path / "good.npz")
     np.testing.assert_array_equal(load_model(tmp_path / "good.npz").transform(views), model.transform(views))
+
+
+@NOT_CONVERGED
+def test_frames_with_gaps_of_pandas_are_taken(views):
+    pandas = pytest.importorskip("pandas")
+    model = MultiviewNMF(2, random_state=0, max_iter=10, missing_values=np.nan)
+    frame = pandas.DataFrame(views["sounds"]).convert_dtypes()
+    frame.iloc[0, 0] = pandas.NA
+    gap = np.where(frame.isna(), np.nan, views["sounds"])
+    expected = model.fit([gap, views["images"]]).components_
+    np.testing.assert_array_equal(model.fit([frame, views["images"]]).components_, expected)
+
+
+def test_views_that_would_be_lost_are_refused(views):
+    a, b = views["sounds"], views["images"]
+    model = MultiviewNMF(2, random_state=0)
+    with pytest.raises(ParameterError, match="view 1 must hold real numbers; got complex ones"):
+        model.fit([a, b + 1j])
+    with pytest.raises(ParameterError, match="X must name each view differently, as text too"):
+        model.fit({1: a, "1": b})
+    with pytest.raises(ParameterError, match=r"view 1 must be an array of shape \(n_samples, n_features\); got"):
+        model.fit([a, b[:, :0]])
+    with pytest.raises(ParameterError, match="X must hold at least one view; got none"):
+        MultiviewNMF(2, random_state=0, max_iter=5, tol=1).fit([a, b]).transform([None, None])

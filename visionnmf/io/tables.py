@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import csv
+import math
 import zipfile
+from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf.exceptions import MediaError, UnreadableError, UnsupportedError
+from visionnmf.exceptions import MediaError, TooLargeError, UnreadableError, UnsupportedError
 
 from .archive import NUMBERS, check_directory, read_arrays
-from .inputs import check_bytes, one_line, regular_file
+from .inputs import MAX_BYTES, check_bytes, check_memory, one_line, regular_file
 
 __all__ = ["TABLE_SUFFIXES", "Table", "read_column", "read_tables"]
 
@@ -25,6 +28,11 @@ TABLE_SUFFIXES = (".npy", ".npz", ".csv", ".parquet")
 MISSING = ("", "nan", "na", "null", "none")  # cells without a number, in small letters
 PREFIX = "view_"  # of arrays that are views, in some collections
 LABELS = "labels"
+MOST_NUMBERS = MAX_BYTES // 8  # of a file of text or of packed columns, where one may take a byte or less
+MOST_TEXT = 256 << 20  # bytes of memory that the keys or labels of a file may take
+TEXT_BYTES = 64  # that a text takes beside its letters
+LONGEST_ROW = 16 << 20  # letters: a million numbers
+ROWS = 4096  # of keys that are read together
 
 
 @dataclass(frozen=True)
@@ -67,11 +75,11 @@ def read_tables(path: str | Path, *, key: str | None = None) -> list[Table]:
     Raises
     ------
     UnreadableError
-        If the file is missing or damaged, or has no such key.
+        If the file is missing or damaged, or has no such key, or a matrix in it no rows or columns.
     UnsupportedError
-        If it holds no numbers, or is of another kind.
+        If it holds no numbers, infinity, or is of another kind.
     TooLargeError
-        If it has more than 1 GiB.
+        If it has more than 1 GiB, or its numbers have, keys take more than 256 MiB, or a row of text has more than 16.
     """
     file = regular_file(path, "table")
     check_bytes(file, file.stat().st_size)
@@ -79,15 +87,26 @@ def read_tables(path: str | Path, *, key: str | None = None) -> list[Table]:
     if suffix not in TABLE_SUFFIXES:
         raise UnsupportedError(f"{file}: must be one of {', '.join(TABLE_SUFFIXES)}, or a folder of images")
     try:
-        if suffix == ".npz":
-            return _read_npz(file, key)
-        if suffix == ".npy":
-            return [Table(file.stem, _numbers(np.load(file, allow_pickle=False, mmap_mode="r"), str(file)))]
-        return [_read_csv(file, key) if suffix == ".csv" else _read_parquet(file, key)]
+        found = _read(file, suffix, key)
     except MediaError:
         raise
     except Exception as error:  # numpy, csv and pyarrow have many ways to say that a file is damaged
         raise UnreadableError(f"{file}: cannot be read ({one_line(error):.200})") from error
+    for table in found:
+        name = f"{file}: {table.name}" if suffix == ".npz" else str(file)
+        if not table.X.size:
+            raise UnreadableError(f"{name}: must hold a number at least; got a matrix of shape {table.X.shape}")
+        if np.isinf(table.X).any():
+            raise UnsupportedError(f"{name}: must hold finite numbers, NaN where one is missing; got infinity")
+    return found
+
+
+def _read(file: Path, suffix: str, key: str | None) -> list[Table]:
+    if suffix == ".npz":
+        return _read_npz(file, key)
+    if suffix == ".npy":
+        return [Table(file.stem, _numbers(np.load(file, allow_pickle=False, mmap_mode="r"), str(file)))]
+    return [_read_csv(file, key) if suffix == ".csv" else _read_parquet(file, key)]
 
 
 def read_column(path: str | Path, column: str | None = None) -> tuple[list[str], list[str] | None]:
@@ -110,22 +129,29 @@ def read_column(path: str | Path, column: str | None = None) -> tuple[list[str],
     ------
     UnreadableError
         If the file cannot be read, or has no such column.
+    TooLargeError
+        If the values take more than 256 MiB.
     """
     file = regular_file(path, "table")
     check_bytes(file, file.stat().st_size)
     rows = _rows(file)
-    header = rows[0] if column is not None else None
-    if header is not None and column not in header:
-        raise UnreadableError(f"{file}: has no column {column!r}; it has {', '.join(header[:10])}")
-    place = -1 if header is None else header.index(str(column))
-    body = rows if header is None else rows[1:]
-    return [row[place] for row in body], [row[0] for row in body] if len(rows[0]) > 1 else None
+    first = next(rows)
+    if column is not None and column not in first:
+        raise UnreadableError(f"{file}: has no column {column!r}; it has {', '.join(first[:10])}")
+    place = -1 if column is None else first.index(column)
+    values, keys = _Texts(file), _Texts(file)
+    for row in rows if column is not None else chain([first], rows):
+        values.add(row[place])
+        keys.add(row[0])
+    return values.values, keys.values if len(first) > 1 else None
 
 
-def _numbers(array: Any, name: str) -> Array:
-    if array.ndim != 2 or array.dtype.kind not in NUMBERS:
-        raise UnsupportedError(f"{name}: must hold a matrix of numbers; got {array.dtype} of shape {array.shape}")
-    return np.asarray(array, np.float32 if array.dtype == np.float32 else np.float64)
+def _numbers(given: Any, name: str) -> Array:
+    if given.ndim != 2 or given.dtype.kind not in NUMBERS:
+        raise UnsupportedError(f"{name}: must hold a matrix of numbers; got {given.dtype} of shape {given.shape}")
+    if given.dtype.itemsize < 4:
+        check_memory(name, 8 * given.size)
+    return np.asarray(given, np.float32 if given.dtype == np.float32 else np.float64)
 
 
 def _read_npz(file: Path, key: str | None) -> list[Table]:
@@ -135,66 +161,149 @@ def _read_npz(file: Path, key: str | None) -> list[Table]:
     arrays = read_arrays(file, names)
     if key is not None and key not in arrays:
         raise UnreadableError(f"{file}: has no array {key!r}; it has {', '.join(names[:10])}")
-    keys = None if key is None else [str(value) for value in arrays[key].tolist()]
+    keys = None if key is None else _array_keys(arrays.pop(key), key, file)
+    labels = arrays.pop(LABELS, None)
     if {"X", "groups", "views"} <= set(arrays):  # what `visionnmf features` writes
-        X, groups = _numbers(arrays["X"], f"{file}: X"), arrays["groups"]
-        return [Table(str(name), X[:, groups == v], keys, arrays.get(LABELS)) for v, name in enumerate(arrays["views"])]
-    views = {name: array for name, array in arrays.items() if array.ndim == 2 and array.dtype.kind in NUMBERS}
-    named = {name: array for name, array in views.items() if name.startswith(PREFIX)} or views
-    named.pop(LABELS, None)
+        X, groups, views = _numbers(arrays["X"], f"{file}: X"), arrays["groups"], arrays["views"]
+        if groups.shape != X.shape[1:] or views.ndim != 1 or len(views) > len(groups):
+            raise UnreadableError(f"{file}: its groups and views do not fit X, of shape {X.shape}")
+        return [_table(str(name), X[:, groups == v], keys, labels, file) for v, name in enumerate(views)]
+    found = {name: array for name, array in arrays.items() if array.ndim == 2 and array.dtype.kind in NUMBERS}
+    named = {name: array for name, array in found.items() if name.startswith(PREFIX)} or found
     if not named:
         raise UnsupportedError(f"{file}: must hold a matrix of numbers; got {', '.join(names[:10]) or 'nothing'}")
-    labels = arrays.get(LABELS)
     return [
-        Table(name.removeprefix(PREFIX), _numbers(array, f"{file}: {name}"), keys, labels)
+        _table(name.removeprefix(PREFIX), _numbers(array, f"{file}: {name}"), keys, labels, file)
         for name, array in named.items()
     ]
 
 
-def _rows(file: Path) -> list[list[str]]:
+def _array_keys(names: Array, key: str, file: Path) -> list[str]:
+    if names.ndim != 1:
+        raise UnreadableError(f"{file}: {key} must name the rows; got an array of shape {names.shape}")
+    keys = _Texts(file)
+    keys.check(names.size)
+    for value in names:
+        keys.add(str(value))
+    return keys.values
+
+
+def _table(name: str, X: Array, keys: list[str] | None, labels: Array | None, file: Path) -> Table:
+    if keys is not None and len(keys) != len(X):
+        raise UnreadableError(f"{file}: {name}: must have {len(keys)} rows, one for each key; got {len(X)}")
+    return Table(name, X, keys, labels)
+
+
+class _Texts:
+    """A list of texts, as many as fit into memory.
+
+    Parameters
+    ----------
+    file : Path
+        Where they come from.
+
+    Attributes
+    ----------
+    values : list of str
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.values: list[str] = []
+        self._file, self._size = file, 0
+
+    def add(self, text: str) -> None:
+        """Add a text."""
+        self.check(1, len(text))
+        self._size += TEXT_BYTES + len(text)
+        self.values.append(text)
+
+    def check(self, count: int, letters: int = 0) -> None:
+        """Raise TooLargeError where there is no room for so many more."""
+        if self._size + TEXT_BYTES * count + letters > MOST_TEXT:
+            raise TooLargeError(f"{self._file}: has keys or labels of more than {MOST_TEXT >> 20} MiB")
+
+
+class _Lines:
+    """The lines of a file, for a reader that puts together rows of at most so many letters."""
+
+    def __init__(self, text: TextIO, file: Path) -> None:
+        self._text, self._file, self._letters = text, file, 0
+
+    def __iter__(self) -> _Lines:
+        return self
+
+    def __next__(self) -> str:
+        line = self._text.readline(LONGEST_ROW + 1 - self._letters)
+        self._letters += len(line)
+        if self._letters > LONGEST_ROW:
+            raise TooLargeError(f"{self._file}: has a row of more than {LONGEST_ROW >> 20} MiB")
+        if not line:
+            raise StopIteration
+        return line
+
+    def end_row(self) -> None:
+        """Begin to count anew."""
+        self._letters = 0
+
+
+def _rows(file: Path) -> Iterator[list[str]]:
+    """Yield the rows of a ``.csv`` file, at least one, without empty ones; all have as many cells as the first."""
+    count = width = 0
     with file.open(newline="", encoding="utf-8-sig", errors="strict") as text:
+        lines = _Lines(text, file)
         try:
-            rows = [row for row in csv.reader(text) if row]
+            for row in csv.reader(lines):
+                lines.end_row()
+                if not row:
+                    continue
+                count, width = count + 1, width or len(row)
+                if len(row) != width:
+                    raise UnreadableError(f"{file}: row {count} must have {width} cells as the first; got {len(row)}")
+                yield row
         except (csv.Error, UnicodeDecodeError) as error:
             raise UnreadableError(f"{file}: cannot be read ({one_line(error):.200})") from error
-    if not rows:
+    if not count:
         raise UnreadableError(f"{file}: has no rows")
-    width = len(rows[0])
-    odd = next((i for i, row in enumerate(rows) if len(row) != width), None)
-    if odd is not None:
-        raise UnreadableError(f"{file}: row {odd + 1} must have {width} cells as the first; got {len(rows[odd])}")
-    return rows
 
 
 def _read_csv(file: Path, key: str | None) -> Table:
     rows = _rows(file)
-    has_header = key is not None or any(_is_text(cell) for cell in rows[0])
-    header, body = (rows[0], rows[1:]) if has_header else ([str(i) for i in range(len(rows[0]))], rows)
+    first = next(rows)
+    has_header = key is not None or any(_number(cell) is None for cell in first)
+    header, body = (first, rows) if has_header else ([str(i) for i in range(len(first))], chain([first], rows))
     if key is not None and key not in header:
         raise UnreadableError(f"{file}: has no column {key!r}; it has {', '.join(header[:10])}")
     place = None if key is None else header.index(key)
-    keys = None if place is None else [row[place] for row in body]
     columns = [i for i in range(len(header)) if i != place]
-    X = np.empty((len(body), len(columns)))
-    for i, row in enumerate(body):
-        for j, column in enumerate(columns):
-            cell = row[column].strip()
-            if _is_text(cell):
+    keys, numbers, count = _Texts(file), array("d"), 0
+    for row in body:
+        count += 1
+        if place is not None:
+            keys.add(row[place])
+        for column in columns:
+            number = _number(row[column])
+            if number is None:
                 raise UnsupportedError(
-                    f"{file}: row {i + 1 + has_header}, column {header[column]}: must be a number; got {cell:.40}"
+                    f"{file}: row {count + has_header}, column {header[column]}: must be a number; got "
+                    f"{row[column].strip():.40}"
                 )
-            X[i, j] = np.nan if cell.lower() in MISSING else float(cell)
-    return Table(file.stem, X, keys)
+            numbers.append(number)
+        _check_size(file, len(numbers))
+    X = np.frombuffer(numbers, np.float64).reshape(count, len(columns)) if numbers else np.empty((count, len(columns)))
+    return Table(file.stem, X, None if place is None else keys.values)
 
 
-def _is_text(cell: str) -> bool:
-    if cell.strip().lower() in MISSING:
-        return False
+def _number(cell: str) -> float | None:
+    """Return the number in a cell, NaN in an empty one; None for text."""
     try:
-        float(cell)
+        return float(cell)
     except ValueError:
-        return True
-    return False
+        return math.nan if cell.strip().lower() in MISSING else None
+
+
+def _check_size(file: Path, numbers: int) -> None:
+    if numbers > MOST_NUMBERS:
+        raise TooLargeError(f"{file}: has more than {MOST_NUMBERS} numbers; write them as .npy")
 
 
 def _read_parquet(file: Path, key: str | None) -> Table:
@@ -202,18 +311,38 @@ def _read_parquet(file: Path, key: str | None) -> Table:
         import pyarrow.parquet as parquet
     except ImportError as error:
         raise UnsupportedError(f"{file}: reading it needs pyarrow; pip install 'visionnmf[parquet]'") from error
-    check_bytes(file, sum(size.total_byte_size for size in _groups(parquet.ParquetFile(file))))
-    table = parquet.read_table(file)
-    if key is not None and key not in table.column_names:
-        raise UnreadableError(f"{file}: has no column {key!r}; it has {', '.join(islice(table.column_names, 10))}")
-    keys = None if key is None else [str(value) for value in table.column(key).to_pylist()]
-    names = [name for name in table.column_names if name != key]
-    columns = [np.asarray(table.column(name).to_numpy()) for name in names]
-    odd = next((name for name, column in zip(names, columns, strict=True) if column.dtype.kind not in NUMBERS), None)
-    if odd is not None:
-        raise UnsupportedError(f"{file}: column {odd:.40} must hold numbers; name it as the key where it is one")
-    return Table(file.stem, np.column_stack([column.astype(np.float64) for column in columns]), keys)
+    opened = parquet.ParquetFile(file)
+    metadata, schema = opened.metadata, opened.schema_arrow
+    check_bytes(file, sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)))
+    if key is not None and key not in schema.names:
+        raise UnreadableError(f"{file}: has no column {key!r}; it has {', '.join(schema.names[:10])}")
+    names = [name for name in schema.names if name != key]
+    for name in names:
+        if not _is_numeric(schema.field(name).type):
+            raise UnsupportedError(f"{file}: column {name:.40} must hold numbers; name it as the key where it is one")
+    if key is not None and schema.field(key).type.num_fields:
+        raise UnsupportedError(f"{file}: column {key:.40} must hold texts or numbers; got {schema.field(key).type}")
+    _check_size(file, metadata.num_rows * len(names))  # equal ones take no space
+    table = opened.read(columns=names, use_threads=False)
+    X = np.empty((metadata.num_rows, len(names)))
+    for j, name in enumerate(names):
+        X[:, j] = table.column(name).to_numpy()
+    return Table(file.stem, X, None if key is None else _parquet_keys(file, key))
 
 
-def _groups(file: Any) -> list[Any]:
-    return [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
+def _is_numeric(kind: Any) -> bool:
+    import pyarrow
+
+    types = pyarrow.types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
+
+
+def _parquet_keys(file: Path, key: str) -> list[str]:
+    from pyarrow import parquet
+
+    opened = parquet.ParquetFile(file, read_dictionary=[key])  # a long text that is repeated stays one
+    keys = _Texts(file)
+    for batch in opened.iter_batches(ROWS, columns=[key], use_threads=False):
+        for value in batch.column(0):
+            keys.add(str(value.as_py()))
+    return keys.values

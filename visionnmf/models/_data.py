@@ -201,7 +201,8 @@ def check_kind(X: Any) -> Any:
             return X
     dtypes = list(getattr(X, "dtypes", [])) if hasattr(X, "columns") else [getattr(X, "dtype", None)]
     odd = [dtype for dtype in dtypes if getattr(dtype, "kind", None) in TEXT_AND_DATES]
-    values = X.ravel() if isinstance(X, np.ndarray) and X.dtype == object else ()
+    has_objects = any(getattr(dtype, "kind", None) == "O" for dtype in dtypes)  # and texts and categories of frames
+    values = np.asarray(X, object).ravel() if has_objects else ()
     odd += [type(value).__name__ for value in values if isinstance(value, NO_NUMBERS)][:1]
     if odd:
         raise ParameterError(f"X must hold numbers; got {odd[0]}; convert it, as by X.astype(float), if that is meant")

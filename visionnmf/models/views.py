@@ -399,12 +399,14 @@ def _parts(X: Any) -> tuple[str, dict[str, Any]] | None:
         form, views = "dict", {str(name): view for name, view in X.items()}
     elif getattr(getattr(X, "columns", None), "nlevels", 1) > 1:  # a frame whose columns are (view, feature)
         form, views = "dict", {str(name): X[name] for name in dict.fromkeys(X.columns.get_level_values(0))}
-    elif isinstance(X, list | tuple) and any(_is_view(item) for item in X):
+    elif isinstance(X, list | tuple) and X and (any(map(_is_view, X)) or all(item is None for item in X)):
         form, views = "list", {str(i): view for i, view in enumerate(X)}
     else:
         return None
+    if len(views) < len(X.columns.unique(0) if hasattr(X, "columns") else X):
+        raise ParameterError(f"X must name each view differently, as text too; got {shown([*X])}")
     for name, view in views.items():
-        if view is not None and len(np.shape(view)) != 2:
+        if view is not None and (len(np.shape(view)) != 2 or not np.shape(view)[1]):
             raise ParameterError(f"view {name} must be an array of shape (n_samples, n_features); got {shown(view)}")
     sizes = {name: np.shape(view)[0] for name, view in views.items() if view is not None}
     if len(set(sizes.values())) > 1:
@@ -419,9 +421,12 @@ def _is_view(item: Any) -> bool:
 
 def _checked(view: Any, name: str) -> Any:
     try:
-        return check_kind(view)
+        view = check_kind(view)
     except ParameterError as error:
         raise ParameterError(str(error).replace("X", f"view {name}", 1)) from None
+    if np.iscomplexobj(view):  # whose imaginary parts would be lost
+        raise ParameterError(f"view {name} must hold real numbers; got complex ones")
+    return view
 
 
 def _dtype(view: Any) -> Any:
@@ -430,12 +435,19 @@ def _dtype(view: Any) -> Any:
 
 def _joined(views: Mapping[str, Any]) -> Any:
     """Put views side by side, sparse where all are; float32 where all are."""
-    arrays: list[Any] = [view if sp.issparse(view) else np.asarray(view) for view in views.values()]
+    arrays: list[Any] = [view if sp.issparse(view) else _array(view) for view in views.values()]
     single = all(array.dtype == np.float32 for array in arrays)
     if all(sp.issparse(array) for array in arrays):
         return sp.hstack(arrays, format="csr", dtype=np.float32 if single else np.float64)
     dense = [array.toarray() if sp.issparse(array) else array for array in arrays]
     return np.hstack([array.astype(np.float32 if single else np.float64, copy=False) for array in dense])
+
+
+def _array(view: Any) -> Array:
+    array = np.asarray(view)
+    if array.dtype == object and hasattr(view, "to_numpy"):  # a frame that may hold pandas.NA
+        array = view.to_numpy(np.float64, na_value=np.nan)
+    return array
 
 
 def _labels(sizes: Sequence[int]) -> Array:

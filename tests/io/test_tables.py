@@ -1,0 +1,111 @@
+"""Tables of numbers: what they may hold, and how much memory files of strangers can ask for."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from visionnmf.exceptions import TooLargeError, UnreadableError, UnsupportedError
+from visionnmf.io import tables
+from visionnmf.io.tables import read_column, read_tables
+
+
+def test_cells_without_a_number_are_missing(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text('name;x,"a ""b"", c",d\r\n\r\n"two\nlines", 1e3 ,\r\né,NA,-.5\r\n', encoding="utf-8-sig")
+    (table,) = read_tables(path, key="name;x")
+    assert table.keys == ["two\nlines", "é"]
+    np.testing.assert_array_equal(table.X, [[1000, np.nan], [np.nan, -0.5]])
+    path.write_text("1,2\n3,null\n")
+    np.testing.assert_array_equal(read_tables(path)[0].X, [[1, 2], [3, np.nan]])
+    path.write_text("key\na\nb\n")
+    with pytest.raises(UnreadableError, match="must hold a number at least"):
+        read_tables(path, key="key")
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "message"),
+    [
+        ("\n\n", None, "has no rows"),
+        ("a,b\n1,2\n3\n", None, "row 3 must have 2 cells as the first; got 1"),
+        ("a,b\n1,x\n", None, "row 2, column b: must be a number; got x"),
+        ("a,b\n1,2\n", "c", "has no column 'c'"),
+        ("a\n" + "9" * 200_000, None, "field larger than field limit"),
+    ],
+)
+def test_what_is_wrong_with_text_is_told(tmp_path, text, key, message):
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    with pytest.raises((UnreadableError, UnsupportedError), match=message):
+        read_tables(path, key=key)
+
+
+def test_empty_cells_take_no_more_memory_than_numbers(tmp_path):
+    """They took forty bytes each."""
+    path = tmp_path / "t.csv"
+    path.write_bytes((b"," * 19 + b"\n") * 5_000)
+    tracemalloc.start()
+    (table,) = read_tables(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert table.X.shape == (5_000, 20) and np.isnan(table.X).all()
+    assert peak < 2 * table.X.nbytes + 1e6
+
+
+def test_tables_are_bounded(tmp_path, monkeypatch):
+    path = tmp_path / "t.csv"
+    path.write_text("key,a,b\n" + "k,1,2\n" * 50)
+    with monkeypatch.context() as patch, pytest.raises(TooLargeError, match="has more than 99 numbers"):
+        patch.setattr(tables, "MOST_NUMBERS", 99)
+        read_tables(path, key="key")
+    monkeypatch.setattr(tables, "MOST_TEXT", 49 * (tables.TEXT_BYTES + 1))
+    with pytest.raises(TooLargeError, match="has keys or labels of more than 0 MiB"):
+        read_tables(path, key="key")
+    with pytest.raises(TooLargeError, match="has keys or labels of more than 0 MiB"):
+        read_column(path)
+    monkeypatch.setattr(tables, "LONGEST_ROW", 99)
+    path.write_text('a,b\n"' + "\n" * 100 + '",1\n')
+    with pytest.raises(TooLargeError, match="has a row of more than 0 MiB"):
+        read_tables(path)
+
+
+def test_packed_columns_are_bounded_by_what_they_unpack_to(tmp_path, monkeypatch):
+    """A hundred million equal numbers are half a megabyte, and as many long keys that are equal fifty kilobytes."""
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    path = tmp_path / "t.parquet"
+    keys = pyarrow.DictionaryArray.from_arrays(np.zeros(1000, np.int32), ["x" * 100_000])
+    parquet.write_table(pyarrow.table({"key": keys, "a": np.zeros(1000), "b": np.ones(1000, np.int8)}), path)
+    monkeypatch.setattr(tables, "MOST_TEXT", 1 << 20)
+    with pytest.raises(TooLargeError, match="has keys or labels of more than 1 MiB"):
+        read_tables(path, key="key")
+    monkeypatch.setattr(tables, "MOST_TEXT", 1 << 30)
+    (table,) = read_tables(path, key="key")
+    assert table.keys == ["x" * 100_000] * 1000
+    np.testing.assert_array_equal(table.X, [[0, 1]] * 1000)
+    monkeypatch.setattr(tables, "MOST_NUMBERS", 1999)
+    with pytest.raises(TooLargeError, match="has more than 1999 numbers"):
+        read_tables(path, key="key")
+    parquet.write_table(pyarrow.table({"key": [[0.0]] * 3, "a": [1.0, None, 3.0]}), path)
+    for key in (None, "key"):
+        with pytest.raises(UnsupportedError, match="column key must hold"):
+            read_tables(path, key=key)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"id": np.arange(2)}, "a: must have 2 rows, one for each key; got 3"),
+        ({"id": np.array("abc")}, r"id must name the rows; got an array of shape \(\)"),
+        ({"id": np.ones((3, 1))}, r"id must name the rows; got an array of shape \(3, 1\)"),
+        (
+            {"id": np.arange(3), "X": np.ones((3, 2)), "groups": np.zeros(3, int), "views": np.array(["v"])},
+            "its groups and views do not fit X",
+        ),
+    ],
+)
+def test_arrays_that_do_not_fit_are_told(tmp_path, arrays, message):
+    np.savez(tmp_path / "t.npz", a=np.ones((3, 2)), **arrays)
+    with pytest.raises(UnreadableError, match=message):
+        read_tables(tmp_path / "t.npz", key="id")
