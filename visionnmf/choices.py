@@ -38,7 +38,10 @@ IMAGE_SUFFIXES = (
     *(".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp", ".gif", ".pgm", ".ppm", ".pnm"),
     *(".heic", ".heif", ".avif"),
 )
-VIDEO_SUFFIXES = (".mp4", ".mkv", ".avi", ".mov", ".webm", ".mpg", ".mpeg", ".m4v", ".ogv", ".wmv", ".flv", ".mts")
+VIDEO_SUFFIXES = (
+    ".mp4", ".mkv", ".avi", ".mov", ".webm", ".mpg", ".mpeg", ".m4v", ".ogv", ".wmv", ".flv",
+    ".mts", ".m2ts", ".ts", ".3gp", ".asf", ".vob",
+)  # fmt: skip
 
 # visionnmf stream
 STREAM_COMPONENTS = 50

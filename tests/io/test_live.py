@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import av
 import numpy as np
 import pytest
+from PIL import Image
 from rtsp import camera
 
 from visionnmf.apps.background.clips import recorded
@@ -362,12 +363,24 @@ def test_pictures_that_cannot_be_read_are_left_out(tmp_path):
     assert reader.damaged == 2 and "2 of 6 pictures" in reader.notes[0] and "2.png, 4.png" in reader.notes[0]
 
 
+def test_what_is_said_of_many_pictures_is_said_once(tmp_path):
+    for number in range(4):
+        opacity = np.full((*FRAMES[number].shape[:2], 1), 128 if number else 255, np.uint8)
+        Image.fromarray(np.dstack([FRAMES[number], opacity])).save(tmp_path / f"{number}.png")
+    reader = PictureSequence(tmp_path)  # warnings are errors here
+    for _ in range(2):
+        assert len(list(reader)) == 4
+        assert reader.notes == ["1.png: has transparent parts; they are blended onto white (and 2 more)"]
+
+
 def test_kinds_of_sources(tmp_path):
     write_image(tmp_path / "a.png", FRAMES[0])
     assert isinstance(open_video(tmp_path), PictureSequence)
     assert pictures_of(tmp_path) == [str(tmp_path / "a.png")]
     (tmp_path / "a.mkv").write_bytes(encoded("matroska", "ffv1", FRAMES[:3]))
     assert pictures_of(tmp_path) == [] and isinstance(open_video(tmp_path / "a.mkv"), VideoReader)
+    (tmp_path / "a.mkv").rename(tmp_path / "a.ts")  # what recorders write
+    assert pictures_of(tmp_path) == []
     assert not is_live(tmp_path) and is_live("https://x/y") and is_live("/dev/video0")
     with pytest.raises(ParameterError, match="frame_rate must be None"):
         open_video(tmp_path / "a.mkv", frame_rate=5)

@@ -85,6 +85,14 @@ def read_image(source: str | Path, *, max_pixels: int = MAX_IMAGE_PIXELS) -> NDA
     >>> read_image("photo.png").shape
     (8, 9, 3)
     """
+    image, notes = read_with_notes(source, max_pixels=max_pixels)
+    for note in notes:
+        warnings.warn(f"{source}: {note}", UserWarning, stacklevel=2)
+    return image
+
+
+def read_with_notes(source: str | Path, *, max_pixels: int = MAX_IMAGE_PIXELS) -> tuple[NDArray[Any], list[str]]:
+    """Read one picture, and return what :func:`read_image` warns of: for those who read thousands."""
     name = str(source)
     path = _sample_path(name) if name.startswith(SAMPLE_PREFIX) else regular_file(source, "image")
     check_bytes(name, path.stat().st_size)
@@ -128,7 +136,10 @@ def decode_image(data: bytes, name: str, *, max_pixels: int = MAX_IMAGE_PIXELS) 
     (8, 9, 3)
     """
     check_bytes(name, len(data))
-    return _decoded(data, name, max_pixels)
+    image, notes = _decoded(data, name, max_pixels)
+    for note in notes:
+        warnings.warn(f"{name}: {note}", UserWarning, stacklevel=2)
+    return image
 
 
 def image_digest(source: str | Path) -> str:
@@ -164,7 +175,7 @@ def image_digest(source: str | Path) -> str:
     return hashlib.blake2b(path.read_bytes(), digest_size=20).hexdigest()
 
 
-def _decoded(data: bytes, name: str, max_pixels: int) -> NDArray[Any]:
+def _decoded(data: bytes, name: str, max_pixels: int) -> tuple[NDArray[Any], list[str]]:
     notes: list[str] = []
     try:
         with warnings.catch_warnings():
@@ -177,9 +188,7 @@ def _decoded(data: bytes, name: str, max_pixels: int) -> NDArray[Any]:
         raise TooLargeError(f"{name}: declares {pixels} pixels; at most {max_pixels} are read") from error
     except Exception as error:  # a damaged file makes a decoder raise nearly anything
         raise UnreadableError(f"{name}: {_complaint(error)}") from error
-    for note in notes:
-        warnings.warn(f"{name}: {note}", UserWarning, stacklevel=3)
-    return image
+    return image, notes
 
 
 def sample_names() -> list[str]:

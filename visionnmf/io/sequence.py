@@ -15,7 +15,7 @@ from visionnmf._checks import check_frames_wanted, check_number
 from visionnmf.choices import IMAGE_SUFFIXES
 from visionnmf.exceptions import MediaError, ParameterError, UnreadableError
 
-from .images import read_image
+from .images import read_with_notes
 from .inputs import pictures_of
 from .video import FALLBACK_RATE
 
@@ -91,6 +91,7 @@ class PictureSequence:
             check_number(frame_rate, "frame_rate", 0, 1000, without_low=True)
             self.frame_rate = Fraction(frame_rate).limit_denominator(1001)
         self._wanted = (every, max_frames, start, end)
+        self._said: dict[str, tuple[str, int]] = {}  # the first picture of which it is to be said, and of how many
         self._size = self._read(self._pictures[0]).shape[1::-1]
         self.width, self.height = (max(1, round(side * scale)) for side in self._size)
         self.declared_frames = len(self._pictures)
@@ -101,12 +102,14 @@ class PictureSequence:
     @property
     def notes(self) -> list[str]:
         """What is to be said of the last loop."""
-        return [] if self.problem is None else [self.problem]
+        said = [f"{first}: {note}{f' (and {n - 1} more)' * (n > 1)}" for note, (first, n) in self._said.items()]
+        return [*([] if self.problem is None else [self.problem]), *said]
 
     def __iter__(self) -> Iterator[NDArray[np.uint8]]:
         every, max_frames, start, end = self._wanted
         self.frames_read = self.damaged = delivered = passed = 0
         self.problem = None
+        self._said = {}
         left_out: list[str] = []
         for number, path in enumerate(self._pictures):
             time = float(number / self.frame_rate)
@@ -142,7 +145,9 @@ class PictureSequence:
             last = len(self._pictures) / float(self.frame_rate)
             raise ParameterError(f"start must lie in the video, before its end at {last:.3f} s; got {start:g}")
 
-    @staticmethod
-    def _read(path: str) -> NDArray[np.uint8]:
-        picture = read_image(path)
+    def _read(self, path: str) -> NDArray[np.uint8]:
+        picture, notes = read_with_notes(path)
+        for note in notes:
+            first, count = self._said.get(note, (os.path.basename(path), 0))
+            self._said[note] = first, count + 1
         return picture if picture.dtype == np.uint8 else ((picture.astype(np.uint32) + 128) // 257).astype(np.uint8)
