@@ -26,6 +26,7 @@ from .model import BackgroundModel
 from .regions import read_regions, within
 from .report import BackgroundReport, Counts, Masks
 from .results import Encoders, MaskFolder, files_of, output_paths
+from .sizes import Sizes
 from .tables import EventTable, Recorder, coco_path, frame_table_path
 
 __all__ = ["process_video"]
@@ -48,6 +49,7 @@ def process_video(
     keep_model: bool = False,
     reuse: str | Path | None = None,
     scale: float = 1.0,
+    full_size: bool = False,
     every: int = 1,
     max_frames: int | None = None,
     frame_rate: float | None = None,
@@ -99,6 +101,8 @@ def process_video(
         Take the model of such a file instead of learning one; `n_components` and `random_state` are then its own.
     scale : float in (0, 1], default=1.0
         Work at this share of width and height.
+    full_size : bool, default=False
+        Results have the size of the video all the same: what is found at `scale` is enlarged.
     every : int, default=1
         Take every `every`-th frame; the results play at the accordingly lower rate.
     max_frames : int, optional
@@ -186,6 +190,7 @@ def _process(
     keep_model: bool,
     reuse: str | Path | None,
     scale: float,
+    full_size: bool,
     every: int,
     max_frames: int | None,
     frame_rate: float | None,
@@ -218,16 +223,21 @@ def _process(
         source,
         every=every,
         max_frames=max_frames,
-        scale=scale,
+        scale=1.0 if check_flag(full_size, "full_size") else scale,
         start=start,
         end=end,
         frame_rate=frame_rate,
         size=size,
         pixel_format=pixel_format,
     )
+    full = work = (clip.height, clip.width)
+    if full_size:
+        check_number(scale, "scale", 0, 1, without_low=True)
+        work = max(1, round(clip.height * scale)), max(1, round(clip.width * scale))
+    sizes = Sizes(full, work)
     if reuse is not None:
-        check_kept_size(reuse, model.background_.shape, (clip.height, clip.width, 3))
-    region = read_regions(roi, ignore, (clip.height, clip.width), scale)
+        check_kept_size(reuse, model.background_.shape, (*work, 3))
+    region = read_regions(roi, ignore, full, 1.0 if full_size else scale)
     out = Path(out)
     if check_flag(clips, "clips") and str(source).startswith("sample:"):
         raise ParameterError(f"clips must be False for {source}, which is no file; got True")
@@ -253,14 +263,14 @@ def _process(
     timeline = Timeline(clip.frame_rate / every)
     frames = counted(timed(clip, timeline.add), "learning" if reuse is None else "reading", total, progress)
     if reuse is None:
-        model.fit(frames)
+        model.fit(map(sizes.reduced, frames))
     else:
         for _ in frames:  # for the times alone
             pass
     learnt = time.perf_counter()
     output_folder(out)
     with transaction():
-        write_image(paths["image"], model.background_, force=force)
+        write_image(paths["image"], sizes.enlarged(model.background_), force=force)
         if isinstance(model, BackgroundModel) and keep_model:
             model.save(paths["model"], force=force)
         step = float(1 / timeline.frame_rate)
@@ -279,10 +289,10 @@ def _process(
             counts = Counts(getattr(clip, "masks", None))
             times: deque[float] = deque()  # of the frames that are worked on
             frames = counted(timed(clip, times.append), "masking", timeline.count, progress)
-            with closing(model.apply(frames)) as parts:
+            with closing(sizes.apply(model, frames)) as parts:
                 for whole in parts:
                     part = within(whole, region)
-                    baseline = median_mask(part.frame, model.temporal_median_)
+                    baseline = sizes.enlarged_mask(median_mask(sizes.reduced(part.frame), model.temporal_median_))
                     counts.add(part, baseline if region is None else baseline & region)
                     at = times.popleft()
                     encoders.write(part, at)

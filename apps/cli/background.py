@@ -54,6 +54,9 @@ def separate_videos(
     scale: Annotated[
         float, typer.Option("--scale", metavar="F", min=0.01, max=1, help="Work at this share of width and height.")
     ] = 1.0,
+    full_size: Annotated[
+        bool, typer.Option("--full-size", help="Of --scale: results of the size of the video, masks enlarged.")
+    ] = False,
     every: Annotated[int, typer.Option("--every", metavar="N", min=1, help="Take every N-th frame.")] = 1,
     max_frames: Annotated[
         int | None, typer.Option("--max-frames", metavar="N", min=1, help="Stop after N frames.")
@@ -143,6 +146,8 @@ def separate_videos(
       visionnmf background evaluate --help
     """
     given = _given(context)
+    if full_size and "scale" not in given:
+        raise typer.BadParameter("--full-size is of --scale; give that, too")
     if "alpha" in given and not overlay:
         raise typer.BadParameter("--alpha is of --overlay")
     if "min_area" in given and not (events or clips or coco or frame_table or (live and json_)):
@@ -177,7 +182,11 @@ def separate_videos(
         options["events"] = {"min_length": min_event, "padding": padding, "min_area": min_area}
     if live:
         others = {"--clips": clips, "--keep-model": keep_model, "--recursive": recursive, "--jobs": jobs > 1}
-        others |= {"--method": method != choices.BACKGROUND_METHODS[0], "--rank": "rank" in given}
+        others |= {
+            "--full-size": full_size,
+            "--method": method != choices.BACKGROUND_METHODS[0],
+            "--rank": "rank" in given,
+        }
         refused = [name for name, wanted in others.items() if wanted]
         if refused or len(videos) != 1:
             reason = f"and {refused[0]} exclude each other" if refused else f"takes one source; got {len(videos)}"
@@ -193,6 +202,7 @@ def separate_videos(
     with running(json_, debug) as run:
         make_folder(out)
         options |= {"method": method, "n_components": rank, "keep_model": keep_model, "clips": clips}
+        options |= {"full_size": full_size}
         work = Work("visionnmf.apps.background", "process_video", options, takes_progress=True)
         run.batch("videos", _inputs(run, videos, recursive, out), work, out=out, jobs=jobs)
 

@@ -1,5 +1,6 @@
 """Where and when: regions by hand, parts of a clip, thresholds."""
 
+import cv2
 import numpy as np
 import pytest
 from clips import encode
@@ -8,7 +9,7 @@ from helpers import run_command
 from visionnmf.apps.background import BackgroundModel, process_video
 from visionnmf.apps.background.regions import read_regions
 from visionnmf.exceptions import ParameterError, UnsupportedError
-from visionnmf.io import VideoReader, write_image
+from visionnmf.io import VideoReader, read_image, write_image
 
 pytestmark = pytest.mark.slow
 
@@ -139,6 +140,34 @@ def test_a_model_is_kept_and_reused(clip, tmp_path, monkeypatch):
     with pytest.raises(ParameterError, match="method must be 'ours' where a model is kept or reused; got 'knn'"):
         process_video(clip, out=tmp_path / "e", method="knn", reuse=model)
     assert run_command("background", clip, "--out", tmp_path / "f", "--reuse", tmp_path / "none.npz").exit_code == 2
+
+
+def test_a_model_of_small_frames_has_masks_of_full_size(clip, tmp_path):
+    small = process_video(clip, out=tmp_path / "a", scale=0.5, keep_model=True)
+    full = process_video(clip, out=tmp_path / "b", scale=0.5, full_size=True, events={}, overlay=0.5)
+    assert (small.width, small.height, full.width, full.height) == (WIDTH // 2, HEIGHT // 2, WIDTH, HEIGHT)
+    found, wanted = (masks_of(tmp_path / folder / "two_foreground.mkv") for folder in "ba")
+    enlarged = np.stack([cv2.resize(mask, (WIDTH, HEIGHT), interpolation=cv2.INTER_LINEAR) > 127 for mask in wanted])
+    np.testing.assert_array_equal(found > 0, enlarged)
+    assert found.any() and full.agreement == pytest.approx(small.agreement, abs=0.05)
+    with VideoReader(clip) as given, VideoReader(tmp_path / "b" / "two_overlay.mp4") as shown:
+        assert (shown.width, shown.height) == (WIDTH, HEIGHT)
+        pairs = zip(given, shown, found, strict=True)
+        differences = [np.abs(a.astype(int) - b)[mask == 0].mean() for a, b, mask in pairs]
+    assert np.mean(differences) < 6  # the frames themselves, not enlarged ones
+    assert read_image(tmp_path / "b" / "two_background.png").shape == (HEIGHT, WIDTH, 3)
+    model = tmp_path / "a" / "two_model.npz"
+    above = ("0,0,64,24",)
+    again = process_video(clip, out=tmp_path / "c", scale=0.5, full_size=True, reuse=model, roi=above)
+    part = masks_of(tmp_path / "c" / "two_foreground.mkv")
+    np.testing.assert_array_equal(part[:, :24], found[:, :24])
+    assert again.width == WIDTH and not part[:, 24:].any()
+    with pytest.raises(UnsupportedError, match="is of colour frames of 32 x 24 pixels"):
+        process_video(clip, out=tmp_path / "d", reuse=model)
+    with pytest.raises(ParameterError, match="scale must be"):
+        process_video(clip, out=tmp_path / "d", scale=0, full_size=True)
+    assert run_command("background", clip, "--out", tmp_path / "e", "--full-size").exit_code == 2
+    assert run_command("background", clip, "--out", tmp_path / "e", "--full-size", "--scale", "0.5").exit_code == 0
 
 
 def test_the_command(clip, tmp_path):
