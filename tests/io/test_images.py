@@ -473,3 +473,17 @@ def test_a_picture_that_does_not_fit_into_memory_is_refused_before_it_is_decoded
     monkeypatch.setattr(Image.Image, "load", lambda *_: pytest.fail("decoded"))
     with pytest.raises(TooLargeError, match=r"0 MiB of memory are needed and 0 MiB are free; make it smaller"):
         _read(tmp_path, data)
+
+
+def test_passes_over_a_jpeg_are_bounded(tmp_path, monkeypatch):
+    """Each of twenty bytes is one over the whole picture: 400 kB took eighteen seconds of 4000 x 4000 pixels."""
+    sound = _encode(RGB8, "JPEG", progressive=True)
+    last = sound[sound.rindex(b"\xff\xda") : -2]
+    assert _read(tmp_path, sound[:-2] + 400 * last + sound[-2:]).shape == RGB8.shape
+    with pytest.raises(UnreadableError, match="a JPEG picture of more than 500 scans; save it anew"):
+        _read(tmp_path, sound[:-2] + 500 * last + sound[-2:])
+    thumbnail = b"\xff\xe1" + (2 + 600 * len(last)).to_bytes(2) + 600 * last  # scans that are not of the picture
+    assert _read(tmp_path, sound[:2] + thumbnail + sound[2:]).shape == RGB8.shape
+    monkeypatch.setattr("visionnmf.io.jpeg.MOST_SCANS", 0)
+    with pytest.raises(UnreadableError, match="more than 0 scans"):
+        _read(tmp_path, _encode(RGB8, "TIFF", compression="jpeg"))

@@ -20,6 +20,7 @@ from PIL import Image, features
 from visionnmf.exceptions import MediaError, ParameterError, TooLargeError, UnreadableError, UnsupportedError
 
 from .inputs import SAMPLE_PREFIX, check_bytes, check_memory, regular_file
+from .jpeg import check_scans
 from .outputs import output_file
 from .pixels import check_size, decode_by_opencv, from_float, rgb_on_white, upright
 from .tiff import TIFF_STARTS, decode_tiff
@@ -253,6 +254,8 @@ def _decode_with_pillow(data: bytes, name: str, max_pixels: int, notes: list[str
         check_memory(name, DECODING * image.size[0] * image.size[1])
         if image.format in ("GIF", "PNG", "WEBP") and getattr(image, "is_animated", False):
             notes.append("an animation; only its first picture is read")
+        if image.format in ("JPEG", "MPO"):
+            check_scans(data, name)
         image.load()  # the whole file: half a picture is an error here
         orientation = _orientation(image)
         if image.format == "PNG" and len(data) > 25 and data[24] == 16 and data[25] in (2, 4, 6):

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from visionnmf.exceptions import UnreadableError, UnsupportedError
 
+from .jpeg import check_scans
 from .pixels import check_size, decode_by_opencv, from_float, rgb_on_white, upright
 
 __all__ = ["TIFF_STARTS", "decode_tiff"]
@@ -22,6 +23,7 @@ TIFF_STARTS = (b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+")
 # tifffile decodes these by itself with a bounded result; it wants another package for the rest, or does not bound it.
 _TIFFFILE_COMPRESSIONS = {1, 8, 32773, 32946}
 _DEFLATE = {8, 32946}
+_JPEG = {6, 7}
 _SIZES = (256, 257, 277, 278, 322, 323, 32997, 32998)  # tags: of the picture, its samples, strips, tiles and slices
 
 
@@ -43,6 +45,9 @@ def decode_tiff(data: bytes, name: str, max_pixels: int, notes: list[str]) -> ND
         segments = list(zip(page.dataoffsets, page.databytecounts, strict=False))
         if not segments or any(start <= 0 or count <= 0 or start + count > len(data) for start, count in segments):
             raise UnreadableError(f"{name}: the file is cut off or damaged (image data lie beyond its end)")
+        if page.compression in _JPEG:
+            for start, count in segments:
+                check_scans(data, name, start, start + count)
         bits = page.bitspersample
         stored = sum(count for _, count in segments)
         plain = page.compression == 1 and page.photometric != 6  # 6: YCbCr, whose colours are stored at half resolution
