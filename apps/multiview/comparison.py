@@ -170,6 +170,7 @@ def _draw(rows: Sequence[Mapping[str, Any]], path: str) -> None:
         means = [100 * np.mean([row[name] for row in own if row["rank"] == rank]) for rank in ranks]
         if np.isfinite(means).all():
             axes.plot(ranks, means, marker="o", label=method if condition == "clean" else f"{method}, {condition}")
+    axes.set_xticks(sorted({row["rank"] for row in clean}))
     axes.set_xlabel("rank (number of components)")
     axes.set_ylabel(f"{name.replace('_', ' ')}, %")
     axes.legend(fontsize=8)

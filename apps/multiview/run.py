@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -384,8 +385,9 @@ def _draw_usage(model: Any, path: str | Path, *, force: bool) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(8, 1 + 0.4 * len(model.views_)), layout="constrained")
+    figure = Figure(figsize=(8, max(2.4, 1 + 0.4 * len(model.views_))), layout="constrained")
     FigureCanvasAgg(figure)
     model.plot_view_usage(figure.subplots())
-    with output_file(path, force=force) as temporary:
+    with output_file(path, force=force) as temporary, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # boxes stand for them
         figure.savefig(temporary, format="png", dpi=120)

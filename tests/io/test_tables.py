@@ -109,3 +109,10 @@ def test_arrays_that_do_not_fit_are_told(tmp_path, arrays, message):
     np.savez(tmp_path / "t.npz", a=np.ones((3, 2)), **arrays)
     with pytest.raises(UnreadableError, match=message):
         read_tables(tmp_path / "t.npz", key="id")
+
+
+@pytest.mark.parametrize("name", ["a\nwrote b", "a\x1b[31m", "a" * 201])
+def test_names_that_would_garble_messages_are_refused(tmp_path, name):
+    np.savez(tmp_path / "t.npz", **{name: np.ones((3, 2))})
+    with pytest.raises(UnreadableError, match="names must be printable, of at most 200 letters; got 'a"):
+        read_tables(tmp_path / "t.npz")

@@ -7,6 +7,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from visionnmf import NMF, MultiviewNMF, load_model
 from visionnmf.exceptions import ParameterError, UnreadableError
+from visionnmf.models.view_usage import plot_usage
 
 NOT_CONVERGED = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -219,6 +220,20 @@ def test_views_of_a_file_are_checked(views, tmp_path):
         setattr(model, attribute, kept)
     model.save(tmp_path / "good.npz")
     np.testing.assert_array_equal(load_model(tmp_path / "good.npz").transform(views), model.transform(views))
+
+
+def test_names_of_views_are_drawn_as_they_are():
+    """Dollar signs began a formula, and components were numbered by halves."""
+    pytest.importorskip("matplotlib")
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    FigureCanvasAgg(figure)
+    axes = plot_usage(np.array([[0.5, 0.5], [0, 1], [1, 0]]), ["a", r"$\frac$"], figure.subplots())
+    figure.canvas.draw()
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["a", r"$\frac$"]
+    assert all(place == round(place) for place in axes.get_xticks())
 
 
 @NOT_CONVERGED

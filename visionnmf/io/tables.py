@@ -30,6 +30,7 @@ PREFIX = "view_"  # of arrays that are views, in some collections
 LABELS = "labels"
 MOST_NUMBERS = MAX_BYTES // 8  # of a file of text or of packed columns, where one may take a byte or less
 MOST_TEXT = 256 << 20  # bytes of memory that the keys or labels of a file may take
+LONGEST_NAME = 200  # of an array
 TEXT_BYTES = 64  # that a text takes beside its letters
 LONGEST_ROW = 16 << 20  # letters: a million numbers
 ROWS = 4096  # of keys that are read together
@@ -189,6 +190,8 @@ def _array_keys(names: Array, key: str, file: Path) -> list[str]:
 
 
 def _table(name: str, X: Array, keys: list[str] | None, labels: Array | None, file: Path) -> Table:
+    if not name.isprintable() or len(name) > LONGEST_NAME:  # it stands in messages
+        raise UnreadableError(f"{file}: names must be printable, of at most {LONGEST_NAME} letters; got {name!r:.60}")
     if keys is not None and len(keys) != len(X):
         raise UnreadableError(f"{file}: {name}: must have {len(keys)} rows, one for each key; got {len(X)}")
     return Table(name, X, keys, labels)

@@ -123,7 +123,8 @@ def plot_usage(shares: Array, names: Sequence[str], ax: Any = None) -> Any:
         ax = plt.subplots()[1]
     order = np.lexsort((-shares.max(axis=1), shares.argmax(axis=1), -(shares > 0).sum(axis=1)))
     picture = ax.imshow(shares[order].T, aspect="auto", cmap="Greys", vmin=0, vmax=1)
-    ax.set_yticks(range(len(names)), names)
+    ax.set_yticks(range(len(names)), names, parse_math=False)  # a name may hold dollar signs
+    ax.locator_params(axis="x", integer=True, min_n_ticks=1)
     ax.set_xlabel("component, shared ones first")
-    ax.figure.colorbar(picture, ax=ax, label="share of the component's energy")
+    ax.figure.colorbar(picture, ax=ax, label="share of energy")
     return ax
