@@ -14,7 +14,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from visionnmf import __version__
-from visionnmf._jit import on_first_compile
+from visionnmf._jit import cache_folder, on_first_compile
 
 from .common import say, talk
 from .options import Quiet, Verbose
@@ -130,7 +130,7 @@ def main() -> NoReturn:
     for number in _ENDING:
         if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
             signal.signal(number, on_signal)
-    on_first_compile(lambda: say("compiling kernels for this machine, once"))
+    on_first_compile(_say_that_it_compiles)
     code: Any = 0
     try:
         try:
@@ -145,6 +145,15 @@ def main() -> NoReturn:
         _ignore_signals()
         code = ending_code(late)
     raise SystemExit(code if _flush() else code or 1)
+
+
+def _say_that_it_compiles() -> None:
+    """Say why the first seconds are slow, and where the next run will not find what is compiled now."""
+    if cache_folder() is not None:
+        say("compiling kernels for this machine, once")
+        return
+    where = os.environ.get("NUMBA_CACHE_DIR") or "the user's folder for caches"
+    say(f"compiling kernels for this run alone: {where} cannot be written; set NUMBA_CACHE_DIR to a folder that can")
 
 
 def _ignore_signals() -> None:

@@ -50,3 +50,17 @@ def test_the_first_run_says_what_it_waits_for(tmp_path):
     assert "compiling" not in second.stderr
     (one,), (other,) = (json.loads(run.stdout)["images"] for run in (first, second))
     assert one | {"seconds": 0} == other | {"seconds": 0}
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self"), reason="a folder in which nobody can make another")
+def test_a_cache_that_cannot_be_written_is_named():
+    """It was told to be compiled once, in each run."""
+    code = "from visionnmf.apps.cli import _say_that_it_compiles as say; say()"
+    environment = {**os.environ, "NUMBA_CACHE_DIR": "/proc/none", "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=60
+    )
+    sentence = (
+        "compiling kernels for this run alone: /proc/none cannot be written; set NUMBA_CACHE_DIR to a folder that can"
+    )
+    assert done.stderr == f"visionnmf: {sentence}\n"
