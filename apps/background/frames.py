@@ -77,6 +77,9 @@ def as_frames(frames: Iterable[Any], shape: tuple[int, ...] | None = None) -> It
 
 def _several(frames: Iterable[Any], shape: tuple[int, ...] | None) -> Iterable[Any]:
     """Return the frames of an array that is a single one, too: no video is 1, 3 or 4 pixels wide, but for 1 x 1."""
+    if not isinstance(frames, Iterable):
+        kind = type(frames).__name__
+        raise ParameterError(f"frames must be an array of frames, a video, or frames one after another; got {kind}")
     if not isinstance(frames, np.ndarray):
         return frames
     coloured = frames.ndim == 3 and frames.shape[2] in CHANNELS and frames.shape[1:] != (1, 1)

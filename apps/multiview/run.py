@@ -318,15 +318,15 @@ def impute_views(
     2
     """
     found, known = _new_samples(model, sources, key)
-    folder = output_folder(out)
     names = known.model.views_.tolist()
-    paths = [folder / f"{stem}.csv" for stem in _stems(names)]
+    paths = [Path(out) / f"{stem}.csv" for stem in _stems(names)]
     check_outputs(paths, force, inputs=[model, *read_files(sources)])
     filled = known.preparation.inverse_transform(known.model.impute(known.preparation.transform(found.views)))
     missing = sum(
         len(found.keys) if name not in found.views else int(np.isnan(found.views[name]).all(axis=1).sum())
         for name in names
     )
+    output_folder(out)
     with transaction():
         for path, name in zip(paths, names, strict=True):
             own = found.views.get(name)

@@ -92,7 +92,8 @@ def read_tables(path: str | Path, *, key: str | None = None) -> list[Table]:
     except MediaError:
         raise
     except Exception as error:  # numpy, csv and pyarrow have many ways to say that a file is damaged
-        raise UnreadableError(f"{file}: cannot be read ({one_line(error):.200})") from error
+        reason = one_line(error).split(" To allow loading")[0]  # numpy's cure is to trust the file: not ours
+        raise UnreadableError(f"{file}: cannot be read ({reason:.200})") from error
     for table in found:
         name = f"{file}: {table.name}" if suffix == ".npz" else str(file)
         if not table.X.size:

@@ -74,6 +74,10 @@ def test_fit_transform_and_impute(files, made):
     images = read_views(["filled/images.csv"], key="key").views["images"]
     np.testing.assert_allclose(images, views["images"], rtol=1e-5)  # what was there stays, signs too
     assert read_views(["filled/sounds.csv"], key="key").views["sounds"].shape == views["sounds"].shape
+    np.save("words.npy", np.where(np.arange(600).reshape(60, 10) % 11 == 0, 3.0, 0.0))
+    assert run_command("multiview", "fit", "images.npy", "words.npy", "--model", "w.npz", "--rank", 4).exit_code == 0
+    refused = run_command("multiview", "impute", "w.npz", "images.npy", "--out", "none")
+    assert refused.exit_code == 2 and "has no way back" in refused.stderr and not (files / "none").exists()
 
 
 @NOT_CONVERGED
