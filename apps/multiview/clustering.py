@@ -32,7 +32,7 @@ def agreement(
     n_clusters: int,
     *,
     multiples: Sequence[float] = MULTIPLES,
-    n_fits: int = 3,
+    n_fits: int = 8,
     random_state: int = 0,
 ) -> Array:
     """Return how often two samples are in one cluster.
@@ -48,7 +48,7 @@ def agreement(
     n_clusters : int
     multiples : sequence of float
         Ranks, as multiples of `n_clusters`, 60 at most.
-    n_fits : int, default=3
+    n_fits : int, default=8
         With each rank.
     random_state : int, default=0
 
