@@ -121,6 +121,6 @@ def test_names_that_would_garble_messages_are_refused(tmp_path, name):
 def test_headers_of_arrays_are_bounded(tmp_path):
     columns = np.zeros(1, [(f"f{i}", "<f4") for i in range(2000)])
     np.save(tmp_path / "t.npy", columns)
-    with pytest.raises(UnreadableError, match="Header info length .* may not be safe") as refused:
+    with pytest.raises(UnreadableError, match=r"Header info length .* may not be safe") as refused:
         read_tables(tmp_path / "t.npy")
     assert "pickle" not in str(refused.value)  # numpy advises to trust the file

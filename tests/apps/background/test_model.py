@@ -279,8 +279,8 @@ def test_clips_in_which_nothing_happens(shape, n_frames, level, rank):
         (np.zeros((3, 0, 8), np.uint8), r"frame 0 must have shape .*; got \(0, 8\)"),
         (np.zeros(8, np.uint8), r"frames must be frames of shape .*, or a single one; got shape \(8,\)"),
         ([], "frames must hold at least one frame; got none"),
-        (5, "frames must be an array of frames, a video, or frames one after another; got int"),
-        (None, "frames must be an array .*; got NoneType"),
+        (5, r"frames must be an array of frames, a video, or frames one after another; got int"),
+        (None, r"frames must be an array .*; got NoneType"),
     ],
 )
 def test_frames_that_are_refused(frames, message):
