@@ -124,3 +124,15 @@ def test_headers_of_arrays_are_bounded(tmp_path):
     with pytest.raises(UnreadableError, match=r"Header info length .* may not be safe") as refused:
         read_tables(tmp_path / "t.npy")
     assert "pickle" not in str(refused.value)  # numpy advises to trust the file
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [((2**32, 2**32), "too big"), ((2**63 - 1, 3), "too big"), ((-1, 3), "negative"), ((10**30,), "too large")],
+)
+def test_sizes_that_no_array_has_are_refused(tmp_path, shape, message):
+    with (tmp_path / "t.npy").open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
+        file.write(bytes(800))
+    with pytest.raises(UnreadableError, match=message):  # numpy's own, where it warned as well before
+        read_tables(tmp_path / "t.npy")

@@ -107,7 +107,9 @@ def _read(file: Path, suffix: str, key: str | None) -> list[Table]:
     if suffix == ".npz":
         return _read_npz(file, key)
     if suffix == ".npy":
-        return [Table(file.stem, _numbers(np.load(file, allow_pickle=False, mmap_mode="r"), str(file)))]
+        with np.errstate(over="ignore"):  # of a size that is refused, too
+            array = np.load(file, allow_pickle=False, mmap_mode="r")
+        return [Table(file.stem, _numbers(array, str(file)))]
     return [_read_csv(file, key) if suffix == ".csv" else _read_parquet(file, key)]
 
 
