@@ -8,9 +8,11 @@ from pathlib import Path
 import cv2
 import h5py
 import numpy as np
+import pyarrow
 import scipy.io
 import tifffile
 from PIL import Image
+from pyarrow import parquet
 
 import visionnmf
 from visionnmf.apps import annotation, faces, masquerade, multiview
@@ -151,7 +153,7 @@ def keywords(folder: Path) -> dict[str, bytes]:
 
 
 def matrices() -> dict[str, bytes]:
-    """Return matrices in MATLAB files, rows in .npy, HDF5 and text, and an .npz file of faces."""
+    """Return matrices in MATLAB files, rows in .npy, HDF5 and text, tables of all kinds, and an .npz file of faces."""
     found = {}
     for name, compressed in (("plain", False), ("compressed", True)):
         buffer = io.BytesIO()
@@ -168,6 +170,30 @@ def matrices() -> dict[str, bytes]:
         file.create_dataset("x", data=X, chunks=(8, 16), compression="gzip", shuffle=True, fletcher32=True)
     found["rows.h5"] = buffer.getvalue()
     found["rows.csv"] = "\n".join(",".join(f"{value:.4f}" for value in row) for row in X).encode()
+    return found | _tables()
+
+
+def _tables() -> dict[str, bytes]:
+    """Return tables with a column of keys."""
+    keys = [f"photograph {k}" for k in range(len(X))]
+    lines = ["key," + ",".join(f"f{k}" for k in range(X.shape[1]))]
+    lines += [f'"{key}",' + ",".join(f"{value:.4f}" for value in row) for key, row in zip(keys, X, strict=True)]
+    found = {"table.csv": "\n".join(lines).encode()}
+    for name, save in (("table.npz", np.savez), ("table_compressed.npz", np.savez_compressed)):
+        buffer = io.BytesIO()
+        save(buffer, key=np.array(keys), view_seen=X, view_heard=X[:, :4])
+        found[name] = buffer.getvalue()
+    buffer = io.BytesIO()
+    np.save(buffer, X)
+    found["table.npy"] = buffer.getvalue()
+    columns = {"key": keys} | {f"f{k}": column for k, column in enumerate(X.T)}
+    for name, options in (
+        ("table.parquet", {"compression": "none", "use_dictionary": False}),
+        ("table_packed.parquet", {"compression": "snappy", "row_group_size": 16}),
+    ):
+        buffer = io.BytesIO()
+        parquet.write_table(pyarrow.table(columns), buffer, **options)
+        found[name] = buffer.getvalue()
     return found
 
 

@@ -18,6 +18,7 @@ from visionnmf.datasets import load_faces
 from visionnmf.features import load_extraction
 from visionnmf.io.chunks import open_chunks
 from visionnmf.io.keywords import find_keywords
+from visionnmf.io.tables import read_tables
 
 warnings.simplefilter("ignore")
 
@@ -82,6 +83,9 @@ def _model(path: Path) -> int:
 
 
 def _matrix(path: Path) -> int:
+    if path.name.startswith("table"):
+        key = None if path.suffix == ".npy" else "key"
+        return sum(table.X.nbytes for table in read_tables(path, key=key))
     if path.suffix == ".mat":
         return sum(array.nbytes for array in io.read_mat(path, ["fea", "gnd"]).values())
     if path.suffix == ".npz":

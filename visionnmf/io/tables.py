@@ -6,7 +6,7 @@ import csv
 import math
 import zipfile
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -141,13 +141,22 @@ def read_column(path: str | Path, column: str | None = None) -> tuple[list[str],
     rows = _rows(file)
     first = next(rows)
     if column is not None and column not in first:
-        raise UnreadableError(f"{file}: has no column {column!r}; it has {', '.join(first[:10])}")
+        raise UnreadableError(f"{file}: has no column {column!r}; it has {_listed(first)}")
     place = -1 if column is None else first.index(column)
     values, keys = _Texts(file), _Texts(file)
     for row in rows if column is not None else chain([first], rows):
         values.add(row[place])
         keys.add(row[0])
     return values.values, keys.values if len(first) > 1 else None
+
+
+def _shown(name: str) -> str:
+    """Return what a stranger wrote, short and on one line."""
+    return f"{' '.join(name[:LONGEST_NAME].split()):.40}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(_shown, names[:10]))
 
 
 def _numbers(given: Any, name: str) -> Array:
@@ -164,7 +173,7 @@ def _read_npz(file: Path, key: str | None) -> list[Table]:
         names = [name.removesuffix(".npy") for name in opened.namelist() if name.endswith(".npy")]
     arrays = read_arrays(file, names)
     if key is not None and key not in arrays:
-        raise UnreadableError(f"{file}: has no array {key!r}; it has {', '.join(names[:10])}")
+        raise UnreadableError(f"{file}: has no array {key!r}; it has {_listed(names)}")
     keys = None if key is None else _array_keys(arrays.pop(key), key, file)
     labels = arrays.pop(LABELS, None)
     if {"X", "groups", "views"} <= set(arrays):  # what `visionnmf features` writes
@@ -278,7 +287,7 @@ def _read_csv(file: Path, key: str | None) -> Table:
     has_header = key is not None or any(_number(cell) is None for cell in first)
     header, body = (first, rows) if has_header else ([str(i) for i in range(len(first))], chain([first], rows))
     if key is not None and key not in header:
-        raise UnreadableError(f"{file}: has no column {key!r}; it has {', '.join(header[:10])}")
+        raise UnreadableError(f"{file}: has no column {key!r}; it has {_listed(header)}")
     place = None if key is None else header.index(key)
     columns = [i for i in range(len(header)) if i != place]
     keys, numbers, count = _Texts(file), array("d"), 0
@@ -290,8 +299,8 @@ def _read_csv(file: Path, key: str | None) -> Table:
             number = _number(row[column])
             if number is None:
                 raise UnsupportedError(
-                    f"{file}: row {count + has_header}, column {header[column]}: must be a number; got "
-                    f"{row[column].strip():.40}"
+                    f"{file}: row {count + has_header}, column {_shown(header[column])}: must be a number; got "
+                    f"{_shown(row[column])}"
                 )
             numbers.append(number)
         _check_size(file, len(numbers))
@@ -321,13 +330,13 @@ def _read_parquet(file: Path, key: str | None) -> Table:
     metadata, schema = opened.metadata, opened.schema_arrow
     check_bytes(file, sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)))
     if key is not None and key not in schema.names:
-        raise UnreadableError(f"{file}: has no column {key!r}; it has {', '.join(schema.names[:10])}")
+        raise UnreadableError(f"{file}: has no column {key!r}; it has {_listed(schema.names)}")
     names = [name for name in schema.names if name != key]
     for name in names:
         if not _is_numeric(schema.field(name).type):
-            raise UnsupportedError(f"{file}: column {name:.40} must hold numbers; name it as the key where it is one")
+            raise UnsupportedError(f"{file}: column {_shown(name)} must hold numbers; name it as the key if it is one")
     if key is not None and schema.field(key).type.num_fields:
-        raise UnsupportedError(f"{file}: column {key:.40} must hold texts or numbers; got {schema.field(key).type}")
+        raise UnsupportedError(f"{file}: column {_shown(key)} must hold texts or numbers; got {schema.field(key).type}")
     _check_size(file, metadata.num_rows * len(names))  # equal ones take no space
     table = opened.read(columns=names, use_threads=False)
     X = np.empty((metadata.num_rows, len(names)))
