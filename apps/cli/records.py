@@ -1,0 +1,111 @@
+"""Records as command-line options: a parameter that is a record becomes one option for each of its fields."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any, get_origin
+
+import typer
+
+from visionnmf.apps.settings import Field, options_of
+from visionnmf.exceptions import ParameterError
+
+from .options import one_of
+
+__all__ = ["flag_of", "given_on_command_line", "with_records"]
+
+_flags: dict[str, str] = {}  # the flag of each field of the command that runs
+
+
+def with_records(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command one option for each field of the records (:mod:`visionnmf.apps.settings`) among its parameters.
+
+    The command is called with the records, made of what stands on the command line. Other parameters stay as they are.
+    """
+    signature = inspect.signature(function, eval_str=True)
+    records = {name: found for name, p in signature.parameters.items() if (found := options_of(p.annotation))}
+    added = [_parameter(field) for found in records.values() for field in found]
+    kept = [p.replace(kind=p.KEYWORD_ONLY) for name, p in signature.parameters.items() if name not in records]
+    names = [p.name for p in [*kept, *added]]
+    if len(set(names)) < len(names):
+        raise TypeError(f"{function.__name__}: two options of one name among {names}")
+
+    @functools.wraps(function)
+    def command(**arguments: Any) -> None:
+        _flags.clear()
+        _flags.update({field.name: field.flag for found in records.values() for field in found})
+        for name, found in records.items():
+            values = {field.name: _value(field, arguments.pop(field.name)) for field in found}
+            try:
+                arguments[name] = signature.parameters[name].annotation(**values)
+            except ParameterError as error:
+                raise typer.BadParameter(in_flags(str(error))) from None
+        function(**arguments)
+
+    positional = [p for p in kept if p.default is p.empty]
+    parameters = [*positional, *added, *(p for p in kept if p.default is not p.empty)]
+    command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {p.name: p.annotation for p in parameters}
+    return command
+
+
+def flag_of(name: str) -> str:
+    """Return what an argument of Python is called on the command line of the running command."""
+    return _flags.get(name, name)
+
+
+def in_flags(message: str) -> str:
+    """Return the message of a ParameterError, ``name must be ...``, with the option's name in place of `name`."""
+    name, _, rest = message.partition(" ")
+    return f"{flag_of(name)} {rest}"
+
+
+def given_on_command_line(context: typer.Context) -> set[str]:
+    """Return the names of the parameters that stand on the command line, even with the value of their default."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    return {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
+
+
+def _parameter(field: Field) -> inspect.Parameter:
+    """Return the typer parameter of a field."""
+    option, kind, default = field.option, field.type, field.default
+    if option.parse is not None:
+        kind, default = str, _text(default)
+    elif get_origin(kind) is tuple:
+        kind, default = list[str], None
+    if default is None:
+        kind = kind | None
+    text = f"{option.help.removesuffix('.')}: {one_of(option.choices)}" if option.choices else option.help
+    limits = {"min": option.low, "max": option.high} if option.parse is None and field.type in (int, float) else {}
+    annotation = Annotated[
+        kind,
+        typer.Option(
+            field.flag,
+            *([option.short] if option.short else []),
+            help=text,
+            metavar=option.metavar or None,
+            **{name: field.type(limit) for name, limit in limits.items() if limit is not None},
+        ),
+    ]
+    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _value(field: Field, value: Any) -> Any:
+    """Return the value of a field from what typer has read."""
+    if get_origin(field.type) is tuple:
+        return field.default if value is None else tuple(value)
+    if field.option.parse is None or value is None:
+        return value
+    if value == _text(field.default):
+        return field.default
+    try:
+        return field.option.parse(value)
+    except ValueError as error:
+        raise typer.BadParameter(f"{field.flag}: {error}") from None
+
+
+def _text(default: Any) -> str | None:
+    """Return a default in the form in which the help shows it."""
+    return None if default is None else f"{default:g}" if isinstance(default, float) else str(default)

@@ -1,0 +1,145 @@
+"""Settings of an application: small frozen records whose fields are documented, checked and turned into options once.
+
+A record is a class with annotated defaults::
+
+    @settings
+    class TimeRange:
+        \"\"\"The part of a video that is read.\"\"\"
+
+        start: Annotated[float, Option("Start at this time, in seconds.", metavar="T", parse=seconds)] = 0.0
+        end: Annotated[float | None, Option("Stop before this time, in seconds.", low=0.0)] = None
+
+The Python function takes ``time=TimeRange(start=90.0)``, the command line has ``--start`` and ``--end``
+(:mod:`visionnmf.apps.cli.records`), and a job in another process gets the pickled record. This module imports nothing
+heavy, so the modules that declare settings can be imported by ``visionnmf --help``.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, fields
+from typing import Annotated, Any, TypeVar, Union, dataclass_transform, get_args, get_origin, get_type_hints
+
+__all__ = ["Field", "Option", "options_of", "settings"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Option:
+    """What is known about a field of a record besides its name, type and default.
+
+    Parameters
+    ----------
+    help : str
+        One or two sentences for the command line's help and for the record's docstring.
+    flag : str, default="--" and the field's name with hyphens
+        The long name of the option.
+    short : str, default=""
+        Its one-letter name, such as ``"-o"``.
+    metavar : str, default=""
+        What the help shows in place of the value.
+    low, high : float, optional
+        The range of a number. Both ends are allowed.
+    above : bool, default=False
+        Whether `low` itself is refused.
+    choices : sequence of str, default=()
+        The values that are allowed.
+    parse : callable, optional
+        Turns the text of the command line into the value; raises :class:`ValueError` with a sentence.
+    """
+
+    help: str
+    _: KW_ONLY
+    flag: str = ""
+    short: str = ""
+    metavar: str = ""
+    low: float | None = None
+    high: float | None = None
+    above: bool = False
+    choices: Sequence[str] = ()
+    parse: Callable[[str], Any] | None = None
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of a record: its name, its type without None, whether None is allowed, its default and its option."""
+
+    name: str
+    type: Any
+    optional: bool
+    default: Any
+    option: Option
+
+    @property
+    def flag(self) -> str:
+        """The long name on the command line."""
+        return self.option.flag or "--" + self.name.strip("_").replace("_", "-")
+
+    def check(self, value: Any) -> Any:
+        """Return `value` in the field's type, or raise ParameterError."""
+        from visionnmf._checks import check_choice, check_count, check_flag, check_number
+
+        option = self.option
+        if value is None and self.optional:
+            return None
+        if self.type is bool:
+            return check_flag(value, self.name)
+        if self.type is int:
+            high = None if option.high is None else int(option.high)
+            return check_count(value, self.name, int(option.low or 0), high)
+        if self.type is float:
+            low = float("-inf") if option.low is None else option.low
+            high = float("inf") if option.high is None else option.high
+            return check_number(value, self.name, low, high, without_low=option.above)
+        if option.choices and isinstance(value, str):
+            return check_choice(value, self.name, option.choices)
+        return value
+
+    def described(self) -> str:
+        """Return the field's lines of a numpydoc section."""
+        kind = getattr(self.type, "__name__", str(self.type)) if get_origin(self.type) is None else str(self.type)
+        if self.option.choices:
+            kind = "{" + ", ".join(map(repr, self.option.choices)) + "}"
+        default = "optional" if self.default is None else f"default={self.default!r}"
+        return f"{self.name} : {kind}, {default}\n    {self.option.help}"
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+def settings(cls: type[T]) -> type[T]:
+    """Make a class a frozen record of keyword arguments whose fields are checked when it is created.
+
+    A method ``check(self)``, where the class has one, is called after the fields were checked and raises
+    :class:`.ParameterError` for values that exclude each other. The docstring gets its "Parameters" section from the
+    fields' options.
+    """
+
+    def __post_init__(self: Any) -> None:
+        for field in options_of(cls):
+            object.__setattr__(self, field.name, field.check(getattr(self, field.name)))
+        check = getattr(self, "check", None)
+        if check is not None:
+            check()
+
+    cls.__post_init__ = __post_init__  # type: ignore[attr-defined]
+    record = dataclass(frozen=True, kw_only=True)(cls)
+    described = "\n".join(field.described() for field in options_of(record))
+    record.__doc__ = f"{(cls.__doc__ or '').rstrip()}\n\nParameters\n----------\n{described}\n"
+    return record
+
+
+def options_of(record: type) -> list[Field]:
+    """Return the fields of a record in their order; empty for a class that is not one."""
+    if not hasattr(record, "__dataclass_fields__"):
+        return []
+    hints = get_type_hints(record, include_extras=True)
+    found = []
+    for field in fields(record):
+        hint = hints[field.name]
+        if get_origin(hint) is Annotated and isinstance(get_args(hint)[1], Option):
+            kind, option = get_args(hint)[:2]
+            kinds = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+            named = [one for one in kinds if one is not type(None)]
+            found.append(Field(field.name, named[0], len(named) < len(kinds), field.default, option))
+    return found
