@@ -42,6 +42,7 @@ PUBLIC_MODULES = [
     "visionnmf.engine.starts",
     "visionnmf.engine.symmetric",
     "visionnmf.features",
+    "visionnmf.metrics",
     "visionnmf.models",
 ]
 

@@ -21,12 +21,15 @@ among :class:`FaceRecognizer`'s. ``docs/faces.md`` has the figures.
 
 from __future__ import annotations
 
+from visionnmf.apps.drawing import components_picture
+from visionnmf.metrics import clustering_accuracy, clustering_information
+
 from .classifiers import ClassResidual, Nearest
 from .clustering import Clustered, cluster
-from .clusters import cluster_faces, clustering_accuracy, clustering_information
+from .clusters import cluster_faces
 from .comparison import Comparison, compare
 from .detect import crop_face, find_face, find_faces, read_face, read_faces
-from .draw import components_picture, curves_picture, residual_picture, shadows_picture
+from .draw import curves_picture, residual_picture, shadows_picture
 from .evaluation import evaluate
 from .identification import Identified, Identifier, identify
 from .identity import Decomposition, Identity

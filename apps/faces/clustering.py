@@ -15,8 +15,9 @@ from visionnmf._checks import brief
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_outputs, output_file
+from visionnmf.metrics import clustering_accuracy, clustering_information
 
-from .clusters import cluster_faces, clustering_accuracy, clustering_information
+from .clusters import cluster_faces
 from .pixels import flat_background, missing_pixels
 from .sources import as_rows, open_faces
 

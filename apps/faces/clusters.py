@@ -6,11 +6,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
 from sklearn.cluster import KMeans
-from sklearn.metrics import normalized_mutual_info_score
-from sklearn.metrics.cluster import contingency_matrix
 from sklearn.preprocessing import normalize
 
 from visionnmf import NMF, choices
@@ -18,7 +15,7 @@ from visionnmf._checks import RandomState, check_choice, check_count, check_seed
 
 from .classifiers import whitening
 
-__all__ = ["cluster_faces", "clustering_accuracy", "clustering_information"]
+__all__ = ["cluster_faces"]
 
 Array = NDArray[Any]
 
@@ -87,47 +84,3 @@ def cluster_faces(
         return np.asarray(codes.argmax(axis=1))
     means = KMeans(n_clusters, n_init=STARTS, random_state=seed)
     return np.asarray(means.fit_predict(normalize(codes @ whitening(codes, WHITENING))))
-
-
-def clustering_accuracy(truth: ArrayLike, found: ArrayLike) -> float:
-    """Share of samples in the group of their person, groups matched to people as well as can be (Hungarian).
-
-    Parameters
-    ----------
-    truth, found : array-like [shape=(n_samples,)]
-
-    Returns
-    -------
-    float
-        From 0 to 1.
-
-    Examples
-    --------
-    >>> from visionnmf.apps.faces import clustering_accuracy
-    >>> clustering_accuracy([0, 0, 1, 1], [1, 1, 0, 1])
-    0.75
-    """
-    table = contingency_matrix(truth, found)
-    rows, columns = linear_sum_assignment(-table)
-    return float(table[rows, columns].sum() / table.sum())
-
-
-def clustering_information(truth: ArrayLike, found: ArrayLike) -> float:
-    """Mutual information over the larger of the two entropies (Xu, Liu, Gong 2003).
-
-    Parameters
-    ----------
-    truth, found : array-like [shape=(n_samples,)]
-
-    Returns
-    -------
-    float
-        From 0 to 1.
-
-    Examples
-    --------
-    >>> from visionnmf.apps.faces import clustering_information
-    >>> round(clustering_information([0, 0, 1, 1], [1, 1, 0, 0]), 3)
-    1.0
-    """
-    return float(normalized_mutual_info_score(truth, found, average_method="max"))

@@ -8,73 +8,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from visionnmf.apps.drawing import grey_pictures, tiled
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import output_file
 
 from .comparison import Comparison
 
-__all__ = [
-    "components_picture", "curves_picture", "montage_picture", "residual_picture", "shadows_picture", "tiled",
-]  # fmt: skip
+__all__ = ["curves_picture", "montage_picture", "residual_picture", "shadows_picture"]
 
 Array = NDArray[Any]
 
-GAP = 2  # pixels between tiles
-LEAST_TILE = 64  # pixels; smaller faces are enlarged
 MARK = np.array([220, 30, 30], np.uint8)
 PANEL = (3.4, 2.7)  # inches
-
-
-def tiled(rows: list[list[Array]]) -> NDArray[np.uint8]:
-    """Lay pictures side by side and one below the other.
-
-    Parameters
-    ----------
-    rows : list of list of ndarray of uint8 [shape=(height, width, 3)]
-        All of one shape.
-
-    Returns
-    -------
-    ndarray of uint8 [shape=(rows, columns, 3)]
-        On white; faces smaller than 64 pixels are enlarged by a whole number.
-    """
-    height, width = rows[0][0].shape[:2]
-    times = max(1, -(-LEAST_TILE // max(height, width)))
-    tall, wide = height * times + GAP, width * times + GAP
-    sheet = np.full((len(rows) * tall - GAP, max(map(len, rows)) * wide - GAP, 3), 255, np.uint8)
-    for i, row in enumerate(rows):
-        for j, picture in enumerate(row):
-            large = picture.repeat(times, axis=0).repeat(times, axis=1)
-            sheet[i * tall : i * tall + height * times, j * wide : j * wide + width * times] = large
-    return sheet
-
-
-def components_picture(components: Array, image_shape: tuple[int, int], *, most: int = 50) -> NDArray[np.uint8]:
-    """Show components, those of most contrast first, each stretched to the full range.
-
-    Parameters
-    ----------
-    components : ndarray [shape=(n_components, n_pixels), >= 0]
-    image_shape : tuple of (int, int)
-        Height and width.
-    most : int, default=50
-
-    Returns
-    -------
-    ndarray of uint8 [shape=(rows, columns, 3)]
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from visionnmf.apps.faces import components_picture
-    >>> components_picture(np.random.default_rng(0).random((4, 30)), (6, 5)).dtype
-    dtype('uint8')
-    """
-    shown = components[np.argsort(-components.std(axis=1), kind="stable")[:most]]
-    peaks = shown.max(axis=1, keepdims=True)
-    grey = _grey(255 * shown / np.where(peaks > 0, peaks, 1), image_shape)
-    across = min(10, len(grey))
-    return tiled([list(grey[start : start + across]) for start in range(0, len(grey), across)])
 
 
 def residual_picture(
@@ -104,10 +49,10 @@ def residual_picture(
     >>> residual_picture(images, images, images, images > 100, (6, 5)).ndim >= 2
     True
     """
-    grey = _grey(images * (255 / white), image_shape)
+    grey = grey_pictures(images * (255 / white), image_shape)
     marked = grey.copy()
     marked[corrupted.reshape(len(images), *image_shape)] = MARK
-    others = [_grey(values * (255 / white), image_shape) for values in (cleaned, reconstructions)]
+    others = [grey_pictures(values * (255 / white), image_shape) for values in (cleaned, reconstructions)]
     return tiled([list(row) for row in (grey, marked, *others)])
 
 
@@ -139,12 +84,7 @@ def shadows_picture(
     True
     """
     rows = (images * (255 / white), faces * (255 / white), 127.5 + shadows * (127.5 / white))
-    return tiled([list(_grey(row, image_shape)) for row in rows])
-
-
-def _grey(values: Array, image_shape: tuple[int, int]) -> NDArray[np.uint8]:
-    grey = np.clip(np.rint(values), 0, 255).astype(np.uint8).reshape(-1, *image_shape)
-    return np.repeat(grey[..., None], 3, axis=-1)
+    return tiled([list(grey_pictures(row, image_shape)) for row in rows])
 
 
 def curves_picture(found: Comparison, path: str | Path, *, force: bool = False) -> None:
@@ -206,7 +146,7 @@ def montage_picture(
     ParameterError
         When matplotlib is not installed.
     """
-    strips = [tiled([list(_grey(255 * images, image_shape))]) for images in rows.values()]
+    strips = [tiled([list(grey_pictures(255 * images, image_shape))]) for images in rows.values()]
     height, width = strips[0].shape[:2]
     figure = _figure(2 + width / 100, 0.4 + len(rows) * (height / 100 + 0.05))
     axes = figure.subplots(len(rows), 1, squeeze=False)

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from visionnmf import choices
+from visionnmf.apps.drawing import components_picture
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import MediaError, ParameterError
 from visionnmf.io import check_outputs, check_outside, transaction, write_image
 
 from .calibration import ANNOUNCED_LEAST, STRANGERS_LEAST
-from .draw import components_picture, residual_picture
+from .draw import residual_picture
 from .model import FaceRecognizer
 from .sources import as_rows, open_faces
 from .store import FaceModel, save

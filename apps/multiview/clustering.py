@@ -7,16 +7,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.cluster.hierarchy import cut_tree, linkage
-from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import squareform
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import normalize
 
-__all__ = ["agreement", "clustering_accuracy", "consensus"]
+__all__ = ["agreement", "consensus"]
 
 Array = NDArray[Any]
 
@@ -88,22 +87,3 @@ def consensus(affinity: Array, n_clusters: int) -> Array:
     """
     tree = linkage(squareform(1 - affinity, checks=False), "average")
     return np.asarray(cut_tree(tree, n_clusters)).ravel()
-
-
-def clustering_accuracy(truth: ArrayLike, labels: ArrayLike) -> float:
-    """Return the share of samples in the right cluster, under the best matching of clusters to classes.
-
-    Parameters
-    ----------
-    truth, labels : array-like [shape=(n_samples,)]
-
-    Returns
-    -------
-    float
-        From 0 to 1.
-    """
-    classes, found = (np.unique(np.asarray(values), return_inverse=True)[1] for values in (truth, labels))
-    counts = np.zeros((classes.max() + 1, found.max() + 1))
-    np.add.at(counts, (classes, found), 1)
-    rows, columns = linear_sum_assignment(-counts)
-    return float(counts[rows, columns].sum() / len(classes))

@@ -20,9 +20,10 @@ from sklearn.preprocessing import Normalizer
 from visionnmf._checks import check_choice, check_count
 from visionnmf.apps.runner import run_jobs, settings_key
 from visionnmf.exceptions import ParameterError
+from visionnmf.metrics import clustering_accuracy
 
 from .classifier import fit_classifier
-from .clustering import agreement, clustering_accuracy, consensus
+from .clustering import agreement, consensus
 from .corruption import CONDITIONS, corrupt, observed
 from .methods import METHODS, Form, choose_form, make_model
 from .preparation import Preparation

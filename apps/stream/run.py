@@ -12,7 +12,7 @@ from typing import Any
 
 from visionnmf import ConservativeNMF, OnlineNMF, choices, fit_stream, load_model
 from visionnmf._checks import check_choice, check_count, check_image_shape
-from visionnmf.apps.faces.draw import components_picture
+from visionnmf.apps.drawing import components_picture
 from visionnmf.apps.report import Report
 from visionnmf.engine.online import METHODS
 from visionnmf.exceptions import ParameterError, TooLargeError

@@ -10,7 +10,7 @@ from scipy.spatial.distance import pdist
 
 from visionnmf.apps.multiview import Plan, evaluate_views, load, methods, read_views, summarise
 from visionnmf.apps.multiview.classifier import fit_classifier, signed_roots
-from visionnmf.apps.multiview.clustering import agreement, clustering_accuracy, consensus
+from visionnmf.apps.multiview.clustering import agreement, consensus
 from visionnmf.apps.multiview.comparison import EvaluationReport, _words
 from visionnmf.apps.multiview.corruption import CONDITIONS, corrupt, observed
 from visionnmf.apps.multiview.evaluation import COLUMNS, _consensus
@@ -20,6 +20,7 @@ from visionnmf.apps.multiview.preparation import Preparation
 from visionnmf.apps.multiview.run import _stems
 from visionnmf.exceptions import ParameterError, UnreadableError, UnsupportedError
 from visionnmf.io import write_image
+from visionnmf.metrics import clustering_accuracy
 from visionnmf.models.multiview import MultiviewNMF
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands

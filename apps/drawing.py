@@ -1,0 +1,64 @@
+"""Contact sheets of small grey images, for the applications that draw components and reconstructions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["components_picture", "grey_pictures", "tiled"]
+
+Array = NDArray[Any]
+
+GAP = 2  # white pixels between tiles
+LEAST_TILE = 64  # pixels; smaller images are enlarged by a whole number
+ACROSS = 10  # components in a row
+
+
+def tiled(rows: list[list[Array]]) -> NDArray[np.uint8]:
+    """Lay colour images of one size out in rows on a white sheet. Images below 64 pixels are enlarged."""
+    height, width = rows[0][0].shape[:2]
+    times = max(1, -(-LEAST_TILE // max(height, width)))
+    tall, wide = height * times + GAP, width * times + GAP
+    sheet = np.full((len(rows) * tall - GAP, max(map(len, rows)) * wide - GAP, 3), 255, np.uint8)
+    for i, row in enumerate(rows):
+        for j, picture in enumerate(row):
+            large = picture.repeat(times, axis=0).repeat(times, axis=1)
+            sheet[i * tall : i * tall + height * times, j * wide : j * wide + width * times] = large
+    return sheet
+
+
+def grey_pictures(values: Array, image_shape: tuple[int, int]) -> NDArray[np.uint8]:
+    """Return rows of grey values, 0 to 255, as colour images (n_images, height, width, 3)."""
+    grey = np.clip(np.rint(values), 0, 255).astype(np.uint8).reshape(-1, *image_shape)
+    return np.repeat(grey[..., None], 3, axis=-1)
+
+
+def components_picture(components: Array, image_shape: tuple[int, int], *, most: int = 50) -> NDArray[np.uint8]:
+    """Show the components with the most contrast, each stretched to the full range of grey.
+
+    Parameters
+    ----------
+    components : ndarray [shape=(n_components, n_pixels), >= 0]
+    image_shape : tuple of (int, int)
+        Height and width.
+    most : int, default=50
+        The maximum number of components shown.
+
+    Returns
+    -------
+    ndarray of uint8 [shape=(rows, columns, 3)]
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.apps.faces import components_picture
+    >>> components_picture(np.random.default_rng(0).random((4, 30)), (6, 5)).dtype
+    dtype('uint8')
+    """
+    shown = components[np.argsort(-components.std(axis=1), kind="stable")[:most]]
+    peaks = shown.max(axis=1, keepdims=True)
+    grey = grey_pictures(255 * shown / np.where(peaks > 0, peaks, 1), image_shape)
+    across = min(ACROSS, len(grey))
+    return tiled([list(grey[start : start + across]) for start in range(0, len(grey), across)])
