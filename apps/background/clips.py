@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from visionnmf import choices
 from visionnmf._checks import check_frames_wanted
+from visionnmf._text import without_password
 from visionnmf.exceptions import ParameterError, UnreadableError
 from visionnmf.io import LiveReader, PictureSequence, VideoReader, VideoWriter, is_live, open_video
-from visionnmf.io.inputs import stem_of, without_password
+from visionnmf.io.inputs import stem_of
 
 __all__ = ["Clip", "Timeline", "counted", "expected_frames", "open_clip", "recorded", "timed"]
 

@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 
 from visionnmf import choices
 from visionnmf._checks import check_choice, check_flag, check_number
+from visionnmf._text import without_password
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import MediaError, UnreadableError, UnsupportedError, VisionNMFError
 from visionnmf.io import check_outputs, output_folder, write_image
-from visionnmf.io.inputs import stem_of, without_password
+from visionnmf.io.inputs import stem_of
 
 from .clips import Clip, Progress, counted, expected_frames, open_clip
 from .events import EventSettings

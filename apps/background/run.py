@@ -13,9 +13,10 @@ import numpy as np
 
 from visionnmf import choices
 from visionnmf._checks import check_choice, check_flag, check_number
+from visionnmf._text import without_password
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_outputs, is_live, output_folder, transaction, write_image
-from visionnmf.io.inputs import stem_of, without_password
+from visionnmf.io.inputs import stem_of
 
 from .clips import Clip, Progress, Timeline, counted, expected_frames, open_clip, recorded, timed
 from .events import EventSettings

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple, Protocol
 import typer
 
 from visionnmf import __version__
+from visionnmf._text import without_password
 from visionnmf.exceptions import MediaError, VisionNMFError
-from visionnmf.io.inputs import without_password
 
 from .paths import check_beside, free_stem
 from .signals import number_come

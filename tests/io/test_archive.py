@@ -14,11 +14,11 @@ import pytest
 
 from visionnmf import NMF, load_model
 from visionnmf._checks import shown
+from visionnmf._text import one_line
 from visionnmf.exceptions import OutputExistsError, TooLargeError, UnreadableError, UnsupportedError
 from visionnmf.io import Format, inputs, read_arrays, write_arrays
 from visionnmf.io.archive import _outside_strings
 from visionnmf.io.chunks import open_chunks
-from visionnmf.io.inputs import one_line
 
 STORED = Format("visionnmf-test", 2, "a test", "make one", "make it smaller")
 PACKED = Format("visionnmf-test", 2, "a test", "make one", "make it smaller", unpacked_bytes=1 << 20)

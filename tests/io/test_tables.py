@@ -1,12 +1,14 @@
 """Tables of numbers: what they may hold, and how much memory files of strangers can ask for."""
 
+import csv
+import io
 import tracemalloc
 
 import numpy as np
 import pytest
 
 from visionnmf.exceptions import TooLargeError, UnreadableError, UnsupportedError
-from visionnmf.io import tables
+from visionnmf.io import CsvWriter, tables, write_csv
 from visionnmf.io.tables import read_column, read_tables
 
 
@@ -139,3 +141,28 @@ def test_sizes_that_no_array_has_are_refused(tmp_path, shape, message):
         file.write(bytes(800))
     with pytest.raises(UnreadableError, match=message):  # numpy's own, where it warned as well before
         read_tables(tmp_path / "t.npy")
+
+
+FORMULAS = ["=1+1", "+x", "-x", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "'=1", "''@x", "-", "'-1", "-1+2"]
+HARMLESS = ["a.png", "-1.5", "+3e-4", "-inf", "", "'tis", "a=b", "écru", 1, -2.5, np.float32(-3), None]
+
+
+def test_spreadsheets_do_not_take_texts_for_formulas():
+    text = io.StringIO(newline="")
+    CsvWriter(text).writerows([[cell, cell] for cell in FORMULAS + HARMLESS])
+    rows = list(csv.reader(io.StringIO(text.getvalue(), newline="")))
+    expected = [f"'{cell}" for cell in FORMULAS] + ["" if cell is None else str(cell) for cell in HARMLESS]
+    assert rows == [[cell, cell] for cell in expected]
+    text = io.StringIO(newline="")
+    CsvWriter(text, verbatim=True).writerow(FORMULAS)
+    assert next(csv.reader(io.StringIO(text.getvalue(), newline=""))) == FORMULAS
+
+
+@pytest.mark.parametrize("verbatim", [False, True])
+def test_tables_are_read_as_they_were_before_they_were_written(tmp_path, verbatim):
+    texts = [text for text in FORMULAS if text[0] != "'"] if verbatim else FORMULAS
+    write_csv(tmp_path / "t.csv", [["=file", "score"], *([text, -1.5] for text in texts)], verbatim=verbatim)
+    (table,) = read_tables(tmp_path / "t.csv", key="=file")
+    assert table.keys == texts
+    np.testing.assert_array_equal(table.X, np.full((len(texts), 1), -1.5))
+    assert read_column(tmp_path / "t.csv", "=file")[0] == texts

@@ -16,6 +16,8 @@
 :func:`sample_frames`        (n, height, width, 3): evenly spaced frames of a clip of unknown length, in one pass
 :func:`read_arrays`          arrays by name out of a ``.npz`` file
 :func:`write_arrays`         arrays by name into one
+:func:`write_csv`            a table that spreadsheets open without running formulas in it
+:class:`CsvWriter`           the same a row at a time, into a file that is open
 :func:`read_mat`             matrices, cells and structures by name out of a MATLAB file, versions 5 to 7
 :class:`Format`              a kind of model file: one archive of a JSON header and arrays for all
 :func:`read_keywords`        the keywords of a photograph: IPTC, XMP, sidecars
@@ -79,6 +81,8 @@ if TYPE_CHECKING:
     from .pixels import resize_grey as resize_grey
     from .pixels import to_grey8 as to_grey8
     from .sequence import PictureSequence as PictureSequence
+    from .tables import CsvWriter as CsvWriter
+    from .tables import write_csv as write_csv
     from .video import VideoReader as VideoReader
     from .video import sample_frames as sample_frames
     from .video_source import open_video as open_video
@@ -87,6 +91,7 @@ if TYPE_CHECKING:
 _LAZY = {
     "Cut": ".cutting",
     "ArrayCache": ".cache",
+    "CsvWriter": ".tables",
     "Format": ".archive",
     "LiveReader": ".live",
     "PictureSequence": ".sequence",
@@ -121,6 +126,7 @@ _LAZY = {
     "to_grey8": ".pixels",
     "transaction": ".outputs",
     "write_arrays": ".archive",
+    "write_csv": ".tables",
     "write_image": ".images",
     "write_sidecar": ".keywords",
 }

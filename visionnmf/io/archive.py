@@ -29,10 +29,11 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from visionnmf._text import one_line
 from visionnmf._version import __version__
 from visionnmf.exceptions import MediaError, TooLargeError, UnreadableError, UnsupportedError
 
-from .inputs import check_bytes, one_line, regular_file
+from .inputs import check_bytes, regular_file
 from .outputs import output_file
 
 __all__ = ["Archive", "Format", "check_directory", "check_names", "check_npy", "read_arrays", "write_arrays"]

@@ -13,9 +13,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from visionnmf._text import one_line
 from visionnmf.exceptions import MediaError, UnreadableError
-
-from .inputs import one_line
 
 __all__ = ["ArrayCache"]
 

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
+from visionnmf._text import without_password
 from visionnmf.choices import IMAGE_SUFFIXES, VIDEO_SUFFIXES
 from visionnmf.exceptions import TooLargeError, UnreadableError
 
@@ -24,12 +25,10 @@ __all__ = [
     "expand_inputs",
     "find_files",
     "is_live",
-    "one_line",
     "pictures_of",
     "place_results",
     "regular_file",
     "stem_of",
-    "without_password",
 ]
 
 SAMPLE_PREFIX = "sample:"
@@ -39,7 +38,6 @@ CGROUPS = (  # versions 2 and 1: the limit, what is used, statistics, and which 
     ("memory.max", "memory.current", "memory.stat", "inactive_file"),
     ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_inactive_file"),
 )
-LONGEST_ERROR = 10_000  # characters that are read of one: it may quote a whole file
 MAX_BYTES = 1 << 30  # of a picture's file or a set of images; video is a stream, models have limits of their own
 
 
@@ -264,26 +262,6 @@ def is_live(source: object) -> bool:
     return name == "-" or ADDRESS.match(name) is not None or CAMERA.fullmatch(name) is not None
 
 
-def without_password(text: object) -> str:
-    """Return a source, or a sentence with sources in it, as it may be told: addresses without passwords.
-
-    Parameters
-    ----------
-    text : str or Path
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> from visionnmf.io.inputs import without_password
-    >>> without_password("rtsp://me:secret@gate/1")
-    'rtsp://me:***@gate/1'
-    """
-    return re.sub(r"([A-Za-z][A-Za-z0-9+.-]*://[^/?#:@\s]*):[^/?#\s]*@", r"\1:***@", str(text))
-
-
 def pictures_of(source: str | Path) -> list[str]:
     """Return the pictures that a folder or a pattern means, in their natural order: 9 before 10.
 
@@ -490,8 +468,3 @@ def _lines(path: str) -> list[str]:
         return Path(path).read_text("ascii").splitlines()
     except (OSError, ValueError):
         return []
-
-
-def one_line(error: BaseException) -> str:
-    """Return what an error says, on one line and without a full stop; its kind where it says nothing."""
-    return (" ".join(str(error)[:LONGEST_ERROR].split()) or type(error).__name__).removesuffix(".")

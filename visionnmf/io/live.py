@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 
 from visionnmf import choices
 from visionnmf._checks import check_count, check_flag, check_frames_wanted, check_number
+from visionnmf._text import without_password
 from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
 
 from .decoding import CODEC_ERRORS, Clock, Decoder, reason_of, turn_of, upright
-from .inputs import ADDRESS, CAMERA, is_live, without_password
+from .inputs import ADDRESS, CAMERA, is_live
 from .video import CODEC_THREADS, CONTAINERS, FALLBACK_RATE, MAX_FRAME_PIXELS, MAX_STREAMS, video_stream_of
 
 __all__ = ["LiveReader"]

@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from visionnmf._text import one_line
 from visionnmf.exceptions import MediaError, UnreadableError, UnsupportedError
 
 from .archive import check_names
-from .inputs import check_bytes, one_line
+from .inputs import check_bytes
 
 __all__ = ["read_mat"]
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 import zipfile
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -15,12 +16,14 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
+from visionnmf._text import one_line
 from visionnmf.exceptions import MediaError, TooLargeError, UnreadableError, UnsupportedError
 
 from .archive import NUMBERS, check_directory, read_arrays
-from .inputs import MAX_BYTES, check_bytes, check_memory, one_line, regular_file
+from .inputs import MAX_BYTES, check_bytes, check_memory, regular_file
+from .outputs import output_file
 
-__all__ = ["TABLE_SUFFIXES", "Table", "read_column", "read_tables"]
+__all__ = ["TABLE_SUFFIXES", "CsvWriter", "Table", "read_column", "read_tables", "text_of_cell", "write_csv"]
 
 Array = NDArray[Any]
 
@@ -34,6 +37,9 @@ LONGEST_NAME = 200  # of an array
 TEXT_BYTES = 64  # that a text takes beside its letters
 LONGEST_ROW = 16 << 20  # letters: a million numbers
 ROWS = 4096  # of keys that are read together
+# Spreadsheets take a text that begins with one of these for a formula. A leading apostrophe makes it text; one that is
+# there already is doubled, so that reading can take one off again.
+FORMULA = re.compile("'*[=+\\-@\\t\\r\\n]")
 
 
 @dataclass(frozen=True)
@@ -148,6 +154,90 @@ def read_column(path: str | Path, column: str | None = None) -> tuple[list[str],
         values.add(row[place])
         keys.add(row[0])
     return values.values, keys.values if len(first) > 1 else None
+
+
+class CsvWriter:
+    """Write rows as CSV that a spreadsheet opens without running anything.
+
+    A text that begins with ``=``, ``+``, ``-``, ``@``, a tab or a line break would be taken for a formula, so it gets a
+    leading apostrophe. Numbers stay as they are, also where they come as text. Tables that visionnmf reads are read
+    without these apostrophes.
+
+    Parameters
+    ----------
+    file : text file
+        Opened for writing with ``newline=""``.
+    verbatim : bool, default=False
+        Write every text as it is, for programs that are not spreadsheets.
+    lineterminator : str, optional
+        What ends a row; a carriage return and a line feed by default, as in RFC 4180.
+
+    Examples
+    --------
+    >>> import io
+    >>> from visionnmf.io import CsvWriter
+    >>> text = io.StringIO()
+    >>> CsvWriter(text).writerows([("file", "score"), ("=1+1.png", -0.5)])
+    >>> text.getvalue().splitlines()
+    ['file,score', "'=1+1.png,-0.5"]
+    """
+
+    def __init__(self, file: TextIO, *, verbatim: bool = False, lineterminator: str = "\r\n") -> None:
+        self._writer = csv.writer(file, lineterminator=lineterminator)
+        self._verbatim = verbatim
+
+    def writerow(self, row: Iterable[Any]) -> None:
+        """Write one row of texts and numbers."""
+        self._writer.writerow(row if self._verbatim else map(_cell, row))
+
+    def writerows(self, rows: Iterable[Iterable[Any]]) -> None:
+        """Write several rows."""
+        for row in rows:
+            self.writerow(row)
+
+
+def write_csv(path: str | Path, rows: Iterable[Iterable[Any]], *, force: bool = False, verbatim: bool = False) -> None:
+    """Write a table as a CSV file, whole or not at all; see :class:`CsvWriter` for what happens to its cells.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file. Its encoding is UTF-8; names of files that are not keep their bytes.
+    rows : iterable of iterable
+        Texts and numbers; the first row names the columns.
+    force : bool, default=False
+        Whether an existing file may be replaced.
+    verbatim : bool, default=False
+        Write every text as it is.
+
+    Raises
+    ------
+    OutputExistsError
+        If the file exists and `force` is false.
+    MediaError
+        If it cannot be written.
+
+    Examples
+    --------
+    >>> from visionnmf.io import write_csv
+    >>> write_csv("table.csv", [("file", "cluster"), ("a.png", 2)], force=True)
+    """
+    with (
+        output_file(path, force=force) as temporary,
+        temporary.open("w", encoding="utf-8", errors="surrogateescape", newline="") as file,
+    ):
+        CsvWriter(file, verbatim=verbatim).writerows(rows)
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, str) and FORMULA.match(value) and (value[0] == "'" or _number(value) is None):
+        return f"'{value}"
+    return value
+
+
+def text_of_cell(cell: str) -> str:
+    """Return the text that `CsvWriter` wrote as this cell."""
+    return cell[1:] if cell.startswith("'") and FORMULA.match(cell) else cell
 
 
 def _shown(name: str) -> str:
@@ -274,7 +364,7 @@ def _rows(file: Path) -> Iterator[list[str]]:
                 count, width = count + 1, width or len(row)
                 if len(row) != width:
                     raise UnreadableError(f"{file}: row {count} must have {width} cells as the first; got {len(row)}")
-                yield row
+                yield [text_of_cell(cell) if cell[:1] == "'" else cell for cell in row]
         except (csv.Error, UnicodeDecodeError) as error:
             raise UnreadableError(f"{file}: cannot be read ({one_line(error):.200})") from error
     if not count:

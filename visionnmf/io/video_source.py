@@ -6,9 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from visionnmf._text import without_password
 from visionnmf.exceptions import ParameterError
 
-from .inputs import is_live, pictures_of, without_password
+from .inputs import is_live, pictures_of
 from .live import LiveReader
 from .sequence import PictureSequence
 from .video import VideoReader

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from visionnmf._text import one_line
 from visionnmf.exceptions import MediaError, UnreadableError, UnsupportedError
 from visionnmf.io.archive import check_npy
-from visionnmf.io.inputs import one_line, regular_file
+from visionnmf.io.inputs import regular_file
 
 from .arrays import Stored
 from .base import Indexed, flat

@@ -1,0 +1,54 @@
+"""Text that was chosen by somebody else, such as a file name, made safe to print; this module imports nothing heavy."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+__all__ = ["one_line", "printable", "without_password"]
+
+LONGEST_ERROR = 10_000  # characters of an error that are looked at: it may quote a whole file
+# Control characters, invisible formatting (which can reverse what follows), halves of surrogate pairs (how Python
+# represents bytes of file names that are not UTF-8), and the two line separators of Unicode.
+UNSAFE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+JOINERS = "\u200c\u200d"  # formatting characters that Persian, Hindi and emoji need
+
+
+def printable(text: object, *, lines: bool = False, markup: bool = False) -> str:
+    r"""Return a text as it may be printed: it cannot steer a terminal, forge a line or reveal a password.
+
+    Control characters, line breaks, reversed text and bytes that are not UTF-8 are shown as Python escapes them. With
+    `lines` line breaks stay, for a text of several lines that we composed ourselves; names in it must have gone through
+    this function before. With `markup` the tags of rich are escaped as well, for text that rich interprets.
+
+    >>> printable("a\nb\x1b[2J"), printable("rtsp://me:secret@gate/1")
+    ('a\\nb\\x1b[2J', 'rtsp://me:***@gate/1')
+    """
+    found = without_password(text)
+    if not found.isprintable():
+        found = "".join(_escaped(character, lines) for character in found)
+    if markup:
+        from rich.markup import escape
+
+        found = escape(found)
+    return found
+
+
+def _escaped(character: str, lines: bool) -> str:
+    if unicodedata.category(character) not in UNSAFE or character in JOINERS or (lines and character == "\n"):
+        return character
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def without_password(text: object) -> str:
+    """Return a source, or a sentence that names sources, with the passwords of its URLs replaced by asterisks.
+
+    >>> without_password("rtsp://me:secret@gate/1")
+    'rtsp://me:***@gate/1'
+    """
+    return re.sub(r"([A-Za-z][A-Za-z0-9+.-]*://[^/?#:@\s]*):[^/?#\s]*@", r"\1:***@", str(text))
+
+
+def one_line(error: BaseException) -> str:
+    """Return what an error says, on one line and without a full stop; its class name if it says nothing."""
+    return (" ".join(str(error)[:LONGEST_ERROR].split()) or type(error).__name__).removesuffix(".")
