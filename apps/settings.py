@@ -16,6 +16,7 @@ heavy, so the modules that declare settings can be imported by ``visionnmf --hel
 
 from __future__ import annotations
 
+import math
 import types
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
@@ -87,11 +88,11 @@ class Field:
         if self.type is bool:
             return check_flag(value, self.name)
         if self.type is int:
-            high = None if option.high is None else int(option.high)
-            return check_count(value, self.name, int(option.low or 0), high)
+            most = None if option.high is None else int(option.high)
+            return check_count(value, self.name, int(option.low or 0), most)
         if self.type is float:
-            low = float("-inf") if option.low is None else option.low
-            high = float("inf") if option.high is None else option.high
+            low = -math.inf if option.low is None else option.low
+            high = math.inf if option.high is None else option.high
             return check_number(value, self.name, low, high, without_low=option.above)
         if option.choices and isinstance(value, str):
             return check_choice(value, self.name, option.choices)

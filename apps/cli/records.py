@@ -70,7 +70,8 @@ def given_on_command_line(context: typer.Context) -> set[str]:
 
 def _parameter(field: Field) -> inspect.Parameter:
     """Return the typer parameter of a field."""
-    option, kind, default = field.option, field.type, field.default
+    option, default = field.option, field.default
+    kind: Any = field.type
     if option.parse is not None:
         kind, default = str, _text(default)
     elif get_origin(kind) is tuple:
