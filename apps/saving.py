@@ -6,12 +6,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
+from visionnmf.io.model_state import Restorable
+
 __all__ = ["Saveable"]
 
 T = TypeVar("T", bound="Saveable")
 
 
-class Saveable:
+class Saveable(Restorable):
     """Gives an estimator ``save`` and ``load``; the module ``store`` beside its own knows how.
 
     The store has ``save(estimator, path, *, force)`` and ``load_estimator(path, **options)``.

@@ -108,7 +108,7 @@ class Archive:
         if name in self._read:
             raise ValueError(f"{name:.60} stands for two things")
         self._read.add(name)
-        array = _read_member(self._file, name)
+        array = read_member(self._file, name)
         if array.dtype.kind not in NUMBERS or array.dtype.itemsize > 8:
             raise ValueError(f"{name:.60} is not an array of numbers")
         return array.astype(array.dtype.newbyteorder("="), copy=False)
@@ -180,7 +180,7 @@ class Format:
         self._check_sizes(path, {name: array.nbytes + NPY_HEADER for name, array in members.items()})
         method = zipfile.ZIP_STORED if self.unpacked_bytes is None else zipfile.ZIP_DEFLATED
         with output_file(path, force=force) as temporary, zipfile.ZipFile(temporary, "w", method) as file:
-            _write_members(file, members)
+            write_members(file, members)
 
     @contextmanager
     def read(self, path: str | Path) -> Iterator[Archive]:
@@ -214,7 +214,7 @@ class Format:
             raise UnreadableError(f"{path}: damaged, or not {self.title} ({told})") from error
 
     def _opened(self, path: Path, file: zipfile.ZipFile) -> Archive:
-        text = _read_member(file, "header").tobytes()
+        text = read_member(file, "header").tobytes()
         self._check_values(path, text)
         header = json.loads(text.decode("ascii"))  # one character beyond would make four bytes of each
         if not isinstance(header, dict) or header.get("format") != self.name:
@@ -226,7 +226,7 @@ class Format:
 
     def _check_members(self, path: Path, file: zipfile.ZipFile) -> None:
         members = file.infolist()
-        _refuse_encrypted(members)
+        refuse_encrypted(members)
         if self.unpacked_bytes is None:
             if any(member.compress_type != zipfile.ZIP_STORED for member in members):
                 raise ValueError("it is compressed")
@@ -308,12 +308,12 @@ def read_arrays(path: Path, names: Iterable[str], optional: Iterable[str] = ()) 
     try:
         check_directory(path)
         with zipfile.ZipFile(path) as file:
-            _refuse_encrypted(file.infolist())
+            refuse_encrypted(file.infolist())
             sizes = {member.filename.removesuffix(".npy"): member.file_size for member in file.infolist()}
             check_names(path, names, set(sizes))
             wanted = [*names, *(name for name in optional if name in sizes)]
             check_bytes(path, sum(sizes[name] for name in wanted))
-            return {name: _read_member(file, name, bounded=True) for name in wanted}
+            return {name: read_member(file, name, bounded=True) for name in wanted}
     except MediaError:
         raise
     except Exception as error:  # zipfile, zlib and numpy have many ways to say that a file is damaged
@@ -342,16 +342,16 @@ def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
     (3, 3)
     """
     with zipfile.ZipFile(path, "w") as file:
-        _write_members(file, arrays)
+        write_members(file, arrays)
 
 
-def _write_members(file: zipfile.ZipFile, arrays: Mapping[str, Array]) -> None:
+def write_members(file: zipfile.ZipFile, arrays: Mapping[str, Array]) -> None:
     for name, array in arrays.items():
         with file.open(f"{name}.npy", "w", force_zip64=True) as member:
             np.lib.format.write_array(member, array, allow_pickle=False)
 
 
-def _refuse_encrypted(members: Iterable[zipfile.ZipInfo]) -> None:
+def refuse_encrypted(members: Iterable[zipfile.ZipInfo]) -> None:
     if any(member.flag_bits & ENCRYPTED for member in members):
         raise ValueError("it is encrypted")
 
@@ -405,7 +405,7 @@ def check_names(path: Path, names: Iterable[str], held: set[str]) -> None:
         raise UnreadableError(f"{path} cannot be read: it has no {' and no '.join(absent)}, it holds {shown}.")
 
 
-def _read_member(file: zipfile.ZipFile, name: str, *, bounded: bool = False) -> Array:
+def read_member(file: zipfile.ZipFile, name: str, *, bounded: bool = False) -> Array:
     """Read an array; not by numpy's loader, which allocates what a header asks for before it looks at the file."""
     member = file.getinfo(f"{name}.npy")
     with file.open(member) as content:

@@ -254,6 +254,11 @@ class OnlineBackgroundModel(Saveable, BaseEstimator):
             check_number(getattr(self, name), name, without_low=True)
         check_number(self.warm_up, "warm_up")
 
+    def _restored(self) -> None:
+        self._check_parameters()
+        if (self._before is None) != (self.n_frames_seen_ == 0):
+            raise ValueError("the latest frame is missing, or there was none")
+
     def _take(self, frame: NDArray[Any], time: float | None) -> Generator[Separated, None, None]:
         """Learn from a frame; yields it, and where it ends the start all frames of that."""
         self._check_parameters()  # each time: they may be set anew

@@ -1,0 +1,434 @@
+"""The fields of a model's state: how values become JSON and arrays, and what must hold of them.
+
+See :mod:`visionnmf.io.model_file` for how a state is declared and what its files are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import ChainMap
+from collections.abc import Callable, Mapping, MutableMapping
+from dataclasses import dataclass
+from inspect import signature
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf._checks import shown
+from visionnmf.exceptions import ParameterError
+
+from .archive import NUMBERS
+
+__all__ = [
+    *("Array", "Estimator", "Field", "Flag", "FrameShape", "List", "Maybe", "Number", "Place", "Record", "Restorable"),
+    *("StateError", "Text", "Value", "Whole"),
+]
+
+
+class StateError(ValueError):
+    """A value does not fit its field."""
+
+
+class Place:
+    """Where a value stands in a state, the arrays of the file, and the dimensions known so far."""
+
+    def __init__(self, name: str, arrays: MutableMapping[str, Any], sizes: ChainMap[str, int]) -> None:
+        self.name, self.arrays, self._sizes = name, arrays, sizes
+
+    def __truediv__(self, key: str | int) -> Place:
+        return Place(f"{self.name}.{key}".lstrip("."), self.arrays, self._sizes)
+
+    def scope(self, **sizes: int) -> Place:
+        """Return the same place; dimensions that are named from here on, and these sizes, hold only below it."""
+        return Place(self.name, self.arrays, self._sizes.new_child(sizes))
+
+    def size(self, dimension: str | float) -> float:
+        """Return a number, or the size of a named dimension or of a product of them, such as ``"height*width"``."""
+        if not isinstance(dimension, str):
+            return dimension
+        return math.prod(int(part) if part.isdigit() else self._sizes[part] for part in dimension.split("*"))
+
+    def fits(self, dimension: str, size: int) -> bool:
+        """Return whether a dimension has this size; a name that stands for nothing yet stands for it from now on."""
+        if dimension.isidentifier() and dimension not in self._sizes:
+            self._sizes[dimension] = size
+        return self.size(dimension) == size
+
+    def require(self, holds: Any, wanted: str, value: Any = None) -> None:
+        """Raise StateError unless a condition holds; `value` is what was found instead."""
+        if not holds:
+            found = f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else shown(value)
+            raise StateError(
+                f"{self.name or 'the state'} must be {wanted}" + ("" if value is None else f"; got {found}")
+            )
+
+
+class Field:
+    """A part of a state: how it becomes JSON and arrays, and what must hold of it."""
+
+    def pack(self, value: Any, place: Place) -> Any:
+        """Check a value, put its arrays into ``place.arrays``, and return the rest as JSON."""
+        return self.unpack(value, place)
+
+    def unpack(self, item: Any, place: Place) -> Any:
+        """Check what :meth:`pack` returned and give the value back."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Ranged(Field):
+    """Numbers from `low` up to `high`, more than `above`, less than `below`; a limit can name a dimension."""
+
+    low: float | str | None = None
+    high: float | str | None = None
+    above: float | str | None = None
+    below: float | str | None = None
+
+    def _check_range(self, least: Any, largest: Any, place: Place) -> None:
+        for limit, wanted, number, holds in (
+            (self.low, ">=", least, lambda limit: least >= limit),
+            (self.high, "<=", largest, lambda limit: largest <= limit),
+            (self.above, ">", least, lambda limit: least > limit),
+            (self.below, "<", largest, lambda limit: largest < limit),
+        ):
+            if limit is not None:
+                place.require(holds(place.size(limit)), f"{wanted} {limit}", number)
+
+
+@dataclass(frozen=True)
+class Array(_Ranged):
+    """An array of finite numbers.
+
+    `dtype` names the dtype, or several of which one may be chosen. `shape` names each dimension; an empty text stands
+    for an array without dimensions, and a last dimension with a question mark is not there if its size is 1. Unless
+    `empty` is true there must be at least one number. The numbers of an `increasing` array of one dimension are each
+    larger than the one before.
+    """
+
+    dtype: str
+    shape: str
+    increasing: bool = False
+    empty: bool = False
+
+    def pack(self, value: Any, place: Place) -> str:
+        array = np.asarray(value)
+        if array.dtype.kind in "iu" and array.dtype.name not in self.dtype:  # whatever the platform's integers are
+            array = array.astype(self.dtype, casting="same_kind")
+        self._check(array, place)
+        place.arrays[place.name] = np.ascontiguousarray(array).reshape(array.shape)
+        return "array"
+
+    def unpack(self, item: Any, place: Place) -> NDArray[Any]:
+        place.require(item == "array", "an array", item)
+        array: NDArray[Any] = place.arrays[place.name]
+        self._check(array, place)
+        return array
+
+    def _check(self, array: NDArray[Any], place: Place) -> None:
+        dimensions = self.shape.split()
+        if dimensions and dimensions[-1].endswith("?"):
+            last = dimensions.pop()[:-1]
+            dimensions += [last] if place.size(last) > 1 else []
+        fits = array.dtype.name in self.dtype.split() and array.ndim == len(dimensions)
+        fits = fits and all(place.fits(*pair) for pair in zip(dimensions, array.shape, strict=True))
+        fits = fits and (array.size > 0 or self.empty)
+        place.require(fits, f"{self.dtype.replace(' ', ' or ')} of shape ({', '.join(dimensions)})", array)
+        if array.size:
+            least, largest = array.min().item(), array.max().item()
+            place.require(math.isfinite(least) and math.isfinite(largest), "finite")  # NaN would be both of them
+            self._check_range(least, largest, place)
+        place.require(not self.increasing or (array[1:] > array[:-1]).all(), "increasing")
+
+
+@dataclass(frozen=True)
+class Number(_Ranged):
+    """A finite number; `also` names infinities or NaN that are allowed besides."""
+
+    also: tuple[float, ...] = ()
+
+    def pack(self, value: Any, place: Place) -> Any:
+        value = value.item() if isinstance(value, np.generic) else value
+        value = str(value) if isinstance(value, float) and not math.isfinite(value) else value
+        self.unpack(value, place)
+        return value
+
+    def unpack(self, item: Any, place: Place) -> float:
+        if item in map(str, self.also):
+            return float(item)
+        fits = isinstance(item, int | float) and not isinstance(item, bool) and abs(item) < 1e308
+        place.require(fits, "a finite number", item)
+        self._check_range(item, item, place)
+        number: float = item
+        return number
+
+
+@dataclass(frozen=True)
+class Whole(_Ranged):
+    """A whole number from 0 to 2**53, if nothing else is said; the size of the dimension `size`, if that is given."""
+
+    low: float | str | None = 0
+    high: float | str | None = 1 << 53
+    size: str = ""
+
+    def pack(self, value: Any, place: Place) -> int:
+        return self.unpack(value.item() if isinstance(value, np.generic) else value, place)
+
+    def unpack(self, item: Any, place: Place) -> int:
+        place.require(type(item) is int, "a whole number", item)
+        self._check_range(item, item, place)
+        place.require(not self.size or place.fits(self.size, item), f"the number of {self.size}", item)
+        number: int = item
+        return number
+
+
+@dataclass(frozen=True)
+class Text(Field):
+    """Text; one of `choices`, if those are given."""
+
+    choices: tuple[str, ...] = ()
+
+    def unpack(self, item: Any, place: Place) -> str:
+        place.require(isinstance(item, str), "text", item)
+        place.require(not self.choices or item in self.choices, f"one of {', '.join(self.choices)}", item)
+        return str(item)
+
+
+class Flag(Field):
+    """True or False."""
+
+    def unpack(self, item: Any, place: Place) -> bool:
+        place.require(isinstance(item, bool | np.bool_), "True or False", item)
+        return bool(item)
+
+
+class FrameShape(Field):
+    """The shape of grey or colour frames, (height, width) or (height, width, 3); names height, width and channels."""
+
+    def pack(self, value: Any, place: Place) -> list[int]:
+        return list(self.unpack([int(size) for size in value], place))
+
+    def unpack(self, item: Any, place: Place) -> tuple[int, ...]:
+        fits = isinstance(item, list) and (len(item) == 2 or (len(item) == 3 and item[2] == 3))
+        place.require(fits and all(type(size) is int and size > 0 for size in item), "a height and a width", item)
+        named = zip(("height", "width", "channels"), (*item, 1), strict=False)
+        place.require(all([place.fits(*pair) for pair in named]), "the height and the width", item)
+        return tuple(item)
+
+
+@dataclass(frozen=True)
+class Maybe(Field):
+    """A field that may be None."""
+
+    field: Field
+
+    def pack(self, value: Any, place: Place) -> Any:
+        return None if value is None else self.field.pack(value, place)
+
+    def unpack(self, item: Any, place: Place) -> Any:
+        return None if item is None else self.field.unpack(item, place)
+
+
+@dataclass(frozen=True)
+class List(Field):
+    """A list of values of one field; its length is the dimension `size`, if that is given."""
+
+    field: Field
+    size: str = ""
+    distinct: bool = False
+    empty: bool = False
+    make: Callable[[list[Any]], Any] = list
+
+    def pack(self, value: Any, place: Place) -> list[Any]:
+        items = [self.field.pack(item, (place / i).scope()) for i, item in enumerate(value)]
+        self._check(items, place)
+        return items
+
+    def unpack(self, item: Any, place: Place) -> Any:
+        place.require(isinstance(item, list), "a list", item)
+        self._check(item, place)
+        return self.make([self.field.unpack(part, (place / i).scope()) for i, part in enumerate(item)])
+
+    def _check(self, items: list[Any], place: Place) -> None:
+        place.require(items or self.empty, "a list of at least one")
+        place.require(not self.size or place.fits(self.size, len(items)), f"as long as there are {self.size}")
+        place.require(not self.distinct or len(set(items)) == len(items), "different from each other")
+
+
+@dataclass(frozen=True)
+class Record(Field):
+    """Named fields: the items of a dict, or the attributes of an object that `make` builds from them.
+
+    A dict need not have those that are `Maybe`.
+    """
+
+    fields: Mapping[str, Field]
+    make: Callable[..., Any] = dict
+
+    def pack(self, value: Any, place: Place) -> dict[str, Any]:
+        values = value if isinstance(value, Mapping) else {name: getattr(value, name) for name in self.fields}
+        return {name: field.pack(values[name], place / name) for name, field in self._held(values, place)}
+
+    def unpack(self, item: Any, place: Place) -> Any:
+        place.require(isinstance(item, dict) and not set(item) - set(self.fields), f"of {', '.join(self.fields)}", item)
+        return self.make(**{name: field.unpack(item[name], place / name) for name, field in self._held(item, place)})
+
+    def _held(self, values: Mapping[str, Any], place: Place) -> list[tuple[str, Field]]:
+        for name, field in self.fields.items():
+            (place / name).require(name in values or isinstance(field, Maybe), "there")
+        return [(name, field) for name, field in self.fields.items() if name in values]
+
+
+@dataclass(frozen=True)
+class Value(Field):
+    """Any value of a parameter, which its owner checks: None, numbers, text, lists, tuples, dicts, slices, arrays.
+
+    `find_class` returns the class of another object with parameters of its own, by its name, or raises KeyError.
+    Callables and generators of random numbers become None, since a fitted model does not need them.
+    """
+
+    find_class: Callable[[str], type] = {}.__getitem__
+
+    def pack(self, value: Any, place: Place) -> Any:
+        import scipy.sparse as sp
+
+        value = value.item() if isinstance(value, np.generic) else value
+        if value is None or isinstance(value, bool | int | str):
+            return value
+        if isinstance(value, float):
+            return value if math.isfinite(value) else {"float": str(value)}
+        if isinstance(value, list):
+            return [self.pack(item, place / i) for i, item in enumerate(value)]
+        if isinstance(value, tuple):
+            return {"tuple": self.pack(list(value), place)}
+        if isinstance(value, slice):
+            return {"slice": [value.start, value.stop, value.step]}
+        if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+            return {"dict": [list(value), self.pack(list(value.values()), place)]}
+        if isinstance(value, np.ndarray) and value.dtype.kind in NUMBERS and value.dtype.itemsize <= 8:
+            place.arrays[place.name] = np.ascontiguousarray(value).reshape(value.shape)
+            return {"array": None}
+        if isinstance(value, np.ndarray) and value.ndim == 1 and all(isinstance(item, str) for item in value.tolist()):
+            return {"strings": value.tolist()}
+        if sp.issparse(value):
+            csr = sp.csr_array(value)
+            return {"csr": [list(csr.shape), self.pack([csr.data, csr.indices, csr.indptr], place)]}
+        if hasattr(value, "get_params") and self._knows(type(value)):
+            return {"object": [type(value).__name__, self.pack(value.get_params(deep=False), place)]}
+        if callable(value) or isinstance(value, np.random.RandomState | np.random.Generator):
+            return None
+        kind = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
+        raise StateError(f"{place.name} must be a number, text, an array or a penalty; got {kind}")
+
+    def _knows(self, kind: type) -> bool:
+        try:
+            return self.find_class(kind.__name__) is kind
+        except KeyError:
+            return False
+
+    def unpack(self, item: Any, place: Place, kind: type = object) -> Any:
+        """Return a value, which must be of a kind."""
+        found = item
+        if isinstance(item, list):
+            found = [self.unpack(part, place / i) for i, part in enumerate(item)]
+        elif isinstance(item, dict):
+            ((form, content),) = item.items()
+            found = getattr(self, f"_read_{form}")(content, place)
+        place.require(isinstance(found, kind), f"a {kind.__name__}", item)
+        return found
+
+    def _read_float(self, content: Any, place: Place) -> float:
+        place.require(content in ("inf", "-inf", "nan"), "a number", content)
+        return float(content)
+
+    def _read_tuple(self, content: Any, place: Place) -> tuple[Any, ...]:
+        return tuple(self.unpack(content, place, list))
+
+    def _read_slice(self, content: Any, place: Place) -> slice:
+        place.require(all(part is None or type(part) is int for part in content), "a slice", content)
+        return slice(*content)
+
+    def _read_dict(self, content: Any, place: Place) -> dict[str, Any]:
+        keys, values = content
+        return dict(zip(self._strings(keys, place), self.unpack(values, place, list), strict=True))
+
+    def _read_array(self, content: Any, place: Place) -> Any:
+        return place.arrays[place.name]
+
+    def _read_strings(self, content: Any, place: Place) -> NDArray[Any]:
+        return np.array(self._strings(content, place), object)
+
+    def _read_csr(self, content: Any, place: Place) -> Any:
+        import scipy.sparse as sp
+
+        shape, parts = content
+        place.require(all(type(size) is int for size in shape) and len(shape) == 2, "a sparse matrix", shape)
+        matrix = sp.csr_array(tuple(self.unpack(parts, place, list)), shape=tuple(shape))
+        matrix.check_format(full_check=True)
+        return matrix
+
+    def _read_object(self, content: Any, place: Place) -> Any:
+        name, parameters = content
+        return make_object(self.find_class(name), self.unpack(parameters, place, dict), place)
+
+    def _strings(self, content: Any, place: Place) -> list[str]:
+        place.require(isinstance(content, list) and all(isinstance(part, str) for part in content), "text", content)
+        return list(content)
+
+
+class Restorable:
+    """An estimator that can come from a file."""
+
+    def _restored(self) -> None:
+        """Check parameters and fitted attributes that come from a file, and derive what the file does not hold.
+
+        Raise ValueError or TypeError if they cannot be.
+        """
+
+
+@dataclass(frozen=True)
+class Estimator(Field):
+    """A fitted `Restorable` estimator: its parameters, and the fitted attributes that `states` declares for its class.
+
+    `sizes` says what dimensions of its arrays are in terms of those outside: ``(("features", "height*width"),)``.
+    """
+
+    states: Mapping[str, Mapping[str, Field]]
+    find_class: Callable[[str], type]
+    parameters: Value = Value()
+    sizes: tuple[tuple[str, str], ...] = ()
+
+    def pack(self, model: Any, place: Place) -> dict[str, Any]:
+        from sklearn.utils.validation import check_is_fitted
+
+        name = type(model).__name__
+        if name not in self.states or type(model) is not self.find_class(name):
+            wanted = f"model must be one of {sorted(self.states)} to be saved"
+            raise ParameterError(f"{wanted}; got a {name}; save its parts")
+        check_is_fitted(model)
+        return {
+            "class": name,
+            "parameters": self.parameters.pack(model.get_params(deep=False), place / "parameters"),
+            "fitted": Record(self.states[name]).pack(vars(model), self._scope(place)),
+        }
+
+    def unpack(self, item: Any, place: Place) -> Any:
+        name = Text(tuple(self.states)).unpack(item["class"], place)
+        parameters = self.parameters.unpack(item["parameters"], place / "parameters", dict)
+        seed = parameters.get("random_state")
+        place.require(seed is None or type(seed) is int, "of a seed that is a whole number", seed)
+        model = make_object(self.find_class(name), parameters, place)
+        for key, value in Record(self.states[name]).unpack(item["fitted"], self._scope(place)).items():
+            setattr(model, key, value)
+        model._restored()
+        return model
+
+    def _scope(self, place: Place) -> Place:
+        return place.scope(**{name: int(place.size(size)) for name, size in self.sizes})
+
+
+def make_object(cls: type, parameters: dict[str, Any], place: Place) -> Any:
+    """Return an object made of parameters, all of which its class must have."""
+    unknown = sorted(set(parameters) - set(signature(cls).parameters))
+    place.require(not unknown, f"a {cls.__name__} of parameters that this version has", unknown[:1])
+    return cls(**parameters)
