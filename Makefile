@@ -1,6 +1,6 @@
 # The same commands as in .ci/run, one word each. `make PYTHON=python3 test` uses another interpreter than setup.sh's.
 PYTHON ?= .venv/bin/python
-KERNEL_TESTS = tests/engine/kernels
+KERNEL_TESTS = tests/engine/kernels $(wildcard tests/apps/*/test_kernels.py)
 
 .PHONY: help setup test quick test-nojit test-bounds attack lint format types links bench
 
@@ -17,7 +17,7 @@ quick:  ## the tests to type against: less than a minute once the kernels are co
 	$(PYTHON) -m pytest -q -n 2 --dist loadfile -m "not slow"
 
 test-nojit:  ## the kernels' tests as plain Python, with the lines they reach
-	NUMBA_DISABLE_JIT=1 $(PYTHON) -m pytest $(KERNEL_TESTS) --cov=visionnmf.engine --cov-report=term-missing
+	NUMBA_DISABLE_JIT=1 $(PYTHON) -m pytest $(KERNEL_TESTS) --cov=visionnmf.engine --cov=visionnmf.apps --cov-report=term-missing
 
 test-bounds:  ## the kernels' tests with every array index checked
 	NUMBA_BOUNDSCHECK=1 $(PYTHON) -m pytest $(KERNEL_TESTS)

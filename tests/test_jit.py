@@ -47,9 +47,9 @@ def copy(tmp_path):
     return tmp_path / "copy"
 
 
-def run(copy, cache, *options, **environment):
+def run(copy, cache, *options, script=RUN, **environment):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache), "NUMBA_DISABLE_JIT": "0", **environment}
-    command = [sys.executable, *options, "-c", RUN]
+    command = [sys.executable, *options, "-c", script]
     return subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, check=True)
 
 
@@ -91,6 +91,19 @@ def test_processes_write_compiled_code_one_at_a_time(copy, tmp_path):
             fcntl.flock(lock, fcntl.LOCK_UN)
             assert process.wait(60) == 0
     assert list(folder.rglob("*.nb?"))
+
+
+def test_kernels_of_an_application_have_a_cache_of_their_own(copy, tmp_path):
+    cache = tmp_path / "cache"
+    target = copy / "visionnmf" / "scenes" / "kernels.py"
+    target.parent.mkdir()
+    target.write_text(HELPER.format(value=3))
+    script = f"{RUN}\nfrom visionnmf.scenes.kernels import helper\nprint(helper())"
+    assert run(copy, cache, script=script).stdout.split() == ["compiled", "2", str(cache), "3"]
+    before = files(cache)
+    target.write_text(HELPER.format(value=4))
+    assert run(copy, cache, script=script).stdout.split() == ["2", str(cache), "compiled", "4"]
+    assert before.items() <= files(cache).items()
 
 
 def test_checked_bounds_have_a_cache_of_their_own(copy, tmp_path):
@@ -148,33 +161,46 @@ def test_on_a_full_disk_kernels_are_compiled_in_memory(copy, tmp_path):
     assert f"{cache}/visionnmf-" in done.stderr and "cannot be written (File too large)" in done.stderr
 
 
-def test_kernels_depend_on_kernel_files_only():
-    """The digest in the cache's key covers `_jit.py` and the kernels' folder; numba itself a kernel's own file."""
-    inside = sorted((ROOT / KERNELS).glob("*.py"))
-    outside = [path for path in (ROOT / "apps").rglob("*.py") if "import kernel" in path.read_text()]
-    assert len(inside) > 10
-    assert {path.name for path in outside} >= {"merging.py", "score.py"}
+# Files that still hold kernels outside a `kernels` folder or a `kernels.py`. The list only shrinks.
+KERNELS_ELSEWHERE = {
+    "apps/segmentation/merging.py",
+    *(
+        f"apps/background/{name}.py"
+        for name in ("medians", "modes", "recurring", "residuals", "score", "shake", "sway")
+    ),
+    "apps/background/online/tracking.py",
+}
+
+
+def sources_with_kernels():
+    files = [path for folder in ("visionnmf", "apps", "datasets") for path in (ROOT / folder).rglob("*.py")]
+    files = [path for path in files if not any(parent.is_symlink() for parent in path.parents)]  # `make links`
+    return [path for path in files if "@kernel" in path.read_text("utf-8")]
+
+
+def imported(path):
+    """The modules that a file imports; those of its own folder are relative and left out."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and (node.level != 1 or path.name == "kernels.py"):
+            yield "." * node.level + (node.module or "")
+
+
+def test_kernels_are_in_kernel_files_which_depend_on_nothing_else():
+    """The digest in the cache's key covers `_jit.py` and the folder or file of kernels, and nothing besides."""
+    found = sources_with_kernels()
+    elsewhere = [path for path in found if path.parent.name != "kernels" and path.name != "kernels.py"]
+    assert {path.relative_to(ROOT).as_posix() for path in elsewhere} <= KERNELS_ELSEWHERE
+    assert len(found) > 10
     allowed = {"__future__", "collections.abc", "typing", "math", "numpy", "numpy.typing", "numba", "numba.extending"}
-    allowed |= {"visionnmf._jit"}
-    for path in inside + outside:
-        tree = ast.parse(path.read_text())
-        if path in outside:  # beside its kernels a file may import what they do not use
-            foreign = set()
-            for node in ast.walk(tree):
-                own = isinstance(node, ast.ImportFrom) and "." * node.level + (node.module or "") in allowed
-                if isinstance(node, ast.Import | ast.ImportFrom) and not own:
-                    foreign |= {alias.asname or alias.name for alias in node.names} - {"np", "math"}
-            for node in ast.walk(tree):
-                if isinstance(node, ast.FunctionDef) and any("kernel" in ast.unparse(d) for d in node.decorator_list):
-                    used = {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
-                    assert not used & foreign, f"{path.name}, {node.name}"
-            continue
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Import):
-                names = {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom):
-                local = node.level == 1
-                names = set() if local else {"." * node.level + (node.module or "")}
-            else:
-                continue
-            assert names <= allowed, f"{path.name}, line {node.lineno}"
+    for path in set(found) - set(elsewhere):
+        assert set(imported(path)) <= allowed | {"visionnmf._jit"}, path
+
+
+def test_each_application_tests_its_kernels_without_the_compiler():
+    """`make test-nojit` and `make test-bounds` run tests/engine/kernels and these files."""
+    applications = {path.relative_to(ROOT / "apps").parts[0] for path in sources_with_kernels() if "apps" in path.parts}
+    waiting = {name.split("/")[1] for name in KERNELS_ELSEWHERE}
+    for name in applications - waiting:
+        assert (ROOT / "tests" / "apps" / name / "test_kernels.py").is_file()

@@ -22,6 +22,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 # Lets LLVM turn a sum into SIMD lanes. NaN and infinity keep their meaning ("nnan" and "ninf" are not given).
 REASSOCIATE = frozenset({"reassoc", "contract", "nsz"})
 
+ENGINE = Path(__file__).parent / "engine" / "kernels"
 PREFIX = "visionnmf-"
 DAY = 86400.0
 KEPT = 60 * DAY  # that a folder of compiled kernels lies unused before it is removed
@@ -40,9 +41,10 @@ def kernel(function: F | None = None, *, reassociate: bool = False, part: bool =
       release the interpreter lock. ``parallel`` stays off: a second pool of threads beside the BLAS's costs
       milliseconds an iteration, and compiles slowly.
     - ``cache``: the second process does not compile. numba compares only the file of the kernel itself with the cache,
-      not those of the kernels it calls; so the cache lies in a folder named after a digest of all kernel files
-      (:func:`cache_folder`), and a kernel may call one of another file. A kernel's code depends on kernel files alone:
-      they import nothing of visionnmf but each other and this file.
+      not those of the kernels it calls. So kernels lie in folders called ``kernels`` and in files called
+      ``kernels.py``, and the cache of each such folder or file is named after a digest of it (:func:`cache_folder`). A
+      kernel may call the kernels of its folder or file, and no others: these files import nothing else of visionnmf but
+      this module. Editing the kernels of an application compiles nothing of the engine anew.
     - ``error_model="numpy"``: division by zero gives inf, as in numpy, and costs no branch.
     - ``boundscheck`` and ``fastmath`` stay at numba's defaults (off); `reassociate` names the only exception.
     - ``no_cfunc_wrapper``: nothing calls a kernel from C, and the wrapper takes a tenth of the time of compiling.
@@ -80,7 +82,9 @@ def kernel(function: F | None = None, *, reassociate: bool = False, part: bool =
             options |= {"no_cpython_wrapper": True}
         if reassociate:
             options["fastmath"] = set(REASSOCIATE)
-        folder = None if part or _config().DISABLE_JIT else cache_folder()
+        source = Path(f.__code__.co_filename)
+        together = source.parent if source.parent.name == "kernels" else source
+        folder = None if part or _config().DISABLE_JIT else cache_folder(together)
         if folder is not None:
             with _caching_in(folder):
                 compiled = numba.njit(cache=True, **options)(f)
@@ -94,22 +98,18 @@ def kernel(function: F | None = None, *, reassociate: bool = False, part: bool =
 
 
 @functools.cache
-def cache_folder() -> Path | None:
-    """Return the folder of the compiled kernels of these sources; make it if missing.
+def cache_folder(source: Path = ENGINE) -> Path | None:
+    """Return the folder of the compiled kernels of a file or a folder of kernels; make it if it is missing.
 
-    It lies in numba's folder where the variable NUMBA_CACHE_DIR names one, else in the user's folder for caches, and is
-    named after a digest of the kernel files. The folders of other versions are removed when they have not been used for
-    :data:`KEPT` seconds.
-
-    Returns
-    -------
-    Path or None
-        None, with a warning, where no folder can be written: kernels are then compiled in memory, once a process.
+    It lies in numba's folder if the variable NUMBA_CACHE_DIR names one, otherwise in the user's folder for caches, and
+    is named after a digest of the source. The folders of other versions are removed when they have not been used for
+    :data:`KEPT` seconds. If no folder can be written, a warning says so and None is returned: kernels are then compiled
+    in memory, once in each process.
     """
     from numba.misc.appdirs import AppDirs
 
     base = Path(_config().CACHE_DIR or AppDirs(appname="visionnmf", appauthor=False).user_cache_dir)
-    folder = base.absolute() / f"{PREFIX}{_digest(_config().BOUNDSCHECK)}"
+    folder = base.absolute() / f"{PREFIX}{_digest(source, _config().BOUNDSCHECK)}"
     why = "permission denied"
     try:
         if not folder.is_dir():
@@ -191,10 +191,11 @@ def _config() -> Any:
     return config
 
 
-def _digest(options: object) -> str:
-    here = Path(__file__)
-    digest = hashlib.sha256(repr(options).encode())
-    for path in [here, *sorted((here.parent / "engine" / "kernels").glob("*.py"))]:
+def _digest(source: Path, options: object) -> str:
+    """Return a digest of the options, of this file, and of a file or folder of kernels."""
+    digest = hashlib.sha256(repr((source.parent.name, options)).encode())
+    files = sorted(source.glob("*.py")) if source.is_dir() else [source][: source.is_file()]
+    for path in [Path(__file__), *files]:
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 
