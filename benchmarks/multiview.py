@@ -132,7 +132,7 @@ def words() -> None:
     from visionnmf.apps.multiview.evaluation import _mean_average_precision
     from visionnmf.apps.multiview.methods import METHODS as FITS
     from visionnmf.apps.multiview.methods import Form
-    from visionnmf.models.view_usage import sparseness
+    from visionnmf.models.multiview.usage import sparseness
 
     (train, y), (test, truth) = parts
     learnt = y.any(axis=0)

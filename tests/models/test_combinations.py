@@ -336,7 +336,7 @@ def test_a_callback_must_be_callable(X):
 
 def test_data_of_missing_entries_alone(X):
     nothing = np.full((M, N), np.nan)
-    refuses(NMF(R, missing_values=np.nan), nothing, "X must not be missing in all entries; got none that is not")
+    refuses(NMF(R, missing_values=np.nan), nothing, "X must not be missing in all entries; got no observed entry")
     for loss in LOSSES:
         model = NMF(R, loss=loss, missing_values=np.nan, random_state=0, max_iter=20)
         quiet(model, X)

@@ -7,7 +7,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from visionnmf import NMF, MultiviewNMF, load_model
 from visionnmf.exceptions import ParameterError, UnreadableError
-from visionnmf.models.view_usage import plot_usage
+from visionnmf.models.multiview.usage import plot_usage
 
 NOT_CONVERGED = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -165,7 +165,7 @@ def test_what_is_not_allowed_is_named(views):
     a, b = views.values()
     for X, options, sentence in (
         ([a, b[:-1]], {}, "views must have the same number of samples; got 0: 150, 1: 149"),
-        ([a, b], {"groups": [0]}, "groups must be None where views come apart"),
+        ([a, b], {"groups": [0]}, "groups must be None if the views are given separately"),
         (a, {"groups": [[0, 1], [1, 2]]}, "groups must put each feature into one view"),
         ([a, None], {}, "X must hold every view in training; got none of 1"),
         ([a, b], {"view_weight": [1]}, "view_weight must be a number for each of 2 views"),
@@ -203,9 +203,9 @@ def test_views_of_a_file_are_checked(views, tmp_path):
         ("view_groups_", groups - 1, "view_groups_ does not number 2 views"),
         ("view_groups_", groups * 0 + 1, "view_groups_ does not number 2 views"),
         ("views_", names[[0, 0]], "views_ has a name twice"),
-        ("views_", [1, 2], "views_ is no list of names"),
-        ("view_scales_", np.array([1, np.inf]), "view_scales_ is not finite and > 0"),
-        ("view_scales_", np.ones(3), "view_scales_ is not a number for each of 2 views"),
+        ("views_", [1, 2], "views_ is not a list of names"),
+        ("view_scales_", np.array([1, np.inf]), "view_scales_ is not finite"),
+        ("view_scales_", np.ones(3), r"view_scales_ is not \(2,\) numbers"),
         ("view_form_", "heap", "view_form_ is unknown"),
     ):
         kept = getattr(model, attribute)
@@ -252,7 +252,7 @@ def test_views_that_would_be_lost_are_refused(views):
     model = MultiviewNMF(2, random_state=0)
     with pytest.raises(ParameterError, match="view 1 must hold real numbers; got complex ones"):
         model.fit([a, b + 1j])
-    with pytest.raises(ParameterError, match="X must name each view differently, as text too"):
+    with pytest.raises(ParameterError, match="X must name each view differently, also as text"):
         model.fit({1: a, "1": b})
     with pytest.raises(ParameterError, match=r"view 1 must be an array of shape \(n_samples, n_features\); got"):
         model.fit([a, b[:, :0]])

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf import NMF, RPCA, GoDec, MultiviewNMF, OnlineNMF, Penalty, ProjectiveNMF, SymmetricNMF
 from visionnmf.exceptions import ParameterError, TooLargeError
-from visionnmf.models import _begin
+from visionnmf.models import data_checks
 
 WEIGHTED = ["manhattan", "frobenius", "kullback-leibler", "elastic-net", "l21", "huber"]
 SPARSE = ["manhattan", "frobenius", "kullback-leibler"]
@@ -187,7 +187,7 @@ def test_sparse_data_that_are_not_allowed(clean):
     with pytest.raises(ParameterError, match="weights must be None for a sparse X"):
         NMF(2).fit(X, weights=1.0)
     X.data[3] = np.nan
-    with pytest.raises(ParameterError, match="X must not hold NaN where it is sparse"):
+    with pytest.raises(ParameterError, match="X must not hold NaN if it is sparse"):
         NMF(2, missing_values=np.nan).fit(X)
     with pytest.raises(ValueError, match="NaN"):
         NMF(2).fit(X)
@@ -260,7 +260,7 @@ def test_less_memory_than_a_fit_takes_is_told_before_it_begins(monkeypatch, rng,
     X = rng.random((20, 20), np.float32) + 1
     X = X + X.T
     monkeypatch.setenv("VISIONNMF_NUM_THREADS", "1")
-    monkeypatch.setattr(_begin, "LARGE", X.nbytes - 1)
+    monkeypatch.setattr(data_checks, "LARGE", X.nbytes - 1)
     monkeypatch.setattr("visionnmf.io.inputs.available_memory", lambda: times * X.nbytes - 1)
     data = [X[:, :5], X[:, 5:]] if isinstance(model, MultiviewNMF) else X
     with pytest.raises(TooLargeError, match=r"a fit of 20 samples with 20 features: 0 MiB of memory are needed and"):

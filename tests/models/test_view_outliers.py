@@ -7,7 +7,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from visionnmf import MultiviewNMF, load_model
 from visionnmf.exceptions import ParameterError, UnreadableError
-from visionnmf.models.view_outliers import block_residuals, find_outlying, usual_residuals
+from visionnmf.models.multiview.outliers import block_residuals, find_outlying, usual_residuals
+from visionnmf.models.multiview.views import Views
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
 
@@ -38,17 +39,17 @@ def test_scikit_learn_checks(estimator, check):
 def test_residuals_of_blocks_are_means_of_what_counts(rng):
     data, W, H = rng.random((7, 6)), rng.random((7, 2)), rng.random((2, 6))
     groups = np.array([1, 0, 0, 1, 2, 2])
-    entries = (rng.random((7, 6)) < 0.6).astype(float)
-    entries[0, 4:] = 0
-    found = block_residuals(data, entries, W, H, groups, 3)
+    entries = rng.random((7, 6)) < 0.6
+    entries[0, 4:] = False
+    found = block_residuals(Views(data, entries, groups, ("a", "b", "c")), W, H)
     for i in range(7):
         for v in range(3):
             own = [abs(data[i, j] - W[i] @ H[:, j]) for j in range(6) if groups[j] == v and entries[i, j]]
             assert found[i, v] == pytest.approx(np.mean(own)) if own else np.isnan(found[i, v])
     assert np.isnan(found[0, 2])
     np.testing.assert_allclose(
-        block_residuals(sp.csr_array(data), None, W, H, groups, 3),
-        block_residuals(data, np.ones_like(data), W, H, groups, 3),
+        block_residuals(Views(sp.csr_array(data), None, groups, ("a", "b", "c")), W, H),
+        block_residuals(Views(data, np.ones((7, 6), bool), groups, ("a", "b", "c")), W, H),
     )
 
 

@@ -12,9 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 from visionnmf._checks import check_count, check_flag, check_number, check_random_state
 from visionnmf.engine.online import conservative
 
-from ._data import check_data
-from ._linear import LinearModel
 from ._store import Saveable
+from .data_checks import check_data
+from .linear_model import LinearModel
 
 __all__ = ["ConservativeNMF"]
 

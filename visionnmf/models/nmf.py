@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -12,26 +13,44 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from visionnmf._checks import check_nonnegative_array, check_random_state
+from visionnmf import choices
+from visionnmf._checks import (
+    check_callable,
+    check_choice,
+    check_count,
+    check_flag,
+    check_nonnegative_array,
+    check_number,
+    check_random_state,
+)
 from visionnmf.engine.alternate import Callback, Fit, fit, warn_not_converged
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.codes import check_codes, solve_codes
 from visionnmf.engine.losses import LOSSES, Loss
 from visionnmf.engine.optimality import optimality
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solvers import SOLVERS, choose
+from visionnmf.engine.solvers import SOLVERS, check_solver, choose
 from visionnmf.engine.sparse import check_zero_weight
 from visionnmf.exceptions import ParameterError
 
-from ._begin import check_room, given_penalty, start_factors, with_sample_weight
-from ._data import check_data, check_loss, check_missing_values, check_positive, check_weights, find_loss, finite_codes
-from ._linear import LinearModel
-from ._parameters import WORDS, WithPenalties, check_parameters, explains, reporting
 from ._store import Saveable
-from ._zero import is_zero, warn_zero_codes
-from .penalty import Penalty
+from .data_checks import (
+    check_data,
+    check_loss,
+    check_missing_values,
+    check_positive,
+    check_room,
+    check_weights,
+    find_loss,
+    finite_codes,
+)
+from .foreign_names import SOLVER_WORDS, WORDS, explains
+from .initialisation import start_factors
+from .linear_model import LinearModel
+from .penalty import Penalty, WithPenalties, given_penalty
+from .sample_weight import with_sample_weight
 
-__all__ = ["NMF"]
+__all__ = ["NMF", "check_parameters", "find_codes"]
 
 Array = NDArray[Any]
 
@@ -43,12 +62,12 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
 
     .. math:: \min_{W, H \ge 0}\; \sum_{ij} m_{ij}\, \ell(X_{ij}, (W H)_{ij}) + p_W(W) + p_H(H)
 
-    where the loss is the Manhattan distance ``|X - WH|`` (MahNMF, Guan et al. 2012), which outliers move little, or
-    another of the table in the notes, the weights are 1 unless given, and the penalties and constraints none.
+    By default the loss is the Manhattan distance ``|X - WH|``, on which outliers have little influence (MahNMF, Guan et
+    al. 2012). The notes list the other losses. The weights are 1 and there are no penalties and no further constraints,
+    unless they are given.
 
-    Rows of `X` are samples. Components have unit Euclidean norm unless a constraint (box, simplex, graph, groups)
-    forbids it, so that the codes of different components can be compared: distances between unscaled codes are
-    meaningless.
+    Rows of `X` are samples. Components have unit Euclidean norm, so that the codes of different components can be
+    compared, unless a constraint (box, simplex, graph, groups) forbids it.
 
     Parameters
     ----------
@@ -58,69 +77,69 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
         "manhattan", "frobenius", "kullback-leibler", "itakura-saito", "elastic-net", "l21" or "huber", or ``beta`` of
         the beta-divergence as in scikit-learn's ``beta_loss`` (2 is "frobenius", 1 "kullback-leibler").
     loss_parameter : float or None, default=None
-        ``alpha`` of "elastic-net" (None: one over the mean of `X`) or ``delta`` of "huber", the residual beyond which
-        an entry counts as an outlier (None: a tenth of the mean of `X`).
+        ``alpha`` of "elastic-net" (None takes one over the mean of `X`), or ``delta`` of "huber", the residual beyond
+        which an entry counts as an outlier (None takes a tenth of the mean of `X`).
     solver : str, default="auto"
-        See :mod:`visionnmf.engine.solvers` for the table; "auto" takes the fastest that can work on the problem.
+        One of the table in :mod:`visionnmf.engine.solvers`. "auto" takes the fastest that can work on the problem.
         "svd" is a baseline whose factors have both signs.
     init : {"random", "nndsvd", "nndsvda", "nndsvdar", "custom"}, default="random"
-        Starting factors when none are given; "custom" asks for `W` and `H` in :meth:`fit_transform`.
+        How the starting factors are made if none are given. "custom" requires `W` and `H` in :meth:`fit_transform`.
     components_init : array-like [shape=(n_components, n_features), >= 0] or None, default=None
         Components to start from.
     update_components : bool, default=True
-        False keeps `components_init` as they are and finds only the codes.
+        False keeps `components_init` unchanged and finds only the codes.
     penalty_W, penalty_H : Penalty or None, default=None
-        Constraints and penalties of the codes and of the components beside non-negativity: see :class:`Penalty`.
+        Constraints and penalties of the codes and of the components, in addition to non-negativity.
     nuclear : float, default=0
         Strength of a ridge on both factors, ``nuclear * sqrt(max(X.shape)) / 2 * (|W|^2 + |H|^2)``: a factored nuclear
-        norm. 1 is the parameter of robust PCA; superfluous components then do not pay for fitting outliers, so
+        norm. 1 is the parameter of robust PCA. Superfluous components then gain nothing by fitting outliers, so
         `n_components` can be generous. For "manhattan" and "elastic-net".
     missing_values : None, numpy.nan or 0, default=None
-        ``numpy.nan``: NaN in `X` are missing entries, which do not count. 0: zeros are, with those that a sparse `X`
-        does not store, as of ratings; the time of a fit then grows with the stored entries. None: NaN are refused.
+        Entries of this value are missing and do not count. With 0, as for ratings, the entries that a sparse `X` does
+        not store are missing as well, and the time of a fit grows with the stored entries. None refuses NaN.
     zero_weight : float, default=1
-        Weight, from 0 to 1, of the entries that a sparse `X` does not store. For sparse `X` and "manhattan", whose
-        minimum for very sparse counts is otherwise 0 (Seraghiti et al. 2026).
+        Weight, from 0 to 1, of the entries that a sparse `X` does not store. For "manhattan" only, whose minimum for
+        very sparse counts is otherwise a model of zeros (Seraghiti et al. 2026).
     n_init : int, default=1
-        Number of starts; the result with the lowest objective is kept.
+        Number of starts, of which the result with the lowest objective is kept.
     warm_start : bool, default=False
-        Start from the components of the fit before, where their shape is right.
+        Start from the components of the previous fit if they have the right shape.
     max_iter : int, default=400
-        Iterations. For "admm" it is also the length of the path along which the penalty grows: more iterations take
-        smaller steps and find better solutions.
+        Maximum number of iterations. For "admm" it is also the length of the path along which the penalty grows, so
+        that more iterations take smaller steps and find better solutions.
     tol : float, default=1e-4
-        Stop when an iteration changes the solution by less, relative to the size of the problem or to the loss that is
-        left (the solver's docstring says how it measures); 0 runs all iterations without a warning.
+        Stop when an iteration changes the solution by less than this, relative to the size of the problem or to the
+        remaining loss (the solver's docstring says which). 0 runs all iterations without a warning.
     random_state : int, RandomState instance or None, default=None
         Seed of the start. The same seed gives the same result for any number of threads, up to rounding.
     callback : callable or None, default=None
-        Called as ``callback(iteration, objective)`` after each iteration; a true return value stops the fit.
+        Called as ``callback(iteration, objective)`` after each iteration. A true return value stops the fit.
     verbose : int or bool, default=0
-        True, or 1: print each iteration and its objective.
+        True or 1 prints each iteration and its objective.
 
     Attributes
     ----------
     components_ : ndarray [shape=(n_components, n_features), >= 0]
         ``H``, in the dtype of the training data (float32 or float64).
     component_norms_ : ndarray [shape=(n_components,)]
-        What the components were divided by; penalties apply to the factors before that.
+        What the components were divided by. Penalties apply to the factors before that.
     n_components_ : int
         The number of components.
     solver_ : str
         The solver that was used.
     loss_parameter_ : float
-        The loss's parameter in use, which is beta of a beta-divergence without a name; 0 where it has none.
+        The loss's parameter in use. For a beta-divergence without a name it is beta; 0 if the loss has no parameter.
     n_iter_ : int
-        Iterations run.
+        Number of iterations.
     reconstruction_err_ : float
         The loss at the solution, without penalties.
     objective_history_ : ndarray [shape=(n_iter_ + 1,)]
-        Loss and penalties before the first iteration and after each one; the last entry is of the codes solved for
-        anew. But for that one it never rises for coordinate descent, "hals", "spg" and "mu"; it may for "admm".
+        Loss and penalties before the first iteration and after each one. The last entry belongs to the final codes.
+        The others never rise for coordinate descent, "hals", "spg" and "mu"; for "admm" they may.
     optimality_ : float
-        How far the solution is from satisfying the first-order conditions, from 0 (it does) to about 1: tells converged
-        from stopped. NaN where the model is 0 and the data are not: there the conditions hold whatever the data are.
-        See :func:`visionnmf.engine.optimality.optimality`.
+        How far the solution is from satisfying the first-order conditions, from 0 (it does) to about 1. It tells a
+        converged fit from a stopped one. NaN if the model is 0 and the data are not: the conditions then hold whatever
+        the data are. See :func:`visionnmf.engine.optimality.optimality`.
     n_features_in_ : int
         Number of features seen in `fit`.
     feature_names_in_ : ndarray [shape=(n_features_in_,)]
@@ -148,9 +167,9 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
     itakura-saito     multiplicative noise, such as power spectra; `X` must be positive
     ================  ==============================================================================
 
-    ``fit_transform(X)`` returns ``fit(X).transform(X)``, to the bit: the codes are solved for anew with the final
-    components, and each row's codes do not depend on the other rows. Where a penalty of the codes ties samples together
-    (graph, groups) `fit_transform` returns the codes of the fit, and `transform` leaves that penalty out.
+    ``fit_transform(X)`` returns exactly what ``fit(X).transform(X)`` returns: the codes are found again for the final
+    components, and the codes of a row do not depend on the other rows. If a penalty of the codes couples samples
+    (graph, groups), `fit_transform` returns the codes of the fit, and `transform` leaves that penalty out.
 
     References
     ----------
@@ -231,15 +250,15 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
         Parameters
         ----------
         X : array-like or sparse matrix [shape=(n_samples, n_features), >= 0, finite]
-            float32 stays float32; everything else is made float64. Sparse data for "manhattan", "frobenius" and
-            "kullback-leibler".
+            float32 stays float32; everything else is converted to float64. Sparse data are for "manhattan", "frobenius"
+            and "kullback-leibler".
         y : Ignored
-            For scikit-learn's pipelines.
+            Present for scikit-learn's pipelines.
         sample_weight : array-like [shape=(n_samples,), >= 0], optional
-            How often the loss of each sample counts; what its codes pay (`penalty_W`, `nuclear`) counts once.
+            How often the loss of each sample counts. The penalties of its codes (`penalty_W`, `nuclear`) count once.
         weights : array-like [shape=(n_samples, n_features), >= 0], optional
-            How much each entry counts; 0 for missing ones, whatever `X` holds there. Anything that broadcasts to the
-            shape of `X`.
+            How much each entry counts. 0 marks a missing entry, whatever `X` holds there. Any shape that broadcasts to
+            that of `X` will do.
 
         Returns
         -------
@@ -249,12 +268,11 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
         Raises
         ------
         ValueError
-            When `X` holds NaN (but see `missing_values`), infinity or negative numbers, its mean is beyond 1e12
-            (float32) or 1e100, a parameter is not allowed, or no solver can work on the combination of loss, penalties
-            and data.
+            If `X` holds NaN (but see `missing_values`), infinity or negative numbers, its mean is beyond 1e12 (float32)
+            or 1e100, a parameter is not allowed, or no solver can combine the loss, the penalties and the data.
         TooLargeError
-            When less memory is free than a dense `X` of more than 64 MiB and its `weights` take: a fit needs as much
-            beside them, but of least squares without weights.
+            If `X` is dense and larger than 64 MiB, and less memory is free than `X` and `weights` take. A fit needs
+            that much in addition to them, except for least squares without weights.
         """
         self.fit_transform(X, sample_weight=sample_weight, weights=weights)
         return self
@@ -275,9 +293,9 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
         X : array-like or sparse matrix [shape=(n_samples, n_features), >= 0, finite]
         y : Ignored
         W : array-like [shape=(n_samples, n_components), >= 0], optional
-            Codes to start from; the start that `init` names when not given.
+            Codes to start from. If not given, `init` says how they are made.
         H : array-like [shape=(n_components, n_features), >= 0], optional
-            Components to start from, in place of `components_init`.
+            Components to start from instead of `components_init`.
         sample_weight : array-like [shape=(n_samples,), >= 0], optional
         weights : array-like [shape=(n_samples, n_features), >= 0], optional
             See :meth:`fit`.
@@ -290,7 +308,7 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
         Raises
         ------
         ValueError
-            As :meth:`fit`; also when `W` or `H` do not fit the data.
+            As :meth:`fit`, and if `W` or `H` do not fit the data.
         TooLargeError
             As :meth:`fit`.
         """
@@ -303,7 +321,7 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
         self.loss_parameter_ = problem.loss.parameter
         if not self.update_components:
             return self._fit_codes(problem, given, n_components, sample_weight)
-        if problem.loss.name != "frobenius" or problem.weights is not None:  # which needs products of X alone
+        if problem.loss.name != "frobenius" or problem.weights is not None:  # least squares needs products of X only
             check_room(problem.X, 1 if problem.weights is None else 2)
         weighted, row_scale = with_sample_weight(problem, sample_weight)
         solver = self.solver_ = choose(self.solver, weighted)
@@ -315,7 +333,7 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
         components = None if given is None else check_nonnegative_array(given, name, (n_components, n_features), dtype)
         if self.init == "custom" and (codes is None or components is None):
             raise ParameterError('W and H must be given to fit_transform with init="custom"; got one at most')
-        callback = reporting(self.callback, self.verbose)
+        callback = _reporting(self.callback, self.verbose)
         best: tuple[Fit, Array, Array] | None = None
         with one_blas_thread():
             for _ in range(self.n_init):
@@ -346,15 +364,15 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
         Returns
         -------
         ndarray [shape=(n_samples, n_components), >= 0]
-            The codes ``W``; a row's codes do not depend on the other rows.
+            The codes ``W``. The codes of a row do not depend on the other rows.
 
         Raises
         ------
         sklearn.exceptions.NotFittedError
-            Before `fit`.
+            If the estimator is not fitted.
         ValueError
-            When `X` holds NaN (but see `missing_values`), infinity or negative numbers, has another number of
-            features, or is so much larger or smaller than the components that codes are not finite.
+            If `X` holds NaN (but see `missing_values`), infinity or negative numbers, has another number of features
+            than the training data, or is so much larger than the components that codes are not finite.
         """
         check_is_fitted(self)
         data, observed = self._check_data(X, reset=False)
@@ -368,29 +386,29 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
         loss = self._fitted_loss(data)
         check_positive(data, entries, loss)
         problem = Problem(data, loss, weights=entries, zero_weight=self._weight_of_zeros(data))
-        H = np.array(self.components_, data.dtype)  # a copy: a model loaded into a read-only memory map has others
+        H = np.array(self.components_, data.dtype)  # a copy, as the array of a loaded model may be read-only
         return finite_codes(self._codes(problem, H))
 
     def _check_parameters(self) -> None:
-        check_parameters(self)
+        check_parameters(self)  # the model-file reader calls this method
 
     def _check_data(self, X: ArrayLike, *, reset: bool) -> tuple[Any, Array | None]:
         check_missing_values(self.missing_values, zero=True)
         return check_data(self, X, reset=reset, missing=self.missing_values, sparse=True)
 
     def _weight_of_zeros(self, X: Any) -> float:
-        """Return the weight of what a sparse `X` does not store."""
+        """Return the weight of the entries that a sparse `X` does not store."""
         return 0.0 if self.missing_values == 0 and sp.issparse(X) else float(self.zero_weight)
 
     def _problem(self, X: ArrayLike, weights: ArrayLike | None) -> Problem:
-        """Check the parameters and the data, and say what is to be minimised."""
-        self._check_parameters()
+        """Check the parameters and the data, and return what is to be minimised."""
+        check_parameters(self)
         data, observed = self._check_data(X, reset=True)
         data, entries = check_weights(weights, observed, data)
         loss = check_loss(self.loss, self.loss_parameter, data, entries)
         check_zero_weight(loss, self.zero_weight)
         check_positive(data, entries, loss)
-        if self.nuclear and not loss.record.kink:  # else its right size for RPCA depends on the scale of the data
+        if self.nuclear and not loss.record.kink:  # for other losses its right size depends on the scale of the data
             able = [name for name, record in LOSSES.items() if record.kink]
             raise ParameterError(
                 f"nuclear must be 0 for losses other than {able}; got {self.nuclear!r} with "
@@ -440,7 +458,7 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
         row_scale: Array | None,
         history: list[float],
     ) -> Array:
-        """Scale the components, solve for the codes anew, and set the attributes of a fit."""
+        """Scale the components, find the final codes, and set the attributes of a fit."""
         norms = np.ones(len(H), H.dtype)
         if problem.penalty_W.is_cone and problem.penalty_H.is_cone:
             norms = np.linalg.norm(H, axis=1)
@@ -455,40 +473,111 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
         return self._report(Wt, weighted, row_scale, history)
 
     def _report(self, Wt: Array, problem: Problem, row_scale: Array | None, history: list[float]) -> Array:
-        """Evaluate codes that are found for the given data, on the problem with weighted samples."""
+        """Evaluate the final codes on the problem with weighted samples, set the figures of the fit, return codes."""
         W = np.ascontiguousarray(Wt.T)
         if row_scale is not None:
             Wt = Wt * row_scale
         norms = self.component_norms_.astype(np.float64)
         scaled = problem
-        if problem.penalty_W.kinds or problem.penalty_H.kinds:  # a new problem has to transpose the data again
+        if problem.penalty_W.kinds or problem.penalty_H.kinds:  # otherwise spare a second transposed copy of the data
             scaled = replace(
                 problem, penalty_W=problem.penalty_W.rescaled(norms), penalty_H=problem.penalty_H.rescaled(1 / norms)
             )
         with one_blas_thread():
             self.reconstruction_err_ = scaled.loss_value(Wt, self.components_)
             objective = self.reconstruction_err_ + scaled.penalty_value(Wt, self.components_)
-            zero = is_zero(scaled, Wt, self.components_)
+            zero = _is_zero(scaled, Wt, self.components_)
             self.optimality_ = math.nan if zero else optimality(scaled, Wt, self.components_)
-        warn_zero_codes(scaled, Wt, "NMF")
+        _warn_zero_codes(scaled, Wt)
         self.objective_history_ = np.array([*history, objective])
         return W
 
     def _codes(self, problem: Problem, H: Array) -> Array:
-        """Solve for codes with the penalty that `transform` knows, whatever the training data were."""
+        """Find codes with the penalty that `transform` knows, whatever the training data were."""
         penalty = self._transform_penalty(H.dtype).rescaled(self.component_norms_.astype(np.float64))
-        own = SOLVERS[self.solver_].codes
-        if own is not None:
-            Wt = np.empty((len(H), problem.X.shape[0]), H.dtype)
-            own(problem, Wt, H)
-            return Wt
-        with one_blas_thread():
-            return solve_codes(replace(problem, penalty_W=penalty), H)
+        return find_codes(replace(problem, penalty_W=penalty), H, self.solver_)
 
     def _transform_penalty(self, dtype: Any) -> Any:
-        """Return the penalty of codes of new data: without what ties samples together."""
+        """Return the penalty of the codes of new data, which leaves out what couples training samples."""
         penalty = given_penalty(self.penalty_W, "W").resolve("W", None, dtype)
         return replace(penalty, l2=penalty.l2 + self.ridge_)
 
     def _fitted_loss(self, X: Any) -> Loss:
         return check_loss(self.loss, self.loss_parameter, X)._replace(parameter=self.loss_parameter_)
+
+
+def find_codes(problem: Problem, H: Array, solver: str) -> Array:
+    """Return the codes, transposed, of fixed components, by the solver's own method if it has one."""
+    own = SOLVERS[solver].codes
+    if own is not None:
+        Wt = np.empty((len(H), problem.X.shape[0]), H.dtype)
+        own(problem, Wt, H)
+        return Wt
+    with one_blas_thread():
+        return solve_codes(problem, H)
+
+
+def check_parameters(model: NMF) -> None:
+    """Check the parameters that need no data."""
+    if model.n_components is not None:
+        check_count(model.n_components, "n_components")
+    check_loss(model.loss, model.loss_parameter, np.ones(1))
+    if isinstance(model.solver, str) and model.solver in SOLVER_WORDS:
+        allowed = ["auto", *sorted(SOLVERS)]
+        raise ParameterError(f"solver must be one of {allowed}; got {model.solver!r}; {SOLVER_WORDS[model.solver]}")
+    check_solver(model.solver)
+    check_choice(model.init, "init", (*choices.STARTS, "custom"))
+    check_flag(model.update_components, "update_components")
+    check_flag(model.warm_start, "warm_start")
+    check_number(model.nuclear, "nuclear")
+    check_number(model.zero_weight, "zero_weight", 0, 1)
+    check_count(model.n_init, "n_init")
+    check_count(model.max_iter, "max_iter")
+    check_number(model.tol, "tol")
+    for side, penalty in (("W", model.penalty_W), ("H", model.penalty_H)):
+        given_penalty(penalty, side).resolve(side, None, np.float64)
+    check_callable(model.callback, "callback")
+    check_missing_values(model.missing_values, zero=True)
+    if model.missing_values == 0 and model.zero_weight != 1:
+        raise ParameterError(f"zero_weight must be 1 with missing_values=0; got {model.zero_weight!r}; leave it out")
+    check_count(int(model.verbose) if isinstance(model.verbose, bool) else model.verbose, "verbose", 0)
+
+
+def _reporting(callback: Callback | None, verbose: int) -> Callback | None:
+    """Return the callback of a fit, which also prints each iteration if `verbose` is true."""
+    if not verbose:
+        return callback
+
+    def printing(iteration: int, objective: float) -> Any:
+        print(f"iteration {iteration}: objective {objective:.6g}")
+        return callback(iteration, objective) if callback is not None else None
+
+    return printing
+
+
+def _is_zero(problem: Problem, Wt: Array, H: Array) -> bool:
+    """Return whether the model is 0 everywhere although the data are not."""
+    used = Wt.any(axis=1) & H.any(axis=1)
+    return not used.any() and bool(problem.X.sum(dtype=np.float64))
+
+
+def _warn_zero_codes(problem: Problem, Wt: Array) -> None:
+    """Warn if most of the samples that are not 0 have codes of 0, which some losses prefer, and name a cure."""
+    data: Array = np.asarray(problem.X.sum(axis=1, dtype=np.float64)) > 0
+    lost = int((data & ~np.asarray(Wt.any(axis=0))).sum())
+    if 2 * lost <= data.sum():
+        return
+    loss = problem.loss
+    if loss.record.kink:  # the best constant is the median, which is 0 if fewer than half of the entries are not
+        share = np.count_nonzero(problem.X.data if problem.is_sparse else problem.X) / np.prod(problem.X.shape)
+        why = f"{loss.label} treats the entries that are not 0 ({share:.2g} of all) as outliers"
+        weighted = loss.record.sparse is not None and loss.record.sparse.weighted
+        cure = 'loss="kullback-leibler" or "frobenius"' + (", or zero_weight < 1 with a sparse X" if weighted else "")
+    else:
+        why = f"for {loss.label} and these penalties that is a minimum"
+        cure = 'smaller penalties, or loss="kullback-leibler"'
+    warnings.warn(
+        f"NMF found codes 0 for {lost} of {int(data.sum())} samples that are not 0: {why}; use {cure}",
+        UserWarning,
+        stacklevel=6,
+    )

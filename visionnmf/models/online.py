@@ -30,13 +30,12 @@ from visionnmf.engine.penalties import NONNEGATIVE
 from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError
 
-from ._begin import given_penalty, stream_penalties, with_sample_weight
-from ._data import check_data, check_missing_values, check_positive, check_weights, finite_codes
-from ._linear import LinearModel
-from ._parameters import BATCH_WORDS, WithPenalties, explains
-from ._samples import counted, rows_of, width
 from ._store import Saveable
-from .penalty import Penalty
+from .data_checks import check_data, check_missing_values, check_positive, check_weights, finite_codes
+from .foreign_names import BATCH_WORDS, explains
+from .linear_model import LinearModel
+from .penalty import Penalty, WithPenalties, given_penalty
+from .sample_weight import select_samples, weighted_samples, with_sample_weight
 
 __all__ = ["OnlineNMF"]
 
@@ -250,20 +249,20 @@ class OnlineNMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEsti
         """
         self._check_parameters()
         data: Any = X
-        method, options = self._options(width(data))
+        method, options = self._options(_count_features(data))
         mapped = isinstance(X, np.memmap) and X.ndim == 2 and len(X) > 0
         if mapped and weights is not None:
             raise ParameterError("weights must be None for a memory map; got some; give them to partial_fit by chunks")
         first = data[: self._n_first(data.shape[1], options)] if mapped else data
         problem = self._problem(method, first, weights, reset=True)
         rng = RandomState(check_seed(self.random_state))
-        given, kept = counted(sample_weight, data.shape[0] if mapped else problem.X.shape[0], problem.X.dtype)
+        given, kept = weighted_samples(sample_weight, data.shape[0] if mapped else problem.X.shape[0], problem.X.dtype)
         work = blocks(len(kept), options.batch_size)
         if options.horizon is None:
             options = replace(options, horizon=len(work) * self.max_iter)
 
         def take(rows: Array, reset: bool = False) -> tuple[Problem, Array | None]:
-            part = self._problem(method, data[rows], reset=reset) if mapped else rows_of(problem, rows)
+            part = self._problem(method, data[rows], reset=reset) if mapped else select_samples(problem, rows)
             return part, None if given is None else given[rows]
 
         n_first = self._n_first(problem.X.shape[1], options)
@@ -311,16 +310,16 @@ class OnlineNMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEsti
             `method` or `n_components` are no longer those that the stream began with; the model is then as it was.
         """
         self._check_parameters()
-        method, options = self._options(width(X))
+        method, options = self._options(_count_features(X))
         first = not hasattr(self, "state_")
         problem = self._problem(method, X, weights, reset=first)
-        given, kept = counted(sample_weight, problem.X.shape[0], problem.X.dtype)
+        given, kept = weighted_samples(sample_weight, problem.X.shape[0], problem.X.dtype)
         if given is not None and len(kept) < len(given):
-            problem, given = rows_of(problem, kept), given[kept]
+            problem, given = select_samples(problem, kept), given[kept]
         if first:
             rng = RandomState(check_seed(self.random_state))
             start = slice(0, self._n_first(problem.X.shape[1], options))
-            self._begin(method, rows_of(problem, start), None if given is None else given[start], rng)
+            self._begin(method, select_samples(problem, start), None if given is None else given[start], rng)
         else:
             self._check_same(method)
             rng = RandomState()
@@ -328,7 +327,8 @@ class OnlineNMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEsti
         loss = 0.0
         for block in blocks(len(kept), options.batch_size):
             rows = slice(*block)
-            loss += self._learn(method, rows_of(problem, rows), None if given is None else given[rows], options, rng)
+            part = select_samples(problem, rows)
+            loss += self._learn(method, part, None if given is None else given[rows], options, rng)
         self.state_["generator"] = rng.get_state(legacy=False)
         self.chunk_loss_ = loss / (len(kept) if given is None else float(given.sum(dtype=np.float64)))
         return self
@@ -493,3 +493,23 @@ class OnlineNMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEsti
         self.n_samples_seen_ += problem.X.shape[0]
         self.n_steps_ += 1
         return loss
+
+
+def stream_penalties(penalty_W: Penalty | None, penalty_H: Penalty | None, X: Any) -> tuple[Any, Any]:
+    """Return the engine's penalties of codes and components for a stream whose current chunk is `X`."""
+    of_codes, of_components = given_penalty(penalty_W, "W"), given_penalty(penalty_H, "H")
+    if of_codes.graph is not None or of_codes.groups is not None:
+        raise ParameterError(
+            "penalty_W must be without graph and groups, which are of samples that a stream does not keep; got some"
+        )
+    if isinstance(of_components.graph, str):
+        raise ParameterError(
+            f"graph of penalty_H must be None or a matrix of affinities for a stream; got {of_components.graph!r}"
+        )
+    return of_codes.resolve("W", None, X.dtype), of_components.resolve("H", X, X.dtype)
+
+
+def _count_features(X: Any) -> int:
+    """Return the number of features of data that are not yet checked."""
+    shape = getattr(X, "shape", None) or np.asarray(X).shape
+    return max(1, int(shape[1])) if len(shape) == 2 else 1

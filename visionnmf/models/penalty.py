@@ -12,11 +12,11 @@ from sklearn.base import BaseEstimator
 from sklearn.neighbors import kneighbors_graph
 
 from visionnmf._checks import check_choice, check_count, check_flag, check_number, check_sparse
-from visionnmf.engine.penalties import Penalty as Resolved
+from visionnmf.engine.penalties import Penalty as CombinedPenalty
 from visionnmf.engine.penalties import Term
 from visionnmf.exceptions import ParameterError
 
-__all__ = ["Penalty"]
+__all__ = ["Penalty", "WithPenalties", "given_penalty"]
 
 Array = NDArray[Any]
 
@@ -136,7 +136,7 @@ class Penalty(BaseEstimator):
         self.group_bound = group_bound
         self.terms = terms
 
-    def resolve(self, side: str, X: Any, dtype: DTypeLike) -> Resolved:
+    def resolve(self, side: str, X: Any, dtype: DTypeLike) -> CombinedPenalty:
         """Check the values and return the engine's form, for the data of a fit.
 
         Parameters
@@ -174,7 +174,7 @@ class Penalty(BaseEstimator):
             options["graph"] = self._build_graph(points, side, dtype)
             options |= self._check_groups(points.shape[0], side)
         try:
-            return Resolved(**options)
+            return CombinedPenalty(**options)
         except ParameterError as error:
             raise ParameterError(f"penalty_{side}: {error}") from None
 
@@ -251,6 +251,38 @@ class Penalty(BaseEstimator):
                 f"got {len(values)} numbers"
             )
         return tuple(check_number(value, f"{name} of {where}") for value in values)
+
+
+class WithPenalties:
+    """Mixin for estimators with `penalty_W` and `penalty_H`; it goes before ``BaseEstimator``."""
+
+    def set_params(self, **params: Any) -> Any:
+        """Set parameters, as in scikit-learn.
+
+        Parameters
+        ----------
+        **params : dict
+            Also parameters of a penalty that is still None: ``penalty_W__l2=1`` makes a :class:`Penalty` for the codes.
+
+        Returns
+        -------
+        estimator
+            The estimator itself.
+        """
+        for name in ("penalty_W", "penalty_H"):
+            nested = any(key.startswith(f"{name}__") for key in params)
+            if nested and params.get(name, getattr(self, name)) is None:
+                params[name] = Penalty()
+        return super().set_params(**params)  # type: ignore[misc]
+
+
+def given_penalty(penalty: Penalty | None, side: str) -> Penalty:
+    """Return the penalty that a user gave for "W" or "H", or one that asks for nothing."""
+    if penalty is None:
+        return Penalty()
+    if not isinstance(penalty, Penalty):
+        raise ParameterError(f"penalty_{side} must be a visionnmf.Penalty or None; got {penalty!r}")
+    return penalty
 
 
 def _check_affinity(given: ArrayLike | Any, n: int, side: str) -> sp.csr_array:

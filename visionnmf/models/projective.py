@@ -15,10 +15,9 @@ from visionnmf.engine.alternate import Callback, warn_not_converged
 from visionnmf.engine.blocks import n_threads, one_blas_thread
 from visionnmf.engine.starts import STARTS
 
-from ._begin import check_room
-from ._data import check_data
-from ._linear import LinearModel
 from ._store import Saveable
+from .data_checks import check_data, check_room
+from .linear_model import LinearModel
 
 __all__ = ["ProjectiveNMF"]
 

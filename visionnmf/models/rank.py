@@ -16,7 +16,7 @@ from visionnmf._checks import brief, check_callable, check_count, check_number, 
 from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError
 
-from ._data import check_data, check_loss, check_weights
+from .data_checks import check_data, check_loss, check_weights
 from .nmf import NMF
 
 __all__ = ["RankSelection", "select_rank"]

@@ -15,10 +15,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from visionnmf._checks import check_count, check_number, check_random_state
 from visionnmf.engine import robust_pca
 
-from ._begin import check_room
-from ._data import check_kind
-from ._linear import LinearModel
 from ._store import Saveable
+from .data_checks import check_kind, check_room
+from .linear_model import LinearModel
 
 __all__ = ["RPCA", "GoDec"]
 

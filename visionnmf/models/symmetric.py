@@ -22,9 +22,8 @@ from visionnmf.engine.starts import random_symmetric, spread_symmetric
 from visionnmf.engine.symmetric import LOSSES, fit_starts, scale_to_fit, symmetric_optimality
 from visionnmf.exceptions import ParameterError
 
-from ._begin import check_room
-from ._data import check_kind
 from ._store import Saveable
+from .data_checks import check_kind, check_room
 
 __all__ = ["SymmetricNMF"]
 

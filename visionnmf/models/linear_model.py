@@ -1,4 +1,4 @@
-"""What estimators with codes and components share: the way back, and the names of the codes."""
+"""What all estimators with codes and components share: reconstruction, and the names of the codes."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from visionnmf.exceptions import ParameterError
 
-__all__ = ["LinearModel"]
+__all__ = ["LinearModel", "check_code_matrix"]
 
 Array = NDArray[Any]
 
 
 class LinearModel(ClassNamePrefixFeaturesOutMixin):
-    """Mixin for estimators whose model of the data is ``codes @ components_``."""
+    """Mixin for estimators that reconstruct the data as ``codes @ components_``."""
 
     components_: Array
 
     def inverse_transform(self, X: ArrayLike) -> Array:
-        """Return the model ``W @ H`` of codes.
+        """Return the reconstruction ``W @ H`` that belongs to codes.
 
         Parameters
         ----------
@@ -36,16 +36,21 @@ class LinearModel(ClassNamePrefixFeaturesOutMixin):
         Raises
         ------
         sklearn.exceptions.NotFittedError
-            Before `fit`.
+            If the estimator is not fitted.
         ValueError
-            When `X` has another number of columns than there are components.
+            If `X` does not have one column for each component.
         """
         check_is_fitted(self)
-        W = np.asarray(X)
-        if W.ndim != 2 or W.shape[1] != len(self.components_):
-            raise ParameterError(f"X must have shape (n_samples, {len(self.components_)}); got {W.shape}")
-        return np.asarray(W @ self.components_)
+        return np.asarray(check_code_matrix(X, len(self.components_)) @ self.components_)
 
     @property
     def _n_features_out(self) -> int:
         return len(self.components_)
+
+
+def check_code_matrix(X: ArrayLike, n_components: int) -> Array:
+    """Return codes as an array, or raise ParameterError if they do not have one column for each component."""
+    W = np.asarray(X)
+    if W.ndim != 2 or W.shape[1] != n_components:
+        raise ParameterError(f"X must have shape (n_samples, {n_components}); got {W.shape}")
+    return W

@@ -1,4 +1,4 @@
-"""Checks of data, weights and losses that the estimators share."""
+"""Checks of data, weights, losses and free memory that the estimators share."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_non_negative, validate_data
 from visionnmf._checks import check_number, check_numbers, check_sparse, shown
 from visionnmf.engine.losses import LOSSES, Loss, Record, named_losses
 from visionnmf.exceptions import ParameterError
+from visionnmf.io import check_memory
 
 __all__ = [
     "check_data",
@@ -22,6 +23,8 @@ __all__ = [
     "check_loss",
     "check_missing_values",
     "check_positive",
+    "check_range",
+    "check_room",
     "check_weights",
     "find_loss",
     "finite_codes",
@@ -32,41 +35,34 @@ Array = NDArray[Any]
 # Means of X beyond which sums of squares or products of the factors over- or underflow.
 SIZES = {"float32": 1e12, "float64": 1e100}
 
-TEXT_AND_DATES = ("U", "S", "M", "m")  # kinds of dtypes that NumPy converts to numbers
+TEXT_AND_DATES = ("U", "S", "M", "m")  # kinds of dtypes that NumPy would silently convert to numbers
 NO_NUMBERS = (str, bytes, datetime.date, datetime.timedelta, np.datetime64, np.timedelta64)
 
-BETA_LIMIT = 5.0  # powers beyond overflow float32 for ordinary data
+BETA_LIMIT = 5.0  # larger powers overflow float32 for ordinary data
+
+LARGE = 64 << 20  # bytes; smaller matrices are fitted without looking at the free memory
+
+
+def check_room(X: Any, times: float = 1.0) -> None:
+    """Raise TooLargeError if less memory is free than `times` the size of a dense `X`.
+
+    ``benchmarks/memory.py`` measures how much each kind of fit needs.
+    """
+    if not sp.issparse(X) and X.nbytes > LARGE:
+        check_memory(f"a fit of {X.shape[0]} samples with {X.shape[1]} features", int(times * X.nbytes))
 
 
 def check_data(
     estimator: Any, X: ArrayLike, *, reset: bool, missing: float | None = None, sparse: bool
 ) -> tuple[Any, Array | None]:
-    """Check the data of an estimator.
+    """Return the checked data of an estimator, and which entries are observed (None if all are).
 
-    Parameters
-    ----------
-    estimator : estimator
-        For its name and its number of features.
-    X : array-like or sparse matrix [shape=(n_samples, n_features), >= 0]
-    reset : bool
-        Whether this is a fit, which sets the number of features.
-    missing : None, NaN or 0
-        What a missing entry is; None: there are none. 0: also what a sparse `X` does not store.
-    sparse : bool
-        Whether sparse data are accepted.
+    The data are float32 or float64, a C-contiguous array or a csr_array, with 0 for missing entries. `reset` is true in
+    a fit, which sets the number of features. `missing` is NaN or 0 if entries of that value are missing; with 0 the
+    entries that a sparse `X` does not store are missing as well. `sparse` says whether sparse data are accepted.
 
-    Returns
-    -------
-    X : ndarray, C-contiguous, or csr_array
-        float32 or float64, with 0 for missing entries.
-    observed : ndarray of bool or None
-        False where an entry is missing; None when nothing is.
-
-    Raises
-    ------
-    ValueError
-        For data that :func:`check_kind` refuses, NaN (unless it is `missing`), infinity, negative numbers, a wrong
-        number of features, or a mean beyond the range in which products of the dtype are safe.
+    Raises ValueError for data that `check_kind` refuses, NaN (unless it stands for missing entries), infinity, negative
+    numbers, a wrong number of features, or a mean for which products could leave the range of the dtype.
     """
     with_nan = missing is not None and math.isnan(missing)
     try:
@@ -85,31 +81,44 @@ def check_data(
         if sp.issparse(X):
             cure = "remove them"
         elif hasattr(estimator, "missing_values"):
-            cure = "pass missing_values=numpy.nan to the estimator where they are missing entries"
+            cure = "pass missing_values=numpy.nan to the estimator if they are missing entries"
         else:
             cure = "fill them, or use visionnmf.NMF(missing_values=numpy.nan)"
         raise ParameterError(f"X must not hold NaN; got some; {cure}") from None
     observed = None
     if sp.issparse(data):
-        data = sp.csr_array(data)
-        if not data.has_canonical_format:
-            data = data.copy()
-            data.sum_duplicates()
-        if np.isnan(data.data).any():
-            raise ParameterError(
-                "X must not hold NaN where it is sparse; got some; missing_values=0 takes what is not stored as missing"
-            )
-        if missing == 0 and not data.data.all():
-            data = data.copy()
-            data.eliminate_zeros()
-        if missing == 0 and reset and not data.nnz:
-            raise ParameterError("X must not be missing in all entries; got none that is not")
+        data = _canonical(data, missing, fitting=reset)
     elif missing is not None:
         gaps = np.isnan(data) if with_nan else data == 0
         if gaps.any():
             observed = ~gaps
             data = np.where(observed, data, data.dtype.type(0))
     check_non_negative(data, f"{type(estimator).__name__} (input X)")
+    check_range(data)
+    return data, observed
+
+
+def _canonical(data: Any, missing: float | None, *, fitting: bool) -> sp.csr_array:
+    """Return sparse data without duplicates, NaN and, if zeros are missing, without stored zeros."""
+    data = sp.csr_array(data)
+    if not data.has_canonical_format:
+        data = data.copy()
+        data.sum_duplicates()
+    if np.isnan(data.data).any():
+        raise ParameterError(
+            "X must not hold NaN if it is sparse; got some; missing_values=0 treats entries that are not stored as "
+            "missing"
+        )
+    if missing == 0 and not data.data.all():
+        data = data.copy()
+        data.eliminate_zeros()
+    if missing == 0 and fitting and not data.nnz:
+        raise ParameterError("X must not be missing in all entries; got no observed entry")
+    return data
+
+
+def check_range(data: Any) -> None:
+    """Raise ParameterError if the mean of the data is so large or small that products leave the dtype's range."""
     size, limit = float(data.mean(dtype=np.float64)), SIZES[data.dtype.name]
     if size and not 1 / limit <= size <= limit:
         word = "large" if size > 1 else "small"
@@ -117,43 +126,26 @@ def check_data(
             f"X must have a mean from {1 / limit:g} to {limit:g} in {data.dtype.name}; got {size:.3g}, too {word} for "
             "products; divide X by its mean"
         )
-    return data, observed
 
 
 def check_weights(
     weights: ArrayLike | None, observed: Array | None, X: Any, *, fitting: bool = True
 ) -> tuple[Any, Array | None]:
-    """Return the data with 0 for missing entries, and the weights with 0 there.
+    """Return the data with 0 where an entry does not count, and the weights of all entries (None if all count alike).
 
-    Parameters
-    ----------
-    weights : array-like, >= 0, or None
-        Of the shape of `X`, or one that broadcasts to it.
-    observed : ndarray of bool or None
-    X : ndarray or csr_array
-    fitting : bool, default=True
-        Whether at least one entry must count. The codes of new data with none are those of no data at all.
-
-    Returns
-    -------
-    X : ndarray or csr_array
-    weights : ndarray [shape=X.shape, >= 0] or None
-        In the dtype of `X`; None when every entry counts alike.
-
-    Raises
-    ------
-    ParameterError
-        For negative, infinite or all-zero weights, a shape that does not fit, a sparse `X`, or one with no entry.
+    `weights` have the shape of `X` or broadcast to it. A fit needs at least one entry of positive weight. New data may
+    have none: their codes are those of no data at all. Raises ParameterError for weights that are negative, not finite,
+    all zero or of a wrong shape, and for weights of a sparse `X`.
     """
     if fitting and observed is not None and not observed.any():
-        raise ParameterError("X must not be missing in all entries; got none that is not")
+        raise ParameterError("X must not be missing in all entries; got no observed entry")
     if weights is None:
         return X, None if observed is None else observed.astype(X.dtype)
     if sp.issparse(X):
         raise ParameterError("weights must be None for a sparse X; got some; pass X.toarray()")
     if sp.issparse(weights):
         raise ParameterError("weights must be dense; got a sparse array")
-    with np.errstate(over="ignore"):  # refused below
+    with np.errstate(over="ignore"):  # values that overflow are refused below
         array = check_numbers(weights, "weights", X.dtype)
     try:
         full = np.array(np.broadcast_to(array, X.shape), order="C")
@@ -173,44 +165,35 @@ def check_weights(
 
 
 def check_kind(X: Any) -> Any:
-    """Refuse what would silently be made numbers of: masked entries, text, dates, indices outside a sparse matrix.
+    """Return `X`, as an array if it was a list, unless NumPy would silently turn something else into numbers.
 
-    Parameters
-    ----------
-    X : array-like, sparse matrix or data frame
-
-    Returns
-    -------
-    array-like, sparse matrix or data frame
-        `X`; as an array if it was a list.
-
-    Raises
-    ------
-    ParameterError
+    Raises ParameterError for masked entries, text, dates, and sparse matrices whose indices are out of range.
     """
     check_sparse(X, "X")
     if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
         raise ParameterError(
             f"X must not be a masked array; got one with {np.ma.count_masked(X)} masked entries; pass "
-            "X.filled(numpy.nan), with missing_values=numpy.nan where the estimator has it"
+            "X.filled(numpy.nan), with missing_values=numpy.nan if the estimator has that parameter"
         )
     if isinstance(X, list | tuple):
         try:
             X = np.asarray(X)
-        except ValueError:  # ragged, as validate_data says
+        except ValueError:  # a ragged list, which validate_data refuses
             return X
     dtypes = list(getattr(X, "dtypes", [])) if hasattr(X, "columns") else [getattr(X, "dtype", None)]
     odd = [dtype for dtype in dtypes if getattr(dtype, "kind", None) in TEXT_AND_DATES]
-    has_objects = any(getattr(dtype, "kind", None) == "O" for dtype in dtypes)  # and texts and categories of frames
+    has_objects = any(getattr(dtype, "kind", None) == "O" for dtype in dtypes)  # also text columns of data frames
     values = np.asarray(X, object).ravel() if has_objects else ()
     odd += [type(value).__name__ for value in values if isinstance(value, NO_NUMBERS)][:1]
     if odd:
-        raise ParameterError(f"X must hold numbers; got {odd[0]}; convert it, as by X.astype(float), if that is meant")
+        raise ParameterError(
+            f"X must hold numbers; got {odd[0]}; convert it, for example by X.astype(float), if that is meant"
+        )
     return X
 
 
 def check_missing_values(value: Any, *, zero: bool = False) -> None:
-    """Raise ParameterError where `value`, which stands for missing entries, is not None, NaN or an allowed 0."""
+    """Raise ParameterError if the parameter `missing_values` is not None, NaN or, where that is allowed, 0."""
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     if value is None or (is_number and (math.isnan(value) or (zero and value == 0))):
         return
@@ -219,7 +202,7 @@ def check_missing_values(value: Any, *, zero: bool = False) -> None:
 
 
 def find_loss(loss: Any) -> Record | None:
-    """Return the record of what the user calls a loss, a name or an exponent; None when there is no such loss."""
+    """Return the record of the loss that a user gave by its name or exponent, or None if there is no such loss."""
     if isinstance(loss, str):
         return LOSSES[loss] if loss in named_losses() else None
     if not isinstance(loss, Real) or isinstance(loss, bool) or not abs(float(loss)) <= BETA_LIMIT:
@@ -229,27 +212,10 @@ def find_loss(loss: Any) -> Record | None:
 
 
 def check_loss(loss: Any, parameter: Any, X: Any, weights: Array | None = None) -> Loss:
-    """Make a loss of what the user gave.
+    """Return the engine's loss for a name, or for the `beta` of a beta-divergence as in scikit-learn's `beta_loss`.
 
-    Parameters
-    ----------
-    loss : str or float
-        A name, or ``beta`` of the beta-divergence as in scikit-learn's ``beta_loss``.
-    parameter : float or None
-        What the loss's record asks for; None scales it to the data.
-    X : ndarray or csr_array
-        The data, whose mean sets the scale.
-    weights : ndarray [shape=X.shape, >= 0], optional
-        Entries of weight 0 do not count for the mean.
-
-    Returns
-    -------
-    Loss
-
-    Raises
-    ------
-    ParameterError
-        When there is no such loss, or it has no parameter.
+    A `parameter` of None takes the loss's own default, scaled by the mean of `X` over the entries whose weight is not
+    0. Raises ParameterError if there is no such loss, or if it has no parameter.
     """
     record = find_loss(loss)
     if record is None:
@@ -265,7 +231,7 @@ def check_loss(loss: Any, parameter: Any, X: Any, weights: Array | None = None) 
         return Loss(record.name)
     if parameter is None:
         size = float(X.mean(dtype=np.float64)) or 1.0
-        if weights is not None:  # missing entries are 0
+        if weights is not None:  # missing entries are 0 and must not lower the mean
             size *= X.size / np.count_nonzero(weights)
         return Loss(record.name, record.parameter.default(size))
     where = f"loss_parameter of loss={loss!r}"
@@ -278,7 +244,7 @@ def _no_parameter(parameter: Any, what: str) -> None:
 
 
 def check_positive(X: Any, weights: Array | None, loss: Loss) -> None:
-    """Raise ParameterError when the loss is infinite at an entry 0 that counts."""
+    """Raise ParameterError if the loss is infinite because an entry that counts is 0."""
     if not loss.needs_positive:
         return
     zero = sp.issparse(X) or bool(((X <= 0) if weights is None else (X <= 0) & (weights > 0)).any())
@@ -289,21 +255,9 @@ def check_positive(X: Any, weights: Array | None, loss: Loss) -> None:
 
 
 def finite_codes(Wt: Array) -> Array:
-    """Return codes of new data, a sample a row.
+    """Return codes of new data with one row for each sample, from codes with one column for each.
 
-    Parameters
-    ----------
-    Wt : ndarray [shape=(n_components, n_samples)]
-
-    Returns
-    -------
-    ndarray [shape=(n_samples, n_components)]
-        C-contiguous.
-
-    Raises
-    ------
-    ParameterError
-        If some are not finite: the data are far from the size of the components, or those are denormal.
+    Raises ParameterError if some are not finite: the data are far larger than the components, or those are denormal.
     """
     if not np.isfinite(Wt).all():
         raise ParameterError(f"X must have codes within {Wt.dtype}; got some beyond; components_ are too small")

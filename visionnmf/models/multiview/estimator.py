@@ -1,0 +1,534 @@
+"""Non-negative matrix factorisation of several views of the same samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from visionnmf import choices
+from visionnmf._checks import check_choice, check_number, check_random_state
+from visionnmf.engine.blocks import one_blas_thread
+from visionnmf.engine.losses import Loss
+from visionnmf.exceptions import ParameterError
+from visionnmf.models._store import Saveable
+from visionnmf.models.data_checks import check_missing_values, find_loss
+from visionnmf.models.linear_model import check_code_matrix
+from visionnmf.models.nmf import NMF, check_parameters
+
+from .fitting import Components, FitFigures, GroupSparsity, fit_components
+from .imputation import CodesPrior, complete_codes, complete_views, fill_entries, learn_prior
+from .outliers import judge_new, judge_training
+from .scales import check_view_weight, choose_view_weights, view_energies, view_noises
+from .usage import plot_usage, sparseness, usage, view_errors
+from .views import FORMS, Views, new_views, training_views
+
+__all__ = ["MultiviewNMF"]
+
+Array = NDArray[Any]
+
+
+class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    r"""Robust NMF of several views of the same samples, which tells which view uses which component.
+
+    All views share the codes ``W``; each has its own part ``H_v`` of the components:
+
+    .. math:: \min_{W, H \ge 0}\; \sum_v \ell(s_v X_v, W H_v) + \eta \sum_v g_v \sum_k \|H_{v,k}\|_p
+              + \tfrac{\lambda}{2} \|W\|_F^2
+
+    or with ``sum_k |H_{v,k}|_p <= gamma_v`` instead of the second term (MahNMF-GS: Guan et al. 2012, section 4.3). If a
+    whole block ``H_{v,k}`` is 0, view v does not use component k. So components are shared by all views, by some, or
+    private to one. A fit has two steps: first without these terms, then with them from the solution of the first.
+
+    After a fit on training samples the model finds the codes of any other samples, from whichever views they have.
+    Views that are missing, or left out, are first filled in by what the others let expect, where the training codes and
+    the noise are taken for normal. If there are many components, more than a third of the samples, missing views of
+    training samples are filled in before the fit, by a smaller fit.
+
+    Parameters
+    ----------
+    n_components : int or None, default=None
+        Number of components; None takes the smaller side of the data.
+    groups : None, sequence of (array-like of int or slice), array-like [shape=(n_features,)] or dict, default=None
+        The views of a single matrix: the indices of each, the label of each feature, or indices (or column names) by
+        name. None if the views are given separately.
+    loss : str or float, default="manhattan"
+        As for :class:`NMF`.
+    loss_parameter : float or None, default=None
+        As for :class:`NMF`.
+    scale : {"energy", "noise", "none"}, default="energy"
+        What each view is divided by. "energy" is the root mean square norm of its samples, so that views of any size
+        and unit count alike. "noise" is the mean absolute residual of its own NMF, so that views with less noise count
+        more.
+    view_weight : None, "cv", sequence or dict of float, default=None
+        What each scaled view is multiplied by, > 0. "cv" chooses the weights by how well hidden entries of all views
+        are predicted.
+    group_norm : {2, "inf"}, default=2
+        ``p``: 2 shrinks blocks as a whole, "inf" (the paper's choice) cuts off their peaks.
+    group_l1 : float, default=0.1
+        ``eta`` of the penalty form, >= 0, in units of the force with which noise pulls at an unused block: ``g_v`` is
+        ``sqrt(n_samples d_v)`` for a view of ``d_v`` features, or ``sqrt(n_samples) d_v`` for "inf", and the codes of a
+        component are held near 1. Larger values make more blocks zero and shrink the others; 0 is no penalty.
+    group_bound : float or None, default=None
+        Constraint form, which replaces the penalty: ``gamma_v`` as a share of its value at a random start, > 0. The
+        paper has 0.01.
+    codes_l2 : float, default=1
+        ``lambda``, > 0, as a share of the weight that balances `group_l1` when codes are near 1. In the constraint form
+        it alone matters: without it, larger codes would make up for smaller components.
+    nuclear : float, default=0
+        As for :class:`NMF`; it keeps superfluous components from fitting outliers.
+    view_outliers : float or None, default=None
+        The view of a sample is left out, as if missing, if its mean absolute residual is more than this many robust
+        standard deviations above its median (Hampel). 3 finds noise and, of three views or more, a few views of other
+        samples. It also leaves out 0.4 % of clean training views (up to 3 % of one view), and 4 % of clean new views
+        by least squares. None keeps every view, as do fewer than 12 training samples.
+    missing_values : None or numpy.nan, default=None
+        With ``numpy.nan``, NaN are missing entries, and a row of them is a missing view. None refuses NaN.
+    solver : str, default="auto"
+    init : {"random", "nndsvd", "nndsvda", "nndsvdar"}, default="random"
+    n_init : int, default=1
+    max_iter : int, default=400
+    tol : float, default=1e-4
+        As for :class:`NMF`. The second step has a quarter of the iterations.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the start and of the hidden entries.
+
+    Attributes
+    ----------
+    components_ : ndarray [shape=(n_components, n_features), >= 0]
+        ``H`` in the units of the data, the views side by side.
+    views_ : ndarray of str [shape=(n_views,)]
+        Names of the views, or their numbers if they have no names.
+    view_groups_ : ndarray of int [shape=(n_features,)]
+        The number of the view of each feature.
+    view_scales_ : ndarray [shape=(n_views,), > 0]
+        ``s_v``: what each view is multiplied by.
+    view_weights_ : ndarray [shape=(n_views,), > 0]
+        The weights of the views, given or chosen.
+    view_usage_ : ndarray [shape=(n_components, n_views), 0 to 1]
+        Share of each component's energy in each scaled view, and 0 if the view does not use it because its block is
+        zero or has less than 1 %. Rows sum to 1, except those of components that no view uses.
+    view_errors_ : ndarray [shape=(n_views,)]
+        Sum of the absolute residuals of each view as a share of the sum of its data.
+    outlying_views_ : ndarray of bool [shape=(n_samples, n_views)]
+        Views of training samples that were left out; only with `view_outliers`.
+    view_residuals_ : ndarray [shape=(n_views, 2)]
+        Median and robust standard deviation of each view's residuals by models of other samples; likewise.
+    codes_mean_ : ndarray [shape=(n_components,)]
+    codes_covariance_ : ndarray [shape=(n_components, n_components)]
+        Of the training codes. With the next attribute they say what missing views probably hold.
+    view_noise_ : ndarray [shape=(n_views,), > 0]
+        Mean square of each view's residuals.
+    component_norms_ : ndarray [shape=(n_components,)]
+    loss_parameter_ : float
+    n_components_ : int
+    objective_history_ : ndarray
+    optimality_ : float
+    reconstruction_err_ : float
+        As for :class:`NMF`, of the scaled views in the second step, including what was filled in before it.
+    n_iter_ : int
+        Number of iterations of both steps.
+    solver_ : str
+        The solver that was used.
+    n_features_in_ : int
+    feature_names_in_ : ndarray [shape=(n_features_in_,)]
+        Of all views, if a single matrix had names that are all strings.
+
+    See Also
+    --------
+    NMF : One view, or views side by side.
+    Penalty : Groups of features and of samples, for :class:`NMF`.
+
+    Notes
+    -----
+    Sparse views stay sparse if all of them are sparse and a solver takes them with the penalty. Otherwise they are made
+    dense.
+
+    References
+    ----------
+    N. Guan, D. Tao, Z. Luo, J. Shawe-Taylor, "MahNMF: Manhattan Non-negative Matrix Factorization", arXiv:1207.3438.
+    F. R. Hampel, "The Influence Curve and its Role in Robust Estimation", J. Am. Stat. Assoc., 1974.
+    Y. Jia, M. Salzmann, T. Darrell, "Factorized Latent Spaces with Structured Sparsity", NIPS, 2010.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf import MultiviewNMF
+    >>> rng = np.random.default_rng(0)
+    >>> codes = rng.gamma(0.5, size=(200, 3))
+    >>> sounds = codes[:, :2] @ rng.random((2, 30))  # the third component is private to the images
+    >>> images = codes @ rng.random((3, 50))
+    >>> model = MultiviewNMF(3, random_state=0).fit({"sounds": sounds, "images": images})
+    >>> sorted((model.view_usage_ > 0).sum(axis=1).tolist())
+    [1, 2, 2]
+    >>> model.transform({"images": images}).shape  # the sounds are missing
+    (200, 3)
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        groups: Any = None,
+        loss: str | float = "manhattan",
+        loss_parameter: float | None = None,
+        scale: str = "energy",
+        view_weight: Any = None,
+        group_norm: Any = 2,
+        group_l1: float = choices.VIEW_SPARSITY,
+        group_bound: float | None = None,
+        codes_l2: float = 1.0,
+        nuclear: float = 0.0,
+        view_outliers: float | None = None,
+        missing_values: float | None = None,
+        solver: str = "auto",
+        init: str = "random",
+        n_init: int = 1,
+        max_iter: int = 400,
+        tol: float = 1e-4,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.groups = groups
+        self.loss = loss
+        self.loss_parameter = loss_parameter
+        self.scale = scale
+        self.view_weight = view_weight
+        self.group_norm = group_norm
+        self.group_l1 = group_l1
+        self.group_bound = group_bound
+        self.codes_l2 = codes_l2
+        self.nuclear = nuclear
+        self.view_outliers = view_outliers
+        self.missing_values = missing_values
+        self.solver = solver
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        record = find_loss(self.loss)
+        tags.input_tags.sparse = record is not None and record.sparse is not None
+        tags.input_tags.allow_nan = self.missing_values is not None
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def fit(self, X: Any, y: Any = None, observed: ArrayLike | None = None) -> MultiviewNMF:
+        """Find the components of the views.
+
+        Parameters
+        ----------
+        X : list or dict of array-like [shape=(n_samples, n_features of the view), >= 0], or one matrix
+            The views, dense, sparse or data frames, whose rows are matched by position; a data frame whose columns have
+            the levels view and feature; or one matrix with `groups`. float32 stays float32.
+        y : Ignored
+        observed : array-like of bool [shape=(n_samples, n_views)], optional
+            False where a sample's view is missing, whatever `X` holds there.
+
+        Returns
+        -------
+        MultiviewNMF
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If the views hold NaN (but see `missing_values`), infinity or negative numbers, have different numbers of
+            samples, a sample or a view is missing altogether, or a parameter is not allowed.
+        TooLargeError
+            If the views are dense and larger than 64 MiB together, and less than twice that much memory is free.
+        """
+        self._fit(X, observed)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, observed: ArrayLike | None = None) -> Array:
+        """Find the components of the views, and return the codes.
+
+        Parameters
+        ----------
+        X : list or dict of array-like, or one matrix
+        y : Ignored
+        observed : array-like of bool [shape=(n_samples, n_views)], optional
+            See :meth:`fit`.
+
+        Returns
+        -------
+        ndarray [shape=(n_samples, n_components), >= 0]
+            The codes ``W``, as :meth:`transform` finds them.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`fit`.
+        """
+        return self._complete(*self._fit(X, observed))
+
+    def transform(self, X: Any, observed: ArrayLike | None = None) -> Array:
+        """Find the codes of samples from the views that they have.
+
+        Parameters
+        ----------
+        X : list or dict of array-like, or one matrix
+            As for :meth:`fit`. A view that is missing for all samples may be None, or its key may be absent.
+        observed : array-like of bool [shape=(n_samples, n_views)], optional
+            False where a sample's view is missing.
+
+        Returns
+        -------
+        ndarray [shape=(n_samples, n_components), >= 0]
+            The codes ``W``. The codes of a row do not depend on the other rows, except for rounding if views are
+            missing.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            As :meth:`fit`, and for views that the training samples did not have, or with another number of features.
+        """
+        views = self._new(X, observed)
+        return self._complete(views, *self._judge(views))
+
+    def outlying_views(self, X: Any, observed: ArrayLike | None = None) -> Array:
+        """Return which views of new samples :meth:`transform` leaves out.
+
+        Parameters
+        ----------
+        X : list or dict of array-like, or one matrix
+        observed : array-like of bool [shape=(n_samples, n_views)], optional
+            See :meth:`transform`.
+
+        Returns
+        -------
+        ndarray of bool [shape=(n_samples, n_views)]
+            All False without `view_outliers`.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            As :meth:`transform`.
+        """
+        return self._judge(self._new(X, observed))[1]
+
+    def inverse_transform(self, X: ArrayLike) -> Any:
+        """Return the reconstruction of the views, in the units of the data.
+
+        Parameters
+        ----------
+        X : array-like [shape=(n_samples, n_components)]
+            Codes ``W``.
+
+        Returns
+        -------
+        ndarray [shape=(n_samples, n_features)], or list or dict of ndarray
+            In the form of the training data.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If `X` does not have one column for each component.
+        """
+        check_is_fitted(self)
+        W = check_code_matrix(X, len(self.components_))
+        with one_blas_thread():
+            reconstruction = W @ self.components_
+        return Views(reconstruction, None, self.view_groups_, tuple(self.views_), self.view_form_).split(reconstruction)
+
+    def impute(self, X: Any, observed: ArrayLike | None = None) -> Any:
+        """Fill in missing views and entries by what the model predicts from the others.
+
+        Parameters
+        ----------
+        X : list or dict of array-like, or one matrix
+        observed : array-like of bool [shape=(n_samples, n_views)], optional
+            See :meth:`transform`.
+
+        Returns
+        -------
+        ndarray, or list or dict of ndarray
+            The data in the form in which they were given, dense, with predicted values where something was missing.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            As :meth:`transform`.
+        """
+        views = self._new(X, observed)
+        codes = np.empty(0) if views.entries is None else self._complete(views, *self._judge(views))
+        return views.split(fill_entries(views, codes, self.components_))
+
+    def sparseness(self) -> Array:
+        r"""Return how few features of each view each component has (Hoyer 2004; MahNMF's equation 65).
+
+        ``(sqrt(N) - |x|_1 / |x|_2) / (sqrt(N) - 1)`` of each block x of N entries.
+
+        Returns
+        -------
+        ndarray [shape=(n_components, n_views), 0 to 1]
+            0 for blocks whose entries are all alike, 1 for one entry or none.
+        """
+        check_is_fitted(self)
+        return sparseness(self.components_, self.view_groups_, len(self.views_))
+
+    def plot_view_usage(self, ax: Any = None) -> Any:
+        """Draw which view uses which component.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; a new figure when not given.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+
+        Raises
+        ------
+        ImportError
+            Without matplotlib, which is in the extra ``plots``.
+        """
+        check_is_fitted(self)
+        return plot_usage(self.view_usage_, self.views_.tolist(), ax)
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def _check_parameters(self) -> None:
+        """Check what needs no data."""
+        check_choice(self.scale, "scale", choices.VIEW_SCALES)
+        check_number(self.group_l1, "group_l1")
+        check_number(self.codes_l2, "codes_l2", without_low=True)
+        if self.group_bound is not None:
+            check_number(self.group_bound, "group_bound", without_low=True)
+        if self.group_norm not in (2, "inf", np.inf):
+            raise ParameterError(f"group_norm must be 2 or 'inf'; got {self.group_norm!r}")
+        if self.view_outliers is not None:
+            check_number(self.view_outliers, "view_outliers", without_low=True)
+        check_missing_values(self.missing_values)
+        check_parameters(self._plain_model())
+
+    def _plain_model(self) -> NMF:
+        """Return an NMF with the parameters that both have."""
+        shared = ("loss", "loss_parameter", "solver", "init", "nuclear", "n_init", "max_iter", "tol", "random_state")
+        return NMF(self.n_components, **{name: getattr(self, name) for name in shared})
+
+    def _fit(self, X: Any, observed: ArrayLike | None) -> tuple[Views, Array, Array]:
+        """Fit; return the views, their codes by what counts, and which views are outlying."""
+        self._check_parameters()
+        model = self._plain_model()
+        given = training_views(self, X, self.groups, observed, self.missing_values)
+        views, weights = given, check_view_weight(self.view_weight, given.names)
+        if self.view_outliers is not None:
+            known = np.ones(given.n_views) if weights is None else weights
+            self.outlying_views_, self.view_residuals_ = judge_training(given, known, model, self.view_outliers)
+            views = given.keep(~self.outlying_views_)
+        sizes = np.ones(views.n_views)
+        if self.scale != "none":
+            sizes = view_energies(views) if self.scale == "energy" else view_noises(views, model)
+        sparsity = GroupSparsity(self.group_norm, self.group_l1, self.group_bound, self.codes_l2)
+        if weights is None:
+            weights = choose_view_weights(
+                views,
+                lambda tried, shown: fit_components(self._plain_model(), shown, tried / sizes, sparsity)[0],
+                check_random_state(self.random_state),
+            )
+        complete = complete_views(model, views, given, weights / sizes)
+        self._keep(*fit_components(model, complete, weights / sizes, sparsity), given, weights)
+        codes, outlying = self._judge(given)
+        self.view_errors_ = view_errors(views, codes, self.components_)
+        prior = learn_prior(views, codes, self.components_)
+        self.codes_mean_, self.codes_covariance_, self.view_noise_ = prior
+        return given, codes, outlying
+
+    def _keep(self, found: Components, figures: FitFigures, views: Views, weights: Array) -> None:
+        """Set the attributes of a fit; components get unit norm in the scaled views."""
+        norms = np.linalg.norm(found.scaled_H, axis=1)
+        norms[norms == 0] = 1
+        H = found.scaled_H / norms[:, None]
+        self.views_ = np.array(views.names, object)
+        self.view_groups_, self.view_form_ = views.groups, views.form
+        self.view_scales_, self.view_weights_ = found.scales, weights
+        self.components_ = H / found.scales[views.groups].astype(H.dtype)
+        self.component_norms_, self.n_components_ = found.norms * norms, len(H)
+        self.view_usage_ = usage(H, views.groups, views.n_views)
+        self.loss_parameter_, self.ridge_, self.solver_ = found.loss.parameter, found.ridge, found.solver
+        self.n_iter_, self.objective_history_ = figures.n_iter, figures.history
+        self.optimality_, self.reconstruction_err_ = figures.optimality, figures.reconstruction_err
+
+    def _components(self) -> Components:
+        """Return the fitted attributes that codes are found from."""
+        H, record = self.components_, find_loss(self.loss)
+        assert record is not None
+        scaled_H = H * self.view_scales_[self.view_groups_].astype(H.dtype)
+        loss = Loss(record.name, self.loss_parameter_)
+        return Components(H, scaled_H, self.component_norms_, self.view_scales_, loss, self.ridge_, self.solver_)
+
+    def _new(self, X: Any, observed: ArrayLike | None) -> Views:
+        check_is_fitted(self)
+        return new_views(self, X, self.views_.tolist(), self.view_groups_, observed, self.missing_values)
+
+    def _judge(self, views: Views) -> tuple[Array, Array]:
+        """Return codes by the views that belong to their samples, and which do not."""
+        usual = None if self.view_outliers is None else self.view_residuals_
+        return judge_new(views, self._components(), usual, self.view_outliers)
+
+    def _complete(self, views: Views, codes: Array, outlying: Array) -> Array:
+        """Return the codes after missing and outlying views are filled in."""
+        prior = CodesPrior(self.codes_mean_, self.codes_covariance_, self.view_noise_)
+        return complete_codes(views, codes, outlying, self._components(), prior, self.loss)
+
+    def _check_state(self) -> None:
+        """Raise ValueError if the fitted attributes, which a file may have given, do not fit together."""
+        names, groups, scales = self.views_, self.view_groups_, self.view_scales_
+        n_components, n_features = self.components_.shape
+        if not isinstance(names, np.ndarray) or names.ndim != 1 or not all(isinstance(name, str) for name in names):
+            raise ValueError("views_ is not a list of names")
+        if len(set(names)) < len(names):
+            raise ValueError("views_ has a name twice")
+        if not isinstance(groups, np.ndarray) or groups.dtype.kind != "i" or groups.shape != (n_features,):
+            raise ValueError(f"view_groups_ is not the view of each of {n_features} features")
+        if groups.min() != 0 or groups.max() != len(names) - 1 or not np.bincount(groups).all():
+            raise ValueError(f"view_groups_ does not number {len(names)} views")
+        if self.view_form_ not in FORMS:
+            raise ValueError("view_form_ is unknown")
+        shapes = {
+            "view_scales_": (len(names),),
+            "codes_mean_": (n_components,),
+            "codes_covariance_": (n_components, n_components),
+            "view_noise_": (len(names),),
+        }
+        for name, shape in shapes.items():
+            values = getattr(self, name, None)
+            if not isinstance(values, np.ndarray) or values.dtype.kind != "f" or values.shape != shape:
+                raise ValueError(f"{name} is not {shape} numbers")
+            if not np.isfinite(values).all():
+                raise ValueError(f"{name} is not finite")
+        if not ((scales > 0).all() and (self.view_noise_ > 0).all()):
+            raise ValueError("view_scales_ and view_noise_ are not > 0")
+        covariance = self.codes_covariance_ / max(np.abs(self.codes_covariance_).max(), np.finfo(np.float64).tiny)
+        lowest = np.linalg.eigvalsh(covariance).min()
+        if np.abs(covariance - covariance.T).max() > 1e-8 or lowest < -1e-8 * n_components:
+            raise ValueError("codes_covariance_ is not a covariance")
+        if self.view_outliers is not None:
+            check_number(self.view_outliers, "view_outliers", without_low=True)
+            usual = getattr(self, "view_residuals_", None)
+            if not isinstance(usual, np.ndarray) or usual.dtype.kind != "f" or usual.shape != (len(names), 2):
+                raise ValueError(f"view_residuals_ is not two numbers for each of {len(names)} views")
+            if not (np.isfinite(usual[:, 0]) & (usual >= 0).all(axis=1)).all():
+                raise ValueError("view_residuals_ is not finite and >= 0")

@@ -1,0 +1,189 @@
+"""Components and codes of scaled views: a plain fit, then one with penalties or bounds of whole views."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from visionnmf._checks import check_random_state
+from visionnmf.engine.losses import Loss
+from visionnmf.engine.penalties import Groups
+from visionnmf.engine.problem import Problem
+from visionnmf.engine.solvers import SOLVERS
+from visionnmf.engine.starts import STARTS
+from visionnmf.models.data_checks import check_positive, check_range, find_loss, finite_codes
+from visionnmf.models.nmf import NMF, find_codes
+from visionnmf.models.penalty import Penalty
+
+from .views import Views, dense
+
+__all__ = ["Components", "FitFigures", "GroupSparsity", "find_view_codes", "fit_components"]
+
+Array = NDArray[Any]
+
+SHORTER = 4  # the second fit has a good start, so it gets this part of the iterations
+TRACE = 0.01  # share of a component's energy below which a view does not use it
+
+
+@dataclass(frozen=True)
+class GroupSparsity:
+    """How whole views are kept from using a component; the attributes are parameters of :class:`.MultiviewNMF`."""
+
+    norm: Any
+    l1: float
+    bound: float | None
+    codes_l2: float
+
+    @property
+    def is_asked_for(self) -> bool:
+        """Whether there is a penalty or a bound at all."""
+        return bool(self.l1) or self.bound is not None
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """All that codes of new samples are found from.
+
+    Attributes
+    ----------
+    H : ndarray [shape=(n_components, n_features), >= 0]
+        In the units of the data.
+    scaled_H : ndarray [shape=(n_components, n_features), >= 0]
+        Of the scaled views.
+    norms : ndarray [shape=(n_components,), > 0]
+        What the components of the fit were divided by; the ridge applies to the factors before that.
+    scales : ndarray [shape=(n_views,), > 0]
+        What each view is multiplied by.
+    loss : Loss
+    ridge : float
+        Weight of the squared codes.
+    solver : str
+    """
+
+    H: Array
+    scaled_H: Array
+    norms: Array
+    scales: Array
+    loss: Loss
+    ridge: float
+    solver: str
+
+
+@dataclass(frozen=True)
+class FitFigures:
+    """What a fit says about itself, as the attributes of :class:`.NMF` with these names."""
+
+    n_iter: int
+    history: Array
+    optimality: float
+    reconstruction_err: float
+
+
+def find_view_codes(views: Views, components: Components) -> Array:
+    """Return the codes of samples from the entries that count, of shape (n_samples, n_components)."""
+    scaled = views.scaled(components.scales[views.groups])
+    check_range(scaled.data)
+    weights = scaled.weights()
+    check_positive(scaled.data, weights, components.loss)
+    H = np.array(components.scaled_H, scaled.data.dtype)
+    penalty = Penalty(l2=components.ridge).resolve("W", None, H.dtype).rescaled(components.norms.astype(np.float64))
+    problem = Problem(scaled.data, components.loss, penalty, weights=weights)
+    return finite_codes(find_codes(problem, H, components.solver))
+
+
+def fit_components(
+    model: NMF, views: Views, scales: Array, sparsity: GroupSparsity | None
+) -> tuple[Components, FitFigures]:
+    """Fit `model`, an NMF without penalties, to views multiplied by `scales`, and all by what makes their mean 1."""
+    scaled = views.scaled(scales[views.groups])
+    count = np.prod(scaled.data.shape) if views.entries is None else np.count_nonzero(views.entries)
+    mean = float(scaled.data.sum(dtype=np.float64)) / float(count)
+    if mean > 0:
+        scales = scales / mean
+        scaled = views.scaled(scales[views.groups])
+    with_groups = sparsity is not None and sparsity.is_asked_for
+    X, weights = scaled.data, scaled.weights()
+    if sp.issparse(X) and (weights is not None or not _takes_sparse(model, with_groups)):
+        X = dense(X)
+    if sparsity is None or not with_groups:
+        fitted = model.fit(X, weights=weights)
+        return _result(fitted, fitted.components_, scales, views.groups, fitted.n_iter_)
+    second, n_iter = _fit_groups(model, X, weights, views.columns(), sparsity)
+    return _result(second, _without_traces(second.components_, views.columns()), scales, views.groups, n_iter)
+
+
+def _result(model: NMF, scaled_H: Array, scales: Array, groups: Array, n_iter: int) -> tuple[Components, FitFigures]:
+    H = scaled_H / scales[groups].astype(scaled_H.dtype)
+    ridge = model.ridge_ + (0.0 if model.penalty_W is None else model.penalty_W.l2)
+    record = find_loss(model.loss)
+    assert record is not None
+    loss = Loss(record.name, model.loss_parameter_)
+    figures = FitFigures(n_iter, model.objective_history_, model.optimality_, model.reconstruction_err_)
+    return Components(H, scaled_H, model.component_norms_, scales, loss, ridge, model.solver_), figures
+
+
+def _fit_groups(
+    model: NMF, X: Any, weights: Array | None, columns: list[Array], sparsity: GroupSparsity
+) -> tuple[NMF, int]:
+    """Fit without groups, then with them from that solution; return the second fit and the iterations of both.
+
+    From a random start the penalty would remove components before they have taken shape. The codes of the plain fit
+    are scaled to a root mean square of 1 for each component, or to what the bounds ask for. Noise then pulls at an
+    unused block with a force of about ``sqrt(n_samples d)`` for d features, which is the unit of the penalty. The ridge
+    on the codes is such that with `codes_l2` = 1 this scale of the codes is stationary.
+    """
+    W = model.fit_transform(X, weights=weights)
+    norms = np.sqrt((W**2).mean(axis=0, dtype=np.float64))
+    norms[norms == 0] = 1
+    W, H = W / norms.astype(W.dtype), model.components_ * norms.astype(W.dtype)[:, None]
+    order = 2 if sparsity.norm == 2 else np.inf
+    totals = np.array([np.linalg.norm(H[:, own], order, axis=1).sum() for own in columns], float)
+    widths = np.array([len(own) for own in columns], float)
+    pulls = math.sqrt(X.shape[0]) * (np.sqrt(widths) if sparsity.norm == 2 else widths)
+    balance = float(pulls @ totals) / (X.shape[0] * len(H)) or 1.0
+    bounds = None
+    if sparsity.bound is not None:
+        start = STARTS[model.init](X, len(H), check_random_state(model.random_state))[1]
+        bounds = [sparsity.bound * float(np.linalg.norm(start[:, own], order, axis=1).sum()) for own in columns]
+        shares = [bound / total for bound, total in zip(bounds, totals, strict=True) if total > 0]
+        share = min(shares, default=1.0) or 1.0
+        W, H, balance = W / W.dtype.type(share), H * H.dtype.type(share), balance * share**2
+    penalty = Penalty(
+        groups=columns,
+        group_norm=sparsity.norm,
+        group_l1=0.0 if bounds else tuple(float(sparsity.l1 * pull) for pull in pulls),
+        group_bound=bounds,
+    )
+    l2 = sparsity.codes_l2 * balance * (sparsity.l1 if bounds is None else 1.0)
+    second = clone(model).set_params(
+        penalty_W=Penalty(l2=l2), penalty_H=penalty, n_init=1, max_iter=-(-model.max_iter // SHORTER)
+    )
+    second.fit_transform(X, W=W, H=H, weights=weights)
+    return second, second.n_iter_ + model.n_iter_
+
+
+def _without_traces(H: Array, columns: list[Array]) -> Array:
+    """Return components whose blocks are zero where they have next to no energy, which is what noise leaves of them."""
+    H = H.copy()
+    energy = (H.astype(np.float64) ** 2).sum(axis=1)
+    for own in columns:
+        block = H[:, own]
+        block[(block.astype(np.float64) ** 2).sum(axis=1) < TRACE * energy] = 0
+        H[:, own] = block
+    return H
+
+
+def _takes_sparse(model: NMF, with_groups: bool) -> bool:
+    """Return whether a solver of the model's loss takes sparse data, and groups if there are some."""
+    record = find_loss(model.loss)
+    return any(
+        entry.sparse and entry.minimises(record) and (not with_groups or issubclass(Groups, entry.terms))
+        for name, entry in SOLVERS.items()
+        if record is not None and model.solver in ("auto", name)
+    )

@@ -1,0 +1,188 @@
+"""What the views that a sample has let expect of the views that it lacks."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from visionnmf.engine.blocks import one_blas_thread
+from visionnmf.exceptions import ParameterError
+from visionnmf.models.data_checks import find_loss
+from visionnmf.models.nmf import NMF
+
+from .fitting import Components, find_view_codes, fit_components
+from .outliers import SHARE
+from .views import Views, dense, row_blocks
+
+__all__ = ["CodesPrior", "complete_codes", "complete_views", "fill_entries", "fill_views", "learn_prior"]
+
+Array = NDArray[Any]
+
+CROWDED = 3  # samples for each component; with fewer, components fit only the entries that are there
+LEAST_NOISE = 1e-6  # of a view's energy; less is rounding
+LEAST = 0.01  # of the mean code's reconstruction: the minimum that is filled in if the loss is infinite at 0
+BLOCK = 1 << 20  # entries of a reconstruction that are in memory at the same time
+
+
+class CodesPrior(NamedTuple):
+    """Mean and covariance of the training codes, which are taken for normal, and the noise of the views.
+
+    The noise of a view, > 0, is the mean square of its residuals divided by its share of degrees of freedom,
+    ``(n - r) (d - r)`` of ``n d`` with rank r, because a model of many components reconstructs its training samples
+    better than others. It is at most the mean square of the data.
+    """
+
+    mean: Array
+    covariance: Array
+    noise: Array
+
+
+@one_blas_thread()
+def learn_prior(views: Views, codes: Array, H: Array) -> CodesPrior:
+    """Learn the prior from training samples, their codes and the components in the units of the data."""
+    mean = codes.mean(axis=0, dtype=np.float64)
+    spread = codes - mean
+    left, size, count = np.zeros(H.shape[1]), np.zeros(H.shape[1]), np.zeros(H.shape[1])
+    step = max(1, BLOCK // H.shape[1])
+    for start in range(0, len(views), step):
+        rows = slice(start, start + step)
+        part = views.rows(rows)
+        block = dense(part.data)
+        residual = block - codes[rows] @ H
+        if part.entries is not None:
+            residual *= part.entries
+        left += (residual**2).sum(axis=0, dtype=np.float64)
+        size += (block**2).sum(axis=0, dtype=np.float64)
+        count += len(block) if part.entries is None else part.entries.sum(axis=0, dtype=np.float64)
+    totals: list[Array] = [np.bincount(views.groups, part, views.n_views) for part in (left, size, count)]
+    squares, energies = (part / np.maximum(totals[2], 1) for part in totals[:2])
+    free = max(0.0, 1 - len(H) / len(codes)) * max(0.0, 1 - len(H) / H.shape[1])  # share that this rank leaves free
+    noise = energies  # with as many components as samples, the residuals say nothing
+    if free > 0:
+        noise = np.clip(squares / free, LEAST_NOISE * energies, energies)
+    return CodesPrior(mean, spread.T @ spread / len(codes), np.where(noise > 0, noise, 1.0))
+
+
+@one_blas_thread()
+def fill_views(views: Views, kept: Array, codes: Array, H: Array, prior: CodesPrior, *, least: float = 0.0) -> Array:
+    r"""Return the data with the views that are not kept filled in by their expectation given the other views.
+
+    With normal codes of mean m and covariance S, and noise of variance D, the expected codes given the views o of a
+    sample are :math:`m + (I + S H_o D^{-1} H_o^\top)^{-1} S H_o D^{-1} (x_o - m H_o)`, the posterior mean of factor
+    analysis (Rubin and Thayer 1982). The fewer entries there are, the nearer these codes are to the mean.
+
+    `kept` has shape (n_samples, n_views). Single missing entries of a kept view are taken from `codes`, which are those
+    by the kept views. `least` is the minimum that is filled in, as a share of the mean code's reconstruction. Raises
+    ParameterError if something expected is not finite.
+    """
+    data, groups = views.data.copy(), views.groups
+    parts, noise = H.astype(np.float64), prior.noise[groups]
+    low = least * (prior.mean @ parts)
+    patterns, which = np.unique(kept, axis=0, return_inverse=True)
+    for p, pattern in enumerate(patterns):
+        there = pattern[groups]
+        if there.all():
+            continue
+        with np.errstate(all="ignore"):  # what is not finite is refused below
+            weighted = prior.covariance @ (parts[:, there] / noise[there])
+            gain = _solve(np.eye(len(H)) + weighted @ parts[:, there].T, weighted).T
+        members = np.flatnonzero(which.ravel() == p)
+        step = max(1, BLOCK // H.shape[1])
+        for start in range(0, len(members), step):
+            rows = members[start : start + step]
+            own = data[rows]
+            if views.entries is not None:
+                own = np.where(views.entries[rows], own, codes[rows] @ H)
+            with np.errstate(all="ignore"):
+                expected = prior.mean + (own[:, there] - prior.mean @ parts[:, there]) @ gain
+                data[np.ix_(rows, ~there)] = np.maximum(expected @ parts[:, ~there], low[~there])
+    if not np.isfinite(data).all():
+        raise _beyond(data.dtype)
+    return data
+
+
+@one_blas_thread()
+def fill_entries(views: Views, codes: Array, H: Array) -> Array:
+    """Return the data, dense, with the entries that do not count filled in by the model."""
+    if views.entries is None:
+        return dense(views.data) if sp.issparse(views.data) else views.data.copy()
+    data = views.data.copy()
+    for rows in row_blocks(data.shape):
+        np.copyto(data[rows], codes[rows] @ H, where=~views.entries[rows], casting="same_kind")
+    return data
+
+
+def complete_views(model: NMF, views: Views, given: Views, scales: Array) -> Views:
+    """Fill in the missing views of training samples before many components are learnt.
+
+    Components that are many compared with the samples fit only the entries that are there. If there is more than one
+    for three samples, a fit of one for six predicts what is missing, by :func:`fill_views`, and all components are then
+    learnt from complete views. A view that is there but was left out is not filled in: it is part of `given`, and does
+    not count in `views`. `scales` are what the views are multiplied by.
+    """
+    there = given.observed()
+    if there.all() or (model.n_components or min(views.data.shape)) <= len(views) / CROWDED:
+        return views
+    small = clone(model).set_params(n_components=max(1, len(views) // SHARE))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the fit is good enough for a start; the main fit warns itself
+        components = fit_components(small, views, scales, None)[0]
+    codes = find_view_codes(views, components)
+    kept = views.observed()
+    prior = learn_prior(views, codes, components.H)
+    filled = fill_views(views, kept, codes, components.H, prior, least=_least(model.loss))
+    entries = _count_filled(views.entries, there, views.groups)
+    return replace(views, data=filled if entries is None else filled * entries, entries=entries)
+
+
+def complete_codes(
+    views: Views, codes: Array, outlying: Array, components: Components, prior: CodesPrior, loss: Any
+) -> Array:
+    """Return codes of samples, with those of samples that lack a view found from views that are filled in.
+
+    `codes` are found from the views that count, and are completed in place. `outlying` are views that are there and do
+    not count. `loss` is the parameter of the estimator.
+    """
+    kept = views.observed() & ~outlying
+    gaps = np.flatnonzero(~kept.all(axis=1))
+    for block in row_blocks((len(gaps), components.H.shape[1])):
+        rows = gaps[block]
+        part = views.rows(rows)
+        part = replace(part, data=dense(part.data))
+        filled = fill_views(part, kept[rows], codes[rows], components.H, prior, least=_least(loss))
+        entries = _count_filled(part.entries, kept[rows], views.groups)
+        codes[rows] = find_view_codes(replace(part, data=filled, entries=entries), components)
+    return codes
+
+
+def _solve(matrix: Array, right: Array) -> Array:
+    try:
+        return np.linalg.solve(matrix, right)
+    except np.linalg.LinAlgError:
+        raise _beyond(right.dtype) from None
+
+
+def _beyond(dtype: Any) -> ParameterError:
+    return ParameterError(f"X must have codes within {dtype}; got some beyond; the model's prior does not fit it")
+
+
+def _least(loss: Any) -> float:
+    """Return the minimum that may be filled in for a loss, as a share of the mean code's reconstruction."""
+    record = find_loss(loss)
+    beta = loss if isinstance(loss, Real) or record is None else record.beta
+    return LEAST if isinstance(beta, Real) and beta <= 0 else 0.0
+
+
+def _count_filled(entries: Array | None, kept: Array, groups: Array) -> Array | None:
+    """Return which entries count after the views that were not kept are filled in; None if all do."""
+    if entries is None:
+        return None
+    counts = kept[:, groups] <= entries  # kept views have gaps where `entries` has some
+    return None if counts.all() else counts

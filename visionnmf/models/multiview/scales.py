@@ -1,0 +1,136 @@
+"""How much each view counts: its size, and its weight."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from visionnmf._checks import check_number, shown
+from visionnmf.engine.blocks import one_blas_thread
+from visionnmf.exceptions import ParameterError
+from visionnmf.models.nmf import NMF
+
+from .fitting import Components, find_view_codes
+from .views import Views, dense
+
+__all__ = ["check_view_weight", "choose_view_weights", "view_energies", "view_noises"]
+
+Array = NDArray[Any]
+
+LEAST_NOISE = 0.01  # of a view's mean; less is rounding, or the view's own model fits it exactly
+STEPS = (0.5, 2.0)  # factors by which a weight is changed to see whether it should be another
+ROUNDS = 2  # over all views
+HIDDEN = 0.1  # share of the entries
+
+
+def check_view_weight(given: Any, names: Sequence[str]) -> Array | None:
+    """Return the weights of the views `names` for the parameter `view_weight`; None if they are to be chosen."""
+    if given is None:
+        return np.ones(len(names))
+    if isinstance(given, str):
+        if given != "cv":
+            raise ParameterError(f"view_weight must be None, 'cv', or a number for each view; got {given!r}")
+        return None
+    if isinstance(given, Mapping):
+        unknown = [str(name) for name in given if str(name) not in names]
+        if unknown:
+            raise ParameterError(f"view_weight must name views of {list(names)}; got {unknown[0]!r:.60}")
+        weights = {str(name): value for name, value in given.items()}
+        given = [weights.get(name, 1.0) for name in names]
+    if np.ndim(given) != 1 or len(given) != len(names):
+        raise ParameterError(f"view_weight must be a number for each of {len(names)} views; got {shown(given)}")
+    return np.array([check_number(value, "view_weight", without_low=True) for value in given])
+
+
+def view_energies(views: Views) -> Array:
+    """Return the root mean square norm of the samples of each view; 1 for a view of zeros."""
+    return np.array([np.sqrt(_sum(own, 2) / _count(own, there) * own.shape[1]) or 1.0 for own, there in _each(views)])
+
+
+@one_blas_thread()
+def view_noises(views: Views, model: NMF) -> Array:
+    """Return the mean absolute residual that its own NMF, with the settings of `model`, leaves of each view.
+
+    It is 1 for a view of zeros.
+    """
+    noises = np.ones(views.n_views)
+    for v, (own, there) in enumerate(_each(views)):
+        view = dense(own) if sp.issparse(own) else np.ascontiguousarray(own)
+        n_components = max(1, min(model.n_components or min(view.shape), min(view.shape) // 3))
+        alone = clone(model).set_params(n_components=n_components)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the fit is good enough for a scale
+            residual = np.abs(view - alone.fit_transform(view, weights=there) @ alone.components_)
+        if there is not None:
+            residual *= there
+        noise = max(float(residual.sum(dtype=np.float64)), LEAST_NOISE * _sum(view, 1)) / _count(view, there)
+        noises[v] = noise or 1.0
+    return noises
+
+
+def choose_view_weights(views: Views, fit: Callable[[Array, Views], Components], rng: np.random.RandomState) -> Array:
+    """Choose the weights of views, powers of 2, by how well a fit predicts entries that were hidden from it.
+
+    Each view in turn gets half and twice its weight, and what lowers the error is kept. The error is the sum of the
+    absolute residuals at the hidden entries as a share of the sum of these entries, averaged over the views, so that no
+    weight lowers it by itself. ``fit(weights, views)`` returns the components of views multiplied by weights.
+    """
+    X = dense(views.data)
+    hidden = rng.random_sample(X.shape) < HIDDEN
+    if views.entries is not None:
+        hidden &= views.entries
+    rest = ~hidden if views.entries is None else views.entries & ~hidden
+    shown_views, groups, n_views = replace(views, data=X, entries=rest), views.groups, views.n_views
+    total = np.bincount(groups, (X * hidden).sum(axis=0, dtype=np.float64), n_views)
+
+    @one_blas_thread()
+    def error(weights: Array) -> float:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the fits are good enough for a comparison
+            found = fit(weights, shown_views)
+        codes = find_view_codes(shown_views, found)
+        residual = np.abs(X - codes @ found.H) * hidden
+        left = np.bincount(groups, residual.sum(axis=0, dtype=np.float64), n_views)
+        return float((left / np.where(total > 0, total, 1)).mean())
+
+    weights = np.ones(n_views)
+    least = error(weights)
+    for _ in range(ROUNDS):
+        before = weights
+        for v in range(n_views):
+            for step in STEPS:
+                tried = weights.copy()
+                tried[v] *= step
+                found = error(tried)
+                if found < least:
+                    weights, least = tried, found
+                    break
+        if weights is before:
+            break
+    return weights
+
+
+def _each(views: Views) -> list[tuple[Any, Array | None]]:
+    """Return the data and the weights of the entries of each view."""
+    weights = views.weights()
+    return [
+        (views.data[:, own], None if weights is None else np.ascontiguousarray(weights[:, own]))
+        for own in views.columns()
+    ]
+
+
+def _count(view: Any, weights: Array | None) -> int:
+    return view.shape[0] * view.shape[1] if weights is None else int(np.count_nonzero(weights))
+
+
+def _sum(view: Any, power: int) -> float:
+    values = view.data if sp.issparse(view) else view
+    return float((values**power).sum(dtype=np.float64))

@@ -1,0 +1,335 @@
+"""Views of the same samples as one record, however they are given: arrays, frames, or column groups of one matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from visionnmf._checks import shown
+from visionnmf.exceptions import ParameterError
+from visionnmf.models.data_checks import check_data, check_kind, check_room
+
+__all__ = ["Views", "new_views", "row_blocks", "training_views"]
+
+Array = NDArray[Any]
+
+FORMS = ("matrix", "list", "dict")
+BLOCK = 1 << 21  # entries of new samples whose copies are in memory at the same time
+FEWEST_ROWS = 512  # of a block, because the components are scaled again for each block
+RESIDUAL_ROWS = 1024  # rows whose dense residuals are in memory at the same time
+
+
+@dataclass(frozen=True, eq=False)
+class Views:
+    """Checked views of the same samples, side by side in one matrix.
+
+    Attributes
+    ----------
+    data : ndarray or csr_array [shape=(n_samples, n_features), >= 0]
+        0 where an entry does not count. Dense unless all entries count.
+    entries : ndarray of bool [shape=(n_samples, n_features)] or None
+        False for entries that do not count: missing ones, and those of a view that was left out. None: all count.
+    groups : ndarray of int [shape=(n_features,)]
+        The number of the view of each feature.
+    names : tuple of str
+    form : {"matrix", "list", "dict"}
+        How the views were given.
+    """
+
+    data: Any
+    entries: Array | None
+    groups: Array
+    names: tuple[str, ...]
+    form: str = "matrix"
+
+    def __len__(self) -> int:
+        return int(self.data.shape[0])
+
+    @property
+    def n_views(self) -> int:
+        """The number of views."""
+        return len(self.names)
+
+    def columns(self) -> list[Array]:
+        """Return the indices of the features of each view."""
+        return [np.flatnonzero(self.groups == v) for v in range(self.n_views)]
+
+    def observed(self) -> Array:
+        """Return which views of which samples have an entry that counts, as bool of shape (n_samples, n_views)."""
+        if self.entries is None:
+            return np.ones((len(self), self.n_views), bool)
+        return np.array([self.entries[:, self.groups == v].any(axis=1) for v in range(self.n_views)]).T
+
+    def weights(self) -> Array | None:
+        """Return the weights of the entries for a fit, or None if all count alike."""
+        return None if self.entries is None else self.entries.astype(self.data.dtype)
+
+    def rows(self, rows: Array | slice) -> Views:
+        """Return some of the samples."""
+        return replace(self, data=self.data[rows], entries=None if self.entries is None else self.entries[rows])
+
+    def blocks(self) -> Iterator[tuple[slice, Array, Array | None]]:
+        """Yield slices of rows, their dense data and their entries, few enough for their residuals to be in memory."""
+        for start in range(0, len(self), RESIDUAL_ROWS):
+            rows = slice(start, start + RESIDUAL_ROWS)
+            yield rows, dense(self.data[rows]), None if self.entries is None else self.entries[rows]
+
+    def scaled(self, factors: Array) -> Views:
+        """Return views whose features are multiplied by `factors`; sparse data stay sparse."""
+        factors = factors.astype(self.data.dtype)
+        if not sp.issparse(self.data):
+            return replace(self, data=self.data * factors)
+        parts = self.data.data * factors[self.data.indices], self.data.indices, self.data.indptr
+        return replace(self, data=sp.csr_array(parts, shape=self.data.shape))
+
+    def keep(self, kept: Array) -> Views:
+        """Leave out the views of samples where `kept`, of shape (n_samples, n_views), is false."""
+        if self.entries is None and kept.all():
+            return self
+        counts = kept[:, self.groups]
+        if self.entries is not None:
+            counts &= self.entries
+        return replace(self, data=dense(self.data) * counts, entries=counts)
+
+    def split(self, matrix: Array) -> Any:
+        """Return a matrix of these features in the form in which the views were given."""
+        if self.form == "matrix":
+            return matrix
+        parts = {name: matrix[:, self.groups == v] for v, name in enumerate(self.names)}
+        return parts if self.form == "dict" else list(parts.values())
+
+
+def dense(data: Any) -> Array:
+    """Return data as an array."""
+    return data.toarray() if sp.issparse(data) else data
+
+
+def row_blocks(shape: tuple[int, int]) -> Iterator[slice]:
+    """Yield slices of the rows of new samples, few enough for copies of them to take little memory."""
+    step = max(FEWEST_ROWS, BLOCK // shape[1])
+    for start in range(0, shape[0], step):
+        yield slice(start, start + step)
+
+
+def training_views(estimator: Any, X: Any, groups: Any, observed: ArrayLike | None, missing: float | None) -> Views:
+    """Return the checked views of training samples.
+
+    `groups` says which features of a single matrix make a view, and is None if the views are given separately.
+    `observed` is false where the view of a sample is missing. `missing` is NaN if NaN stand for missing entries.
+    Raises ParameterError as `MultiviewNMF.fit`.
+    """
+    return _check(estimator, _join_training(X, groups), observed, reset=True, missing=missing)
+
+
+def new_views(
+    estimator: Any, X: Any, names: Sequence[str], groups: Array, observed: ArrayLike | None, missing: float | None
+) -> Views:
+    """Return the checked views of new samples, in the order of the training views `names` with their `groups`.
+
+    A view may be None, or its key absent, if it is missing for all samples. Raises ParameterError for views that the
+    training samples did not have, or that have another number of features than in training.
+    """
+    return _check(estimator, _join_new(X, names, groups), observed, reset=False, missing=missing)
+
+
+class _Joined(NamedTuple):
+    """Views side by side that are not checked yet; NaN if a view is missing for all samples."""
+
+    X: Any
+    names: tuple[str, ...]
+    groups: Array
+    form: str
+    some_absent: bool = False
+
+
+def _join_training(X: Any, groups: Any) -> _Joined:
+    parts = _parts(X)
+    if parts is None:
+        matrix = check_kind(X)
+        if not hasattr(matrix, "shape"):
+            matrix = np.asarray(matrix)
+        shape = matrix.shape
+        if len(shape) != 2:  # scikit-learn's check of the data will say so
+            return _Joined(matrix, ("0",), np.zeros(shape[-1] if shape else 0, int), "matrix")
+        columns = list(matrix.columns) if hasattr(matrix, "columns") else None
+        names, labels = _named_groups(groups, shape[1], columns)
+        return _Joined(matrix, tuple(names), labels, "matrix")
+    if groups is not None:
+        raise ParameterError("groups must be None if the views are given separately; got some; leave them out")
+    form, views = parts
+    given = {name: view for name, view in views.items() if view is not None}
+    if not given or len(given) < len(views):
+        missing = [name for name in views if name not in given]
+        raise ParameterError(f"X must hold every view in training; got none of {', '.join(missing) or 'them'}")
+    labels = np.repeat(np.arange(len(given)), [np.shape(view)[1] for view in given.values()])
+    return _Joined(_side_by_side(given), tuple(given), labels, form)
+
+
+def _join_new(X: Any, names: Sequence[str], groups: Array) -> _Joined:
+    parts = _parts(X)
+    if parts is None:
+        return _Joined(check_kind(X), tuple(names), groups, "matrix")
+    form, views = parts
+    if form == "list" and len(views) != len(names):
+        raise ParameterError(
+            f"X must hold {len(names)} views as in training; got {len(views)}; None stands for a missing view"
+        )
+    if form == "list":
+        views = dict(zip(names, views.values(), strict=True))
+    unknown = [name for name in views if name not in names]
+    if unknown:
+        raise ParameterError(f"X must hold the training views {list(names)}; got {unknown[0]!r:.60}")
+    there = {name: view for name, view in views.items() if view is not None}
+    if not there:
+        raise ParameterError("X must hold at least one view; got none")
+    sizes = dict(zip(names, np.bincount(groups, minlength=len(names)), strict=True))
+    for name in names:
+        if name in there and np.shape(there[name])[1] != sizes[name]:
+            raise ParameterError(
+                f"view {name} must have {sizes[name]} features as in training; got {np.shape(there[name])[1]}"
+            )
+    n_samples = np.shape(next(iter(there.values())))[0]
+    blank = np.float32 if all(_dtype(view) == np.float32 for view in there.values()) else np.float64
+    full = {name: there[name] if name in there else np.full((n_samples, sizes[name]), np.nan, blank) for name in names}
+    joined = _side_by_side(full)
+    if (np.diff(groups) < 0).any():  # the views of the training matrix were not side by side
+        joined = joined[:, np.argsort(np.argsort(groups, kind="stable"), kind="stable")]
+    return _Joined(joined, tuple(names), groups, form, len(there) < len(names))
+
+
+def _check(estimator: Any, given: _Joined, observed: ArrayLike | None, *, reset: bool, missing: float | None) -> Views:
+    """Check the data as a whole; `reset` is true in a fit, which sets the estimator's number of features."""
+    X = given.X
+    if observed is not None:
+        mask, shape = np.asarray(observed), (np.shape(X)[0], len(given.names))
+        if mask.dtype != bool or mask.shape != shape:
+            raise ParameterError(
+                f"observed must be True or False for each sample and view, of shape {shape}; got {mask.dtype}, "
+                f"{mask.shape}"
+            )
+        X = np.where(mask[:, given.groups], dense(X) if sp.issparse(X) else np.asarray(X), np.nan)
+    missing = np.nan if observed is not None or given.some_absent else missing
+    data, entries = check_data(estimator, X, reset=reset, missing=missing, sparse=True)
+    if reset:
+        check_room(data, 2)
+    views = Views(data, entries, given.groups, given.names, given.form)
+    if entries is None:
+        return views
+    there = views.observed()
+    if not there.any(axis=1).all():
+        sample = int(there.any(axis=1).argmin())
+        raise ParameterError(f"X must have a view of each sample; got none of sample {sample}; leave it out")
+    if reset and not there.any(axis=0).all():
+        view = given.names[int(there.any(axis=0).argmin())]
+        raise ParameterError(f"X must have samples of each view in training; got none of view {view}")
+    return views
+
+
+def _named_groups(groups: Any, n_features: int, columns: list[Any] | None) -> tuple[list[str], Array]:
+    """Return the names of the views and the number of each feature's view, for the parameter `groups`.
+
+    `columns` are the names of the features, which a mapping of views to columns may refer to. Raises ParameterError if
+    a feature belongs to two views, or to none.
+    """
+    if groups is None:
+        return ["0"], np.zeros(n_features, int)
+    if not isinstance(groups, Mapping | Sequence | np.ndarray):
+        raise ParameterError(
+            f"groups must be index sets, slices, a label for each feature, or a dict; got {shown(groups)}"
+        )
+    if isinstance(groups, Mapping):
+        names, sets = [str(name) for name in groups], list(groups.values())
+    elif len(groups) == n_features and all(np.ndim(label) == 0 and not isinstance(label, slice) for label in groups):
+        found, labels = np.unique(np.asarray(groups), return_inverse=True)
+        return [str(name) for name in found], labels
+    else:
+        names, sets = [str(i) for i in range(len(groups))], list(groups)
+    labels = np.full(n_features, -1)
+    for i, indices in enumerate(sets):
+        chosen = _indices(indices, n_features, columns, names[i])
+        if not len(chosen) or len(set(chosen)) < len(chosen) or (labels[chosen] >= 0).any():
+            raise ParameterError(f"groups must put each feature into one view; got {names[i]}: {shown(indices)}")
+        labels[chosen] = i
+    if (labels < 0).any():
+        raise ParameterError(f"groups must put each feature into one view; got feature {int(labels.argmin())} in none")
+    return names, labels
+
+
+def _indices(given: Any, n_features: int, columns: list[Any] | None, name: str) -> Array:
+    if isinstance(given, slice):
+        return np.arange(n_features)[given]
+    listed = list(given)
+    if columns is not None and listed and all(isinstance(item, str) for item in listed):
+        places = {column: i for i, column in enumerate(columns)}
+        absent = [item for item in listed if item not in places]
+        if absent:
+            raise ParameterError(f"groups must name columns of X; got {absent[0]!r:.60} in {name}")
+        return np.array([places[item] for item in listed])
+    array = np.asarray(listed)
+    if array.dtype.kind not in "iu" or array.ndim != 1 or (array < 0).any() or (array >= n_features).any():
+        raise ParameterError(f"groups must hold indices from 0 to {n_features - 1}; got {name}: {shown(given)}")
+    return array
+
+
+def _parts(X: Any) -> tuple[str, dict[str, Any]] | None:
+    """Return the form and the views of data that are given as several arrays, or None for a single matrix."""
+    if sp.issparse(X):  # some sparse formats are mappings
+        return None
+    if isinstance(X, Mapping):
+        form, views = "dict", {str(name): view for name, view in X.items()}
+    elif getattr(getattr(X, "columns", None), "nlevels", 1) > 1:  # columns with the levels view and feature
+        form, views = "dict", {str(name): X[name] for name in dict.fromkeys(X.columns.get_level_values(0))}
+    elif isinstance(X, list | tuple) and X and (any(map(_is_view, X)) or all(item is None for item in X)):
+        form, views = "list", {str(i): view for i, view in enumerate(X)}
+    else:
+        return None
+    if len(views) < len(X.columns.unique(0) if hasattr(X, "columns") else X):
+        raise ParameterError(f"X must name each view differently, also as text; got {shown([*X])}")
+    for name, view in views.items():
+        if view is not None and (len(np.shape(view)) != 2 or not np.shape(view)[1]):
+            raise ParameterError(f"view {name} must be an array of shape (n_samples, n_features); got {shown(view)}")
+    sizes = {name: np.shape(view)[0] for name, view in views.items() if view is not None}
+    if len(set(sizes.values())) > 1:
+        listed = ", ".join(f"{name}: {size}" for name, size in sizes.items())
+        raise ParameterError(f"views must have the same number of samples; got {listed}")
+    return form, {name: None if view is None else _checked(view, name) for name, view in views.items()}
+
+
+def _is_view(item: Any) -> bool:
+    return not isinstance(item, list | tuple) and len(getattr(item, "shape", ())) == 2
+
+
+def _checked(view: Any, name: str) -> Any:
+    try:
+        view = check_kind(view)
+    except ParameterError as error:
+        raise ParameterError(str(error).replace("X", f"view {name}", 1)) from None
+    if np.iscomplexobj(view):  # the imaginary parts would be lost
+        raise ParameterError(f"view {name} must hold real numbers; got complex ones")
+    return view
+
+
+def _dtype(view: Any) -> Any:
+    return view.dtype if hasattr(view, "dtype") else np.asarray(view).dtype
+
+
+def _side_by_side(views: Mapping[str, Any]) -> Any:
+    """Put views side by side, sparse if all are sparse and float32 if all are float32."""
+    arrays: list[Any] = [view if sp.issparse(view) else _array(view) for view in views.values()]
+    single = all(array.dtype == np.float32 for array in arrays)
+    if all(sp.issparse(array) for array in arrays):
+        return sp.hstack(arrays, format="csr", dtype=np.float32 if single else np.float64)
+    dense = [array.toarray() if sp.issparse(array) else array for array in arrays]
+    return np.hstack([array.astype(np.float32 if single else np.float64, copy=False) for array in dense])
+
+
+def _array(view: Any) -> Array:
+    array = np.asarray(view)
+    if array.dtype == object and hasattr(view, "to_numpy"):  # a frame that may hold pandas.NA
+        array = view.to_numpy(np.float64, na_value=np.nan)
+    return array
