@@ -1,23 +1,22 @@
-"""Data by chunks: what does not fit into memory, or never ends, as rows that come one chunk after the other.
+"""Read samples in chunks, for data that do not fit into memory or never end.
 
 =====================  ===============================================================================================
-source                 what its samples are
+source                 samples
 =====================  ===============================================================================================
 array                  rows; NumPy, memory map, SciPy sparse, pandas, Dask, ``h5py.Dataset``, ``zarr.Array``
-``*.npy``              rows of the array; memory-mapped a chunk at a time
+``*.npy``              rows of the array; a chunk at a time is mapped into memory
 ``*.h5``, ``*.hdf5``   rows of a dataset (``pip install 'visionnmf[hdf5]'``)
 ``*.zarr``             rows of an array (``pip install 'visionnmf[zarr]'``)
 folder                 its images and the frames of its videos, grey, 0 to 1
 video file             its frames, grey, 0 to 1
-``*.csv``, ``*.txt``   lines of numbers between commas, semicolons or blanks
-``"-"``                the same on standard input
+``*.csv``, ``*.txt``   lines of numbers, separated by commas, semicolons or blanks
+``"-"``                the same from standard input
 iterable               rows of its items, which are arrays
 =====================  ===============================================================================================
 
-Of an array with more than two axes the first counts the samples, the others are features: a stack of images is
-(n_images, height, width).
-
-:func:`open_chunks` makes one of the classes below of any of them. Memory holds one chunk, however long the source.
+The first axis of an array with more than two axes counts the samples, the other axes are features: a stack of images
+has the shape (n_images, height, width). :func:`open_chunks` opens any of these sources. Memory holds one chunk,
+however long the source is.
 """
 
 from .base import Chunks, Indexed, Sequential

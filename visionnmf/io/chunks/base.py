@@ -1,4 +1,4 @@
-"""What data by chunks are: a contract of two forms, and the checks of what comes."""
+"""The two forms of data in chunks, and the checks of every chunk."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from visionnmf._checks import check_sparse, shown
 from visionnmf.exceptions import ParameterError, UnsupportedError
 from visionnmf.io.inputs import check_bytes
 
-__all__ = ["KINDS", "Chunks", "Indexed", "Iterated", "Sequential", "check_array", "check_whole", "flat"]
+__all__ = ["KINDS", "Chunks", "Indexed", "Iterated", "Sequential", "check_whole", "flat"]
 
 Array = NDArray[Any]
 
-KINDS = "biuf"  # of numbers: truth values, integers, floating point
+KINDS = "biuf"  # kinds of dtypes that are numbers: truth values, integers, floating point
 
 
 class Chunks(ABC):
@@ -29,17 +29,17 @@ class Chunks(ABC):
     Attributes
     ----------
     name : str
-        For messages: the file, or ``"X"``.
+        The file, or ``"X"``, for messages.
     n_samples : int or None
-        None where it is not known before the end.
+        None if it is not known before the end.
     n_features : int or None
-        None where it is not known before the first chunk.
+        None if it is not known before the first chunk.
     image_shape : tuple of two ints or None
-        Height and width where samples are images; None, too, before the first was read.
+        Height and width if samples are images; None also before the first image has been read.
     repeatable : bool
-        Whether the samples can be read once more.
+        Whether the samples can be read a second time.
     can_reorder : bool
-        Whether they can come in another order.
+        Whether :meth:`reorder` can be called.
     skipped : list of str
         A sentence for each sample that could not be read.
 
@@ -71,41 +71,41 @@ class Chunks(ABC):
 
     @abstractmethod
     def chunks(self, size: int, skip: int = 0) -> Iterator[Any]:
-        """Yield the samples from the beginning, in their order.
+        """Yield the samples in their order.
 
         Parameters
         ----------
         size : int
-            Samples that are wanted together; chunks may be smaller or larger.
+            The number of samples that the caller wants together; chunks may be smaller or larger.
         skip : int, default=0
-            Samples to leave out at the beginning.
+            The number of samples at the beginning to leave out.
 
         Yields
         ------
         ndarray or csr_array [shape=(n, n_features)]
             At least one sample.
+
+        Raises
+        ------
+        ParameterError
+            If a chunk is not an array of numbers, or has another number of features than the chunks before it.
         """
 
     def reorder(self, rng: np.random.Generator) -> None:
-        """Take the samples in a new order from now on, which `rng` alone decides; only where `can_reorder`.
-
-        Parameters
-        ----------
-        rng : Generator
-        """
+        """Draw a new order of the samples with `rng`; only if `can_reorder`."""
         raise NotImplementedError
 
-    def close(self) -> None:  # noqa: B027  # most have nothing to close
+    def close(self) -> None:  # noqa: B027  # most sources have nothing to close
         """Close what was opened."""
 
 
 class Indexed(Chunks):
-    """Samples that can be read anywhere.
+    """Samples that can be read at any position.
 
     Attributes
     ----------
     block : int
-        Samples that are stored together: reading fewer of them costs as much.
+        The number of samples that are stored together: reading fewer of them takes as long.
 
     Examples
     --------
@@ -120,55 +120,36 @@ class Indexed(Chunks):
     block = 1
 
     def _set_shape(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        """Take note of what samples are; raises what :func:`check_array` does."""
-        self.n_samples, self.n_features = check_array(self.name, shape, dtype)
+        """Set the attributes that follow from the shape, when the rows are numbers and not too large."""
+        if dtype.kind not in KINDS:
+            raise UnsupportedError(f"{self.name}: holds {dtype}, not numbers")
+        if len(shape) < 2:
+            raise UnsupportedError(
+                f"{self.name}: has shape {shape}; rows of samples are needed, (n_samples, n_features)"
+            )
+        self.n_samples, self.n_features = int(shape[0]), math.prod(int(size) for size in shape[1:])
+        if self.n_samples < 1 or self.n_features < 1:
+            raise UnsupportedError(f"{self.name}: is empty, its shape is {shape}")
+        check_bytes(f"{self.name}: a sample", self.n_features * dtype.itemsize)
         self.image_shape = (int(shape[1]), int(shape[2])) if len(shape) == 3 else None
 
     @abstractmethod
     def at(self, start: int, stop: int) -> Any:
-        """Return samples ``start:stop``, which exist.
-
-        Parameters
-        ----------
-        start, stop : int
-
-        Returns
-        -------
-        ndarray or csr_array [shape=(stop - start, n_features)]
-        """
+        """Return the samples ``start:stop`` as an array or csr_array [shape=(stop - start, n_features)]."""
 
     def take(self, rows: Array) -> Any:
-        """Return samples by their numbers, in any order.
-
-        Parameters
-        ----------
-        rows : ndarray of int
-
-        Returns
-        -------
-        ndarray or csr_array [shape=(len(rows), n_features)]
-        """
+        """Return samples by their numbers, in any order, as an array or csr_array [shape=(len(rows), n_features)]."""
         return np.concatenate([self.at(row, row + 1) for row in rows.tolist()])
 
     def chunks(self, size: int, skip: int = 0) -> Iterator[Any]:
-        """Yield the samples in their order; see :meth:`Chunks.chunks`.
-
-        Parameters
-        ----------
-        size : int
-        skip : int, default=0
-
-        Yields
-        ------
-        ndarray or csr_array [shape=(n, n_features)]
-        """
+        """Yield the samples in their order; see :meth:`Chunks.chunks`."""
         step = -(-size // self.block) * self.block
         for start in range(skip, self.n_samples, step):
             yield self.at(start, min(start + step, self.n_samples))
 
 
 class Sequential(Chunks):
-    """Samples that come in their order alone.
+    """Samples that can only be read in their order.
 
     Examples
     --------
@@ -180,37 +161,12 @@ class Sequential(Chunks):
 
     @abstractmethod
     def pieces(self, size: int) -> Iterator[Any]:
-        """Yield arrays as they come, not checked.
-
-        Parameters
-        ----------
-        size : int
-            Samples that are wanted together.
-
-        Yields
-        ------
-        array-like or sparse matrix
-        """
+        """Yield arrays or sparse matrices as they come, unchecked; `size` samples are wanted together."""
 
     def chunks(self, size: int, skip: int = 0) -> Iterator[Any]:
-        """Yield the samples in their order; see :meth:`Chunks.chunks`.
-
-        Parameters
-        ----------
-        size : int
-        skip : int, default=0
-
-        Yields
-        ------
-        ndarray or csr_array [shape=(n, n_features)]
-
-        Raises
-        ------
-        ParameterError
-            If a chunk has another number of features than those before it, or is no array of numbers.
-        """
+        """Yield the samples in their order; see :meth:`Chunks.chunks`."""
         for number, piece in enumerate(self.pieces(size), start=1):
-            chunk = check_chunk(piece, number, self.n_features)
+            chunk = _checked(piece, number, self.n_features)
             if not chunk.shape[0]:
                 continue
             self.n_features = chunk.shape[1]
@@ -222,13 +178,7 @@ class Sequential(Chunks):
 
 
 class Iterated(Sequential):
-    """What an iterable yields.
-
-    Parameters
-    ----------
-    source : iterable of array-like
-        Repeatable unless it is an iterator, which can be read but once.
-    """
+    """The items of an iterable; an iterator can be read once, any other iterable as often as needed."""
 
     def __init__(self, source: Iterable[Any]) -> None:
         super().__init__()
@@ -236,22 +186,12 @@ class Iterated(Sequential):
         self.repeatable = not isinstance(source, Iterator)
 
     def pieces(self, size: int) -> Iterator[Any]:
-        """Yield its items; see :meth:`Sequential.pieces`.
-
-        Parameters
-        ----------
-        size : int
-            Ignored: the source decides.
-
-        Yields
-        ------
-        array-like or sparse matrix
-        """
+        """Yield samples as they come."""
         yield from self._source
 
 
-def check_chunk(piece: Any, number: int, n_features: int | None) -> Any:
-    """Return a chunk as a matrix of numbers, when it has as many features as those before it."""
+def _checked(piece: Any, number: int, n_features: int | None) -> Any:
+    """Return a piece as a matrix of numbers, when it has as many features as the pieces before it."""
     if sp.issparse(piece):
         check_sparse(piece, f"chunk {number}")
         chunk: Any = sp.csr_array(piece)
@@ -259,7 +199,7 @@ def check_chunk(piece: Any, number: int, n_features: int | None) -> Any:
         check_whole(piece, f"chunk {number}")
         try:
             chunk = np.asarray(piece)
-        except ValueError:  # ragged
+        except ValueError:  # lists of different lengths
             chunk = np.empty((), object)
     if chunk.dtype.kind not in KINDS and chunk.size:
         raise ParameterError(f"chunk {number} must be an array of numbers; got {shown(piece)}")
@@ -271,37 +211,18 @@ def check_chunk(piece: Any, number: int, n_features: int | None) -> Any:
         )
     chunk = flat(chunk)
     if n_features is not None and chunk.shape[1] != n_features:
-        raise ParameterError(f"chunk {number} must have {n_features} features as those before; got {chunk.shape[1]}")
+        raise ParameterError(
+            f"chunk {number} must have {n_features} features as the chunks before it; got {chunk.shape[1]}"
+        )
     return chunk
 
 
 def check_whole(array: Any, name: str) -> None:
-    """Raise ParameterError where entries of an array are masked, which batches do not keep."""
+    """Raise ParameterError where entries of an array are masked, as NumPy would silently use them."""
     if np.ma.is_masked(array):
         raise ParameterError(f"{name} must not be a masked array; got masked entries; pass filled(numpy.nan)")
 
 
-def check_array(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, int]:
-    """Return samples and features of an array that lies outside of memory, when its rows are numbers and bounded.
-
-    Raises
-    ------
-    UnsupportedError
-        If it holds no numbers, or has fewer than two axes, or no sample or no feature.
-    TooLargeError
-        If a single sample has more than 1 GiB.
-    """
-    if dtype.kind not in KINDS:
-        raise UnsupportedError(f"{name}: holds {dtype}, not numbers")
-    if len(shape) < 2:
-        raise UnsupportedError(f"{name}: has shape {shape}; rows of samples are needed, (n_samples, n_features)")
-    n_samples, n_features = int(shape[0]), math.prod(int(size) for size in shape[1:])
-    if n_samples < 1 or n_features < 1:
-        raise UnsupportedError(f"{name}: is empty, its shape is {shape}")
-    check_bytes(f"{name}: a sample", n_features * dtype.itemsize)
-    return n_samples, n_features
-
-
 def flat(samples: Any) -> Any:
-    """Return samples as rows."""
+    """Return samples of any number of axes as rows."""
     return samples if samples.ndim == 2 else samples.reshape(len(samples), -1)

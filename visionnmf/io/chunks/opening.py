@@ -1,9 +1,10 @@
-"""One door: whatever holds samples, as chunks."""
+"""Open whatever holds samples as chunks."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,28 +14,28 @@ from visionnmf._checks import shown
 from visionnmf.exceptions import ParameterError, UnsupportedError
 from visionnmf.io.inputs import check_is_path
 
-from .arrays import DaskRows, InMemory, Stored, kind_of
+from .arrays import DaskRows, InMemory, NpyRows, Stored
 from .base import Chunks, Iterated
-from .files import HDF5Rows, NpyRows, open_zarr
-from .text import STANDARD_INPUT, TextRows
+from .text_rows import STANDARD_INPUT, TextRows
 
 __all__ = ["open_chunks"]
 
 HDF5 = (".h5", ".hdf5", ".hdf", ".he5")
 TABLES = (".csv", ".tsv", ".txt", ".dat")
+ZARR_METADATA = ("zarr.json", ".zarray", ".zgroup")
 
 
 def open_chunks(source: Any, *, dataset: str | None = None, longest_side: int | None = None) -> Chunks:
-    """Open whatever holds samples, to be read by chunks.
+    """Open whatever holds samples, to read it in chunks.
 
     Parameters
     ----------
     source : Chunks, array-like, sparse matrix, str, Path or iterable of array-like
         See the table of :mod:`visionnmf.io.chunks`. A string is a file or folder.
     dataset : str or None, default=None
-        Which array of an HDF5 file or a Zarr group; None takes the only one there is.
+        Which array of an HDF5 file or a Zarr group to read; None takes the only one there is.
     longest_side : int or None, default=None
-        Pixels, of images and frames: they are scaled down where a side of the first is longer.
+        Images and frames are scaled down if a side of the first one has more pixels.
 
     Returns
     -------
@@ -44,11 +45,12 @@ def open_chunks(source: Any, *, dataset: str | None = None, longest_side: int | 
     Raises
     ------
     UnreadableError
-        If a file is missing, damaged, or without the dataset.
+        If a file is missing, damaged, or has no such dataset.
     UnsupportedError
         If it holds no rows of numbers, or reading it needs a library that is not installed.
     TooLargeError
-        If a single sample has more than 1 GiB.
+        If a single sample, or a chunk that is stored together, has more than 1 GiB, or a sample lies in more than
+        10,000 stored chunks.
     ParameterError
         If `source` is none of these.
 
@@ -66,10 +68,10 @@ def open_chunks(source: Any, *, dataset: str | None = None, longest_side: int | 
         if str(source) != STANDARD_INPUT:
             check_is_path(str(source), "data")
         return _open_path(Path(source), dataset, longest_side)
-    kind = kind_of(source)
-    if kind == "dask" and hasattr(source, "blocks"):
+    library = type(source).__module__.partition(".")[0]  # known without importing it
+    if library == "dask" and hasattr(source, "blocks"):
         return DaskRows(source)
-    if kind in ("h5py", "zarr") and hasattr(source, "chunks"):
+    if library in ("h5py", "zarr") and hasattr(source, "chunks"):
         return Stored(source)
     if sp.issparse(source) or hasattr(source, "__array__"):
         return InMemory(source)
@@ -80,20 +82,30 @@ def open_chunks(source: Any, *, dataset: str | None = None, longest_side: int | 
 
 def _open_path(path: Path, dataset: str | None, longest_side: int | None) -> Chunks:
     suffix = path.suffix.lower()
-    if suffix == ".zarr" or (path.is_dir() and any((path / name).is_file() for name in ("zarr.json", ".zarray"))):
-        return open_zarr(path, dataset)
-    if path.is_dir():
-        from .pictures import PictureRows, pictures_of
+    if suffix == ".zarr" or (path.is_dir() and any(os.path.lexists(path / name) for name in ZARR_METADATA)):
+        _require("zarr", path, "zarr")
+        from .zarr_folder import open_zarr
 
-        return PictureRows(pictures_of(path), str(path), longest_side)
+        return open_zarr(path, dataset)
+    if suffix in HDF5:
+        _require("h5py", path, "hdf5")
+        from .hdf5 import HDF5Rows
+
+        return HDF5Rows(path, dataset)
     if suffix == ".npy":
         return NpyRows(path)
-    if suffix in HDF5:
-        return HDF5Rows(path, dataset)
-    if suffix in TABLES or str(path) == "-":
+    if suffix in TABLES or str(path) == STANDARD_INPUT:
         return TextRows(path)
     if suffix in (".npz", ".mat", ".pkl", ".parquet"):
         raise UnsupportedError(f"{path}: a file of this kind cannot be read by chunks; save the array as .npy")
-    from .pictures import PictureRows
+    from .picture_rows import PictureRows, pictures_below
 
-    return PictureRows([path], str(path), longest_side)
+    return PictureRows(pictures_below(path) if path.is_dir() else [path], str(path), longest_side)
+
+
+def _require(name: str, path: Path, extra: str) -> None:
+    """Raise UnsupportedError, with the cure, where an optional library is missing."""
+    try:
+        import_module(name)
+    except ImportError as error:
+        raise UnsupportedError(f"{path}: reading it needs {name}; pip install 'visionnmf[{extra}]'") from error

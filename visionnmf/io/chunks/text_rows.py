@@ -16,25 +16,20 @@ from visionnmf.io.inputs import regular_file
 
 from .base import Sequential
 
-__all__ = ["LONGEST_LINE", "TextRows"]
+__all__ = ["LONGEST_LINE", "STANDARD_INPUT", "TextRows"]
 
 Array = NDArray[Any]
 
-LONGEST_LINE = 16 << 20  # bytes: a million numbers
+LONGEST_LINE = 16 << 20  # bytes: about a million numbers
 STANDARD_INPUT = "-"
-SHOWN = 20  # characters of what is no number
+QUOTED = 20  # characters that a message quotes of a field that is not a number
 
 
 class TextRows(Sequential):
-    """Lines of numbers, divided by commas, semicolons, tabulators or blanks.
+    """Lines of numbers, separated by commas, semicolons, tabs or blanks; ``"-"`` is standard input.
 
-    Empty lines and those that begin with ``#`` are passed over, and so is a first line without a number: the names of
+    Empty lines and lines that begin with ``#`` are passed over, and so is a first line without a number, which names
     the columns.
-
-    Parameters
-    ----------
-    path : str or Path
-        A file; ``"-"`` is standard input, which can be read but once.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -52,23 +47,7 @@ class TextRows(Sequential):
             yield file
 
     def pieces(self, size: int) -> Iterator[Array]:
-        """Yield rows as they come; see :meth:`Sequential.pieces`.
-
-        Parameters
-        ----------
-        size : int
-
-        Yields
-        ------
-        ndarray [shape=(n, n_features)]
-
-        Raises
-        ------
-        UnreadableError
-            If a line holds what is no number, or another number of them than the first.
-        TooLargeError
-            If a line has more than 16 MiB.
-        """
+        """Yield samples as they come."""
         rows: list[list[float]] = []
         with self._opened() as file:
             for row in self._rows(file):
@@ -89,7 +68,7 @@ class TextRows(Sequential):
             if not fields or fields[0].startswith(b"#"):
                 continue
             if not width and not any(map(_is_number, fields)):
-                width = len(fields)  # the names of the columns
+                width = len(fields)  # this line names the columns
                 continue
             row = self._numbers(fields, number)
             if width and len(row) != width:
@@ -102,12 +81,12 @@ class TextRows(Sequential):
             return [float(field) for field in fields]
         except ValueError:
             odd = next(field for field in fields if not _is_number(field))
-            text = odd.decode("utf-8", "replace")[:SHOWN]
+            text = odd.decode("utf-8", "replace")[:QUOTED]
             raise UnreadableError(f"{self.name}: line {number}: {text!r} is not a number") from None
 
 
 def _fields(line: bytes) -> list[bytes]:
-    """Split a line at its commas, else at its semicolons, else where it is blank."""
+    """Split a line at commas; if it has none, at semicolons; if it has none either, at blanks."""
     line = line.removeprefix(b"\xef\xbb\xbf").strip()
     for comma in (b",", b";"):
         if comma in line:

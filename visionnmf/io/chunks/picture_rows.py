@@ -20,19 +20,13 @@ from visionnmf.io.video import VideoReader
 
 from .base import Sequential
 
-__all__ = ["PictureRows", "pictures_of"]
+__all__ = ["PictureRows", "pictures_below"]
 
 Array = NDArray[Any]
 
 
-def pictures_of(folder: Path) -> list[Path]:
-    """Return the images and videos of a folder and those below it, by their names.
-
-    Raises
-    ------
-    UnreadableError
-        If there are none, or the folder may not be read.
-    """
+def pictures_below(folder: Path) -> list[Path]:
+    """Return the images and videos in a folder and its subfolders, sorted by name."""
     suffixes = (*IMAGE_SUFFIXES, *VIDEO_SUFFIXES)
     try:
         found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in suffixes and path.is_file())
@@ -44,21 +38,10 @@ def pictures_of(folder: Path) -> list[Path]:
 
 
 class PictureRows(Sequential):
-    """Images, and frames of videos, all scaled to the size of the first; what cannot be read is left out, and noted.
+    """Images and the frames of videos as grey rows, all scaled to the size of the first one.
 
-    Parameters
-    ----------
-    paths : list of Path
-        What has no suffix of an image is taken for a video.
-    name : str
-        For messages.
-    longest_side : int or None, default=None
-        Pixels. The size of the first is scaled down where a side is longer.
-
-    Raises
-    ------
-    UnreadableError, UnsupportedError or TooLargeError
-        If none of them can be read; what is wrong with the first.
+    A path without the suffix of an image is opened as a video. What cannot be read is left out and listed in `skipped`;
+    if nothing can be read, the constructor raises.
     """
 
     can_reorder = True
@@ -79,25 +62,11 @@ class PictureRows(Sequential):
         return f"{self.name}: holds nothing that can be read; {self.skipped[0]}"
 
     def reorder(self, rng: np.random.Generator) -> None:
-        """Take the files in a new order; see :meth:`Chunks.reorder`.
-
-        Parameters
-        ----------
-        rng : Generator
-        """
+        """Draw a new order of the files."""
         self._order = [self._paths[i] for i in rng.permutation(len(self._paths))]
 
     def pieces(self, size: int) -> Iterator[Array]:
-        """Yield pictures; see :meth:`Sequential.pieces`.
-
-        Parameters
-        ----------
-        size : int
-
-        Yields
-        ------
-        ndarray of float32 [shape=(n, height * width), 0 to 1]
-        """
+        """Yield samples as they come."""
         rows: list[Array] = []
         for picture in self._pictures():
             assert self.image_shape is not None
@@ -128,5 +97,5 @@ class PictureRows(Sequential):
 
 def _image(path: Path) -> Array:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of transparency, once an image
+        warnings.simplefilter("ignore", UserWarning)  # each image with transparency warns
         return read_image(path)
