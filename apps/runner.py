@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf.exceptions import OutputExistsError, UnreadableError
+from visionnmf.exceptions import PASS_FORCE, OutputExistsError, UnreadableError
 from visionnmf.io import check_outputs, output_file, output_folder
 
 from .pool import open_pool
@@ -147,7 +147,7 @@ def _kept(path: Path, key: str, columns: tuple[str, ...], force: bool) -> Rows |
         if not force:
             raise UnreadableError(f"{path}: damaged; remove it, and this job is run again ({error})") from error
     if not force:
-        raise OutputExistsError(f"{path}: of another plan or other data; pass force=True to replace it")
+        raise OutputExistsError(f"{path}: of another plan or other data; {PASS_FORCE}")
     return None
 
 

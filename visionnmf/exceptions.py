@@ -1,4 +1,4 @@
-"""What can go wrong, as one tree.
+"""The exceptions of visionnmf, as one tree.
 
 ::
 
@@ -8,10 +8,11 @@
         ├── UnreadableError                   missing, empty, damaged, or not an image or a video
         ├── UnsupportedError                  readable, but of a kind that we refuse (NaN, float video, ...)
         ├── TooLargeError                     larger than the limits that protect the process
-        └── OutputExistsError (also FileExistsError)   would overwrite, and was not told to
+        └── OutputExistsError (also FileExistsError)   the output exists and overwriting was not asked for
 """
 
 __all__ = [
+    "PASS_FORCE",
     "MediaError",
     "OutputExistsError",
     "ParameterError",
@@ -22,8 +23,11 @@ __all__ = [
 ]
 
 
+PASS_FORCE = "pass force=True to replace it"  # how messages of OutputExistsError end where that helps
+
+
 class VisionNMFError(Exception):
-    """Base of every error that visionnmf raises on purpose; its message is one line for a person."""
+    """Base of all exceptions that visionnmf raises on purpose. The message is one line for a person."""
 
 
 class ParameterError(VisionNMFError, ValueError):
@@ -35,11 +39,11 @@ class MediaError(VisionNMFError):
 
 
 class UnreadableError(MediaError):
-    """The file is missing, empty, damaged or not of a kind that can be read."""
+    """The file is missing, empty, damaged, or of a kind that cannot be read."""
 
 
 class UnsupportedError(MediaError):
-    """The file was read, but its content is of a kind that is refused."""
+    """The file was read, but content of this kind is refused."""
 
 
 class TooLargeError(MediaError):
@@ -47,4 +51,4 @@ class TooLargeError(MediaError):
 
 
 class OutputExistsError(MediaError, FileExistsError):
-    """The output exists already and overwriting was not asked for."""
+    """The output exists already, and overwriting was not asked for."""

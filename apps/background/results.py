@@ -18,7 +18,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf.exceptions import MediaError, OutputExistsError, ParameterError
+from visionnmf.exceptions import PASS_FORCE, MediaError, OutputExistsError, ParameterError
 from visionnmf.io import VideoWriter, is_live, output_folder, pictures_of, write_image
 from visionnmf.io.inputs import stem_of
 
@@ -237,7 +237,7 @@ class MaskFolder:
         if os.path.lexists(folder) and not folder.is_dir():
             raise MediaError(f"{folder}: is no folder; move it, or give another output folder")
         if not force and folder.is_dir() and any(folder.iterdir()):
-            raise OutputExistsError(f"{folder}: holds files already; pass force=True to replace them")
+            raise OutputExistsError(f"{folder}: holds files already; {PASS_FORCE}")
 
     def write(self, part: Separated) -> None:
         """Write the mask of a frame."""

@@ -1,4 +1,7 @@
-"""The command line: parse, import inside, call, print, exit codes (:mod:`.common` says which)."""
+"""The command line. A command parses, imports its application inside, calls it and prints.
+
+The exit codes are listed in :mod:`.run`.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +19,13 @@ import typer
 from visionnmf import __version__
 from visionnmf._jit import cache_folder, on_first_compile
 
-from .common import say, talk
+from .console import say, set_verbosity
 from .options import Quiet, Verbose
 from .signals import ending_code, on_signal
 
 __all__ = ["app", "main"]
 
-# Each is one file here with `command`: a function, or a Typer application with several.
+# Each command is one file here that defines `command`: a function, or a Typer application with several functions.
 COMMANDS = {
     "segment": "segmentation",
     "background": "background",
@@ -74,13 +77,13 @@ def _common(
     """
 
 
-def _with_talk(function: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that say how much it says."""
+def _with_verbosity(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options --quiet and --verbose."""
     signature = inspect.signature(function, eval_str=True)
 
     @functools.wraps(function)
     def command(*, quiet: bool, verbose: bool, **arguments: Any) -> None:
-        talk(quiet, verbose)
+        set_verbosity(quiet, verbose)
         function(**arguments)
 
     more = {"quiet": Quiet, "verbose": Verbose}
@@ -95,17 +98,17 @@ for _name, _module in COMMANDS.items():
     if isinstance(_command, typer.Typer):
         for _part in _command.registered_commands:
             if _part.callback is not None:
-                _part.callback = _with_talk(_part.callback)
+                _part.callback = _with_verbosity(_part.callback)
         app.add_typer(_command, name=_name)
     else:
-        app.command(_name)(_with_talk(_command))
+        app.command(_name)(_with_verbosity(_command))
 
 
 _ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
 def _open_standard_streams() -> None:
-    """Give a closed standard stream somewhere to go; else the next file that is opened would take its place."""
+    """Open closed standard streams on the null device. Otherwise the next file opened would take their place."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             nowhere = os.open(os.devnull, os.O_RDWR)
@@ -114,7 +117,7 @@ def _open_standard_streams() -> None:
 
 
 def _silence_decoders() -> None:
-    """Keep what C libraries print about damaged files from standard error; our own line there says what is wrong."""
+    """Hide what C libraries print about damaged files. Our own line on standard error says what is wrong."""
     errors = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
@@ -137,46 +140,50 @@ def main() -> NoReturn:
             app()
         except (KeyboardInterrupt, SystemExit) as ended:
             code = ending_code(ended)
-        except OSError as error:  # files have their own; this is of a help or a version
-            _lost_words(error)
+        except OSError as error:  # errors of files are handled in the run; this one is from --help or --version
+            _report_lost_output(error)
             code = 1
         _ignore_signals()
-    except KeyboardInterrupt as late:  # a signal that came when the run had ended
+    except KeyboardInterrupt as late:  # a signal that arrived after the end of the run
         _ignore_signals()
         code = ending_code(late)
     raise SystemExit(code if _flush() else code or 1)
 
 
 def _say_that_it_compiles() -> None:
-    """Say why the first seconds are slow, and where the next run will not find what is compiled now."""
+    """Explain why the first seconds are slow, and warn if the compiled kernels cannot be kept."""
     if cache_folder() is not None:
         say("compiling kernels for this machine, once")
         return
     where = os.environ.get("NUMBA_CACHE_DIR") or "the user's folder for caches"
-    say(f"compiling kernels for this run alone: {where} cannot be written; set NUMBA_CACHE_DIR to a folder that can")
+    say(f"compiling kernels for this run only: {where} cannot be written; set NUMBA_CACHE_DIR to a writable folder")
 
 
 def _ignore_signals() -> None:
-    """Let the process end with the code of its run."""
+    """Ignore further signals, so that the process ends with the exit code of its run."""
     for number in _ENDING:
         signal.signal(number, signal.SIG_IGN)
 
 
 def _flush() -> bool:
-    """Write what is left to be said; False on a full disk, where the interpreter would end with a code of its own."""
+    """Write out the standard streams; return False if that fails, as on a full disk.
+
+    Left to itself the interpreter would then end with an exit code of its own.
+    """
     written = True
     try:
         sys.stdout.flush()
     except OSError as error:
-        _lost_words(error)
+        _report_lost_output(error)
         written = False
     try:
         sys.stderr.flush()
-    except OSError:  # nobody can be told
+    except OSError:  # there is nobody left to report to
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
     return written
 
 
-def _lost_words(error: OSError) -> None:
+def _report_lost_output(error: OSError) -> None:
+    """Report that standard output cannot be written, and send the rest of it to the null device."""
     say(f"standard output cannot be written ({error.strerror})")
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""Work that goes on until a signal ends it, and then has something left to do."""
+"""Work that goes on until a signal asks it to end, and then finishes in an orderly way."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ __all__ = ["Ending", "until_signal"]
 
 
 class Ending:
-    """Whether a signal has asked for the end; called, it says so."""
+    """A function without arguments that returns whether a signal has asked for the end."""
 
     def __init__(self) -> None:
         self.number = 0
 
     def __call__(self) -> bool:
-        """Return whether to end."""
+        """Return whether the work should end."""
         return bool(self.number)
 
     def on_signal(self, number: int, frame: object) -> None:
-        """Ask for the end; who asks twice gets it at once."""
+        """Ask for the end; a second signal ends the process at once."""
         if self.number:
             on_signal(number, frame)
         self.number = number
@@ -31,13 +31,13 @@ class Ending:
 
 @contextmanager
 def until_signal() -> Iterator[Ending]:
-    """Let the first Ctrl-C, SIGTERM or SIGHUP ask for the end in place of ending; raises at the last for the two."""
+    """Let the first Ctrl-C, SIGTERM or SIGHUP only ask for the end; after the last two the block ends by raising."""
     ending = Ending()
     numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
     mine = threading.current_thread() is threading.main_thread()
     before = {number: signal.getsignal(number) for number in numbers if mine}
     for number, handler in before.items():
-        if handler != signal.SIG_IGN:  # as under nohup
+        if handler != signal.SIG_IGN:  # nohup ignores SIGHUP
             signal.signal(number, ending.on_signal)
     try:
         yield ending

@@ -1,4 +1,4 @@
-"""Commands that have others below them."""
+"""Command groups."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["with_default"]
 
 
 def with_default(name: str) -> type[TyperGroup]:
-    """Return a group whose command `name` need not be named."""
+    """Return a group class that runs its command `name` if no command is named."""
 
     class WithDefault(TyperGroup):
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -7,27 +7,27 @@ from typing import Any
 
 __all__ = ["Terminated", "ending_code", "number_come", "on_signal"]
 
-_come = 0  # within a compiler's callback a signal comes out as some other error, or not at all
+_come = 0  # kept because a signal inside a compiler's callback comes out as another exception, or not at all
 
 
 class Terminated(KeyboardInterrupt):
-    """Another signal than Ctrl-C's wants an end."""
+    """A signal other than Ctrl-C asks the process to end."""
 
 
 def number_come() -> int:
-    """Return the number of the signal that has come; 0 before one has."""
+    """Return the number of the signal that was received, or 0."""
     return _come
 
 
 def on_signal(number: int, _frame: object) -> None:
-    """End at a signal by an exception, so that half-written files are removed."""
+    """Raise an exception at a signal, so that half-written files are removed on the way out."""
     global _come
     _come = number
     raise KeyboardInterrupt if number == signal.SIGINT else Terminated
 
 
 def ending_code(ended: KeyboardInterrupt | SystemExit) -> Any:
-    """Return the exit code where a run has ended, or a signal came before or after it, which typer takes for Ctrl-C."""
+    """Return the exit code of a run that has ended, or of a signal, each of which typer reports as Ctrl-C."""
     interrupted = 128 + signal.SIGINT
     if isinstance(ended, SystemExit) and ended.code != interrupted:
         return ended.code

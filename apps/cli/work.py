@@ -1,4 +1,4 @@
-"""The work on one input of a batch: imported when it is first called, and fit for other processes."""
+"""The work on one input of a batch. Its module is imported at the first call, here or in another process."""
 
 from __future__ import annotations
 
@@ -14,16 +14,10 @@ __all__ = ["Outcome", "Work", "call", "call_in_processes"]
 
 @dataclass(frozen=True)
 class Work:
-    """A function of an input, named rather than imported: what is wrong with paths is said before numerics load.
+    """A function of one input, named by its module so that wrong paths are reported before anything heavy is imported.
 
-    Parameters
-    ----------
-    module, name : str
-        Where it is, and what it is called there.
-    options : mapping of str
-        With which it is called besides the input and, as ``out``, the folder for its results.
-    takes_progress : bool, default=False
-        Whether it tells how far it is by an argument ``progress``.
+    It is called with the input, `options` and, as ``out``, the folder for its results; with `takes_progress` also with
+    a function ``progress`` that it calls as it advances.
     """
 
     module: str
@@ -32,33 +26,34 @@ class Work:
     takes_progress: bool = False
 
     def __call__(self, source: str, **more: Any) -> Any:
-        """Work on an input."""
+        """Process an input."""
         return getattr(import_module(self.module), self.name)(source, **self.options, **more)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of an input: a report and warnings, or an error."""
+    """The result for an input: a report and the warnings on the way, or an exception."""
 
     report: Any = None
-    said: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
     error: Exception | None = None
 
 
 def call(process: Callable[..., Any], source: str, options: Mapping[str, Any]) -> Outcome:
-    """Work on an input, and keep what it warns of."""
-    with _kept_warnings() as said:
+    """Process an input and keep its warnings."""
+    with _kept_warnings() as sentences:
         report = process(source, **options)
-    return Outcome(report, said)
+    return Outcome(report, sentences)
 
 
 @contextmanager
 def _kept_warnings() -> Iterator[list[str]]:
-    said: list[str] = []
+    """Yield a list that holds each distinct UserWarning once the block has ended."""
+    sentences: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        yield said
-    said += dict.fromkeys(str(w.message) for w in caught if w.category is UserWarning)
+        yield sentences
+    sentences += dict.fromkeys(str(w.message) for w in caught if w.category is UserWarning)
 
 
 def call_in_processes(
@@ -67,9 +62,9 @@ def call_in_processes(
     processes: int,
     keep: Callable[[str, Outcome], None],
 ) -> None:
-    """Work on inputs in processes of one thread each; `keep` gets each outcome as it comes.
+    """Process inputs in processes of one thread each; `keep` gets each outcome as soon as it is there.
 
-    An interrupt ends the work on all of them.
+    An interrupt ends all of the processes.
     """
     from visionnmf.apps.runner import run_parallel
 
@@ -77,7 +72,7 @@ def call_in_processes(
 
 
 def _attempt(process: Work, source: str, options: Mapping[str, Any]) -> Outcome:
-    """Work on an input in a process of its own; an error is an outcome."""
+    """Process an input in another process, where an exception is an outcome too."""
     try:
         return call(process, source, options)
     except Exception as error:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from visionnmf import choices, io
 from visionnmf._checks import check_choice
 from visionnmf.apps.report import Report
-from visionnmf.exceptions import OutputExistsError, UnsupportedError
+from visionnmf.exceptions import PASS_FORCE, OutputExistsError, UnsupportedError
 
 from .draw import draw_beside, paint
 from .formats import cut_out, to_coco, to_csv, to_geojson, to_svg
@@ -444,7 +444,7 @@ def _cutouts_before(out: Path, stem: str, force: bool) -> list[Path]:
     folder = out / f"{stem}_cutouts"
     found = [file for file in folder.glob("*.png") if file.stem.removeprefix(f"{stem}_").isdecimal()]
     if found and not force:
-        raise OutputExistsError(f"{folder}: holds cut-outs already; pass force=True to replace them")
+        raise OutputExistsError(f"{folder}: holds cut-outs already; {PASS_FORCE}")
     return found
 
 

@@ -21,7 +21,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import NamedTuple
 
-from visionnmf.exceptions import MediaError, OutputExistsError, ParameterError
+from visionnmf.exceptions import PASS_FORCE, MediaError, OutputExistsError, ParameterError
 
 from .inputs import SAMPLE_PREFIX
 
@@ -337,7 +337,7 @@ def _check_free(path: Path, force: bool) -> None:
     if is_folder:
         raise MediaError(f"{path}: is a folder; name a file to write")
     if not force and os.path.lexists(path):
-        raise OutputExistsError(f"{path}: exists already; pass force=True to replace it")
+        raise OutputExistsError(f"{path}: exists already; {PASS_FORCE}")
 
 
 def output_folder(path: str | Path) -> Path:

@@ -170,7 +170,7 @@ def test_a_fault_of_ours_is_one_line_and_exit_code_1(picture, tmp_path, monkeypa
     monkeypatch.setattr("visionnmf.apps.segmentation.process_image", lambda *_, **__: 1 / 0)
     result = run("segment", picture, "--out", tmp_path)
     assert result.exit_code == 1 and result.stderr.count("\n") == 1
-    assert "a fault of visionnmf's (ZeroDivisionError: division by zero); --debug shows where" in result.stderr
+    assert "a fault of visionnmf (ZeroDivisionError: division by zero); --debug shows where" in result.stderr
 
 
 def test_debug_shows_the_traceback(tmp_path):

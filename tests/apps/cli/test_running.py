@@ -12,12 +12,13 @@ from helpers import run_command
 
 from visionnmf import choices
 from visionnmf.apps import cli
-from visionnmf.apps.cli import COMMANDS, app, signals
-from visionnmf.apps.cli.common import OPTIONS, running, sentence_of
+from visionnmf.apps.cli import signals
+from visionnmf.apps.cli.console import progress_bar, spinner
+from visionnmf.apps.cli.run import error_line, running
 from visionnmf.apps.faces import methods
 from visionnmf.apps.masquerade import logs
 from visionnmf.datasets import CORRUPTIONS
-from visionnmf.exceptions import OutputExistsError, ParameterError, UnreadableError
+from visionnmf.exceptions import PASS_FORCE, OutputExistsError, ParameterError, UnreadableError
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -103,31 +104,40 @@ def test_nothing_else_in_the_command_line_ends_a_run():
     """The rule stands once: only `running` exits with a code; `--version` and the entry point have none to choose."""
     for path in (ROOT / "apps" / "cli").glob("*.py"):
         text = path.read_text()
-        allowed = {"common.py": ["raise typer.Exit(run.exit_code(interrupted))"], "__init__.py": ["raise typer.Exit"]}
+        allowed = {"run.py": ["raise typer.Exit(run.exit_code(interrupted))"], "__init__.py": ["raise typer.Exit"]}
         found = re.findall(r"raise typer\.Exit.*|sys\.exit.*", text)
         assert found == allowed.get(path.name, []), path
 
 
-def test_arguments_are_called_as_the_command_line_calls_them():
-    error = ParameterError("n_segments must be at most n_components, 5; got 6")
-    assert sentence_of(error) == "--segments must be at most --rank, 5; got 6"
-    assert sentence_of(OutputExistsError("a/n_segments.png: exists already; pass force=True to replace it")) == (
-        "a/n_segments.png: exists already; pass --force to replace it"
+def test_an_error_is_one_line_with_the_cure_on_the_command_line():
+    assert error_line(OutputExistsError(f"a.png: exists already; {PASS_FORCE}")) == (
+        "a.png: exists already; give --force to replace it"
     )
-    error = ParameterError("end or max_frames must be given for rtsp://gate/1; got None")
-    assert sentence_of(error) == "--end or --max-frames must be given for rtsp://gate/1; got None"
-    assert sentence_of(ParameterError("forgetting must be > 0; got 0")) == "--forget must be > 0; got 0"
-    assert sentence_of(UnreadableError("two\nlines")) == "two lines"
+    assert error_line(UnreadableError("two\nlines")) == "two lines"
+    assert error_line(MemoryError(), "a.png") == "a.png: not enough memory; try a smaller input"
+    assert "a.png: a fault of visionnmf (ZeroDivisionError" in error_line(ZeroDivisionError(), "a.png")
 
 
-def test_every_option_in_a_message_is_one():
-    known = set()
-    for command in COMMANDS:
-        groups = {group.name: group.typer_instance for group in app.registered_groups}
-        names = [c.name for c in groups[command].registered_commands] if command in groups else [""]
-        for name in names:
-            known |= set(re.findall(r"--[a-z-]+", run_command(command, *name.split(), "--help").stdout))
-    assert {part for option in OPTIONS.values() for part in option.split() if part.startswith("--")} <= known
+def test_names_of_files_cannot_forge_lines_or_steer_the_terminal(capsys):
+    class Named(Found):
+        inputs, outputs = ["photos/a\nall is well\x1b[2J.png"], ["out/a\nall is well\x1b[2J_labels.png"]
+
+        def summary(self):
+            return f"{self.inputs[0]}: 3 segments\nwrote {self.outputs[0]}"
+
+    code(lambda run: run.report(Named()))
+    code(lambda run: run.fail("q[\x1b]0;title\x07: empty\nforged"))
+    printed = capsys.readouterr()
+    assert printed.out.count("\n") == 2 and printed.err.count("\n") == 1
+    assert "\x1b" not in printed.out + printed.err and "\x07" not in printed.err
+
+
+def test_names_of_files_are_not_markup_on_a_terminal(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    with progress_bar("q[/]x.png", True) as update:
+        update("q[/red]", 1, 2)
+    with spinner("q[/]x\x1b[2J.png", True):
+        pass
 
 
 def test_no_message_of_the_library_speaks_of_options():

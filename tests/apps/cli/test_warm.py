@@ -61,6 +61,6 @@ def test_a_cache_that_cannot_be_written_is_named():
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=60
     )
     sentence = (
-        "compiling kernels for this run alone: /proc/none cannot be written; set NUMBA_CACHE_DIR to a folder that can"
+        "compiling kernels for this run only: /proc/none cannot be written; set NUMBA_CACHE_DIR to a writable folder"
     )
     assert done.stderr == f"visionnmf: {sentence}\n"

@@ -1,0 +1,112 @@
+"""What a command prints, and where: reports on standard output, everything else on standard error.
+
+All text goes through :func:`visionnmf._text.printable`: names of files come from other people and may hold escape
+sequences, line breaks and passwords of URLs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+import typer
+
+from visionnmf._text import printable
+
+__all__ = ["Progress", "is_quiet", "is_verbose", "progress_bar", "say", "set_verbosity", "spinner", "with_safe_names"]
+
+Progress = Callable[[str, int, int | None], None]  # called with a stage, and how much of how much of it is done
+
+
+@dataclass
+class _Verbosity:
+    """How much this process prints."""
+
+    quiet: bool = False
+    verbose: bool = False
+
+
+_verbosity = _Verbosity()
+
+
+def set_verbosity(quiet: bool, verbose: bool) -> None:
+    """Print only failures (`quiet`), or also what is being done (`verbose`)."""
+    if quiet and verbose:
+        raise typer.BadParameter("--quiet and --verbose exclude each other")
+    _verbosity.quiet, _verbosity.verbose = quiet, verbose
+
+
+def is_quiet() -> bool:
+    """Return whether only failures are printed."""
+    return _verbosity.quiet
+
+
+def is_verbose() -> bool:
+    """Return whether each step is reported on standard error."""
+    return _verbosity.verbose
+
+
+def say(message: str) -> None:
+    """Print one line on standard error. If that cannot be written, the exit code still reports the failure."""
+    with suppress(OSError):
+        typer.echo(f"visionnmf: {printable(message)}", err=True)
+
+
+def with_safe_names(text: str, names: Sequence[str]) -> str:
+    """Return a text of several lines in which names cannot begin a line of their own or steer the terminal."""
+    for name in names:
+        for part in (name, os.path.basename(name), os.path.splitext(os.path.basename(name))[0]):
+            if part and part != printable(part):
+                text = text.replace(part, printable(part))
+    return printable(text, lines=True)
+
+
+def _is_terminal() -> bool:
+    return not _verbosity.quiet and sys.stderr.isatty()
+
+
+@contextmanager
+def spinner(text: str, shown: bool) -> Iterator[None]:
+    """Show on a terminal that the command is working."""
+    if not (shown and _is_terminal()):
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(printable(text, markup=True)):
+        yield
+
+
+@contextmanager
+def progress_bar(name: str, shown: bool, rate_of: str = "frames") -> Iterator[Progress | None]:
+    """Draw a bar with rate and remaining time on a terminal; yields a function to call with stage, done and total.
+
+    Yields None if there is no terminal. `rate_of` names what is counted; an empty text shows no rate.
+    """
+    if not (shown and _is_terminal()):
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def update(stage: str, done: int, total: int | None) -> None:
+            if stage not in tasks:
+                tasks[stage] = bars.add_task(printable(f"{name}: {stage}", markup=True), total=total, rate="")
+            task = bars.tasks[bars.task_ids.index(tasks[stage])]
+            rate = f"{task.speed:.0f} {rate_of}/s" if rate_of and task.speed else ""
+            bars.update(tasks[stage], completed=done, total=total, rate=rate)
+
+        yield update

@@ -1,0 +1,359 @@
+"""One run of a command: it prints reports and failures, and decides the exit code.
+
+Exit codes: 0, all went well; 1, some inputs failed, or visionnmf itself is at fault; 2, bad usage, or no input could be
+used; 3, there are alarms and the command was asked to report them so; 128 and the number of the signal, interrupted
+(Ctrl-C: 130). ``visionnmf --help`` imports this module, so it imports nothing heavy at its top.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import typer
+
+from visionnmf import __version__
+from visionnmf._text import one_line, printable, without_password
+from visionnmf.exceptions import PASS_FORCE, OutputExistsError, ParameterError, VisionNMFError
+
+from .console import Progress, is_quiet, is_verbose, progress_bar, say, spinner, with_safe_names
+from .input_paths import Input, distinct, find_inputs, result_name
+from .records import in_flags
+from .signals import number_come
+from .work import Outcome, Work, call, call_in_processes
+
+__all__ = ["Result", "Run", "error_line", "running"]
+
+PREPARED_TOGETHER = 100  # inputs that `prepare` gets at a time
+
+
+class Result(Protocol):
+    """What a command prints: a :class:`~visionnmf.apps.report.Report`, or one of many rows."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the result for JSON."""
+
+    def summary(self) -> str:
+        """Return the result for a person."""
+
+
+class Run:
+    """One run of a command, which prints JSON (`as_json`) or text and lets exceptions through if asked to (`debug`)."""
+
+    def __init__(self, as_json: bool, debug: bool) -> None:
+        self.as_json, self.debug = as_json, debug
+        self.done = 0  # inputs or rows that were worked on, printed or not
+        self.alarmed = False  # there is an alarm, and the exit code should say so
+        self._failed = 0
+        self._ours = False  # one of the failures is a fault of visionnmf
+        self._kind = ""  # what the inputs of the batch are, such as "images"
+        self._entries: list[dict[str, Any]] = []  # of the JSON document, in the order of the inputs
+        self._entry_of: dict[str, dict[str, Any]] = {}  # by input; empty until its work has ended
+        self._current = ""  # the input that is being worked on
+        self._number = self._total = 0  # of the batch's inputs
+        self._began = time.perf_counter()
+
+    # --- printing -----------------------------------------------------------------------------------------------------
+
+    def report(self, report: Any) -> None:
+        """Print the one report of a command. Inputs that it skipped count as failed."""
+        self.done += 1
+        self._failed += len(report.skipped)
+        if self.as_json:
+            typer.echo(json.dumps({"visionnmf": __version__, **report.as_dict()}, indent=2))
+        else:
+            self._print_summary(report)
+
+    def remark(self, text: str) -> None:
+        """Print a text for a person besides the reports."""
+        if not self.as_json and not is_quiet():
+            typer.echo(printable(text, lines=True))
+
+    def detail(self, text: str) -> None:
+        """Print a line on standard error that only matters to somebody who asked for more."""
+        if is_verbose():
+            say(text)
+
+    def line(self, line: str | dict[str, Any]) -> None:
+        """Print one of many rows in a format of its own: a line of text, or of JSON."""
+        self.done += 1
+        typer.echo(printable(line) if isinstance(line, str) else json.dumps(line))
+
+    def row(self, row: Result) -> None:
+        """Print one of many rows as soon as it is there: a line of JSON, or text."""
+        self.done += 1
+        if self.as_json:
+            typer.echo(json.dumps(row.as_dict()))
+        else:
+            self.remark(row.summary())
+
+    def status(self, text: str) -> AbstractContextManager[None]:
+        """Show on a terminal that the command is working."""
+        return spinner(f"{text}{self._position()}", not self.as_json)
+
+    def progress(self, source: str, rate_of: str = "frames") -> AbstractContextManager[Progress | None]:
+        """Draw a progress bar on a terminal; see :func:`~.console.progress_bar`."""
+        return progress_bar(f"{Path(without_password(source)).name}{self._position()}", not self.as_json, rate_of)
+
+    def _print_summary(self, report: Any) -> None:
+        names = [str(name) for attribute in ("inputs", "outputs") for name in getattr(report, attribute, ())]
+        self.remark(with_safe_names(report.summary(), names))
+
+    def _position(self) -> str:
+        return f" ({self._number}/{self._total})" if self._total > 1 else ""
+
+    # --- a batch of inputs --------------------------------------------------------------------------------------------
+
+    def inputs(
+        self, kind: str, arguments: Sequence[str], suffixes: Sequence[str], *, recursive: bool, out: Path | None = None
+    ) -> list[Input]:
+        """Find the files that arguments mean, folders with files of `suffixes` included, before any work is done.
+
+        Each file is returned once. What is not a file, and a pattern or folder without one, counts as a failure. `out`
+        is refused if it lies among the inputs.
+        """
+        found = self._find(arguments, suffixes, recursive, out)
+        return [given for given in found if self._is_file(given.source, kind.removesuffix("s"))]
+
+    def batch(
+        self,
+        kind: str,
+        arguments: Sequence[str] | Sequence[Input],
+        process: Callable[..., Any],
+        *,
+        writes: bool = True,
+        out: Path | None = None,
+        jobs: int = 1,
+        prepare: Callable[[list[str]], None] | None = None,
+    ) -> list[Any]:
+        """Process every input, go on after a failure, and return the reports in the order of the inputs.
+
+        Parameters
+        ----------
+        kind : str
+            What the inputs are: "images".
+        arguments : sequence of str or Input
+            Files, patterns and samples, or what :meth:`inputs` has found.
+        process : callable
+            Called with an input; returns a report. A :class:`~.work.Work` is imported after the paths were checked.
+        writes : bool, default=True
+            Whether results are named after the inputs.
+        out : Path, optional
+            Folder for the results; then `process` is called with ``out=``, this folder or one beneath it. Results of a
+            folder's files mirror the folder, and inputs of the same name get folders of their own.
+        jobs : int, default=1
+            How many inputs are processed at a time. With more than one, `process` must be a :class:`~.work.Work`.
+        prepare : callable, optional
+            Called beforehand with the next hundred inputs, if they are better looked at together.
+        """
+        self._kind = kind
+        inputs = [found for found in arguments if isinstance(found, Input)]
+        inputs += self._find([name for name in arguments if isinstance(name, str)])
+        sources = [found.source for found in inputs]
+        options: list[dict[str, Any]] = [{}] * len(inputs)
+        if out is not None:
+            from visionnmf.io import place_results
+
+            options = [{"out": out / place} for place in place_results(inputs)]
+        self._total = len(inputs)
+        if jobs > 1 and isinstance(process, Work) and len(inputs) > 1:
+            return self._process_in_parallel(process, sources, options, jobs)
+        reports: list[Any] = []
+        used: dict[str, str] = {}
+        for index, source in enumerate(sources):
+            if prepare is not None and index % PREPARED_TOGETHER == 0:
+                prepare(sources[index : index + PREPARED_TOGETHER])
+                if number_come():  # `prepare` may have put a failure aside that was an interrupt
+                    raise KeyboardInterrupt
+            with self._working_on(source, index + 1) as entry:
+                stem = result_name(source, options[index].get("out"), used) if writes else source
+                with self._shown(process, source) as more:
+                    outcome = call(process, source, options[index] | more)
+                used[stem] = source
+                reports.append(self._finish(outcome, entry))
+        self._current = ""
+        return reports
+
+    def _process_in_parallel(
+        self, process: Work, sources: list[str], options: list[dict[str, Any]], jobs: int
+    ) -> list[Any]:
+        """Process inputs in several processes; their reports are printed in the order of the inputs."""
+        for source in sources:
+            self._entry(source)
+        waiting: dict[int, Outcome] = {}  # ended, but an earlier input has not
+        reports: list[Any] = []
+
+        def report(index: int) -> None:
+            outcome = waiting.pop(index)
+            with self._working_on(sources[index], index + 1) as entry:
+                self._current = ""
+                if outcome.error is not None:
+                    raise outcome.error
+                reports.append(self._finish(outcome, entry))
+
+        with self.progress(self._kind, rate_of="") as bar:
+            ended = 0
+
+            def keep(key: str, outcome: Outcome) -> None:
+                nonlocal ended
+                ended += 1
+                waiting[int(key)] = outcome
+                if bar is not None:
+                    bar("done", ended, self._total)
+                while self._number in waiting:
+                    report(self._number)
+
+            try:
+                work = {str(i): (source, options[i]) for i, source in enumerate(sources)}
+                call_in_processes(process, work, jobs, keep)
+            finally:  # an interrupt may come while the results of later inputs wait for an earlier one
+                for index in sorted(waiting):
+                    if waiting[index].error is None:
+                        report(index)
+        return reports
+
+    @contextmanager
+    def _working_on(self, source: str, number: int) -> Iterator[dict[str, Any]]:
+        """Work on one input of the batch; yields its entry of the JSON document."""
+        self._current, self._number = source, number
+        self.detail(f"{source}{self._position()}")
+        entry = self._entry(source)
+        with self.attempt(source, entry):
+            yield entry
+
+    @contextmanager
+    def _shown(self, process: Callable[..., Any], source: str) -> Iterator[dict[str, Any]]:
+        """Show what is being worked on; yields the arguments that the work needs for that."""
+        if isinstance(process, Work) and process.takes_progress:
+            with self.progress(source) as progress:
+                yield {"progress": progress}
+        elif isinstance(process, Work):
+            with self.status(source):
+                yield {}
+        else:
+            yield {}
+
+    def _finish(self, outcome: Outcome, entry: dict[str, Any]) -> Any:
+        """Print the report of an input, put it into the JSON document, and return it."""
+        for sentence in outcome.warnings:
+            say(sentence)
+        self.done += 1
+        self._failed += len(outcome.report.skipped)
+        self._print_summary(outcome.report)
+        entry |= outcome.report.as_dict() | {"warnings": outcome.warnings}
+        return outcome.report
+
+    def _find(
+        self, arguments: Sequence[str], suffixes: Sequence[str] = (), recursive: bool = False, out: Path | None = None
+    ) -> Iterator[Input]:
+        def found() -> Iterator[Input]:
+            for argument in arguments:
+                inputs: list[Input] = []
+                with self.attempt(argument):
+                    inputs = find_inputs(argument, suffixes, recursive, out)
+                yield from inputs
+
+        return distinct(found())
+
+    def _is_file(self, source: str, kind: str) -> bool:
+        from visionnmf.io import regular_file
+
+        if source.startswith("sample:"):
+            self._entry(source)
+            return True
+        with self.attempt(source, self._entry(source)):
+            regular_file(source, kind)
+            return True
+        return False
+
+    def _entry(self, source: str) -> dict[str, Any]:
+        """Return the entry of an input in the JSON document, which keeps the order of the inputs."""
+        if source not in self._entry_of:
+            self._entry_of[source] = {}
+            self._entries.append(self._entry_of[source])
+        return self._entry_of[source]
+
+    # --- failures and the end -----------------------------------------------------------------------------------------
+
+    @contextmanager
+    def attempt(self, source: str = "", entry: dict[str, Any] | None = None) -> Iterator[None]:
+        """Turn an exception into the failure of an input, or of the whole run; with ``--debug`` it passes through.
+
+        The failure is written into `entry`, or into a new entry of the JSON document.
+        """
+        try:
+            yield
+        except BrokenPipeError:  # typer ends silently when a reader such as `head` has gone
+            raise
+        except Exception as error:
+            if number_come():  # an interrupt inside a compiler's callback comes out as another exception
+                raise KeyboardInterrupt from None
+            if self.debug:
+                raise
+            self._ours = self._ours or not isinstance(error, VisionNMFError | OSError | MemoryError)
+            self.fail(error_line(error, source), source, entry)
+
+    def fail(self, sentence: str, source: str = "", entry: dict[str, Any] | None = None) -> None:
+        """Report what could not be used, and why."""
+        self._failed += 1
+        if entry is None:
+            self._entries.append(entry := {})
+        entry |= {"input": without_password(source), "error": without_password(sentence)}
+        say(sentence)
+
+    def end(self, interrupted: bool) -> None:
+        """Print what is known only at the end: the JSON document of a batch, and how many inputs failed."""
+        if interrupted and self._current:
+            say(f"interrupted during {self._current}; nothing was written for it")
+        entries = [entry for entry in self._entries if entry]
+        if self._kind and self.as_json:
+            document = {"visionnmf": __version__, self._kind: entries, "failed": self._failed}
+            typer.echo(json.dumps(document, indent=2))
+        elif self._kind and self._failed and len(entries) > 1:
+            say(f"{self._failed} of {len(entries)} {self._kind} failed")
+        self.detail(f"{time.perf_counter() - self._began:.1f} s")
+
+    def exit_code(self, interrupted: bool) -> int:
+        """Return the exit code of the run; the module's docstring lists them."""
+        if interrupted:
+            return 128 + (number_come() or signal.SIGINT)
+        if self.alarmed:
+            return 3
+        if not self._failed:
+            return 0
+        return 1 if self.done or self._ours else 2
+
+
+@contextmanager
+def running(as_json: bool, debug: bool) -> Iterator[Run]:
+    """Run a command: everything it does stands inside this block, which ends with the exit code."""
+    run = Run(as_json, debug)
+    interrupted = False
+    try:
+        with run.attempt():
+            yield run
+    except KeyboardInterrupt:
+        interrupted = True
+    with run.attempt():
+        run.end(interrupted)
+    raise typer.Exit(run.exit_code(interrupted))
+
+
+def error_line(error: Exception, source: str = "") -> str:
+    """Return an exception as one line that names the cure on the command line."""
+    where = f"{source}: " if source else ""
+    message = one_line(error)
+    if isinstance(error, MemoryError):
+        return f"{where}not enough memory; try a smaller input"
+    if isinstance(error, OutputExistsError):
+        return message.replace(PASS_FORCE, "give --force to replace it")
+    if isinstance(error, ParameterError):
+        return in_flags(message)
+    if isinstance(error, VisionNMFError | OSError):
+        return message
+    return f"{where}a fault of visionnmf ({type(error).__name__}: {message}); --debug shows where"
