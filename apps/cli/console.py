@@ -64,14 +64,15 @@ def with_safe_names(text: str, names: Sequence[str]) -> str:
     return printable(text, lines=True)
 
 
-def _is_terminal() -> bool:
+def on_terminal() -> bool:
+    """Return whether somebody watches standard error and wants to see progress."""
     return not _verbosity.quiet and sys.stderr.isatty()
 
 
 @contextmanager
 def spinner(text: str, shown: bool) -> Iterator[None]:
     """Show on a terminal that the command is working."""
-    if not (shown and _is_terminal()):
+    if not (shown and on_terminal()):
         yield
         return
     from rich.console import Console
@@ -86,7 +87,7 @@ def progress_bar(name: str, shown: bool, rate_of: str = "frames") -> Iterator[Pr
 
     Yields None if there is no terminal. `rate_of` names what is counted; an empty text shows no rate.
     """
-    if not (shown and _is_terminal()):
+    if not (shown and on_terminal()):
         yield None
         return
     from rich.console import Console

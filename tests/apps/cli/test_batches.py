@@ -12,7 +12,7 @@ from helpers import run_command as run
 from PIL import Image
 from rich.console import Console
 
-from visionnmf.apps.cli import common
+from visionnmf.apps.cli import console
 from visionnmf.apps.cli.work import Work
 from visionnmf.datasets import load_faces, make_mosaic
 from visionnmf.exceptions import UnreadableError
@@ -99,7 +99,7 @@ def test_progress_says_how_many_of_how_many(tmp_path, monkeypatch):
         shown.append(text)
         yield
 
-    monkeypatch.setattr(common.Run, "interactive", True)
+    monkeypatch.setattr(console, "on_terminal", lambda: True)
     monkeypatch.setattr(Console, "status", status)
     run("segment", tmp_path / "a.png", tmp_path / "b.png", "-o", tmp_path / "out")
     assert shown == [f"{tmp_path / 'a.png'} (1/2)", f"{tmp_path / 'b.png'} (2/2)"]

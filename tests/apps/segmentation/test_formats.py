@@ -217,7 +217,7 @@ def test_all_formats_and_cutouts_of_a_folder(folder: Path, tmp_path: Path) -> No
     for file in (tmp_path / "coco").glob("[ab]_*"):
         file.unlink()
     again = run_command("segment", folder, "--formats", "coco", "--out", tmp_path / "coco")
-    assert again.exit_code == 2 and "coco.json: exists already; pass --force" in again.stderr
+    assert again.exit_code == 2 and "coco.json: exists already; give --force" in again.stderr
     assert len(list((tmp_path / "coco").iterdir())) == 1  # refused before the work
     labels = cv2.imread(str(out / "a_labels.png"), cv2.IMREAD_UNCHANGED)
     assert labels.dtype == np.uint16
