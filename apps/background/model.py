@@ -48,7 +48,7 @@ from .mask import MaskDecision
 from .medians import temporal_median
 from .online.model import OnlineBackgroundModel
 from .score import show_background
-from .shake import moved_by
+from .shake import SMALLEST, moved_by
 
 __all__ = ["BackgroundModel", "Separated"]
 
@@ -203,6 +203,13 @@ class BackgroundModel(Saveable, BaseEstimator):
         check_count(self.n_components, "n_components")
         check_count(self.n_frames, "n_frames", 2)
         check_number(self.threshold, "threshold", without_low=True)
+
+    def _restored(self) -> None:
+        self._check_parameters()
+        anchors = self._learnt.anchors
+        if anchors is not None and min(anchors.scene.shape) < SMALLEST:
+            raise ValueError(f"frames must have at least {SMALLEST} pixels a side where the camera shakes")
+        self._restore(self._shape, self._learnt, self.learnt_frames_, self.n_frames_seen_)
 
     def _restore(self, shape: tuple[int, ...], learnt: Learnt, positions: NDArray[np.intp], n_seen: int) -> None:
         """Set what a fit leaves, of what was learnt now or is in a file."""

@@ -6,6 +6,7 @@ import tracemalloc
 import cv2
 import numpy as np
 import pytest
+from model_files import rewrite
 
 from visionnmf.apps.background import BackgroundModel, modes, shake, sway
 from visionnmf.apps.background import fit as _background_fit
@@ -216,19 +217,17 @@ def test_a_saved_model_knows_the_shaking_and_the_sway(shaken, tmp_path):
 
 
 def test_a_strangers_anchors_and_sway_are_looked_at(shaken, tmp_path):
-    model = BackgroundModel().fit(shaken[0][:20])
+    path = tmp_path / "wrong.npz"
     small = BackgroundModel().fit(shaken[0][:20, :20, :20])
-    flat = np.full_like(small.noise_scale_, 1e-45)
-    for learnt in (
-        dataclasses.replace(small._learnt, anchors=shake.Anchors(np.zeros((20, 20), np.float32))),
-        dataclasses.replace(small._learnt, sway=Sway(np.ones_like(flat), flat, flat)),
-        dataclasses.replace(model._learnt, anchors=shake.Anchors(np.full_like(model.noise_scale_, 1e38))),
-    ):
-        wrong = model if learnt.anchors is not None and learnt.anchors.scene.max() > 0 else small
-        wrong._learnt = learnt
-        wrong.save(tmp_path / "wrong.npz", force=True)
-        with pytest.raises(UnreadableError):
-            BackgroundModel.load(tmp_path / "wrong.npz")
+    flat = np.full_like(small.noise_scale_, 1.5)
+    small._learnt = dataclasses.replace(small._learnt, sway=Sway(flat / 2, flat, flat), anchors=shake.Anchors(flat))
+    small.save(path)
+    with pytest.raises(UnreadableError, match="frames must have at least 48 pixels a side"):
+        BackgroundModel.load(path)
+    for name, value in (("sway.noise", 1e-45), ("sway.share", 2), ("anchors.scene", 1e38)):
+        small.save(path, force=True)
+        with pytest.raises(UnreadableError, match=f"_learnt.{name} must be"):
+            BackgroundModel.load(rewrite(path, lambda state, arrays: arrays[f"_learnt.{name}"].fill(value)))  # noqa: B023
 
 
 def test_shifts_are_found(shaken):
