@@ -1,7 +1,7 @@
-"""Processes that work side by side, one thread each, and end when they are told to or nobody is left to tell them.
+"""A pool of processes of one thread each, which end on request, or by themselves if the first process was killed.
 
-An interrupt is for the first process, which ends the others: each removes what it has half written, and begins nothing
-of what it was handed before. Where the first process is killed, the others end by themselves.
+An interrupt goes to the first process, which ends the others. Each of them removes what it has half written and starts
+none of the jobs that it had already received.
 """
 
 from __future__ import annotations
@@ -22,58 +22,49 @@ from visionnmf.exceptions import VisionNMFError
 
 __all__ = ["open_pool"]
 
-GRACE = 5.0  # seconds in which a process that is to end may remove what it has half written
+GRACE = 5.0  # seconds that a process has for removing half-written files before it is ended
 
 T = TypeVar("T")
 
 
 @contextmanager
 def open_pool(processes: int) -> Iterator[Executor]:
-    """Open a pool of processes of one thread each; whatever is raised in the block, an interrupt too, ends them all.
+    """Open a pool of processes of one thread each. Any exception in the block, also an interrupt, ends them all.
 
-    Parameters
-    ----------
-    processes : int
-
-    Yields
-    ------
-    concurrent.futures.Executor
-
-    Raises
-    ------
-    VisionNMFError
-        When one of the processes was killed.
+    If a process is killed from outside, VisionNMFError is raised.
     """
     others = set(active_children())
-    # fresh processes of one thread each: forked ones would share the state of thread pools
+    # Spawned, not forked: a fork would inherit the state of thread pools.
     with _Pool(processes, get_context("spawn"), _begin) as pool:
         try:
-            with _telling_of_lost_processes():
+            with _lost_processes_reported():
                 yield pool
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for process in set(active_children()) - others:
-                process.terminate()  # else an interrupt would wait for the jobs that are running
+                process.terminate()  # otherwise an interrupt would wait for the running jobs
             raise
 
 
 class _Pool(ProcessPoolExecutor):
-    """A pool whose processes take up nothing more once they are to end."""
+    """A pool whose processes start no further job once they were asked to end."""
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         return super().submit(_work, fn, *args, **kwargs)
 
     def map(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        return _telling(super().map(*args, **kwargs))
+        return _reported(super().map(*args, **kwargs))
 
 
-def _telling(found: Iterator[T]) -> Iterator[T]:
-    with _telling_of_lost_processes():
+def _reported(found: Iterator[T]) -> Iterator[T]:
+    """Yield results; report a process that is lost while they are awaited."""
+    with _lost_processes_reported():
         yield from found
 
 
 @contextmanager
-def _telling_of_lost_processes() -> Iterator[None]:
+def _lost_processes_reported() -> Iterator[None]:
+    """Turn the loss of a process into a VisionNMFError with a cure."""
     try:
         yield
     except BrokenProcessPool as error:
@@ -83,7 +74,7 @@ def _telling_of_lost_processes() -> Iterator[None]:
 
 
 class _Own:
-    """What a process of a pool knows of itself."""
+    """The state of this process of a pool."""
 
     working = False
     ending = False
@@ -91,9 +82,9 @@ class _Own:
 
 
 def _work(function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
-    """Call a function in a process of a pool, unless it is to end: jobs handed to it before cannot be called back."""
+    """Call a function in a process of a pool, unless it was asked to end: queued jobs cannot be withdrawn."""
     try:
-        _Own.working = True  # before the question, so that no signal falls between
+        _Own.working = True  # set before the test, so that no signal can fall between the two
         if _Own.ending:
             raise KeyboardInterrupt
         return function(*args, **kwargs)
@@ -102,28 +93,29 @@ def _work(function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
 
 
 def _begin() -> None:
-    """Make a process of a pool one of a single thread, which ends when the first process says so, or has ended."""
+    """Limit this process of a pool to one thread, and let it end on request or after the end of the first process."""
     from threadpoolctl import threadpool_limits
 
     awake, _Own.wake = Pipe(duplex=False)
     threading.Thread(target=_watch, args=(awake,), daemon=True).start()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process has it too, and ends this one ...
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process gets it as well and ends this one ...
     signal.signal(signal.SIGTERM, _end)  # ... by an exception, so that half-written files are removed
     os.environ["VISIONNMF_NUM_THREADS"] = "1"
     threadpool_limits(1)
 
 
 def _end(_number: int, _frame: object) -> None:
-    if _Own.ending:  # a second signal would cut off what the first one's exception removes
+    """Handle the signal that asks this process to end."""
+    if _Own.ending:  # a second signal would interrupt the clean-up that the first one started
         return
     _Own.ending = True
     _Own.wake.send_bytes(b".")
-    if _Own.working:  # else a result may be half sent, for whose other half the first process would wait
+    if _Own.working:  # otherwise a result may be half sent, and the first process would wait for the rest
         raise KeyboardInterrupt
 
 
 def _watch(awake: Connection) -> None:
-    """End this process soon after it was told to, whatever it waits for, and where the first one was killed."""
+    """End this process soon after it was asked to, whatever it waits for, or when the first process was killed."""
     first = parent_process()
     gone = [] if first is None else [first.sentinel]
     if awake not in wait([awake, *gone]):

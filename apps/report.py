@@ -1,4 +1,4 @@
-"""What an application reports: one form for every command and its Python function."""
+"""The report of an application: the same form for every command and its Python function."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ __all__ = ["Report"]
 class Report(ABC):
     """What was read, what was found, and what was written.
 
-    A report is a frozen dataclass with the figures of its application; :meth:`as_dict` gives them and the attributes
-    below to a program, :meth:`summary` to a person.
+    A report is a frozen dataclass with the figures of its application. :meth:`as_dict` returns it for programs,
+    :meth:`summary` for people.
 
     Attributes
     ----------
     inputs : list of str
-        Files, folders, samples or data sets, as they were named.
+        Files, folders, samples or data sets, as the caller named them.
     outputs : list of str
         The files written.
     skipped : list of str
-        A sentence for each input, or part of one, that could not be used: the work went on without it.
+        A sentence for each input, or part of one, that could not be used. The work went on without it.
     notes : list of str
-        A sentence for each thing that makes the result doubtful.
+        A sentence for each reason to doubt the result.
     """
 
     inputs: list[str] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Report(ABC):
         Returns
         -------
         dict
-            The figures of the application, then ``inputs``, ``outputs``, ``skipped`` and ``notes``; plain numbers,
+            The figures of the application, then ``inputs``, ``outputs``, ``skipped`` and ``notes``, as plain numbers,
             strings, lists and dicts.
         """
         return self._figures() | {name: list(getattr(self, name)) for name in _COMMON}
@@ -55,11 +55,11 @@ class Report(ABC):
         """
 
     def _figures(self) -> dict[str, Any]:
-        """Return what this report has beside the four; by the attributes' names, unless a subclass says otherwise."""
+        """Return the application's own figures; by default all attributes but the four above."""
         return {name: value for name, value in asdict(self).items() if name not in _COMMON}
 
     def _ending(self) -> list[str]:
-        """Return the lines with which a summary ends."""
+        """Return the last lines of a summary."""
         return [
             *self.notes,
             *(f"wrote {name}" for name in self.outputs),

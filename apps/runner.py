@@ -1,13 +1,13 @@
-"""Evaluations that run for hours: a table of jobs, run in parallel, each kept as soon as it is done.
+"""Evaluations that run for hours, as a table of jobs that run in parallel and whose rows are kept as they end.
 
-A job is arguments of one function that returns rows; what it needs beside them is bound to the function
-(:func:`functools.partial`), which must be one of a module, so that other processes can import it. :func:`run_jobs` runs
-what is not kept yet and writes the table; :func:`settings_key` says to what plan and data kept rows belong.
+A job is the arguments of one function that returns rows. The function must belong to a module, so that other processes
+can import it; what all jobs share is bound to it with :func:`functools.partial`. :func:`run_jobs` runs the jobs whose
+rows are not kept yet and writes the table. :func:`settings_key` identifies the settings and data that kept rows belong
+to.
 """
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf.exceptions import PASS_FORCE, OutputExistsError, UnreadableError
-from visionnmf.io import check_outputs, output_file, output_folder
+from visionnmf.io import check_outputs, output_file, output_folder, write_csv
 
 from .pool import open_pool
 
@@ -33,18 +33,9 @@ Jobs = Mapping[str, tuple[Any, ...]]
 
 
 def settings_key(settings: Mapping[str, Any], *arrays: NDArray[Any]) -> str:
-    """Return a digest of everything that the rows of a job depend on, its own arguments excepted.
+    """Return a digest of all that the rows of every job depend on: sixteen hexadecimal digits.
 
-    Parameters
-    ----------
-    settings : mapping of str to what JSON knows
-    *arrays : ndarray
-        The data.
-
-    Returns
-    -------
-    str
-        Sixteen hexadecimal digits.
+    `settings` are values that JSON can represent, `arrays` the data.
     """
     digest = hashlib.blake2b(digest_size=8)
     for array in arrays:
@@ -65,40 +56,35 @@ def run_jobs(
     progress: Callable[[int, int], None] | None = None,
     also: Sequence[str] = (),
 ) -> Rows:
-    """Run jobs, those that an interrupted run has finished excepted.
+    """Run the jobs that an interrupted run has not finished, and return the rows of all, in the order of `jobs`.
 
     Parameters
     ----------
     jobs : mapping of str to tuple
-        The name of each job, fit for a file, and its arguments.
+        The name of each job, which becomes part of a file name, and its arguments.
     work : callable
-        Called as ``work(*arguments)``; returns rows, dicts with `columns`.
+        Called as ``work(*arguments)``; returns rows, which are dicts with the keys `columns`.
     columns : tuple of str
-        Of the rows, in their order in the table.
+        The columns of the table, in their order.
     key : str, default=""
-        Of the plan and the data: rows that were kept under another one are not taken. See :func:`settings_key`.
+        Identifies the settings and the data; kept rows with another key are not used. See :func:`settings_key`.
     out : str or Path, optional
-        Folder for the table, ``results.csv``, and the rows of each job, ``jobs/NAME.json``; made if missing.
+        Folder for the table, ``results.csv``, and the rows of each job, ``jobs/NAME.json``. It is created if missing.
     processes : int, default=1
-        More than one run jobs at the same time, each with one thread.
+        How many jobs run at a time, each with one thread if there are several.
     force : bool, default=False
-        Whether other results may be replaced, and kept rows that are damaged.
+        Replace results of other settings, and kept rows that are damaged.
     progress : callable, optional
         Called as ``progress(done, total)`` after each job.
     also : sequence of str, default=()
-        Names of other files that the caller will write to `out`, refused as the table is.
-
-    Returns
-    -------
-    list of dict
-        The rows of all jobs, in the order of `jobs`.
+        Names of further files that the caller will write to `out`; existing ones are refused as the table is.
 
     Raises
     ------
     OutputExistsError
-        When `out` holds rows with another key, or a table or a file of `also` and no rows, and `force` is false.
+        If `out` holds rows with another key, or a table or file of `also` without rows, and `force` is false.
     UnreadableError
-        When kept rows are damaged, and `force` is false.
+        If kept rows are damaged and `force` is false.
     """
     folder = None if out is None else Path(out) / "jobs"
     found = {} if folder is None else _all_kept(folder, jobs, key, columns, force, also)
@@ -119,24 +105,25 @@ def run_jobs(
         run_parallel(left, work, processes, keep)
     rows = [row for name in jobs for row in found[name]]
     if out is not None:
-        _write(Path(out) / RESULTS, rows, columns)
+        table = [columns, *([row[column] for column in columns] for row in rows)]
+        write_csv(Path(out) / RESULTS, table, force=True)
     return rows
 
 
 def _all_kept(
     folder: Path, jobs: Jobs, key: str, columns: tuple[str, ...], force: bool, also: Sequence[str]
 ) -> dict[str, Rows]:
-    """Return the rows of the jobs that are done."""
+    """Return the rows of the finished jobs."""
     output_folder(folder)
     read = {name: _kept(folder / f"{name}.json", key, columns, force) for name in jobs}
     found = {name: rows for name, rows in read.items() if rows is not None}
     if not found:
-        check_outputs([folder.parent / name for name in (RESULTS, *also)], force)  # somebody else's
+        check_outputs([folder.parent / name for name in (RESULTS, *also)], force)  # of another program
     return found
 
 
 def _kept(path: Path, key: str, columns: tuple[str, ...], force: bool) -> Rows | None:
-    """Return the rows of a job that is done; None where it is to be run."""
+    """Return the rows of a finished job, or None if it must be run."""
     if not path.is_file():
         return None
     try:
@@ -145,34 +132,18 @@ def _kept(path: Path, key: str, columns: tuple[str, ...], force: bool) -> Rows |
             return [{column: row[column] for column in columns} for row in content["rows"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
         if not force:
-            raise UnreadableError(f"{path}: damaged; remove it, and this job is run again ({error})") from error
+            raise UnreadableError(f"{path}: damaged; remove it to run this job again ({error})") from error
     if not force:
-        raise OutputExistsError(f"{path}: of another plan or other data; {PASS_FORCE}")
+        raise OutputExistsError(f"{path}: belongs to other settings or data; {PASS_FORCE}")
     return None
 
 
 def run_parallel(jobs: Jobs, work: Callable[..., T], processes: int, keep: Callable[[str, T], None]) -> None:
-    """Run jobs in processes of one thread each.
+    """Call ``work(*arguments)`` for each job in processes of one thread each.
 
-    Parameters
-    ----------
-    jobs : mapping of str to tuple
-        The name of each job and its arguments.
-    work : callable
-        Called as ``work(*arguments)``, elsewhere.
-    processes : int
-        At a time.
-    keep : callable
-        Called here as ``keep(name, what work returned)`` as jobs end.
+    As each job ends, ``keep(name, result)`` is called in this process. At most `processes` jobs run at a time.
     """
     with open_pool(min(processes, len(jobs))) as pool:
         futures = {pool.submit(work, *arguments): name for name, arguments in jobs.items()}
         for future in as_completed(futures):
             keep(futures[future], future.result())
-
-
-def _write(path: Path, rows: Rows, columns: tuple[str, ...]) -> None:
-    with output_file(path, force=True) as temporary, temporary.open("w", newline="") as file:
-        writer = csv.DictWriter(file, columns)
-        writer.writeheader()
-        writer.writerows(rows)

@@ -1,4 +1,4 @@
-"""``save`` and ``load`` for estimators of applications, whose files are their application's ``store``'s."""
+"""The methods ``save`` and ``load`` of estimators of applications; the application's ``store`` module does the work."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ T = TypeVar("T", bound="Saveable")
 
 
 class Saveable(Restorable):
-    """Gives an estimator ``save`` and ``load``; the module ``store`` beside its own knows how.
+    """Give an estimator ``save`` and ``load``.
 
-    The store has ``save(estimator, path, *, force)`` and ``load_estimator(path, **options)``.
+    The module ``store`` beside the estimator's own defines ``save(estimator, path, *, force)`` and
+    ``load_estimator(path, **options)``.
     """
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
-        """Write the fitted estimator to a file that :meth:`load` reads; no pickle.
+        """Write the fitted estimator to a file, without pickle.
 
         Parameters
         ----------
         path : str or Path
-            The file to write, as a rule ``*.npz``; written whole or not at all.
+            The file to write, usually ``*.npz``. It appears whole or not at all.
         force : bool, default=False
             Whether an existing file may be replaced.
 
@@ -34,7 +35,7 @@ class Saveable(Restorable):
         sklearn.exceptions.NotFittedError
             Before `fit`.
         ParameterError
-            If it has what files do not hold.
+            If the estimator holds something that files cannot store.
         OutputExistsError
             If `path` exists and `force` is false.
         MediaError
@@ -47,13 +48,13 @@ class Saveable(Restorable):
 
     @classmethod
     def load(cls: type[T], path: str | Path, **options: Any) -> T:
-        """Read an estimator that :meth:`save` has written; files of strangers are safe to read.
+        """Read an estimator that :meth:`save` has written. Untrusted files are safe to read.
 
         Parameters
         ----------
         path : str or Path
         **options : dict
-            Of sessions: ``key``, where commands are hashed, and ``user``, where the file has several.
+            For models of sessions: ``key`` if commands are hashed, and ``user`` if the file holds several users.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Compile all kernels, once: tiny problems that touch every one which a fit or an application needs."""
+"""Compile all kernels by tiny problems that together need every one of them."""
 
 from __future__ import annotations
 
@@ -22,24 +22,17 @@ N_SAMPLES, N_FEATURES, N_COMPONENTS = 24, 20, 3
 
 
 def warm_up() -> Iterator[tuple[str, int, int]]:
-    """Fit a tiny problem of each kind, so that all kernels are in the cache.
+    """Solve a tiny problem of each kind, so that all kernels are in the cache afterwards.
 
-    Losses in single and double precision, on dense data, with missing entries, on sparse data where the loss takes
-    them; penalties; symmetric, projective, conservative and online models; the applications. Takes minutes where
-    nothing is cached yet.
-
-    Yields
-    ------
-    name : str
-        Of the kind that comes next.
-    done, total : int
-        How many are done, of how many.
+    The problems are all losses in single and double precision with dense, incomplete and sparse data, the penalties,
+    the other models and the applications. This takes minutes if nothing is cached yet. Before each problem the function
+    yields its name, how many are done, and how many there are.
     """
     work = [*_losses(), *_penalties(), *_models(), *_applications()]
     for done, (name, fit) in enumerate(work):
         yield name, done, len(work)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # nothing here converges
+            warnings.simplefilter("ignore")  # a few iterations do not converge
             fit()
 
 
@@ -57,7 +50,7 @@ def _gaps(dtype: str) -> NDArray[Any]:
 
 
 def _fit(loss: Any, data: Any, **options: Any) -> None:
-    """Fit and transform; what a loss or solver does not take is left out."""
+    """Fit and transform; combinations that a loss or solver refuses are left out."""
     try:
         model = NMF(N_COMPONENTS, loss=loss, max_iter=5, missing_values=np.nan, random_state=0, **options)
         model.fit(data).transform(data)

@@ -56,7 +56,7 @@ def test_what_is_done_is_not_done_again(tmp_path, stop):
 def test_rows_of_another_key_are_not_taken(tmp_path):
     run_jobs(JOBS, partial(squares, 9), COLUMNS, key="one", out=tmp_path)
     other = partial(lambda number: [{"number": number, "square": -1}])
-    with pytest.raises(OutputExistsError, match=r"job 0.json: of another plan or other data; pass force=True"):
+    with pytest.raises(OutputExistsError, match=r"job 0.json: belongs to other settings or data; pass force=True"):
         run_jobs(JOBS, other, COLUMNS, key="two", out=tmp_path)
     assert run_jobs(JOBS, other, COLUMNS, key="one", out=tmp_path) == ROWS
     assert run_jobs(JOBS, other, COLUMNS, key="two", out=tmp_path, force=True)[0]["square"] == -1
@@ -66,7 +66,7 @@ def test_rows_of_another_key_are_not_taken(tmp_path):
 def test_damaged_rows_are_named_and_replaced_only_by_force(tmp_path, text):
     run_jobs(JOBS, partial(squares, 9), COLUMNS, key="k", out=tmp_path)
     (tmp_path / "jobs" / "job 2.json").write_text(text)
-    with pytest.raises(UnreadableError, match=r"job 2.json: damaged; remove it, and this job is run again"):
+    with pytest.raises(UnreadableError, match=r"job 2.json: damaged; remove it to run this job again"):
         run_jobs(JOBS, partial(squares, 9), COLUMNS, key="k", out=tmp_path)
     assert run_jobs(JOBS, partial(squares, 9), COLUMNS, key="k", out=tmp_path, force=True) == ROWS
     assert json.loads((tmp_path / "jobs" / "job 2.json").read_text())["rows"] == ROWS[2:3]
