@@ -116,7 +116,10 @@ def extract_features(
     check_format(out)
     outputs = [Path(path) for path in (out, save) if path is not None]
     images = expand_images([str(source) for source in sources])
-    check_outputs(outputs, force, inputs=[*images, *([use] if use is not None else [])])
+    inputs = [*images, *([use] if use is not None else [])]
+    check_outputs(outputs, force, inputs=inputs)
+    if cache is not None:  # which may exist already
+        check_outputs([*outputs, cache], True, inputs=inputs)
     for path in outputs:
         if not path.parent.is_dir():
             raise MediaError(f"{path}: there is no folder {path.parent}; create it first")

@@ -1,7 +1,6 @@
 """What all extractors keep, whatever they find."""
 
 import sqlite3
-import tracemalloc
 import zlib
 
 import numpy as np
@@ -27,7 +26,6 @@ from visionnmf.features import (
     save_extraction,
 )
 from visionnmf.features.store import FORMAT
-from visionnmf.io import ArrayCache
 
 
 def small(kind):
@@ -267,44 +265,6 @@ def test_a_cache_of_a_stranger_is_refused_or_not_believed(images, tmp_path):
             file.execute("UPDATE arrays SET size = ?, data = ?", (size, data))
         file.close()
         np.testing.assert_array_equal(union.transform(images), expected)
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "CREATE VIEW arrays AS SELECT 'a' AS key, 1 AS size, zeroblob(900000000) AS data",
-        "CREATE TABLE arrays (key TEXT PRIMARY KEY, size INTEGER, data BLOB AS (zeroblob(9)))",
-        "CREATE TABLE photographs (name TEXT)",
-    ],
-)
-def test_a_cache_holds_one_table(statement, tmp_path):
-    path = tmp_path / "c.sqlite"
-    with sqlite3.connect(path) as file:
-        file.execute(statement)
-    file.close()
-    before = path.read_bytes()
-    with pytest.raises(UnreadableError, match="not a cache, or damaged"):
-        ArrayCache(path)
-    assert path.read_bytes() == before
-
-
-def test_long_blobs_of_a_cache_are_not_read(tmp_path):
-    path = tmp_path / "c.sqlite"
-    whole = np.random.default_rng(0).random(5000, np.float32)
-    with ArrayCache(path) as cache:
-        cache.put({"whole": whole, "long": whole})
-    with sqlite3.connect(path) as file:
-        file.execute("UPDATE arrays SET data = zeroblob(200000000) WHERE key = 'long'")
-    file.close()
-    tracemalloc.start()
-    with ArrayCache(path) as cache:
-        try:
-            found = cache.get(["long", "whole"], 5000)
-        finally:
-            peak = tracemalloc.get_traced_memory()[1]
-            tracemalloc.stop()
-    assert list(found) == ["whole"] and peak < 10_000_000
-    np.testing.assert_array_equal(found["whole"], whole)
 
 
 def test_a_cache_that_cannot_be_made_is_said(images, tmp_path):

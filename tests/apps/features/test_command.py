@@ -89,6 +89,8 @@ def test_tables_for_other_programs_hold_the_same(folder, tmp_path):
         (["--kind", "hue", "--out", "f.npz"], "kind must be one of"),
         (["--use", "a.png", "--out", "f.npz"], "damaged, or not feature extractors"),
         (["--kind", "rgb", "--out", "f.npz", "--save", "f.npz"], "f.npz"),
+        (["--kind", "rgb", "--out", "f.npz", "--cache", "f.npz"], "outputs must have different names; got f.npz twice"),
+        (["--kind", "rgb", "--out", "f.npz", "--cache", "a.png"], "a.png: would overwrite the input a.png"),
     ],
 )
 def test_wrong_usage_is_one_line_and_code_2(arguments, sentence, folder, monkeypatch):
@@ -96,6 +98,14 @@ def test_wrong_usage_is_one_line_and_code_2(arguments, sentence, folder, monkeyp
     done = run_command("features", "a.png", *arguments)
     assert done.exit_code == 2 and sentence in done.stderr and done.stderr.count("\n") == 1
     assert not (folder / "f.npz").exists()
+
+
+def test_an_empty_input_does_not_become_a_cache(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    (folder / "empty.png").touch()
+    done = run_command("features", "empty.png", "--kind", "rgb", "--out", "f.npz", "--cache", "empty.png")
+    assert done.exit_code == 2 and "would overwrite the input" in done.stderr
+    assert not (folder / "empty.png").stat().st_size
 
 
 def test_nothing_usable_is_code_2(tmp_path):
