@@ -27,8 +27,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf import SymmetricNMF
 from visionnmf.apps.segmentation import Hierarchy, segment
-from visionnmf.apps.segmentation.metrics import covering, score_segmentation
-from visionnmf.apps.segmentation.parts import MOST_NODES, connection
+from visionnmf.apps.segmentation.scores import covering, score_segmentation
+from visionnmf.apps.segmentation.soft_parts import MOST_NODES, connection
 from visionnmf.datasets.local import SegmentedImage, load_bsds
 
 N_IMAGES = 60

@@ -13,8 +13,7 @@ The scale is the one of best covering out of fold: of trees learnt on every seco
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import cv2
 import numpy as np
@@ -23,12 +22,12 @@ from sklearn.cluster import KMeans
 from sklearn.ensemble import HistGradientBoostingRegressor
 from threadpoolctl import threadpool_limits
 
-from visionnmf.apps.segmentation.borders import Partition, find_regions, measure
 from visionnmf.apps.segmentation.cues import filter_responses, find_cues
 from visionnmf.apps.segmentation.hierarchy import Hierarchy
-from visionnmf.apps.segmentation.merging import FEATURES
-from visionnmf.apps.segmentation.metrics import score_tables
-from visionnmf.apps.segmentation.strength import FILE, Learnt, merge_regions
+from visionnmf.apps.segmentation.kernels import FEATURES, BorderTrees
+from visionnmf.apps.segmentation.merging import FILE, BorderModel, merge_regions
+from visionnmf.apps.segmentation.regions import Partition, find_regions, measure
+from visionnmf.apps.segmentation.scores import score_tables
 from visionnmf.datasets.local import load_bsds
 from visionnmf.features import reduce_image
 
@@ -45,7 +44,6 @@ class Photograph(NamedTuple):
 
     partition: Partition
     tables: list[np.ndarray]
-    memberships: Sequence[np.ndarray] = ()  # global cues, in segmentation_cues.py
 
 
 def learn_textons(images: list[np.ndarray]) -> np.ndarray:
@@ -72,13 +70,13 @@ def look_at(image: np.ndarray, annotations: np.ndarray, textons: np.ndarray) -> 
     return Photograph(partition, tables)
 
 
-def examples(photographs: list[Photograph], learnt: Learnt, first: bool) -> tuple[np.ndarray, ...]:
+def examples(photographs: list[Photograph], learnt: BorderModel, first: bool) -> tuple[np.ndarray, ...]:
     """Return features, targets and weights of borders: the first ones, or all that the merging meets."""
     features, targets, weights = [], [], []
     smaller = FEATURES.index("log share of the smaller")
-    for partition, tables, memberships in photographs:
+    for partition, tables in photographs:
         recorded = len(partition.edges) if first else RECORDED
-        merged = merge_regions(partition, learnt, memberships=memberships, n_recorded=recorded)
+        merged = merge_regions(partition, learnt, n_recorded=recorded)
         apart = np.zeros(len(merged.pairs))
         for table in tables:
             nodes = np.concatenate([table, np.zeros((len(table) - 1, table.shape[1]))])
@@ -93,7 +91,7 @@ def examples(photographs: list[Photograph], learnt: Learnt, first: bool) -> tupl
     return np.concatenate(features), np.concatenate(targets), np.concatenate(weights)
 
 
-def fit_trees(features: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> tuple[Any, float]:
+def fit_trees(features: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> tuple[BorderTrees, float]:
     """Fit regression trees, and return them as plain arrays, children side by side."""
     model = HistGradientBoostingRegressor(
         max_iter=TREES,
@@ -118,7 +116,7 @@ def fit_trees(features: np.ndarray, targets: np.ndarray, weights: np.ndarray) ->
             waiting += [(record["left"], len(rows)), (record["right"], len(rows) + 1)]
             rows += [[], []]
     table = np.array(rows)
-    trees = (
+    trees = BorderTrees(
         np.array(roots, np.int32),
         table[:, 0].astype(np.int8),
         table[:, 1].astype(np.float32),
@@ -128,25 +126,25 @@ def fit_trees(features: np.ndarray, targets: np.ndarray, weights: np.ndarray) ->
     return trees, float(np.ravel(model._baseline_prediction)[0])
 
 
-def learn(photographs: list[Photograph], textons: np.ndarray) -> Learnt:
+def learn(photographs: list[Photograph], textons: np.ndarray) -> BorderModel:
     """Fit the trees on photographs."""
-    one_leaf = (np.zeros(1, np.int32), np.full(1, -1, np.int8), *(np.zeros(1, t) for t in ("f4", "i4", "f4")))
-    learnt = Learnt(textons, one_leaf, 0.5, 0.5)  # type: ignore[arg-type]
+    leaf = (np.zeros(1, np.int32), np.full(1, -1, np.int8), *(np.zeros(1, t) for t in ("f4", "i4", "f4")))
+    learnt = BorderModel(textons, BorderTrees(*leaf), 0.5, 0.5)
     rounds = [examples(photographs, learnt, first=True)]
-    learnt = Learnt(textons, *fit_trees(*rounds[0]), 0.5)
+    learnt = BorderModel(textons, *fit_trees(*rounds[0]), 0.5)
     for _ in range(ROUNDS):
         rounds = [*rounds[1:], examples(photographs, learnt, first=False)][-2:]
-        learnt = Learnt(textons, *fit_trees(*(np.concatenate(part) for part in zip(*rounds, strict=True))), 0.5)
+        learnt = BorderModel(textons, *fit_trees(*(np.concatenate(part) for part in zip(*rounds, strict=True))), 0.5)
     return learnt
 
 
-def tree_of(photograph: Photograph, learnt: Learnt) -> Hierarchy:
-    partition, _, memberships = photograph
-    merged = merge_regions(partition, learnt, memberships=memberships)
+def tree_of(photograph: Photograph, learnt: BorderModel) -> Hierarchy:
+    partition = photograph.partition
+    merged = merge_regions(partition, learnt)
     return Hierarchy(partition.labels, partition.edges, merged.children, merged.heights, merged.strengths)
 
 
-def score(photographs: list[Photograph], learnt: Learnt, scales: np.ndarray = SCALES) -> np.ndarray:
+def score(photographs: list[Photograph], learnt: BorderModel, scales: np.ndarray = SCALES) -> np.ndarray:
     """Return covering, Rand index and variation of information of each photograph at each scale."""
     found = np.empty((len(photographs), len(scales), 3))
     for rows, photograph in zip(found, photographs, strict=True):
@@ -189,7 +187,7 @@ def main() -> None:
         if options.dry_run:
             return
         learnt = learn(photographs, textons)
-        learnt = Learnt(learnt.textons, learnt.trees, learnt.base, float(SCALES[best].round(4)))
+        learnt = BorderModel(learnt.textons, learnt.trees, learnt.base, float(SCALES[best].round(4)))
         learnt.save(FILE)
         print(f"{len(learnt.trees[1])} nodes in {len(learnt.trees[0])} trees; wrote {FILE.name}")
 

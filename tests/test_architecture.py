@@ -25,7 +25,6 @@ STILL_WIDE: set[str] = {
     "apps/cli/faces.py",
     "apps/cli/masquerade.py",
     "apps/cli/multiview.py",
-    "apps/cli/segmentation.py",
     "apps/cli/stream.py",
     "apps/faces/training.py",
     "apps/masquerade/evaluation.py",

@@ -7,7 +7,6 @@ ONLINE_STARTS = ("batch", *STARTS)
 MAX_SEGMENTS = 1000
 MAX_PAPER_SEGMENTS = 100
 PAPER_METHODS = ("manhattan", "ncut", "spectral")
-SEGMENT_FORMATS = ("coco", "coco-polygons", "geojson", "svg", "csv", "json")
 
 # visionnmf background
 BACKGROUND_COMPONENTS = 2

@@ -1,10 +1,10 @@
 """What changes across a border, pixel by pixel: brightness, colour and texture at several scales, as structure tensors.
 
-A cue is a symmetric 2 x 2 matrix a pixel, ``J = sum_b g_b g_b^T``, with ``g_b`` the gradient of channel b after a blur,
-times the width of the blur. The channels are CIELAB itself, or shares of soft histogram bins; for these the gradient is
-that of ``2 sqrt(share)``, so that ``n^T J n`` is the chi-squared difference of the histograms on the two sides of a
-border with normal n, to first order. ``sqrt(n^T J n)`` is then how strong a border is for this cue, and the root of the
-larger eigenvalue how strong it can be.
+A cue gives each pixel a symmetric 2 x 2 matrix, ``J = sum_b g_b g_b^T``, where ``g_b`` is the gradient of channel b
+after a blur, times the width of the blur. The channels are CIELAB itself, or shares of soft histogram bins. For shares
+the gradient is that of ``2 sqrt(share)``, so that ``n^T J n`` is, to first order, the chi-squared difference of the
+histograms on the two sides of a border with normal n. ``sqrt(n^T J n)`` is then the strength of the border for this
+cue, and the root of the larger eigenvalue is the largest strength that a border there can have.
 
 ==========  =====================================  ============================================
 cue         channels                               widths of the blur, in pixels
@@ -15,51 +15,44 @@ cue         channels                               widths of the blur, in pixels
 ``T``       32 textons                             4, 8, 16
 ==========  =====================================  ============================================
 
-Widths from 4 on are computed on the picture reduced by 2, 16 by 4.
+Widths 4 and 8 are computed on the picture reduced by 2, width 16 on the picture reduced by 4.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from .merging import CUES
+from .kernels import CUES
 
 __all__ = ["Cues", "assign_textons", "filter_responses", "find_cues", "soft_bins"]
 
 Floats = NDArray[np.float32]
 
-# Weights of the strongest response of each cue in the energy whose watershed gives the first regions.
+# The weights of the cues in the energy whose watershed gives the first regions.
 ENERGY = {"lab 1": 0.5, "lab 2": 1.0, "L 2": 0.5, "ab 2": 0.5, "L 4": 0.4, "ab 4": 0.4, "T 4": 0.4}
 
-# Bins and the range they cover: L from 0 to 100; a and b to where photographs rarely go.
+# Number of bins, and the centres of the first and the last: L from 0 to 100; a and b as far as photographs usually go.
 L_BINS = (10, 0.0, 100.0)
 A_BINS = (8, -40.0, 50.0)
 B_BINS = (8, -45.0, 60.0)
 
-SMALLEST_SHARE = 0.05  # of a bin in the denominator of the chi-squared difference: noise in empty bins counts little
-SMALLEST_TEXTON = 0.02
+# Added to a share before its root is taken, so that noise in nearly empty bins counts little. None: no root is taken.
+SMALLEST_SHARE = {"lab": None, "L": 0.05, "ab": 0.05, "T": 0.02}
 
 
 @dataclass(frozen=True)
 class Cues:
-    """What :func:`find_cues` finds.
+    """The cues of a picture.
 
-    Attributes
-    ----------
-    lab : ndarray of float32 [shape=(height, width, 3)]
-        CIELAB (D65).
-    tensors : ndarray of float32 [shape=(len(CUES), 3, height, width)]
-        ``J_xx, J_yy, J_xy`` of each cue.
-    energy : ndarray of float32 [shape=(height, width), >= 0]
-        How strong a border at a pixel can be, over the fine cues.
-    textons : ndarray of int64 [shape=(height, width)]
-        The texton of each pixel.
+    `lab` (height, width, 3) is CIELAB (D65); `tensors` (13, 3, height, width) are xx, yy and xy of each cue; `energy`
+    (height, width) is the largest strength that a border at a pixel can have, over the fine cues; `textons` (int64,
+    height x width) has the texton of each pixel. All but the last are float32.
     """
 
     lab: Floats
@@ -68,36 +61,21 @@ class Cues:
     textons: NDArray[np.int64]
 
 
-def soft_bins(values: Floats, bins: tuple[int, float, float]) -> list[Floats]:
-    """Share each value between the two bins whose centres are next to it.
+def soft_bins(values: Floats, bins: tuple[int, float, float]) -> Iterator[Floats]:
+    """Yield, bin by bin, the share of each value: a value is shared between the two bins whose centres are next to it.
 
-    Parameters
-    ----------
-    values : ndarray of float32
-    bins : (count, low, high)
-        Centres of the first and of the last bin are `low` and `high`; what lies outside counts as these.
-
-    Returns
-    -------
-    list of ndarray of float32, in [0, 1]
-        One array a bin, of the shape of `values`; they sum to 1.
+    `bins` are the number of bins and the centres of the first and the last; values beyond these count as these.
     """
     count, low, high = bins
     place = np.clip((values - np.float32(low)) * np.float32((count - 1) / (high - low)), 0, count - 1)
-    return [np.maximum(1 - np.abs(place - np.float32(k)), 0) for k in range(count)]
+    for k in range(count):
+        yield np.maximum(1 - np.abs(place - np.float32(k)), 0)
 
 
 def filter_responses(lightness: Floats) -> Floats:
-    """Filter lightness by first and second Gaussian derivatives of widths 1 and 2, and damp large responses.
+    """Filter lightness (0 to 100) by first and second Gaussian derivatives of widths 1 and 2.
 
-    Parameters
-    ----------
-    lightness : ndarray of float32 [shape=(height, width), in [0, 100]]
-
-    Returns
-    -------
-    ndarray of float32 [shape=(height, width, 10)]
-        The responses of a pixel, scaled by ``log(1 + |r| / 3) / |r|``.
+    Returns 10 responses r for each pixel, (height, width, 10); large ones are damped by ``log(1 + |r| / 3) / |r|``.
     """
     responses = np.empty((*lightness.shape, 10), np.float32)
     for first, sigma in ((0, 1.0), (5, 2.0)):
@@ -112,104 +90,65 @@ def filter_responses(lightness: Floats) -> Floats:
 
 
 def assign_textons(responses: Floats, centres: Floats) -> NDArray[np.int64]:
-    """Find the nearest texton of each pixel.
-
-    Parameters
-    ----------
-    responses : ndarray of float32 [shape=(height, width, 10)]
-        As from :func:`filter_responses`.
-    centres : ndarray of float32 [shape=(n_textons, 10)]
-
-    Returns
-    -------
-    ndarray of int64 [shape=(height, width)]
-    """
-    half_squares = np.einsum("ij,ij->i", centres, centres) / 2
-    flat = responses.reshape(-1, responses.shape[2])
-    return np.asarray((flat @ centres.T - half_squares).argmax(axis=1).reshape(responses.shape[:2]), np.int64)
+    """Return the nearest of the textons' `centres` (n_textons, 10) for the responses of each pixel."""
+    scores = responses.reshape(-1, responses.shape[2]) @ centres.T
+    scores -= np.einsum("ij,ij->i", centres, centres) / 2
+    return np.asarray(scores.argmax(axis=1).reshape(responses.shape[:2]), np.int64)
 
 
 def find_cues(image: Floats, textons: Floats) -> Cues:
-    """Compute the cues of a picture.
-
-    Parameters
-    ----------
-    image : ndarray of float32 [shape=(height, width, 3), in [0, 1]]
-        sRGB.
-    textons : ndarray of float32 [shape=(n_textons, 10)]
-        Centres, learnt by ``benchmarks/segmentation_train.py``.
-
-    Returns
-    -------
-    Cues
-    """
+    """Compute the cues of an sRGB picture (height, width, 3) in [0, 1], given the centres of textons."""
     lab = np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2LAB), np.float32)
-    shape = lab.shape[:2]
     L, a, b = (np.ascontiguousarray(lab[..., k]) for k in range(3))
     nearest = assign_textons(filter_responses(L), textons)
-    planes: dict[str, list[NDArray[np.float32]]] = {
-        "lab": [L / np.float32(25), a / np.float32(15), b / np.float32(15)],
+    channels: dict[str, Iterable[Floats]] = {
+        "lab": (L / np.float32(25), a / np.float32(15), b / np.float32(15)),
         "L": soft_bins(L, L_BINS),
-        "ab": soft_bins(a, A_BINS) + soft_bins(b, B_BINS),
-        "T": [(nearest == k).astype(np.float32) for k in range(len(textons))],
+        "ab": chain(soft_bins(a, A_BINS), soft_bins(b, B_BINS)),
+        "T": ((nearest == k).astype(np.float32) for k in range(len(textons))),
     }
-    reduced = {1: planes}
-    for factor in (2, 4):
-        finer = reduced[factor // 2]
-        size = (max(1, (shape[1] + factor - 1) // factor), max(1, (shape[0] + factor - 1) // factor))
-        reduced[factor] = {
-            name: [
-                np.asarray(cv2.resize(plane, size, interpolation=cv2.INTER_AREA), np.float32) for plane in finer[name]
-            ]
-            for name in ("L", "ab", "T")
-        }
-    tensors = np.empty((len(CUES), 3, *shape), np.float32)
-    for place, cue in enumerate(CUES):
-        name, width = cue.split()[0], int(cue.split()[1])
-        factor = 1 if width <= 2 else 2 if width <= 8 else 4
-        smallest = {"lab": None, "T": SMALLEST_TEXTON}.get(name, SMALLEST_SHARE)
-        found = structure_tensor(reduced[factor][name], width / factor, smallest)
-        for k in range(3):
-            tensors[place, k] = (
-                found[k] if factor == 1 else cv2.resize(found[k], shape[::-1], interpolation=cv2.INTER_LINEAR)
-            )
-    energy = np.zeros(shape, np.float32)
+    tensors = np.empty((len(CUES), 3, *lab.shape[:2]), np.float32)
+    for name, planes in channels.items():
+        _write_tensors(name, planes, tensors)
+    energy = np.zeros(lab.shape[:2], np.float32)
     for cue, weight in ENERGY.items():
-        energy += np.float32(weight) * strongest(tensors[CUES.index(cue)])
+        energy += np.float32(weight) * _largest_strength(tensors[CUES.index(cue)])
     return Cues(lab, tensors, energy, nearest)
 
 
-def structure_tensor(planes: Iterable[Floats], sigma: float, smallest: float | None) -> Floats:
-    """Sum the outer products of the planes' gradients.
-
-    Parameters
-    ----------
-    planes : iterable of ndarray of float32 [shape=(height, width)]
-    sigma : float, > 0
-        Width of the blur; gradients are times it.
-    smallest : float, > 0, or None
-        Planes are shares, and gradients those of ``2 sqrt(share + smallest)``; None: gradients of the planes.
-
-    Returns
-    -------
-    ndarray of float32 [shape=(3, height, width)]
-        xx, yy and xy.
-    """
-    total: Any = None
+def _write_tensors(name: str, planes: Iterable[Floats], tensors: Floats) -> None:
+    """Write the tensors of all cues of a kind of channels; the planes are needed one at a time only."""
+    shape = tensors.shape[2:]
+    sizes = {factor: tuple(max(1, -(-side // factor)) for side in shape[::-1]) for factor in (1, 2, 4)}
+    places = {int(cue.split()[1]): place for place, cue in enumerate(CUES) if cue.split()[0] == name}
+    factors = {width: 1 if width <= 2 else 2 if width <= 8 else 4 for width in places}
+    totals = {width: np.zeros((3, *sizes[factor][::-1]), np.float32) for width, factor in factors.items()}
     for plane in planes:
-        smooth = np.asarray(cv2.GaussianBlur(plane, (0, 0), sigma), np.float32)
-        if total is None:
-            total = np.zeros((3, *smooth.shape), np.float32)
-        if smallest is not None:
-            smooth = np.sqrt(smooth + np.float32(smallest))
-        x, y = _gradient(smooth, sigma if smallest is None else 2 * sigma)
-        cv2.accumulateSquare(x, total[0])
-        cv2.accumulateSquare(y, total[1])
-        cv2.accumulateProduct(x, y, total[2])
-    return np.asarray(total, np.float32)
+        reduced = {1: plane}
+        for factor in (2, 4) if max(factors.values()) > 1 else ():
+            reduced[factor] = cv2.resize(reduced[factor // 2], sizes[factor], interpolation=cv2.INTER_AREA)
+        for width, factor in factors.items():
+            _add_gradients(totals[width], reduced[factor], width / factor, SMALLEST_SHARE[name])
+    for width, total in totals.items():
+        for k in range(3):
+            whole = factors[width] == 1
+            enlarged = total[k] if whole else cv2.resize(total[k], shape[::-1], interpolation=cv2.INTER_LINEAR)
+            tensors[places[width], k] = enlarged
 
 
-def strongest(tensor: Floats) -> Floats:
+def _add_gradients(total: Floats, plane: Floats, sigma: float, smallest: float | None) -> None:
+    """Add the products xx, yy and xy of a plane's gradient, after a blur of width `sigma`, to a tensor."""
+    smooth = np.asarray(cv2.GaussianBlur(plane, (0, 0), sigma), np.float32)
+    if smallest is not None:
+        smooth += np.float32(smallest)
+        np.sqrt(smooth, out=smooth)
+    x, y = _gradient(smooth, sigma if smallest is None else 2 * sigma)
+    cv2.accumulateSquare(x, total[0])
+    cv2.accumulateSquare(y, total[1])
+    cv2.accumulateProduct(x, y, total[2])
+
+
+def _largest_strength(tensor: Floats) -> Floats:
     """Return the root of the larger eigenvalue of a tensor, pixel by pixel."""
     xx, yy, xy = tensor
     half = (xx - yy) / 2

@@ -1,4 +1,4 @@
-"""The work of ``visionnmf segment evaluate``: methods compared on images that people segmented."""
+"""The work of ``visionnmf segment evaluate``: it compares methods on images that people segmented."""
 
 from __future__ import annotations
 
@@ -14,30 +14,18 @@ from numpy.typing import NDArray
 from visionnmf import choices, io
 from visionnmf.apps.report import Report
 from visionnmf.apps.runner import RESULTS, run_jobs, settings_key
-from visionnmf.exceptions import MediaError, UnreadableError, UnsupportedError
+from visionnmf.exceptions import MediaError, ParameterError, UnreadableError, UnsupportedError
 
-from .boundaries import count_matches, label_boundaries, score_boundaries
-from .methods import METHODS, OURS, check_methods
-from .metrics import score_segmentation
-from .model import segment
-from .strength import load_learnt
+from .baselines import METHODS, OURS
+from .merging import load_border_model
+from .scores import count_matches, label_boundaries, score_boundaries, score_segmentation
+from .segmenter import segment
 
-__all__ = ["COLUMNS", "SegmentationScoresReport", "evaluate", "read_truth"]
+__all__ = ["SegmentationScoresReport", "evaluate", "read_truth"]
 
-COLUMNS = (
-    "image",
-    "method",
-    "scale",
-    "n_segments",
-    "covering",
-    "pri",
-    "voi",
-    "truth_matched",
-    "truth_pixels",
-    "found_matched",
-    "found_pixels",
-    "seconds",
-)
+MATCHES = ("truth_matched", "truth_pixels", "found_matched", "found_pixels")
+COLUMNS = ("image", "method", "scale", "n_segments", "covering", "pri", "voi", *MATCHES, "seconds")
+
 DEFAULT = f"{OURS}, default"
 
 Rows = list[dict[str, Any]]
@@ -51,9 +39,10 @@ class SegmentationScoresReport(Report):
     ----------
     n_images : int
     methods : list of dict
-        For each method ``method``, ``scale`` (best for all images), ``covering``, ``pri``, ``voi`` (each at its own
-        best scale for all images: ODS) and ``covering_ois``, ``pri_ois``, ``voi_ois`` (at the best scale of each:
-        OIS), ``seconds`` an image, all scales together; where boundaries were matched ``f_ods``, ``f_ois``, ``ap``.
+        For each method ``method``; ``scale``, the best for all images; ``covering``, ``pri`` and ``voi``, each at its
+        own best scale for all images (ODS); ``covering_ois``, ``pri_ois`` and ``voi_ois``, at the best scale of each
+        image (OIS); ``seconds`` an image for all scales together; and where boundaries were matched ``f_ods``,
+        ``f_ois`` and ``ap``.
     """
 
     n_images: int
@@ -65,7 +54,7 @@ class SegmentationScoresReport(Report):
         Returns
         -------
         str
-            One line a method.
+            One line for each method.
         """
         boundary = any("f_ods" in row for row in self.methods)
         lines = [
@@ -90,7 +79,7 @@ def evaluate(
     images: str | Path,
     truth: str | Path,
     *,
-    methods: tuple[str, ...] = (OURS, "felzenszwalb", "slic+ncut", "k-means", "spectral", "quickshift", "whole"),
+    methods: tuple[str, ...] = tuple(METHODS),
     boundaries: bool = False,
     out: str | Path | None = None,
     jobs: int = 1,
@@ -105,16 +94,16 @@ def evaluate(
         Folder of images.
     truth : str or Path
         Folder with the segmentations of each image NAME: ``NAME.npz`` that holds `segmentations` (annotators, height,
-        width), ``NAME.mat`` as BSDS500 has it, or label maps ``NAME.png``, ``NAME_1.png``, ``NAME_2.png``, ...
-    methods : tuple of str
-        Of :data:`.METHODS`.
+        width), ``NAME.mat`` as in BSDS500, or label maps ``NAME.png``, ``NAME_1.png``, ``NAME_2.png``, ...
+    methods : tuple of str, default=all of them
+        Names of :data:`.METHODS`.
     boundaries : bool, default=False
-        Whether boundaries are matched, too, which takes seconds an image and method.
+        Also match boundaries, which takes seconds for each image and method.
     out : str or Path, optional
-        Folder for the table ``results.csv`` with a row for each image, method and scale. An interrupted run goes on
-        where it was.
+        Folder for the table ``results.csv`` with a row for each image, method and scale. An interrupted run continues
+        where it stopped.
     jobs : int, default=1
-        Processes.
+        The number of processes.
     force : bool, default=False
         Whether other results in `out` may be replaced.
     progress : callable, optional
@@ -147,7 +136,9 @@ def evaluate(
     >>> evaluate("images", "truth", methods=("whole",)).inputs
     ['images', 'truth']
     """
-    check_methods(tuple(methods))
+    unknown = [name for name in methods if name not in METHODS]
+    if unknown or not methods:
+        raise ParameterError(f"methods must be some of {list(METHODS)}; got {repr(unknown[0]) if unknown else 'none'}")
     files = sorted(path for path in Path(images).glob("*") if path.suffix.lower() in choices.IMAGE_SUFFIXES)
     pictures = {path.stem: path for path in files}
     known = {name: _truth_files(Path(truth), name) for name in pictures}
@@ -155,8 +146,8 @@ def evaluate(
     work = {name: (str(pictures[name]), known[name], tuple(methods), boundaries) for name in pictures if known[name]}
     if not work:
         raise UnreadableError(f"{images}: no image with a segmentation in {truth}; give folders with equal names")
-    learnt = load_learnt()
-    key = settings_key({"methods": list(methods), "boundaries": boundaries}, *learnt.trees, learnt.textons)
+    model = load_border_model()
+    key = settings_key({"methods": list(methods), "boundaries": boundaries}, *model.trees, model.textons)
     rows = run_jobs(work, _evaluate_one, COLUMNS, key=key, out=out, processes=jobs, force=force, progress=progress)
     names = dict.fromkeys(row["method"] for row in rows)
     return SegmentationScoresReport(
@@ -176,29 +167,16 @@ def _truth_files(folder: Path, name: str) -> list[str]:
 
 
 def read_truth(files: list[str]) -> list[NDArray[Any]]:
-    """Read the segmentations of an image.
+    """Read the segmentations of an image: one label map (height, width) for each annotator.
 
-    Parameters
-    ----------
-    files : list of str
-        One .npz that holds `segmentations` (annotators, height, width), one .mat of BSDS500 (`groundTruth`, a cell with
-        a structure for each annotator, whose `Segmentation` is a label map), or images of labels.
-
-    Returns
-    -------
-    list of ndarray of int [shape=(height, width)]
-        One label map an annotator.
-
-    Raises
-    ------
-    MediaError
-        If a file cannot be read, or holds something else.
+    `files` are one .npz that holds `segmentations` (annotators, height, width), one .mat of BSDS500 (`groundTruth`, a
+    cell with a structure for each annotator, whose `Segmentation` is a label map), or images, where equal colours are
+    one segment. Raises MediaError if a file cannot be read or holds something else.
     """
     if files[0].endswith(".npz"):
         return list(io.read_arrays(Path(files[0]), ["segmentations"])["segmentations"])
     if files[0].endswith(".mat"):
         return _labels_in_mat(files[0])
-    # equal colours are one segment, whatever they are
     return [_as_labels(io.read_image(file)) for file in files]
 
 
@@ -208,7 +186,7 @@ def _labels_in_mat(file: str) -> list[NDArray[Any]]:
     for cell in cells if isinstance(cells, list) else [None]:
         labels = cell[0].get("Segmentation") if isinstance(cell, list) and cell and isinstance(cell[0], dict) else None
         if not isinstance(labels, np.ndarray) or labels.ndim != 2 or labels.size == 0:
-            raise UnsupportedError(f"{file}: groundTruth is no cell of structures with Segmentation, as in BSDS500")
+            raise UnsupportedError(f"{file}: groundTruth must be a cell of structures with a Segmentation")
         found.append(labels.astype(np.int64))
     if not found:
         raise UnsupportedError(f"{file}: groundTruth holds no segmentation")
@@ -216,49 +194,42 @@ def _labels_in_mat(file: str) -> list[NDArray[Any]]:
 
 
 def _as_labels(picture: NDArray[Any]) -> NDArray[Any]:
+    """Return a number for the colour of each pixel."""
     flat = picture.reshape(-1, picture.shape[2]) if picture.ndim == 3 else picture.reshape(-1, 1)
     return np.unique(flat, axis=0, return_inverse=True)[1].reshape(picture.shape[:2])
 
 
 def _evaluate_one(source: str, files: list[str], methods: tuple[str, ...], boundaries: bool) -> Rows:
+    """Return the rows of one image: a row for each method and scale."""
     image, truths = io.read_image(source), read_truth(files)
     for truth in truths:
         if truth.shape != image.shape[:2]:
             raise MediaError(f"{source}: {image.shape[:2]} pixels, its segmentation {truth.shape}; they must be equal")
     lines = [label_boundaries(truth) for truth in truths] if boundaries else []
-    rows = []
-    for name in methods:
+    rows: Rows = []
+
+    def score(method: str, find: Callable[[], list[tuple[float, NDArray[Any]]]]) -> None:
         begin = time.perf_counter()
-        found = list(METHODS[name](image))
+        found = find()
         seconds = time.perf_counter() - begin
-        rows += [_row(source, name, scale, labels, truths, lines, seconds) for scale, labels in found]
+        for scale, labels in found:
+            scores = score_segmentation(labels, truths)
+            matches = [0, 0, 0, 0]
+            if lines:
+                matches = count_matches(label_boundaries(labels), lines, np.array([0.5]))[0].tolist()
+            agreement = (scores.covering, scores.pri, scores.voi)
+            row = (Path(source).stem, method, scale, len(np.unique(labels)), *agreement, *matches, seconds)
+            rows.append(dict(zip(COLUMNS, row, strict=True)))
+
+    for name in methods:
+        score(name, lambda name=name: list(METHODS[name](image)))  # type: ignore[misc]
         if name == OURS:
-            begin = time.perf_counter()
-            result = segment(image)
-            seconds = time.perf_counter() - begin
-            rows.append(_row(source, DEFAULT, load_learnt().scale, result.labels, truths, lines, seconds))
+            score(DEFAULT, lambda: [(load_border_model().scale, segment(image).labels)])
     return rows
 
 
-def _row(
-    source: str,
-    method: str,
-    scale: float,
-    labels: NDArray[Any],
-    truths: list[NDArray[Any]],
-    lines: list[NDArray[np.bool_]],
-    seconds: float,
-) -> dict[str, Any]:
-    scores = score_segmentation(labels, truths)
-    matches = [0, 0, 0, 0]
-    if lines:
-        matches = count_matches(label_boundaries(labels), lines, np.array([0.5]))[0].tolist()
-    values = (Path(source).stem, method, scale, len(np.unique(labels)), scores.covering, scores.pri, scores.voi)
-    return dict(zip(COLUMNS, (*values, *matches, seconds), strict=True))
-
-
 def _summary(name: str, rows: Rows, boundaries: bool) -> dict[str, Any]:
-    """Find the best scale for all images and for each."""
+    """Return the scores of a method at the best scale for all images and at the best scale of each."""
     scales = sorted({row["scale"] for row in rows})
     pictures = sorted({row["image"] for row in rows})
     table = np.full((len(pictures), len(scales), 3), np.nan)
@@ -266,8 +237,8 @@ def _summary(name: str, rows: Rows, boundaries: bool) -> dict[str, Any]:
     for row in rows:
         place = pictures.index(row["image"]), scales.index(row["scale"])
         table[place] = row["covering"], row["pri"], -row["voi"]
-        counts[place] = [row[column] for column in COLUMNS[7:11]]
-    # a picture without this scale, as where there are fewer superpixels than segments, has the nearest finer or coarser
+        counts[place] = [row[column] for column in MATCHES]
+    # A picture may lack a scale, because it has fewer superpixels than segments are wanted. Its nearest scale is taken.
     for picture in table:
         last = np.flatnonzero(np.isfinite(picture[:, 0]))
         nearest = last[np.abs(np.arange(len(scales))[:, np.newaxis] - last).argmin(axis=1)]

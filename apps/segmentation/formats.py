@@ -1,5 +1,7 @@
 """A segmentation in the formats of other programs: COCO, GeoJSON, SVG, tables, cut-outs.
 
+The functions ``*_text`` make the files that :data:`.settings.FORMATS` lists.
+
 ==========================  ==========================================================================================
 :func:`to_coco`             COCO object detection: exact run lengths, or polygons (FiftyOne, CVAT, pycocotools)
 :func:`to_geojson`          a feature with polygons and properties for each segment (QGIS, shapely, GDAL)
@@ -13,35 +15,36 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .draw import colours, to_eight_bits
-from .model import SegmentationResult
 from .outlines import find_simple_outlines, label_masks, label_outlines
+from .overlays import colours, to_eight_bits
+from .segmenter import SegmentationResult
 
 __all__ = ["cut_out", "to_coco", "to_csv", "to_geojson", "to_svg"]
 
 
 def to_coco(pictures: Iterable[tuple[str, SegmentationResult]], *, polygons: bool = False) -> dict[str, Any]:
-    """Describe segmentations as COCO does.
+    """Describe segmentations in COCO's format for object detection.
 
     Parameters
     ----------
     pictures : iterable of (str, SegmentationResult)
         The file name and the segments of each image.
     polygons : bool, default=False
-        Polygons in place of run lengths. Both are exact. COCO's polygons have no holes, so a segment around another one
-        is cut upright into several.
+        Write polygons in place of run lengths. Both are exact. COCO's polygons have no holes, so a segment around
+        another one is cut vertically into several.
 
     Returns
     -------
     dict
-        Of plain numbers, strings, lists and dicts, for ``json.dump``. Images and annotations count from 1; there is
-        one category, ``segment``; each annotation has its ``label`` beside what COCO asks for.
+        Plain numbers, strings, lists and dicts, for ``json.dump``. Images and annotations count from 1. There is one
+        category, ``segment``; each annotation has its ``label`` besides what COCO asks for.
 
     References
     ----------
@@ -67,7 +70,7 @@ def to_coco(pictures: Iterable[tuple[str, SegmentationResult]], *, polygons: boo
                     "id": len(annotations) + 1,
                     "image_id": image_id,
                     "category_id": 1,
-                    "segmentation": _rings(mask, corner)
+                    "segmentation": [(ring + corner).ravel().tolist() for ring in find_simple_outlines(mask)]
                     if polygons
                     else {"size": [height, width], "counts": _run_lengths(mask, corner, (height, width))},
                     "area": int(result.sizes[label]),
@@ -85,16 +88,12 @@ def to_coco(pictures: Iterable[tuple[str, SegmentationResult]], *, polygons: boo
     }
 
 
-def _rings(mask: NDArray[np.bool_], corner: NDArray[np.int64]) -> list[list[int]]:
-    return [(ring + corner).ravel().tolist() for ring in find_simple_outlines(mask)]
-
-
 def _run_lengths(mask: NDArray[np.bool_], corner: NDArray[np.int64], shape: tuple[int, int]) -> list[int]:
-    """Count zeros and ones in turn, down the columns; zeros first."""
+    """Return COCO's run lengths: zeros and ones in turn, down the columns, zeros first."""
     padded = np.zeros((mask.shape[1], mask.shape[0] + 1), np.int8)  # a zero below each column ends its last run
     padded[:, :-1] = mask.T
     column, row = np.divmod(np.flatnonzero(np.diff(padded.ravel(), prepend=0)), mask.shape[0] + 1)
-    # a run that reaches the box's lower end stops at the picture's next pixel, which may begin the next column
+    # runs are joined where one ends at the last row of the picture and the next begins at the first row
     places = (column + corner[0]) * shape[0] + row + corner[1]
     starts, ends = places[::2], places[1::2]
     joined = starts[1:] == ends[:-1]
@@ -115,8 +114,8 @@ def to_geojson(result: SegmentationResult) -> dict[str, Any]:
     -------
     dict
         A FeatureCollection: for each segment a Polygon or MultiPolygon, with the columns of :func:`to_csv` as
-        properties. x is the column and y the negative row of a corner of pixels: there QGIS, and GDAL's tools after
-        it, see a picture that has no place on earth. Neighbours share vertices.
+        properties. x is the column and y the negative row of a corner of pixels, which is where QGIS and GDAL draw a
+        picture without georeference. Neighbours share vertices.
 
     Examples
     --------
@@ -130,7 +129,10 @@ def to_geojson(result: SegmentationResult) -> dict[str, Any]:
     features = []
     outlines = label_outlines(result.labels, len(result.sizes))
     for row, polygons in zip(_rows(result), outlines, strict=True):
-        coordinates = [[_closed(ring) for ring in (polygon.exterior, *polygon.holes)] for polygon in polygons]
+        coordinates = [
+            [(np.vstack([ring, ring[:1]]) * (1, -1)).tolist() for ring in (polygon.exterior, *polygon.holes)]
+            for polygon in polygons
+        ]
         one = len(coordinates) == 1
         geometry = {
             "type": "Polygon" if one else "MultiPolygon",
@@ -138,10 +140,6 @@ def to_geojson(result: SegmentationResult) -> dict[str, Any]:
         }
         features.append({"type": "Feature", "id": row["label"], "geometry": geometry, "properties": row})
     return {"type": "FeatureCollection", "features": features}
-
-
-def _closed(ring: NDArray[np.int64]) -> list[list[int]]:
-    return (np.vstack([ring, ring[:1]]) * (1, -1)).tolist()
 
 
 def to_svg(result: SegmentationResult) -> str:
@@ -154,8 +152,8 @@ def to_svg(result: SegmentationResult) -> str:
     Returns
     -------
     str
-        A document of the picture's size in pixels: a path for each segment, ``id="segment-0"`` and so on, filled half
-        transparent in the colour that it has in :meth:`.SegmentationResult.overlay`.
+        A document of the picture's size in pixels, with a half-transparent path for each segment, ``id="segment-0"``
+        and so on, in the colour that the segment has in :meth:`.SegmentationResult.overlay`.
 
     Examples
     --------
@@ -173,15 +171,12 @@ def to_svg(result: SegmentationResult) -> str:
     ]
     outlines = label_outlines(result.labels, len(result.sizes))
     for label, (colour, polygons) in enumerate(zip(colours(len(result.sizes)), outlines, strict=True)):
-        path = "".join(_path(ring) for polygon in polygons for ring in (polygon.exterior, *polygon.holes))
+        rings = [ring for polygon in polygons for ring in (polygon.exterior, *polygon.holes)]
+        path = "".join("M" + "L".join(f"{x} {y}" for x, y in ring.tolist()) + "Z" for ring in rings)
         lines.append(
             f'<path id="segment-{label}" fill="#{colour.tobytes().hex()}" d="{path}"><title>{label}</title></path>'
         )
     return "\n".join([*lines, "</g>", "</svg>", ""])
-
-
-def _path(ring: NDArray[np.int64]) -> str:
-    return "M" + "L".join(f"{x} {y}" for x, y in ring.tolist()) + "Z"
 
 
 def to_csv(result: SegmentationResult) -> str:
@@ -196,7 +191,7 @@ def to_csv(result: SegmentationResult) -> str:
     str
         A header and a row for each segment: ``label``, ``area`` (pixels), ``share`` (of all segments), ``red``,
         ``green`` and ``blue`` (or ``band_1`` and so on), ``row`` and ``column`` of the centre, ``top``, ``left``,
-        ``bottom`` and ``right`` of the box, ``neighbours`` (labels, with spaces between).
+        ``bottom`` and ``right`` of the box, ``neighbours`` (labels with spaces between).
 
     Examples
     --------
@@ -216,6 +211,7 @@ def to_csv(result: SegmentationResult) -> str:
 
 
 def _rows(result: SegmentationResult) -> Iterator[dict[str, Any]]:
+    """Yield the row of each segment in a table."""
     total = int(result.sizes.sum())
     for found in result.properties():
         colour = found["colour"]
@@ -232,7 +228,7 @@ def _rows(result: SegmentationResult) -> Iterator[dict[str, Any]]:
 
 
 def cut_out(result: SegmentationResult) -> Iterator[NDArray[Any]]:
-    """Yield each segment alone.
+    """Yield each segment as a picture of its own.
 
     Parameters
     ----------
@@ -241,8 +237,8 @@ def cut_out(result: SegmentationResult) -> Iterator[NDArray[Any]]:
     Yields
     ------
     ndarray [shape=(box_height, box_width, 4), uint8 or uint16]
-        RGBA, as large as the segment's box in :meth:`.SegmentationResult.properties`; transparent where other segments
-        are.
+        RGBA, as large as the segment's box in :meth:`.SegmentationResult.properties`, and transparent where other
+        segments are.
 
     Examples
     --------
@@ -261,3 +257,40 @@ def cut_out(result: SegmentationResult) -> Iterator[NDArray[Any]]:
         alone[mask, :3] = picture[top : top + height, left : left + width][mask]
         alone[mask, 3] = opaque
         yield alone
+
+
+def coco_text(name: str, result: SegmentationResult) -> str:
+    """Return a COCO file with run lengths."""
+    return json.dumps(to_coco([(name, result)]))
+
+
+def coco_polygons_text(name: str, result: SegmentationResult) -> str:
+    """Return a COCO file with polygons."""
+    return json.dumps(to_coco([(name, result)], polygons=True))
+
+
+def geojson_text(name: str, result: SegmentationResult) -> str:
+    """Return a GeoJSON file."""
+    return json.dumps(to_geojson(result))
+
+
+def svg_text(name: str, result: SegmentationResult) -> str:
+    """Return an SVG file."""
+    return to_svg(result)
+
+
+def csv_text(name: str, result: SegmentationResult) -> str:
+    """Return a CSV file."""
+    return to_csv(result)
+
+
+def json_text(name: str, result: SegmentationResult) -> str:
+    """Return the properties of the segments, and the pairs that touch, as JSON."""
+    table = {
+        "image": name,
+        "shape": list(result.labels.shape),
+        "scale": result.scale,
+        "segments": result.properties(),
+        "adjacency": result.adjacency.tolist(),
+    }
+    return json.dumps(table, indent=1)

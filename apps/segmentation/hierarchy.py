@@ -1,8 +1,8 @@
-"""An ultrametric tree of regions, from which any number of segments and any scale is read.
+"""An ultrametric tree of regions, from which segments of any number and at any scale are read.
 
-Leaves are the first regions; each merge joins two nodes at a height, and no merge is lower than one before it. So the
-segments at a height are nested in those at every larger one, and ``height of the merge at which two regions meet`` is
-an ultrametric.
+The leaves are the first regions. Each merge joins two nodes at a height, and no merge is lower than one before it. So
+the segments at a height are nested in those at every larger height, and the height of the merge at which two regions
+meet is an ultrametric.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Hierarchy:
     children : ndarray of int64 [shape=(n - 1, 2)]
         The two nodes that each merge joins: a region below n, or merge k as n + k.
     heights : ndarray of float64 [shape=(n - 1,), in [0, 1]], ascending
-        At which scale each merge happens.
+        The scale at which each merge happens.
     strengths : ndarray of float64 [shape=(m,), in [0, 1]]
         How strong the border of each pair is by itself.
     """
@@ -63,14 +63,14 @@ class Hierarchy:
         return first[:-1]
 
     def cut(self, *, n_segments: int | None = None, scale: float | None = None) -> NDArray[np.int64]:
-        """Read the segment of each region.
+        """Return the segment of each region.
 
         Parameters
         ----------
         n_segments : int, >= 1, optional
-            So many segments, or all regions where there are fewer.
+            The number of segments. All regions are returned where the tree has fewer.
         scale : float in [0, 1], optional
-            All merges up to this height are done: 0 leaves nearly every region apart, 1 none.
+            All merges up to this height are done: 0 leaves nearly all regions apart, 1 joins them all.
 
         Returns
         -------
@@ -82,16 +82,10 @@ class Hierarchy:
         ParameterError
             If not exactly one of the two is given, or it is out of its range.
         """
-        return self._segments(self.n_merges(n_segments=n_segments, scale=scale))
+        return self._cut_after(self.n_merges(n_segments=n_segments, scale=scale))
 
     def n_merges(self, *, n_segments: int | None = None, scale: float | None = None) -> int:
-        """Count the merges that lead to a number of segments or up to a scale.
-
-        Parameters
-        ----------
-        n_segments : int, >= 1, optional
-        scale : float in [0, 1], optional
-            As in :meth:`cut`.
+        """Count the merges that lead to a number of segments or up to a scale, as in :meth:`cut`.
 
         Returns
         -------
@@ -109,10 +103,6 @@ class Hierarchy:
     def without(self, scale: float) -> Hierarchy:
         """Return the tree whose regions are the segments at a scale.
 
-        Parameters
-        ----------
-        scale : float in [0, 1]
-
         Returns
         -------
         Hierarchy
@@ -120,7 +110,7 @@ class Hierarchy:
         done = self.n_merges(scale=scale)
         if not done:
             return self
-        cut = self._segments(done)
+        cut = self._cut_after(done)
         n, count = self.n_regions, self.n_regions - done
         name = np.empty(2 * n - 1, np.int64)
         name[:n] = cut
@@ -139,7 +129,8 @@ class Hierarchy:
             strengths,
         )
 
-    def _segments(self, n_merges: int) -> NDArray[np.int64]:
+    def _cut_after(self, n_merges: int) -> NDArray[np.int64]:
+        """Return the segment of each region after so many merges."""
         n = self.n_regions
         top = np.arange(n + n_merges)
         for merge in range(n_merges - 1, -1, -1):
@@ -148,23 +139,17 @@ class Hierarchy:
         return np.argsort(np.argsort(first))[names.reshape(n)]
 
     def find_merges(self, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Find the merges at which pairs of regions meet.
-
-        Parameters
-        ----------
-        pairs : ndarray of int64 [shape=(m, 2)]
-            Two different regions each.
+        """Return the merge, as a place in `children`, at which the two regions of each pair (m, 2) meet.
 
         Returns
         -------
         ndarray of int64 [shape=(m,)]
-            Merges, as places in `children` and `heights`.
         """
         n = self.n_regions
         parent = np.full(2 * n - 1, -1)
         parent[self.children] = n + np.arange(n - 1)[:, np.newaxis]
         low, high = pairs.T
-        while (apart := low != high).any():  # a parent comes after its children: the earlier of two nodes climbs
+        while (apart := low != high).any():  # a parent comes after its children, so the earlier of two nodes climbs
             climbs = low < high
             low = np.where(apart & climbs, parent[low], low)
             high = np.where(apart & ~climbs, parent[high], high)
@@ -176,13 +161,13 @@ class Hierarchy:
         return self.heights[self.find_merges(self.edges)]
 
     def boundary_map(self) -> NDArray[np.float32]:
-        """Draw the tree: how strong the border at each pixel is.
+        """Draw the tree as the strength of the border at each pixel.
 
         Returns
         -------
         ndarray of float32 [shape=(height, width), in [0, 1]]
             At a pixel whose right or lower neighbour lies in another region, the height at which the two meet (the
-            larger one of two); else 0. Cut at a scale, it shows the borders of the segments at that scale.
+            larger height of two); 0 elsewhere. Where it exceeds a scale are the borders of the segments at that scale.
         """
         found = np.zeros(self.labels.shape, np.float32)
         sides = []
@@ -193,7 +178,7 @@ class Hierarchy:
             differ = (first != second) & (np.minimum(first, second) >= 0)
             a, b = first[differ].astype(np.int64), second[differ].astype(np.int64)
             sides.append((out, differ, np.minimum(a, b) * self.n_regions + np.maximum(a, b)))
-        # more pairs than edges may touch: edges are those of the reduced picture
+        # at full size pairs may touch that are not edges, which are those of the reduced picture
         codes, pair = np.unique(np.concatenate([side[2] for side in sides]), return_inverse=True)
         heights = self.heights[self.find_merges(np.stack(np.divmod(codes, self.n_regions), axis=1))].astype(np.float32)
         across, down = np.split(heights[pair], [len(sides[0][2])])

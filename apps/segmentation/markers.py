@@ -1,10 +1,10 @@
-"""A person's hand: marked pixels that divide the tree without fitting again.
+"""Markers drawn by a person: they divide the tree of regions without a new fit.
 
-The rule is that of Kruskal's algorithm. Borders between regions are taken away from the weakest to the strongest in the
-tree (of those that one merge takes away, from the weakest by itself), but never one between two parts with different
-markers. So different markers are parted at the weakest border between them, and a part without a marker goes to the
-marker that it merges with first: a minimum spanning forest whose roots are the markers (Cousty et al. 2009). Equal
-markers are one segment, whether they touch or not.
+The rule is that of Kruskal's algorithm. Borders between regions are removed from the weakest to the strongest in the
+tree; among those that one merge removes, the one that is weakest by itself comes first. A border between two parts with
+different markers is never removed. So different markers are parted at the weakest border between them, and a part
+without a marker goes to the marker that it merges with first: a minimum spanning forest whose roots are the markers
+(Cousty et al. 2009). Equal markers are one segment, whether they touch or not.
 """
 
 from __future__ import annotations
@@ -14,70 +14,39 @@ from typing import Any, NamedTuple
 import cv2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.ndimage import find_objects
-from skimage.segmentation import watershed
 
 from visionnmf._checks import check_numbers
 from visionnmf.exceptions import ParameterError
 from visionnmf.features import region_adjacency
 
-from .draw import to_eight_bits
 from .hierarchy import Hierarchy
+from .overlays import to_eight_bits
+from .regions import watershed
 
-__all__ = ["Marked", "Markers", "check_markers", "cut_at_markers", "mark_regions"]
+__all__ = ["MarkedTree", "Markers", "check_markers", "cut_at_markers", "mark_regions"]
 
 MOST_MARKERS = 1000
 
 
 class Markers(NamedTuple):
-    """What :func:`check_markers` finds.
-
-    Attributes
-    ----------
-    places : ndarray of int64 [shape=(n,)]
-        Marked pixels, in reading order.
-    numbers : ndarray of int64 [shape=(n,)]
-        Their markers, 0 to m - 1 in the order of the markers' values.
-    """
+    """Marked pixels in reading order, and the marker of each, 0 to m - 1 in the order of the markers' values."""
 
     places: NDArray[np.int64]
     numbers: NDArray[np.int64]
 
 
-class Marked(NamedTuple):
-    """What :func:`mark_regions` finds.
-
-    Attributes
-    ----------
-    hierarchy : Hierarchy
-        The tree; a region with two markers is divided.
-    markers : ndarray of int64 [shape=(n_regions,)]
-        The marker of each region, 0 to m - 1 in the order of their values; -1 for none.
-    """
+class MarkedTree(NamedTuple):
+    """A tree, in which regions with several markers are divided, and the marker of each region; -1 for none."""
 
     hierarchy: Hierarchy
     markers: NDArray[np.int64]
 
 
 def check_markers(markers: ArrayLike, mask: NDArray[np.bool_]) -> Markers:
-    """Check marked pixels.
+    """Check marked pixels: whole numbers >= 0 of the shape of `mask`, 0 where nothing is marked.
 
-    Parameters
-    ----------
-    markers : array-like of int [shape=(height, width), >= 0]
-        0: not marked.
-    mask : ndarray of bool [shape=(height, width)]
-        Markers outside count nothing.
-
-    Returns
-    -------
-    Markers
-
-    Raises
-    ------
-    ParameterError
-        If the shape or the type is another, no pixel is marked, there are more than 1000 different markers, or one lies
-        wholly outside the mask.
+    Pixels outside the mask do not count. Raises ParameterError if the shape or the type is another, if there are no
+    markers or more than 1000, or if one lies wholly outside the mask.
     """
     found = check_numbers(markers, "markers", None)
     if found.shape != mask.shape:
@@ -98,20 +67,8 @@ def check_markers(markers: ArrayLike, mask: NDArray[np.bool_]) -> Markers:
     return Markers(places[inside], index[inside])
 
 
-def mark_regions(hierarchy: Hierarchy, markers: Markers, image: NDArray[Any]) -> Marked:
-    """Find the marker of each region.
-
-    Parameters
-    ----------
-    hierarchy : Hierarchy
-    markers : Markers
-    image : ndarray [shape=(height, width, 3)]
-        The picture. Where a region has several markers, the watershed of its gradient divides it.
-
-    Returns
-    -------
-    Marked
-    """
+def mark_regions(hierarchy: Hierarchy, markers: Markers, image: NDArray[Any]) -> MarkedTree:
+    """Find the marker of each region; a region with several is divided by the watershed of the picture's gradient."""
     count = int(markers.numbers.max()) + 1
     marked = hierarchy.labels.ravel()[markers.places]
     regions, own_markers = np.divmod(np.unique(marked.astype(np.int64) * count + markers.numbers), count)
@@ -120,10 +77,12 @@ def mark_regions(hierarchy: Hierarchy, markers: Markers, image: NDArray[Any]) ->
     counts = np.bincount(regions, minlength=hierarchy.n_regions)
     torn = np.flatnonzero(counts > 1)
     if not len(torn):
-        return Marked(hierarchy, found)
+        return MarkedTree(hierarchy, found)
     labels = hierarchy.labels.copy()
     origins = [np.arange(hierarchy.n_regions)]
     pieces = []
+    from scipy.ndimage import find_objects  # most runs do not need it
+
     boxes = find_objects(hierarchy.labels + 1)
     next_region = hierarchy.n_regions
     for region in torn.tolist():
@@ -141,35 +100,36 @@ def mark_regions(hierarchy: Hierarchy, markers: Markers, image: NDArray[Any]) ->
             pieces.append(marker)
             next_region += 1
         origins.append(np.full(len(others), region))
-    divided = _divided(hierarchy, labels, np.concatenate(origins))
-    return Marked(divided, np.append(found, pieces).astype(np.int64))
+    divided = _tree_of_pieces(hierarchy, labels, np.concatenate(origins))
+    return MarkedTree(divided, np.append(found, pieces).astype(np.int64))
 
 
 def _divide(image: NDArray[Any], seeds: NDArray[np.int32], inside: NDArray[np.bool_]) -> NDArray[Any]:
+    """Divide a region among its markers."""
     picture = to_eight_bits(image)
     slopes = [np.abs(cv2.Scharr(picture, cv2.CV_32F, *order)) for order in ((1, 0), (0, 1))]
     gradient = (slopes[0] + slopes[1]).max(axis=2)
-    found = watershed(gradient, seeds, mask=inside)
-    # what no marker reaches, as pieces of a region may lie apart, stays with the first one
+    found = watershed(gradient, seeds, inside)
+    # pieces of a region may lie apart; those that no marker reaches stay with the first marker
     return np.where(inside & (found == 0), seeds[seeds > 0].min(), found)
 
 
-def _divided(hierarchy: Hierarchy, labels: NDArray[np.int32], origins: NDArray[np.int64]) -> Hierarchy:
-    """Return a tree in which some regions are made of several: `origins` are the regions of which they were part."""
+def _tree_of_pieces(hierarchy: Hierarchy, labels: NDArray[np.int32], origins: NDArray[np.int64]) -> Hierarchy:
+    """Return a tree in which some regions are joined from several pieces; `origins` are the regions of the pieces."""
     n, count = hierarchy.n_regions, len(origins)
     extra = count - n
-    node = np.concatenate([np.arange(n), count + extra + np.arange(n - 1)])  # where the nodes of before have gone
+    node = np.concatenate([np.arange(n), count + extra + np.arange(n - 1)])  # the new number of each old node
     first = np.empty((extra, 2), np.int64)
     for k, (piece, region) in enumerate(zip(range(n, count), origins[n:].tolist(), strict=True)):
         first[k] = node[region], piece
         node[region] = count + k
     edges = region_adjacency(labels + 1) - 1
-    edges = edges[edges[:, 0] >= 0]  # inside the mask
+    edges = edges[edges[:, 0] >= 0]  # -1 lies outside the mask
     ends = np.sort(origins[edges], axis=1)
     codes = hierarchy.edges[:, 0] * n + hierarchy.edges[:, 1]
     wanted = ends[:, 0] * n + ends[:, 1]
     place = np.minimum(np.searchsorted(codes, wanted), max(len(codes) - 1, 0))
-    # 0 within a region; the strongest where the reduced picture knows no such border
+    # 0 within a region, and the largest strength where the reduced picture has no such border
     strengths = np.where(ends[:, 0] == ends[:, 1], 0.0, 1.0)
     if len(codes):
         strengths = np.where(codes[place] == wanted, hierarchy.strengths[place], strengths)
@@ -185,27 +145,10 @@ def _divided(hierarchy: Hierarchy, labels: NDArray[np.int32], origins: NDArray[n
 def cut_at_markers(
     hierarchy: Hierarchy, markers: NDArray[np.int64], n_merges: int | None = None
 ) -> tuple[NDArray[np.int64], float]:
-    """Divide the regions among markers.
+    """Divide the regions among markers, doing the first `n_merges` merges of the tree, or all of them.
 
-    Parameters
-    ----------
-    hierarchy : Hierarchy
-    markers : ndarray of int64 [shape=(n_regions,)]
-        The marker of each region, 0 to m - 1; -1 for none.
-    n_merges : int, optional
-        So many of the tree's merges are done, so that parts without a marker are left; all, when not given.
-
-    Returns
-    -------
-    cut : ndarray of int64 [shape=(n_regions,)]
-        The segment of each region: 0 to m - 1 are those of the markers, others follow.
-    height : float
-        Of the last merge that was done.
-
-    References
-    ----------
-    J. Cousty, G. Bertrand, L. Najman, M. Couprie, "Watershed cuts: minimum spanning forests and the drop of water
-    principle", IEEE TPAMI 31(8), 2009.
+    `markers` is the marker of each region, -1 for none. Returns the segment of each region, where 0 to m - 1 are those
+    of the markers and parts without a marker follow, and the height of the last merge that was done.
     """
     top = np.arange(hierarchy.n_regions).tolist()
     marker = markers.tolist()
@@ -234,13 +177,13 @@ def cut_at_markers(
 
 
 def _borders(hierarchy: Hierarchy) -> list[tuple[int, int, int]]:
-    """List (merge, region, region), in the order in which the tree takes borders away."""
+    """List (merge, region, region) in the order in which the tree removes borders."""
     n = hierarchy.n_regions
-    first = list(range(n))  # region of each node
+    first = list(range(n))  # a region of each node
     for i, _ in hierarchy.children.tolist():
         first.append(first[i])
     merges, strengths = hierarchy.find_merges(hierarchy.edges), hierarchy.strengths
-    apart = np.setdiff1d(np.arange(n - 1), merges)  # merges of parts that do not touch, as islands of a mask
+    apart = np.setdiff1d(np.arange(n - 1), merges)  # merges of islands of a mask, which do not touch
     bridges = np.array(first)[hierarchy.children[apart]].reshape(-1, 2)
     merges, strengths = np.append(merges, apart), np.append(strengths, np.ones(len(apart)))
     edges = np.concatenate([hierarchy.edges, bridges])

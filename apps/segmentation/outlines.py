@@ -1,4 +1,4 @@
-"""Outlines of segments along the sides of pixels: exact, so that outlines of neighbours share their vertices."""
+"""Outlines of segments along the sides of pixels. They are exact, so outlines of neighbours share their vertices."""
 
 from __future__ import annotations
 
@@ -10,21 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import find_objects
 
-__all__ = ["Polygon", "find_outlines", "find_simple_outlines", "label_outlines"]
+__all__ = ["Polygon", "find_outlines", "find_simple_outlines", "label_masks", "label_outlines"]
 
 Ring = NDArray[np.int64]
 
 
 class Polygon(NamedTuple):
-    """A piece of a segment.
+    """A piece of a segment: its exterior ring, and the rings of its holes.
 
-    Attributes
-    ----------
-    exterior : ndarray of int64 [shape=(n, 2)]
-        Corners (x, y), x to the right and y downwards, (0, 0) the picture's corner; counter-clockwise as it is seen.
-        The last corner is joined to the first.
-    holes : list of ndarray of int64 [shape=(n, 2)]
-        Clockwise.
+    A ring (n, 2) has the corners (x, y), x to the right and y downwards, with (0, 0) the picture's corner; its last
+    corner is joined to the first. As it is seen, the exterior runs counter-clockwise and holes run clockwise.
     """
 
     exterior: Ring
@@ -32,57 +27,25 @@ class Polygon(NamedTuple):
 
 
 def label_outlines(labels: NDArray[Any], count: int) -> Iterator[list[Polygon]]:
-    """Yield the outlines of each segment.
-
-    Parameters
-    ----------
-    labels : ndarray of int [shape=(height, width)]
-    count : int
-        Labels 0 to count - 1 are segments; each occurs.
-
-    Yields
-    ------
-    list of Polygon
-        As :func:`find_outlines`, in the picture's coordinates.
-    """
+    """Yield the outlines of the segments 0 to count - 1, in the coordinates of the picture."""
     for mask, corner in label_masks(labels, count):
         yield [Polygon(p.exterior + corner, [hole + corner for hole in p.holes]) for p in find_outlines(mask)]
 
 
 def label_masks(labels: NDArray[Any], count: int) -> Iterator[tuple[NDArray[np.bool_], Ring]]:
-    """Yield each segment as a mask of its box, and the box's corner (x, y)."""
+    """Yield each segment as a mask of its box, and the corner (x, y) of the box."""
     boxes = find_objects(labels.astype(np.int32) + 1, count)
     for label, box in enumerate(boxes):
         yield labels[box] == label, np.array([box[1].start, box[0].start])
 
 
 def find_outlines(mask: NDArray[np.bool_]) -> list[Polygon]:
-    """Trace a mask.
-
-    Parameters
-    ----------
-    mask : ndarray of bool [shape=(height, width)]
-
-    Returns
-    -------
-    list of Polygon
-        One for each 4-connected piece, valid as the OGC has it: rings touch one another in single points at most.
-    """
+    """Trace a mask: one polygon for each 4-connected piece. Rings touch one another in single points at most (OGC)."""
     return [_trace(piece, corner) for piece, corner in _pieces(mask)]
 
 
 def find_simple_outlines(mask: NDArray[np.bool_]) -> list[Ring]:
-    """Trace a mask as polygons without holes: a piece that has some is cut upright through them.
-
-    Parameters
-    ----------
-    mask : ndarray of bool [shape=(height, width)]
-
-    Returns
-    -------
-    list of ndarray of int64 [shape=(n, 2)]
-        Rings that do not overlap and cover the mask.
-    """
+    """Trace a mask as rings without holes that do not overlap: a piece with holes is cut vertically through them."""
     rings = []
     waiting = list(_pieces(mask))
     while waiting:
@@ -91,7 +54,7 @@ def find_simple_outlines(mask: NDArray[np.bool_]) -> list[Ring]:
         if not polygon.holes:
             rings.append(polygon.exterior)
             continue
-        # the middle one of the holes, so that few cuts do for many
+        # cutting through the middle one of the holes needs the fewest cuts
         middles = sorted((int(hole[:, 0].min()) + int(hole[:, 0].max())) // 2 for hole in polygon.holes)
         column = middles[len(middles) // 2] - int(corner[0])
         waiting += [(part, corner + place) for part, place in _pieces(piece[:, :column])]
@@ -100,7 +63,7 @@ def find_simple_outlines(mask: NDArray[np.bool_]) -> list[Ring]:
 
 
 def _pieces(mask: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.bool_], Ring]]:
-    """Yield the 4-connected pieces of a mask, each in its box, and the boxes' corners (x, y)."""
+    """Yield the 4-connected pieces of a mask, each in its box, and the corners (x, y) of the boxes."""
     count, names, boxes, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8), connectivity=4)
     for name in range(1, count):
         x, y, width, height = boxes[name, :4].tolist()
@@ -108,8 +71,9 @@ def _pieces(mask: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.bool_], Ring]]
 
 
 def _trace(piece: NDArray[np.bool_], corner: Ring) -> Polygon:
+    """Trace one 4-connected piece and its holes."""
     around = np.pad(~piece, 1, constant_values=True)
-    # what lies around a piece, as 4-connected areas: the first is the outside
+    # 4-connected areas of what is not the piece; the one in the corner is the outside, the others are holes
     count, areas, boxes, _ = cv2.connectedComponentsWithStats(around.astype(np.uint8), connectivity=4)
     holes = []
     for area in range(1, count):
@@ -122,10 +86,10 @@ def _trace(piece: NDArray[np.bool_], corner: Ring) -> Polygon:
 
 
 def _ring(piece: NDArray[np.bool_]) -> Ring:
-    """Trace the outer border of an area that is 4-connected.
+    """Trace the outer border of a 4-connected area.
 
-    OpenCV's contours go through the centres of pixels. Here each pixel is four: the outermost pixels then lie on one
-    side of a known line between pixels, and half their places, rounded up, are its corners.
+    OpenCV's contours go through the centres of pixels. Here each pixel is made four, so the outermost of them lie on
+    known sides of the lines between pixels, and half their coordinates, rounded up, are the corners.
     """
     fine = piece.astype(np.uint8).repeat(2, axis=0).repeat(2, axis=1)
     (contour,) = cv2.findContours(fine, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_SIMPLE)[0]

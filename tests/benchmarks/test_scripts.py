@@ -21,7 +21,6 @@ NEED_DATA = [
     "online",
     "online_choices",
     "segmentation",
-    "segmentation_cues",
     "sway",
 ]
 OTHERS = [
@@ -53,7 +52,6 @@ PARTS = {
     "online": ["mnist", "robust", "contaminated", "batch", "paper", "recognition"],
     "online_choices": ["forgetting", "far", "least"],
     "segmentation": ["defaults", "corrupted", "partitions", "wrong", "pairs", "seconds"],
-    "segmentation_cues": ["ablation"],
     "sway": ["table", "pictures"],
 }
 

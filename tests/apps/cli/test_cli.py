@@ -154,7 +154,7 @@ def test_two_inputs_with_one_name_do_not_overwrite_each_other(picture, tmp_path)
     ("arguments", "word"),
     [
         (["segment", "x.png", "--segments", "0"], "neither auto nor a whole number"),
-        (["segment", "x.png", "--segments", "3", "--scale", "0.1"], "exclude each other"),
+        (["segment", "x.png", "--segments", "3", "--scale", "0.1"], "must be left out where a scale is given"),
         (["segment"], "IMAGE"),
         (["background", "x.mp4", "--scale", "2"], "--scale"),
         (["background", "x.mp4", "--every", "0"], "--every"),

@@ -66,7 +66,7 @@ def test_truth_as_bsds_has_it(folders: tuple[Path, Path], tmp_path: Path) -> Non
     assert evaluate(folders[0], tmp_path, methods=("whole",)).n_images == 1
     for name, value in (("b", np.ones((3, 3))), ("c", np.array([{"Boundaries": 1}], dtype=object))):
         savemat(tmp_path / f"{name}.mat", {"groundTruth": value})
-        with pytest.raises(UnsupportedError, match=rf"{name}\.mat: groundTruth is no cell of structures"):
+        with pytest.raises(UnsupportedError, match=rf"{name}\.mat: groundTruth must be a cell of structures"):
             evaluation.read_truth([str(tmp_path / f"{name}.mat")])
 
 

@@ -12,6 +12,8 @@ import pytest
 from helpers import run_command
 
 from visionnmf.apps.segmentation import (
+    Cut,
+    Outputs,
     SegmentationResult,
     cut_out,
     process_image,
@@ -21,9 +23,9 @@ from visionnmf.apps.segmentation import (
     to_geojson,
     to_svg,
 )
-from visionnmf.apps.segmentation.draw import colours
 from visionnmf.apps.segmentation.hierarchy import Hierarchy
 from visionnmf.apps.segmentation.outlines import find_outlines, find_simple_outlines
+from visionnmf.apps.segmentation.overlays import colours
 from visionnmf.datasets import make_mosaic
 from visionnmf.exceptions import OutputExistsError, ParameterError
 
@@ -232,21 +234,23 @@ def test_all_formats_and_cutouts_of_a_folder(folder: Path, tmp_path: Path) -> No
 
 
 def test_cutouts_of_before_are_kept_or_replaced(folder: Path, tmp_path: Path) -> None:
-    process_image(folder / "a.png", n_segments=4, cutouts=True, out=tmp_path)
+    process_image(folder / "a.png", cut=Cut(n_segments=4), outputs=Outputs(cutouts=True), out=tmp_path)
     (tmp_path / "a_cutouts" / "a_mine.png").write_bytes(b"mine")
     for file in tmp_path.glob("a_*.png"):
         file.unlink()
     with pytest.raises(OutputExistsError, match="holds cut-outs already"):
-        process_image(folder / "a.png", n_segments=2, cutouts=True, out=tmp_path)
-    process_image(folder / "a.png", n_segments=2, cutouts=True, out=tmp_path, force=True)
+        process_image(folder / "a.png", cut=Cut(n_segments=2), outputs=Outputs(cutouts=True), out=tmp_path)
+    process_image(folder / "a.png", cut=Cut(n_segments=2), outputs=Outputs(cutouts=True), out=tmp_path, force=True)
     assert sorted(file.name for file in (tmp_path / "a_cutouts").iterdir()) == ["a_0.png", "a_1.png", "a_mine.png"]
 
 
 def test_wrong_use_is_refused(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match=r"formats must be one of \['coco', .*\]; got 'pdf'"):
-        process_image(folder / "a.png", formats=["pdf"], out=tmp_path)
+        Outputs(formats=["pdf"])
+    with pytest.raises(ParameterError, match="formats must be a list of names; got 'csv'"):
+        Outputs(formats="csv")
     found = run_command("segment", folder, "--formats", "coco,pdf", "--out", tmp_path)
-    assert found.exit_code == 2 and "pdf is none of all, coco, coco-polygons" in found.output
+    assert found.exit_code == 2 and "pdf is not a format; give all, or some of coco" in found.output
     found = run_command("segment", folder, "--out", folder)
     assert found.exit_code == 2 and "would be taken for inputs" in found.output
     (tmp_path / "empty").mkdir()

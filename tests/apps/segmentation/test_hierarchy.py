@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from visionnmf.apps.segmentation import borders, cues, merging, segment
+from visionnmf.apps.segmentation import cues, kernels, regions, segment
 from visionnmf.apps.segmentation.hierarchy import Hierarchy
-from visionnmf.apps.segmentation.strength import Learnt, load_learnt, merge_regions
+from visionnmf.apps.segmentation.merging import BorderModel, load_border_model, merge_regions
 from visionnmf.datasets import make_mosaic
 from visionnmf.exceptions import ParameterError
 
@@ -16,34 +16,34 @@ def image() -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def partition(image: np.ndarray) -> borders.Partition:
-    found = cues.find_cues(image, load_learnt().textons)
-    return borders.measure(found, borders.find_regions(found.energy))
+def partition(image: np.ndarray) -> regions.Partition:
+    found = cues.find_cues(image, load_border_model().textons)
+    return regions.measure(found, regions.find_regions(found.energy))
 
 
 @pytest.fixture(scope="module")
-def tree(partition: borders.Partition) -> Hierarchy:
-    merged = merge_regions(partition, load_learnt())
+def tree(partition: regions.Partition) -> Hierarchy:
+    merged = merge_regions(partition, load_border_model())
     return Hierarchy(partition.labels, partition.edges, merged.children, merged.heights, merged.strengths)
 
 
 @pytest.mark.parametrize("masked", [False, True])
 def test_a_mask_is_left_out_of_all_sums(image: np.ndarray, masked: bool) -> None:
-    found = cues.find_cues(image, load_learnt().textons)
+    found = cues.find_cues(image, load_border_model().textons)
     inside = np.hypot(*(np.indices(image.shape[:2]) - np.array([[[45]], [[60]]]))) < 40 if masked else None
-    labels = borders.find_regions(found.energy, inside)
+    labels = regions.find_regions(found.energy, inside)
     np.testing.assert_array_equal(labels < 0, np.zeros(labels.shape, bool) if inside is None else ~inside)
-    partition = borders.measure(found, labels)
+    partition = regions.measure(found, labels)
     assert len(partition.regions) == labels.max() + 1
     around = np.pad(labels, 1, constant_values=-1)
     for region, sums in enumerate(partition.regions):
         own = labels == region
         sides = np.pad(own, 1)
         outer = sum(np.count_nonzero(sides & (np.roll(around, step, axis) < 0)) for step in (-1, 1) for axis in (0, 1))
-        assert sums[merging.SIZE] == own.sum() and sums[merging.FRAME] == outer
-        assert sums[merging.ENERGY] == pytest.approx(found.energy[own].sum(dtype=float))
-        np.testing.assert_allclose(sums[merging.LAB : merging.LAB + 3], found.lab[own].sum(axis=0, dtype=float))
-        histograms = sums[merging.HISTOGRAMS :]
+        assert sums[kernels.SIZE] == own.sum() and sums[kernels.FRAME] == outer
+        assert sums[kernels.ENERGY] == pytest.approx(found.energy[own].sum(dtype=float))
+        np.testing.assert_allclose(sums[kernels.LAB : kernels.LAB + 3], found.lab[own].sum(axis=0, dtype=float))
+        histograms = sums[kernels.HISTOGRAMS :]
         assert histograms[:-32].sum() == pytest.approx(3 * own.sum())
         np.testing.assert_array_equal(histograms[-32:], np.bincount(found.textons[own], minlength=32))
     pairs = {
@@ -98,23 +98,23 @@ def test_one_of_number_and_scale_is_needed(tree: Hierarchy, arguments: dict[str,
 # --- first regions and sums ------------------------------------------------------------------------------------------
 
 
-def test_first_regions_are_pieces_that_cover_the_picture(partition: borders.Partition) -> None:
+def test_first_regions_are_pieces_that_cover_the_picture(partition: regions.Partition) -> None:
     from skimage.measure import label
 
     n = len(partition.regions)
     assert label(partition.labels, connectivity=1, background=-1).max() == n
-    np.testing.assert_array_equal(partition.regions[:, merging.SIZE], np.bincount(partition.labels.ravel()))
+    np.testing.assert_array_equal(partition.regions[:, kernels.SIZE], np.bincount(partition.labels.ravel()))
 
 
-def test_sums_are_those_of_the_pixels(image: np.ndarray, partition: borders.Partition) -> None:
-    found = cues.find_cues(image, load_learnt().textons)
+def test_sums_are_those_of_the_pixels(image: np.ndarray, partition: regions.Partition) -> None:
+    found = cues.find_cues(image, load_border_model().textons)
     k = len(partition.regions) // 2
     inside = partition.labels == k
     sums = partition.regions[k]
-    assert sums[merging.ENERGY] == pytest.approx(found.energy[inside].sum(), rel=1e-5)
-    np.testing.assert_allclose(sums[merging.LAB : merging.LAB + 3], found.lab[inside].sum(axis=0), rtol=1e-4)
-    shares = cues.soft_bins(found.lab[..., 0], cues.L_BINS)
-    np.testing.assert_allclose(sums[merging.HISTOGRAMS :][:10], [s[inside].sum() for s in shares], atol=1e-2)
+    assert sums[kernels.ENERGY] == pytest.approx(found.energy[inside].sum(), rel=1e-5)
+    np.testing.assert_allclose(sums[kernels.LAB : kernels.LAB + 3], found.lab[inside].sum(axis=0), rtol=1e-4)
+    shares = list(cues.soft_bins(found.lab[..., 0], cues.L_BINS))
+    np.testing.assert_allclose(sums[kernels.HISTOGRAMS :][:10], [s[inside].sum() for s in shares], atol=1e-2)
     np.testing.assert_array_equal(sums[-32:], np.bincount(found.textons[inside], minlength=32))
     # a border is as long as the sides between its two regions
     i, j = partition.edges[0]
@@ -129,11 +129,11 @@ def test_sums_are_those_of_the_pixels(image: np.ndarray, partition: borders.Part
 def test_cues_are_strong_across_a_border_and_weak_along_it() -> None:
     image = np.zeros((60, 80, 3), np.float32)
     image[:, 40:] = 0.7
-    found = cues.find_cues(image, load_learnt().textons)
-    for name, (xx, yy, _) in zip(merging.CUES, found.tensors, strict=True):
+    found = cues.find_cues(image, load_border_model().textons)
+    for name, (xx, yy, _) in zip(kernels.CUES, found.tensors, strict=True):
         if not name.startswith("ab"):
             assert xx[30, 39:41].mean() > 20 * yy[30, 39:41].mean() + 0.01, name
-    turned = cues.find_cues(np.ascontiguousarray(image.swapaxes(0, 1)), load_learnt().textons)
+    turned = cues.find_cues(np.ascontiguousarray(image.swapaxes(0, 1)), load_border_model().textons)
     # textons were learnt on photographs, where the world is not the same along x and y
     np.testing.assert_allclose(turned.energy.T, found.energy, atol=0.01 * found.energy.max())
 
@@ -152,28 +152,28 @@ def slow_tree(row: np.ndarray, trees: tuple[np.ndarray, ...]) -> float:
 
 
 @pytest.mark.slow
-def test_merging_takes_the_weakest_border_and_judges_anew(partition: borders.Partition) -> None:
+def test_merging_takes_the_weakest_border_and_judges_anew(partition: regions.Partition) -> None:
     """The kernel against dictionaries: regions as sums, borders as sums, all judged again before every merge."""
-    learnt = load_learnt()
+    learnt = load_border_model()
     merged = merge_regions(partition, learnt, n_recorded=100_000)
     judged = {tuple(sorted(pair)): row for pair, row in zip(merged.pairs.tolist(), merged.features, strict=True)}
     n = len(partition.regions)
     sums = dict(enumerate(partition.regions))
     sides = {tuple(edge): border for edge, border in zip(partition.edges.tolist(), partition.borders, strict=True)}
-    total = partition.regions[:, merging.SIZE].sum()
-    at = merging.FEATURES.index
+    total = partition.regions[:, kernels.SIZE].sum()
+    at = kernels.FEATURES.index
     highest = 0.0
     for step, (i, j) in enumerate(merged.children.tolist()):
         costs = {}
         for pair, border in sides.items():
             row = judged[pair]
-            small, large = sorted((sums[pair[0]], sums[pair[1]]), key=lambda s: s[merging.SIZE])
+            small, large = sorted((sums[pair[0]], sums[pair[1]]), key=lambda s: s[kernels.SIZE])
             assert row[at("mean energy")] == pytest.approx(border[1] / border[0])
-            assert row[at("log share of the smaller")] == pytest.approx(np.log(small[merging.SIZE] / total))
-            means = [s[merging.LAB : merging.LAB + 3] / s[merging.SIZE] for s in (small, large)]
+            assert row[at("log share of the smaller")] == pytest.approx(np.log(small[kernels.SIZE] / total))
+            means = [s[kernels.LAB : kernels.LAB + 3] / s[kernels.SIZE] for s in (small, large)]
             assert row[at("colour difference")] == pytest.approx(np.linalg.norm(means[0] - means[1]))
             strength = min(max(learnt.base + slow_tree(row, learnt.trees), 0), 1)
-            costs[pair] = strength * (small[merging.SIZE] / total) ** 0.15
+            costs[pair] = strength * (small[kernels.SIZE] / total) ** 0.15
         least = min(costs.values())
         pair = tuple(sorted((i, j)))
         assert costs[pair] == pytest.approx(least)
@@ -189,56 +189,49 @@ def test_merging_takes_the_weakest_border_and_judges_anew(partition: borders.Par
     assert len(sums) == 1
 
 
-def test_differences_of_memberships_are_features_of_every_border(partition: borders.Partition) -> None:
-    rng = np.random.default_rng(0)
-    n = len(partition.regions)
-    memberships = [rng.random((n, 3)), rng.random((n, 2))]
-    merged = merge_regions(partition, load_learnt(), memberships=memberships, n_recorded=100_000)
-    plain = merge_regions(partition, load_learnt(), n_recorded=100_000)
-    np.testing.assert_array_equal(merged.children, plain.children)  # trees that do not ask for them
-    np.testing.assert_array_equal(merged.features[:, :-2], plain.features)
-    leaves = np.zeros((2 * n - 1, n))
-    leaves[:n] = np.diag(partition.regions[:, merging.SIZE])
-    for step, (i, j) in enumerate(merged.children):
-        leaves[n + step] = leaves[i] + leaves[j]
-    shares = leaves / leaves.sum(axis=1, keepdims=True)
-    for column, each in zip((-2, -1), memberships, strict=True):
-        means = shares @ each
-        expected = np.abs(means[merged.pairs[:, 0]] - means[merged.pairs[:, 1]]).sum(axis=1)
-        np.testing.assert_allclose(merged.features[:, column], expected, atol=1e-12)
+def test_the_watershed_is_that_of_scikit_image(rng: np.random.Generator) -> None:
+    from skimage.segmentation import watershed
+
+    for trial in range(60):
+        shape = rng.integers(1, 40, 2)
+        values = rng.integers(0, rng.integers(1, 6), shape).astype(np.float32)  # many ties
+        markers = np.where(rng.random(shape) < 0.1, rng.integers(1, 9, shape), 0).astype(np.int32)
+        inside = None if trial % 2 else rng.random(shape) < 0.8
+        np.testing.assert_array_equal(
+            regions.watershed(values, markers, inside), watershed(values, markers, mask=inside)
+        )
 
 
 def test_a_strength_that_knows_nothing_is_noticed(image: np.ndarray) -> None:
     """Sabotage: with one leaf in place of the trees the covering of a mosaic falls."""
-    from visionnmf.apps.segmentation import model
-    from visionnmf.apps.segmentation.metrics import covering
+    from visionnmf.apps.segmentation import segmenter
+    from visionnmf.apps.segmentation.scores import covering
 
     mosaic = make_mosaic(90, 120, n_segments=6, noise=0.1, random_state=5)
     good = covering(segment(mosaic.image, 6).labels, [mosaic.labels])
-    leaf = (
+    leaf = kernels.BorderTrees(
         np.zeros(1, np.int32),
         np.full(1, -1, np.int8),
         *(np.zeros(1, t) for t in (np.float32, np.int32, np.float32)),
     )
-    blind = Learnt(load_learnt().textons, leaf, 0.5, 0.3)
+    blind = BorderModel(load_border_model().textons, leaf, 0.5, 0.3)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(model, "load_learnt", lambda: blind)
+        patch.setattr(segmenter, "load_border_model", lambda: blind)
         bad = covering(segment(mosaic.image, 6).labels, [mosaic.labels])
     assert good > 0.8
     assert bad < good - 0.15
 
 
 def test_what_was_learnt_is_plain_arrays(tmp_path) -> None:
-    learnt = load_learnt()
+    learnt = load_border_model()
     roots, features, thresholds, children, values = learnt.trees
     assert len(roots) == 150
-    assert features.max() < len(merging.FEATURES)
+    assert features.max() < len(kernels.FEATURES)
     assert len(features) == len(thresholds) == len(children) == len(values)
     inner = features >= 0
     assert (children[inner] > np.arange(len(features))[inner]).all()  # no circle
     assert learnt.textons.shape == (32, 10)
     learnt.save(tmp_path / "again.npz")
-    again = load_learnt(tmp_path / "again.npz")
+    again = load_border_model(tmp_path / "again.npz")
     assert again.scale == learnt.scale
     np.testing.assert_array_equal(again.trees[1], features)
-    assert merging._N_CUES == len(merging.CUES)

@@ -12,7 +12,7 @@ from helpers import run_command
 from visionnmf.apps.segmentation import SegmentationResult, segment
 from visionnmf.apps.segmentation.hierarchy import Hierarchy
 from visionnmf.apps.segmentation.markers import cut_at_markers
-from visionnmf.apps.segmentation.run import read_markers
+from visionnmf.apps.segmentation.process import read_markers
 from visionnmf.datasets import make_mosaic
 from visionnmf.exceptions import ParameterError, UnsupportedError
 

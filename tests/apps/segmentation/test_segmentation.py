@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from sklearn.cluster import KMeans
 
-from visionnmf.apps.segmentation import model as segmentation
-from visionnmf.apps.segmentation import overlay, process_image, run, segment
-from visionnmf.apps.segmentation.cleaning import remove_impulses
-from visionnmf.apps.segmentation.draw import colours
-from visionnmf.apps.segmentation.metrics import covering
+from visionnmf.apps.segmentation import Cut, overlay, process, process_image, segment, segmenter
+from visionnmf.apps.segmentation.overlays import colours
+from visionnmf.apps.segmentation.pictures import remove_impulses
+from visionnmf.apps.segmentation.scores import covering
 from visionnmf.datasets import make_mosaic
 from visionnmf.exceptions import OutputExistsError, ParameterError, TooLargeError, UnreadableError
 from visionnmf.io import read_image, write_image
@@ -107,7 +106,7 @@ def test_turning_a_photograph_changes_little(turn: Callable[[np.ndarray], np.nda
 
 
 def test_large_images_keep_their_size_and_their_borders(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segmentation, "WORKING_PIXELS", 120 * 160)
+    monkeypatch.setattr(segmenter, "WORKING_PIXELS", 120 * 160)
     mosaic = make_mosaic(480, 640, n_segments=4, noise=0, random_state=2)
     result = segment(mosaic.image, 4)
     assert result.labels.shape == (480, 640)
@@ -175,7 +174,7 @@ def test_many_segments_need_two_bytes(rng: np.random.Generator) -> None:
         ({"n_segments": 2.5}, "n_segments must be a whole number"),
         ({"n_segments": True}, "got True"),
         ({"scale": 1.5}, "scale must be a number from 0 to 1; got 1.5"),
-        ({"scale": 0.1, "n_segments": 3}, "n_segments must be left out where scale is given"),
+        ({"scale": 0.1, "n_segments": 3}, "n_segments must be left out where a scale is given"),
     ],
 )
 def test_arguments_out_of_range(options: dict[str, float], sentence: str) -> None:
@@ -259,7 +258,7 @@ def test_a_picture_whose_segments_do_not_fit_into_memory_is_refused(
 def test_process_image_writes_labels_and_overlay(tmp_path: Path, picture: np.ndarray) -> None:
     source = tmp_path / "tiles.png"
     cv2.imwrite(str(source), picture[..., ::-1])
-    report = process_image(source, n_segments=4, out=tmp_path / "new" / "out")
+    report = process_image(source, cut=Cut(n_segments=4), out=tmp_path / "new" / "out")
     kinds = ("labels", "segments", "overlay", "boundaries")
     written = [tmp_path / "new" / "out" / f"tiles_{kind}.png" for kind in kinds]
     labels_file, _, overlay_file, boundary_file = written
@@ -303,7 +302,7 @@ def test_both_files_or_neither(tmp_path: Path, picture: np.ndarray, monkeypatch:
     source = tmp_path / "a.png"
     cv2.imwrite(str(source), picture)
     out = tmp_path / "out"
-    real, calls = run.io.write_image, []
+    real, calls = process.io.write_image, []
 
     def second_fails(path: Path, *rest: object, **options: object) -> None:
         calls.append(path)
@@ -311,7 +310,7 @@ def test_both_files_or_neither(tmp_path: Path, picture: np.ndarray, monkeypatch:
             raise OSError("no space")
         real(path, *rest, **options)
 
-    monkeypatch.setattr(run.io, "write_image", second_fails)
+    monkeypatch.setattr(process.io, "write_image", second_fails)
     with pytest.raises(OSError, match="no space"):
         process_image(source, out=out)
     assert list(out.iterdir()) == []

@@ -1,4 +1,4 @@
-"""What comes in: a picture of any kind, or measurements in any number of bands, and a mask."""
+"""Preparing what is segmented: pictures of any number type, bands, masks, and pictures with dead pixels."""
 
 from __future__ import annotations
 
@@ -11,26 +11,25 @@ from numpy.typing import ArrayLike, NDArray
 from visionnmf._checks import check_flag, check_numbers
 from visionnmf.exceptions import ParameterError
 from visionnmf.features import check_image
+from visionnmf.features.images import full_range
 
-__all__ = ["Picture", "check_mask", "false_colours", "fill_outside", "read_picture", "reduce_mask"]
+__all__ = ["Picture", "false_colours", "fill_outside", "read_picture", "reduce_mask", "remove_impulses"]
 
 SAMPLE = 2**16  # pixels from which principal components are computed
-TAILS = 0.5  # percent of them beyond black and white
+TAILS = 0.5  # per cent of the pixels that become black, and as many white
+
+# Dead and saturated pixels.
+EXTREME = 0.02  # a value so near to an end of the range, as a share of the range, may be one
+UNLIKE = 0.15  # and must differ so much from the median of the 25 pixels around
+LEAST_SHARE = 0.03  # of all values; of 200 photographs one has more
 
 
 class Picture(NamedTuple):
-    """What :func:`read_picture` finds.
+    """What :func:`read_picture` returns.
 
-    Attributes
-    ----------
-    shown : ndarray [shape=(height, width, 3), uint8, uint16 or float32 in [0, 1]]
-        RGB.
-    pixels : ndarray [shape=(height, width, 3)]
-        The same; outside the mask what is nearest inside, so that it counts nothing and makes no border.
-    values : ndarray [shape=(height, width, n_channels)]
-        What was given: RGB, or the bands.
-    inside : ndarray of bool [shape=(height, width)] or None
-        Pixels of the mask.
+    `shown` is RGB (height, width, 3), uint8, uint16 or float32 in [0, 1]. `pixels` is the same, but outside the mask it
+    has the colours of the nearest pixels inside, so that nothing there makes a border. `values` is what was given: RGB
+    or bands. `inside` is the mask, or None.
     """
 
     shown: NDArray[Any]
@@ -40,59 +39,25 @@ class Picture(NamedTuple):
 
 
 def read_picture(image: ArrayLike, mask: ArrayLike | None = None, bands: bool = False) -> Picture:
-    """Check what is to be segmented.
-
-    Parameters
-    ----------
-    image : array-like
-    mask : array-like, optional
-    bands : bool
-        As in :func:`.segment`.
-
-    Returns
-    -------
-    Picture
-
-    Raises
-    ------
-    ParameterError
-        If one of them is not usable.
-    """
+    """Check an image and its mask, as :func:`.segment` takes them; raise ParameterError if one is not usable."""
     values = np.asarray(image)
     inside = None
     if mask is not None:
-        inside = check_mask(mask, values.shape[:2])
-        if values.dtype.kind == "f" and values.ndim in (2, 3):  # what is outside may be NaN
+        inside = _check_mask(mask, values.shape[:2])
+        if values.dtype.kind == "f" and values.ndim in (2, 3):  # outside there may be NaN
             values = np.where(inside if values.ndim == 2 else inside[..., np.newaxis], values, values.dtype.type(0))
     values = _check_bands(values) if check_flag(bands, "bands") else check_image(values)
     shown = false_colours(values, inside) if bands else values
     pixels = shown if inside is None else fill_outside(shown, inside)
-    if shown.dtype == np.uint16:  # 10, 12 or 14 bits come in 16
+    if shown.dtype == np.uint16:  # cameras put 10, 12 or 14 bits into 16
         bits = max(8, int(pixels.max()).bit_length())
         if bits < 16:
             shown, pixels = (np.minimum(part, 2**bits - 1) << np.uint16(16 - bits) for part in (shown, pixels))
     return Picture(shown, pixels, values, inside)
 
 
-def check_mask(mask: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Check a mask.
-
-    Parameters
-    ----------
-    mask : array-like of bool or numbers [shape=(height, width)]
-        Not 0: inside.
-    shape : tuple of int
-        Of the image.
-
-    Returns
-    -------
-    ndarray of bool [shape=(height, width)]
-
-    Raises
-    ------
-    ParameterError
-        If the shape is another, or nothing is inside.
-    """
+def _check_mask(mask: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Return where a mask is not 0."""
     found = check_numbers(mask, "mask", None)
     if found.shape != shape:
         raise ParameterError(f"mask must have the image's shape {shape}; got {found.shape}")
@@ -100,7 +65,7 @@ def check_mask(mask: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.bool_]:
         raise ParameterError(f"mask must hold True and False, or finite numbers; got dtype {found.dtype}")
     inside: NDArray[np.bool_] = found != 0
     if not inside.any():
-        raise ParameterError("mask must leave at least one pixel; got none that is not 0")
+        raise ParameterError("mask must leave at least one pixel; got only zeros")
     return inside
 
 
@@ -118,21 +83,11 @@ def _check_bands(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def false_colours(values: NDArray[Any], inside: NDArray[np.bool_] | None = None) -> NDArray[np.float32]:
-    """Show bands as a colour picture, whose distances are those of the first three principal components.
+    """Show bands (height, width, n_bands) as a colour picture of their first three principal components, in [0, 1].
 
     The first component goes from black to white, the second from green to red, the third from blue to yellow, all with
-    one scale. So neither the order of the bands nor one gain and offset for all of them matters.
-
-    Parameters
-    ----------
-    values : ndarray [shape=(height, width, n_bands)]
-        Finite numbers.
-    inside : ndarray of bool [shape=(height, width)], optional
-        The pixels that matter.
-
-    Returns
-    -------
-    ndarray of float32 [shape=(height, width, 3), in [0, 1]]
+    one scale. So distances of colours are those of the components, and neither the order of the bands matters nor a
+    gain and an offset that they have in common.
     """
     flat = values.reshape(-1, values.shape[2])
     places = np.arange(len(flat)) if inside is None else np.flatnonzero(inside)
@@ -147,47 +102,48 @@ def false_colours(values: NDArray[Any], inside: NDArray[np.bool_] | None = None)
     turn = (gain * vectors @ axes[: vectors.shape[1]]).astype(np.float32)
     middle = np.float32(0.5 - gain * (low + high) / 2 / np.sqrt(3))
     picture = np.empty((*values.shape[:2], 3), np.float32)
-    for start in range(0, len(values), 256):  # in strips: the bands in another number type may be large
+    for start in range(0, len(values), 256):  # in strips, because a copy of all bands in float may be large
         rows = slice(start, start + 256)
         picture[rows] = np.clip((values[rows] - mean).astype(np.float32) @ turn + middle, 0, 1)
     return picture
 
 
 def fill_outside(pixels: NDArray[Any], inside: NDArray[np.bool_]) -> NDArray[Any]:
-    """Give each pixel outside a mask the colour of the nearest one inside.
-
-    Parameters
-    ----------
-    pixels : ndarray [shape=(height, width) or (height, width, 3)]
-    inside : ndarray of bool [shape=(height, width)]
-
-    Returns
-    -------
-    ndarray
-        Of the same shape.
-    """
-    names = cv2.distanceTransformWithLabels((~inside).astype(np.uint8), cv2.DIST_L2, 5, labelType=cv2.DIST_LABEL_PIXEL)[
-        1
-    ]
+    """Give each pixel outside a mask the value of the nearest one inside."""
+    outside = (~inside).astype(np.uint8)
+    names = cv2.distanceTransformWithLabels(outside, cv2.DIST_L2, 5, labelType=cv2.DIST_LABEL_PIXEL)[1]
     nearest = np.zeros(int(names.max()) + 1, np.int64)
     nearest[names[inside]] = np.flatnonzero(inside)
     return np.asarray(pixels.reshape(-1, *pixels.shape[2:])[nearest[names]])
 
 
 def reduce_mask(inside: NDArray[np.bool_], shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Reduce a mask so that whatever has a part inside is inside.
-
-    Parameters
-    ----------
-    inside : ndarray of bool [shape=(height, width)]
-    shape : tuple of int
-        Height and width of the result.
-
-    Returns
-    -------
-    ndarray of bool [shape=shape]
-    """
+    """Reduce a mask to a shape; a pixel of the result is inside if any part of it is."""
     if inside.shape == shape:
         return inside
     shares = cv2.resize(inside.astype(np.float32), shape[::-1], interpolation=cv2.INTER_AREA)
     return np.asarray(shares > 0, bool)
+
+
+def remove_impulses(pixels: NDArray[Any]) -> NDArray[Any]:
+    """Replace dead and saturated values by a mean of the values around them that are neither.
+
+    Returns the picture itself if less than 3 % of its values are to be replaced, as in photographs without such noise.
+    """
+    full = full_range(pixels.dtype)
+    low, high, unlike = EXTREME * full, (1 - EXTREME) * full, UNLIKE * full
+    if min(pixels.shape[:2]) < 5 or np.count_nonzero((pixels <= low) | (pixels >= high)) < LEAST_SHARE * pixels.size:
+        return pixels
+    clean = np.empty_like(pixels, order="C")
+    n_bad = 0
+    for channel in range(3):
+        values = np.ascontiguousarray(pixels[..., channel])
+        median = cv2.medianBlur(values, 5)
+        bad = ((values <= low) | (values >= high)) & (cv2.absdiff(values, median) > unlike)
+        n_bad += int(np.count_nonzero(bad))
+        good = (~bad).astype(np.float32)
+        weight = cv2.GaussianBlur(good, (0, 0), 1.0)
+        mean = cv2.GaussianBlur(values * good, (0, 0), 1.0) / np.maximum(weight, 1e-6)
+        mean = np.where(weight > 0.05, mean, median)
+        clean[..., channel] = np.where(bad, mean if pixels.dtype.kind == "f" else np.rint(mean), values)
+    return clean if n_bad >= LEAST_SHARE * pixels.size else pixels

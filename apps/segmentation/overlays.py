@@ -1,4 +1,4 @@
-"""Segments drawn over their picture."""
+"""Drawing segments: over their picture, in plain colours, and several segmentations side by side."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from visionnmf.features import check_image
 __all__ = ["OUTSIDE", "colours", "draw_beside", "overlay", "paint", "to_eight_bits"]
 
 OUTSIDE = 65535  # the label of pixels outside a mask
-PANEL = 480  # width of a picture beside others
-NUMBERED = 20  # so many segments, the largest, bear their numbers
+PANEL = 480  # the largest width of a picture beside others
+NUMBERED = 20  # the number of segments, from the largest on, that get their number drawn
 
 
 def overlay(image: ArrayLike, labels: NDArray[Any]) -> NDArray[np.uint8]:
-    """Draw segments over a picture: each tinted in a colour of its own, with light borders on dark ones, numbered.
+    """Draw segments over a picture: tinted in different colours, with light borders on dark ones, the largest numbered.
 
     Parameters
     ----------
     image : array-like [shape=(height, width) or (height, width, 1, 3 or 4)]
         As :func:`.segment` takes it.
     labels : ndarray of int [shape=(height, width)]
-        The segment of each pixel; 65535, outside a mask, is drawn darker.
+        The segment of each pixel. Pixels outside a mask (65535) are drawn darker.
 
     Returns
     -------
@@ -37,7 +37,7 @@ def overlay(image: ArrayLike, labels: NDArray[Any]) -> NDArray[np.uint8]:
     Raises
     ------
     ParameterError
-        If the image is not one, or `labels` has another shape.
+        If `image` is not an image, or `labels` has another shape.
 
     Examples
     --------
@@ -60,7 +60,8 @@ def overlay(image: ArrayLike, labels: NDArray[Any]) -> NDArray[np.uint8]:
     border = np.zeros(labels.shape, np.uint8)
     border[:, 1:] |= index[:, 1:] != index[:, :-1]
     border[1:] |= index[1:] != index[:-1]
-    thick = max(1, round(np.sqrt(labels.size) / 430))  # of a picture 500 wide 1; by its area, as strips can be long
+    # 1 in a picture 500 pixels wide; measured by the area, because strips can be long
+    thick = max(1, round(np.sqrt(labels.size) / 430))
     for width, colour in ((2 * thick + 1, 0), (thick, 255)):
         tinted[cv2.dilate(border, np.ones((width, width), np.uint8)) > 0] = colour
     counts = np.bincount(index.ravel()) * (names != OUTSIDE)
@@ -71,18 +72,7 @@ def overlay(image: ArrayLike, labels: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def draw_beside(image: ArrayLike, labels: dict[str, NDArray[Any]]) -> NDArray[np.uint8]:
-    """Draw a picture and several segmentations of it side by side, with their names.
-
-    Parameters
-    ----------
-    image : array-like [shape=(height, width) or (height, width, 1, 3 or 4)]
-    labels : dict of str to ndarray of int [shape=(height, width)]
-
-    Returns
-    -------
-    ndarray of uint8 [shape=(new_height, new_width, 3)]
-        RGB; each picture is at most 480 pixels wide, but not enlarged.
-    """
+    """Draw a picture and several segmentations of it side by side, with their names, each at most 480 pixels wide."""
     panels = {"": to_eight_bits(check_image(image)), **{name: overlay(image, found) for name, found in labels.items()}}
     height, width = panels[""].shape[:2]
     if width > PANEL:
@@ -97,35 +87,13 @@ def draw_beside(image: ArrayLike, labels: dict[str, NDArray[Any]]) -> NDArray[np
 
 
 def paint(labels: NDArray[Any], count: int) -> NDArray[np.uint8]:
-    """Give each segment a colour of its own.
-
-    Parameters
-    ----------
-    labels : ndarray of int [shape=(height, width)]
-        The segment of each pixel, 0 to count - 1; larger ones are black.
-    count : int
-
-    Returns
-    -------
-    ndarray of uint8 [shape=(height, width, 3)]
-        RGB.
-    """
+    """Give the segments 0 to count - 1 different colours, and all other labels black."""
     palette = np.vstack([colours(count), np.zeros((1, 3), np.uint8)])
     return palette[np.minimum(labels, count)]
 
 
 def colours(count: int) -> NDArray[np.uint8]:
-    """Return colours that differ: hues a golden section apart, in three brightnesses.
-
-    Parameters
-    ----------
-    count : int, >= 0
-
-    Returns
-    -------
-    ndarray of uint8 [shape=(count, 3)]
-        RGB.
-    """
+    """Return RGB colours (count, 3) that differ: hues a golden section apart, in three brightnesses."""
     found = [
         colorsys.hsv_to_rgb(k * 0.618034 % 1, (0.9, 0.6, 0.75)[k % 3], (1.0, 0.95, 0.7)[k % 3]) for k in range(count)
     ]
@@ -134,7 +102,7 @@ def colours(count: int) -> NDArray[np.uint8]:
 
 def _write_number(picture: NDArray[np.uint8], inside: NDArray[np.bool_], text: str, thick: int) -> None:
     """Write a number where a segment is widest, if it fits."""
-    # a frame of zeros, so that the picture's edge counts as a border; less exact distances do for a place
+    # a frame of zeros makes the picture's edge a border; the place needs no exact distances
     distance = cv2.distanceTransform(np.pad(inside.astype(np.uint8), 1), cv2.DIST_L2, 3)
     _, room, _, (x, y) = cv2.minMaxLoc(distance)
     size = 0.5 * thick
@@ -147,7 +115,7 @@ def _write_number(picture: NDArray[np.uint8], inside: NDArray[np.bool_], text: s
 
 
 def to_eight_bits(pixels: NDArray[Any]) -> NDArray[np.uint8]:
-    """Return a picture as :func:`~visionnmf.features.check_image` does in 8 bits."""
+    """Return a picture that :func:`~visionnmf.features.check_image` has checked in 8 bits."""
     if pixels.dtype == np.uint8:
         return np.ascontiguousarray(pixels)
     if pixels.dtype == np.uint16:

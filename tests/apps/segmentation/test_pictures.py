@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from visionnmf.apps.segmentation import model, overlay, segment, segment_images
-from visionnmf.apps.segmentation.draw import OUTSIDE
-from visionnmf.apps.segmentation.inputs import false_colours, fill_outside
-from visionnmf.apps.segmentation.metrics import covering
+from visionnmf.apps.segmentation import overlay, segment, segment_images, segmenter
+from visionnmf.apps.segmentation.overlays import OUTSIDE
+from visionnmf.apps.segmentation.pictures import false_colours, fill_outside
+from visionnmf.apps.segmentation.scores import covering
 from visionnmf.datasets import make_mosaic
 from visionnmf.exceptions import ParameterError
 
@@ -70,7 +70,7 @@ def test_islands_are_segments_of_their_own() -> None:
 
 
 def test_a_mask_of_a_large_picture_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model, "WORKING_PIXELS", 120 * 160)
+    monkeypatch.setattr(segmenter, "WORKING_PIXELS", 120 * 160)
     mosaic = make_mosaic(480, 640, n_segments=4, noise=0, random_state=2)
     mask = np.hypot(*(np.indices((480, 640)) - np.array([[[240]], [[320]]]))) < 200
     mask[5, 5] = True
@@ -96,7 +96,7 @@ def test_filling_takes_the_nearest(rng: np.random.Generator) -> None:
 @pytest.mark.parametrize(
     ("mask", "sentence"),
     [
-        (np.zeros((120, 160)), "mask must leave at least one pixel; got none that is not 0"),
+        (np.zeros((120, 160)), "mask must leave at least one pixel; got only zeros"),
         (np.ones((160, 120)), r"mask must have the image's shape \(120, 160\); got \(160, 120\)"),
         (np.full((120, 160), np.nan), "mask must hold True and False, or finite numbers"),
         ([["a", "b"]], "mask must"),

@@ -1,7 +1,7 @@
-"""Segmentation of a picture: a tree of regions from learnt borders, cut where it is asked for.
+"""Segmentation of a picture: a tree of regions from learnt borders, cut where the user asks for it.
 
-The first regions are basins of a gradient over several scales; their borders are measured, judged and taken away one by
-one (:mod:`.cues`, :mod:`.borders`, :mod:`.strength`); what results is an ultrametric tree (:mod:`.hierarchy`).
+The first regions are basins of a gradient over several scales (:mod:`.cues`, :mod:`.regions`). Their borders are
+measured, judged and removed one by one (:mod:`.merging`), which gives an ultrametric tree (:mod:`.hierarchy`).
 ``docs/segmentation.md`` is the guide.
 """
 
@@ -17,33 +17,28 @@ from typing import Any
 import cv2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.ndimage import find_objects
 
-from visionnmf import choices
-from visionnmf._checks import RandomState, brief, check_count, check_number
-from visionnmf.engine.blocks import n_threads
-from visionnmf.exceptions import ParameterError
+from visionnmf._checks import RandomState, brief, check_count
 from visionnmf.features import reduce_image, region_adjacency
 
-from .borders import find_regions, measure
-from .cleaning import remove_impulses
 from .cues import find_cues
-from .draw import OUTSIDE, overlay, to_eight_bits
 from .hierarchy import Hierarchy
-from .inputs import fill_outside, read_picture, reduce_mask
 from .markers import Markers, check_markers, cut_at_markers, mark_regions
-from .strength import load_learnt, merge_regions
+from .merging import load_border_model, merge_regions
+from .overlays import OUTSIDE, overlay, to_eight_bits
+from .pictures import fill_outside, read_picture, reduce_mask, remove_impulses
+from .regions import find_regions, measure
+from .settings import AUTO, Cut
 
 __all__ = ["SegmentationResult", "segment", "segment_images"]
 
-# The image is reduced to this many pixels before regions are sought.
-WORKING_PIXELS = 2**18
-NOTHING = 0.015  # borders up to this height part nothing: pieces of a flat area
+WORKING_PIXELS = 2**18  # the picture is reduced to so many pixels before regions are sought
+NOTHING = 0.015  # borders up to this height divide flat areas only, and are removed at once
 
 
 @dataclass(frozen=True)
 class SegmentationResult:
-    """What :func:`segment` finds.
+    """The segments of a picture, and the tree from which others are read.
 
     Attributes
     ----------
@@ -53,15 +48,15 @@ class SegmentationResult:
     sizes : ndarray of int64 [shape=(K,)]
         Pixels of each segment.
     scale : float in [0, 1]
-        Where the tree was cut: the height of the last merge that was done.
+        The height of the last merge that was done.
     hierarchy : Hierarchy
         The tree, from which other numbers of segments and other scales are read.
     image : ndarray [shape=(height, width, 3)]
         The picture, as RGB.
     seconds : float
-        Time it took.
+        The time that the segmentation took.
     values : ndarray [shape=(height, width, n_channels)] or None
-        What was given, where it is not `image`: bands, or RGB in its own units.
+        What was given, if it is not `image`: bands, or RGB in its own units.
     """
 
     labels: NDArray[Any]
@@ -82,33 +77,33 @@ class SegmentationResult:
         Parameters
         ----------
         n_segments : int, >= 1, optional
-            So many segments; fewer where the tree has fewer regions.
+            The number of segments; there are fewer where the tree has fewer regions.
         scale : float in [0, 1], optional
-            All borders up to this height are taken away: 0 leaves nearly all regions apart, 1 one segment.
+            All borders up to this height are removed: 0 leaves nearly all regions apart, 1 gives one segment.
         markers : array-like of int [shape=(height, width), >= 0], optional
-            Seeds or scribbles: a number where a pixel is marked, else 0. Pixels of one number become one segment, those
-            of different numbers are parted at the weakest border between them. Alone, all of the picture goes to the
-            markers: a part without one to that which it merges with first. With `n_segments` or `scale` the segments
-            found there are corrected, and those that bear no marker stay as they are.
+            Seeds or scribbles: a number where a pixel is marked, else 0. Pixels with the same number become one
+            segment; different numbers are parted at the weakest border between them. Without `n_segments` and `scale`
+            the whole picture is divided among the markers: a part without a marker goes to the marker that it merges
+            with first. With one of them the segments found there are corrected, and those without a marker stay.
 
         Returns
         -------
         ndarray of uint8 or uint16 [shape=(height, width)]
-            As `labels`. Segments of a smaller scale lie within those of a larger one. Segments with markers come first,
-            in the order of the markers' numbers.
+            As `labels`. Segments at a smaller scale lie within those at a larger one. Segments with markers come
+            first, in the order of the markers' numbers.
 
         Raises
         ------
         ParameterError
-            If not exactly one of `n_segments` and `scale` is given, at most one beside `markers`, or an argument is
-            not as described.
+            If not exactly one of `n_segments` and `scale` is given (with `markers`: at most one), or an argument is not
+            as described.
         """
         return self._cut(n_segments, scale, markers)[0]
 
     def recut(
         self, *, n_segments: int | None = None, scale: float | None = None, markers: ArrayLike | None = None
     ) -> SegmentationResult:
-        """Read other segments from the same tree, with all that a result knows about them.
+        """Read other segments from the same tree, as a result with everything that belongs to them.
 
         Parameters
         ----------
@@ -120,7 +115,7 @@ class SegmentationResult:
         Returns
         -------
         SegmentationResult
-            In its tree a region that bears several markers is divided.
+            In its tree regions with several markers are divided.
         """
         labels, sizes, height, hierarchy = self._cut(n_segments, scale, markers)
         return replace(self, labels=labels, sizes=sizes, scale=height, hierarchy=hierarchy)
@@ -150,8 +145,10 @@ class SegmentationResult:
         list of dict
             For each segment, in the order of labels: ``label``; ``area`` in pixels; ``colour``, its mean in the image's
             own units (RGB, or the bands); ``centre`` (row, column); ``box`` (first row, first column, last row + 1,
-            last column + 1); ``neighbours``, labels of the segments that touch it. Plain numbers and lists.
+            last column + 1); ``neighbours``, the labels of the segments that touch it. All are plain numbers and lists.
         """
+        from scipy.ndimage import find_objects  # most runs do not need it
+
         height, width = self.labels.shape
         rows = self._mean(np.repeat(np.arange(height), width))
         columns = self._mean(np.tile(np.arange(width), height))
@@ -174,6 +171,7 @@ class SegmentationResult:
         ]
 
     def _mean(self, values: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the mean over the pixels of each segment."""
         return np.bincount(self.labels.ravel(), values)[: len(self.sizes)] / self.sizes
 
     def parts(
@@ -184,27 +182,27 @@ class SegmentationResult:
         Parameters
         ----------
         n_components : int, >= 1, default=5
-            Parts.
+            The number of parts.
         loss : {"manhattan", "frobenius"}, default="manhattan"
-            Of :class:`~visionnmf.SymmetricNMF`.
+            The loss of :class:`~visionnmf.SymmetricNMF`.
         random_state : int, RandomState, Generator or None, default=0
-            Seed of the starts.
+            The seed of the starts.
 
         Returns
         -------
         ndarray of float32 [shape=(n_components, height, width), in [0, 1]]
-            How far each pixel belongs to each part, the largest first; they sum to 1 over the parts, but to 0 outside
-            a mask.
+            How far each pixel belongs to each part, the largest part first. They sum to 1 over the parts, and to 0
+            outside a mask.
 
         Raises
         ------
         ParameterError
             If an argument is not allowed.
         """
-        from .parts import soft_parts  # with the estimators, which most runs do not need
+        from .soft_parts import find_soft_parts  # imports the estimators, which most runs do not need
 
-        codes = soft_parts(self.hierarchy, n_components, loss=loss, random_state=random_state)
-        return np.pad(codes, ((0, 0), (0, 1)))[:, self.hierarchy.labels]  # -1 is the last one
+        codes = find_soft_parts(self.hierarchy, n_components, loss=loss, random_state=random_state)
+        return np.pad(codes, ((0, 0), (0, 1)))[:, self.hierarchy.labels]  # label -1 takes the last column
 
     def overlay(self) -> NDArray[np.uint8]:
         """Draw the segments over the picture.
@@ -212,14 +210,14 @@ class SegmentationResult:
         Returns
         -------
         ndarray of uint8 [shape=(height, width, 3)]
-            As :func:`.draw.overlay` draws.
+            RGB, as :func:`.overlay` draws it.
         """
         return overlay(self.image, self.labels)
 
 
 def segment(
     image: ArrayLike,
-    n_segments: int | None = None,
+    n_segments: int | str | None = None,
     *,
     scale: float | None = None,
     mask: ArrayLike | None = None,
@@ -232,24 +230,23 @@ def segment(
     ----------
     image : array-like [shape=(height, width) or (height, width, 1, 3 or 4)]
         Grey, RGB or RGBA (blended onto white); uint8, uint16, or float in [0, 1].
-    n_segments : int, 1 to 1000, optional
-        Segments wanted. Fewer come back where there is no more to tell apart, as in a flat picture. As many as the
-        picture has at `scale` when not given.
+    n_segments : int from 1 to 1000, or "auto", optional
+        The number of segments. There are fewer where there is no more to tell apart, as in a flat picture. "auto", and
+        the default without `scale` and `markers`, gives those at the scale that was chosen on training photographs.
     scale : float in [0, 1], optional
-        How strong a border must be to part two segments: smaller values give more of them. The default was chosen on
-        training photographs.
+        How strong a border must be to part two segments: smaller values give more segments.
     mask : array-like of bool [shape=(height, width)], optional
         Pixels where it is 0 belong to no segment, whatever they hold, NaN included.
     markers : array-like of int [shape=(height, width), >= 0], optional
         Marked pixels, as in :meth:`SegmentationResult.at`.
     bands : bool, default=False
         Whether the last axis of `image` holds any number of measurements, of any number type and range. Cues are then
-        those of a colour picture of their first three principal components (:func:`.inputs.false_colours`).
+        those of a colour picture of their first three principal components (:func:`.pictures.false_colours`).
 
     Returns
     -------
     SegmentationResult
-        Labels of the size of `image`, and the tree, which answers for other numbers and scales.
+        Labels of the size of `image`, and the tree, from which other numbers and scales are read.
 
     Raises
     ------
@@ -266,15 +263,15 @@ def segment(
     ((48, 64), 3)
     """
     begin = time.perf_counter()
-    _check_wanted(n_segments, scale)
+    wanted = Cut(n_segments=n_segments, scale=scale)
     picture = read_picture(image, mask, bands)
-    shape = picture.pixels.shape[:2]
-    inside = np.ones(shape, bool) if picture.inside is None else picture.inside
+    inside = np.ones(picture.pixels.shape[:2], bool) if picture.inside is None else picture.inside
     numbered = None if markers is None else check_markers(markers, inside)
     hierarchy = _grow(picture.pixels, picture.inside)
-    if n_segments is None and scale is None and markers is None:
-        scale = load_learnt().scale
-    cut = _cut(hierarchy, picture.shown, n_segments, scale, numbered)
+    count, scale = wanted.n_segments, wanted.scale
+    if count == AUTO or (count is None and scale is None and markers is None):
+        count, scale = None, load_border_model().scale
+    cut = _cut(hierarchy, picture.shown, count, scale, numbered)
     return SegmentationResult(*cut, image=picture.shown, seconds=time.perf_counter() - begin, values=picture.values)
 
 
@@ -297,7 +294,7 @@ def segment_images(
     bands : bool, default=False
         As in :func:`segment`, for all of them.
     n_jobs : int, optional
-        Threads; -1 for as many as there are processors. One, when not given.
+        The number of threads; -1 takes as many as there are processors. One, when not given.
 
     Returns
     -------
@@ -307,7 +304,7 @@ def segment_images(
     Raises
     ------
     ParameterError
-        As :func:`segment`.
+        As in :func:`segment`.
 
     Examples
     --------
@@ -317,6 +314,8 @@ def segment_images(
     >>> [len(result.sizes) for result in segment_images(images, n_segments=2, n_jobs=1)]
     [2, 2]
     """
+    from visionnmf.engine.blocks import n_threads
+
     threads = 1 if n_jobs is None else n_threads() if n_jobs == -1 else check_count(n_jobs, "n_jobs")
 
     def one(image: ArrayLike) -> SegmentationResult:
@@ -326,24 +325,15 @@ def segment_images(
         return list(pool.map(one, images))
 
 
-def _check_wanted(n_segments: Any, scale: Any) -> None:
-    if n_segments is not None and scale is not None:
-        raise ParameterError(f"n_segments must be left out where scale is given; got {n_segments!r} and {scale!r}")
-    if n_segments is not None:
-        check_count(n_segments, "n_segments", 1, choices.MAX_SEGMENTS)
-    if scale is not None:
-        check_number(scale, "scale", 0, 1)
-
-
 def _grow(pixels: NDArray[Any], inside: NDArray[np.bool_] | None) -> Hierarchy:
     """Grow the tree of a picture."""
-    learnt = load_learnt()
+    model = load_border_model()
     clean = remove_impulses(pixels)
     working = reduce_image(clean, WORKING_PIXELS)
-    cues = find_cues(working, learnt.textons)
+    cues = find_cues(working, model.textons)
     working_inside = None if inside is None else reduce_mask(inside, working.shape[:2])
     partition = measure(cues, find_regions(cues.energy, working_inside))
-    merged = merge_regions(partition, learnt)
+    merges = merge_regions(partition, model)
     labels = partition.labels
     if labels.shape != pixels.shape[:2]:
         if working_inside is not None:
@@ -351,7 +341,7 @@ def _grow(pixels: NDArray[Any], inside: NDArray[np.bool_] | None) -> Hierarchy:
         labels = _enlarge(labels, clean)
         if inside is not None:
             labels = np.where(inside, labels, np.int32(-1))
-    tree = Hierarchy(labels, partition.edges, merged.children, merged.heights, merged.strengths)
+    tree = Hierarchy(labels, partition.edges, merges.children, merges.heights, merges.strengths)
     return tree.without(NOTHING)
 
 
@@ -366,21 +356,23 @@ def _cut(
     if markers is None:
         merges = hierarchy.n_merges(n_segments=n_segments, scale=scale)
         cut = hierarchy.cut(n_segments=n_segments, scale=scale)
-        return *_paint(hierarchy, cut), float(hierarchy.heights[merges - 1]) if merges else 0.0, hierarchy
+        return *_number_by_size(hierarchy, cut), float(hierarchy.heights[merges - 1]) if merges else 0.0, hierarchy
     whole = n_segments is None and scale is None
     n_merges = None if whole else hierarchy.n_merges(n_segments=n_segments, scale=scale)
     n_regions = hierarchy.n_regions
     hierarchy, marked = mark_regions(hierarchy, markers, image)
     if n_merges is not None:
-        n_merges += hierarchy.n_regions - n_regions  # the merges of pieces of a region come first
+        n_merges += hierarchy.n_regions - n_regions  # the pieces of a region are merged first
     cut, height = cut_at_markers(hierarchy, marked, n_merges)
-    return *_paint(hierarchy, cut, n_named=int(marked.max()) + 1), height, hierarchy
+    return *_number_by_size(hierarchy, cut, n_named=int(marked.max()) + 1), height, hierarchy
 
 
-def _paint(hierarchy: Hierarchy, cut: NDArray[np.int64], n_named: int = 0) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Name the segments by size, the largest 0; of equal ones the first in reading order comes first.
+def _number_by_size(
+    hierarchy: Hierarchy, cut: NDArray[np.int64], n_named: int = 0
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the label map and the sizes of segments, numbered from the largest, 0, to the smallest.
 
-    The first `n_named` of the cut keep their numbers. 65535 is what lies outside a mask.
+    Segments of equal size are numbered in reading order; the first `n_named` of the cut keep their numbers.
     """
     sizes = np.bincount(cut, hierarchy.sizes).astype(np.int64)
     first = np.full(len(sizes), hierarchy.labels.size)
@@ -388,7 +380,7 @@ def _paint(hierarchy: Hierarchy, cut: NDArray[np.int64], n_named: int = 0) -> tu
     order = np.lexsort((first, -sizes, np.minimum(np.arange(len(sizes)), n_named)))
     order = order[sizes[order] > 0]  # a region may be lost where the picture is enlarged
     masked = int(sizes.sum()) < hierarchy.labels.size
-    names = np.full(len(sizes) + 1, OUTSIDE, np.uint16)  # -1 is the last one
+    names = np.full(len(sizes) + 1, OUTSIDE, np.uint16)  # label -1 takes the last name
     names[order] = np.arange(len(order))
     if not masked and len(order) <= 256:
         names = names.astype(np.uint8)
@@ -396,32 +388,26 @@ def _paint(hierarchy: Hierarchy, cut: NDArray[np.int64], n_named: int = 0) -> tu
 
 
 def _enlarge(labels: NDArray[np.int32], pixels: NDArray[Any]) -> NDArray[np.int32]:
-    """Bring regions to the size of the picture, and their borders to where the picture changes most.
+    """Enlarge regions to the size of the picture, and move their borders to where the picture changes most.
 
-    Along borders a strip as wide as the reduction is undecided, and the picture's own watershed divides it; a region
+    Along borders a strip as wide as the reduction is undecided, and the picture's own watershed divides it. A region
     that lies wholly within the strip stays as it is.
     """
     shape = pixels.shape[:2]
-    if labels.shape == shape:
-        return labels
     large = cv2.resize(labels, shape[::-1], interpolation=cv2.INTER_NEAREST).astype(np.int32)
     reach = 2 * int(np.ceil(max(shape[0] / labels.shape[0], shape[1] / labels.shape[1]))) + 1
     window = np.ones((reach, reach), np.uint8)
-    values = large.astype(np.float32)  # exact up to 2^24; the only wide enough type that OpenCV dilates
+    values = large.astype(np.float32)  # exact up to 2^24, and the only wide enough type that OpenCV dilates
     undecided = cv2.dilate(values, window) != cv2.erode(values, window)
     kept = np.bincount(large[~undecided], minlength=int(labels.max()) + 1) > 0
     undecided &= kept[large]
     markers = np.where(undecided, 0, large + 1).astype(np.int32)
     cv2.watershed(to_eight_bits(pixels), markers)
-    return _fill(markers, large)
-
-
-def _fill(markers: NDArray[np.int32], before: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Give the lines that OpenCV draws between regions, and the frame, to a neighbour."""
+    # OpenCV leaves lines between regions and a frame; they go to a neighbour
     for axis, step in ((0, 1), (0, -1), (1, 1), (1, -1)):
         line = markers < 1
         if not line.any():
             break
         neighbour = np.roll(markers, step, axis)
         markers = np.where(line & (neighbour > 0), neighbour, markers)
-    return np.where(markers < 1, before, markers - 1)
+    return np.where(markers < 1, large, markers - 1)

@@ -1,6 +1,7 @@
 """Soft parts of a picture: symmetric NMF of how well regions are connected over weak borders.
 
-What no tree gives: a region may belong to several parts, as a reflection does to the water and to what it shows.
+A tree puts each region into one segment. Here a region may belong to several parts, as a reflection belongs to the
+water and to what it shows.
 """
 
 from __future__ import annotations
@@ -19,62 +20,40 @@ from visionnmf.models import SymmetricNMF
 
 from .hierarchy import Hierarchy
 
-__all__ = ["connection", "soft_parts"]
+__all__ = ["connection", "find_soft_parts"]
 
-MOST_NODES = 250  # the model's time grows with their square
-REACH = 0.4  # paths whose squared strengths sum to this connect by 1 / e
+MOST_NODES = 250  # groups of regions; the time of the model grows with their square
+REACH = 0.4  # two groups are connected by 1 / e if the squared strengths along the path sum to the square of this
 
 N_STARTS, MAX_ITER, TOL = 4, 50, 1e-3
-BLOCKS_A_COMPONENT = 0.7
+BLOCKS_A_COMPONENT = 0.7  # blocks that diffusion leaves in the affinity, for each component
 
 Array = NDArray[np.float64]
 
 
 def connection(hierarchy: Hierarchy, nodes: NDArray[np.int64]) -> Array:
-    """Compute how well groups of regions are connected: by the path over the weakest borders.
+    """Compute how well groups of regions are connected: ``exp(-(d / REACH)^2)``, symmetric (n, n).
 
-    Parameters
-    ----------
-    hierarchy : Hierarchy
-    nodes : ndarray of int64 [shape=(n_regions,)]
-        The group of each region, 0 to n - 1.
-
-    Returns
-    -------
-    ndarray of float64 [shape=(n, n), in [0, 1]], symmetric
-        ``exp(-(d / REACH)^2)``, with d the least sum of squared strengths of the borders along a path.
+    d is the smallest sum of squared strengths of the borders along a path; `nodes` is the group of each region.
     """
     n = int(nodes.max()) + 1
     edges = np.sort(nodes[hierarchy.edges], axis=1)
     between = edges[:, 0] != edges[:, 1]
     codes, edge = np.unique(edges[between, 0] * n + edges[between, 1], return_inverse=True)
     strengths = np.bincount(edge, hierarchy.strengths[between]) / np.maximum(np.bincount(edge), 1)
-    steps = np.maximum(strengths**2, 1e-9)  # a stored zero would mean "no edge"
+    steps = np.maximum(strengths**2, 1e-9)  # a stored zero would mean that there is no edge
     ends = np.stack(np.divmod(codes, n)).astype(np.int32)
     distances = dijkstra(coo_array((steps, tuple(ends)), shape=(n, n)).tocsr(), directed=False)
-    distances = np.minimum(distances, distances.T)  # sums in two orders differ by rounding
+    distances = np.minimum(distances, distances.T)  # the sums in the two directions differ by rounding
     return np.exp(-((distances / REACH) ** 2))
 
 
-def soft_parts(
+def find_soft_parts(
     hierarchy: Hierarchy, n_components: int, *, loss: str = "manhattan", random_state: RandomState = 0
 ) -> NDArray[np.float32]:
-    """Find soft parts of a picture.
+    """Return how far each region belongs to each part, (n_components, n_regions), the largest part first.
 
-    Parameters
-    ----------
-    hierarchy : Hierarchy
-    n_components : int, >= 1
-        Parts.
-    loss : {"manhattan", "frobenius"}, default="manhattan"
-        Of :class:`~visionnmf.SymmetricNMF`.
-    random_state : int, RandomState, Generator or None, default=0
-        Seed of the starts.
-
-    Returns
-    -------
-    ndarray of float32 [shape=(n_components, n_regions), in [0, 1]]
-        How far each region belongs to each part, the largest part first; they sum to 1 over the parts.
+    The memberships of a region sum to 1 over the parts.
     """
     n_components = check_count(n_components, "n_components")
     nodes = hierarchy.cut(n_segments=MOST_NODES)

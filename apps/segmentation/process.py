@@ -1,4 +1,4 @@
-"""The work of ``visionnmf segment``: read an image, segment it, write what was found."""
+"""The work of ``visionnmf segment`` on a file: read an image, segment it, and write what was found."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf import choices, io
-from visionnmf._checks import check_choice
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import PASS_FORCE, OutputExistsError, UnsupportedError
 
-from .draw import draw_beside, paint
-from .formats import cut_out, to_coco, to_csv, to_geojson, to_svg
-from .model import SegmentationResult, segment
+from .overlays import draw_beside, paint
+from .segmenter import SegmentationResult, segment
+from .settings import AUTO, FORMATS, Cut, Outputs
 
 __all__ = [
     "PaperReport",
@@ -32,11 +31,18 @@ __all__ = [
     "read_markers",
 ]
 
-
 PAPER_SEGMENTS = 5
-JOINED = ("coco", "coco-polygons")  # formats of which a file may hold many images
-WORKING = 40  # bytes a pixel beside the picture, as measured at 99 megapixels
-MOST_COLOURS = 101  # of a picture of markers, its ground among them
+JOINED = ("coco", "coco-polygons")  # formats in which one file may hold many images
+WORKING = 40  # bytes a pixel besides the picture, measured at 99 megapixels
+MAX_COLOURS = 101  # in a picture of markers, its background included
+
+PICTURES: dict[str, Callable[[SegmentationResult], NDArray[Any]]] = {
+    "labels": lambda result: result.labels.astype(np.uint16),
+    "segments": lambda result: paint(result.labels, len(result.sizes)),
+    "overlay": lambda result: result.overlay(),
+    "boundaries": lambda result: np.rint(result.boundaries * 65535).astype(np.uint16),
+}
+"""The pictures that are always written, as ``<stem>_<name>.png``."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +58,9 @@ class SegmentationReport(Report):
     scale : float
         Where the tree of regions was cut, 0 to 1.
     n_regions : int
-        Regions of which the tree is made.
+        The number of regions of which the tree is made.
     seconds : float
-        Time from reading to the last file.
+        The time from reading to the last file.
     """
 
     shape: tuple[int, int]
@@ -104,7 +110,7 @@ class PaperReport(Report):
     sizes : dict of str to list of int
         Pixels of segment 0, 1, ... of each method.
     seconds : float
-        Time from reading to the last file.
+        The time from reading to the last file.
     """
 
     shape: tuple[int, int]
@@ -135,26 +141,11 @@ class PaperReport(Report):
         )
 
 
-FORMATS: dict[str, tuple[str, Callable[[str, SegmentationResult], str]]] = {
-    "coco": ("coco.json", lambda name, result: json.dumps(to_coco([(name, result)]))),
-    "coco-polygons": ("coco_polygons.json", lambda name, result: json.dumps(to_coco([(name, result)], polygons=True))),
-    "geojson": ("segments.geojson", lambda _, result: json.dumps(to_geojson(result))),
-    "svg": ("segments.svg", lambda _, result: to_svg(result)),
-    "csv": ("segments.csv", lambda _, result: to_csv(result)),
-    "json": ("segments.json", lambda name, result: json.dumps(_table(name, result), indent=1)),
-}
-"""By name, as :data:`visionnmf.choices.SEGMENT_FORMATS` lists them: how a file's name ends, and its content."""
-
-
 def process_image(
     source: str | Path,
     *,
-    n_segments: int | None = None,
-    scale: float | None = None,
-    markers: str | Path | None = None,
-    correct: bool = False,
-    formats: Sequence[str] = (),
-    cutouts: bool = False,
+    cut: Cut | None = None,
+    outputs: Outputs | None = None,
     out: str | Path = ".",
     force: bool = False,
 ) -> SegmentationReport:
@@ -164,23 +155,17 @@ def process_image(
     ----------
     source : str or Path
         A picture, or ``sample:NAME``.
-    n_segments : int, optional
-    scale : float, optional
-        As in :func:`.segment`.
-    markers : str or Path, optional
-        A picture of the image's size on which pixels are marked: its most frequent colour is where nothing is, each
-        other one a marker. They are numbered by red, then green, then blue.
-    correct : bool, default=False
-        Whether markers correct the segments at the default scale; so they do wherever `n_segments` or `scale` is given.
-        Else all of the image is divided among them.
-    formats : sequence of str, default=()
-        What is written besides: some of "coco" (run lengths), "coco-polygons", "geojson", "svg", "csv" and "json".
-    cutouts : bool, default=False
-        Whether each segment is written as a picture of its own, ``<stem>_cutouts/<stem>_<label>.png``.
+    cut : Cut, optional
+        Which segments are wanted; as many as the picture has, when not given. Markers are read from a picture of the
+        image's size: its most frequent colour is the background, each other colour a marker. Markers are numbered by
+        red, then green, then blue. Without a number or a scale the whole image is divided among them; with one, or
+        with "auto", they correct the segments found there.
+    outputs : Outputs, optional
+        What is written besides the four pictures.
     out : str or Path, default="."
         Folder for the results; made if missing.
     force : bool, default=False
-        Overwrite results that exist already; cut-outs of before are removed.
+        Overwrite results that exist already, and remove the cut-outs of an earlier run.
 
     Returns
     -------
@@ -192,40 +177,36 @@ def process_image(
     MediaError
         If the picture cannot be read, or the results cannot or may not be written.
     ParameterError
-        As in :func:`.segment`, or if a format is not known.
+        As in :func:`.segment`.
 
     Examples
     --------
     >>> import numpy as np
     >>> from visionnmf.io import write_image
     >>> write_image("photo.png", np.full((8, 9, 3), 200, np.uint8), force=True)
-    >>> from visionnmf.apps.segmentation import process_image
-    >>> process_image("photo.png", n_segments=1, force=True).outputs[0]
+    >>> from visionnmf.apps.segmentation import Cut, process_image
+    >>> process_image("photo.png", cut=Cut(n_segments=1), force=True).outputs[0]
     'photo_labels.png'
     """
     begin = time.perf_counter()
-    name, stem = str(source), _stem(source)
-    wanted = list(dict.fromkeys(check_choice(entry, "formats", choices.SEGMENT_FORMATS) for entry in formats))
-    folder = Path(out)
-    pictures = [folder / f"{stem}_{kind}.png" for kind in ("labels", "segments", "overlay", "boundaries")]
-    texts = [folder / f"{stem}_{FORMATS[entry][0]}" for entry in wanted]
-    io.check_outputs([*pictures, *texts], force, inputs=[source, *([] if markers is None else [markers])])
-    before = _cutouts_before(folder, stem, force) if cutouts else []
+    cut, outputs = cut or Cut(), outputs or Outputs()
+    name, stem, folder = str(source), _stem(source), Path(out)
+    pictures = [folder / f"{stem}_{kind}.png" for kind in PICTURES]
+    files = [folder / f"{stem}_{FORMATS[entry].ending}" for entry in outputs.names]
+    io.check_outputs([*pictures, *files], force, inputs=[source, *([] if cut.markers is None else [cut.markers])])
+    earlier = _earlier_cutouts(folder, stem, force) if outputs.cutouts else []
     image = io.read_image(source)
     io.check_memory(name, WORKING * image.shape[0] * image.shape[1])
-    marked = None if markers is None else read_markers(markers)
-    by_itself = correct and n_segments is None and scale is None
-    result = segment(image, n_segments, scale=scale, markers=None if by_itself else marked)
-    if by_itself and marked is not None:
-        result = result.recut(scale=result.scale, markers=marked)
+    markers = None if cut.markers is None else read_markers(cut.markers)
+    result = segment(image, cut.n_segments, scale=cut.scale, markers=markers)
     io.output_folder(folder)
     with io.transaction():
-        for file, picture in zip(pictures, _pictures(result), strict=True):
-            io.write_image(file, picture, force=force)
-        for file, entry in zip(texts, wanted, strict=True):
-            _write(file, FORMATS[entry][1](Path(name).name, result), force)
-        alone = _write_cutouts(folder, stem, result, force) if cutouts else []
-    for file in set(before) - set(alone):
+        for file, picture in zip(pictures, PICTURES.values(), strict=True):
+            io.write_image(file, picture(result), force=force)
+        for file, entry in zip(files, outputs.names, strict=True):
+            _write(file, _content(entry, Path(name).name, result), force)
+        cutouts = _write_cutouts(folder, stem, result, force) if outputs.cutouts else []
+    for file in set(earlier) - set(cutouts):
         file.unlink(missing_ok=True)
     return SegmentationReport(
         shape=result.labels.shape,
@@ -234,16 +215,16 @@ def process_image(
         n_regions=result.hierarchy.n_regions,
         seconds=time.perf_counter() - begin,
         inputs=[name],
-        outputs=[str(file) for file in (*pictures, *texts, *alone)],
+        outputs=[str(file) for file in (*pictures, *files, *cutouts)],
     )
 
 
 def process_paper(
-    source: str | Path, *, n_segments: int | None = None, out: str | Path = ".", force: bool = False
+    source: str | Path, *, n_segments: int | str | None = None, out: str | Path = ".", force: bool = False
 ) -> PaperReport:
-    """Segment a file as the paper of MahNMF does, and as the methods it is compared with do.
+    """Segment a file by the method of the MahNMF paper and by the methods that it is compared with.
 
-    Writes ``<stem>_paper.png``, the picture and the segments of each method side by side, and their labels as
+    Writes ``<stem>_paper.png``, the picture and the segments of each method side by side, and the labels of each as
     ``<stem>_paper_<method>.png``, all or none.
 
     Parameters
@@ -251,7 +232,7 @@ def process_paper(
     source : str or Path
         A picture, or ``sample:NAME``.
     n_segments : int, optional
-        5 when not given.
+        5 when not given, or "auto".
     out : str or Path, default="."
         Folder for the results; made if missing.
     force : bool, default=False
@@ -272,7 +253,6 @@ def process_paper(
     --------
     >>> import numpy as np
     >>> from visionnmf.io import write_image
-    >>> write_image("photo.png", np.full((8, 9, 3), 200, np.uint8), force=True)
     >>> from visionnmf.apps.segmentation import process_paper
     >>> write_image("noise.png", np.random.default_rng(0).integers(0, 255, (12, 12, 3), np.uint8), force=True)
     >>> len(process_paper("noise.png", n_segments=2, force=True).outputs) > 2
@@ -282,10 +262,10 @@ def process_paper(
     name, stem, folder = str(source), _stem(source), Path(out)
     files = [folder / f"{stem}_paper{kind}.png" for kind in ("", *(f"_{method}" for method in choices.PAPER_METHODS))]
     io.check_outputs(files, force, inputs=[source])
-    from .paper import paper_segments  # loads scikit-learn, which segments alone do not need
+    from .paper_method import paper_segments  # imports scikit-learn, which other runs do not need
 
     image = io.read_image(source)
-    wanted = PAPER_SEGMENTS if n_segments is None else n_segments
+    wanted = PAPER_SEGMENTS if n_segments in (None, AUTO) else n_segments
     labels = {method: paper_segments(image, wanted, method=method) for method in choices.PAPER_METHODS}
     io.output_folder(folder)
     with io.transaction():
@@ -307,50 +287,37 @@ def _stem(source: str | Path) -> str:
 
 
 def read_markers(file: str | Path) -> NDArray[np.int64]:
-    """Read marked pixels from a picture.
+    """Read marked pixels from a picture, as :func:`process_image` describes: 0 where nothing is marked.
 
-    Parameters
-    ----------
-    file : str or Path
-        As in :func:`process_image`.
-
-    Returns
-    -------
-    ndarray of int64 [shape=(height, width), >= 0]
-        0 where nothing is marked; markers count from 1.
-
-    Raises
-    ------
-    MediaError
-        If it cannot be read, has one colour only, or so many that its lines are smooth.
+    Raises MediaError if the picture cannot be read, has only one colour, or so many that its lines must be smooth.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # a transparent picture with lines on it is meant
+        warnings.simplefilter("ignore", UserWarning)  # a transparent picture with lines on it is expected here
         picture = io.read_image(file).astype(np.int64)
     names, index, counts = np.unique(picture @ [2**32, 2**16, 1], return_inverse=True, return_counts=True)
-    if not 1 < len(names) <= MOST_COLOURS:
+    if not 1 < len(names) <= MAX_COLOURS:
         raise UnsupportedError(
-            f"{file}: {len(names)} different colours; markers are 1 to {MOST_COLOURS - 1} colours on an even ground; "
-            "draw with a hard pencil, and save as PNG"
+            f"{file}: {len(names)} different colours; markers are 1 to {MAX_COLOURS - 1} colours on an even "
+            "background; draw with a hard pencil, and save as PNG"
         )
-    ground = counts.argmax()
-    numbers = np.insert(np.arange(1, len(names)), ground, 0)
+    background = counts.argmax()
+    numbers = np.insert(np.arange(1, len(names)), background, 0)
     return np.asarray(numbers[index].reshape(picture.shape[:2]), np.int64)
 
 
 def joined_files(formats: Sequence[str], out: str | Path) -> list[Path]:
-    """Name the files that :func:`join_coco` writes.
+    """Name the files that :func:`join_coco` writes for some formats.
 
     Parameters
     ----------
     formats : sequence of str
     out : str or Path
-        As in :func:`process_image`.
+        Folder for the results.
 
     Returns
     -------
     list of Path
-        ``coco.json`` and ``coco_polygons.json``, of those that are wanted.
+        ``coco.json`` and ``coco_polygons.json``, if they are wanted.
 
     Examples
     --------
@@ -358,29 +325,29 @@ def joined_files(formats: Sequence[str], out: str | Path) -> list[Path]:
     >>> [path.name for path in joined_files(["coco"], ".")]
     ['coco.json']
     """
-    return [Path(out) / FORMATS[entry][0] for entry in JOINED if entry in formats]
+    return [Path(out) / FORMATS[entry].ending for entry in JOINED if entry in formats]
 
 
 def join_coco(
     reports: Sequence[SegmentationReport], formats: Sequence[str], out: str | Path, *, force: bool = False
 ) -> list[Path]:
-    """Join the COCO files of several images: programs take one for a folder.
+    """Join the COCO files of several images, because programs take one file for a folder.
 
     Parameters
     ----------
     reports : sequence of SegmentationReport
-        Of :func:`process_image`.
+        What :func:`process_image` returned.
     formats : sequence of str
-        With which it was called.
+        The formats that it was called with.
     out : str or Path
         Folder for the results.
     force : bool, default=False
-        Overwrite them.
+        Overwrite files that exist already.
 
     Returns
     -------
     list of Path
-        The files written, none for less than two images.
+        The files written; none for less than two images.
 
     Raises
     ------
@@ -389,12 +356,13 @@ def join_coco(
 
     Examples
     --------
-    >>> from visionnmf.apps.segmentation import join_coco, process_image
+    >>> from visionnmf.apps.segmentation import Cut, Outputs, join_coco, process_image
     >>> from visionnmf.io import write_image
     >>> import numpy as np
     >>> for name in ("a", "b"):
     ...     write_image(f"{name}.png", np.full((8, 9, 3), 200, np.uint8), force=True)
-    >>> reports = [process_image(f"{name}.png", n_segments=1, formats=["coco"], force=True) for name in ("a", "b")]
+    >>> wanted = {"cut": Cut(n_segments=1), "outputs": Outputs(formats=["coco"])}
+    >>> reports = [process_image(f"{name}.png", **wanted, force=True) for name in ("a", "b")]
     >>> [path.name for path in join_coco(reports, ["coco"], ".", force=True)]
     ['coco.json']
     """
@@ -415,32 +383,21 @@ def join_coco(
     return written
 
 
-def _pictures(result: SegmentationResult) -> tuple[NDArray[Any], ...]:
-    return (
-        result.labels.astype(np.uint16),
-        paint(result.labels, len(result.sizes)),
-        result.overlay(),
-        np.rint(result.boundaries * 65535).astype(np.uint16),
-    )
+def _content(entry: str, name: str, result: SegmentationResult) -> str | bytes:
+    """Return the content of a file in a format of the table."""
+    from . import formats  # imports SciPy, which runs without formats do not need
+
+    content: str | bytes = getattr(formats, FORMATS[entry].function)(name, result)
+    return content
 
 
-def _write(file: Path, text: str, force: bool) -> None:
+def _write(file: Path, content: str | bytes, force: bool) -> None:
     with io.output_file(file, force=force) as temporary:
-        temporary.write_text(text, "utf-8")
+        temporary.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
 
 
-def _table(name: str, result: SegmentationResult) -> dict[str, Any]:
-    return {
-        "image": name,
-        "shape": list(result.labels.shape),
-        "scale": result.scale,
-        "segments": result.properties(),
-        "adjacency": result.adjacency.tolist(),
-    }
-
-
-def _cutouts_before(out: Path, stem: str, force: bool) -> list[Path]:
-    """List the cut-outs of an earlier run; refuse them unless they may be replaced."""
+def _earlier_cutouts(out: Path, stem: str, force: bool) -> list[Path]:
+    """List the cut-outs of an earlier run; raise OutputExistsError unless they may be replaced."""
     folder = out / f"{stem}_cutouts"
     found = [file for file in folder.glob("*.png") if file.stem.removeprefix(f"{stem}_").isdecimal()]
     if found and not force:
@@ -449,6 +406,8 @@ def _cutouts_before(out: Path, stem: str, force: bool) -> list[Path]:
 
 
 def _write_cutouts(out: Path, stem: str, result: SegmentationResult, force: bool) -> list[Path]:
+    from .formats import cut_out
+
     folder = io.output_folder(out / f"{stem}_cutouts")
     files = [folder / f"{stem}_{label}.png" for label in range(len(result.sizes))]
     for file, picture in zip(files, cut_out(result), strict=True):

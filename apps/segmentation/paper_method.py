@@ -1,17 +1,17 @@
-"""The recipe of MahNMF's paper, as printed, and the two methods it is compared with, on a thumbnail's pixels.
+"""The segmentation method of the MahNMF paper, and the two methods that the paper compares it with.
 
-A graph of the pixels: brightness and place, :func:`~visionnmf.features.proximity_affinity` with .3, .7 and the median
-distance as radius. Then one of
+All three work on a graph of the pixels of a thumbnail, by brightness and place
+(:func:`~visionnmf.features.proximity_affinity` with 0.3, 0.7 and the median distance as radius):
 
 =============  =====================================================================================================
 "manhattan"    ``D^(-1/2) A D^(-1/2) ~ H^T H`` by symmetric Manhattan NMF with the diagonal as in equation (61), from
-               the best of several starts; k-means of the codes (Guan et al. 2012, section 5.3.2)
-"ncut"         recursive normalised cuts: the part whose best cut costs least is divided, along the second eigenvector,
-               where the cut is least (Shi and Malik 2000)
+               the best of several starts; then k-means of the codes (Guan et al. 2012, section 5.3.2)
+"ncut"         recursive normalised cuts: the part with the cheapest cut is divided along the second eigenvector, where
+               the cut is cheapest (Shi and Malik 2000)
 "spectral"     spectral clustering: k-means of the first eigenvectors (Ng, Jordan and Weiss 2002)
 =============  =====================================================================================================
 
-It is here for comparison; :func:`.segment` is better and faster.
+They are here for comparison; :func:`.segment` is better and faster.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from visionnmf.engine.kernels import medians
 from visionnmf.engine.starts import spread_symmetric
 from visionnmf.features import proximity_affinity, reduce_image
 
-from .inputs import read_picture
+from .pictures import read_picture
 
 __all__ = ["paper_segments"]
 
 Array = NDArray[np.float64]
 
-MOST_PIXELS = 1200  # of the thumbnail: the graph has their square
-N_STARTS, MAX_ITER, TOL = 3, 50, 1e-3  # the paper does not say
-THRESHOLDS = 31  # at which an eigenvector is cut
+MOST_PIXELS = 1200  # of the thumbnail; the graph has the square of this many edges
+N_STARTS, MAX_ITER, TOL = 3, 50, 1e-3  # not given in the paper
+THRESHOLDS = 31  # the number of places at which an eigenvector is cut
 
 
 class _Cut(NamedTuple):
@@ -57,25 +57,25 @@ def paper_segments(
     n_components: int = 5,
     random_state: RandomState = 0,
 ) -> NDArray[np.uint8]:
-    """Divide an image into segments as the paper of MahNMF does.
+    """Divide an image into segments by the method of the MahNMF paper, or one that it is compared with.
 
     Parameters
     ----------
     image : array-like [shape=(height, width) or (height, width, 1, 3 or 4)]
-        As :func:`.segment` takes it. Its brightness counts, averaged down to at most 1200 pixels.
+        As :func:`.segment` takes it. Only its brightness is used, averaged down to at most 1200 pixels.
     n_segments : int, 1 to 100, default=5
-        Segments; fewer where the thumbnail has fewer pixels.
+        The number of segments; there are fewer where the thumbnail has fewer pixels.
     method : {"manhattan", "ncut", "spectral"}, default="manhattan"
-        The paper's own, recursive normalised cuts, or spectral clustering.
+        The paper's own method, recursive normalised cuts, or spectral clustering.
     n_components : int, >= 1, default=5
-        Of the symmetric NMF.
+        The rank of the symmetric NMF.
     random_state : int, RandomState, Generator or None, default=0
-        Seed of starts and of k-means.
+        The seed of starts and of k-means.
 
     Returns
     -------
     ndarray of uint8 [shape=(height, width)]
-        The segment of each pixel, from the largest segment, 0, to the smallest. Borders are those of the thumbnail.
+        The segment of each pixel, numbered from the largest, 0, to the smallest. Borders are those of the thumbnail.
 
     Raises
     ------
@@ -131,20 +131,10 @@ def normalised(affinity: Array) -> Array:
 
 
 def factorise(S: Array, n_components: int, rng: np.random.RandomState) -> Array:
-    """Minimise ``sum |S - H^T H|`` over all entries and ``H >= 0``, by the paper's sweeps over (61).
+    """Minimise ``sum |S - H^T H|`` over ``H >= 0`` (n_components, n) by the paper's sweeps over equation (61).
 
-    The diagonal enters as ``x^2``, under the paper's assumption ``h_j . h_j >= S_jj``; and without the factor 2 that
-    (61) lacks beside the sum. So a sweep may raise the objective; the best factor met is returned.
-
-    Parameters
-    ----------
-    S : ndarray of float64 [shape=(n, n), >= 0], symmetric
-    n_components : int
-    rng : RandomState
-
-    Returns
-    -------
-    ndarray of float64 [shape=(n_components, n), >= 0]
+    The diagonal enters as ``x^2``, under the paper's assumption ``h_j . h_j >= S_jj``, and without the factor 2 that
+    (61) lacks beside the sum. So a sweep may raise the objective; the best factor that was met is returned.
     """
     weights = np.ones(len(S))
     scratch = np.empty((3, len(S)))
@@ -165,18 +155,7 @@ def factorise(S: Array, n_components: int, rng: np.random.RandomState) -> Array:
 
 
 def recursive_cuts(affinity: Array, n_segments: int) -> NDArray[np.int64]:
-    """Divide a graph by normalised cuts until it has so many parts.
-
-    Parameters
-    ----------
-    affinity : ndarray of float64 [shape=(n, n), >= 0], symmetric
-    n_segments : int, from 1 to n
-
-    Returns
-    -------
-    ndarray of int64 [shape=(n,)]
-        The part of each node.
-    """
+    """Divide a graph by normalised cuts until it has `n_segments` parts, and return the part of each node."""
     labels = np.zeros(len(affinity), np.int64)
     cuts = {0: _best_cut(affinity, labels == 0)}
     for new in range(1, n_segments):
@@ -187,6 +166,7 @@ def recursive_cuts(affinity: Array, n_segments: int) -> NDArray[np.int64]:
 
 
 def _best_cut(affinity: Array, inside: NDArray[np.bool_]) -> _Cut:
+    """Return the cheapest of the cuts of a part along its second eigenvector."""
     nodes = np.flatnonzero(inside)
     if len(nodes) < 2:
         return _Cut(np.inf, nodes)

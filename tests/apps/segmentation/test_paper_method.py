@@ -11,8 +11,8 @@ import pytest
 from helpers import run_command
 
 from visionnmf import choices
-from visionnmf.apps.segmentation import paper, paper_segments
-from visionnmf.apps.segmentation.metrics import covering
+from visionnmf.apps.segmentation import paper_method, paper_segments
+from visionnmf.apps.segmentation.scores import covering
 from visionnmf.datasets import make_mosaic
 from visionnmf.engine.kernels import medians
 from visionnmf.exceptions import ParameterError
@@ -52,9 +52,9 @@ def test_the_first_cut_is_the_least_of_all_that_the_eigenvector_orders() -> None
         return between / affinity[inside].sum() + between / affinity[~inside].sum()
 
     best = min((side for size in range(1, 7) for side in combinations(range(7), size)), key=cost)
-    found = paper.recursive_cuts(affinity, 2)
+    found = paper_method.recursive_cuts(affinity, 2)
     assert {tuple(np.flatnonzero(found == k)) for k in (0, 1)} >= {best}
-    assert len(np.unique(paper.recursive_cuts(affinity, 7))) == 7
+    assert len(np.unique(paper_method.recursive_cuts(affinity, 7))) == 7
 
 
 @pytest.mark.parametrize("method", choices.PAPER_METHODS)
@@ -70,8 +70,8 @@ def test_areas_of_one_brightness_are_found(method: str) -> None:
 
 def test_the_factorisation_is_no_trivial_one(rng: np.random.Generator) -> None:
     groups = np.repeat([0, 1, 2], 8)
-    S = paper.normalised(np.where(groups[:, np.newaxis] == groups, 1.0, 0.01))
-    H = paper.factorise(S, 3, np.random.RandomState(0))
+    S = paper_method.normalised(np.where(groups[:, np.newaxis] == groups, 1.0, 0.01))
+    H = paper_method.factorise(S, 3, np.random.RandomState(0))
     np.testing.assert_array_equal(len(set(zip(groups, H.argmax(axis=0), strict=True))), 3)
     assert np.abs(S - H.T @ H).sum() < 0.5 * np.abs(S).sum()
 
@@ -99,7 +99,7 @@ def test_arguments_out_of_range(options: dict, sentence: str) -> None:
 
 
 def test_the_command_writes_three_methods_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paper, "MOST_PIXELS", 200)
+    monkeypatch.setattr(paper_method, "MOST_PIXELS", 200)
     source = tmp_path / "tiles.png"
     cv2.imwrite(str(source), MOSAIC.image[..., ::-1])
     out = tmp_path / "out"

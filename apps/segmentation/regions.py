@@ -1,6 +1,6 @@
-"""The first regions of a picture, and what is summed over them and over their borders.
+"""The first regions of a picture, and the sums over them and their borders from which borders are judged.
 
-All numbers are sums, so regions and borders are joined by adding rows.
+All numbers are sums, so that regions and borders are joined by adding rows.
 """
 
 from __future__ import annotations
@@ -11,35 +11,29 @@ from typing import Any
 import cv2
 import numpy as np
 from numpy.typing import NDArray
-from skimage.segmentation import watershed
 
+from . import kernels
 from .cues import A_BINS, B_BINS, L_BINS, Cues
-from .merging import CUES, ENERGY, FRAME, HISTOGRAMS, LAB, LAB_SQUARED, N_SUMS, SIZE
+from .kernels import CUES, ENERGY, FRAME, HISTOGRAMS, LAB, LAB_SQUARED, N_SUMS, SIZE
 
-__all__ = ["Partition", "find_regions", "measure"]
+__all__ = ["Partition", "find_regions", "measure", "watershed"]
 
 Array = NDArray[np.float64]
 
-REGIONS = 1100  # a watershed's basins are sought in windows of which some twice this many fit into the picture
+# Minima are sought in windows; about twice this many windows fit into the picture.
+REGIONS = 1100
 N_TEXTONS = 32
 FLAT = np.float32(1e-3)  # energy below this is rounding
 
 
 @dataclass(frozen=True)
 class Partition:
-    """What :func:`measure` finds.
+    """A picture divided into n regions, with m borders between them.
 
-    Attributes
-    ----------
-    labels : ndarray of int32 [shape=(height, width)]
-        The region of each pixel, 0 to n - 1; each is one 4-connected piece. -1 outside a mask.
-    regions : ndarray of float64 [shape=(n, N_SUMS)]
-        Sums over the pixels of each region: their number, sides on the frame or the mask's edge, energy, CIELAB, its
-        squares, soft histograms of L, a and b, textons.
-    edges : ndarray of int64 [shape=(m, 2)]
-        Pairs of regions that touch, the smaller first, in ascending order.
-    borders : ndarray of float64 [shape=(m, 2 + len(CUES))]
-        Sums over the pixel sides of each border: their number, energy, strength of each cue across the border.
+    `labels` (int32, height x width) has the region of each pixel, 0 to n - 1, each one 4-connected piece, and -1
+    outside a mask. `regions` (n, N_SUMS) are sums over the pixels of each region; :mod:`.kernels` names the columns.
+    `edges` (m, 2) are the pairs of regions that touch, the smaller first, in ascending order. `borders` (m, 2 + 13) are
+    sums over the pixel sides of each border: their number, the energy, and the strength of each cue across the border.
     """
 
     labels: NDArray[np.int32]
@@ -49,22 +43,9 @@ class Partition:
 
 
 def find_regions(energy: NDArray[np.float32], inside: NDArray[np.bool_] | None = None) -> NDArray[np.int32]:
-    """Cut a picture into some hundred regions whose borders follow ridges of the energy.
+    """Cut a picture into some hundred regions whose borders follow ridges of the energy (Vincent and Soille 1991).
 
-    Parameters
-    ----------
-    energy : ndarray of float32 [shape=(height, width)]
-    inside : ndarray of bool [shape=(height, width)], optional
-        Pixels that belong to regions; all, when not given.
-
-    Returns
-    -------
-    ndarray of int32 [shape=(height, width)]
-        The region of each pixel, 0 to n - 1; -1 for those that belong to none.
-
-    References
-    ----------
-    L. Vincent, P. Soille, "Watersheds in digital spaces", IEEE TPAMI 13(6), 1991.
+    Returns the region of each pixel, 0 to n - 1, and -1 for the pixels that are not `inside`.
     """
     energy = np.maximum(energy, FLAT)
     radius = max(1, round(np.sqrt(energy.size / REGIONS) / 2.6))
@@ -73,47 +54,40 @@ def find_regions(energy: NDArray[np.float32], inside: NDArray[np.bool_] | None =
     if inside is not None:
         lowest &= inside
     count, markers = cv2.connectedComponents(lowest.astype(np.uint8), connectivity=4)
-    labels = np.asarray(watershed(cv2.GaussianBlur(energy, (0, 0), 0.6), markers, mask=inside) - 1, np.int32)
-    if inside is not None:  # an island whose lowest point is none of a whole window is a region of its own
+    labels = watershed(cv2.GaussianBlur(energy, (0, 0), 0.6), markers, inside) - 1
+    if inside is not None:  # an island without a minimum of a whole window is a region of its own
         island = cv2.connectedComponents((inside & (labels < 0)).astype(np.uint8), connectivity=4)[1]
         labels = np.where(island > 0, island + (count - 2), labels).astype(np.int32)
     return labels
 
 
-def measure(cues: Cues, labels: NDArray[np.int32]) -> Partition:
-    """Sum cues over regions and borders.
+def watershed(
+    values: NDArray[Any], markers: NDArray[np.int32], inside: NDArray[np.bool_] | None = None
+) -> NDArray[np.int32]:
+    """Flood a picture from markers over the four neighbours of each pixel; pixels that are not `inside` stay 0.
 
-    Parameters
-    ----------
-    cues : Cues
-    labels : ndarray of int32 [shape=(height, width)]
-        The region of each pixel, 0 to n - 1; -1 for those that belong to none.
-
-    Returns
-    -------
-    Partition
+    It gives the labels of ``skimage.segmentation.watershed``, whose import takes longer than the flooding.
     """
+    around = np.pad(np.ones(values.shape, bool) if inside is None else inside, 1)
+    labels = np.pad(markers.astype(np.int32, copy=False), 1)
+    labels *= around
+    queue, ages = np.empty(labels.size, np.int32), np.zeros(labels.size, np.int32)
+    padded = np.pad(np.asarray(values, np.float32), 1)
+    kernels.flood(padded.ravel(), labels.ravel(), around.ravel(), ages, queue, labels.shape[1])
+    return labels[1:-1, 1:-1].copy()
+
+
+def measure(cues: Cues, labels: NDArray[np.int32]) -> Partition:
+    """Sum cues over the regions of a label map (-1: no region) and over their borders."""
     count = int(labels.max()) + 1
     first, second, across = _sides(labels)
     flat = labels.ravel()
     low, high = np.minimum(flat[first], flat[second]), np.maximum(flat[first], flat[second])
     codes, edge = np.unique(low.astype(np.int64) * count + high, return_inverse=True)
     edges = np.stack(np.divmod(codes, count), axis=1)
-    # the normal of a border, from its lower to its higher region: the sum of those of its sides
-    towards = np.where(flat[first] == low, 1.0, -1.0)
-    length = np.bincount(edge, minlength=len(edges))
-    x = np.bincount(edge, towards * across, len(edges))
-    y = np.bincount(edge, towards * ~across, len(edges))
-    norm = np.hypot(x, y)
-    # a straight border has a norm of .7 to 1 times its length; one that closes on itself has no normal
-    trust = np.clip(norm / (0.7 * np.maximum(length, 1)), 0, 1)
-    norm = np.maximum(norm, 1e-12)
-    xx, yy, xy = (
-        (trust * product + (1 - trust) * rest).astype(np.float32)[edge]
-        for product, rest in (((x / norm) ** 2, 0.5), ((y / norm) ** 2, 0.5), (2 * x * y / norm**2, 0.0))
-    )
+    xx, yy, xy = _normals(edge, np.where(flat[first] == low, 1.0, -1.0), across, len(edges))
     borders = np.empty((len(edges), 2 + len(CUES)))
-    borders[:, 0] = length
+    borders[:, 0] = np.bincount(edge, minlength=len(edges))
     energy = cues.energy.ravel()
     borders[:, 1] = np.bincount(edge, (energy[first] + energy[second]) / 2, len(edges))
     planes = cues.tensors.reshape(len(CUES), 3, -1)
@@ -135,9 +109,25 @@ def _sides(labels: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int
     return first, second, np.arange(len(first)) < len(along_x)
 
 
+def _normals(edge: NDArray[np.int64], towards: Array, across: NDArray[np.bool_], n_edges: int) -> list[NDArray[Any]]:
+    """Return the products xx, yy and 2 xy of the border's normal at each pixel side.
+
+    The normal of a border, from its lower to its higher region, is the sum of those of its sides. A straight border has
+    a sum of 0.7 to 1 times its length; one that closes on itself has none, and all directions count alike.
+    """
+    length = np.bincount(edge, minlength=n_edges)
+    x = np.bincount(edge, towards * across, n_edges)
+    y = np.bincount(edge, towards * ~across, n_edges)
+    norm = np.hypot(x, y)
+    trust = np.clip(norm / (0.7 * np.maximum(length, 1)), 0, 1)
+    norm = np.maximum(norm, 1e-12)
+    products = (((x / norm) ** 2, 0.5), ((y / norm) ** 2, 0.5), (2 * x * y / norm**2, 0.0))
+    return [(trust * product + (1 - trust) * rest).astype(np.float32)[edge] for product, rest in products]
+
+
 def _sum_regions(cues: Cues, labels: NDArray[np.int32], count: int) -> Array:
-    """Sum over the pixels of each region, and of what belongs to none, which is left out at the end."""
-    last = count
+    """Sum over the pixels of each region."""
+    last = count  # the row of the pixels outside a mask, which is left out at the end
     flat = np.where(labels < 0, last, labels).ravel()
     count += 1
     sums = np.zeros((count, N_SUMS))
@@ -159,13 +149,13 @@ def _sum_regions(cues: Cues, labels: NDArray[np.int32], count: int) -> Array:
 
 
 def _along_mask(labels: NDArray[np.int32]) -> NDArray[np.int32]:
-    """List the regions along the edge of a mask, once a pixel side."""
+    """List the regions along the edge of a mask, once for each pixel side."""
     ends = ((labels[:, 1:], labels[:, :-1]), (labels[1:], labels[:-1]))
     return np.concatenate([np.maximum(a, b)[(np.minimum(a, b) < 0) & (np.maximum(a, b) >= 0)] for a, b in ends])
 
 
 def _sum_bins(flat: NDArray[np.int32], values: NDArray[Any], bins: tuple[int, float, float], count: int) -> Array:
-    """Sum the shares of :func:`.cues.soft_bins` over regions."""
+    """Sum the shares of :func:`.cues.soft_bin` over regions."""
     n_bins, low, high = bins
     position = np.clip((values - low) * ((n_bins - 1) / (high - low)), 0, n_bins - 1)
     below = np.minimum(position.astype(np.int64), n_bins - 2)

@@ -5,8 +5,8 @@ import pytest
 
 from visionnmf.apps.segmentation import segment
 from visionnmf.apps.segmentation.hierarchy import Hierarchy
-from visionnmf.apps.segmentation.metrics import covering
-from visionnmf.apps.segmentation.parts import connection
+from visionnmf.apps.segmentation.scores import covering
+from visionnmf.apps.segmentation.soft_parts import connection
 from visionnmf.datasets import make_mosaic
 from visionnmf.exceptions import ParameterError
 

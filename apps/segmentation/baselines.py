@@ -1,7 +1,7 @@
-"""Segmentations to compare with, each at several scales.
+"""The segmentation methods that ``visionnmf segment evaluate`` compares, each at several scales.
 
-A method is called with a picture and gives label maps for its scales, finest or coarsest first, as its own parameter
-goes. The scales are those among which the best one is sought; nothing else is tuned.
+A method is called with a picture and yields label maps with their scales: the values of its own parameter, among which
+the best one is sought. Nothing else is tuned.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans, spectral_clustering
 
-from visionnmf.exceptions import ParameterError
 from visionnmf.features import (
     find_superpixels,
     geodesic_affinity,
@@ -23,9 +22,9 @@ from visionnmf.features import (
     reduce_image,
 )
 
-from .model import segment
+from .segmenter import segment
 
-__all__ = ["METHODS", "OURS", "Method"]
+__all__ = ["METHODS", "OURS"]
 
 Labels = NDArray[Any]
 Scales = Iterator[tuple[float, Labels]]
@@ -105,15 +104,6 @@ METHODS: dict[str, Method] = {
     "quickshift": _quickshift,
     "whole": _whole,
 }
-"""By name: :func:`.segment`; Felzenszwalb and Huttenlocher 2004; normalised cuts (Shi and Malik 2000) of 200 SLIC
-superpixels by mean colour; k-means of colour and place; spectral clustering of superpixels by paths over colours;
-quickshift (Vedaldi and Soatto 2008); the whole picture as one segment."""
-
-
-def check_methods(names: tuple[str, ...]) -> None:
-    """Raise ParameterError where a name is not one of :data:`METHODS`."""
-    for name in names:
-        if name not in METHODS:
-            raise ParameterError(f"methods must be some of {list(METHODS)}; got {name!r}")
-    if not names:
-        raise ParameterError(f"methods must be some of {list(METHODS)}; got none")
+"""The methods by name: :func:`.segment`; Felzenszwalb and Huttenlocher 2004; normalised cuts (Shi and Malik 2000) of
+200 SLIC superpixels by mean colour; k-means of colour and place; spectral clustering of superpixels by paths over
+colours; quickshift (Vedaldi and Soatto 2008); the whole picture as one segment."""

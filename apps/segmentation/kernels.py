@@ -1,0 +1,338 @@
+"""The compiled loops of the segmentation: flooding a watershed, and merging regions border by border.
+
+Callers check and allocate: :func:`.regions.watershed` calls :func:`flood`, :func:`.merging.merge_regions` calls
+:func:`merge`. The columns of the sums over regions and borders are defined here, because compiled code keeps the
+constants of other files as they were when it was compiled. Node k of a tree is region k for k < n, and merge k - n
+after that. Rows are added and copied entry by entry: numba takes twice as long to compile operations on whole rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from visionnmf._jit import kernel
+
+__all__ = ["CUES", "FEATURES", "BorderTrees", "RegionGraph", "flood", "merge", "predict"]
+
+CUES = ("lab 1", "lab 2", "L 2", "ab 2", "L 4", "ab 4", "T 4", "L 8", "ab 8", "T 8", "L 16", "ab 16", "T 16")
+"""The cues of a border: what changes across it, and the width of the blur in pixels; see :mod:`.cues`."""
+
+# Columns of a region's sums: pixels, sides on the frame, energy, CIELAB, its squares, then the histograms of L, of a
+# and b, and of textons.
+SIZE, FRAME, ENERGY, LAB, LAB_SQUARED, HISTOGRAMS = 0, 1, 2, 3, 6, 9
+L_START, AB_START, T_START, N_SUMS = 9, 19, 35, 67
+
+FEATURES = (
+    *(f"mean {cue}" for cue in CUES),
+    "mean energy",
+    "lightness difference",
+    "chroma difference",
+    "colour difference",
+    "colour difference / spread",
+    "chi-squared of L",
+    "chi-squared of ab",
+    "chi-squared of textons",
+    "log share of the smaller",
+    "log share of the larger",
+    "length / root of the smaller",
+    "length / shorter perimeter",
+    "lower energy within",
+    "higher energy within",
+    "energy of the border / within",
+    "lower spread",
+    "higher spread",
+    "frame of the smaller",
+    "frame of the larger",
+    "roundness of both",
+    "colour difference / picture's spread",
+    "picture's energy",
+    "picture's spread",
+)
+"""What describes a border; :func:`_describe` writes them in this order."""
+
+N_CUES, N_FEATURES = len(CUES), len(FEATURES)
+
+
+class RegionGraph(NamedTuple):
+    """The regions of a picture and their borders, as sums that :func:`merge` adds up; it overwrites them.
+
+    `regions` (2 n - 1, N_SUMS) and `perimeters` (2 n - 1,) have n rows of regions and room for the merges. `ends`
+    (m, 2) are the regions on the two sides of each border, `borders` (m, 2 + N_CUES) its length, energy and cues.
+    `picture` has the number of pixels, the mean energy and the spread of the colours.
+    """
+
+    regions: Any
+    perimeters: Any
+    ends: Any
+    borders: Any
+    picture: Any
+
+
+class BorderTrees(NamedTuple):
+    """A sum of regression trees, all nodes in one list.
+
+    `roots` int32 (n_trees,); for each node `features` int8, the feature that it asks for, negative in a leaf;
+    `thresholds` float32, up to which a row goes left; `children` int32, the left child, which the right one follows;
+    `values` float32, what a leaf adds.
+    """
+
+    roots: Any
+    features: Any
+    thresholds: Any
+    children: Any
+    values: Any
+
+
+# --- the watershed ----------------------------------------------------------------------------------------------------
+
+
+@kernel(part=True)
+def _comes_before(values, ages, i, j):  # type: ignore[no-untyped-def]
+    if values[i] != values[j]:
+        return values[i] < values[j]
+    return ages[i] < ages[j]
+
+
+@kernel
+def flood(values, labels, open_pixels, ages, queue, width):  # type: ignore[no-untyped-def]
+    """Flood a picture from its markers: each pixel gets the label of the basin that reaches it first.
+
+    Pixels are taken from a binary heap by their value, then by the time at which they entered it. The steps and the
+    treatment of ties are those of scikit-image's ``watershed`` with four neighbours, so labels are equal to the bit.
+
+    `values`, `labels` (0 where nothing is marked), `open_pixels` and `ages` (zeros) are flat pictures of `width`
+    columns with a frame of pixels that are not open; `queue` has room for the index of every pixel. `values` is
+    overwritten.
+    """
+    n_queued = 0
+    for start in range(len(labels)):
+        if labels[start] == 0:
+            continue
+        queue[n_queued] = start
+        n_queued = _sift_up(queue, n_queued, values, ages)
+    age = 0
+    while n_queued > 0:
+        pixel = queue[0]
+        n_queued = _pop(queue, n_queued, values, ages)
+        for side in range(4):
+            neighbour = pixel + (-width, -1, 1, width)[side]
+            if open_pixels[neighbour] and labels[neighbour] == 0:
+                age += 1
+                ages[neighbour] = age
+                labels[neighbour] = labels[pixel]
+                values[neighbour] = max(values[neighbour], values[pixel])  # water comes no lower than it has risen
+                queue[n_queued] = neighbour
+                n_queued = _sift_up(queue, n_queued, values, ages)
+
+
+@kernel(part=True)
+def _sift_up(queue, child, values, ages):  # type: ignore[no-untyped-def]
+    """Restore the order of the heap above its new last entry, and return the number of entries."""
+    n_queued = child + 1
+    while child > 0:
+        parent = (child - 1) // 2
+        if not _comes_before(values, ages, queue[child], queue[parent]):
+            break
+        queue[child], queue[parent] = queue[parent], queue[child]
+        child = parent
+    return n_queued
+
+
+@kernel(part=True)
+def _pop(queue, n_queued, values, ages):  # type: ignore[no-untyped-def]
+    """Remove the first entry of the heap, and return how many are left."""
+    n_queued -= 1
+    queue[0] = queue[n_queued]
+    parent = 0
+    while True:
+        first = parent
+        for child in (2 * parent + 1, 2 * parent + 2):
+            if child < n_queued and _comes_before(values, ages, queue[child], queue[first]):
+                first = child
+        if first == parent:
+            return n_queued
+        queue[first], queue[parent] = queue[parent], queue[first]
+        parent = first
+
+
+# --- the strength of a border -----------------------------------------------------------------------------------------
+
+
+@kernel(part=True)
+def _chi_squared(regions, i, j, start, stop):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for k in range(start, stop):
+        p = regions[i, k] / regions[i, SIZE]
+        q = regions[j, k] / regions[j, SIZE]
+        if p + q > 0:
+            total += (p - q) * (p - q) / (p + q)
+    return total / 2
+
+
+@kernel(part=True)
+def _spread(regions, i):  # type: ignore[no-untyped-def]
+    """Return the standard deviation of a region's colours."""
+    total = 0.0
+    for k in range(3):
+        mean = regions[i, LAB + k] / regions[i, SIZE]
+        total += max(regions[i, LAB_SQUARED + k] / regions[i, SIZE] - mean * mean, 0.0)
+    return np.sqrt(total)
+
+
+@kernel(part=True)
+def _describe(graph, e, out):  # type: ignore[no-untyped-def]
+    """Write the features of border e."""
+    regions, perimeters, picture = graph.regions, graph.perimeters, graph.picture
+    i, j = graph.ends[e, 0], graph.ends[e, 1]
+    if regions[i, SIZE] > regions[j, SIZE]:
+        i, j = j, i
+    small, large = regions[i, SIZE], regions[j, SIZE]
+    length = graph.borders[e, 0]
+    for k in range(N_CUES):
+        out[k] = graph.borders[e, 2 + k] / length
+    at = N_CUES
+    energy = graph.borders[e, 1] / length
+    out[at] = energy
+    lightness = (regions[i, LAB] / small - regions[j, LAB] / large) ** 2
+    a = (regions[i, LAB + 1] / small - regions[j, LAB + 1] / large) ** 2
+    b = (regions[i, LAB + 2] / small - regions[j, LAB + 2] / large) ** 2
+    difference = np.sqrt(lightness + a + b)
+    spread_i, spread_j = _spread(regions, i), _spread(regions, j)
+    pooled = np.sqrt((small * spread_i**2 + large * spread_j**2) / (small + large))
+    out[at + 1] = np.sqrt(lightness)
+    out[at + 2] = np.sqrt(a + b)
+    out[at + 3] = difference
+    out[at + 4] = difference / (pooled + 2)  # 2 units of CIELAB: the spread of a flat region is noise
+    out[at + 5] = _chi_squared(regions, i, j, L_START, AB_START)
+    out[at + 6] = _chi_squared(regions, i, j, AB_START, T_START)
+    out[at + 7] = _chi_squared(regions, i, j, T_START, N_SUMS)
+    out[at + 8] = np.log(small / picture[0])
+    out[at + 9] = np.log(large / picture[0])
+    out[at + 10] = length / np.sqrt(small)
+    out[at + 11] = length / max(min(perimeters[i], perimeters[j]), 1.0)
+    within_i, within_j = regions[i, ENERGY] / small, regions[j, ENERGY] / large
+    out[at + 12] = min(within_i, within_j)
+    out[at + 13] = max(within_i, within_j)
+    out[at + 14] = energy / ((within_i + within_j) / 2 + 0.05)
+    out[at + 15] = min(spread_i, spread_j)
+    out[at + 16] = max(spread_i, spread_j)
+    out[at + 17] = regions[i, FRAME] / np.sqrt(small)
+    out[at + 18] = regions[j, FRAME] / np.sqrt(large)
+    around = perimeters[i] + perimeters[j] - 2 * length + regions[i, FRAME] + regions[j, FRAME]
+    out[at + 19] = np.sqrt(small + large) / max(around, 1.0)
+    out[at + 20] = difference / (picture[2] + 2)
+    out[at + 21] = picture[1]
+    out[at + 22] = picture[2]
+
+
+@kernel
+def predict(row, trees):  # type: ignore[no-untyped-def]
+    """Return the sum of the leaves, one a tree of :class:`BorderTrees`, that a row of features reaches."""
+    total = 0.0
+    for node in trees.roots:
+        while trees.features[node] >= 0:
+            node = trees.children[node] + (row[trees.features[node]] > trees.thresholds[node])
+        total += trees.values[node]
+    return total
+
+
+# --- merging ----------------------------------------------------------------------------------------------------------
+
+
+@kernel(allocates=True)
+def merge(graph, trees, base, exponent, record, pairs):  # type: ignore[no-untyped-def]
+    """Merge regions over the weakest border until one node is left, or several that do not touch.
+
+    The strength of a border is `base` plus the sum of the trees, limited to [0, 1]. The weakest border is the one with
+    the least strength times the smaller region's share of the picture to the power `exponent`. After each merge the
+    borders of the new node are judged again.
+
+    `record` (capacity, N_FEATURES) and `pairs` (capacity, 2) get the features and the nodes of the borders that are
+    judged, in that order, until they are full.
+
+    Returns the two nodes that each merge joins (n - 1, 2), the cost of the border at each merge (n - 1,), the number of
+    merges, the number of rows of `record` in use, and the strength of each border at the start (m,).
+    """
+    m, n = len(graph.ends), (len(graph.regions) + 1) // 2
+    # The borders of a node are a linked list of half edges: half edge 2 e + s belongs to node ends[e, s].
+    following = np.full(2 * m, -1)
+    first = np.full(2 * n - 1, -1)
+    for half in range(2 * m):
+        node = graph.ends[half // 2, half % 2]
+        following[half] = first[node]
+        first[node] = half
+    alive = np.ones(m, np.bool_)
+    cost = np.empty(m)
+    strengths = np.empty(m)
+    row = np.empty(N_FEATURES)
+    parallel = np.full(2 * n - 1, -1)  # the border that already leads to a neighbour of the new node
+    children = np.empty((n - 1, 2), np.int64)
+    costs = np.empty(n - 1)
+    n_merges, n_recorded = 0, 0
+    stale = np.arange(m)  # borders that must be judged
+    n_stale = m
+    for step in range(n):
+        for s in range(n_stale):
+            e = stale[s]
+            _describe(graph, e, row)
+            strength = min(max(base + predict(row, trees), 0.0), 1.0)
+            i, j = graph.ends[e, 0], graph.ends[e, 1]
+            smaller = min(graph.regions[i, SIZE], graph.regions[j, SIZE])
+            cost[e] = strength * (smaller / graph.picture[0]) ** exponent
+            if step == 0:
+                strengths[e] = strength
+            if n_recorded < len(record):
+                for k in range(N_FEATURES):
+                    record[n_recorded, k] = row[k]
+                pairs[n_recorded, 0], pairs[n_recorded, 1] = i, j
+                n_recorded += 1
+        if step == n - 1:
+            break
+        weakest = -1
+        for e in range(m):
+            if alive[e] and (weakest < 0 or cost[e] < cost[weakest]):
+                weakest = e
+        if weakest < 0:
+            break
+        n_merges += 1
+        children[step, 0], children[step, 1] = graph.ends[weakest, 0], graph.ends[weakest, 1]
+        costs[step] = cost[weakest]
+        n_stale = _join(graph, weakest, n + step, alive, first, following, parallel, stale)
+    return children, costs, n_merges, n_recorded, strengths
+
+
+@kernel(part=True)
+def _join(graph, weakest, new, alive, first, following, parallel, stale):  # type: ignore[no-untyped-def]
+    """Make the two nodes of border `weakest` one, list its borders in `stale`, and return their number."""
+    regions, ends, borders = graph.regions, graph.ends, graph.borders
+    i, j = ends[weakest, 0], ends[weakest, 1]
+    alive[weakest] = False
+    for k in range(regions.shape[1]):
+        regions[new, k] = regions[i, k] + regions[j, k]
+    graph.perimeters[new] = graph.perimeters[i] + graph.perimeters[j] - 2 * borders[weakest, 0]
+    n_stale = 0
+    for old in (i, j):
+        half = first[old]
+        while half >= 0:
+            next_half = following[half]
+            e = half // 2
+            if alive[e]:
+                other = ends[e, 1 - half % 2]
+                if parallel[other] >= 0:  # both old nodes touch this one: their two borders become one
+                    for k in range(borders.shape[1]):
+                        borders[parallel[other], k] += borders[e, k]
+                    alive[e] = False
+                else:
+                    parallel[other] = e
+                    ends[e, half % 2] = new
+                    following[half] = first[new]
+                    first[new] = half
+                    stale[n_stale] = e
+                    n_stale += 1
+            half = next_half
+    for s in range(n_stale):
+        parallel[ends[stale[s], 0]] = -1
+        parallel[ends[stale[s], 1]] = -1
+    return n_stale

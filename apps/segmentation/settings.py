@@ -1,0 +1,116 @@
+"""The settings of ``visionnmf segment``: which segments are wanted, and what is written. Imports nothing heavy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+from visionnmf import choices
+from visionnmf.apps.settings import Option, settings
+from visionnmf.exceptions import ParameterError
+
+__all__ = ["AUTO", "FORMATS", "Cut", "Format", "Outputs"]
+
+AUTO = "auto"
+
+
+class Format(NamedTuple):
+    """A file format: the end of the file's name, and the function of :mod:`.formats` that makes its content.
+
+    The function gets the name of the picture and the :class:`.SegmentationResult`; it returns text or bytes.
+    """
+
+    ending: str
+    function: str
+
+
+FORMATS = {
+    "coco": Format("coco.json", "coco_text"),
+    "coco-polygons": Format("coco_polygons.json", "coco_polygons_text"),
+    "geojson": Format("segments.geojson", "geojson_text"),
+    "svg": Format("segments.svg", "svg_text"),
+    "csv": Format("segments.csv", "csv_text"),
+    "json": Format("segments.json", "json_text"),
+}
+"""The formats that can be written besides the pictures. A new format is a row here and its function."""
+
+
+def parse_segments(text: str) -> int | str:
+    """Read a number of segments, or "auto"."""
+    if text == AUTO:
+        return text
+    number = int(text) if text.isdecimal() else 0
+    if not 1 <= number <= choices.MAX_SEGMENTS:
+        raise ValueError(f"{text} is neither auto nor a whole number from 1 to {choices.MAX_SEGMENTS}")
+    return number
+
+
+def parse_formats(text: str) -> tuple[str, ...]:
+    """Read names of formats with commas between, or "all"."""
+    names = tuple(FORMATS) if text == "all" else tuple(text.split(","))
+    for name in names:
+        if name not in FORMATS:
+            raise ValueError(f"{name} is not a format; give all, or some of {', '.join(FORMATS)}")
+    return names
+
+
+@settings
+class Cut:
+    """Which segments are wanted: a number, a scale, those that a person has marked, or as many as there are."""
+
+    n_segments: Annotated[
+        Any,
+        Option(
+            "The number of segments, 1 to 1000, or auto: as many as the image has. The default is auto.",
+            flag="--segments",
+            metavar="K",
+            parse=parse_segments,
+        ),
+    ] = None
+    scale: Annotated[
+        float | None, Option("In place of a number: smaller values give more segments.", low=0.0, high=1.0)
+    ] = None
+    markers: Annotated[
+        Path | None, Option("Scribbles on a picture of the image's size; see below.", metavar="FILE")
+    ] = None
+
+    def check(self) -> None:
+        """Raise ParameterError if the number is not allowed, or is given together with a scale."""
+        from visionnmf._checks import check_count
+
+        if self.n_segments is not None and self.scale is not None:
+            raise ParameterError(
+                f"n_segments must be left out where a scale is given; got {self.n_segments!r} and {self.scale!r}"
+            )
+        if self.n_segments is not None and not (isinstance(self.n_segments, str) and self.n_segments == AUTO):
+            check_count(self.n_segments, "n_segments", 1, choices.MAX_SEGMENTS)
+
+
+@settings
+class Outputs:
+    """What is written besides the four pictures."""
+
+    formats: Annotated[
+        Any,
+        Option(
+            f"Also write files for other programs, comma-separated: all, or some of {', '.join(FORMATS)}.",
+            metavar="LIST",
+            parse=parse_formats,
+        ),
+    ] = None
+    cutouts: Annotated[bool, Option("Also write each segment alone, as NAME_cutouts/NAME_0.png and so on.")] = False
+
+    def check(self) -> None:
+        """Raise ParameterError if a format is not known."""
+        from visionnmf._checks import check_choice, shown
+
+        if self.formats is not None and (isinstance(self.formats, str) or not isinstance(self.formats, Iterable)):
+            raise ParameterError(f"formats must be a list of names; got {shown(self.formats)}")
+        for name in self.formats or ():
+            check_choice(name, "formats", FORMATS)
+
+    @property
+    def names(self) -> list[str]:
+        """The formats that are wanted, each once."""
+        return list(dict.fromkeys(self.formats or ()))
