@@ -52,7 +52,7 @@ class BorderModel:
 def load_border_model(path: Path = FILE) -> BorderModel:
     """Read what :meth:`BorderModel.save` has written; by default the model that comes with the package."""
     with np.load(path, allow_pickle=False) as found:
-        trees = BorderTrees(*(found[name] for name in BorderTrees._fields))
+        trees = BorderTrees(*(found[name] for name in ("roots", "features", "thresholds", "children", "values")))
         return BorderModel(found["textons"], trees, float(found["base"]), float(found["scale"]))
 
 
