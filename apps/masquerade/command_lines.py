@@ -1,4 +1,4 @@
-"""From a command line to the programs that it runs; here-documents are no commands."""
+"""Which programs a command line runs; the text of here-documents is not taken for commands."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import NamedTuple
 
-from .lines import Line
+from visionnmf.io.text_lines import Line
 
 __all__ = ["clean", "clean_text", "programs", "without_here_documents"]
 
-COMMAND_CHARACTERS = 128  # of a command's name that are kept
+NAME_CHARACTERS = 128  # kept of the name of a command
 TEXT_CHARACTERS = 200  # of a line that are shown
-LONGEST_DOCUMENT = 200  # lines; what does not end within them is no here-document
+LONGEST_DOCUMENT = 200  # lines; text that does not end within them is not a here-document
 
-# Text in quotes, closed or not: an unclosed quote runs to the end, so that matching takes linear time.
+# Text in quotes. An unclosed quote runs to the end of the line, so that matching takes linear time.
 _QUOTED = re.compile(r"'[^']*(?:'|$)|\"(?:\\.|[^\"\\])*(?:\"|\\?$)", re.DOTALL)
 _SEPARATOR = re.compile(r"[|;&(){}]+")
 _ASSIGNMENT = re.compile(r"\w+=")
@@ -24,12 +24,15 @@ _SHELL = frozenset(
     {"if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "in", "case", "esac", "!"}
 )
 _HERE = re.compile(r"(?<!<)<<(-?)[ \t]*(?:'([\w.-]+)'|\"([\w.-]+)\"|\\?([\w.-]+))")
-_INTERPRETER = re.compile(r"(?<![\w.-])(?:sh|bash|dash|ksh|zsh|fish|ssh|su)(?![\w.-])")  # it runs what it is fed
-_MOMENT = re.compile(r"#\d{8,11}\s*$")  # of the next command in a bash history
+_INTERPRETER = re.compile(r"(?<![\w.-])(?:sh|bash|dash|ksh|zsh|fish|ssh|su)(?![\w.-])")  # runs what it is fed
+_TIME = re.compile(r"#\d{8,11}\s*$")  # of the next command in a bash history
 
 
 class _Wrapper(NamedTuple):
-    """A program that runs another: which of its options take a value, and how many words come before the other."""
+    """A program that runs another one.
+
+    `letters` and `long` are its options that take a value; `operands` is the number of words before the other program.
+    """
 
     letters: str = ""
     long: frozenset[str] = frozenset()
@@ -60,19 +63,24 @@ _WRAPPERS = {
 
 
 def clean(name: str) -> str:
-    """Cut a name, and replace what could steer a terminal or cannot be encoded."""
-    name = name[:COMMAND_CHARACTERS]
-    return name if name.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in name)
+    """Shorten a name, and replace characters that could control a terminal or cannot be encoded."""
+    return _printable(name[:NAME_CHARACTERS])
 
 
 def clean_text(line: str) -> str:
-    """Cut a line, and replace what could steer a terminal or cannot be encoded."""
-    line = line[:TEXT_CHARACTERS].strip()
-    return line if line.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in line)
+    """Shorten a line, and replace characters that could control a terminal or cannot be encoded."""
+    return _printable(line[:TEXT_CHARACTERS].strip())
+
+
+def _printable(text: str) -> str:
+    return text if text.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
 def programs(line: str, whole: bool) -> list[str]:
-    """Return the names of the programs that a command line runs, those that run others (`sudo`) among them."""
+    """Return the names of the programs that a command line runs, including wrappers such as `sudo`.
+
+    With `whole`, the line itself is the only name.
+    """
     line = line.strip()
     if not line:
         return []
@@ -87,6 +95,7 @@ def programs(line: str, whole: bool) -> list[str]:
 
 
 def _add_programs(words: Iterator[str], found: list[str]) -> None:
+    """Add the program that some words run, and while it is a wrapper, the one that it runs."""
     wrapper: _Wrapper | None = None
     operands = 0
     for word in words:
@@ -110,7 +119,7 @@ def _add_programs(words: Iterator[str], found: list[str]) -> None:
 
 
 def _takes_value(option: str, wrapper: _Wrapper) -> bool:
-    """Say whether the word after an option belongs to it: ``-u``, ``-nu`` and the long ones, not ``-uroot``."""
+    """Return whether the next word belongs to an option: true for ``-u``, ``-nu`` and long ones, not for ``-uroot``."""
     if option.startswith("--"):
         return option[2:] in wrapper.long
     first = next((i for i, letter in enumerate(option) if letter in wrapper.letters), None)
@@ -118,10 +127,11 @@ def _takes_value(option: str, wrapper: _Wrapper) -> bool:
 
 
 def without_here_documents(lines: Iterator[Line]) -> Iterator[Line]:
-    """Empty the lines of here-documents, so that they are no commands and all lines keep their numbers.
+    """Replace the lines of here-documents by empty lines, so that all other lines keep their numbers.
 
-    What a shell is fed stays, as it runs. A document that does not end, within 200 lines, before the next time of a
-    history or before a log that is followed falls silent, is none, so that nobody hides commands behind ``<<``.
+    A here-document that is fed to a shell stays, because its lines are run. Text counts as a here-document only if it
+    ends within 200 lines, before the next time in a history, and before a followed log falls silent. So nobody can hide
+    commands behind ``<<``.
     """
     waiting: deque[Line] = deque()
     while True:
@@ -139,7 +149,7 @@ def without_here_documents(lines: Iterator[Line]) -> Iterator[Line]:
             if waiting:
                 waiting.popleft()
             document.append(next_line)
-            if next_line is None or len(document) > LONGEST_DOCUMENT or _MOMENT.match(next_line):
+            if next_line is None or len(document) > LONGEST_DOCUMENT or _TIME.match(next_line):
                 break
             ended = (next_line.lstrip("\t") if tabs else next_line).rstrip() == word
             if ended:
@@ -150,4 +160,4 @@ def without_here_documents(lines: Iterator[Line]) -> Iterator[Line]:
             waiting.extendleft(reversed(document))
 
 
-_END = "\0end"  # no line: a line has no NUL
+_END = "\0end"  # cannot be a line, because lines hold no NUL

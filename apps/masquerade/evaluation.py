@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from visionnmf import choices
-from visionnmf._checks import check_choice, check_count, check_number
+from visionnmf._checks import check_count
 from visionnmf.apps.report import Report
 from visionnmf.apps.runner import run_parallel
-from visionnmf.exceptions import ParameterError, UnreadableError
+from visionnmf.exceptions import UnreadableError
 
 from .baselines import EigenCooccurrence, MexPereraNMF, NaiveBayes, WangNMF
-from .draw import check_drawable, draw_roc
-from .model import SessionScorer
-from .training import Histories, collect_sessions
+from .roc_curves import area_under_curve, check_drawable, draw_curves, roc_curve, roc_summary
+from .session_scorer import SessionScorer
+from .settings import Comparison, LogSource, SessionCutting
+from .training import collect_sessions
 
-__all__ = ["METHODS", "Evaluation", "evaluate", "roc_summary"]
+__all__ = ["METHODS", "Evaluation", "evaluate"]
 
 Floats = NDArray[np.float64]
 Symbols = Sequence[Hashable]
 
 OURS = "scorer"
-# By name: makes a detector for a false-alarm rate and a seed.
+# Name of a method to a function that makes its detector for a false alarm rate and a seed.
 METHODS: dict[str, Callable[[float, int], Any]] = {
     OURS: lambda rate, _: SessionScorer(false_alarm_rate=rate),
     "mex-perera": lambda _, seed: MexPereraNMF(random_state=seed),
@@ -38,30 +38,30 @@ METHODS: dict[str, Callable[[float, int], Any]] = {
     "naive-bayes": lambda _, seed: NaiveBayes(),
 }
 
-INTRUDERS = 50  # sessions of other users against each user in `evaluate`
-LEAST_TO_EVALUATE = 4  # sessions of a user
+INTRUDERS = 50  # sessions of other users that are scored against each user
+MIN_SESSIONS = 4  # of a user
 
 
 @dataclass(frozen=True)
 class Evaluation(Report):
-    """How well users can be told apart; with the attributes of :class:`~visionnmf.apps.report.Report`.
+    """How well users can be told apart, with the attributes of :class:`~visionnmf.apps.report.Report`.
 
     Attributes
     ----------
     n_users, n_own, n_intruders : int
         Users, their held-out sessions, and sessions of other users that were scored against them.
     auc : float
-        Area under the pooled ROC curve.
+        Area under the ROC curve of all users together.
     missing : dict
-        False-alarm percentage (1, 5, 10) to the percentage of intruders' sessions missed at it.
+        False alarm rate in % (1, 5, 10) to the percentage of intruders' sessions that are missed at it.
     cost : float
-        Least missing % + 6 x false-alarm % (Maxion and Townsend).
+        The smallest missing % + 6 x false alarm % (Maxion and Townsend).
     false_alarms, missed : float
         Percentages at each user's own threshold.
     users : list of dict
-        ``user``, ``auc``, ``false_alarms``, ``missed`` for each.
+        For each user: ``user``, ``auc``, ``false_alarms``, ``missed``.
     methods : dict of str to dict
-        The figures of each method by its name; those above are the first one's.
+        The figures of each method by its name; those above are the first method's.
     """
 
     n_users: int
@@ -76,12 +76,12 @@ class Evaluation(Report):
     methods: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def summary(self) -> str:
-        """Say the result in words.
+        """Return the result as text.
 
         Returns
         -------
         str
-            One line, then one for each skipped file.
+            One line, a table if there are several methods, and a line for each skipped file.
         """
         at = ", ".join(f"{value:.0f} % at {rate} %" for rate, value in self.missing.items())
         line = (
@@ -92,7 +92,7 @@ class Evaluation(Report):
         return "\n".join([line, *self._table(), *self._ending()])
 
     def _table(self) -> list[str]:
-        """Return the methods beside each other, where there are several."""
+        """Return the lines of a table of the methods, if there are several."""
         if len(self.methods) < 2:
             return []
         lines = [f"{'method':20}  AUC   missed % at 1 / 5 / 10 %   least cost   missed / false alarms, own thresholds"]
@@ -104,47 +104,39 @@ class Evaluation(Report):
 
 
 def evaluate(
-    histories: Histories,
+    histories: Iterable[str | Path],
     *,
-    size: int = choices.SESSION_SIZE,
-    idle: float | None = None,
+    cutting: SessionCutting = SessionCutting(),
     format: str = "auto",
-    whole_lines: bool = False,
-    training_share: float = 0.5,
-    false_alarm_rate: float = choices.FALSE_ALARM_RATE,
-    random_state: int = 0,
-    methods: Sequence[str] = (OURS,),
+    comparison: Comparison = Comparison(),
     roc: str | Path | None = None,
     n_jobs: int = 1,
     force: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Evaluation:
-    """Find out how well the users of some histories can be told apart, each one's later sessions against the others'.
+    """Find out how well the users of some histories can be told apart.
 
-    Each user's first sessions train; the others are scored, and so are 50 random later sessions of the other users, as
-    if these had used the account. Nothing is learnt on. Real masqueraders may be closer to the user, or farther.
+    The first sessions of each user train a detector. It scores the user's other sessions, and 50 random later sessions
+    of the other users, as if they had used the account. Nothing is learnt on. Real masqueraders may be closer to the
+    user, or farther away.
 
     Parameters
     ----------
     histories : iterable of str or Path
         Logs of at least two users.
-    size, idle, format, whole_lines : int, float or None, str, bool
-        See :func:`train`.
-    training_share : float in (0, 1), default=0.5
-        Share of each user's sessions that train.
-    false_alarm_rate : float, default=0.02
-        See :class:`SessionScorer`.
-    random_state : int, default=0
-        Seed of the choice of sessions, and of the methods that need one.
-    methods : sequence of str, default=("scorer",)
-        What to compare: "scorer", our :class:`SessionScorer`; "mex-perera" and "mex-perera-literal" (a session of
-        unseen commands alone at distance 1, or 0), "wang", "ecm" and "naive-bayes", the baselines of
-        :mod:`.baselines`. These have as a user's threshold the quantile of the second half of the training sessions,
-        scored by the first, that `false_alarm_rate` gives.
+    cutting : SessionCutting, optional
+        How commands are cut into sessions.
+    format : str, default="auto"
+        The format of the logs; see :func:`read_events`.
+    comparison : Comparison, optional
+        The methods, the share of sessions that train, the false alarm rate, and the seed. The methods are "scorer"
+        (:class:`SessionScorer`), "mex-perera" and "mex-perera-literal" (with distance 1 or 0 for a session of unseen
+        commands only), "wang", "ecm" and "naive-bayes". A baseline takes as a user's threshold the quantile of the
+        scores of the second half of the training sessions, by a model of the first half.
     roc : str, Path or None, default=None
-        A PNG file to draw the pooled curves into; needs matplotlib.
+        A PNG file for the ROC curves; needs matplotlib.
     n_jobs : int, default=1
-        Processes.
+        Number of processes.
     force : bool, default=False
         Whether `roc` may be replaced.
     progress : callable or None, default=None
@@ -153,13 +145,13 @@ def evaluate(
     Returns
     -------
     Evaluation
-        The figures; users with fewer than four sessions are left out. Files that cannot be read are skipped and
+        The figures. Users with fewer than four sessions are left out. Files that cannot be read are skipped and
         reported.
 
     Raises
     ------
     ParameterError
-        If `training_share` is not between 0 and 1, a method is not known, or matplotlib is missing.
+        If matplotlib is missing.
     UnreadableError
         If fewer than two users have four sessions.
     OutputExistsError
@@ -167,33 +159,77 @@ def evaluate(
 
     Examples
     --------
-    >>> from visionnmf.apps.masquerade import evaluate
-    >>> len(evaluate(["ada.txt", "ben.txt"], size=20).users)
+    >>> from visionnmf.apps.masquerade import SessionCutting, evaluate
+    >>> len(evaluate(["ada.txt", "ben.txt"], cutting=SessionCutting(size=20)).users)
     2
     """
-    for method in methods:
-        check_choice(method, "methods", METHODS)
-    if not methods:
-        raise ParameterError(f"methods must name one of {sorted(METHODS)}; got none")
     check_count(n_jobs, "n_jobs")
-    check_number(training_share, "training_share", 0, 1, without_low=True, without_high=True)
     paths = [str(path) for path in histories]
     if roc is not None:
         check_drawable(roc, force, paths)
-    found, skipped = collect_sessions(paths, size=size, idle=idle, format=format, user=None, whole_lines=whole_lines)
-    split = {}
-    for name, own in found.items():
-        if len(own) >= LEAST_TO_EVALUATE:
-            n = min(max(1, round(training_share * len(own))), len(own) - 1)
-            split[name] = list(own)[:n], list(own)[n:]
+    found, skipped = collect_sessions(paths, cutting, LogSource(format=format))
+    tasks = _tasks(found, skipped, comparison)
+    methods = {method: _MethodScores(method) for method in comparison.methods}
+    scored = _score_all(tasks, comparison, n_jobs, progress)
+    for method, scores in methods.items():
+        for number, task in enumerate(tasks):
+            scores.add(task, *scored[f"{method} {number}"])
+    if roc is not None:
+        draw_curves(roc, {method: scores.curve() for method, scores in methods.items()}, force=force)
+    table = {method: scores.summary() for method, scores in methods.items()}
+    first = methods[comparison.methods[0]]
+    return Evaluation(
+        n_users=len(tasks),
+        n_own=int((~first.intruder).sum()),
+        n_intruders=int(first.intruder.sum()),
+        **table[comparison.methods[0]],
+        users=first.rows,
+        methods=table,
+        inputs=paths,
+        outputs=[] if roc is None else [str(roc)],
+        skipped=skipped,
+    )
+
+
+class _Task(NamedTuple):
+    """A user's training sessions, and the sessions to judge, of which the first `n_own` are the user's."""
+
+    user: str
+    training: Sequence[Symbols]
+    judged: Sequence[Symbols]
+    n_own: int
+
+
+def _tasks(sessions: Mapping[str, Iterable[Symbols]], skipped: list[str], comparison: Comparison) -> list[_Task]:
+    """Divide each user's sessions, and draw the intruders."""
+    split: dict[str, tuple[list[Symbols], list[Symbols]]] = {}
+    for name, own in ((name, list(own)) for name, own in sessions.items()):
+        if len(own) >= MIN_SESSIONS:
+            n = min(max(1, round(comparison.training_share * len(own))), len(own) - 1)
+            split[name] = own[:n], own[n:]
     if len(split) < 2:
-        message = f"two users with {LEAST_TO_EVALUATE} sessions are needed, found {len(split)}; try a smaller size"
+        message = f"two users with {MIN_SESSIONS} sessions are needed, found {len(split)}; try a smaller size"
         raise UnreadableError("; ".join([message, *skipped]))
-    tasks = _draw_intruders(split, np.random.default_rng(random_state))
-    found_by = {method: _Found() for method in methods}
+    rng = np.random.default_rng(comparison.random_state)
+    late: list[Symbols] = [session for _, held_out in split.values() for session in held_out]
+    start = 0  # of the user's own sessions in `late`; one list for all users keeps the time linear in their number
+    tasks = []
+    for name, (training, held_out) in split.items():
+        n_others = len(late) - len(held_out)
+        chosen = rng.choice(n_others, min(INTRUDERS, n_others), replace=False)
+        chosen[chosen >= start] += len(held_out)
+        start += len(held_out)
+        tasks.append(_Task(name, training, [*held_out, *(late[i] for i in chosen)], len(held_out)))
+    return tasks
+
+
+def _score_all(
+    tasks: list[_Task], comparison: Comparison, n_jobs: int, progress: Callable[[int, int], None] | None
+) -> dict[str, tuple[Floats, float]]:
+    """Return the scores and the threshold for each method and user, by "method number"."""
     jobs = {
-        f"{method} {number}": (method, task, false_alarm_rate, random_state)
-        for method in methods
+        f"{method} {number}": (method, task, comparison.false_alarm_rate, comparison.random_state)
+        for method in comparison.methods
         for number, task in enumerate(tasks)
     }
     kept: dict[str, tuple[Floats, float]] = {}
@@ -208,53 +244,11 @@ def evaluate(
             keep(name, _score_user(*arguments))
     else:
         run_parallel(jobs, _score_user, n_jobs, keep)
-    for method in methods:
-        for number, task in enumerate(tasks):
-            anomaly, threshold = kept[f"{method} {number}"]
-            found_by[method].add(task, anomaly, threshold, relative=method == OURS)
-    table = {method: found.summary() for method, found in found_by.items()}
-    if roc is not None:
-        draw_roc(roc, {method: found.curve() for method, found in found_by.items()}, force=force)
-    first = found_by[methods[0]]
-    return Evaluation(
-        n_users=len(split),
-        n_own=int((~first.y).sum()),
-        n_intruders=int(first.y.sum()),
-        **table[methods[0]],
-        users=first.rows,
-        methods=table,
-        inputs=paths,
-        outputs=[] if roc is None else [str(roc)],
-        skipped=skipped,
-    )
-
-
-class _Task(NamedTuple):
-    """A user: training sessions, and those to judge, own ones first."""
-
-    user: str
-    training: Sequence[Symbols]
-    judged: Sequence[Symbols]
-    n_own: int
-
-
-def _draw_intruders(
-    split: Mapping[str, tuple[Sequence[Symbols], Sequence[Symbols]]], rng: np.random.Generator
-) -> list[_Task]:
-    tasks = []
-    late: list[Symbols] = [session for _, held_out in split.values() for session in held_out]
-    start = 0  # of the user's own sessions in `late`: one list for all, so that many users do not take quadratic time
-    for name, (training, held_out) in split.items():
-        n_others = len(late) - len(held_out)
-        chosen = rng.choice(n_others, min(INTRUDERS, n_others), replace=False)
-        chosen[chosen >= start] += len(held_out)
-        start += len(held_out)
-        tasks.append(_Task(name, training, [*held_out, *(late[i] for i in chosen)], len(held_out)))
-    return tasks
+    return kept
 
 
 def _score_user(method: str, task: _Task, rate: float, random_state: int) -> tuple[Floats, float]:
-    """Return the scores of a user's task and the user's threshold, from the training sessions alone."""
+    """Return the scores of a user's task, and the user's threshold from the training sessions alone."""
     model = METHODS[method](rate, random_state).fit(task.training)
     scores = np.asarray(model.anomaly_score(task.judged), np.float64)
     if isinstance(model, SessionScorer):
@@ -266,97 +260,41 @@ def _score_user(method: str, task: _Task, rate: float, random_state: int) -> tup
     return scores, float(np.quantile(later, 1 - rate))
 
 
-class _Found:
-    """What a method has found, user by user."""
+class _MethodScores:
+    """The scores of one method for all users."""
 
-    def __init__(self) -> None:
+    def __init__(self, method: str) -> None:
+        # Our scores are comparable across users relative to their thresholds; the baselines' are pooled as they are.
+        self.relative = method == OURS
         self.rows: list[dict[str, Any]] = []
         self._scores: list[Floats] = []
         self._margins: list[Floats] = []
-        self._labels: list[NDArray[np.bool_]] = []
+        self._intruders: list[NDArray[np.bool_]] = []
 
-    def add(self, task: _Task, anomaly: Floats, threshold: float, *, relative: bool) -> None:
-        """Add a user; where scores are `relative`, the pooled curve takes them less the threshold."""
+    def add(self, task: _Task, anomaly: Floats, threshold: float) -> None:
         intruder = np.arange(len(anomaly)) >= task.n_own
         margin = anomaly - threshold
-        self._scores.append(margin if relative else anomaly)
+        self._scores.append(margin if self.relative else anomaly)
         self._margins.append(margin)
-        self._labels.append(intruder)
-        self.rows.append({"user": task.user, "auc": _auc(anomaly, intruder)} | _at_threshold(margin, intruder))
+        self._intruders.append(intruder)
+        self.rows.append({"user": task.user, "auc": area_under_curve(anomaly, intruder)} | _rates(margin, intruder))
 
     @property
-    def y(self) -> NDArray[np.bool_]:
-        return np.concatenate(self._labels)
+    def intruder(self) -> NDArray[np.bool_]:
+        return np.concatenate(self._intruders)
 
     def summary(self) -> dict[str, Any]:
         """Return the figures of all users together."""
-        auc, missing, cost = roc_summary(np.concatenate(self._scores), self.y)
-        return {"auc": auc, "missing": missing, "cost": cost} | _at_threshold(np.concatenate(self._margins), self.y)
+        auc, missing, cost = roc_summary(np.concatenate(self._scores), self.intruder)
+        return {"auc": auc, "missing": missing, "cost": cost} | _rates(np.concatenate(self._margins), self.intruder)
 
     def curve(self) -> tuple[Floats, Floats]:
-        """Return false-alarm and detection rates over all thresholds."""
-        z, y = np.concatenate(self._scores), self.y
-        own, other = np.sort(z[~y]), np.sort(z[y])
-        thresholds = np.concatenate([[-np.inf], np.unique(z)])
-        return tuple(1 - np.searchsorted(part, thresholds, "right") / len(part) for part in (own, other))  # type: ignore[return-value]
+        return roc_curve(np.concatenate(self._scores), self.intruder)
 
 
-def _at_threshold(margin: NDArray[np.float64], intruder: NDArray[np.bool_]) -> dict[str, float]:
+def _rates(margin: Floats, intruder: NDArray[np.bool_]) -> dict[str, float]:
+    """Return the percentages of false alarms and of missed intruders, for scores minus thresholds."""
     return {
         "false_alarms": float(100 * (margin[~intruder] > 0).mean()),
         "missed": float(100 * (margin[intruder] <= 0).mean()),
     }
-
-
-def _auc(scores: NDArray[np.float64], labels: NDArray[np.bool_]) -> float:
-    own, other = np.sort(scores[~labels]), scores[labels]
-    below = np.searchsorted(own, other, "left") + np.searchsorted(own, other, "right")
-    return float(below.mean() / (2 * len(own)))
-
-
-def roc_summary(scores: ArrayLike, labels: ArrayLike) -> tuple[float, dict[int, float], float]:
-    """Summarise the ROC curve as the masquerade literature does.
-
-    Parameters
-    ----------
-    scores : array_like [shape=(n,)]
-        High means anomalous.
-    labels : array_like [shape=(n,), bool]
-        True for masquerade sessions; both kinds must be there.
-
-    Returns
-    -------
-    auc : float
-        Area under the curve; ties count half.
-    missing : dict of int to float
-        False-alarm percentage 1, 5 and 10 to the percentage of masquerade sessions missed when no more than so many of
-        the others are flagged.
-    cost : float
-        The least missing % + 6 x false-alarm % over all thresholds.
-
-    Raises
-    ------
-    ParameterError
-        If one kind is missing, or lengths differ.
-
-    Examples
-    --------
-    >>> from visionnmf.apps.masquerade import roc_summary
-    >>> area, missing, cost = roc_summary([0.1, 0.2, 0.9, 0.8], [0, 0, 1, 1])
-    >>> area
-    1.0
-    """
-    z = np.asarray(scores, np.float64).ravel()
-    y = np.asarray(labels).ravel().astype(bool)
-    if z.shape != y.shape or y.all() or not y.any():
-        raise ParameterError(
-            f"labels must have the length of scores, {len(z)}, and both kinds of sessions; got {len(y)}, "
-            f"{y.sum()} of them masquerades"
-        )
-    own, other = np.sort(z[~y]), np.sort(z[y])
-    thresholds = np.concatenate([[-np.inf], np.unique(z)])  # flagged: above
-    flagged = len(own) - np.searchsorted(own, thresholds, "right")
-    missed = 100 * np.searchsorted(other, thresholds, "right") / len(other)
-    # compared as integers: 100 * (1 - 95 / 100) is more than 5
-    missing = {rate: float(missed[100 * flagged <= rate * len(own)].min()) for rate in (1, 5, 10)}
-    return _auc(z, y), missing, float((missed + 600 * flagged / len(own)).min())

@@ -1,4 +1,4 @@
-"""One user's habits as counts: in how many sessions commands and pairs of neighbours were, and what sessions cost."""
+"""One user's habits as counts: in how many sessions each command and each pair of successive commands occurred."""
 
 from __future__ import annotations
 
@@ -12,27 +12,17 @@ from visionnmf._checks import brief
 
 __all__ = ["PAIRS_KEPT", "CountedSession", "Profile", "as_bytes"]
 
-# Chosen on users 1 to 25 of the SEA data: their own test sessions, and streams made of their sessions alone.
-PSEUDO_COUNT = 0.1  # a: sessions that every command is taken to have been in
+# Chosen on users 1 to 25 of the SEA data: on their own test sessions, and on streams made of their sessions alone.
+PSEUDO_COUNT = 0.1  # a: sessions in which every command is assumed to have occurred
 VOCABULARY = 1000  # V: commands that a user might type
-CONTEXT_COUNT = 8.0  # l: sessions that the command alone is worth where the pair is predicted
+CONTEXT_COUNT = 8.0  # l: weight, in sessions, of the command's own probability when a pair is predicted
 NEW_COMMAND = 0.2  # nats for each new command in a session of a hundred
 
-PAIRS_KEPT = 200_000  # also commands: bounds the memory of a profile; the commonest stay
+PAIRS_KEPT = 200_000  # bounds the memory of a profile, also of commands; the most frequent ones are kept
 
 
 class CountedSession(NamedTuple):
-    """A session as counts.
-
-    Attributes
-    ----------
-    commands : Counter
-        Command to how often it is in the session.
-    pairs : Counter
-        (command, next command) to how often they are neighbours.
-    length : int
-        Commands, repeated ones counted.
-    """
+    """How often each command and each pair of successive commands occurs in a session, and the session's length."""
 
     commands: Counter[Hashable]
     pairs: Counter[tuple[Hashable, Hashable]]
@@ -41,16 +31,16 @@ class CountedSession(NamedTuple):
 
 @dataclass
 class Profile:
-    """What is known of a user: in how many sessions each command and each pair of neighbours was.
+    """In how many of a user's sessions each command, and each pair of successive commands, occurred.
 
     Attributes
     ----------
     commands : dict
-        Command to weight: the number of sessions that contain it, rejected sessions counting little.
+        Command to weight: the number of sessions that contain it, in which rejected sessions count little.
     pairs : dict
         (command, next command) to weight.
     context : dict
-        Command to the sum of the weights of the pairs that it begins.
+        Command to the sum of the weights of the pairs that begin with it.
     total : float
         Sum over `commands`.
     """
@@ -68,10 +58,11 @@ class Profile:
         Parameters
         ----------
         session : CountedSession
+            The session.
         weight : float, default=1.0
-            With which it counts; negative to take it out again.
+            The weight with which it counts; negative to remove it again.
         bounded : bool, default=True
-            Whether the rarest may be forgotten. What has been forgotten cannot be taken out again.
+            Whether rare entries may be forgotten. A forgotten session cannot be removed again.
         """
         for command in session.commands:
             self.commands[command] = self.commands.get(command, 0.0) + weight
@@ -83,7 +74,7 @@ class Profile:
             self._forget()
 
     def _forget(self) -> None:
-        """Keep the commoner half of what has become too much; no pair outlives its commands."""
+        """Keep the more frequent half of commands or pairs; pairs of forgotten commands are forgotten too."""
         if len(self.commands) > PAIRS_KEPT:
             self.commands = _heaviest(self.commands, PAIRS_KEPT // 2)
             self.total = sum(self.commands.values())
@@ -96,27 +87,27 @@ class Profile:
             self.context[first] = self.context.get(first, 0.0) + weight
 
     def cost(self, session: CountedSession, own: float = 0.0) -> tuple[float, dict[Hashable, float]]:
-        """Return what a session costs.
+        """Return the cost of a session; the formula is in :mod:`visionnmf.apps.masquerade.session_scorer`.
 
         Parameters
         ----------
         session : CountedSession
-            Not empty.
+            The session, which must not be empty.
         own : float, default=0.0
-            The weight with which the session itself is in the profile; it is taken out first.
+            The weight with which the session itself is in the profile; it is removed for the computation.
 
         Returns
         -------
         cost : float
-            In nats a command.
+            In nats per command.
         parts : dict
-            Each command's part of it.
+            The contribution of each command.
         """
         known, pairs, context = self.commands, self.pairs, self.context
         total = self.total - own * len(session.commands) + PSEUDO_COUNT * VOCABULARY
         parts: dict[Hashable, float] = {}
         probability: dict[Hashable, float] = {}
-        # A lone command has no pair: its own cost counts twice, so that the scale stays.
+        # A session of one command has no pair. Its own cost counts twice then, which keeps the scale.
         per_command = (1.0 if session.pairs else 2.0) / session.length
         per_new = NEW_COMMAND * 100.0 / session.length
         for command, count in session.commands.items():
@@ -136,11 +127,11 @@ class Profile:
 
 
 def _heaviest(weights: dict[Any, float], n: int) -> dict[Any, float]:
-    """Keep `n` entries in their order; of entries with one weight those that were first seen last."""
+    """Keep the `n` heaviest entries in their order; among equal weights, those that were added last."""
     kept = set(sorted(reversed(weights), key=weights.__getitem__, reverse=True)[:n])
     return {entry: weight for entry, weight in weights.items() if entry in kept}
 
 
 def as_bytes(text: str) -> bytes:
-    """Encode a text that may hold lone surrogates, Python's stand-ins for bytes that are no UTF-8."""
+    """Encode a text that may hold lone surrogates, Python's replacement for bytes that are not UTF-8."""
     return text.encode("utf-8", "surrogatepass")

@@ -16,8 +16,8 @@ from visionnmf._checks import check_number, shown
 from visionnmf.exceptions import ParameterError, TooLargeError
 from visionnmf.io.archive import Archive, Format
 
-from .model import SessionScorer
 from .profile import PAIRS_KEPT, Profile, as_bytes
+from .session_scorer import SessionScorer
 
 __all__ = ["MasqueradeModel", "load", "load_estimator", "save"]
 
@@ -155,7 +155,7 @@ def _user_header(name: str, scorer: SessionScorer) -> dict[str, Any]:
         "deviation": scorer.deviation_,
         "threshold": scorer.threshold_,
         "session_length": scorer.session_length_,
-        "previous": scorer._previous,
+        "previous": scorer.previous_score_,
         "false_alarm_rate": float(scorer.false_alarm_rate),
         "salt": scorer.salt_.hex(),
         "key_check": _key_check(scorer.key, scorer.salt_) if scorer.key is not None else "",
@@ -304,16 +304,11 @@ def _scorer(path: str | Path, part: _User, key: str | None) -> SessionScorer:
     scorer = SessionScorer(
         false_alarm_rate=numbers["false_alarm_rate"], hash_commands=bool(salt), key=key if needs_key else None
     )
-    scorer._restore(
-        profile,
-        salt,
-        usual_cost=numbers["usual_cost"],
-        deviation=numbers["deviation"],
-        threshold=numbers["threshold"],
-        session_length=numbers["session_length"],
-        previous=numbers["previous"],
-        n_sessions=user["n_sessions"],
-    )
+    scorer.check_parameters()
+    scorer.profile_, scorer.salt_, scorer.doubtful_ = profile, salt, np.empty(0, np.intp)
+    scorer.usual_cost_, scorer.deviation_ = numbers["usual_cost"], numbers["deviation"]
+    scorer.threshold_, scorer.session_length_ = numbers["threshold"], numbers["session_length"]
+    scorer.previous_score_, scorer.n_sessions_ = numbers["previous"], user["n_sessions"]
     return scorer
 
 

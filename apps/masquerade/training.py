@@ -4,40 +4,39 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from visionnmf import choices
-from visionnmf._checks import check_count, check_number
+from visionnmf._checks import check_count
 from visionnmf.apps.report import Report
 from visionnmf.apps.runner import run_parallel
 from visionnmf.exceptions import MediaError, UnreadableError
 from visionnmf.io import check_outputs
 
-from .logs import Event, read_events, sessions, with_commands
-from .model import SessionScorer
+from .log_formats import Event, read_events, with_commands
+from .session_cutter import sessions
+from .session_scorer import SessionScorer
+from .settings import LogSource, ScorerSettings, SessionCutting
 from .store import MasqueradeModel, save
 
-__all__ = ["Histories", "Trained", "collect_sessions", "train"]
+__all__ = ["Trained", "collect_sessions", "train"]
 
-Histories = Iterable[str | Path]
-
-MAX_SESSIONS = 1000  # a user: older ones are forgotten, and memory is bounded
-LEAST_SHARE = 0.5  # of the size: a last, unfinished session shorter than this is not learnt from
+MAX_SESSIONS = 1000  # of a user; older ones are forgotten, so that memory is bounded
+MIN_SHARE = 0.5  # of the size: a shorter unfinished session at the end is not learnt
 
 
 @dataclass(frozen=True)
 class Trained(Report):
-    """What :func:`train` did; with the attributes of :class:`~visionnmf.apps.report.Report`.
+    """What :func:`train` did, with the attributes of :class:`~visionnmf.apps.report.Report`.
 
     Attributes
     ----------
     model : MasqueradeModel
         The model.
     users : list of dict
-        One for each user: ``user``, ``sessions``, ``commands``, ``doubtful`` (sessions unlike all others),
-        ``threshold``, ``learning`` (too few sessions for alarms yet).
+        For each user: ``user``, ``sessions``, ``commands``, ``doubtful`` (number of sessions unlike all others),
+        ``threshold``, ``learning`` (whether there are too few sessions for alarms).
     """
 
     model: MasqueradeModel
@@ -47,7 +46,7 @@ class Trained(Report):
         return {"users": self.users}
 
     def summary(self) -> str:
-        """Say what was learnt.
+        """Return the report as text.
 
         Returns
         -------
@@ -63,16 +62,12 @@ class Trained(Report):
 
 
 def train(
-    histories: Histories,
+    histories: Iterable[str | Path],
     model: str | Path | None = None,
     *,
-    size: int = choices.SESSION_SIZE,
-    idle: float | None = None,
-    format: str = "auto",
-    user: str | None = None,
-    whole_lines: bool = False,
-    false_alarm_rate: float = choices.FALSE_ALARM_RATE,
-    hash_commands: bool = False,
+    cutting: SessionCutting = SessionCutting(),
+    source: LogSource = LogSource(),
+    scorer: ScorerSettings = ScorerSettings(),
     key: str | None = None,
     n_jobs: int = 1,
     force: bool = False,
@@ -82,58 +77,60 @@ def train(
     Parameters
     ----------
     histories : iterable of str or Path
-        Log files, in the order of time. A file that names no users is one user's: `user`, or the file's name without
-        suffix. The same user may be in many files.
+        Log files, in the order of time. A file without names of users belongs to one user: ``source.user``, or the
+        file's name without suffix. Several files may hold commands of the same user.
     model : str, Path or None, default=None
-        The file to write; None: none.
-    size, idle : int, float or None
-        How sessions are cut: see :func:`sessions`.
-    format, user, whole_lines : str, str or None, bool
-        See :func:`read_events`.
-    false_alarm_rate, hash_commands, key : float, bool, str or None
-        See :class:`SessionScorer`.
+        The file to write; None writes no file.
+    cutting : SessionCutting, optional
+        How commands are cut into sessions.
+    source : LogSource, optional
+        The format of the logs, and their user.
+    scorer : ScorerSettings, optional
+        The false alarm rate, and whether commands are hashed.
+    key : str or None, default=None
+        A secret for the hashes; see :class:`SessionScorer`.
     n_jobs : int, default=1
-        Processes that learn users, once all is read.
+        Number of processes that learn users, once everything was read.
     force : bool, default=False
         Whether an existing `model` may be replaced.
 
     Returns
     -------
     Trained
-        The model and a report. Each user's last 1000 sessions are learnt.
+        The model and a report. The last 1000 sessions of each user are learnt.
 
     Raises
     ------
     ParameterError
         If an argument has a value that is not allowed.
     UnreadableError
-        If no history has a session that can be learnt; files that cannot be read are skipped and reported.
+        If no history has a session that can be learnt. Files that cannot be read are skipped and reported.
     OutputExistsError
-        If `model` exists and `force` is false; looked at before the work.
+        If `model` exists and `force` is false; this is checked before the work.
     MediaError
         If `model` cannot be written.
 
     Examples
     --------
-    >>> from visionnmf.apps.masquerade import train
-    >>> len(train(["ada.txt", "ben.txt"], "users.npz", size=20, force=True).users)
+    >>> from visionnmf.apps.masquerade import SessionCutting, train
+    >>> len(train(["ada.txt", "ben.txt"], "users.npz", cutting=SessionCutting(size=20), force=True).users)
     2
     """
     check_count(n_jobs, "n_jobs")
     paths = [str(path) for path in histories]
     if model is not None:
         check_outputs([model], force, inputs=paths)
-    learnt, skipped = collect_sessions(paths, size=size, idle=idle, format=format, user=user, whole_lines=whole_lines)
+    learnt, skipped = collect_sessions(paths, cutting, source)
     if not learnt:
         raise UnreadableError("; ".join(skipped) or "there is no history; name one file at least")
-    unfitted = SessionScorer(false_alarm_rate=false_alarm_rate, hash_commands=hash_commands, key=key)
+    unfitted = SessionScorer(**asdict(scorer), key=key)
     fitted: dict[str, SessionScorer] = {}
     if n_jobs == 1:
         fitted = {name: _fitted(unfitted, list(own)) for name, own in learnt.items()}
     else:
         work = {name: (unfitted, list(own)) for name, own in learnt.items()}
         run_parallel(work, _fitted, n_jobs, fitted.__setitem__)
-    result = MasqueradeModel({name: fitted[name] for name in learnt}, size, idle, whole_lines)
+    result = MasqueradeModel({name: fitted[name] for name in learnt}, cutting.size, cutting.idle, cutting.whole_lines)
     rows = [_row(name, len(own), fitted[name]) for name, own in learnt.items()]
     if model is not None:
         save(result, model, force=force)
@@ -157,31 +154,24 @@ def _row(name: str, n_sessions: int, scorer: SessionScorer) -> dict[str, Any]:
 
 
 def collect_sessions(
-    paths: Sequence[str],
-    *,
-    size: int,
-    idle: float | None,
-    format: str,
-    user: str | None,
-    whole_lines: bool,
+    paths: Sequence[str], cutting: SessionCutting, source: LogSource
 ) -> tuple[dict[str, deque[tuple[str, ...]]], list[str]]:
-    """Read the sessions of each user; a file that cannot be read becomes a sentence."""
-    if idle is not None:
-        check_number(idle, "idle", without_low=True)
+    """Return the sessions of each user, and a sentence for each file that cannot be read."""
     learnt: dict[str, deque[tuple[str, ...]]] = {}
     skipped: list[str] = []
 
     def commands() -> Iterator[Event | None]:
         for path in paths:
             try:
-                events = read_events(path, format=format, user=user, whole_lines=whole_lines)
+                events = read_events(path, format=source.format, user=source.user, whole_lines=cutting.whole_lines)
                 yield from with_commands(events, path)
             except (MediaError, OSError) as error:
                 skipped.append(str(error))
 
-    for session in sessions(commands(), size=size, idle=idle):
+    for session in sessions(commands(), size=cutting.size, idle=cutting.idle):
         own = learnt.setdefault(session.user, deque(maxlen=MAX_SESSIONS))
-        # a short rest is learnt only where there is nothing else
-        if session.complete or idle is not None or not own or len(session.commands) >= LEAST_SHARE * size:
+        # A short rest is learnt only if the user has nothing else.
+        long_enough = session.complete or cutting.idle is not None or len(session.commands) >= MIN_SHARE * cutting.size
+        if long_enough or not own:
             own.append(session.commands)
     return learnt, skipped

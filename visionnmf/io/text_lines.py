@@ -1,4 +1,7 @@
-"""Lines of logs: from a file, or from one that grows; any bytes become text, and no line is longer than 64 KiB."""
+"""The lines of text files, of standard input, and of logs that grow.
+
+Any bytes become text, and no more than 64 KiB of a line are kept.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,17 @@ from typing import BinaryIO
 from visionnmf._checks import check_number
 from visionnmf.exceptions import UnreadableError
 
-__all__ = ["Line", "Place", "check_is_log", "file_lines", "follow", "standard_input"]
+__all__ = ["Line", "Place", "check_is_text", "file_lines", "follow", "standard_input"]
 
-LOOKED_AT = 4096  # bytes by which a file is known to be no log
-MOST_CONTROLS = 0.05  # share of control characters in them ...
-LEAST_TOLD = 1000  # ... where there are so many
-# What files begin with that are no logs.
-_OTHERS = {
+Line = str | None  # None: a followed log has nothing new at the moment
+
+LINE_BYTES = 1 << 16  # kept of a line
+CHUNK_BYTES = 1 << 18
+EXAMINED_BYTES = 4096  # of the beginning of a file, to recognise that it is not text ...
+MAX_CONTROL_SHARE = 0.05  # ... by its share of control characters ...
+MIN_EXAMINED = 1000  # ... if it has at least so many characters
+# How files of other kinds begin.
+_OTHER_FILES = {
     b"\xff\xd8\xff": "a JPEG picture",
     b"\x89PNG\r\n": "a PNG picture",
     b"GIF8": "a GIF picture",
@@ -31,13 +38,25 @@ _OTHERS = {
     b"%PDF-": "a PDF document",
     b"\x7fELF": "a program",
     b"SQLite format 3\x00": "an SQLite database",
-    b"LPKSHHRH": "a journal of systemd; give the output of journalctl",
+    b"LPKSHHRH": "a journal of systemd; use the output of journalctl",
 }
 
-Line = str | None  # None: nothing new for the moment, from a log that is followed
 
-LINE_BYTES = 1 << 16  # of a line that are looked at
-CHUNK_BYTES = 1 << 18
+class Place:
+    """Which line a reader of a log is at: the name of the log, the line number from 1, and the text of the line."""
+
+    __slots__ = ("number", "source", "text")
+
+    def __init__(self, source: str = "") -> None:
+        self.source, self.number, self.text = source, 0, ""
+
+    def watch(self, lines: Iterable[Line]) -> Iterator[Line]:
+        """Yield the same lines, and record each as the current one before it is yielded."""
+        for line in lines:
+            if line is not None:
+                self.number += 1
+                self.text = line
+            yield line
 
 
 def follow(
@@ -50,47 +69,49 @@ def follow(
 ) -> Iterator[Line]:
     """Yield the lines of a growing log as they are written.
 
-    A file that is replaced (rotation by renaming) is read to its end, then the new one from its start; one that has
-    become shorter (rotation by truncation) is read from its start. A missing file is waited for. A file that is
-    truncated and grows beyond its old length between two looks cannot be told from one that has grown.
+    If the file is replaced (rotation by renaming), the old file is read to its end, and then the new one from its
+    start. If it becomes shorter (rotation by truncation), it is read from its start again. A missing file is waited
+    for. A file that is truncated and grows beyond its old length between two polls cannot be told from one that has
+    grown.
 
     Parameters
     ----------
     path : str or Path
         The log.
     poll : float > 0, default=0.5
-        Seconds between two looks.
+        Seconds between two looks at the file.
     from_start : bool, default=False
-        Whether lines that are there already are yielded too; if not, neither is the rest of one that is being written.
+        Whether the lines that exist already are yielded too. If not, the rest of a line that is being written is
+        skipped as well.
     stop : callable or None, default=None
-        Asked at each look; true ends the iteration.
+        Called at each poll; the iteration ends when it returns true.
     place : Place, optional
-        Told at which line the reading begins.
+        Its line number is set to where the reading begins.
 
     Yields
     ------
     str or None
-        A line without its end; None at each look that finds nothing new.
+        A line without its end; None at each poll that finds nothing new.
 
     Raises
     ------
     ParameterError
         If `poll` is not above 0.
     UnreadableError
-        If the file may not be read at first, or is a folder. One that may not be read for a while after a rotation is
-        waited for.
+        If the file cannot be read at first, or is a folder. A file that cannot be read for a moment after a rotation
+        is waited for.
 
     Examples
     --------
     >>> from visionnmf.apps.masquerade import follow
-    >>> lines = follow("ada.txt", from_start=True)  # goes on for ever, as lines are appended
+    >>> lines = follow("ada.txt", from_start=True)  # never ends, because lines may be appended
     >>> next(lines) is not None
     True
     """
     check_number(poll, "poll", without_low=True)
     path = Path(path)
     file: BinaryIO | None = _open(path)
-    splitter = _Splitter()
+    splitter = _LineSplitter()
     if file is not None and not from_start:
         if place is not None:
             place.number = _count_lines(file)
@@ -105,11 +126,11 @@ def follow(
                 if stop is not None and stop():
                     return
                 continue
-            replaced = _replaced(path, file)
-            if replaced:
+            change = _rotation(path, file)
+            if change:
                 if file is not None:
-                    late = file.read(CHUNK_BYTES)  # written between the last look and the rotation
-                    if late and replaced == "renamed":
+                    late = file.read(CHUNK_BYTES)  # written between the last read and the rotation
+                    if late and change == "renamed":
                         yield from splitter.feed(late)
                         continue
                     yield from splitter.finish()
@@ -129,18 +150,19 @@ def follow(
 
 
 def _open(path: Path, again: bool = False) -> BinaryIO | None:
+    """Open a log; return None if it does not exist, or, after a rotation (`again`), may not be read yet."""
     try:
         return path.open("rb")
     except FileNotFoundError:
         return None
     except OSError as error:
-        if again and isinstance(error, PermissionError):  # rotated: made first, given to its readers a moment later
+        if again and isinstance(error, PermissionError):  # created first, given to its readers a moment later
             return None
         raise UnreadableError(f"{path}: cannot be read ({error.strerror})") from error
 
 
 def _seek_end(file: BinaryIO) -> bool:
-    """Go to the end; return whether that is within a line."""
+    """Go to the end of a file, and return whether this is in the middle of a line."""
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - 2))
     last = file.read(min(2, size)).rstrip(b"\0")  # in UTF-16 a NUL follows the end of the line
@@ -151,12 +173,12 @@ def _count_lines(file: BinaryIO) -> int:
     return sum(data.count(b"\n") for data in iter(lambda: file.read(CHUNK_BYTES), b""))
 
 
-def _replaced(path: Path, file: BinaryIO | None) -> str:
-    """Say whether another file has taken the path ("renamed"), or the file has become shorter ("truncated")."""
+def _rotation(path: Path, file: BinaryIO | None) -> str:
+    """Return "renamed" if another file is at the path now, "truncated" if the file is shorter, else an empty text."""
     try:
         there = path.stat()
     except OSError:
-        return ""  # between renaming and making anew
+        return ""  # between renaming the old file and creating the new one
     if file is None:
         return "renamed"
     here = os.fstat(file.fileno())
@@ -165,12 +187,12 @@ def _replaced(path: Path, file: BinaryIO | None) -> str:
     return "truncated" if there.st_size < file.tell() else ""
 
 
-class _Splitter:
-    """Bytes in, lines out; the beginning of an unfinished line is kept, of a long line no more than `LINE_BYTES`."""
+class _LineSplitter:
+    """Turns bytes into lines; keeps the beginning of an unfinished line, up to `LINE_BYTES`."""
 
     def __init__(self) -> None:
         self.rest = b""
-        self.skipping = False  # the first line, of which the beginning has not been seen
+        self.skipping = False  # the first line is skipped, because its beginning was not seen
 
     def feed(self, data: bytes) -> Iterator[str]:
         if self.skipping:
@@ -190,60 +212,27 @@ class _Splitter:
 
 
 def _text(line: bytes) -> str:
-    if b"\0" in line:  # without its NULs and its mark, UTF-16 of ASCII reads as ASCII
+    if b"\0" in line:  # UTF-16 of ASCII characters reads as ASCII without its NULs and byte order mark
         line = line.replace(b"\0", b"").removeprefix(b"\xff\xfe").removeprefix(b"\xfe\xff")
     return line[:LINE_BYTES].decode("utf-8", "replace").strip("\r\ufeff")
 
 
-class Place:
-    """Where a reader of a log is.
-
-    Attributes
-    ----------
-    source : str
-        The log.
-    number : int
-        The line, from 1.
-    text : str
-        Its text.
-    """
-
-    __slots__ = ("number", "source", "text")
-
-    def __init__(self, source: str = "") -> None:
-        self.source, self.number, self.text = source, 0, ""
-
-    def watch(self, lines: Iterable[Line]) -> Iterator[Line]:
-        """Hand lines on, and know which one was the last."""
-        for line in lines:
-            if line is not None:
-                self.number += 1
-                self.text = line
-            yield line
-
-
-def check_is_log(path: Path) -> None:
-    """Refuse what is no text.
-
-    Raises
-    ------
-    UnreadableError
-        If the file begins as another kind of file does, or a twentieth of its beginning are control characters.
-    """
+def check_is_text(path: Path) -> None:
+    """Raise UnreadableError if a file begins like a file of another kind, or has too many control characters."""
     with path.open("rb") as file:
-        start = file.read(LOOKED_AT)
-    what = next((what for mark, what in _OTHERS.items() if start.startswith(mark)), "")
+        start = file.read(EXAMINED_BYTES)
+    what = next((what for mark, what in _OTHER_FILES.items() if start.startswith(mark)), "")
     text = start.replace(b"\0", b"") if start.count(b"\0") * 5 > len(start) * 2 else start  # UTF-16
     controls = sum(text.count(bytes([code])) for code in range(32) if code not in b"\t\n\r\f\x1b\x07\x08")
-    if not what and len(text) >= LEAST_TOLD and controls > MOST_CONTROLS * len(text):
-        what = "a file of some program, not text"
+    if not what and len(text) >= MIN_EXAMINED and controls > MAX_CONTROL_SHARE * len(text):
+        what = "a binary file"
     if what:
-        raise UnreadableError(f"{path}: no log of commands: it looks like {what}")
+        raise UnreadableError(f"{path}: not a text file: it looks like {what}")
 
 
 def standard_input(*, poll: float = 0.5, stop: Callable[[], bool] | None = None) -> Iterator[Line]:
-    """Yield the lines of standard input as they come, and None while there are none; arguments as in :func:`follow`."""
-    splitter = _Splitter()
+    """Yield the lines of standard input as they come, and None while there are none; see :func:`follow`."""
+    splitter = _LineSplitter()
     number = sys.stdin.fileno()
     while stop is None or not stop():
         if not select.select([number], [], [], poll)[0]:
@@ -258,7 +247,7 @@ def standard_input(*, poll: float = 0.5, stop: Callable[[], bool] | None = None)
 
 def file_lines(path: Path) -> Iterator[str]:
     """Yield the lines of a file."""
-    splitter = _Splitter()
+    splitter = _LineSplitter()
     with path.open("rb") as file:
         while data := file.read(CHUNK_BYTES):
             yield from splitter.feed(data)

@@ -1,4 +1,26 @@
-"""One user's habits as counts, and the anomaly score of a session: see :mod:`visionnmf.apps.masquerade`."""
+"""The anomaly score of a session, from one user's habits as counts.
+
+**Score.** Let ``d(c)`` be the number of training sessions that contain command `c`, ``d(b, c)`` the number of those
+that contain `c` right after `b`, and let dots stand for sums. With
+
+    p(c) = (d(c) + a) / (d(.) + a V),        p(c | b) = (d(b, c) + l p(c)) / (d(b, .) + l)
+
+the cost of a session is the mean of ``-log p(c)`` over its commands, plus the mean of ``-log p(c | b)`` over its pairs
+of successive commands, plus 0.2 for each new command in a hundred (counted once however often it is repeated). Sessions
+are counted instead of commands, because a command that is repeated a hundred times in one afternoon is one habit. The
+anomaly score is the difference of the cost from the user's usual cost, in deviations. The constants are named in
+:mod:`visionnmf.apps.masquerade.profile` and below.
+
+**Calibration.** The usual cost and its deviation come from forward chaining: the first third of the training sessions
+scores the second, and the first two thirds score the last, so that the drift of habits is included. Both are shrunk
+towards constants, half-way with 50 training sessions. The alarm threshold is the Student quantile of the chosen false
+alarm rate. Training sessions far from all others may be another person's: they have a quarter of the weight in the
+profile and none in the calibration.
+
+**Learning on** (:meth:`SessionScorer.update`). A session below the threshold joins the profile, and one above it joins
+with a weight of 3 %. So a lasting change of habits is learnt in the end, and a masquerader's week is not. Because
+masquerades seldom come alone, a fifth of the previous session's score is added to the next one's.
+"""
 
 from __future__ import annotations
 
@@ -29,38 +51,38 @@ __all__ = ["Reason", "SessionScorer"]
 
 Symbols = Sequence[Hashable]
 
-# Chosen on users 1 to 25 of the SEA data: their own test sessions, and streams made of their sessions alone.
+# Chosen on users 1 to 25 of the SEA data: on their own test sessions, and on streams made of their sessions alone.
 CARRY = 0.2  # share of the previous session's score that is added
-CARRY_LIMIT = 4.0
-REJECTED_WEIGHT = 0.03  # with which a session above the threshold joins the profile
-USUAL_COST = 7.3  # nats: what `PRIOR_SESSIONS` sessions of an unknown user would have cost ...
-USUAL_DEVIATION = 0.8
-PRIOR_SESSIONS = 33  # ... also the window in which the usual cost is followed
-LEAST_DEVIATION = 0.3
-FOLDS = 3
-DOUBTFUL = 2.5  # robust deviations above the median: such a training session may be someone else's
-DOUBTFUL_SHARE = 0.1  # of the training sessions, at most
+CARRY_LIMIT = 4.0  # deviations: bound of the score that is carried over
+REJECTED_WEIGHT = 0.03  # weight with which a session above the threshold joins the profile
+USUAL_COST = 7.3  # nats: prior of the usual cost
+USUAL_DEVIATION = 0.8  # nats: prior of its deviation
+PRIOR_SESSIONS = 33  # number of sessions that the priors count as; also the window in which the usual cost is updated
+MIN_DEVIATION = 0.3  # nats, added to the deviation
+FOLDS = 3  # of the forward chaining
+DOUBTFUL = 2.5  # robust deviations above the median from which a training session is doubtful
+DOUBTFUL_SHARE = 0.1  # the largest share of doubtful training sessions
 DOUBTFUL_WEIGHT = 0.25
 
-LEARNING_SESSIONS = 10  # with fewer, a user is still being learnt and raises no alarm
+LEARNING_SESSIONS = 10  # with fewer sessions a user is still being learnt, and there are no alarms
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a session has its score: one command's part.
+    """One reason for the score of a session: the contribution of one command.
 
     Attributes
     ----------
     command : Hashable
         The command.
     count : int
-        How often it is in the session.
+        How often it occurs in the session.
     share : float
-        Its part of the cost above the usual, in [0, 1]; the shares of all commands of a session sum to 1.
+        Its share of the cost above the usual, from 0 to 1; the shares of all commands of a session sum to 1.
     sentence : str
         The reason in words.
     origins : tuple of Origin
-        Where it was run, the first three different lines; none where the reader of the log does not know.
+        Where it was run: the first three different lines, if the reader of the log knows.
     """
 
     command: Hashable
@@ -73,21 +95,25 @@ class Reason:
 class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
     """Score sessions by how far they are from one user's habits.
 
-    Follows scikit-learn's outlier detectors: in :meth:`score_samples`, :meth:`decision_function` and :meth:`predict`
-    low means anomalous. :meth:`anomaly_score` has the sign of the rest of this library: high means anomalous. These
-    four judge each session by itself and change nothing; :meth:`update` takes sessions as they come, and learns.
+    A session is a sequence of symbols, usually the names of a hundred commands, but nothing is specific to commands.
+    Only the user's own sessions are used. The formulas are in :mod:`visionnmf.apps.masquerade.session_scorer`.
+
+    The class follows scikit-learn's outlier detectors: in :meth:`score_samples`, :meth:`decision_function` and
+    :meth:`predict` low values are anomalous. :meth:`anomaly_score` has the sign of the rest of this library: high
+    values are anomalous. These four judge each session by itself and change nothing. :meth:`update` takes sessions as
+    they come, and learns.
 
     Parameters
     ----------
     false_alarm_rate : float in (0, 0.5], default=0.02
-        The share of the user's own sessions that may be flagged. Sets the threshold from the training sessions alone;
-        habits drift, so expect more: on the SEA data 6.0 % at 2 %, with :meth:`update` 3.5 %.
+        The share of the user's own sessions that may be flagged. It sets the threshold from the training sessions
+        alone. Habits drift, so expect more: on the SEA data 6.0 % at 2 %, and 3.5 % with :meth:`update`.
     hash_commands : bool, default=False
-        Keep no command in the clear, only salted hashes (BLAKE2b, 128 bits; the salt is part of the model). Scores stay
-        the same. Whoever has the model can still test guesses, unless there is a `key`.
+        Store salted hashes instead of commands (BLAKE2b, 128 bits; the salt is part of the model). Scores stay the
+        same. Somebody who has the model can still test guesses, unless there is a `key`.
     key : str or None, default=None
-        A secret for the hashes, at most 64 bytes. It is not in model files: a loaded model needs it again. It is in a
-        pickle of the scorer.
+        A secret for the hashes, at most 64 bytes. It is not written to model files, so a loaded model needs it again.
+        A pickle of the scorer does hold it.
 
     Attributes
     ----------
@@ -96,14 +122,17 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
     usual_cost_, deviation_ : float
         The cost of a usual session and its deviation, in nats.
     threshold_ : float
-        The anomaly score above which a session is flagged, in deviations; may be set. `offset_` is its negative.
+        The anomaly score above which a session is flagged, in deviations. It may be set. `offset_` is its negative.
     session_length_ : float
-        Median length of the training sessions. A shorter session has a less certain cost, and its score is drawn to 0.
+        Median length of the training sessions. The cost of a shorter session is less certain, and its score is shrunk
+        towards 0.
     n_sessions_ : int
-        Sessions learnt, those of :meth:`update` included.
+        Number of sessions learnt, including those of :meth:`update`.
     doubtful_ : ndarray [shape=(n_doubtful,), intp]
-        Training sessions, empty ones not counted, that are so far from all others that they may be someone else's:
-        they weigh a quarter in the profile and nothing in the calibration.
+        Indices of the training sessions, without empty ones, that may be another person's because they are far from
+        all others. They have a quarter of the weight in the profile and none in the calibration.
+    previous_score_ : float
+        The score of the session before, of which a share is carried over to the next one.
 
     Examples
     --------
@@ -127,7 +156,7 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
         self.hash_commands = hash_commands
         self.key = key
 
-    # What is printed ends in logs and notebooks, where the key has no place; the HTML of scikit-learn would show it.
+    # Printed output ends up in logs and notebooks, where the key must not appear; scikit-learn's HTML would show it.
     _repr_html_ = None
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
@@ -139,7 +168,7 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
-        # the commands in the clear, kept only for speed
+        # The cache of hashes holds the commands themselves.
         return state | {"_hashes": {}} if "_hashes" in state else state
 
     def fit(self, X: Sequence[Symbols], y: Any = None) -> SessionScorer:
@@ -148,8 +177,8 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
         Parameters
         ----------
         X : sequence of sequences of hashable symbols
-            The user's sessions in the order of time; empty ones are skipped. One session is enough to start with; the
-            calibration is the user's own by half with 50.
+            The user's sessions in the order of time; empty ones are skipped. One session is enough to start with. With
+            50 sessions, half of the calibration is the user's own.
         y : None
             Ignored.
 
@@ -164,9 +193,9 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
             If there is no session that is not empty, a session is not a sequence of hashable symbols, or a parameter
             has a value that is not allowed.
         """
-        self._check_parameters()
+        self.check_parameters()
         self.salt_ = secrets.token_bytes(16) if self.hash_commands else b""
-        self._hashes: dict[Hashable, Hashable] = {}
+        self._hashes: dict[Hashable, Hashable] = {}  # of this salt
         counted = [session for session in self._count_all(X) if session.length]
         if not counted:
             raise ParameterError("X must hold at least one session with a command; got none")
@@ -176,16 +205,23 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
         self._calibrate([session for i, session in enumerate(counted) if i not in doubtful])
         for i in self.doubtful_:
             self.profile_.add(counted[i], DOUBTFUL_WEIGHT)
-        self._previous = 0.0
+        self.previous_score_ = 0.0
         self.n_sessions_ = len(counted)
         return self
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
+        """Check the parameters, as `fit` does.
+
+        Raises
+        ------
+        ParameterError
+            If one has a value that is not allowed.
+        """
         check_number(self.false_alarm_rate, "false_alarm_rate", 0, 0.5, without_low=True)
         check_flag(self.hash_commands, "hash_commands")
         if self.key is None:
             return
-        # a key is not shown: messages end in logs
+        # Messages end up in logs, so they do not show the key.
         if not isinstance(self.key, str):
             raise ParameterError(f"key must be None or a text of 1 to 64 bytes; got {type(self.key).__name__}")
         if not 0 < len(as_bytes(self.key)) <= 64:
@@ -194,7 +230,7 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
             raise ParameterError("key must be None without hashed commands; got one; set hash_commands=True as well")
 
     def _calibrate(self, learnt: list[CountedSession]) -> None:
-        """Fill the profile; on the way, let each third be scored by what came before it."""
+        """Fill the profile, and score each third of the sessions by those before it to find the usual cost."""
         self.profile_ = Profile()
         edges = [round(len(learnt) * i / FOLDS) for i in range(FOLDS + 1)]
         costs, weights = [], []
@@ -213,18 +249,18 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
         self.threshold_ = -float(stdtrit(seen + PRIOR_SESSIONS - 1, self.false_alarm_rate))
 
     def _find_doubtful(self, counted: list[CountedSession]) -> NDArray[np.intp]:
-        """Find sessions that all the other sessions together do not explain, the worst first and then without it."""
+        """Find the sessions that the other sessions do not explain; the worst are removed before the next are sought."""
         profile = Profile()
         for session in counted:
             profile.add(session, bounded=False)
         kept = list(range(len(counted)))
         found: list[int] = []
         most = int(DOUBTFUL_SHARE * len(counted))
-        at_once = max(1, most // 5)  # one by one would take quadratic time
+        at_once = max(1, most // 5)  # removing one at a time would take quadratic time
         while len(found) < most:
             costs = np.array([profile.cost(counted[i], own=1.0)[0] for i in kept])
             above = costs - np.median(costs)
-            limit = DOUBTFUL * (1.4826 * np.median(np.abs(above)) + LEAST_DEVIATION)
+            limit = DOUBTFUL * (1.4826 * np.median(np.abs(above)) + MIN_DEVIATION)
             above *= [self._certainty(counted[i]) for i in kept]
             worst = np.argsort(-above, kind="stable")[: min(at_once, most - len(found))]
             worst = worst[above[worst] > limit]
@@ -235,35 +271,14 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
                 profile.add(counted[found[-1]], -1.0, bounded=False)
         return np.array(sorted(found), np.intp)
 
-    def _restore(
-        self,
-        profile: Profile,
-        salt: bytes,
-        *,
-        usual_cost: float,
-        deviation: float,
-        threshold: float,
-        session_length: float,
-        previous: float,
-        n_sessions: int,
-    ) -> None:
-        """Take the fitted state from a file."""
-        self._check_parameters()
-        self.profile_, self.salt_, self._hashes = profile, salt, {}
-        self.usual_cost_, self.deviation_ = usual_cost, deviation
-        self.threshold_ = threshold
-        self.session_length_, self.n_sessions_ = session_length, n_sessions
-        self.doubtful_ = np.empty(0, np.intp)
-        self._previous = previous
-
     def _certainty(self, session: CountedSession) -> float:
         return math.sqrt(min(1.0, session.length / self.session_length_))
 
     def _anomaly(self, cost: float, session: CountedSession) -> float:
-        return (cost - self.usual_cost_) / (self.deviation_ + LEAST_DEVIATION) * self._certainty(session)
+        return (cost - self.usual_cost_) / (self.deviation_ + MIN_DEVIATION) * self._certainty(session)
 
     def anomaly_score(self, X: Sequence[Symbols]) -> NDArray[np.float64]:
-        """Return how anomalous each session is: high means anomalous.
+        """Return how anomalous each session is; a high score is anomalous.
 
         Parameters
         ----------
@@ -273,7 +288,7 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
         Returns
         -------
         ndarray [shape=(n_sessions,), float64]
-            The cost in deviations from the user's usual cost; 0 for an empty session, which says nothing.
+            The difference from the user's usual cost, in deviations; 0 for an empty session.
 
         Raises
         ------
@@ -285,7 +300,7 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
         return np.array([self._anomaly(self.profile_.cost(s)[0], s) if s.length else 0.0 for s in counted], np.float64)
 
     def score_samples(self, X: Sequence[Symbols]) -> NDArray[np.float64]:
-        """Return the negative of :meth:`anomaly_score`, scikit-learn's sign.
+        """Return the negative of :meth:`anomaly_score`, with scikit-learn's sign.
 
         Parameters
         ----------
@@ -295,7 +310,7 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
         Returns
         -------
         ndarray [shape=(n_sessions,), float64]
-            Low means anomalous.
+            A low score is anomalous.
         """
         return -self.anomaly_score(X)
 
@@ -310,7 +325,7 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
         Returns
         -------
         ndarray [shape=(n_sessions,), float64]
-            Negative means flagged.
+            Negative for flagged sessions.
         """
         return self.score_samples(X) - self.offset_
 
@@ -325,7 +340,7 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
         Returns
         -------
         ndarray [shape=(n_sessions,), int]
-            +1: the user's; -1: flagged.
+            1 for the user's sessions, -1 for flagged ones.
         """
         return np.where(self.decision_function(X) < 0, -1, 1)
 
@@ -348,16 +363,16 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
         session : sequence of hashable symbols
             The session that follows the one given before.
         accept : bool or None, default=None
-            Whether the session is the user's. None: if its score is not above the threshold, or the user is still
-            being learnt. What is accepted joins the profile with weight 1, what is rejected by its score with .03,
-            what is rejected by the caller not at all. A session whose verdict the caller already knows is given once,
-            with `accept`, instead of the plain call, not after it. What the caller accepts makes the next session no
-            more suspicious.
+            Whether the session is the user's. With None it is accepted if its score is not above the threshold, or the
+            user is still being learnt. Accepted sessions join the profile with weight 1, sessions rejected by their
+            score with weight 0.03, and sessions rejected by the caller not at all. To give a verdict, call `update`
+            once with `accept`, not a second time. A session that the caller accepts does not make the next one more
+            suspicious.
 
         Returns
         -------
         float
-            The anomaly score, a fifth of the previous session's added; 0 for an empty session, which changes nothing.
+            The anomaly score plus a fifth of the previous session's; 0 for an empty session, which changes nothing.
 
         Raises
         ------
@@ -370,18 +385,18 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
             return 0.0
         cost, _ = self.profile_.cost(counted)
         alone = self._anomaly(cost, counted)
-        anomaly = alone + CARRY * self._previous
-        self._previous = min(max(alone, -CARRY_LIMIT), CARRY_LIMIT)
+        anomaly = alone + CARRY * self.previous_score_
+        self.previous_score_ = min(max(alone, -CARRY_LIMIT), CARRY_LIMIT)
         if accept is None:
             accept = anomaly <= self.threshold_ or self.learning
             weight = 1.0 if accept else REJECTED_WEIGHT
         else:
             weight = float(accept)
             if accept:
-                self._previous = min(self._previous, 0.0)
+                self.previous_score_ = min(self.previous_score_, 0.0)
         if weight:
             self.profile_.add(counted, weight)
-            # A mean and a variance that forget exponentially (West 1979).
+            # Exponentially weighted mean and variance (West 1979).
             step = weight * self._certainty(counted) ** 2 / PRIOR_SESSIONS
             change = cost - self.usual_cost_
             self.usual_cost_ += step * change
@@ -395,9 +410,9 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
         Parameters
         ----------
         session : sequence of hashable symbols
-            The session. Explain it before :meth:`update`, which learns it.
+            The session. Call this before :meth:`update`, which learns the session.
         top : int >= 1, default=5
-            The number of commands at most.
+            The largest number of reasons.
 
         Returns
         -------
@@ -429,17 +444,17 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
         ]
 
     def usual(self, top: int = 8) -> list[str]:
-        """Return the commands that most of the user's sessions hold.
+        """Return the commands that occur in most of the user's sessions.
 
         Parameters
         ----------
         top : int >= 1, default=8
-            How many at most.
+            The largest number of commands.
 
         Returns
         -------
         list of str
-            The most usual first; none where commands are hashed.
+            The most usual first; empty if commands are hashed.
         """
         check_is_fitted(self, "profile_")
         check_count(top, "top")
@@ -453,7 +468,7 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
         known = self.profile_.commands.get(command, 0.0)
         if known < 0.5:
             return f"{what}: " + ("seen only in doubtful sessions" if known else "never seen before")
-        # `n_sessions_` leaves rejected sessions out, `known` counts them a little.
+        # `known` counts rejected sessions a little, and `n_sessions_` does not.
         sessions = f"{max(1, min(round(known), self.n_sessions_))} of {self.n_sessions_} sessions"
         if known < 0.1 * self.n_sessions_:
             return f"{what}: rare, seen in {sessions}"
@@ -471,14 +486,15 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
     def _symbol(self, command: Hashable) -> Hashable:
         if not self.hash_commands:
             return command
-        if command not in self._hashes:
-            if len(self._hashes) >= PAIRS_KEPT:
-                self._hashes.clear()
+        hashes = self.__dict__.setdefault("_hashes", {})  # a loaded scorer has none
+        if command not in hashes:
+            if len(hashes) >= PAIRS_KEPT:
+                hashes.clear()
             text = command if isinstance(command, str) else repr(command)
             key = as_bytes(self.key or "")
             digest = hashlib.blake2b(as_bytes(text), digest_size=16, key=key, salt=self.salt_)
-            self._hashes[command] = digest.hexdigest()
-        return self._hashes[command]
+            hashes[command] = digest.hexdigest()
+        return hashes[command]
 
     def _checked(self, session: Symbols) -> Symbols:
         if isinstance(session, str | bytes) or not isinstance(session, Iterable):

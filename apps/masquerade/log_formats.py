@@ -1,14 +1,17 @@
-"""Formats of command logs: lines in, events out.
+"""The formats of command logs, and how their lines become events.
 
 =============  ======================================================================================================
-``plain``      one command line a line
+``plain``      one command line on each line
 ``bash``       history with ``#1700000000`` before each command
 ``zsh``        extended history, ``: 1700000000:0;command``
-``acct``       ``lastcomm``: command, flags, user, terminal, seconds, time
+``acct``       output of ``lastcomm``: command, flags, user, terminal, seconds, time
 ``audit``      auditd's ``type=SYSCALL`` and ``type=EXECVE`` records; the user is AUID, else auid, else uid
-``csv``        a header with a command column, as a rule also a user and a time column; comma, semicolon or tab
-``jsonl``      one JSON object a line, keys as the columns of ``csv``
+``csv``        a header with a command column, usually also a user and a time column; comma, semicolon or tab
+``jsonl``      one JSON object on each line, with the keys of the columns of ``csv``
 =============  ======================================================================================================
+
+An untrusted log may hold anything: lines of any length, in any encoding, cut in the middle. No line stops the reading.
+Lines that make no sense are skipped, long lines are cut, and characters that could control a terminal are replaced.
 """
 
 from __future__ import annotations
@@ -19,17 +22,23 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
+from itertools import chain, islice
+from pathlib import Path
 from typing import NamedTuple
 
+from visionnmf._checks import check_choice
 from visionnmf.exceptions import UnreadableError
+from visionnmf.io import regular_file
+from visionnmf.io.text_lines import Line, Place, check_is_text, file_lines, standard_input
 
-from .command_lines import clean, programs
-from .lines import Line
+from .command_lines import clean, programs, without_here_documents
 
-__all__ = ["FIRST_TIME", "FORMATS", "Event", "format_of", "read_csv"]
+__all__ = ["FIRST_TIME", "FORMATS", "STANDARD_INPUT", "Event", "first_lines", "read_events", "with_commands"]
 
-LATEST_TIME = 1e11  # seconds: what is later is no time
-FIRST_TIME = 94_694_400.0  # 1973: no log says when a command before that was run
+STANDARD_INPUT = "-"
+EXAMINED_LINES = 50  # by which a format is recognised
+LATEST_TIME = 1e11  # seconds since 1970; larger numbers are not times
+FIRST_TIME = 94_694_400.0  # 1973: times before it come from logs without a year
 SERIALS_KEPT = 1000  # of auditd's events whose records may still come
 
 COMMAND_KEYS = ("command", "cmd", "comm", "process", "exe", "program", "action", "event")
@@ -43,7 +52,8 @@ Columns = tuple[int | None, int | None, int | None]  # of the command, the user 
 _BASH = re.compile(r"#(\d{8,11})\s*$")
 _ZSH = re.compile(r": (\d{1,11}):\d+;")
 _ACCT = re.compile(r"(\S{1,32})\s+(?:[A-Z]{1,6}\s+)*(\S{1,64})\s+\S+\s+\d+\.\d+ secs (.{16})")
-_AUDIT = re.compile(r"type=(\w+) msg=audit\((\d{1,12}(?:\.\d{1,9})?):(\d{1,20})\)")  # bounded: linear time
+# Repetitions are bounded, so that matching takes linear time.
+_AUDIT = re.compile(r"type=(\w+) msg=audit\((\d{1,12}(?:\.\d{1,9})?):(\d{1,20})\)")
 _AUDIT_PROGRAM = re.compile(r' a0=(?:"([^"]*)"|([0-9A-Fa-f]+))')
 _AUDIT_USERS = tuple(re.compile(p) for p in (r'\bAUID="([^"]+)"', r"\bauid=(\d+)", r'\bUID="([^"]+)"', r"\buid=(\d+)"))
 _NO_USER = frozenset({"unset", "4294967295", "-1"})
@@ -59,7 +69,7 @@ class Event(NamedTuple):
     command : str
         The program's name without folder, or the whole line.
     time : float or None
-        Seconds since 1970, UTC; None where the log does not say.
+        Seconds since 1970, UTC; None if the log has no times.
     """
 
     user: str
@@ -67,7 +77,112 @@ class Event(NamedTuple):
     time: float | None
 
 
-def format_of(texts: list[str]) -> str:
+def read_events(
+    source: str | Path | Iterable[Line],
+    *,
+    format: str = "auto",
+    user: str | None = None,
+    whole_lines: bool = False,
+    place: Place | None = None,
+) -> Iterator[Event | None]:
+    """Read the commands of a log.
+
+    Parameters
+    ----------
+    source : str, Path or iterable of str
+        A file, ``-`` for standard input, or lines such as those of :func:`follow`, whose None is passed on.
+    format : str, default="auto"
+        ``"plain"``, ``"bash"``, ``"zsh"``, ``"acct"``, ``"audit"``, ``"csv"``, ``"jsonl"``, or ``"auto"``: recognised
+        by the first 50 lines.
+    user : str or None, default=None
+        The user where the log names none; None: the name of the file without suffix, or ``"user"``.
+    whole_lines : bool, default=False
+        Take a whole command line as one symbol, instead of the names of the programs in it.
+    place : Place, optional
+        Follows the reader from line to line.
+
+    Returns
+    -------
+    iterator of Event or None
+        One event for each program that was run: a pipe of three programs gives three events.
+
+    Raises
+    ------
+    ParameterError
+        If `format` is none of those.
+    UnreadableError
+        If the file cannot be read, is not text, or is read as ``csv`` and its header has no command column.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.masquerade import read_events
+    >>> next(event for event in read_events("ada.txt") if event is not None).command
+    'ls'
+    """
+    check_choice(format, "format", ("auto", *FORMATS))
+    name = "the log"
+    lines: Iterator[Line]
+    if isinstance(source, str) and source == STANDARD_INPUT:
+        name, lines = "standard input", standard_input()
+    elif isinstance(source, str | Path):
+        name = str(source)
+        path = regular_file(source, "input log")
+        check_is_text(path)
+        user = user if user is not None else path.stem.lstrip(".")
+        lines = file_lines(path)
+    else:
+        lines = iter(source)
+    if format == "auto":
+        format, lines = _recognised(lines)
+    user = clean(user or "") or "user"
+    if format in ("plain", "bash"):
+        lines = without_here_documents(lines)
+    if place is not None:
+        lines = place.watch(lines)
+    if format == "csv":
+        return _csv(lines, user, whole_lines, name)
+    return FORMATS[format](lines, user, whole_lines)
+
+
+def with_commands(events: Iterable[Event | None], name: str) -> Iterator[Event | None]:
+    """Pass on the events of a log, and raise UnreadableError at its end if there was none."""
+    some = False
+    for event in events:
+        some = some or event is not None
+        yield event
+    if not some:
+        raise UnreadableError(f"{name}: holds no command; check the format")
+
+
+def first_lines(path: str | Path, format: str = "auto") -> tuple[str, list[str]]:
+    """Return the format of a log that is followed from its end, and the lines without which the rest has no meaning.
+
+    The format is ``"auto"`` as long as the log has no lines. The lines are the header of ``csv``.
+    """
+    try:
+        lines = list(islice(file_lines(Path(path)), EXAMINED_LINES))
+    except OSError:
+        return format, []
+    texts = [line for line in lines if line.strip()]
+    if texts and format == "auto":
+        format = _format_of(texts)
+    return format, texts[:1] if format == "csv" else []
+
+
+def _recognised(lines: Iterator[Line]) -> tuple[str, Iterator[Line]]:
+    """Return the format that the first lines have, and all lines."""
+    held: list[str] = []
+    n_texts = 0  # lines that are not empty
+    for line in lines:
+        if line is not None:
+            held.append(line)
+            n_texts += bool(line.strip())
+        if n_texts >= EXAMINED_LINES or len(held) >= 20 * EXAMINED_LINES or (line is None and n_texts):
+            break
+    return _format_of([line for line in held if line.strip()]), chain(held, lines)
+
+
+def _format_of(texts: list[str]) -> str:
     """Recognise a format by some lines that are not empty."""
     if not texts:
         return "plain"
@@ -111,7 +226,7 @@ def _bash(lines: Iterator[Line], user: str, whole: bool) -> Iterator[Event | Non
 
 
 def _zsh(lines: Iterator[Line], user: str, whole: bool) -> Iterator[Event | None]:
-    goes_on = False  # the line before ended in a backslash: this one is the rest of its command
+    goes_on = False  # true after a backslash at the end: the next line belongs to the same command
     for line in lines:
         if line is None:
             yield None
@@ -132,7 +247,7 @@ def _acct(lines: Iterator[Line], user: str, whole: bool) -> Iterator[Event | Non
 
 
 def _audit(lines: Iterator[Line], user: str, whole: bool) -> Iterator[Event | None]:
-    owners: OrderedDict[str, str] = OrderedDict()  # by serial: the records of events may be interleaved
+    owners: OrderedDict[str, str] = OrderedDict()  # by serial number, because the records of events may be interleaved
     for line in lines:
         if line is None:
             yield None
@@ -155,8 +270,8 @@ def _audit(lines: Iterator[Line], user: str, whole: bool) -> Iterator[Event | No
                 yield Event(owners.get(match[3], user), name, _seconds(match[2]))
 
 
-def read_csv(lines: Iterator[Line], user: str, whole: bool, name: str = "the log") -> Iterator[Event | None]:
-    """Read a table; `name` is what an error calls it."""
+def _csv(lines: Iterator[Line], user: str, whole: bool, name: str = "the log") -> Iterator[Event | None]:
+    """Read a table; errors call it `name`."""
     header: list[str] | None = None
     columns: Columns = None, None, None
     delimiter = ","
@@ -166,7 +281,7 @@ def read_csv(lines: Iterator[Line], user: str, whole: bool, name: str = "the log
             continue
         if not line.strip():
             continue
-        try:  # line by line: an unclosed quote must not swallow the rest of the log
+        try:  # each line alone: an unclosed quote must not swallow the rest of the log
             row = next(csv.reader([line], delimiter=delimiter if header else _delimiter(line)), [])
         except csv.Error:
             continue
@@ -192,10 +307,10 @@ def _columns(header: list[str]) -> Columns:
 
 
 def _is_header(row: list[str], header: list[str], columns: Columns) -> bool:
-    """Say whether the header of another file follows, after a rotation.
+    """Return whether a row is the header of another file, after a rotation.
 
-    Whoever chooses the words of a command must not be able to write one: the row has to have all the columns that were
-    there, and no time where times are, or else no user where users are.
+    Somebody who chooses the words of a command must not be able to write a header. So the row needs all columns of the
+    old header, and something else than a time in the column of times, or, without times, a heading in that of users.
     """
     if row == header:
         return True
@@ -222,7 +337,7 @@ def _jsonl(lines: Iterator[Line], user: str, whole: bool) -> Iterator[Event | No
             continue
         if not isinstance(record, dict):
             continue
-        # as in a table: the first of equal names, whatever their case
+        # as in a table: of equal names the first counts, and case does not matter
         record = {key.strip().lower(): value for key, value in reversed(record.items())}
         values = [
             next((record[key] for key in keys if record.get(key) is not None), None)
@@ -245,7 +360,7 @@ def _column(header: list[str], keys: Iterable[str]) -> int | None:
 
 
 def _seconds(value: object) -> float | None:
-    """Return seconds since 1970 from a number or an ISO 8601 time; None from anything else."""
+    """Return a number or an ISO 8601 time as seconds since 1970, and None for anything else."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     try:
@@ -265,7 +380,7 @@ def _seconds(value: object) -> float | None:
 
 
 def _without_year(text: str, pattern: str) -> float | None:
-    """Return a time in a leap year before FIRST_TIME: only differences of such times mean something."""
+    """Return a time in a leap year before FIRST_TIME; only differences between such times are meaningful."""
     try:
         return datetime.strptime(f"1972 {text.strip()}", f"%Y {pattern}").replace(tzinfo=UTC).timestamp()
     except ValueError:
@@ -278,6 +393,6 @@ FORMATS: dict[str, Callable[[Iterator[Line], str, bool], Iterator[Event | None]]
     "zsh": _zsh,
     "acct": _acct,
     "audit": _audit,
-    "csv": read_csv,
+    "csv": _csv,
     "jsonl": _jsonl,
 }

@@ -1,0 +1,291 @@
+"""How the commands of many users are cut into sessions, in bounded memory."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Container, Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from visionnmf import choices
+from visionnmf._checks import check_count
+from visionnmf.exceptions import ParameterError, TooLargeError, UnsupportedError
+from visionnmf.io.text_lines import Place
+
+from .command_lines import clean_text
+from .log_formats import Event
+
+__all__ = ["Origin", "Session", "sessions"]
+
+MAX_USERS = 100_000
+LONGEST_SESSION = 1000  # commands, for sessions that are cut by silence
+MIN_JUDGED = 5  # commands of a session that is yielded while it grows
+MAX_HELD = 1 << 25  # characters of lines that wait to be judged, because made-up users could be endless
+SHARED_NAMES = 1 << 16  # names of commands that are stored once, however often they occur
+
+
+class Origin(NamedTuple):
+    """Where a command was read.
+
+    Attributes
+    ----------
+    source : str
+        The log.
+    line : int
+        The line in it, from 1.
+    text : str
+        Its first 200 characters, or an empty text if too many lines wait to be judged.
+    """
+
+    source: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Successive commands of one user.
+
+    Attributes
+    ----------
+    user : str
+        The user.
+    index : int
+        The number of the session among the user's sessions, from 0.
+    commands : tuple of str
+        The commands in order.
+    start, end : float or None
+        Times of the first and the last command, in seconds since 1970, UTC.
+    complete : bool
+        Whether the session has its full length, or a silence after it.
+    origins : tuple of Origin
+        Where each command was read, if the reader knows.
+    growing : bool
+        Whether the session is not at its end, and will be yielded again.
+    """
+
+    user: str
+    index: int
+    commands: tuple[str, ...]
+    start: float | None
+    end: float | None
+    complete: bool
+    origins: tuple[Origin, ...] = ()
+    growing: bool = False
+
+
+def sessions(
+    events: Iterable[Event | None],
+    *,
+    size: int = choices.SESSION_SIZE,
+    idle: float | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    evict: bool = False,
+    known: Container[str] = (),
+    silence: float | None = None,
+    growing: bool = False,
+    now: Callable[[], float] | None = None,
+    place: Place | None = None,
+) -> Iterator[Session]:
+    """Cut each user's commands into sessions.
+
+    Parameters
+    ----------
+    events : iterable of Event or None
+        The commands of any number of users, as they come.
+    size : int >= 1, default=100
+        Commands of a session. With `idle`, sessions longer than ``max(size, 1000)`` are cut.
+    idle : float > 0 or None, default=None
+        End a session when the user was silent for this many seconds, instead of after `size` commands.
+    clock : callable, default=time.monotonic
+        Returns the time in seconds while a log is followed.
+    evict : bool, default=False
+        What happens with more than 100,000 users. False raises an error. True forgets the user who was silent for the
+        largest number of commands, so that made-up names cannot stop a log that is followed for months. The unfinished
+        session of the forgotten user is yielded, and sessions count from 0 if the user comes back.
+    known : container of str, default=()
+        Users who are never forgotten.
+    silence : float > 0 or None, default=None
+        Also end a session that is cut by `size` when the user was silent for this many seconds of `clock`, which is
+        checked at each None among the events. Such a session is complete if it has half of its commands.
+    growing : bool, default=False
+        Whether sessions are also yielded while they grow: with 10, 20, 40, ... commands, and at a None with 5
+        commands and then each time they have grown by half.
+    now : callable or None, default=None
+        Returns the time of commands that have none, in seconds since 1970, for a log that is followed.
+    place : Place, optional
+        The place of the reader of the events; it gives sessions their `origins`.
+
+    Yields
+    ------
+    Session
+        Each session as soon as it is complete; at the end of the events also the rest, with ``complete=False``.
+
+    Raises
+    ------
+    ParameterError
+        If `size`, `idle` or `silence` has a value that is not allowed.
+    UnsupportedError
+        If `idle` is given and no command has a time, which is known at the end of the events. A single command without
+        a time takes the time of the user's last command, and is skipped if there is none.
+    TooLargeError
+        If there are more than 100,000 users and `evict` is false.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.masquerade import read_events, sessions
+    >>> [len(session.commands) for session in sessions(read_events("ada.txt", user="ada"), size=200)]
+    [200, 200]
+    """
+    check_count(size, "size")
+    for value, name in ((idle, "idle"), (silence, "silence")):
+        if value is not None and not value > 0:
+            raise ParameterError(f"{name} must be None or a number of seconds > 0; got {value!r}")
+    cutter = _Cutter(size, idle, clock, place)
+    quiet = idle if idle is not None else silence
+    timeless = timed = False
+    for event in events:
+        if event is None:  # nothing new: sessions of users who have been silent for long enough end
+            if quiet is not None:
+                yield from cutter.silent(quiet)
+            if growing:
+                yield from cutter.grown()
+            continue
+        user, command, moment = event
+        if moment is None and now is not None:
+            moment = now()
+        if idle is not None:
+            if moment is None:
+                timeless = True
+                if user not in cutter.growing:
+                    continue
+                moment = cutter.growing[user].end
+            timed = True
+        forgotten = cutter.greet(user, evict, user in known)
+        if forgotten is not None:
+            yield forgotten
+        # The difference is absolute, because a log may run backwards, as that of lastcomm does.
+        if idle is not None and user in cutter.growing:
+            assert moment is not None
+            if abs(moment - (cutter.growing[user].end or 0.0)) > idle:
+                yield cutter.close(user, True)
+        n_commands = cutter.add(user, command, moment)
+        if n_commands >= cutter.longest:
+            yield cutter.close(user, True)
+        elif growing and n_commands >= 2 * MIN_JUDGED and n_commands >= 2 * cutter.growing[user].judged:
+            yield cutter.look(user)
+    if timeless and not timed:
+        raise UnsupportedError("idle needs the time of each command, and this log has none; cut sessions by size")
+    for user in list(cutter.growing):
+        yield cutter.close(user, False)
+
+
+class _Growing:
+    """A session that is not at its end."""
+
+    __slots__ = ("commands", "end", "heard", "judged", "origins", "start")
+
+    def __init__(self, start: float | None) -> None:
+        self.commands: list[str] = []
+        self.origins: list[Origin] = []
+        self.start = start
+        self.end = start
+        self.heard = 0.0  # when the last command came, by the clock
+        self.judged = 0  # number of commands when it was last yielded
+
+
+class _Cutter:
+    """The growing sessions of all users; the user who was silent for longest comes first."""
+
+    def __init__(self, size: int, idle: float | None, clock: Callable[[], float], place: Place | None) -> None:
+        self.longest = size if idle is None else max(size, LONGEST_SESSION)
+        self.by_time = idle is not None
+        self.clock, self.place = clock, place
+        self.cut: dict[str, int] = {}  # number of sessions of each user so far
+        self.unknown: OrderedDict[str, None] = OrderedDict()  # users who may be forgotten, the longest silent first
+        self.growing: OrderedDict[str, _Growing] = OrderedDict()
+        self.changed: dict[str, None] = {}  # users with new commands since the last call of `grown`
+        self.shared: dict[str, str] = {}  # readers make a new string of some 60 bytes for each command
+        self.held = 0  # characters of the lines of growing sessions
+        self.origin: Origin | None = None  # of the last line, which may hold many commands
+
+    def greet(self, user: str, evict: bool, known: bool) -> Session | None:
+        """Make room for a user, and return the session of a user who is forgotten for that."""
+        if user in self.unknown:
+            self.unknown.move_to_end(user)
+        if user in self.cut:
+            return None
+        forgotten = None
+        if not known:
+            if len(self.unknown) >= MAX_USERS:
+                if not evict:
+                    raise TooLargeError(f"more than {MAX_USERS} users; is the right column taken for the user?")
+                silent = next(iter(self.unknown))
+                forgotten = self.close(silent, False) if silent in self.growing else None
+                del self.cut[silent], self.unknown[silent]
+            self.unknown[user] = None
+        self.cut[user] = 0
+        return forgotten
+
+    def add(self, user: str, command: str, moment: float | None) -> int:
+        """Add a command, and return the number of commands in the session."""
+        if user not in self.growing:
+            self.growing[user] = _Growing(moment)
+        session = self.growing[user]
+        if len(self.shared) >= SHARED_NAMES:
+            self.shared.clear()
+        session.commands.append(self.shared.setdefault(command, command))
+        session.end = moment
+        session.heard = self.clock()
+        self.growing.move_to_end(user)
+        self.changed[user] = None
+        if self.place is not None:
+            session.origins.append(self._origin(self.place))
+            self.held += len(session.origins[-1].text)
+        return len(session.commands)
+
+    def _origin(self, place: Place) -> Origin:
+        origin = self.origin
+        if origin is None or (origin.line, origin.source) != (place.number, place.source):
+            text = clean_text(place.text) if self.held < MAX_HELD else ""
+            origin = self.origin = Origin(place.source, place.number, text)
+        return origin
+
+    def silent(self, seconds: float) -> Iterator[Session]:
+        """Close the sessions of users who have been silent for this long."""
+        while self.growing:
+            user, session = next(iter(self.growing.items()))
+            if self.clock() - session.heard <= seconds:
+                return
+            yield self.close(user, self.by_time or 2 * len(session.commands) >= self.longest)
+
+    def grown(self) -> Iterator[Session]:
+        """Yield the sessions that have grown by half since they were last yielded."""
+        for user in list(self.changed):
+            session = self.growing.get(user)
+            if session is not None and len(session.commands) >= max(MIN_JUDGED, 1.5 * session.judged):
+                yield self.look(user)
+        self.changed.clear()
+
+    def look(self, user: str) -> Session:
+        """Return a session as it is at the moment."""
+        session = self.growing[user]
+        session.judged = len(session.commands)
+        return self._session(user, session, complete=False, growing=True)
+
+    def close(self, user: str, complete: bool) -> Session:
+        """End a session and return it."""
+        session = self.growing.pop(user)
+        self.changed.pop(user, None)
+        self.held -= sum(len(origin.text) for origin in session.origins)
+        found = self._session(user, session, complete=complete, growing=False)
+        self.cut[user] += 1
+        return found
+
+    def _session(self, user: str, session: _Growing, *, complete: bool, growing: bool) -> Session:
+        start, end = session.start, session.end
+        if start is not None and end is not None and end < start:
+            start, end = end, start
+        commands, origins = tuple(session.commands), tuple(session.origins)
+        return Session(user, self.cut[user], commands, start, end, complete, origins, growing)

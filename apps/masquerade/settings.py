@@ -1,0 +1,102 @@
+"""The settings of the masquerade application; imports nothing heavy."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from visionnmf import choices
+from visionnmf.apps.settings import Option, settings
+from visionnmf.exceptions import ParameterError
+
+__all__ = ["Comparison", "Following", "Judging", "LogSource", "ScorerSettings", "SessionCutting"]
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return choices.MASQUERADE_METHODS if text == "all" else tuple(name.strip() for name in text.split(","))
+
+
+FalseAlarmRate = Annotated[
+    float,
+    Option("The false alarm rate that thresholds aim at.", flag="--false-alarms", metavar="RATE", low=0, high=0.5),
+]
+
+
+@settings
+class LogSource:
+    """What is known about the logs that are read."""
+
+    format: Annotated[str, Option("The format of the logs.", choices=("auto", *choices.LOG_FORMATS))] = "auto"
+    user: Annotated[str | None, Option("The user of logs that name no users.", metavar="NAME")] = None
+
+
+@settings
+class SessionCutting:
+    """How commands are cut into sessions."""
+
+    size: Annotated[int, Option("Number of commands in a session.", metavar="N", low=1)] = choices.SESSION_SIZE
+    idle: Annotated[
+        float | None,
+        Option("End sessions after this silence instead of by count.", metavar="SECONDS", low=0, above=True),
+    ] = None
+    whole_lines: Annotated[bool, Option("Use whole command lines instead of the names of programs.")] = False
+
+
+@settings
+class ScorerSettings:
+    """How the scorer of a user is made; see :class:`~visionnmf.apps.masquerade.SessionScorer`."""
+
+    false_alarm_rate: FalseAlarmRate = choices.FALSE_ALARM_RATE
+    hash_commands: Annotated[bool, Option("Store hashes of commands, not their names.", flag="--hash")] = False
+
+
+@settings
+class Judging:
+    """How sessions are judged."""
+
+    update: Annotated[bool, Option("Learn on from accepted sessions.", flag="--update/--no-update")] = True
+    threshold: Annotated[
+        float | None,
+        Option("Threshold for all users, in deviations; by default each user has a threshold.", metavar="T", low=0),
+    ] = None
+    reasons: Annotated[int, Option("The largest number of reasons given for a session.", metavar="N", low=1)] = 5
+
+
+@settings
+class Following:
+    """How a log is followed as it grows. What concerns early alarms also holds for standard input."""
+
+    follow: Annotated[bool, Option("Follow one log from its end as it grows; Ctrl-C ends this.")] = False
+    silence: Annotated[
+        float | None,
+        Option("With --follow: the silence that ends a session.", metavar="SECONDS", low=0, above=True),
+    ] = choices.SILENCE
+    early_alarms: Annotated[
+        bool,
+        Option("Report a growing session if it is an alarm already.", flag="--early-alarms/--no-early-alarms"),
+    ] = True
+    poll: Annotated[float, Option("Time between two looks at the log.", metavar="SECONDS", low=0, above=True)] = 0.5
+
+
+@settings
+class Comparison:
+    """Which methods :func:`~visionnmf.apps.masquerade.evaluate` compares, and how."""
+
+    methods: Annotated[
+        tuple[str, ...],
+        Option("Comma-separated methods, or all; see below.", metavar="LIST", parse=_names),
+    ] = choices.MASQUERADE_METHODS[:1]
+    training_share: Annotated[float, Option("The share of each user's sessions used for training.", metavar="S")] = 0.5
+    false_alarm_rate: FalseAlarmRate = choices.FALSE_ALARM_RATE
+    random_state: Annotated[int, Option("Seed: the same seed gives the same result.", flag="--seed", low=0)] = (
+        choices.RANDOM_STATE
+    )
+
+    def check(self) -> None:
+        """Raise ParameterError for methods that do not exist and for a share of all or nothing."""
+        from visionnmf._checks import check_choice, check_number
+
+        for method in self.methods:
+            check_choice(method, "methods", choices.MASQUERADE_METHODS)
+        if not self.methods:
+            raise ParameterError(f"methods must name one of {sorted(choices.MASQUERADE_METHODS)}; got none")
+        check_number(self.training_share, "training_share", 0, 1, without_low=True, without_high=True)
