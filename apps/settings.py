@@ -20,6 +20,7 @@ import math
 import types
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
+from pathlib import Path
 from typing import Annotated, Any, TypeVar, Union, dataclass_transform, get_args, get_origin, get_type_hints
 
 __all__ = ["Field", "Option", "options_of", "settings"]
@@ -94,6 +95,8 @@ class Field:
             low = -math.inf if option.low is None else option.low
             high = math.inf if option.high is None else option.high
             return check_number(value, self.name, low, high, without_low=option.above)
+        if self.type is Path and isinstance(value, str):
+            return Path(value)
         if option.choices and isinstance(value, str):
             return check_choice(value, self.name, option.choices)
         return value

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from visionnmf import NMF, OnlineNMF
 from visionnmf.apps.annotation import ImageAnnotator, score_words, usual_extractors
+from visionnmf.apps.annotation.keyword_transfer import transfer_greedy
 from visionnmf.apps.annotation.neighbours import nearest
-from visionnmf.apps.annotation.transfer import transfer_greedy
 from visionnmf.features import FeatureExtraction
 
 Array = NDArray[Any]

@@ -25,6 +25,7 @@ from _main import data_file, main
 
 from visionnmf.apps.masquerade import (
     EigenCooccurrence,
+    Judging,
     MexPereraNMF,
     NaiveBayes,
     SessionScorer,
@@ -244,7 +245,7 @@ def speed() -> None:
         print(f"train on a CSV log of {million} million commands: {seconds:.1f} s, {million / seconds:.2f} million/s")
         for update in (True, False):
             start = time.perf_counter()
-            n = sum(1 for _ in score(model, [log], update=update))
+            n = sum(1 for _ in score(model, [log], judging=Judging(update=update)))
             seconds = time.perf_counter() - start
             how = "with" if update else "without"
             print(f"score it {how} update: {n} sessions, {seconds:.1f} s, {million / seconds:.2f} million/s")

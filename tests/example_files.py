@@ -17,7 +17,9 @@ def make_files(folder):
     _make_views(folder)
     for name, commands in COMMANDS.items():
         (folder / f"{name}.txt").write_text("\n".join(commands * 100))
-    masquerade.train([folder / f"{name}.txt" for name in COMMANDS], folder / "users.npz", size=20)
+    masquerade.train(
+        [folder / f"{name}.txt" for name in COMMANDS], folder / "users.npz", cutting=masquerade.SessionCutting(size=20)
+    )
 
 
 def _make_photos(folder):
@@ -28,7 +30,7 @@ def _make_photos(folder):
         write_image(folder / "photos" / f"{i}.png", _pixels(rng.normal(colour, 20, (16, 16, 3))))
         words.append(f"{i}.png,{word}\n")
     (folder / "words.csv").write_text("".join(words))
-    options = {"kinds": ["lab"], "method": "jec", "n_components": 4}
+    options = {"kinds": ["lab"], "annotator": annotation.ImageAnnotator("jec", n_components=4)}
     annotation.train(folder / "photos", folder / "words.npz", labels=folder / "words.csv", **options)
 
 

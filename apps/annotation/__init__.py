@@ -1,42 +1,69 @@
-"""Words for photographs: train on images that have some, give some to others, see why.
+"""Words for photographs: learn from images that have words, and give words to others.
 
-:func:`train` learns from a folder or a table of features and writes a model; :func:`annotate` gives words with scores
-and the training images because of which; :func:`evaluate` compares them with known words; :func:`similar` draws the
-nearest training images. :class:`ImageAnnotator` is the model itself, of arrays.
+:func:`train` learns from a folder or a table of features and writes a model. :func:`annotate` gives words with scores,
+and names the training images behind each word. :func:`evaluate` compares them with known words, and :func:`similar`
+finds the nearest training images. :class:`ImageAnnotator` is the model itself, for arrays.
+
+Importing this package loads no numerical library; each name is loaded when it is first used.
 """
 
-from .evaluation import AnnotationScores, evaluate
-from .labels import Labels, find_labels, read_labels
-from .metrics import Scores, score_words
-from .model import ImageAnnotator, Neighbourhood
-from .prediction import AnnotatedImage, Annotations, Word, annotate
-from .similarity import Similar, similar
-from .sources import Described, describe, usual_extractors
-from .store import AnnotationModel, load, save
-from .training import AnnotatorTrained, train
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "AnnotatedImage",
-    "AnnotationModel",
-    "AnnotationScores",
-    "Annotations",
-    "AnnotatorTrained",
-    "Described",
-    "ImageAnnotator",
-    "Labels",
-    "Neighbourhood",
-    "Scores",
-    "Similar",
-    "Word",
-    "annotate",
-    "describe",
-    "evaluate",
-    "find_labels",
-    "load",
-    "read_labels",
-    "save",
-    "score_words",
-    "similar",
-    "train",
-    "usual_extractors",
-]
+if TYPE_CHECKING:
+    from .annotator import ImageAnnotator as ImageAnnotator
+    from .annotator import Neighbourhood as Neighbourhood
+    from .evaluation import AnnotationScores as AnnotationScores
+    from .evaluation import evaluate as evaluate
+    from .image_features import Described as Described
+    from .image_features import describe as describe
+    from .image_features import usual_extractors as usual_extractors
+    from .labels import Labels as Labels
+    from .labels import find_labels as find_labels
+    from .labels import read_labels as read_labels
+    from .metrics import Scores as Scores
+    from .metrics import score_words as score_words
+    from .prediction import AnnotatedImage as AnnotatedImage
+    from .prediction import Annotations as Annotations
+    from .prediction import Word as Word
+    from .prediction import annotate as annotate
+    from .settings import AnnotatorSettings as AnnotatorSettings
+    from .settings import WordOutputs as WordOutputs
+    from .similar_images import Similar as Similar
+    from .similar_images import similar as similar
+    from .store import AnnotationModel as AnnotationModel
+    from .store import load as load
+    from .store import save as save
+    from .training import AnnotatorTrained as AnnotatorTrained
+    from .training import train as train
+
+_LAZY = {
+    name: module
+    for module, names in {
+        ".annotator": ("ImageAnnotator", "Neighbourhood"),
+        ".evaluation": ("AnnotationScores", "evaluate"),
+        ".image_features": ("Described", "describe", "usual_extractors"),
+        ".labels": ("Labels", "find_labels", "read_labels"),
+        ".metrics": ("Scores", "score_words"),
+        ".prediction": ("AnnotatedImage", "Annotations", "Word", "annotate"),
+        ".settings": ("AnnotatorSettings", "WordOutputs"),
+        ".similar_images": ("Similar", "similar"),
+        ".store": ("AnnotationModel", "load", "save"),
+        ".training": ("AnnotatorTrained", "train"),
+    }.items()
+    for name in names
+}
+
+__all__ = sorted(_LAZY)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        value = getattr(import_module(_LAZY[name], __name__), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,9 +1,8 @@
-"""How well a model's words fit images whose words are known."""
+"""How well the words of a model fit images whose words are known."""
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,12 @@ from numpy.typing import NDArray
 from visionnmf import choices
 from visionnmf._checks import check_count
 from visionnmf.apps.report import Report
-from visionnmf.exceptions import MediaError
-from visionnmf.io import check_outputs, output_file
+from visionnmf.io import write_csv
 
+from .image_features import describe, files_of, names_of
 from .labels import files_of_labels, find_labels
 from .metrics import Scores, score_words
-from .sources import describe, files_of
+from .prediction import check_table
 from .store import AnnotationModel
 
 __all__ = ["AnnotationScores", "evaluate"]
@@ -30,16 +29,18 @@ Progress = Callable[[str, int, int | None], None]
 
 @dataclass(frozen=True, kw_only=True)
 class AnnotationScores(Report):
-    """What :func:`evaluate` found; with the attributes of :class:`~visionnmf.apps.report.Report`.
+    """What :func:`evaluate` found, with the attributes of :class:`~visionnmf.apps.report.Report`.
 
     Attributes
     ----------
     images : int
+        Number of images.
     top : int
-        Words that each image got.
+        Number of words that each image got.
     scores : Scores
+        The scores of the model.
     often : Scores
-        Of the most frequent words of the training images, given to all: the baseline.
+        The scores of a baseline that gives the most frequent words of the training images to all images.
     """
 
     images: int
@@ -56,12 +57,12 @@ class AnnotationScores(Report):
         }
 
     def summary(self) -> str:
-        """Return the scores as text for a person.
+        """Return the scores as text.
 
         Returns
         -------
         str
-            A table of two lines: the model, and the most frequent words for all images.
+            A table of two lines: the model, and the baseline.
         """
         lines = [
             f"{self.images} images, {self.scores.n_words} words, {self.top} words each",
@@ -85,6 +86,7 @@ def evaluate(
     labels: str | Path | None = None,
     top: int = choices.ANNOTATION_WORDS,
     table: str | Path | None = None,
+    verbatim: bool = False,
     n_jobs: int | None = None,
     force: bool = False,
     progress: Progress | None = None,
@@ -96,22 +98,29 @@ def evaluate(
     Parameters
     ----------
     model : AnnotationModel
+        The model.
     source : str, Path or sequence of str
-        As for :func:`train`; other images than those of the training.
+        Images as in :func:`train`, but other ones than the training images.
     labels : str, Path or None, default=None
-        The words, as for :func:`train`.
+        The words, as in :func:`train`.
     top : int, default=5
+        Number of words that each image gets.
     table : str or Path, optional
-        A CSV file to write: of each word the images that have it and that got it, precision and recall.
+        A CSV file to write. It has for each word the numbers of images that have it and that got it, precision and
+        recall.
+    verbatim : bool, default=False
+        Write words to the table as they are, even if a spreadsheet would take them for formulas.
     n_jobs : int or None, default=None
+        Number of processes that extract features; -1 uses all processors.
     force : bool, default=False
         Whether an existing file may be replaced.
     progress : callable, optional
-        Called with ("extracting", images done, images in all).
+        Called with ("extracting", number of images done, number of all images).
 
     Returns
     -------
     AnnotationScores
+        The scores.
 
     Raises
     ------
@@ -127,38 +136,33 @@ def evaluate(
     []
     """
     check_count(top, "top")
-    inputs = [*files_of(source), *files_of_labels(labels), *model.source]
-    check_outputs([] if table is None else [table], force, inputs=inputs)
-    for path in [] if table is None else [Path(table)]:
-        if not path.parent.is_dir():
-            raise MediaError(f"{path}: there is no folder {path.parent}; create it first")
+    check_table(table, force, [*files_of(source), *files_of_labels(labels), *model.source])
     found = describe(source, model.extraction, views=model.annotator.views_, n_jobs=n_jobs, progress=progress)
-    root = source if isinstance(source, str | Path) else None
-    labelled = find_labels(labels, found.files, root)
-    scores = model.annotator.predict_proba(found.X[labelled.found])
-    chosen = model.annotator.choose(scores, top)
+    labelled = find_labels(labels, found.files, source if isinstance(source, str | Path) else None)
     known = model.annotator.words_.tolist()
     words = [*known, *sorted(set(labelled.words) - set(known))]
     column = {word: j for j, word in enumerate(words)}
+    scores = model.annotator.predict_proba(found.X[labelled.found])
     truth = np.zeros((len(scores), len(words)), bool)
     truth[:, [column[word] for word in labelled.words]] = labelled.Y.toarray() > 0
+    chosen = model.annotator.choose(scores, top)
     scores = np.pad(scores, ((0, 0), (0, len(words) - len(known))), constant_values=-1)
     often = np.pad(np.asarray(model.annotator.Y_.sum(axis=0)).ravel(), (0, len(words) - len(known)))
     first = np.tile(np.argsort(-often, kind="stable")[:top], (len(scores), 1))
     result = score_words(truth, _given(chosen, truth.shape), scores)
     notes = list(labelled.notes)
     if len(words) > len(known):
-        notes.append(f"{len(words) - len(known)} words, such as {words[len(known)]!r}, are of no training image")
+        notes.append(f"no training image has {len(words) - len(known)} of the words, such as {words[len(known)]!r}")
     if set(found.files) & set(model.files):
         notes.append("training images are among these, so the scores are too good")
     if table is not None:
-        _write_words(Path(table), words, result, force)
+        write_csv(table, _rows(words, result), force=force, verbatim=verbatim)
     return AnnotationScores(
         images=len(scores),
         top=top,
         scores=result,
         often=score_words(truth, _given(first, truth.shape), np.tile(often, (len(scores), 1))),
-        inputs=[str(source)] if root is not None else [str(item) for item in source],  # type: ignore[union-attr]
+        inputs=names_of(source),
         outputs=[] if table is None else [str(table)],
         skipped=found.skipped,
         notes=notes,
@@ -184,13 +188,9 @@ def _figures(found: Scores) -> dict[str, float | int]:
     return {name: round(value, 4) for name, value in figures.items()} | {"N+": found.n_plus, "words": found.n_words}
 
 
-def _write_words(path: Path, words: list[str], result: Scores, force: bool) -> None:
-    with (
-        output_file(path, force=force) as temporary,
-        temporary.open("w", encoding="utf-8", newline="") as file,
-    ):
-        writer = csv.writer(file)
-        writer.writerow(["word", "images", "given", "precision", "recall"])
-        for word, row in zip(words, result.table.tolist(), strict=True):
-            if row[0] or row[1]:
-                writer.writerow([word, int(row[0]), int(row[1]), f"{row[2]:.4f}", f"{row[3]:.4f}"])
+def _rows(words: list[str], result: Scores) -> Iterator[list[Any]]:
+    """Return the rows of the table; words that no image has or got are left out."""
+    yield ["word", "images", "given", "precision", "recall"]
+    for word, row in zip(words, result.table.tolist(), strict=True):
+        if row[0] or row[1]:
+            yield [word, int(row[0]), int(row[1]), f"{row[2]:.4f}", f"{row[3]:.4f}"]

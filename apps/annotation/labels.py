@@ -1,4 +1,4 @@
-"""Words of images, from a table or from the images' own keywords."""
+"""Words of images, read from a table or from the keywords in the images."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from visionnmf._checks import brief
 from visionnmf.exceptions import TooLargeError, UnreadableError
 from visionnmf.io import clean_words, regular_file
 from visionnmf.io.keywords import find_keywords
+from visionnmf.io.tables import text_of_cell
 
 __all__ = ["KEYWORDS", "Labels", "files_of_labels", "find_labels", "read_labels"]
 
-KEYWORDS = "keywords"  # in place of a file: those in the photographs
-MOST_BYTES = 256 << 20
-HEADINGS = ("file", "filename", "image", "path")
-NAMES = ("words", "keywords", "labels", "tags")
+KEYWORDS = "keywords"  # given in place of a file for the keywords in the photographs
+MAX_BYTES = 256 << 20
+HEADINGS = ("file", "filename", "image", "path")  # of the first column
+WORD_KEYS = ("words", "keywords", "labels", "tags")
 SEPARATOR = ";"
 
 
@@ -35,12 +36,13 @@ class Labels:
     Attributes
     ----------
     Y : scipy.sparse.csr_array of float32 [shape=(n_images, n_words)]
+        1 for each word of an image.
     words : list of str
-        Sorted.
+        The vocabulary, sorted.
     found : ndarray of int
-        Which of the images have words; the rows of `Y`.
+        The images that have words; they are the rows of `Y`.
     notes : list of str
-        What did not fit.
+        A sentence for each thing that did not fit.
     """
 
     Y: Any
@@ -57,15 +59,17 @@ def find_labels(source: str | Path | None, images: Sequence[str], root: str | Pa
     Parameters
     ----------
     source : str, Path or None
-        A CSV or JSON Lines file, see :func:`read_labels`; None or "keywords" reads IPTC, XMP and sidecars, but
-        those that visionnmf wrote: they may be a model's guesses.
+        A CSV or JSON Lines file, see :func:`read_labels`. None or "keywords" reads IPTC, XMP and sidecars, except
+        sidecars written by visionnmf, whose words may be a model's guesses.
     images : sequence of str
+        The images.
     root : str or Path, optional
         The folder that names in `source` are relative to.
 
     Returns
     -------
     Labels
+        The words.
 
     Raises
     ------
@@ -104,22 +108,7 @@ def find_labels(source: str | Path | None, images: Sequence[str], root: str | Pa
 
 
 def files_of_labels(source: str | Path | None) -> list[str]:
-    """Return the files that :func:`find_labels` reads beside the photographs.
-
-    Parameters
-    ----------
-    source : str, Path or None
-
-    Returns
-    -------
-    list of str
-
-    Examples
-    --------
-    >>> from visionnmf.apps.annotation.labels import files_of_labels
-    >>> files_of_labels("words.csv"), files_of_labels("keywords")
-    (['words.csv'], [])
-    """
+    """Return the files that :func:`find_labels` reads besides the photographs."""
     return [] if source is None or str(source) == KEYWORDS else [str(source)]
 
 
@@ -129,18 +118,18 @@ def read_labels(path: str | Path) -> dict[str, list[str]]:
     Parameters
     ----------
     path : str or Path
-        ``.jsonl``: an object a line, with ``file`` and ``words`` (or ``keywords``, ``labels``, ``tags``), a list. Any
-        other: CSV, in each line a file, then its words in further columns or separated by semicolons. UTF-8.
+        ``.jsonl``: on each line an object with ``file`` and ``words`` (or ``keywords``, ``labels``, ``tags``), a list.
+        Any other name: CSV in UTF-8, on each line a file, then its words in further columns or separated by semicolons.
 
     Returns
     -------
     dict of str to list of str
-        The words of each file, in the same form whatever they were written like; a file that comes twice has all.
+        The words of each file in a normalised form. A file that occurs twice has the words of both lines.
 
     Raises
     ------
     UnreadableError
-        If the file is missing, no UTF-8, or a line is not of that form.
+        If the file is missing, is not UTF-8, or a line does not have that form.
     TooLargeError
         If it has more than 256 MiB.
 
@@ -153,8 +142,8 @@ def read_labels(path: str | Path) -> dict[str, list[str]]:
     {'a.jpg': ['sea', 'sky']}
     """
     path = regular_file(path, "table of words")
-    if path.stat().st_size > MOST_BYTES:
-        raise TooLargeError(f"{path}: more than {MOST_BYTES >> 20} MiB")
+    if path.stat().st_size > MAX_BYTES:
+        raise TooLargeError(f"{path}: more than {MAX_BYTES >> 20} MiB")
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -169,17 +158,17 @@ def read_labels(path: str | Path) -> dict[str, list[str]]:
 
 
 def _json_lines(text: str) -> Iterator[tuple[str, list[str]]]:
-    for number, line in enumerate(text.split("\n"), 1):  # not splitlines, which cuts at marks that JSON allows in text
+    for number, line in enumerate(text.split("\n"), 1):  # `splitlines` cuts at characters that JSON allows
         if not line.strip():
             continue
         try:
             item = json.loads(line)
-            key = next(key for key in NAMES if key in item)
+            key = next(key for key in WORD_KEYS if key in item)
             name, words = item["file"], item[key]
         except (ValueError, KeyError, TypeError, StopIteration, RecursionError):
-            raise ValueError(f"line {number} is no object with 'file' and 'words'") from None
+            raise ValueError(f"line {number} is not an object with 'file' and 'words'") from None
         if not isinstance(name, str) or not isinstance(words, list) or not all(isinstance(w, str) for w in words):
-            raise ValueError(f"line {number} is no object with 'file', a name, and 'words', a list of text")
+            raise ValueError(f"line {number} is not an object with 'file', a name, and 'words', a list of texts")
         yield name, words
 
 
@@ -187,7 +176,8 @@ def _csv_lines(text: str) -> Iterator[tuple[str, list[str]]]:
     for number, row in enumerate(csv.reader(io.StringIO(text)), 1):
         if not row or not row[0].strip() or (number == 1 and row[0].strip().casefold() in HEADINGS):
             continue
-        yield row[0].strip(), [word for cell in row[1:] for word in cell.split(SEPARATOR)]
+        name, *words = map(text_of_cell, row)
+        yield name.strip(), [word for cell in words for word in cell.split(SEPARATOR)]
 
 
 def _keywords(images: Sequence[str], notes: list[str]) -> list[list[str]]:
@@ -211,7 +201,7 @@ def _keywords(images: Sequence[str], notes: list[str]) -> list[list[str]]:
 def _matched(
     table: dict[str, list[str]], images: Sequence[str], root: str | Path | None, notes: list[str]
 ) -> list[list[str]]:
-    """Return the words of each image: by its name as it is, relative to the folder, or alone."""
+    """Return the words of each image, found by its full name, its name relative to `root`, or its last part."""
     used: set[str] = set()
     found = []
     for image in images:
@@ -224,5 +214,6 @@ def _matched(
         found.append(table[name] if name is not None else [])
     if len(used) < len(table):
         absent = next(name for name in table if name not in used)
-        notes.append(f"{len(table) - len(used)} of {len(table)} names in the table are no image here, such as {absent}")
+        count = f"{len(table) - len(used)} of {len(table)}"
+        notes.append(f"{count} names in the table are not images here, such as {absent}")
     return found

@@ -1,4 +1,4 @@
-"""How well words fit images: the OR-NMF paper's three scores, and the per-word ones of the field."""
+"""How well words fit images: the three scores of the OR-NMF paper, and the usual ones for each word."""
 
 from __future__ import annotations
 
@@ -22,20 +22,21 @@ class Scores:
     Attributes
     ----------
     accuracy, recall, normalized : float
-        ``AC = r / (r + w)``, ``RC = r / n`` and ``NS = r / n - w / (N - n)`` of Guan et al. (2012, section V.C), means
-        over images; r right and w wrong words of an image with n words, of a vocabulary of N.
+        ``AC = r / (r + w)``, ``RC = r / n`` and ``NS = r / n - w / (N - n)`` of Guan et al. (2012, section V.C), as
+        means over images; r and w are the numbers of right and wrong words of an image with n words, and N is the size
+        of the vocabulary.
     word_precision, word_recall : float
-        Means over the words that some image has; a word that was never given has precision 0.
+        Means over the words that some image has. A word that was never given has precision 0.
     f1 : float
         Harmonic mean of the two.
     n_plus : int
-        Words that were given rightly at least once.
+        Number of words that were given rightly at least once.
     mean_average_precision : float
         Mean over the same words of the average precision of the images ranked by the word's score; NaN without scores.
     n_words : int
-        Words that some image has.
+        Number of words that some image has.
     table : ndarray of float [shape=(n_vocabulary, 4)]
-        Of each word: images that have it, images that got it, precision, recall.
+        For each word: number of images that have it, number of images that got it, precision, recall.
     """
 
     accuracy: float
@@ -58,14 +59,14 @@ def score_words(truth: Array, given: Array, scores: Array | None = None) -> Scor
     Parameters
     ----------
     truth, given : ndarray of bool [shape=(n_images, n_words)]
-        Which words images have, and which they got.
+        Which words the images have, and which they got.
     scores : ndarray [shape=(n_images, n_words)], optional
-        High where a word fits, for the mean average precision.
+        High if a word fits; for the mean average precision.
 
     Returns
     -------
     Scores
-        Images without a word of the vocabulary count in precisions only.
+        The scores. Images without a word of the vocabulary count in precisions only.
 
     Examples
     --------
@@ -98,18 +99,7 @@ def score_words(truth: Array, given: Array, scores: Array | None = None) -> Scor
 
 
 def average_precisions(truth: Array, scores: Array) -> Array:
-    """Return the average precision of each column: images by falling score, of equal score in their order.
-
-    Parameters
-    ----------
-    truth : ndarray of bool [shape=(n_images, n_words)]
-        Each column has a true entry.
-    scores : ndarray [shape=(n_images, n_words)]
-
-    Returns
-    -------
-    ndarray [shape=(n_words,)]
-    """
+    """Return the average precision of each column of `truth`, which needs a true entry, with images ranked by score."""
     order = np.argsort(-scores, axis=0, kind="stable")
     found = np.take_along_axis(truth, order, axis=0)
     precision = np.cumsum(found, axis=0) / np.arange(1, len(found) + 1)[:, None]

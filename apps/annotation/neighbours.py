@@ -1,4 +1,4 @@
-"""Nearest rows by the Manhattan distance: exact, by blocks, in bounded memory."""
+"""Nearest rows by the Manhattan distance: exact, in blocks, with bounded memory."""
 
 from __future__ import annotations
 
@@ -14,25 +14,14 @@ __all__ = ["distances_of", "manhattan", "mutual", "nearest", "nearest_and"]
 
 Array = NDArray[Any]
 
-BLOCK_BYTES = 1 << 19  # of rows that stay in a second-level cache while queries pass over them
-QUERIES = 64  # at once: their distances to all rows are in memory
+BLOCK_BYTES = 1 << 19  # of rows, which stay in a second-level cache while queries are compared with them
+QUERIES = 64  # at once; their distances to all rows are in memory
 
 
 def nearest(rows: Array, queries: Array, k: int) -> tuple[NDArray[np.intp], Array]:
-    """Find the nearest rows of each query.
+    """Return indices and distances (n_queries, k) of the `k` nearest rows of each query, or of all if there are fewer.
 
-    Parameters
-    ----------
-    rows : ndarray of float32 [shape=(n_rows, n_features)]
-    queries : ndarray of float32 [shape=(n_queries, n_features)]
-    k : int
-        How many; all where there are fewer.
-
-    Returns
-    -------
-    which : ndarray of int [shape=(n_queries, k)]
-        Nearest first; of equal distance the one that comes first.
-    distance : ndarray of float32 [shape=(n_queries, k)]
+    The nearest comes first, and among equal distances the first row.
     """
     which, distance, _ = nearest_and(rows, queries, k, np.empty(0, np.intp), np.array)
     return which, distance
@@ -41,22 +30,10 @@ def nearest(rows: Array, queries: Array, k: int) -> tuple[NDArray[np.intp], Arra
 def nearest_and(
     rows: Array, queries: Array, k: int, some: NDArray[Any], function: Callable[[Array], Array]
 ) -> tuple[NDArray[np.intp], Array, Array]:
-    """Find the nearest rows, and a function of the distances to some rows, which are not kept.
+    """Return the result of :func:`nearest`, and a function of the distances to the rows `some`.
 
-    Parameters
-    ----------
-    rows : ndarray of float32 [shape=(n_rows, n_features)]
-    queries : ndarray of float32 [shape=(n_queries, n_features)]
-    k : int
-    some : ndarray of int [shape=(n_some,)]
-    function : callable
-        Of distances, an ndarray of float32 [shape=(n, n_some)], to an ndarray [shape=(n, m)].
-
-    Returns
-    -------
-    which, distance : ndarray
-        As from :func:`nearest`.
-    values : ndarray [shape=(n_queries, m)]
+    The function maps distances (n, n_some) to values (n, m). It is called block by block, so that the distances need
+    not be stored.
     """
     k = min(k, len(rows))
 
@@ -70,18 +47,7 @@ def nearest_and(
 
 
 def distances_of(rows: Array, queries: Array, which: NDArray[np.intp]) -> Array:
-    """Return the Manhattan distances of queries to some rows each.
-
-    Parameters
-    ----------
-    rows : ndarray of float32 [shape=(n_rows, n_features)]
-    queries : ndarray of float32 [shape=(n_queries, n_features)]
-    which : ndarray of int [shape=(n_queries, k)]
-
-    Returns
-    -------
-    ndarray of float32 [shape=(n_queries, k)]
-    """
+    """Return the Manhattan distances (n_queries, k) of each query to the rows `which` (n_queries, k)."""
     found = np.empty(which.shape, np.float32)
     for i, query in enumerate(queries):
         found[i] = np.abs(rows[which[i]] - query).sum(axis=1)
@@ -89,16 +55,7 @@ def distances_of(rows: Array, queries: Array, which: NDArray[np.intp]) -> Array:
 
 
 def mutual(rows: Array) -> Array:
-    """Return the Manhattan distances of all rows to each other.
-
-    Parameters
-    ----------
-    rows : ndarray of float32 [shape=(n_rows, n_features)]
-
-    Returns
-    -------
-    ndarray of float32 [shape=(n_rows, n_rows)]
-    """
+    """Return the Manhattan distances (n_rows, n_rows) of all rows to each other."""
     D = np.empty((len(rows), len(rows)), np.float32)
 
     def fill(block: tuple[int, int]) -> None:
@@ -109,16 +66,9 @@ def mutual(rows: Array) -> Array:
 
 
 def manhattan(rows: Array, queries: Array) -> Array:
-    """Return the Manhattan distances of queries to all rows; one query at a time passes over rows that lie in cache.
+    """Return the Manhattan distances (n_queries, n_rows) of queries to all rows.
 
-    Parameters
-    ----------
-    rows : ndarray of float32 [shape=(n_rows, n_features)]
-    queries : ndarray of float32 [shape=(n_queries, n_features)]
-
-    Returns
-    -------
-    ndarray of float32 [shape=(n_queries, n_rows)]
+    Queries are compared one by one with a block of rows that stays in the cache.
     """
     n_features = rows.shape[1]
     step = max(1, BLOCK_BYTES // (4 * max(1, n_features)))
@@ -136,7 +86,7 @@ def manhattan(rows: Array, queries: Array) -> Array:
 
 def _smallest(D: Array, k: int) -> tuple[NDArray[np.intp], Array]:
     which = np.argpartition(D, k - 1, axis=1)[:, :k] if k < D.shape[1] else np.tile(np.arange(k), (len(D), 1))
-    which.sort(axis=1)  # so that equal distances stay in the order of the rows
+    which.sort(axis=1)  # keeps equal distances in the order of the rows
     distance = np.take_along_axis(D, which, axis=1)
     order = np.argsort(distance, axis=1, kind="stable")
     return np.take_along_axis(which, order, axis=1), np.take_along_axis(distance, order, axis=1)

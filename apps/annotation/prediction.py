@@ -1,31 +1,29 @@
-"""From a model file and images to words."""
+"""From a model and images to words."""
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from visionnmf import choices
-from visionnmf._checks import check_count, check_number
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import MediaError, OutputExistsError, ParameterError
-from visionnmf.io import check_outputs, output_file, sidecar_of, write_sidecar
+from visionnmf.io import check_outputs, sidecar_of, write_csv, write_sidecar
 from visionnmf.io.keywords import is_own_sidecar
 
-from .model import Neighbourhood
-from .sources import describe, files_of
+from .annotator import Neighbourhood
+from .image_features import describe, files_of, names_of
+from .settings import WordOutputs
 from .store import AnnotationModel
 
-__all__ = ["AnnotatedImage", "Annotations", "Word", "annotate"]
+__all__ = ["AnnotatedImage", "Annotations", "Word", "annotate", "check_table"]
 
 Progress = Callable[[str, int, int | None], None]
 
-REASONS = 3  # neighbours that are named for a word
+MAX_REASONS = 3  # training images that are named for a word
 
 
 class Word(NamedTuple):
@@ -34,10 +32,11 @@ class Word(NamedTuple):
     Attributes
     ----------
     word : str
+        The word.
     score : float
-        The probability, of a weighted model; of the others, high for the first.
+        Its probability with the method "weighted"; with the others, high for the first word.
     because : list of str
-        The nearest training images that have it, those that count most.
+        The training images with this word that have the largest weight.
     """
 
     word: str
@@ -51,8 +50,9 @@ class AnnotatedImage(NamedTuple):
     Attributes
     ----------
     image : str
+        The image.
     words : list of Word
-        The likeliest first.
+        Its words, the most probable first.
     """
 
     image: str
@@ -61,11 +61,12 @@ class AnnotatedImage(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Annotations(Report):
-    """What :func:`annotate` found; with the attributes of :class:`~visionnmf.apps.report.Report`.
+    """What :func:`annotate` found, with the attributes of :class:`~visionnmf.apps.report.Report`.
 
     Attributes
     ----------
     images : list of AnnotatedImage
+        The words of each image.
     """
 
     images: list[AnnotatedImage]
@@ -82,12 +83,12 @@ class Annotations(Report):
         }
 
     def summary(self) -> str:
-        """Return the words as text for a person.
+        """Return the words as text.
 
         Returns
         -------
         str
-            A line an image, then one a word.
+            One line for each image, followed by one for each word.
         """
         lines = []
         for image, words in self.images:
@@ -102,112 +103,107 @@ def annotate(
     model: AnnotationModel,
     images: str | Path | Sequence[str],
     *,
-    top: int = choices.ANNOTATION_WORDS,
-    least: float = 0.0,
-    table: str | Path | None = None,
-    sidecars: bool = False,
+    outputs: WordOutputs = WordOutputs(),
     n_jobs: int | None = None,
     force: bool = False,
     progress: Progress | None = None,
 ) -> Annotations:
-    """Give words to images. The images are read, and never written to.
+    """Give words to images. The images are only read.
 
     Parameters
     ----------
     model : AnnotationModel
+        The model.
     images : str, Path or sequence of str
         Images, patterns, folders; or a table of features, for a model that was trained on one.
-    top : int, default=5
-        Words an image, at most.
-    least : float, default=0
-        Words of a lower score are left out.
-    table : str or Path, optional
-        A CSV file to write: image, word, score, and the neighbours because of which.
-    sidecars : bool, default=False
-        Whether to write ``NAME.jpg.xmp`` beside each image that gets words, for photo managers.
+    outputs : WordOutputs, optional
+        How many words are given, and whether a table and sidecars are written.
     n_jobs : int or None, default=None
-        Processes that describe images; -1 takes as many as there are processors.
+        Number of processes that extract features; -1 uses all processors.
     force : bool, default=False
         Whether existing outputs of visionnmf may be replaced; sidecars of other programs never are.
     progress : callable, optional
-        Called with ("extracting", images done, images in all).
+        Called with ("extracting", number of images done, number of all images).
 
     Returns
     -------
     Annotations
-        Images that cannot be read are in `skipped`, and sidecars of other programs that are in the way.
+        The words. `skipped` names images that cannot be read, and sidecars of other programs that are in the way.
 
     Raises
     ------
     ParameterError
-        If an argument is not allowed; a table has no images that sidecars could lie beside.
+        If an argument is not allowed; a table has no images that sidecars could be written for.
     MediaError
         If nothing can be read, or an output cannot be written.
 
     Examples
     --------
-    >>> from visionnmf.apps.annotation import annotate, load
-    >>> annotate(load("words.npz"), ["photos/0.png"], top=1).images[0].words[0].word
+    >>> from visionnmf.apps.annotation import WordOutputs, annotate, load
+    >>> annotate(load("words.npz"), ["photos/0.png"], outputs=WordOutputs(top=1)).images[0].words[0].word
     'sea'
     """
-    check_count(top, "top")
-    check_number(least, "least")
     files = files_of(images)
-    check_outputs([] if table is None else [table], force, inputs=[*files, *model.source])
-    for path in [] if table is None else [Path(table)]:
-        if not path.parent.is_dir():
-            raise MediaError(f"{path}: there is no folder {path.parent}; create it first")
-    if sidecars and model.extraction is None:
+    check_table(outputs.table, force, [*files, *model.source])
+    if outputs.sidecars and model.extraction is None:
         raise ParameterError("sidecars must be False for a table of features; got True")
-    if sidecars:
+    if outputs.sidecars:
         check_outputs([path for path in map(sidecar_of, files) if not _is_foreign(path)], force)
     found = describe(images, model.extraction, views=model.annotator.views_, n_jobs=n_jobs, progress=progress)
     near = model.annotator.annotate(found.X)
-    given = [
-        AnnotatedImage(file, _words(model, near, i, top, least)) for i, file in enumerate(found.files)
-    ]  # fmt: skip
-    outputs, skipped = [], list(found.skipped)
+    given = [AnnotatedImage(file, _words(model, near, i, outputs)) for i, file in enumerate(found.files)]
+    written, skipped = [], list(found.skipped)
+    if outputs.table is not None:
+        write_csv(outputs.table, _rows(given), force=force, verbatim=outputs.verbatim)
+        written.append(str(outputs.table))
+    if outputs.sidecars:
+        written += _write_sidecars(given, force, skipped)
+    return Annotations(images=given, inputs=names_of(images), outputs=written, skipped=skipped)
+
+
+def check_table(table: str | Path | None, force: bool, inputs: Sequence[str | Path]) -> None:
+    """Raise an error, before the work, if a table cannot be written."""
     if table is not None:
-        _write_table(Path(table), given, force)
-        outputs.append(str(table))
-    for image, words in (
-        given if sidecars else []
-    ):  # each for itself: thousands at once are more open files than allowed
-        path = sidecar_of(image)
-        if not words:
-            continue
-        try:
-            write_sidecar(path, [word.word for word in words], force=force or _is_foreign(path))
-        except OutputExistsError as error:
-            skipped.append(str(error))
-        else:
-            outputs.append(str(path))
-    inputs = [str(images)] if isinstance(images, str | Path) else [str(image) for image in images]
-    return Annotations(images=given, inputs=inputs, outputs=outputs, skipped=skipped)
+        check_outputs([table], force, inputs=inputs)
+        if not Path(table).parent.is_dir():
+            raise MediaError(f"{table}: there is no folder {Path(table).parent}; create it first")
 
 
 def _is_foreign(path: Path) -> bool:
+    """Return whether a sidecar of another program is in the way."""
     return path.is_file() and not is_own_sidecar(path)
 
 
-def _words(model: AnnotationModel, near: Neighbourhood, i: int, top: int, least: float) -> list[Word]:
+def _words(model: AnnotationModel, near: Neighbourhood, i: int, outputs: WordOutputs) -> list[Word]:
     known, scores = model.annotator, near.scores[i]
     has = known.Y_[near.neighbours[i]].toarray() > 0
     words = []
-    for j in known.choose(scores[None], top)[0]:
-        if scores[j] >= least:
-            order = np.argsort(-near.counts[i] * has[:, j], kind="stable")[:REASONS]
+    for j in known.choose(scores[None], outputs.top)[0]:
+        if scores[j] >= outputs.least:
+            order = np.argsort(-near.counts[i] * has[:, j], kind="stable")[:MAX_REASONS]
             because = [model.files[near.neighbours[i, n]] for n in order if has[n, j]] if model.files else []
             words.append(Word(str(known.words_[j]), float(scores[j]), because))
     return words
 
 
-def _write_table(path: Path, given: list[AnnotatedImage], force: bool) -> None:
-    with (
-        output_file(path, force=force) as temporary,
-        temporary.open("w", encoding="utf-8", errors="surrogateescape", newline="") as file,
-    ):
-        writer = csv.writer(file)
-        writer.writerow(["file", "word", "score", "because"])
-        for image, words in given:
-            writer.writerows([image, w.word, f"{w.score:.4f}", ";".join(w.because)] for w in words)
+def _rows(given: list[AnnotatedImage]) -> Iterator[list[str]]:
+    yield ["file", "word", "score", "because"]
+    for image, words in given:
+        for word in words:
+            yield [image, word.word, f"{word.score:.4f}", ";".join(word.because)]
+
+
+def _write_sidecars(given: list[AnnotatedImage], force: bool, skipped: list[str]) -> list[str]:
+    """Write sidecars one by one, because thousands in one transaction would need too many open files."""
+    written = []
+    for image, words in given:
+        if not words:
+            continue
+        path = sidecar_of(image)
+        try:
+            write_sidecar(path, [word.word for word in words], force=force or _is_foreign(path))
+        except OutputExistsError as error:
+            skipped.append(str(error))
+        else:
+            written.append(str(path))
+    return written

@@ -15,10 +15,10 @@ from visionnmf.features import FeatureExtraction, pack_extraction, unpack_extrac
 from visionnmf.io.archive import Archive, Format
 from visionnmf.models._store import pack_model, unpack_model
 
-from .coding import PLAIN, Block
-from .model import ImageAnnotator
-from .regression import LEAST_WIDTH, Regression
-from .weighting import Sigmoids
+from .annotator import ImageAnnotator
+from .distance_weights import Sigmoids
+from .image_codes import PLAIN, Block
+from .kernel_regression import MIN_WIDTH, Regression
 
 __all__ = ["AnnotationModel", "load", "save"]
 
@@ -155,7 +155,7 @@ def load(path: str | Path) -> AnnotationModel:
             parameters["balance"] = 0.0
         _require(set(parameters) == set(PARAMETERS), "parameters")
         known = ImageAnnotator(**parameters)
-        known._check_parameters()
+        known.check_parameters()
         known.views_ = _slices([(view, end) for view, end in header["views"]])
         known.n_features_in_ = header["views"][-1][1]
         known.blocks_ = _blocks(header["blocks"], known, archive)
@@ -217,7 +217,6 @@ def _restore(known: ImageAnnotator, header: dict[str, Any], archive: Archive) ->
         n_terms = 1 if known.regression_ is None else 2
         known.sigmoids_ = Sigmoids(_finite(slope, (n_terms, len(words))), _finite(offset, (len(words),)))
         _require((slope >= 0).all(), "sigmoids")
-    known._set_neighbours()
 
 
 def _regression(known: ImageAnnotator, archive: Archive) -> Regression:
@@ -227,7 +226,7 @@ def _regression(known: ImageAnnotator, archive: Archive) -> Regression:
     n_words = len(known.words_)
     found = Regression(rows, _finite(votes, (len(rows), n_words)), _finite(mean, (n_words,)), _finite(width, (1,)))
     _require(np.abs(votes).max() <= LARGEST_VOTE and np.abs(mean).max() <= LARGEST_VOTE, "votes")
-    _require(width[0] >= LEAST_WIDTH, "width")
+    _require(width[0] >= MIN_WIDTH, "width")
     return found
 
 

@@ -10,33 +10,35 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import clone
 
-from visionnmf import choices
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import MediaError
 from visionnmf.features import Extractor, FeatureExtraction
 from visionnmf.io import check_outputs
 
+from .annotator import ImageAnnotator
+from .image_features import Described, describe, files_of, names_of, usual_extractors
 from .labels import Labels, files_of_labels, find_labels
-from .model import ImageAnnotator
-from .sources import Described, describe, files_of, usual_extractors
 from .store import AnnotationModel, save
 
 __all__ = ["AnnotatorTrained", "train"]
 
 Progress = Callable[[str, int, int | None], None]
 
-FEW = 5  # images of a word, below which nothing much can be learnt
+FEW = 5  # images of a word, below which little can be learnt
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnnotatorTrained(Report):
-    """What :func:`train` did; with the attributes of :class:`~visionnmf.apps.report.Report`.
+    """What :func:`train` did, with the attributes of :class:`~visionnmf.apps.report.Report`.
 
     Attributes
     ----------
     model : AnnotationModel
+        The model.
     seconds : float
+        Duration.
     """
 
     model: AnnotationModel
@@ -58,19 +60,19 @@ class AnnotatorTrained(Report):
         }  # fmt: skip
 
     def summary(self) -> str:
-        """Say what was learnt.
+        """Return the report as text.
 
         Returns
         -------
         str
             A few lines.
         """
-        told = self._figures()
-        weights = ", ".join(f"{name} {weight:.1f}" for name, weight in told["weights"].items())
+        figures = self._figures()
+        weights = ", ".join(f"{name} {weight:.1f}" for name, weight in figures["weights"].items())
         lines = [
-            f"{told['images']} images, {told['words']} words, {told['words_an_image']} words an image; "
-            f"{len(told['rare_words'])} words with less than {FEW} images; {self.seconds:.1f} s",
-            f"what each distance counts ({told['method']}): {weights}",
+            f"{figures['images']} images, {figures['words']} words, {figures['words_an_image']} words per image; "
+            f"{len(figures['rare_words'])} words with fewer than {FEW} images; {self.seconds:.1f} s",
+            f"weights of the distances ({figures['method']}): {weights}",
         ]
         return "\n".join([*lines, *self._ending()])
 
@@ -81,11 +83,8 @@ def train(
     *,
     labels: str | Path | None = None,
     kinds: Sequence[str | Extractor] | None = None,
-    method: str = choices.ANNOTATION_METHOD,
-    coder: Any = None,
-    n_components: Any = choices.ANNOTATION_COMPONENTS,
+    annotator: ImageAnnotator | None = None,
     n_jobs: int | None = None,
-    random_state: int = choices.RANDOM_STATE,
     force: bool = False,
     progress: Progress | None = None,
 ) -> AnnotatorTrained:
@@ -94,71 +93,66 @@ def train(
     Parameters
     ----------
     source : str, Path or sequence of str
-        A folder of images, images, or a table of features (``.npz``) that ``visionnmf features`` has written.
+        A folder of images, images, or a table of features (``.npz``) written by ``visionnmf features``.
     model : str or Path
         The file to write.
     labels : str, Path or None, default=None
-        The words: a CSV or JSON Lines file; None or "keywords" reads them from the photographs.
+        The words: a CSV or JSON Lines file. None or "keywords" reads them from the photographs.
     kinds : sequence of str or Extractor, optional
-        Features of images, see :data:`visionnmf.features.KINDS`; those of :func:`usual_extractors` if left out.
-    method : str, default="weighted"
-        See :class:`ImageAnnotator`, and the next two.
-    coder : estimator, None or "none", default=None
-    n_components : int or sequence of int
+        Features of images, see :data:`visionnmf.features.KINDS`; by default those of :func:`usual_extractors`.
+    annotator : ImageAnnotator, optional
+        Unfitted, with the parameters of the model. It stays unfitted.
     n_jobs : int or None, default=None
-        Processes that describe images; -1 takes as many as there are processors.
-    random_state : int, default=0
+        Number of processes that extract features; -1 uses all processors.
     force : bool, default=False
         Whether an existing file may be replaced.
     progress : callable, optional
-        Called with ("extracting", images done, images in all).
+        Called with ("extracting", number of images done, number of all images).
 
     Returns
     -------
     AnnotatorTrained
-        Images that cannot be read are in `skipped`.
+        The model and a report. Images that cannot be read are in `skipped`.
 
     Raises
     ------
     ParameterError
         If an argument is not allowed.
     MediaError
-        If there are no images, or no words, or the file cannot be written.
+        If there are no images or no words, or the file cannot be written.
 
     Examples
     --------
-    >>> from visionnmf.apps.annotation import train
-    >>> options = {"kinds": ["lab"], "method": "jec", "n_components": 4, "force": True}
+    >>> from visionnmf.apps.annotation import ImageAnnotator, train
+    >>> options = {"kinds": ["lab"], "annotator": ImageAnnotator("jec", n_components=4), "force": True}
     >>> train("photos", "words.npz", labels="words.csv", **options).outputs
     ['words.npz']
     """
     start = time.perf_counter()
-    annotator = ImageAnnotator(method, coder=coder, n_components=n_components, random_state=random_state)
-    annotator._check_parameters()
+    annotator = ImageAnnotator() if annotator is None else clone(annotator)
+    annotator.check_parameters()
     check_outputs([model], force, inputs=[*files_of(source), *files_of_labels(labels)])
     if not Path(model).parent.is_dir():
         raise MediaError(f"{model}: there is no folder {Path(model).parent}; create it first")
-    root = source if isinstance(source, str | Path) else None
     extraction = FeatureExtraction(usual_extractors() if kinds is None else kinds)
     found = describe(source, extraction, fit=True, n_jobs=n_jobs, progress=progress)
-    labelled = find_labels(labels, found.files, root)
-    X, files, labelled = _once(found, labelled)
+    labelled = find_labels(labels, found.files, source if isinstance(source, str | Path) else None)
+    X, files, labelled = _without_copies(found, labelled)
     annotator.fit(X, labelled.Y, views=found.views, words=labelled.words)
     trained = AnnotationModel(annotator, files, found.extraction)
     save(trained, model, force=force)
-    inputs = [str(source)] if root is not None else [str(item) for item in source]  # type: ignore[union-attr]
     return AnnotatorTrained(
         model=trained,
         seconds=time.perf_counter() - start,
-        inputs=inputs,
+        inputs=names_of(source),
         outputs=[str(model)],
         skipped=found.skipped,
         notes=labelled.notes,
     )
 
 
-def _once(found: Described, labelled: Labels) -> tuple[Any, list[str], Labels]:
-    """Return images with words, each once: a copy would vouch for its original when weights are learnt."""
+def _without_copies(found: Described, labelled: Labels) -> tuple[Any, list[str], Labels]:
+    """Return the images with words, without copies: a copy would confirm its original when weights are learnt."""
     X = found.X[labelled.found]
     files = [found.files[i] for i in labelled.found]
     first: dict[bytes, int] = {}
@@ -169,5 +163,5 @@ def _once(found: Described, labelled: Labels) -> tuple[Any, list[str], Labels]:
     Y = sp.csr_array(groups @ labelled.Y)
     Y.data[:] = 1
     _, kept = np.unique(of, return_index=True)
-    note = f"{len(X) - len(first)} images are copies of others; their words were put together"
+    note = f"{len(X) - len(first)} images are copies of others; their words were merged"
     return X[kept], [files[i] for i in kept], replace(labelled, Y=Y, notes=[*labelled.notes, note])

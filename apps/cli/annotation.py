@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from visionnmf import choices
+from visionnmf.apps.annotation.settings import AnnotatorSettings, WordOutputs
 
 from .common import make_folder, running
-from .options import Debug, Force, Json, Out, Seed, one_of
+from .options import Debug, Force, Json, Out, Verbatim
 from .paths import check_there
+from .records import with_records
 
 __all__ = ["command"]
 
@@ -32,41 +35,36 @@ def _annotate() -> None:
     """
 
 
-Model = Annotated[Path, typer.Argument(metavar="M.npz", help="A model that train has written.")]
+Model = Annotated[Path, typer.Argument(metavar="M.npz", help="A model written by train.")]
 Images = Annotated[
-    list[str], typer.Argument(metavar="IMAGE...", help="Files, patterns, folders; or the table of a model of a table.")
+    list[str], typer.Argument(metavar="IMAGE...", help="Files, patterns, folders; or a table, for a model of a table.")
 ]
-Jobs = Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=1, max=256, help="Processes that describe images.")]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=1, max=256, help="Processes that read images.")]
 Labels = Annotated[
-    str, typer.Option("--labels", metavar="FILE", help="CSV or JSON Lines; keywords takes those in the photographs.")
+    str, typer.Option("--labels", metavar="FILE", help="CSV or JSON Lines, or keywords: those in the photographs.")
 ]
 
 
 @command.command("train")
+@with_records
 def train(
     source: Annotated[str, typer.Argument(metavar="DIR", help="Folder of images, or a table of features (.npz).")],
     model: Annotated[Path, typer.Option("--model", metavar="M.npz", help="The model file to write.")],
+    annotator: AnnotatorSettings,
     labels: Labels = "keywords",
     kinds: Annotated[
         str | None,
-        typer.Option("--kind", help="Features of images, comma-separated; the usual eight if left out."),
+        typer.Option("--kind", help="Features of images, comma-separated; by default the usual eight."),
     ] = None,
-    method: Annotated[
-        str, typer.Option("--method", help=one_of(choices.ANNOTATION_METHODS))
-    ] = choices.ANNOTATION_METHOD,
-    ranks: Annotated[
-        str, typer.Option("--ranks", help="Components of a kind of features; several, comma-separated, count each.")
-    ] = ",".join(map(str, choices.ANNOTATION_COMPONENTS)),
     jobs: Jobs = 1,
-    seed: Seed = choices.RANDOM_STATE,
     json_: Json = False,
     force: Force = False,
     debug: Debug = False,
 ) -> None:
     """Learn words from photographs that have some.
 
-    Labels are a CSV file (a line a photograph: its name, then its words), JSON Lines ({"file": ..., "words": [...]}),
-    or the keywords that photo managers keep in IPTC, XMP and sidecars.
+    Labels are a CSV file (on each line the name of a photograph, then its words), JSON Lines ({"file": ..., "words":
+    [...]}), or the keywords that photo managers keep in IPTC, XMP and sidecars.
 
     \b
     Examples:
@@ -83,10 +81,8 @@ def train(
                 model,
                 labels=labels,
                 kinds=None if kinds is None else [kind.strip() for kind in kinds.split(",")],
-                method=method,
-                n_components=_numbers(ranks),
+                annotator=annotation.ImageAnnotator(**asdict(annotator)),
                 n_jobs=jobs,
-                random_state=seed,
                 force=force,
                 progress=progress,
             )
@@ -94,28 +90,24 @@ def train(
 
 
 @command.command("predict")
+@with_records
 def predict(
     model: Model,
     images: Images,
-    top: Annotated[int, typer.Option("--top", metavar="K", min=1, help="Words an image, at most.")] = (
-        choices.ANNOTATION_WORDS
-    ),
-    least: Annotated[float, typer.Option("--least", metavar="SCORE", min=0, help="Leave out words below it.")] = 0.0,
-    csv: Annotated[Path | None, typer.Option("--csv", metavar="T.csv", help="Write a table of the words.")] = None,
-    sidecars: Annotated[bool, typer.Option("--sidecars", help="Write NAME.jpg.xmp beside each image.")] = False,
+    outputs: WordOutputs,
     jobs: Jobs = 1,
     json_: Json = False,
     force: Force = False,
     debug: Debug = False,
 ) -> None:
-    """Give words to photographs, with probabilities and the training photographs because of which.
+    """Give words to photographs, with probabilities and the training photographs behind each word.
 
     The photographs are never written to. A sidecar of another program is never replaced.
 
     \b
     Examples:
       visionnmf annotate predict words.npz new/*.jpg --top 5
-      visionnmf annotate predict words.npz new/ --least .3 --sidecars --csv words.csv
+      visionnmf annotate predict words.npz new/ --least 0.3 --sidecars --csv words.csv
     """
     with running(json_, debug) as run:
         check_there(model)
@@ -124,35 +116,26 @@ def predict(
 
         known = annotation.load(model)
         with run.progress(str(images[0]), rate_of="images") as progress:
-            report = annotation.annotate(
-                known,
-                images,
-                top=top,
-                least=least,
-                table=csv,
-                sidecars=sidecars,
-                n_jobs=jobs,
-                force=force,
-                progress=progress,
-            )
+            report = annotation.annotate(known, images, outputs=outputs, n_jobs=jobs, force=force, progress=progress)
         run.report(report)
 
 
 @command.command("evaluate")
 def evaluate(
     model: Model,
-    source: Annotated[str, typer.Argument(metavar="DIR", help="Other images than those of the training, or a table.")],
+    source: Annotated[str, typer.Argument(metavar="DIR", help="Images that were not used for training, or a table.")],
     labels: Labels = "keywords",
     top: Annotated[int, typer.Option("--top", metavar="K", min=1, help="Words that each image gets.")] = (
         choices.ANNOTATION_WORDS
     ),
     csv: Annotated[Path | None, typer.Option("--csv", metavar="T.csv", help="Write a table of all words.")] = None,
+    verbatim: Verbatim = False,
     jobs: Jobs = 1,
     json_: Json = False,
     force: Force = False,
     debug: Debug = False,
 ) -> None:
-    """Compare a model's words with those that images have.
+    """Compare the words of a model with those that images have.
 
     AC, RC and NS are accuracy, recall and normalised score of images; P, R, F1, N+ and mAP are means over words.
 
@@ -166,7 +149,15 @@ def evaluate(
         known = annotation.load(model)
         with run.progress(source, rate_of="images") as progress:
             report = annotation.evaluate(
-                known, source, labels=labels, top=top, table=csv, n_jobs=jobs, force=force, progress=progress
+                known,
+                source,
+                labels=labels,
+                top=top,
+                table=csv,
+                verbatim=verbatim,
+                n_jobs=jobs,
+                force=force,
+                progress=progress,
             )
         run.report(report)
 
@@ -196,9 +187,3 @@ def similar(
 
         known = annotation.load(model)
         run.report(annotation.similar(known, image, k=count, out=out, photos=photos, force=force))
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    if not all(part.strip().isdecimal() for part in text.split(",")):
-        raise typer.BadParameter(f"must be whole numbers, comma-separated; got {text!r}", param_hint="--ranks")
-    return tuple(int(part) for part in text.split(","))

@@ -8,39 +8,35 @@ from typing import Annotated
 import typer
 
 from visionnmf import choices
+from visionnmf.apps.features.settings import ExtractorFiles
 
 from .common import running
-from .options import Debug, Force, Json
+from .options import Debug, Force, Json, Verbatim
 from .paths import check_there
+from .records import with_records
 
 __all__ = ["command"]
 
 
+@with_records
 def command(
     images: Annotated[list[str], typer.Argument(metavar="IMAGE|DIR...", help="Images, patterns, folders of images.")],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="F", help="The table: F.npz, F.csv or F.parquet.")],
+    files: ExtractorFiles,
     kind: Annotated[
         str,
-        typer.Option("--kind", metavar="KIND,...", help="What to extract; docs/features.md has the table, all is all."),
+        typer.Option("--kind", metavar="KIND,...", help="Features to extract, or all; docs/features.md lists them."),
     ] = ",".join(choices.FEATURE_KINDS),
-    use: Annotated[
-        Path | None,
-        typer.Option("--use", metavar="E.npz", help="Extractors of an earlier run, so that features can be compared."),
-    ] = None,
-    save: Annotated[
-        Path | None, typer.Option("--save", metavar="E.npz", help="Write the extractors, with what they learnt.")
-    ] = None,
-    cache: Annotated[
-        Path | None, typer.Option("--cache", metavar="C.sqlite", help="Keep features between runs in this file.")
-    ] = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=-1, help="Processes; -1: all processors.")] = -1,
+    verbatim: Verbatim = False,
     json_: Json = False,
     force: Force = False,
     debug: Debug = False,
 ) -> None:
-    """Describe images by features: one row an image, for a classifier or a factorisation.
+    """Extract features from images into a table with one row for each image, for a classifier or a factorisation.
 
-    Dictionaries of words are learnt from the images, unless --use has them. What cannot be read is left out and named.
+    Dictionaries of visual words are learnt from the images, unless --use names extractors that have them. Images that
+    cannot be read are left out and named.
 
     \b
     Examples:
@@ -59,10 +55,9 @@ def command(
                 images,
                 out,
                 kinds=kinds,
-                use=use,
-                save=save,
+                files=files,
                 n_jobs=jobs,
-                cache=cache,
+                verbatim=verbatim,
                 force=force,
                 progress=progress,
             )

@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+import heapq
 import re
 import time
+from collections import Counter
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from visionnmf import choices
+from visionnmf.apps.masquerade.settings import (
+    DetectorComparison,
+    Following,
+    Judging,
+    LogSource,
+    ScorerSettings,
+    SessionCutting,
+)
+from visionnmf.apps.settings import Option, settings
 
-from .common import expanded, running
+from .common import Run, expanded, running
 from .following import until_signal
-from .options import Debug, Force, Json, Processes, Seed, one_of
+from .options import Debug, Force, Json, Processes, one_of
 from .paths import check_there
-from .verdicts import Printed
+from .records import with_records
+
+if TYPE_CHECKING:
+    from visionnmf.apps.masquerade import SessionResult
 
 __all__ = ["command"]
 
-LONGEST_KEY = 1 << 16  # bytes of a key file
+MAX_KEY_BYTES = 1 << 16  # of a key file
+MAX_COUNTED_USERS = 100_000
 
 command = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -38,32 +53,47 @@ def _masquerade() -> None:
     """
 
 
-Size = Annotated[int, typer.Option("--size", metavar="N", min=1, help="Commands a session.")]
-Idle = Annotated[
-    float | None, typer.Option("--idle", metavar="SECONDS", min=0, help="Cut sessions by silence instead of by count.")
-]
-LogFormat = Annotated[str, typer.Option("--format", help=one_of(("auto", *choices.LOG_FORMATS)))]
-User = Annotated[str | None, typer.Option("--user", help="Whose the logs are, where they do not say.")]
-WholeLines = Annotated[bool, typer.Option("--whole-lines", help="Take lines as they are, not the programs in them.")]
-FalseAlarms = Annotated[
-    float, typer.Option("--false-alarms", metavar="RATE", min=0.0001, max=0.5, help="Rate that thresholds aim at.")
-]
 KeyFile = Annotated[
-    Path | None, typer.Option("--key-file", metavar="FILE", help="File with the key that commands are hashed with.")
+    Path | None, typer.Option("--key-file", metavar="FILE", help="A file with the key for hashed commands.")
 ]
+
+
+def _moment(text: str) -> float:
+    """Return a time, or a number of minutes, hours or days ago, as seconds since 1970."""
+    if ago := re.fullmatch(r"(\d{1,6})([mhd])", text):
+        return time.time() - int(ago[1]) * {"m": 60, "h": 3600, "d": 86400}[ago[2]]
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text} is not a time; give 2026-03-01, 2026-03-01T12:00, 36h or 7d") from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+@settings
+class ScoreOutput:
+    """What is done with the results of ``visionnmf masquerade score``."""
+
+    alarms_only: Annotated[bool, Option("Print alarms only.")] = False
+    since: Annotated[
+        float | None,
+        Option("Print sessions that end later: 2026-03-01, 2026-03-01T12:00, 36h, 7d.", metavar="TIME", parse=_moment),
+    ] = None
+    top: Annotated[int | None, Option("Print the N highest scores, at the end.", metavar="N", low=1)] = None
+    form: Annotated[
+        str | None, Option("Lines for other programs.", flag="--as", metavar="FORM", choices=("json", "ecs", "cef"))
+    ] = None
+    fail_on_alarm: Annotated[bool, Option("Exit with code 3 if there is an alarm.")] = False
+    keep: Annotated[bool, Option("At the end, write what was learnt to the model file.")] = False
 
 
 @command.command("train")
+@with_records
 def train(
     histories: Annotated[list[str], typer.Argument(metavar="HISTORY...", help="Logs or patterns, oldest first.")],
     model: Annotated[Path, typer.Option("--model", metavar="M.npz", help="The model file to write.")],
-    size: Size = choices.SESSION_SIZE,
-    idle: Idle = None,
-    format_: LogFormat = "auto",
-    user: User = None,
-    whole_lines: WholeLines = False,
-    false_alarms: FalseAlarms = choices.FALSE_ALARM_RATE,
-    hash_commands: Annotated[bool, typer.Option("--hash", help="Keep hashes of commands, not their names.")] = False,
+    cutting: SessionCutting,
+    source: LogSource,
+    scorer: ScorerSettings,
     key_file: KeyFile = None,
     jobs: Processes = 1,
     json_: Json = False,
@@ -84,13 +114,9 @@ def train(
         report = masquerade.train(
             expanded(histories),
             model,
-            size=size,
-            idle=idle,
-            format=format_,
-            user=user,
-            whole_lines=whole_lines,
-            false_alarm_rate=false_alarms,
-            hash_commands=hash_commands,
+            cutting=cutting,
+            source=source,
+            scorer=scorer,
             key=_key(key_file),
             n_jobs=jobs,
             force=force,
@@ -99,45 +125,22 @@ def train(
 
 
 @command.command("score")
+@with_records
 def score(
-    model: Annotated[Path, typer.Argument(metavar="M.npz", help="A model that train has written.")],
+    model: Annotated[Path, typer.Argument(metavar="M.npz", help="A model written by train.")],
     logs: Annotated[
         list[str], typer.Argument(metavar="LOG...", help="Logs or patterns, oldest first; - is standard input.")
     ],
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Follow one log from its end as it grows; Ctrl-C ends it.")
-    ] = False,
-    silence: Annotated[
-        float, typer.Option("--silence", metavar="SECONDS", min=1, help="With --follow: silence that ends a session.")
-    ] = choices.SILENCE,
-    update: Annotated[bool, typer.Option("--update/--no-update", help="Learn on from accepted sessions.")] = True,
-    keep: Annotated[
-        bool, typer.Option("--keep", help="At the end, write what was learnt back into the model file.")
-    ] = False,
-    threshold: Annotated[
-        float | None,
-        typer.Option("--threshold", metavar="T", min=0, help="Deviations that are an alarm, for all users."),
-    ] = None,
-    alarms_only: Annotated[bool, typer.Option("--alarms-only", help="Print no other sessions.")] = False,
-    since: Annotated[
-        str | None,
-        typer.Option("--since", metavar="TIME", help="Print what ends later: 2026-03-01, 2026-03-01T12:00, 36h, 7d."),
-    ] = None,
-    top: Annotated[
-        int | None, typer.Option("--top", metavar="N", min=1, help="Print the N highest scores, at the end.")
-    ] = None,
-    style: Annotated[
-        str | None, typer.Option("--as", metavar="FORM", help="Lines for other programs: json, ecs or cef.")
-    ] = None,
-    fail_on_alarm: Annotated[bool, typer.Option("--fail-on-alarm", help="Exit with 3 if there is an alarm.")] = False,
-    format_: LogFormat = "auto",
-    user: User = None,
+    judging: Judging,
+    following: Following,
+    source: LogSource,
+    output: ScoreOutput,
     key_file: KeyFile = None,
     jobs: Processes = 1,
-    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object a session: --as json.")] = False,
+    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object for each session: --as json.")] = False,
     debug: Debug = False,
 ) -> None:
-    """Score the sessions of logs: score, verdict, the commands that made it so and where they stand.
+    """Score the sessions of logs: score, verdict, and the commands behind it with their lines in the log.
 
     \b
     Examples:
@@ -147,80 +150,107 @@ def score(
       visionnmf masquerade score users.npz /var/log/audit/audit.log --follow --as ecs
       journalctl -f -o cat | visionnmf masquerade score users.npz -
     """
-    if style not in (None, "json", "ecs", "cef"):
-        raise typer.BadParameter(f"--as: {style} is none of json, ecs and cef")
-    if top is not None and (follow or "-" in logs):
+    live = following.follow or "-" in logs
+    if output.top is not None and live:
         raise typer.BadParameter("--top and --follow exclude each other")
-    if jobs > 1 and (follow or "-" in logs):
+    if jobs > 1 and live:
         raise typer.BadParameter("--jobs and --follow exclude each other, as do --jobs and standard input")
-    after = _moment(since)
-    with running(json_ or style is not None, debug) as run:
-        if not follow:  # a log that is followed is waited for
+    with running(json_ or output.form is not None, debug) as run:
+        if not following.follow:  # a log that is followed is waited for
             check_there(*logs)
         check_there(model)
         from visionnmf.apps import masquerade
 
         known = masquerade.load(model, key=_key(key_file))
-        printed = Printed(run, style, alarms_only=alarms_only, after=after, top=top)
-        with until_signal() if follow or "-" in logs else nullcontext() as ending:
+        printer = _ResultPrinter(run, output)
+        with until_signal() if live else nullcontext() as ending:
             results = masquerade.score(
                 known,
                 expanded(logs),
-                following=follow,
-                silence=silence,
-                provisional=True,
-                update=update,
-                threshold=threshold,
-                format=format_,
-                user=user,
+                judging=judging,
+                following=following,
+                source=source,
                 stop=ending,
                 on_error=run.fail,
                 n_jobs=jobs,
             )
             try:
                 for result in results:
-                    printed.add(result)
+                    printer.add(result)
             finally:
-                printed.end()
-                run.alarmed = fail_on_alarm and printed.alarms > 0
-            if keep:
+                printer.end()
+                run.alarmed = output.fail_on_alarm and printer.alarms > 0
+            if output.keep:
                 masquerade.save(known, model, force=True)
 
 
-def _moment(text: str | None) -> float | None:
-    """Return seconds since 1970 of a time, or of so many hours or days ago."""
-    if text is None:
-        return None
-    if ago := re.fullmatch(r"(\d{1,6})([mhd])", text):
-        return time.time() - int(ago[1]) * {"m": 60, "h": 3600, "d": 86400}[ago[2]]
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise typer.BadParameter(f"--since: {text} is no time; give 2026-03-01, 2026-03-01T12:00, 36h or 7d") from None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+class _ResultPrinter:
+    """Prints the results of a run as they come, or the highest scores at the end, and counts verdicts."""
+
+    def __init__(self, run: Run, output: ScoreOutput) -> None:
+        self.run, self.output = run, output
+        self.verdicts: Counter[str] = Counter()
+        self.users: set[str] = set()
+        self.alarms = 0
+        self.highest: list[tuple[float, int, SessionResult]] = []
+
+    def add(self, result: SessionResult) -> None:
+        """Count a session, and print it if it is wanted."""
+        self.run.done += 1
+        if self.output.since is not None and result.end is not None and result.end < self.output.since:
+            return
+        if not result.growing:
+            self.verdicts[result.verdict] += 1
+        self.alarms += result.verdict == "alarm"
+        if len(self.users) < MAX_COUNTED_USERS:
+            self.users.add(result.user)
+        if self.output.alarms_only and result.verdict != "alarm":
+            return
+        if self.output.top is None:
+            self._print(result)
+        elif result.score is not None:
+            heapq.heappush(self.highest, (result.score, self.verdicts.total(), result))
+            if len(self.highest) > self.output.top:
+                heapq.heappop(self.highest)
+
+    def end(self) -> None:
+        """Print the highest scores, if these are wanted, and the number of sessions."""
+        for _, _, result in sorted(self.highest, key=lambda entry: (-entry[0], entry[1])):
+            self._print(result)
+        self.highest.clear()
+        if not self.verdicts:
+            return
+        counts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(self.verdicts.items()))
+        n = self.verdicts.total()
+        sessions = f"{n} session{'s' if n != 1 else ''}"
+        users = f"{len(self.users)} user{'s' if len(self.users) != 1 else ''}"
+        self.run.remark(f"{sessions} of {users}: {counts}")
+
+    def _print(self, result: SessionResult) -> None:
+        from visionnmf.apps.masquerade import to_cef, to_ecs
+
+        if self.output.form in ("cef", "ecs"):
+            self.run.line(to_cef(result) if self.output.form == "cef" else to_ecs(result))
+        else:
+            self.run.row(result)
 
 
 @command.command("evaluate")
+@with_records
 def evaluate(
     histories: Annotated[list[str], typer.Argument(metavar="HISTORY...", help="Logs of two users or more.")],
-    size: Size = choices.SESSION_SIZE,
-    idle: Idle = None,
-    format_: LogFormat = "auto",
-    whole_lines: WholeLines = False,
-    false_alarms: FalseAlarms = choices.FALSE_ALARM_RATE,
-    methods: Annotated[
-        str, typer.Option("--methods", metavar="LIST", help="Comma-separated, or all; see below.")
-    ] = choices.MASQUERADE_METHODS[0],
+    cutting: SessionCutting,
+    comparison: DetectorComparison,
+    format_: Annotated[str, typer.Option("--format", help=one_of(("auto", *choices.LOG_FORMATS)))] = "auto",
     roc: Annotated[
         Path | None, typer.Option("--roc", metavar="P.png", help="Draw the ROC curves (needs matplotlib).")
     ] = None,
     jobs: Processes = 1,
-    seed: Seed = choices.RANDOM_STATE,
     json_: Json = False,
     force: Force = False,
     debug: Debug = False,
 ) -> None:
-    """Find out how well users can be told apart here: later sessions of each against those of the others.
+    """Find out how well users can be told apart here, by the later sessions of each against those of the others.
 
     Methods: scorer (ours), mex-perera and mex-perera-literal (NMF of weighted counts), wang (NMF of frequencies), ecm
     (eigen co-occurrence matrices), naive-bayes.
@@ -234,38 +264,29 @@ def evaluate(
         check_there(*histories)
         from visionnmf.apps import masquerade
 
-        named = choices.MASQUERADE_METHODS if methods == "all" else tuple(name.strip() for name in methods.split(","))
         with run.progress("histories", rate_of="") as bar:
-
-            def progress(done: int, total: int) -> None:
-                if bar is not None:
-                    bar("users", done, total)
-
             report = masquerade.evaluate(
                 expanded(histories),
-                size=size,
-                idle=idle,
+                cutting=cutting,
                 format=format_,
-                whole_lines=whole_lines,
-                false_alarm_rate=false_alarms,
-                random_state=seed,
-                methods=named,
+                comparison=comparison,
                 roc=roc,
                 n_jobs=jobs,
                 force=force,
-                progress=progress,
+                progress=None if bar is None else lambda done, total: bar("users", done, total),
             )
         run.report(report)
 
 
 def _key(path: Path | None) -> str | None:
+    """Read a key file."""
     from visionnmf.exceptions import UnreadableError
     from visionnmf.io import regular_file
 
     if path is None:
         return None
-    if regular_file(path, "key").stat().st_size > LONGEST_KEY:
-        raise UnreadableError(f"{path}: cannot be read as a key (it has more than {LONGEST_KEY} bytes)")
+    if regular_file(path, "key").stat().st_size > MAX_KEY_BYTES:
+        raise UnreadableError(f"{path}: cannot be read as a key (it has more than {MAX_KEY_BYTES} bytes)")
     try:
         return path.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:

@@ -8,7 +8,20 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["Debug", "Force", "Jobs", "Json", "Out", "Processes", "Quiet", "Recursive", "Seed", "Verbose", "one_of"]
+__all__ = [
+    "Debug",
+    "Force",
+    "Jobs",
+    "Json",
+    "Out",
+    "Processes",
+    "Quiet",
+    "Recursive",
+    "Seed",
+    "Verbatim",
+    "Verbose",
+    "one_of",
+]
 
 Out = Annotated[
     Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the results. It is created if missing.")
@@ -27,6 +40,9 @@ Seed = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output and nothing else.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing results.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+Verbatim = Annotated[
+    bool, typer.Option("--verbatim", help="Write names to CSV as they are, also where spreadsheets see formulas.")
+]
 # Every command has these two options; `apps/cli/__init__.py` adds them.
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only what failed.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Report each step and its time on standard error.")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Annotated, Any, get_origin
+from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
@@ -74,7 +74,7 @@ def _parameter(field: Field) -> inspect.Parameter:
     kind: Any = field.type
     if option.parse is not None:
         kind, default = str, _text(default)
-    elif get_origin(kind) is tuple:
+    elif get_origin(kind) is tuple and get_args(kind)[-1] is Ellipsis:
         kind, default = list[str], None
     if default is None:
         kind = kind | None
@@ -95,7 +95,7 @@ def _parameter(field: Field) -> inspect.Parameter:
 
 def _value(field: Field, value: Any) -> Any:
     """Return the value of a field from what typer has read."""
-    if get_origin(field.type) is tuple:
+    if get_origin(field.type) is tuple and field.option.parse is None:
         return field.default if value is None else tuple(value)
     if field.option.parse is None or value is None:
         return value
@@ -109,4 +109,6 @@ def _value(field: Field, value: Any) -> Any:
 
 def _text(default: Any) -> str | None:
     """Return a default in the form in which the help shows it."""
+    if isinstance(default, tuple):
+        return ",".join(map(str, default))
     return None if default is None else f"{default:g}" if isinstance(default, float) else str(default)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from .session_results import to_ecs as to_ecs
     from .session_scorer import Reason as Reason
     from .session_scorer import SessionScorer as SessionScorer
-    from .settings import Comparison as Comparison
+    from .settings import DetectorComparison as DetectorComparison
     from .settings import Following as Following
     from .settings import Judging as Judging
     from .settings import LogSource as LogSource
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from .store import MasqueradeModel as MasqueradeModel
     from .store import load as load
     from .store import save as save
-    from .training import Trained as Trained
+    from .training import MasqueradeTrained as MasqueradeTrained
     from .training import train as train
 
 _LAZY = {
@@ -65,9 +65,9 @@ _LAZY = {
         ".session_cutter": ("Origin", "Session", "sessions"),
         ".session_results": ("SessionResult", "to_cef", "to_ecs"),
         ".session_scorer": ("Reason", "SessionScorer"),
-        ".settings": ("Comparison", "Following", "Judging", "LogSource", "ScorerSettings", "SessionCutting"),
+        ".settings": ("DetectorComparison", "Following", "Judging", "LogSource", "ScorerSettings", "SessionCutting"),
         ".store": ("MasqueradeModel", "load", "save"),
-        ".training": ("Trained", "train"),
+        ".training": ("MasqueradeTrained", "train"),
     }.items()
     for name in names
 }

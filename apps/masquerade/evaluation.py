@@ -19,7 +19,7 @@ from visionnmf.exceptions import UnreadableError
 from .baselines import EigenCooccurrence, MexPereraNMF, NaiveBayes, WangNMF
 from .roc_curves import area_under_curve, check_drawable, draw_curves, roc_curve, roc_summary
 from .session_scorer import SessionScorer
-from .settings import Comparison, LogSource, SessionCutting
+from .settings import DetectorComparison, LogSource, SessionCutting
 from .training import collect_sessions
 
 __all__ = ["METHODS", "Evaluation", "evaluate"]
@@ -108,7 +108,7 @@ def evaluate(
     *,
     cutting: SessionCutting = SessionCutting(),
     format: str = "auto",
-    comparison: Comparison = Comparison(),
+    comparison: DetectorComparison = DetectorComparison(),
     roc: str | Path | None = None,
     n_jobs: int = 1,
     force: bool = False,
@@ -128,7 +128,7 @@ def evaluate(
         How commands are cut into sessions.
     format : str, default="auto"
         The format of the logs; see :func:`read_events`.
-    comparison : Comparison, optional
+    comparison : DetectorComparison, optional
         The methods, the share of sessions that train, the false alarm rate, and the seed. The methods are "scorer"
         (:class:`SessionScorer`), "mex-perera" and "mex-perera-literal" (with distance 1 or 0 for a session of unseen
         commands only), "wang", "ecm" and "naive-bayes". A baseline takes as a user's threshold the quantile of the
@@ -200,7 +200,9 @@ class _Task(NamedTuple):
     n_own: int
 
 
-def _tasks(sessions: Mapping[str, Iterable[Symbols]], skipped: list[str], comparison: Comparison) -> list[_Task]:
+def _tasks(
+    sessions: Mapping[str, Iterable[Symbols]], skipped: list[str], comparison: DetectorComparison
+) -> list[_Task]:
     """Divide each user's sessions, and draw the intruders."""
     split: dict[str, tuple[list[Symbols], list[Symbols]]] = {}
     for name, own in ((name, list(own)) for name, own in sessions.items()):
@@ -224,7 +226,7 @@ def _tasks(sessions: Mapping[str, Iterable[Symbols]], skipped: list[str], compar
 
 
 def _score_all(
-    tasks: list[_Task], comparison: Comparison, n_jobs: int, progress: Callable[[int, int], None] | None
+    tasks: list[_Task], comparison: DetectorComparison, n_jobs: int, progress: Callable[[int, int], None] | None
 ) -> dict[str, tuple[Floats, float]]:
     """Return the scores and the threshold for each method and user, by "method number"."""
     jobs = {

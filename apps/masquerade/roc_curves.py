@@ -91,7 +91,7 @@ def _thresholds(scores: Floats) -> Floats:
 
 
 def check_drawable(path: str | Path, force: bool, inputs: Sequence[str]) -> None:
-    """Make sure before the work that curves can be drawn into a PNG file; raises ParameterError or OutputExistsError."""
+    """Raise ParameterError or OutputExistsError, before the work, if curves cannot be drawn into a file."""
     if Path(path).suffix.lower() != ".png":
         raise ParameterError(f"roc must end in .png; got {str(path)!r}")
     if find_spec("matplotlib") is None:

@@ -249,7 +249,7 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
         self.threshold_ = -float(stdtrit(seen + PRIOR_SESSIONS - 1, self.false_alarm_rate))
 
     def _find_doubtful(self, counted: list[CountedSession]) -> NDArray[np.intp]:
-        """Find the sessions that the other sessions do not explain; the worst are removed before the next are sought."""
+        """Find sessions that the others do not explain; the worst are removed before the next are sought."""
         profile = Profile()
         for session in counted:
             profile.add(session, bounded=False)

@@ -8,7 +8,7 @@ from visionnmf import choices
 from visionnmf.apps.settings import Option, settings
 from visionnmf.exceptions import ParameterError
 
-__all__ = ["Comparison", "Following", "Judging", "LogSource", "ScorerSettings", "SessionCutting"]
+__all__ = ["DetectorComparison", "Following", "Judging", "LogSource", "ScorerSettings", "SessionCutting"]
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -78,7 +78,7 @@ class Following:
 
 
 @settings
-class Comparison:
+class DetectorComparison:
     """Which methods :func:`~visionnmf.apps.masquerade.evaluate` compares, and how."""
 
     methods: Annotated[

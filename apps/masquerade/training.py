@@ -20,14 +20,14 @@ from .session_scorer import SessionScorer
 from .settings import LogSource, ScorerSettings, SessionCutting
 from .store import MasqueradeModel, save
 
-__all__ = ["Trained", "collect_sessions", "train"]
+__all__ = ["MasqueradeTrained", "collect_sessions", "train"]
 
 MAX_SESSIONS = 1000  # of a user; older ones are forgotten, so that memory is bounded
 MIN_SHARE = 0.5  # of the size: a shorter unfinished session at the end is not learnt
 
 
 @dataclass(frozen=True)
-class Trained(Report):
+class MasqueradeTrained(Report):
     """What :func:`train` did, with the attributes of :class:`~visionnmf.apps.report.Report`.
 
     Attributes
@@ -71,7 +71,7 @@ def train(
     key: str | None = None,
     n_jobs: int = 1,
     force: bool = False,
-) -> Trained:
+) -> MasqueradeTrained:
     """Learn the habits of every user in the histories.
 
     Parameters
@@ -96,7 +96,7 @@ def train(
 
     Returns
     -------
-    Trained
+    MasqueradeTrained
         The model and a report. The last 1000 sessions of each user are learnt.
 
     Raises
@@ -135,7 +135,7 @@ def train(
     if model is not None:
         save(result, model, force=force)
     outputs = [] if model is None else [str(model)]
-    return Trained(result, rows, inputs=paths, outputs=outputs, skipped=skipped)
+    return MasqueradeTrained(result, rows, inputs=paths, outputs=outputs, skipped=skipped)
 
 
 def _fitted(scorer: SessionScorer, sessions: list[tuple[str, ...]]) -> SessionScorer:

@@ -21,6 +21,10 @@ def seconds(text):
     return 60 * float(minutes) + float(rest)
 
 
+def numbers(text):
+    return tuple(int(part) for part in text.split(","))
+
+
 @settings
 class TimeRange:
     """The part of a video that is read."""
@@ -32,6 +36,8 @@ class TimeRange:
     kind: Annotated[str, Option("The kind.", choices=("one", "two"))] = "one"
     quietly: Annotated[bool, Option("Say nothing.")] = False
     folder: Annotated[Path, Option("Where.", short="-o")] = Path(".")
+    sizes: Annotated[tuple[int, ...], Option("Which.", parse=numbers)] = (2, 3)
+    shape: Annotated[tuple[int, int] | None, Option("Height and width.")] = None
 
     def check(self) -> None:
         if self.end is not None and self.end <= self.start:
@@ -92,6 +98,7 @@ def test_a_command_gets_the_record_of_its_options():
     assert seen == (
         "video", TimeRange(start=90.0, end=95.0, every=2, regions=("a", "b"), quietly=True), False
     )  # fmt: skip
+    assert run("video", "--sizes", "4,5", "--shape", "6", "7")[1][1] == TimeRange(sizes=(4, 5), shape=(6, 7))
     assert run("video", "--loud", "-o", "out", "--kind", "two")[1] == (
         "video", TimeRange(folder=Path("out"), kind="two"), True
     )  # fmt: skip

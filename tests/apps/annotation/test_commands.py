@@ -1,5 +1,6 @@
 """`visionnmf annotate` from folders to words."""
 
+import contextlib
 import csv
 import json
 import os
@@ -57,6 +58,26 @@ def test_words_and_reasons(model, sea, tmp_path):
     again = run_command("annotate", "predict", model, sea, "--sidecars")
     assert again.exit_code == 2 and "exists" in again.stderr
     assert run_command("annotate", "predict", model, sea, "--sidecars", "--force").exit_code == 0
+
+
+def test_words_and_names_are_no_formulas_in_tables(photos, tmp_path):
+    folder, table = photos
+    (folder / "0.png").rename(folder / "@0.png")
+    table.write_text(table.read_text("utf-8").replace("0.png,Meer", "@0.png,Meer", 1).replace("Meer", "=1+1"), "utf-8")
+    model, found, verbatim = tmp_path / "m.npz", tmp_path / "found.csv", tmp_path / "verbatim.csv"
+    assert run_command("annotate", "train", folder, "--labels", table, "--model", model, *SMALL).exit_code == 0
+    for path, more in ((found, ()), (verbatim, ("--verbatim",))):
+        arguments = (model, "@0.png", "--top", 2, "--csv", path, *more)
+        with contextlib.chdir(folder):
+            assert run_command("annotate", "predict", *arguments).exit_code == 0
+    rows, plain = (list(csv.DictReader(path.read_text("utf-8").splitlines())) for path in (found, verbatim))
+    assert {row["word"] for row in rows} == {"'=1+1", "alle"} and {row["file"] for row in rows} == {"'@0.png"}
+    assert {row["word"] for row in plain} == {"=1+1", "alle"} and {row["file"] for row in plain} == {"@0.png"}
+    words = tmp_path / "words_again.csv"
+    words.write_text("file,words\n'@0.png,'=1+1;alle\n", "utf-8")
+    assert read_labels(words) == {"@0.png": ["=1+1", "alle"]}
+    evaluated = run_command("annotate", "evaluate", model, folder, "--labels", table, "--csv", found, "--force")
+    assert evaluated.exit_code == 0 and "\n'=1+1," in found.read_text("utf-8")
 
 
 def test_keywords_of_sidecars_are_learnt(photos, sea, tmp_path):
@@ -233,7 +254,10 @@ def test_evaluation(model, photos, tmp_path):
     assert document["AC"] == 1 and document["recall"] == 0.8  # of 'neues Wort' 0
     assert document["most_frequent_words"]["F1"] < document["F1"]
     notes = " ".join(document["notes"])
-    assert "1 words, such as 'neues Wort'" in notes and "training images are among these" in notes
+    assert (
+        "no training image has 1 of the words, such as 'neues Wort'" in notes
+        and "training images are among these" in notes
+    )
     rows = {row["word"]: row for row in csv.DictReader(per_word.read_text("utf-8").splitlines())}
     assert rows["alle"]["recall"] == "1.0000" and rows["neues Wort"]["given"] == "0"
     result = run_command("annotate", "evaluate", *arguments, "--force")

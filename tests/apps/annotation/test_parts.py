@@ -8,11 +8,11 @@ from scipy.spatial.distance import cdist
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression
 
+from visionnmf.apps.annotation.distance_weights import _Likelihood, fit_sigmoids, learn_weights, share_of_words
+from visionnmf.apps.annotation.kernel_regression import RIDGE, fit_regression
+from visionnmf.apps.annotation.keyword_transfer import transfer_greedy, transfer_joint
 from visionnmf.apps.annotation.metrics import score_words
 from visionnmf.apps.annotation.neighbours import QUERIES, distances_of, mutual, nearest, nearest_and
-from visionnmf.apps.annotation.regression import RIDGE, fit_regression
-from visionnmf.apps.annotation.transfer import transfer_greedy, transfer_joint
-from visionnmf.apps.annotation.weighting import _Likelihood, fit_sigmoids, learn_weights, share_of_words
 
 
 @pytest.mark.parametrize(("n_rows", "n_queries", "k"), [(700, QUERIES + 3, 5), (3, 2, 9), (1, 1, 1)])

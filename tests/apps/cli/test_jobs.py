@@ -22,9 +22,9 @@ from PIL import Image
 from visionnmf.apps import masquerade, runner
 from visionnmf.apps.cli import app
 from visionnmf.apps.faces import Identifier, load
-from visionnmf.apps.masquerade import judging
+from visionnmf.apps.masquerade import scoring, session_judging, training
 from visionnmf.datasets import make_mosaic
-from visionnmf.exceptions import ParameterError
+from visionnmf.exceptions import MediaError, ParameterError
 
 # Commands of many inputs without the option, and why.
 WITHOUT = {
@@ -164,14 +164,15 @@ def test_sessions_judged_by_several_processes_are_as_by_one(logs):
 
 @pytest.mark.parametrize("update", [True, False])
 def test_rounds_keep_the_order_of_sessions_and_failures(logs, update, monkeypatch):
-    monkeypatch.setattr(masquerade.scoring, "open_pool", elsewhere)
-    monkeypatch.setattr(judging, "ROUND", 7)
+    monkeypatch.setattr(scoring, "open_pool", elsewhere)
+    monkeypatch.setattr(session_judging, "ROUND", 7)
     day = sorted((logs / "new").iterdir())
 
     def told(n_jobs):
         heard = []
         model = masquerade.load(logs / "users.npz")
-        for result in masquerade.score(model, day, update=update, n_jobs=n_jobs, on_error=heard.append):
+        judging = masquerade.Judging(update=update)
+        for result in masquerade.score(model, day, judging=judging, n_jobs=n_jobs, on_error=heard.append):
             heard.append(result.as_dict())
         return heard, {user: scorer.n_sessions_ for user, scorer in model.scorers.items()}
 
@@ -183,13 +184,13 @@ def test_rounds_keep_the_order_of_sessions_and_failures(logs, update, monkeypatc
 
 
 def test_what_was_read_before_an_error_is_judged_before_it_is_raised(logs, monkeypatch):
-    monkeypatch.setattr(masquerade.scoring, "open_pool", elsewhere)
+    monkeypatch.setattr(scoring, "open_pool", elsewhere)
     day = sorted((logs / "new").iterdir())
     counts = []
     for n_jobs in (1, 3):
         results = masquerade.score(logs / "users.npz", day, n_jobs=n_jobs)
         heard = []
-        with pytest.raises(masquerade.scoring.MediaError, match=r"b\.csv"):
+        with pytest.raises(MediaError, match=r"b\.csv"):
             heard.extend(result.index for result in iter(lambda: next(results), None))  # noqa: B023
         counts.append(heard)
     assert counts[0] == counts[1] != []
@@ -201,9 +202,10 @@ def test_users_are_learnt_by_several_processes(logs, monkeypatch):
             keep(name, work(*jobs[name]))
 
     histories = sorted((logs / "old").iterdir())
-    one = masquerade.train(histories, size=20)
-    monkeypatch.setattr(masquerade.training, "run_parallel", apart)
-    two = masquerade.train(histories, size=20, n_jobs=2)
+    cutting = masquerade.SessionCutting(size=20)
+    one = masquerade.train(histories, cutting=cutting)
+    monkeypatch.setattr(training, "run_parallel", apart)
+    two = masquerade.train(histories, cutting=cutting, n_jobs=2)
     assert one.users == two.users and list(one.model.scorers) == list(two.model.scorers)
 
 

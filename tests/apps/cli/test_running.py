@@ -16,7 +16,7 @@ from visionnmf.apps.cli import signals
 from visionnmf.apps.cli.console import progress_bar, spinner
 from visionnmf.apps.cli.run import error_line, running
 from visionnmf.apps.faces import methods
-from visionnmf.apps.masquerade import logs
+from visionnmf.apps.masquerade import log_formats
 from visionnmf.datasets import CORRUPTIONS
 from visionnmf.exceptions import PASS_FORCE, OutputExistsError, ParameterError, UnreadableError
 
@@ -159,7 +159,7 @@ def test_help_names_what_there_is():
     text = text.replace("- ", "-")
     for name in (*methods.MODELS, *methods.CHOSEN, *methods.RANKLESS, *methods.RULES, *CORRUPTIONS):
         assert name == "none" or re.search(rf"(?<![\w-]){name}(?![\w-])", text), name
-    assert tuple(logs.FORMATS) == choices.LOG_FORMATS
+    assert tuple(log_formats.FORMATS) == choices.LOG_FORMATS
 
 
 def test_a_log_without_commands_cannot_be_used(tmp_path):

@@ -49,10 +49,10 @@ def test_what_cannot_be_read_is_named_and_the_rest_done(folder, tmp_path):
 
 
 def test_a_table_that_could_not_be_read_is_not_computed(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr("visionnmf.apps.features.table.MAX_BYTES", 4 * 1024 * 4 - 1)
+    monkeypatch.setattr("visionnmf.apps.feature_tables.MAX_BYTES", 4 * 1024 * 4 - 1)
     arguments = ("features", folder, "--kind", "raw-pixels", "--jobs", 1)
     done = run_command(*arguments, "--out", tmp_path / "f.npz")
-    assert done.exit_code == 2 and "the table has 16384 bytes, of which .npz files hold 16383" in done.output
+    assert done.exit_code == 2 and "the table has 16384 bytes, and .npz files may have 16383" in done.output
     assert not (tmp_path / "f.npz").exists()
     assert run_command(*arguments, "--out", tmp_path / "f.csv").exit_code == 0
 
@@ -106,6 +106,15 @@ def test_an_empty_input_does_not_become_a_cache(folder, monkeypatch):
     done = run_command("features", "empty.png", "--kind", "rgb", "--out", "f.npz", "--cache", "empty.png")
     assert done.exit_code == 2 and "would overwrite the input" in done.stderr
     assert not (folder / "empty.png").stat().st_size
+
+
+def test_names_of_files_are_no_formulas_in_tables(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(folder)
+    (folder / "a.png").rename(folder / "=1+1.png")
+    for out, more, expected in (("f.csv", (), "'=1+1.png"), ("g.csv", ("--verbatim",), "=1+1.png")):
+        arguments = ("--kind", "raw-pixels", "--out", tmp_path / out, "--jobs", 1, *more)
+        assert run_command("features", "=1+1.png", *arguments).exit_code == 0
+        assert (tmp_path / out).read_text("utf-8").splitlines()[1].startswith(f"{expected},")
 
 
 def test_nothing_usable_is_code_2(tmp_path):

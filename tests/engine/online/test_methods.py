@@ -33,7 +33,7 @@ def simplex_rows(H):
     return np.array([formulas.on_simplex(row) for row in H])
 
 
-def learnt(name, X, H, *, loss=None, options=OPTIONS, seed=0, penalty_W=Penalty(), penalty_H=Penalty()):  # noqa: B008
+def learnt(name, X, H, *, loss=None, options=OPTIONS, seed=0, penalty_W=Penalty(), penalty_H=Penalty()):
     """Learn batches; return the components and the state."""
     method = METHODS[name]
     H = H.copy()

@@ -1,12 +1,12 @@
-"""A log that is followed: it grows, rotates and shrinks."""
+"""A file that is followed while it grows, is rotated and shrinks."""
 
 import os
 
 import pytest
 
-from visionnmf.apps.masquerade import follow
-from visionnmf.apps.masquerade import lines as _log_lines
 from visionnmf.exceptions import ParameterError, UnreadableError
+from visionnmf.io import text_lines
+from visionnmf.io.text_lines import follow
 
 
 def until_silence(lines):
@@ -112,16 +112,16 @@ def test_follow_survives_rotation_by_renaming(log):
 
 
 def test_what_is_written_just_before_a_rotation_is_not_lost(log, monkeypatch):
-    replaced = _log_lines._replaced
+    rotation = text_lines._rotation
 
     def late(path, file):
         if path.exists() and not path.with_suffix(".1").exists():
             append(path, "late")
             os.rename(path, path.with_suffix(".1"))
             path.write_text("new and longer than the old file has ever been\n")
-        return replaced(path, file)
+        return rotation(path, file)
 
-    monkeypatch.setattr(_log_lines, "_replaced", late)
+    monkeypatch.setattr(text_lines, "_rotation", late)
     lines = follow(log, poll=1e-4)
     assert until_silence(lines) == ["late", "new and longer than the old file has ever been"]
     lines.close()

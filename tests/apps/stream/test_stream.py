@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,11 +14,12 @@ from helpers import run_command
 from scipy.ndimage import gaussian_filter
 
 from visionnmf import ConservativeNMF, fit_stream, load_model
-from visionnmf.apps.stream import learn_stream
+from visionnmf.apps.stream import Checkpoints, ComponentsPicture, StreamLearning, learn_stream
 from visionnmf.exceptions import OutputExistsError, ParameterError, TooLargeError, UnreadableError
 from visionnmf.io import read_image, write_image
 
 FAST = {"method": "conservative", "n_components": 3}
+QUICK = StreamLearning(**FAST)
 SHAPE = (6, 8)
 
 
@@ -49,7 +51,13 @@ def test_a_folder_of_images_gives_a_model_and_its_picture(folder, images, tmp_pa
     model, picture = tmp_path / "m.npz", tmp_path / "m.png"
     heard = []
     (folder / "torn.png").write_bytes(b"no image")
-    report = learn_stream(folder, model, picture=picture, progress=lambda *told: heard.append(told), **FAST)
+    report = learn_stream(
+        folder,
+        model,
+        learning=QUICK,
+        drawing=ComponentsPicture(picture=picture),
+        progress=lambda *told: heard.append(told),
+    )
     learnt = load_model(model)
     data = images.reshape(40, -1).astype(np.float32) / np.float32(255)
     expected = fit_stream(ConservativeNMF(3, random_state=0), data)
@@ -68,7 +76,7 @@ def test_other_sources_give_the_same_rows(rows, images, tmp_path, monkeypatch):
     (tmp_path / "rows.csv").write_text(text)
     for source in (rows, tmp_path / "rows.csv", "-"):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-        learn_stream(source, tmp_path / "m.npz", force=True, **FAST)
+        learn_stream(source, tmp_path / "m.npz", learning=QUICK, force=True)
         found.append(load_model(tmp_path / "m.npz").components_)
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_array_equal(found[0], found[2])
@@ -77,18 +85,20 @@ def test_other_sources_give_the_same_rows(rows, images, tmp_path, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["manhattan", "surrogate", "conservative"])
 def test_components_explain_the_images(method, rows, images, tmp_path):
-    learn_stream(rows, tmp_path / "m.npz", method=method, n_components=3, epochs=60, batch_size=10, shuffle=True)
+    learning = StreamLearning(method=method, n_components=3, epochs=60, batch_size=10, shuffle=True)
+    learn_stream(rows, tmp_path / "m.npz", learning=learning)
     model, X = load_model(tmp_path / "m.npz"), images.reshape(40, -1).astype(float)
     left = np.linalg.norm(X - model.inverse_transform(model.transform(X))) / np.linalg.norm(X)
     assert left < 0.15 < np.linalg.norm(X - X.mean(axis=0)) / np.linalg.norm(X)
 
 
 def test_a_run_that_was_stopped_is_reported(rows, tmp_path):
-    at, options = tmp_path / "at.npz", {"batch_size": 20, **FAST}
-    learn_stream(rows, tmp_path / "a.npz", checkpoint=at, **options)
-    report = learn_stream(rows, tmp_path / "b.npz", checkpoint=at, epochs=3, **options)
+    at, once = Checkpoints(checkpoint=tmp_path / "at.npz"), StreamLearning(batch_size=20, **FAST)
+    thrice = replace(once, epochs=3)
+    learn_stream(rows, tmp_path / "a.npz", checkpoints=at, learning=once)
+    report = learn_stream(rows, tmp_path / "b.npz", checkpoints=at, learning=thrice)
     assert (report.samples, report.resumed) == (120, 40) and "40 of them before" in report.summary()
-    learn_stream(rows, tmp_path / "c.npz", epochs=3, **options)
+    learn_stream(rows, tmp_path / "c.npz", learning=thrice)
     b, c = load_model(tmp_path / "b.npz"), load_model(tmp_path / "c.npz")
     np.testing.assert_array_equal(b.last_components_, c.last_components_)
 
@@ -96,22 +106,23 @@ def test_a_run_that_was_stopped_is_reported(rows, tmp_path):
 def test_what_cannot_be_is_refused_before_the_work(rows, folder, tmp_path):
     model = tmp_path / "m.npz"
     with pytest.raises(ParameterError, match=r"method must be one of \['manhattan', .*'conservative'\]; got 'svd'"):
-        learn_stream(rows, model, method="svd")
+        learn_stream(rows, model, learning=StreamLearning(method="svd"))
     with pytest.raises(OutputExistsError, match="would overwrite the input"):
         learn_stream(rows, rows, force=True)
     with pytest.raises(ParameterError, match="outputs must have different names"):
-        learn_stream(rows, model, checkpoint=model)
+        learn_stream(rows, model, checkpoints=Checkpoints(checkpoint=model))
     with pytest.raises(OutputExistsError, match="would overwrite the input"):
-        learn_stream(rows, model, checkpoint=rows)
+        learn_stream(rows, model, checkpoints=Checkpoints(checkpoint=rows))
     with pytest.raises(TooLargeError, match=r"10000000 components of 48 features take .* MiB, 1024 are allowed"):
-        learn_stream(rows, model, n_components=10**7)
+        learn_stream(rows, model, learning=StreamLearning(n_components=10**7))
     with pytest.raises(ParameterError, match=r"picture_shape must be .* with the product 48; got"):
-        learn_stream(rows, model, picture=tmp_path / "m.png", picture_shape=(5, 5), **FAST)
+        drawing = ComponentsPicture(picture=tmp_path / "m.png", picture_shape=(5, 5))
+        learn_stream(rows, model, learning=QUICK, drawing=drawing)
     model.write_text("mine")
     with pytest.raises(OutputExistsError, match="exists already"):
-        learn_stream(rows, model, **FAST)
+        learn_stream(rows, model, learning=QUICK)
     with pytest.raises(UnreadableError, match="no such file"):
-        learn_stream(tmp_path / "absent.npy", model, force=True, **FAST)
+        learn_stream(tmp_path / "absent.npy", model, learning=QUICK, force=True)
     assert model.read_text() == "mine" and not (tmp_path / "m.png").exists()
 
 
@@ -175,7 +186,7 @@ def test_a_command_that_is_killed_goes_on_and_ends_with_the_same_file(rows, tmp_
     done = run_command(*words)
     assert done.exit_code == 0 and f"{seen} of them before" in done.stdout
     whole = tmp_path / "whole.npz"
-    learn_stream(rows, whole, batch_size=2, epochs=seen // 40 + 3, **FAST)
+    learn_stream(rows, whole, learning=StreamLearning(batch_size=2, epochs=seen // 40 + 3, **FAST))
     one, other = load_model(model), load_model(whole)
     for name in ("last_components_", "last_encoder_", "components_", "errors_"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))

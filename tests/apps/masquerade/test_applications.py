@@ -6,8 +6,22 @@ import math
 import numpy as np
 import pytest
 
-from visionnmf.apps.masquerade import SessionScorer, evaluate, evaluation, load, save, score, train
-from visionnmf.apps.masquerade import logs as log_module
+from visionnmf.apps.masquerade import (
+    DetectorComparison,
+    Following,
+    Judging,
+    LogSource,
+    ScorerSettings,
+    SessionCutting,
+    SessionScorer,
+    evaluate,
+    evaluation,
+    load,
+    save,
+    score,
+    session_cutter,
+    train,
+)
 from visionnmf.exceptions import (
     MediaError,
     OutputExistsError,
@@ -18,6 +32,8 @@ from visionnmf.exceptions import (
 )
 
 SIZE = 20
+CUT = SessionCutting(size=SIZE)
+WATCH = Following(follow=True, poll=1e-4, early_alarms=False)
 
 
 def habits(seed, n):
@@ -50,7 +66,7 @@ def logs(tmp_path):
 def test_training_and_scoring_find_the_masquerade(logs, tmp_path):
     training, test = logs
     model = tmp_path / "m.npz"
-    trained = train([training], model, size=SIZE)
+    trained = train([training], model, cutting=CUT)
     assert [(r["user"], r["sessions"], r["learning"]) for r in trained.users] == [
         (user, 40, False) for user in ("alice", "bob", "carol")
     ]
@@ -75,11 +91,11 @@ def test_training_and_scoring_find_the_masquerade(logs, tmp_path):
 def test_scoring_learns_on_unless_told_not_to(logs):
     training, test = logs
     for update in (True, False):
-        model = train([training], size=SIZE).model
-        results = list(score(model, [test], update=update))
+        model = train([training], cutting=CUT).model
+        results = list(score(model, [test], judging=Judging(update=update)))
         assert model.scorers["alice"].n_sessions_ == (46 if update else 40)
         if not update:
-            alone = train([training], size=SIZE).model.scorers["alice"]
+            alone = train([training], cutting=CUT).model.scorers["alice"]
             lines = test.read_text().split("\n")[1:-1]
             third = [line.split(",")[2] for line in lines[2 * SIZE : 3 * SIZE]]
             assert results[2].score == alone.anomaly_score([third])[0]
@@ -87,7 +103,7 @@ def test_scoring_learns_on_unless_told_not_to(logs):
 
 def test_what_was_learnt_can_be_kept(logs, tmp_path):
     training, test = logs
-    model = train([training], size=SIZE).model
+    model = train([training], cutting=CUT).model
     list(score(model, [test]))
     save(model, tmp_path / "m.npz")
     assert load(tmp_path / "m.npz").scorers["alice"].n_sessions_ == 46
@@ -97,7 +113,7 @@ def test_unknown_and_new_users_raise_no_alarm(logs, tmp_path):
     _, test = logs
     few = tmp_path / "dave"
     few.write_text("\n".join(habits(0, 3)) + "\n")
-    model = train([few], size=SIZE).model
+    model = train([few], cutting=CUT).model
     (unknown, *_) = score(model, [test])
     assert (unknown.verdict, unknown.score, unknown.reasons) == ("unknown user", None, [])
     assert "train a model for this user first" in unknown.summary()
@@ -107,36 +123,36 @@ def test_unknown_and_new_users_raise_no_alarm(logs, tmp_path):
     verdicts = [r.verdict for r in score(model, [other])]
     assert verdicts[:7] == ["learning"] * 7
     assert "learning" not in verdicts[7:]
-    assert "too few for alarms yet" in train([few], size=SIZE).summary()
+    assert "too few for alarms yet" in train([few], cutting=CUT).summary()
 
 
 def test_a_session_may_begin_in_one_log_and_end_in_the_next(tmp_path):
     commands = habits(0, 6)
     for name, part in (("a", commands[:50]), ("b", commands[50:])):
         (tmp_path / name).write_text("\n".join(part) + "\n")
-    trained = train([tmp_path / "a", tmp_path / "b"], size=SIZE, user="alice")
+    trained = train([tmp_path / "a", tmp_path / "b"], cutting=CUT, source=LogSource(user="alice"))
     assert [(r["user"], r["sessions"]) for r in trained.users] == [("alice", 6)]
-    results = list(score(trained.model, [tmp_path / "a", tmp_path / "b"], user="alice"))
+    results = list(score(trained.model, [tmp_path / "a", tmp_path / "b"], source=LogSource(user="alice")))
     assert [(r.index, r.source[-1]) for r in results] == [(0, "a"), (1, "a"), (2, "b"), (3, "b"), (4, "b"), (5, "b")]
 
 
 def test_sessions_by_idle_time_and_short_rests(tmp_path):
     log = tmp_path / "alice"
     log.write_text("".join(f"#{1700000000 + 3600 * (i // 7) + i}\nls\n" for i in range(70)))
-    assert train([log], idle=600.0).users[0]["sessions"] == 10
+    assert train([log], cutting=SessionCutting(idle=600.0)).users[0]["sessions"] == 10
     log.write_text("ls\n" * 45)
-    assert train([log], size=20).users[0]["sessions"] == 2
+    assert train([log], cutting=CUT).users[0]["sessions"] == 2
     log.write_text("ls\n" * 3)
-    assert train([log], size=20).users[0]["sessions"] == 1
+    assert train([log], cutting=CUT).users[0]["sessions"] == 1
     with pytest.raises(UnsupportedError, match="idle needs the time of each command"):
-        train([log], idle=5.0)
+        train([log], cutting=SessionCutting(idle=5.0))
     with pytest.raises(ParameterError, match="idle must be a finite number > 0; got inf"):
-        train([log], idle=math.inf)
+        SessionCutting(idle=math.inf)
 
 
 def test_followed_logs_are_scored_as_they_grow(logs, tmp_path):
     training, test = logs
-    model = train([training], size=SIZE).model
+    model = train([training], cutting=CUT).model
     log = tmp_path / "live.csv"
     lines = test.read_text().splitlines(keepends=True)
     log.write_text("")
@@ -152,16 +168,16 @@ def test_followed_logs_are_scored_as_they_grow(logs, tmp_path):
         done.append(len(done))
         return False
 
-    results = list(score(model, [log], following=True, poll=1e-4, stop=stop))
+    results = list(score(model, [log], following=WATCH, stop=stop))
     assert [(r.index, r.verdict) for r in results] == [(0, "own"), (1, "own"), (2, "alarm")]
     assert len(done) == 3
     with pytest.raises(ParameterError, match="logs must be one log where it is followed; got 2"):
-        score(model, [log, log], following=True)
+        score(model, [log, log], following=Following(follow=True))
 
 
 def test_a_log_that_is_followed_from_its_end_keeps_its_header_and_is_rotated(logs, tmp_path):
     training, test = logs
-    model = train([training], size=SIZE).model
+    model = train([training], cutting=CUT).model
     log = tmp_path / "live.csv"
     header, *lines = test.read_text().splitlines(keepends=True)
     log.write_text(header + "1.0,alice,before\n")
@@ -175,28 +191,28 @@ def test_a_log_that_is_followed_from_its_end_keeps_its_header_and_is_rotated(log
             file.writelines(part)
         return not part
 
-    results = list(score(model, [log], following=True, poll=1e-4, stop=stop))
+    results = list(score(model, [log], following=WATCH, stop=stop))
     assert [(r.user, r.verdict) for r in results] == [("alice", "own"), ("alice", "own"), ("alice", "alarm")]
     assert [r.start for r in results] == [1.8e9, 1.8e9 + 20, 1.8e9 + 40]
 
 
 def test_made_up_users_end_no_scoring(logs, tmp_path, monkeypatch):
     training, test = logs
-    model = train([training], size=SIZE).model
-    monkeypatch.setattr(log_module, "MAX_USERS", 5)
+    model = train([training], cutting=CUT).model
+    monkeypatch.setattr(session_cutter, "MAX_USERS", 5)
     header, *lines = test.read_text().splitlines(keepends=True)
     log = tmp_path / "log.csv"
     log.write_text(header + "".join(line + f"{1.8e9:.0f},made-up-{i},ls\n" for i, line in enumerate(lines)))
     verdicts = [r.verdict for r in score(model, [log]) if r.user == "alice"]
     assert verdicts == ["own"] * 2 + ["alarm"] * 2 + ["own"] * 5
     with pytest.raises(TooLargeError, match="more than 5 users"):
-        train([log], size=SIZE)
+        train([log], cutting=CUT)
 
 
 def test_names_of_files_cannot_steer_a_terminal(tmp_path):
     log = tmp_path / "al\x1b[2Jice\u202e"
     log.write_text("\n".join(habits(0, 15)) + "\n")
-    trained = train([log], size=SIZE)
+    trained = train([log], cutting=CUT)
     assert trained.users[0]["user"] == "al\ufffd[2Jice\ufffd"
     assert {r.verdict for r in score(trained.model, [log])} <= {"own", "alarm"}
     text = log.read_text()
@@ -208,14 +224,14 @@ def test_names_of_files_cannot_steer_a_terminal(tmp_path):
             file.write(part)
         return not part
 
-    followed = list(score(trained.model, [log], following=True, poll=1e-4, stop=stop))
+    followed = list(score(trained.model, [log], following=WATCH, stop=stop))
     assert {r.user for r in followed} == {"al\ufffd[2Jice\ufffd"} and len(followed) == 15
     assert "\x1b" not in followed[0].summary() + trained.summary()
 
 
 def test_bad_histories_are_skipped_and_reported(logs, tmp_path):
     training, _ = logs
-    trained = train([tmp_path / "missing", training], size=SIZE)
+    trained = train([tmp_path / "missing", training], cutting=CUT)
     assert len(trained.users) == 3
     assert len(trained.skipped) == 1 and "no such file" in trained.summary()
     with pytest.raises(UnreadableError, match="no such file"):
@@ -235,10 +251,10 @@ def test_a_model_is_never_overwritten_unless_told(logs):
     with pytest.raises(OutputExistsError, match="would overwrite the input"):
         train([training], training, force=True)
     model = training.with_suffix(".npz")
-    train([training], model, size=SIZE)
+    train([training], model, cutting=CUT)
     with pytest.raises(OutputExistsError, match="exists already"):
-        train([training], model, size=SIZE)
-    train([training], model, size=SIZE, force=True, hash_commands=True, key="k")
+        train([training], model, cutting=CUT)
+    train([training], model, cutting=CUT, force=True, scorer=ScorerSettings(hash_commands=True), key="k")
     with pytest.raises(ParameterError, match="key must be that of the training"):
         score(model, [training])
     assert next(iter(score(model, [training], key="k"))).verdict == "own"
@@ -246,26 +262,26 @@ def test_a_model_is_never_overwritten_unless_told(logs):
 
 def test_evaluation_tells_users_apart_and_chance_where_there_is_nothing(logs, tmp_path):
     training, _ = logs
-    found = evaluate([training], size=SIZE)
+    found = evaluate([training], cutting=CUT)
     assert (found.n_users, found.n_own, found.n_intruders) == (3, 60, 120)
     assert found.auc > 0.97 and found.missing[10] < 20 and found.false_alarms < 10
-    assert evaluate([training], size=SIZE) == found
+    assert evaluate([training], cutting=CUT) == found
     json.dumps(found.as_dict())
     assert found.summary().startswith("3 users, 60 own sessions, 120 of other users: AUC 1.000; missed 0 % at 1 %")
     twins = []
     for name in ("one", "two"):
         (tmp_path / name).write_text("\n".join(habits(0, 40)) + "\n")
         twins.append(tmp_path / name)
-    assert math.isclose(evaluate(twins, size=SIZE).auc, 0.5, abs_tol=0.1)
+    assert math.isclose(evaluate(twins, cutting=CUT).auc, 0.5, abs_tol=0.1)
 
 
 def test_evaluation_reports_skipped_files(logs, tmp_path):
     training, _ = logs
-    found = evaluate([training, tmp_path / "missing"], size=SIZE)
+    found = evaluate([training, tmp_path / "missing"], cutting=CUT)
     assert len(found.skipped) == 1
     assert found.as_dict()["skipped"] == found.skipped
     assert found.summary().split("\n")[1].startswith("left out: ") and "no such file" in found.summary()
-    assert evaluate([training], size=SIZE).skipped == []
+    assert evaluate([training], cutting=CUT).skipped == []
 
 
 def test_evaluation_never_takes_a_user_for_an_intruder(tmp_path, monkeypatch):
@@ -284,7 +300,7 @@ def test_evaluation_never_takes_a_user_for_an_intruder(tmp_path, monkeypatch):
             return super().anomaly_score(X)
 
     monkeypatch.setattr(evaluation, "SessionScorer", Watched)
-    evaluate([log], size=SIZE)
+    evaluate([log], cutting=CUT)
     assert [own for own, _ in seen] == [f"c{u}" for u in range(5)]
     for own, scored in seen:
         assert sorted(scored) == sorted(2 * [f"c{u}" for u in range(5)])
@@ -296,4 +312,4 @@ def test_evaluation_says_what_it_needs(logs, tmp_path):
     with pytest.raises(UnreadableError, match="two users with 4 sessions are needed, found 1; try a smaller size"):
         evaluate([tmp_path / "one"])
     with pytest.raises(ParameterError, match="training_share must be a number > 0 and < 1; got 1"):
-        evaluate(logs, training_share=1)
+        evaluate(logs, comparison=DetectorComparison(training_share=1))

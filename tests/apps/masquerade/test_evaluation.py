@@ -7,9 +7,11 @@ import pytest
 from helpers import make_chain, run_command, walk
 
 from visionnmf import choices
-from visionnmf.apps.masquerade import NaiveBayes, evaluate, evaluation, roc_summary
+from visionnmf.apps.masquerade import DetectorComparison, NaiveBayes, SessionCutting, evaluate, evaluation, roc_summary
 from visionnmf.exceptions import OutputExistsError, ParameterError
 from visionnmf.io import read_image
+
+FIFTY = SessionCutting(size=50)
 
 
 def test_roc_summary_against_counting():
@@ -48,23 +50,27 @@ def histories(tmp_path_factory):
 def test_methods_stand_beside_each_other_and_their_curves_are_drawn(histories, tmp_path):
     pytest.importorskip("matplotlib")
     roc = tmp_path / "roc.png"
-    found = evaluate(histories, size=50, methods=choices.MASQUERADE_METHODS, roc=roc)
+    found = evaluate(
+        histories, cutting=FIFTY, comparison=DetectorComparison(methods=choices.MASQUERADE_METHODS), roc=roc
+    )
     assert tuple(found.methods) == choices.MASQUERADE_METHODS == tuple(evaluation.METHODS)
-    alone = evaluate(histories, size=50)
+    alone = evaluate(histories, cutting=FIFTY)
     assert (found.auc, found.missing, found.users) == (alone.auc, alone.missing, alone.users)
     assert found.methods["scorer"]["auc"] == found.auc > 0.8
     assert all(0.4 < row["auc"] <= 1 and set(row["missing"]) == {1, 5, 10} for row in found.methods.values())
     assert len(found.summary().splitlines()) == 1 + 1 + 6 + 1 and found.outputs == [str(roc)]
     assert read_image(roc).shape[1] == 1200
     with pytest.raises(OutputExistsError):
-        evaluate(histories, size=50, roc=roc)
+        evaluate(histories, cutting=FIFTY, roc=roc)
     with pytest.raises(ParameterError, match="methods must be one of"):
-        evaluate(histories, size=50, methods=["magic"])
+        DetectorComparison(methods=["magic"])
 
 
 def test_a_baselines_figures_are_those_of_its_scores(histories, monkeypatch):
     """Each user's own later sessions and the others', scored by hand."""
-    found = evaluate(histories, size=50, methods=["naive-bayes"]).methods["naive-bayes"]
+    found = evaluate(histories, cutting=FIFTY, comparison=DetectorComparison(methods=["naive-bayes"])).methods[
+        "naive-bayes"
+    ]
     parts = [path.read_text().split() for path in histories]
     sessions = [[part[i : i + 50] for i in range(0, 600, 50)] for part in parts]
     z, y = [], []

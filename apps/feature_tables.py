@@ -1,11 +1,10 @@
-"""Tables of features in files: ``.npz``, ``.csv`` and ``.parquet``."""
+"""Tables of image features in files, ``.npz``, ``.csv`` and ``.parquet``, for the applications that share them."""
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,12 @@ from numpy.typing import NDArray
 
 from visionnmf._checks import brief
 from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
-from visionnmf.io import output_file, read_arrays, regular_file, write_arrays
+from visionnmf.io import output_file, read_arrays, regular_file, write_arrays, write_csv
 from visionnmf.io.inputs import MAX_BYTES
 
 __all__ = ["FeatureTable", "check_format", "check_table_size", "read_table", "write_table"]
+
+SUFFIXES = (".npz", ".csv", ".parquet")
 
 
 @dataclass(frozen=True)
@@ -27,10 +28,11 @@ class FeatureTable:
     Attributes
     ----------
     X : ndarray of float32 [shape=(n_images, n_features), >= 0]
+        The features.
     files : list of str
         The image of each row.
     feature_names : list of str
-        Of the columns: the view, ``_``, and a number.
+        Names of the columns: the view, ``_``, and a number.
     groups : ndarray of int [shape=(n_features,)]
         The number of the view of each column.
     views : list of str
@@ -47,78 +49,58 @@ class FeatureTable:
 
 
 def check_format(path: str | Path) -> None:
-    """Check that a table can be written under a name.
-
-    Parameters
-    ----------
-    path : str or Path
-
-    Raises
-    ------
-    ParameterError
-        If it ends neither in .npz nor in .csv nor in .parquet.
-    UnsupportedError
-        If what writes Parquet is not installed.
-    """
+    """Raise ParameterError for a name of another form than tables have, UnsupportedError if pyarrow is missing."""
     suffix = Path(path).suffix.lower()
-    if suffix not in WRITERS:
-        raise ParameterError(f"out must end in {', '.join(WRITERS)}; got {str(path)!r}")
+    if suffix not in SUFFIXES:
+        raise ParameterError(f"out must end in {', '.join(SUFFIXES)}; got {str(path)!r}")
     if suffix == ".parquet" and find_spec("pyarrow") is None:
         raise UnsupportedError(f"{path}: Parquet needs pyarrow; pip install 'visionnmf[parquet]'")
 
 
 def check_table_size(path: Path, count: int) -> None:
-    """Raise TooLargeError where a table of so many bytes is to be written that could not be read."""
+    """Raise TooLargeError if a table of so many bytes could not be read again."""
     if path.suffix.lower() == ".npz" and count > MAX_BYTES:
         raise TooLargeError(
-            f"{path}: the table has {count} bytes, of which .npz files hold {MAX_BYTES}; "
+            f"{path}: the table has {count} bytes, and .npz files may have {MAX_BYTES}; "
             f"describe fewer images at once, or write .parquet"
         )
 
 
-def write_table(table: FeatureTable, path: str | Path, *, force: bool = False) -> None:
-    """Write a table, whole or not at all.
+def write_table(table: FeatureTable, path: str | Path, *, force: bool = False, verbatim: bool = False) -> None:
+    """Write a table in the form that the name of the file asks for.
 
-    Parameters
-    ----------
-    table : FeatureTable
-    path : str or Path
-        Its suffix says the form: ``.npz`` (arrays ``X``, ``files``, ``feature_names``, ``groups`` and ``views``),
-        ``.csv`` or ``.parquet`` (a column ``file``, then one a feature).
-    force : bool, default=False
-        Whether an existing file may be replaced.
-
-    Raises
-    ------
-    ParameterError, UnsupportedError
-        As :func:`check_format`.
-    OutputExistsError
-        If `path` exists and `force` is false.
-    TooLargeError
-        If a table in the form ``.npz`` is larger than :func:`read_table` reads.
-    MediaError
-        If `path` cannot be written.
+    ``.npz`` holds the arrays ``X``, ``files``, ``feature_names``, ``groups`` and ``views``. ``.csv`` and ``.parquet``
+    have a column ``file``, then one column for each feature. `verbatim` keeps names of files in ``.csv`` that a
+    spreadsheet would take for formulas.
     """
     check_format(path)
+    suffix = Path(path).suffix.lower()
+    if suffix == ".csv":
+        pairs = zip(table.files, table.X, strict=True)
+        rows = ([name, *(f"{value:.7g}" for value in row.tolist())] for name, row in pairs)
+        write_csv(path, chain([["file", *table.feature_names]], rows), force=force, verbatim=verbatim)
+        return
     with output_file(path, force=force) as temporary:
-        WRITERS[Path(path).suffix.lower()](table, temporary)
+        (_write_npz if suffix == ".npz" else _write_parquet)(table, temporary)
 
 
 def read_table(path: str | Path) -> FeatureTable:
-    """Read a table in the form ``.npz``; files of strangers are safe to read.
+    """Read a table from an ``.npz`` file; untrusted files are safe to read.
 
     Parameters
     ----------
     path : str or Path
+        A file written by ``visionnmf features``.
 
     Returns
     -------
     FeatureTable
+        The table.
 
     Raises
     ------
     UnreadableError
-        If the file is missing, damaged, or no table of features.
+        If the file is missing, damaged, or not a table of features.
     TooLargeError
         If its arrays have more than 1 GiB.
 
@@ -140,7 +122,7 @@ def read_table(path: str | Path) -> FeatureTable:
     fits = fits and (len(texts[0]), len(texts[1])) == X.shape and groups.shape == X.shape[1:]
     fits = fits and groups.dtype.kind == "i" and groups.size > 0 and 0 <= groups.min() <= groups.max() < len(texts[2])
     if not fits or not np.isfinite(X).all() or (X < 0).any():
-        raise UnreadableError(f"{path} cannot be read: it is no table of features.")
+        raise UnreadableError(f"{path} cannot be read: it is not a table of features.")
     files, names, views = (text.tolist() for text in texts)
     return FeatureTable(X, files, names, groups.astype(np.intp), views)
 
@@ -157,29 +139,11 @@ def _write_npz(table: FeatureTable, path: Path) -> None:
     write_arrays(path, arrays)
 
 
-def _write_csv(table: FeatureTable, path: Path) -> None:
-    with path.open("w", encoding="utf-8", errors="surrogateescape", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["file", *table.feature_names])
-        for name, row in zip(table.files, table.X, strict=True):
-            writer.writerow([name, *(f"{value:.7g}" for value in row.tolist())])
-
-
 def _write_parquet(table: FeatureTable, path: Path) -> None:
     import pyarrow
     from pyarrow import parquet
 
-    columns = [pyarrow.array([_text(name) for name in table.files]), *map(pyarrow.array, table.X.T)]
+    # Names of files need not be Unicode on Linux.
+    names = [name.encode("utf-8", "backslashreplace").decode("utf-8") for name in table.files]
+    columns = [pyarrow.array(names), *map(pyarrow.array, table.X.T)]
     parquet.write_table(pyarrow.table(columns, names=["file", *table.feature_names]), path)
-
-
-def _text(name: str) -> str:
-    """Return a file's name as Unicode, which names on Linux need not be."""
-    return name.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-WRITERS: dict[str, Callable[[FeatureTable, Path], None]] = {
-    ".npz": _write_npz,
-    ".csv": _write_csv,
-    ".parquet": _write_parquet,
-}

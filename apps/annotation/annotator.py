@@ -1,4 +1,4 @@
-"""Words for images, from the nearest training images."""
+"""The annotator: words for images, from the nearest training images."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from visionnmf._checks import (
 )
 from visionnmf.exceptions import ParameterError
 
-from .coding import Block, check_coder, coded, fit_blocks
+from .distance_weights import START, Sigmoids, fit_sigmoids, learn_weights, share_of_words
+from .image_codes import Block, check_coder, coded, fit_blocks
+from .kernel_regression import Regression, fit_regression
+from .keyword_transfer import transfer_greedy, transfer_joint
 from .neighbours import distances_of, manhattan, mutual, nearest, nearest_and
-from .regression import Regression, fit_regression
-from .transfer import transfer_greedy, transfer_joint
-from .weighting import START, Sigmoids, fit_sigmoids, learn_weights, share_of_words
 
 __all__ = ["ImageAnnotator", "Neighbourhood", "best_words"]
 
@@ -41,26 +41,28 @@ Array = NDArray[Any]
 TRANSFERS = {"jec": transfer_joint, "jec-greedy": transfer_greedy}
 JEC_NEIGHBOURS = 5
 WEIGHTED_NEIGHBOURS = 300
-LEAST_LEARNING, MOST_LEARNING = 500, 5000  # rows whose words the weights and sigmoids are learnt from
-LANDMARKS = 5000  # rows that vote in the regression
-MOST_WORK = 50_000_000_000  # differences of codes that a search for them takes, which is some ten seconds
-SCALING = 100  # rows whose distances to all others say how large a distance can be
-ROUNDS = 2  # neighbours by equal weights, then by those that were learnt
+MIN_LEARNING, MAX_LEARNING = 500, 5000  # training images whose words the weights and sigmoids are learnt from
+LANDMARKS = 5000  # training images that vote in the regression
+MAX_WORK = 50_000_000_000  # differences of codes in one search for neighbours, some ten seconds
+SCALING = 100  # training images whose distances to all others give the largest distance
+ROUNDS = 2  # neighbours are found by equal weights, and then by the weights that were learnt
 
 
 @dataclass(frozen=True)
 class Neighbourhood:
-    """Words of some images, and the training images that they come from.
+    """The scores of words for some images, and the training images that they come from.
 
     Attributes
     ----------
     scores : ndarray [shape=(n_images, n_words)]
-        Probabilities, of "weighted"; of the others what orders the words, see :mod:`.transfer`.
+        Probabilities for the method "weighted". For the others their order is what counts, see
+        :mod:`.keyword_transfer`.
     neighbours : ndarray of int [shape=(n_images, k)]
         The nearest training images.
     distances : ndarray [shape=(n_images, k)]
+        Their distances.
     counts : ndarray [shape=(n_images, k)]
-        What each neighbour counts; of an image they sum to 1.
+        The weight of each neighbour; those of an image sum to 1.
     """
 
     scores: Array
@@ -72,33 +74,35 @@ class Neighbourhood:
 
 
 class ImageAnnotator(BaseEstimator):
-    """Gives words to images: those of the nearest training images.
+    """Give words to images: those of the nearest training images.
 
-    Each view, a group of features, is coded by NMF models of its own; the Manhattan distances of the scaled codes are
-    added. "weighted" learns what each distance counts, and how likely each word is, from the words of the neighbours
-    (TagProp, Guillaumin et al. 2009) and a kernel regression on the same distances; "jec" adds them equally and hands
-    words on greedily (Makadia et al. 2008), "jec-greedy" as Guan et al. (2012).
+    Each view (a group of features) is coded by its own NMF models, and the Manhattan distances of the scaled codes are
+    added. "weighted" learns the weight of each distance and the probability of each word from the words of the
+    neighbours (TagProp, Guillaumin et al. 2009) and from a kernel regression on the same distances. "jec" adds the
+    distances with equal weights and transfers words greedily (Makadia et al. 2008), "jec-greedy" as Guan et al. (2012).
 
     Parameters
     ----------
     method : {"weighted", "jec", "jec-greedy"}, default="weighted"
+        How words follow from neighbours.
     coder : estimator, None or "none", default=None
         What learns the codes of a view: an unfitted estimator with `n_components`, such as :class:`visionnmf.NMF` or
-        :class:`visionnmf.OnlineNMF`; None takes a least-squares NMF, "none" the features as they are.
+        :class:`visionnmf.OnlineNMF`. None stands for a least-squares NMF, "none" for the features themselves.
     n_components : int or sequence of int, default=(50, 100, 200)
-        Components of a view; several give a distance each. Never more than nine tenths of the view's features.
+        Components for each view. Each number gives a distance of its own. At most nine tenths of the view's features
+        are used.
     hellinger : bool, default=True
-        Whether the features of each view are divided by their sum and rooted, and then their codes: distances of shares
-        are those of Hellinger.
+        Whether the features of each view, and then their codes, are divided by their sum and replaced by their square
+        roots, as in Hellinger distances.
     n_neighbors : int or None, default=None
-        None takes 300 for "weighted" and 5 for the others.
+        None stands for 300 with "weighted" and for 5 with the others.
     n_words : int, default=5
-        Words an image.
+        Words for each image.
     balance : float, default=0.4
-        How much rare words come before frequent ones among the words of "weighted", which are those of the highest
-        ``probability / frequency ** balance``. At 0 the likeliest words are given, which are often the same few.
+        How much rare words are preferred to frequent ones by "weighted", which chooses the words with the highest
+        ``probability / frequency ** balance``. With 0 it chooses the most probable words, often the same few.
     random_state : int, RandomState instance or None, default=0
-        Seed of the codes, and of which rows the weights are learnt from where there are more than 5000.
+        Seed of the codes, and of the choice of training images for the weights where there are more than 5000.
 
     Attributes
     ----------
@@ -109,18 +113,19 @@ class ImageAnnotator(BaseEstimator):
     index_ : ndarray of float32 [shape=(n_images, n_columns)]
         Their codes, scaled and weighted.
     columns_ : ndarray of float32 [shape=(n_columns,)]
-        What the codes were multiplied by.
+        The factors by which the codes were multiplied.
     views_ : dict of str to slice
+        The columns of `X` for each view.
     blocks_ : list of Block
-        Those whose distance counts.
+        The columns of the codes for each distance that counts.
     weights_ : ndarray [shape=(n_blocks,)]
-        What each distance counts; of distances whose largest is 1.
+        The weight of each distance, after it was scaled to a maximum of 1.
     sigmoids_ : Sigmoids or None
-        Of "weighted".
+        Only with "weighted".
     regression_ : Regression or None
-        Of "weighted".
-    n_neighbors_ : int
+        Only with "weighted".
     n_features_in_ : int
+        Number of features.
 
     Examples
     --------
@@ -164,12 +169,13 @@ class ImageAnnotator(BaseEstimator):
         Parameters
         ----------
         X : array-like [shape=(n_images, n_features), >= 0]
+            Features of the images.
         Y : array-like or sparse matrix of bool [shape=(n_images, n_words)]
             Which words each image has.
         views : mapping of str to slice, optional
-            The columns of each view, all of them in their order; they are one view if left out.
+            The columns of each view: all columns, in their order. By default they are one view.
         words : sequence of str, optional
-            The vocabulary; numbers if left out.
+            The vocabulary; numbers by default.
 
         Returns
         -------
@@ -180,7 +186,7 @@ class ImageAnnotator(BaseEstimator):
         ParameterError
             If a parameter or the data are not allowed.
         """
-        ranks = self._check_parameters()
+        ranks = self.check_parameters()
         X = _features(X)
         self.n_features_in_ = X.shape[1]
         self.views_ = _checked_views(views, X.shape[1])
@@ -192,15 +198,17 @@ class ImageAnnotator(BaseEstimator):
         return self
 
     def annotate(self, X: ArrayLike) -> Neighbourhood:
-        """Find the words of images.
+        """Find the scores of words for images.
 
         Parameters
         ----------
         X : array-like [shape=(n_images, n_features), >= 0]
+            Features of the images.
 
         Returns
         -------
         Neighbourhood
+            Scores and neighbours.
 
         Raises
         ------
@@ -215,7 +223,7 @@ class ImageAnnotator(BaseEstimator):
             which, distance = nearest(self.index_, codes, k)
             scores = TRANSFERS[self.method](which, self.Y_.toarray() > 0, self.n_words)
             return Neighbourhood(scores, which, distance, np.full(which.shape, 1 / which.shape[1], np.float32))
-        if self.regression_ is None:  # a model of visionnmf 0.1
+        if self.regression_ is None:
             which, distance = nearest(self.index_, codes, k)
             votes = []
         else:
@@ -231,13 +239,16 @@ class ImageAnnotator(BaseEstimator):
         Parameters
         ----------
         X : array-like [shape=(n_images, n_features), >= 0]
+            Features of the images.
         k : int
-            How many; all where there are fewer.
+            Number of neighbours; at most all training images.
 
         Returns
         -------
         which : ndarray of int [shape=(n_images, k)]
+            Their indices, the nearest first.
         distance : ndarray of float32 [shape=(n_images, k)]
+            Their distances.
 
         Raises
         ------
@@ -250,11 +261,12 @@ class ImageAnnotator(BaseEstimator):
         return nearest(self.index_, self._codes(X), check_count(k, "k"))
 
     def predict_proba(self, X: ArrayLike) -> Array:
-        """Return the words' scores; probabilities of "weighted".
+        """Return the scores of all words, which are probabilities with "weighted".
 
         Parameters
         ----------
         X : array-like [shape=(n_images, n_features), >= 0]
+            Features of the images.
 
         Returns
         -------
@@ -263,11 +275,12 @@ class ImageAnnotator(BaseEstimator):
         return self.annotate(X).scores
 
     def predict(self, X: ArrayLike) -> NDArray[np.bool_]:
-        """Return `n_words` words an image, see :meth:`choose`.
+        """Return `n_words` words for each image; see :meth:`choose`.
 
         Parameters
         ----------
         X : array-like [shape=(n_images, n_features), >= 0]
+            Features of the images.
 
         Returns
         -------
@@ -279,18 +292,19 @@ class ImageAnnotator(BaseEstimator):
         return given
 
     def choose(self, scores: Array, n_words: int) -> NDArray[np.intp]:
-        """Return the words to give for some scores.
+        """Choose words by their scores.
 
         Parameters
         ----------
         scores : ndarray [shape=(n_images, n_vocabulary)]
-            What :meth:`predict_proba` returned.
+            The result of :meth:`predict_proba`.
         n_words : int
+            Words for each image.
 
         Returns
         -------
         ndarray of int [shape=(n_images, at most n_words)]
-            The highest score first; those of "weighted" are chosen with `balance`.
+            Columns, the highest score first. "weighted" chooses them with `balance`.
         """
         if self.method != "weighted":
             return best_words(scores, n_words)
@@ -306,9 +320,8 @@ class ImageAnnotator(BaseEstimator):
         return coded(X, self.views_, self.blocks_, self.hellinger) * self.columns_
 
     def _learn(self, codes: Array, rng: np.random.Generator) -> None:
-        """Learn from the codes what each distance counts, the regression, and the sigmoids."""
+        """Scale the codes, and with "weighted" learn the weights of distances, the regression and the sigmoids."""
         weighted = self.method == "weighted"
-        self._set_neighbours()
         self._scale(codes, rng)
         codes *= self.columns_
         n_blocks = len(self.blocks_)
@@ -323,7 +336,7 @@ class ImageAnnotator(BaseEstimator):
         self.index_ = self._without_idle(codes)
 
     def _without_idle(self, codes: Array) -> Array:
-        """Forget the distances that count nothing: their codes would be found in vain."""
+        """Remove the codes of distances with weight 0, and return the others."""
         counts = self.weights_ > 0
         if counts.all() or not counts.any():
             return codes
@@ -335,12 +348,14 @@ class ImageAnnotator(BaseEstimator):
         self.columns_ = self.columns_[columns]
         return np.ascontiguousarray(codes[:, columns])
 
-    def _set_neighbours(self) -> None:
+    @property
+    def n_neighbors_(self) -> int:
+        """The number of neighbours that are used."""
         usual = WEIGHTED_NEIGHBOURS if self.method == "weighted" else JEC_NEIGHBOURS
-        self.n_neighbors_ = self.n_neighbors or usual
+        return self.n_neighbors or usual
 
     def _scale(self, codes: Array, rng: np.random.Generator) -> None:
-        """Find what gives each code a standard deviation of 1, and each distance the largest value 1."""
+        """Find factors that give each code a standard deviation of 1, and each distance a maximum of 1."""
         deviation = codes.std(axis=0)
         self.columns_ = np.where(deviation > 0, 1 / np.maximum(deviation, 1e-12), 1).astype(np.float32)
         some = rng.choice(len(codes), min(SCALING, len(codes)), replace=False)
@@ -353,11 +368,11 @@ class ImageAnnotator(BaseEstimator):
         return np.repeat(of_blocks, sizes).astype(np.float32)
 
     def _others(self, codes: Array, rows: Array) -> NDArray[np.intp]:
-        """Return the neighbours of training rows, themselves excepted."""
+        """Return the neighbours of training rows without the rows themselves."""
         index = codes * self._per_column(self.weights_)
         which, _ = nearest(index, index[rows], min(self.n_neighbors_ + 1, len(codes)))
         others = which != rows[:, None]
-        others[others.all(axis=1), -1] = False  # a row whose copies have taken its place
+        others[others.all(axis=1), -1] = False  # copies of a row have taken its place
         return which[others].reshape(len(rows), which.shape[1] - 1)
 
     def _distances(self, block: Block, codes: Array, rows: Array, which: NDArray[np.intp]) -> Array:
@@ -365,9 +380,9 @@ class ImageAnnotator(BaseEstimator):
         return distances_of(part, part[rows], which)
 
     def _learn_words(self, codes: Array, rng: np.random.Generator) -> None:
-        """Learn weights, votes and sigmoids from what training rows would get without themselves."""
+        """Learn weights, votes and sigmoids from the scores that training rows get from the other rows."""
         n_images = len(codes)
-        count = min(MOST_LEARNING, max(LEAST_LEARNING, MOST_WORK // codes.size), n_images)
+        count = min(MAX_LEARNING, max(MIN_LEARNING, MAX_WORK // codes.size), n_images)
         landmarks = rng.choice(n_images, min(LANDMARKS, n_images), replace=False)
         rows = landmarks[:count]
         shares = np.zeros((len(rows), self.Y_.shape[1]))
@@ -382,7 +397,19 @@ class ImageAnnotator(BaseEstimator):
         truth = self.Y_[rows].toarray() > 0
         self.sigmoids_ = fit_sigmoids([np.sqrt(shares), left_out[:count]], truth, frequency)
 
-    def _check_parameters(self) -> tuple[int, ...]:
+    def check_parameters(self) -> tuple[int, ...]:
+        """Check the parameters, as `fit` does.
+
+        Returns
+        -------
+        tuple of int
+            The numbers of components.
+
+        Raises
+        ------
+        ParameterError
+            If a parameter has a value that is not allowed.
+        """
         check_choice(self.method, "method", choices.ANNOTATION_METHODS)
         check_coder(self.coder)
         check_flag(self.hellinger, "hellinger")
@@ -397,17 +424,7 @@ class ImageAnnotator(BaseEstimator):
 
 
 def best_words(scores: Array, n_words: int) -> NDArray[np.intp]:
-    """Return the words of highest score, the highest first; of equal score the one that comes first.
-
-    Parameters
-    ----------
-    scores : ndarray [shape=(n_images, n_vocabulary)]
-    n_words : int
-
-    Returns
-    -------
-    ndarray of int [shape=(n_images, at most n_words)]
-    """
+    """Return the columns with the highest scores, the highest first; among equal scores the first column wins."""
     return np.argsort(-scores, axis=1, kind="stable")[:, :n_words]
 
 

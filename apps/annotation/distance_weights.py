@@ -1,10 +1,10 @@
-"""TagProp (Guillaumin et al. 2009): what each distance counts, and a sigmoid for each word, learnt from training rows.
+"""TagProp (Guillaumin et al. 2009): the weights of distances and a sigmoid for each word, learnt from training images.
 
 A word's share among the neighbours of an image is ``x = sum over j of p_j y_j`` with ``p_j`` proportional to
-``exp(-sum over d of w_d D_dj)``. The weights maximise the likelihood of the training rows' own words, predicted from
-their neighbours without themselves (equations 2 to 7 there); a word's probability is ``sigmoid(a sqrt(x) + c f + b)``.
-The root is ours: a word that one of many neighbours has is likelier than the share says, the more so the rarer it is;
-so is `f`, the word's score by :mod:`.regression`.
+``exp(-sum over d of w_d D_dj)``. The weights maximise the likelihood of the words of training images, predicted from
+their neighbours (equations 2 to 7 there). A word's probability is ``sigmoid(a sqrt(x) + c f + b)``. Two
+things are ours: the root, because a word that one of many neighbours has is more probable than its share, especially a
+rare one; and `f`, the word's score by :mod:`.kernel_regression`.
 """
 
 from __future__ import annotations
@@ -24,56 +24,37 @@ __all__ = ["START", "Sigmoids", "fit_sigmoids", "learn_weights", "share_of_words
 
 Array = NDArray[Any]
 
-LEAST_SHARE = 1e-4  # a word that no neighbour has is not impossible (epsilon of the paper)
-STEPS = 20  # of L-BFGS, and of Newton
-START = 50.0  # sum of the weights: a neighbour that is nearer by a fiftieth of the largest distance counts e times
-SLOPE_RIDGE, OFFSET_RIDGE = 1e-4, 0.3  # to the sigmoid of all words, for words with few images
-COMMON_RIDGE = 0.1  # to a sigmoid that is usual, for few images
-START_SLOPES = (10.0, 5.0)  # of the root of the share, and of the regression
+MIN_SHARE = 1e-4  # a word that no neighbour has is not impossible (epsilon of the paper)
+STEPS = 20  # of L-BFGS and of Newton's method
+START = 50.0  # sum of the weights: being nearer by a fiftieth of the largest distance multiplies the count by e
+SLOPE_RIDGE, OFFSET_RIDGE = 1e-4, 0.3  # pull a word with few images towards the sigmoid of all words
+COMMON_RIDGE = 0.1  # pulls the sigmoid of all words towards START_SLOPES
+START_SLOPES = (10.0, 5.0)  # for the root of the share, and for the regression
 
 
 class Sigmoids(NamedTuple):
-    """A sigmoid for each word: of a sum of terms, each times its `slope`, plus `offset`.
+    """A sigmoid for each word, of a weighted sum of terms.
 
     Attributes
     ----------
     slope : ndarray [shape=(n_terms, n_words), >= 0]
+        The weights of the terms.
     offset : ndarray [shape=(n_words,)]
+        Added to the sum.
     """
 
     slope: Array
     offset: Array
 
     def logits(self, terms: Sequence[Array]) -> Array:
-        """Return the logits of the words' probabilities.
-
-        Parameters
-        ----------
-        terms : sequence of ndarray [shape=(n_images, n_words)]
-            The root of the words' shares, and what else says how well a word fits.
-
-        Returns
-        -------
-        ndarray [shape=(n_images, n_words)]
-        """
+        """Return the logits of the words' probabilities for terms of shape (n_images, n_words)."""
         return np.asarray(sum(slope * term for slope, term in zip(self.slope, terms, strict=True)) + self.offset)
 
 
 def share_of_words(distance: Array, which: Array, Y: Any) -> tuple[Array, Array]:
-    """Return what each neighbour counts, and each word's share.
+    """Return the weights of neighbours (n_images, k), and the words' shares among them (n_images, n_words).
 
-    Parameters
-    ----------
-    distance : ndarray [shape=(n_images, k)]
-        Weighted.
-    which : ndarray of int [shape=(n_images, k)]
-    Y : scipy.sparse.csr_array [shape=(n_rows, n_words)]
-
-    Returns
-    -------
-    counts : ndarray [shape=(n_images, k)]
-        Rows sum to 1.
-    shares : ndarray [shape=(n_images, n_words)]
+    `distance` and `which` (n_images, k) are the weighted distances of neighbours and their rows in `Y`.
     """
     counts = _softmax(-distance)
     n_images, k = which.shape
@@ -83,22 +64,10 @@ def share_of_words(distance: Array, which: Array, Y: Any) -> tuple[Array, Array]
 
 
 def learn_weights(D: Array, which: Array, Y: Any, rows: Array, start: Array) -> Array:
-    """Find the weights of the distances.
+    """Return the weights of the distances (n_distances,) that maximise the likelihood; they are not negative.
 
-    Parameters
-    ----------
-    D : ndarray [shape=(n_images, k, n_distances), >= 0]
-        Of training rows to their neighbours, themselves excepted.
-    which : ndarray of int [shape=(n_images, k)]
-    Y : scipy.sparse.csr_array [shape=(n_rows, n_words)]
-        Words of all rows.
-    rows : ndarray of int [shape=(n_images,)]
-        Which rows they are.
-    start : ndarray [shape=(n_distances,), >= 0]
-
-    Returns
-    -------
-    ndarray [shape=(n_distances,), >= 0]
+    `D` (n_images, k, n_distances) holds the distances of the training images `rows` to their neighbours `which`
+    (n_images, k) without themselves, and `Y` the words of all training images.
     """
     objective = _Likelihood(D, which, Y, rows)
     with one_blas_thread():
@@ -109,13 +78,13 @@ def learn_weights(D: Array, which: Array, Y: Any, rows: Array, start: Array) -> 
 
 
 class _Likelihood:
-    """The negative log-likelihood of rows' words and its gradient; a word's images count as much as those without."""
+    """The negative log-likelihood of the words and its gradient; images with a word count as much as those without."""
 
     def __init__(self, D: Array, which: Array, Y: Any, rows: Array) -> None:
         n_images, k = which.shape
         self.D = D
         self.shape = (n_images, Y.shape[1])
-        neighbours = Y[which.ravel()]  # the words of all pairs
+        neighbours = Y[which.ravel()]  # words of each neighbour of each image
         self.pair = np.repeat(np.arange(n_images * k), np.diff(neighbours.indptr))
         self.cell = (self.pair // k) * Y.shape[1] + neighbours.indices
         self.truth = Y[rows].toarray().astype(bool)
@@ -126,7 +95,7 @@ class _Likelihood:
     def __call__(self, w: Array) -> tuple[float, Array]:
         p = _softmax(-(self.D @ w.astype(np.float32)))
         shares = np.bincount(self.cell, p.ravel()[self.pair], self.truth.size).reshape(self.shape)
-        q = (1 - 2 * LEAST_SHARE) * np.clip(shares, 0, 1) + LEAST_SHARE
+        q = (1 - 2 * MIN_SHARE) * np.clip(shares, 0, 1) + MIN_SHARE
         value = -(self.weight * np.log(np.where(self.truth, q, 1 - q))).sum()
         slope = -self.weight / np.where(self.truth, q, q - 1)
         of_pair = np.bincount(self.pair, slope.ravel()[self.cell], p.size).reshape(p.shape)
@@ -135,20 +104,10 @@ class _Likelihood:
 
 
 def fit_sigmoids(terms: Sequence[Array], truth: Array, frequency: Array) -> Sigmoids:
-    """Fit a sigmoid to each word, drawn to that of all words where it has few images.
+    """Fit a sigmoid to each word; words with few images are pulled towards the sigmoid of all words.
 
-    Parameters
-    ----------
-    terms : sequence of ndarray [shape=(n_images, n_words)]
-        Of training rows among their neighbours, themselves excepted.
-    truth : ndarray of bool [shape=(n_images, n_words)]
-    frequency : ndarray [shape=(n_words,), in (0, 1)]
-        Share of all training images that have a word.
-
-    Returns
-    -------
-    Sigmoids
-        By Newton's method; slopes are not negative.
+    `terms` and `truth` (n_images, n_words) are of training images, where terms come from their neighbours only.
+    `frequency` is the share of all training images that have a word.
     """
     inputs = [*(np.asarray(term, float) for term in terms), np.ones(truth.shape)]
     start = _common_sigmoid(inputs, truth, logit(frequency))
@@ -157,7 +116,7 @@ def fit_sigmoids(terms: Sequence[Array], truth: Array, frequency: Array) -> Sigm
 
 
 def _common_sigmoid(inputs: list[Array], truth: Array, prior: Array) -> Array:
-    """Fit one sigmoid to all words, of the terms and of the logit of the frequency; slopes, then the words' offsets."""
+    """Fit one sigmoid of the terms and of the logit of the frequency to all words; return its slopes and offsets."""
     columns = [np.reshape(x, (-1, 1)) for x in (*inputs[:-1], np.broadcast_to(prior, truth.shape), inputs[-1])]
     start = np.array([*START_SLOPES[: len(inputs) - 1], 0.5, 0.0])[:, np.newaxis]
     *slopes, of_prior, offset = _logistic(columns, truth.reshape(-1, 1), start, np.full(len(start), COMMON_RIDGE))
@@ -165,9 +124,9 @@ def _common_sigmoid(inputs: list[Array], truth: Array, prior: Array) -> Array:
 
 
 def _logistic(inputs: list[Array], truth: Array, start: Array, ridge: Array) -> Array:
-    """Fit a logistic regression to each column, drawn to `start`, all but its last parameter not negative.
+    """Fit a logistic regression to each column, pulled towards `start`; all parameters but the last stay >= 0.
 
-    Newton's method; the parameters of a column that would become worse stay, and its next step is shorter.
+    This is Newton's method. If a step does not improve a column, its parameters stay and its next step is shorter.
     """
     pull, theta = ridge[:, np.newaxis], start.copy()
     damping = np.full(truth.shape[1], 1e-6)

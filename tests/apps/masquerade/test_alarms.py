@@ -10,11 +10,22 @@ import numpy as np
 import pytest
 from helpers import run_command
 
-from visionnmf.apps.masquerade import MasqueradeModel, SessionScorer, read_events, save, score, sessions, to_cef, to_ecs
-from visionnmf.apps.masquerade import lines as reading
-from visionnmf.apps.masquerade import logs as cutting
-from visionnmf.apps.masquerade.logs import Event
+from visionnmf.apps.masquerade import (
+    Event,
+    Following,
+    LogSource,
+    MasqueradeModel,
+    SessionScorer,
+    read_events,
+    save,
+    score,
+    session_cutter,
+    sessions,
+    to_cef,
+    to_ecs,
+)
 from visionnmf.exceptions import UnreadableError
+from visionnmf.io import text_lines
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
 
@@ -83,13 +94,13 @@ def test_hostile_documents_are_read_in_linear_time():
         (b"\xff\xd8\xff\xe0" + bytes(range(200)), "a JPEG picture"),
         (b"PK\x03\x04 ls", "a ZIP archive"),
         (b"\x1f\x8b\x08 ls", "compressed by gzip; unpack it first"),
-        (bytes(range(32)) * 40, "a file of some program, not text"),
+        (bytes(range(32)) * 40, "a binary file"),
     ],
 )
 def test_what_is_no_log_is_refused(content, what, model, tmp_path):
     path = tmp_path / "log"
     path.write_bytes(content)
-    with pytest.raises(UnreadableError, match=f"no log of commands: it looks like {what}"):
+    with pytest.raises(UnreadableError, match=f"not a text file: it looks like {what}"):
         read_events(path)
     found = run_command("masquerade", "score", model, path)
     assert found.exit_code == 2 and what in found.stderr
@@ -113,7 +124,7 @@ def test_an_alarm_names_lines_and_texts_and_the_usual(model, tmp_path):
 def test_forms_for_other_programs(model, tmp_path):
     log = tmp_path / "a|b=c.log"
     log.write_text("".join(f"#1700000000\n{command}\n" for command in FOREIGN * 10))
-    (alarm,) = score(model, [log], user="ann")
+    (alarm,) = score(model, [log], source=LogSource(user="ann"))
     ecs = to_ecs(alarm)
     assert json.loads(json.dumps(ecs)) == ecs
     assert ecs["event"]["kind"] == "alert" and ecs["user"]["name"] == "ann" and ecs["@timestamp"].startswith("2023-11")
@@ -177,8 +188,8 @@ def test_standard_input_is_a_log(model, monkeypatch):
     os.write(writer, ("\n".join(FOREIGN) + "\n").encode())
     os.close(writer)
     with open(reader, "rb", buffering=0) as stream:
-        monkeypatch.setattr(reading, "sys", SimpleNamespace(stdin=stream))
-        first, *_, last = score(model, ["-"], user="ann", provisional=True)
+        monkeypatch.setattr(text_lines, "sys", SimpleNamespace(stdin=stream))
+        first, *_, last = score(model, ["-"], source=LogSource(user="ann"))
     assert first.growing and not last.growing and last.verdict == "alarm" and last.n_commands == 10
     assert last.reasons[0].origins[0].source == "-"
 
@@ -201,8 +212,7 @@ def test_ten_foreign_commands_are_an_alarm_while_they_are_followed_and_at_the_en
             file.write(part)
         return not part
 
-    options = {"following": True, "poll": 1e-4}
-    early, rest = score(model, [log], provisional=True, stop=stop, **options)
+    early, rest = score(model, [log], following=Following(follow=True, poll=1e-4), stop=stop)
     assert early.growing and early.verdict == "alarm" and "so far (10 commands)" in early.summary()
     assert early.reasons[0].origins[0].line in range(31, 41)
     assert not rest.growing and rest.verdict == "alarm" and rest.n_commands == 10
@@ -219,7 +229,7 @@ def test_usual_commands_are_no_alarm_while_they_grow(model, tmp_path):
             file.write(f"{part}\n" if part else "")
         return not part
 
-    (only,) = score(model, [log], following=True, provisional=True, poll=1e-5, stop=stop)
+    (only,) = score(model, [log], following=Following(follow=True, poll=1e-5), stop=stop)
     assert only.verdict == "own" and not only.growing and only.n_commands == 90
 
 
@@ -259,13 +269,13 @@ def test_logs_without_times_are_cut_by_silence_as_they_are_followed(tmp_path):
                 file.write(part)
         return not part
 
-    found = list(score(model, [log], following=True, poll=1e-3, stop=stop))
+    found = list(score(model, [log], following=Following(follow=True, poll=1e-3), stop=stop))
     assert (found[0].n_commands, found[0].verdict) == (50, "own") and found[0].start is not None
     assert len(found) == 2
 
 
 def test_known_users_outlive_made_up_names(monkeypatch):
-    monkeypatch.setattr(cutting, "MAX_USERS", 10)
+    monkeypatch.setattr(session_cutter, "MAX_USERS", 10)
     made_up = [Event(f"x{i}", "ls", None) for i in range(100)]
     stream = [Event("ann", "vi", None), *made_up, Event("ann", "make", None)]
     found = [s for s in sessions(stream, evict=True, known={"ann"}) if s.user == "ann"]
@@ -275,8 +285,8 @@ def test_known_users_outlive_made_up_names(monkeypatch):
 
 
 def test_the_lines_that_wait_are_bounded(monkeypatch):
-    monkeypatch.setattr(cutting, "MOST_HELD", 1000)
-    place = reading.Place("log")
+    monkeypatch.setattr(session_cutter, "MAX_HELD", 1000)
+    place = text_lines.Place("log")
     lines = (f"ls {'x' * 90} {i}" for i in range(2000))
     events = (Event(f"u{i}", e.command, None) for i, e in enumerate(read_events(lines, format="plain", place=place)))
     found = list(sessions(events, place=place))
@@ -337,7 +347,7 @@ def test_many_lines_are_followed_in_flat_memory(model, tmp_path):
     before = threading.active_count()
     tracemalloc.start()
     try:
-        n = sum(1 for _ in score(model, [log], following=True, provisional=True, poll=1e-5, stop=stop))
+        n = sum(1 for _ in score(model, [log], following=Following(follow=True, poll=1e-5), stop=stop))
     finally:
         tracemalloc.stop()
     assert n >= 160 and max(held[6:]) - held[5] < 1 << 20

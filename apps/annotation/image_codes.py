@@ -1,4 +1,4 @@
-"""Codes of views: each by a model of its own, side by side, scaled so that their distances can be added."""
+"""Codes of images: each view is coded by its own models, and the codes stand side by side."""
 
 from __future__ import annotations
 
@@ -20,23 +20,17 @@ __all__ = ["PLAIN", "Block", "check_coder", "coded", "fit_blocks", "prepared"]
 
 Array = NDArray[Any]
 
-PLAIN = "none"  # features as they are
-LARGEST_SHARE = 0.9  # of a view's features, that there are components
-MOST_FITTED = 10_000  # rows that components are learnt from
-ITERATIONS = 100
+PLAIN = "none"  # the features themselves
+MAX_SHARE = 0.9  # the largest number of components, as a share of a view's features
+MAX_FITTED = 10_000  # images that components are learnt from
+MAX_ITERATIONS = 100
 
 
 @dataclass
 class Block:
-    """Columns of the codes whose distance is one: of a view, by one model.
+    """The columns of the codes that one distance is taken of: the codes of a view by one model.
 
-    Attributes
-    ----------
-    view : str
-    coder : fitted estimator or None
-        None: the features as they are.
-    columns : slice
-        Of the codes.
+    `coder` is the fitted estimator, or None for the features themselves.
     """
 
     view: str
@@ -45,7 +39,7 @@ class Block:
 
 
 def check_coder(coder: Any) -> None:
-    """Raise ParameterError where `coder` is nothing that can learn codes."""
+    """Raise ParameterError if `coder` cannot learn codes."""
     learns = all(hasattr(coder, name) for name in ("fit", "transform", "get_params"))
     if not (coder is None or coder == PLAIN or (learns and "n_components" in coder.get_params(deep=False))):
         raise ParameterError(f"coder must be an estimator with n_components, None or {PLAIN!r}; got {shown(coder)}")
@@ -54,30 +48,17 @@ def check_coder(coder: Any) -> None:
 def fit_blocks(
     X: Array, views: Mapping[str, slice], coder: Any, ranks: Sequence[int], hellinger: bool, random_state: Any
 ) -> tuple[list[Block], Array]:
-    """Learn the codes of each view.
+    """Learn the codes of each view; return their blocks, and the codes (n_samples, n_columns).
 
-    Parameters
-    ----------
-    X : ndarray of float32 [shape=(n_samples, n_features), >= 0]
-    views : mapping of str to slice
-    coder : estimator, None or "none"
-    ranks : sequence of int
-        Components, one model each.
-    hellinger : bool
-    random_state : int or RandomState
-
-    Returns
-    -------
-    blocks : list of Block
-    codes : ndarray of float32 [shape=(n_samples, n_columns)]
+    One model is learnt for each view and each number of components in `ranks`.
     """
     blocks: list[Block] = []
     parts: list[Array] = []
     rng = np.random.default_rng(0)
-    rows = np.sort(rng.choice(len(X), MOST_FITTED, replace=False)) if len(X) > MOST_FITTED else slice(None)
+    rows = np.sort(rng.choice(len(X), MAX_FITTED, replace=False)) if len(X) > MAX_FITTED else slice(None)
     for view, columns in views.items():
         part = prepared(X[:, columns], hellinger)
-        most = max(1, int(LARGEST_SHARE * min(part.shape)))
+        most = max(1, int(MAX_SHARE * min(part.shape)))
         for rank in [0] if isinstance(coder, str) else sorted({min(rank, most) for rank in ranks}):
             learnt = None if not rank else _learnt(part[rows], coder, rank, random_state)
             codes = _codes(learnt, part, hellinger)
@@ -88,53 +69,30 @@ def fit_blocks(
 
 
 def coded(X: Array, views: Mapping[str, slice], blocks: Sequence[Block], hellinger: bool) -> Array:
-    """Return the codes of samples.
-
-    Parameters
-    ----------
-    X : ndarray of float32 [shape=(n_samples, n_features), >= 0]
-    views : mapping of str to slice
-    blocks : sequence of Block
-    hellinger : bool
-
-    Returns
-    -------
-    ndarray of float32 [shape=(n_samples, n_columns)]
-    """
+    """Return the codes of samples (n_samples, n_columns)."""
     parts = {view: prepared(X[:, views[view]], hellinger) for view in dict.fromkeys(block.view for block in blocks)}
     return np.concatenate([_codes(block.coder, parts[block.view], hellinger) for block in blocks], axis=1)
 
 
 def prepared(X: Array, hellinger: bool) -> Array:
-    """Return the features of a view as its model takes them.
-
-    Parameters
-    ----------
-    X : ndarray of float32 [shape=(n_samples, n_features), >= 0]
-    hellinger : bool
-        Roots of shares, or as they are.
-
-    Returns
-    -------
-    ndarray of float32 [shape=(n_samples, n_features), >= 0]
-    """
+    """Return the features of a view as its models take them: with `hellinger` the square roots of their shares."""
     if not hellinger:
         return np.ascontiguousarray(X)
     return np.sqrt(X / np.maximum(X.sum(axis=1, keepdims=True), np.float32(1e-30)))
 
 
 def _learnt(X: Array, coder: Any, rank: int, random_state: Any) -> Any:
-    model = NMF(loss="frobenius", max_iter=ITERATIONS) if coder is None else clone(coder)
+    model = NMF(loss="frobenius", max_iter=MAX_ITERATIONS) if coder is None else clone(coder)
     model.set_params(n_components=rank)
     if model.get_params(deep=False).get("random_state", 0) is None:
         model.set_params(random_state=random_state)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # for distances the codes are good long before
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the codes are good enough for distances long before
         return model.fit(X)
 
 
 def _codes(learnt: Any, X: Array, hellinger: bool) -> Array:
-    """Return codes; they are shares of an image, too, and their distances those of Hellinger where features' are."""
+    """Return the codes of a view; with `hellinger` they become square roots of shares as well."""
     if learnt is None:
         return X
     return prepared(np.asarray(learnt.transform(X), np.float32), hellinger)

@@ -1,4 +1,4 @@
-"""Joint equal contribution (JEC): words handed on by the nearest images, greedily."""
+"""Joint equal contribution (JEC): words are transferred from the nearest images, greedily."""
 
 from __future__ import annotations
 
@@ -13,25 +13,15 @@ Array = NDArray[Any]
 
 
 def transfer_joint(neighbours: Array, Y: Array, n_words: int) -> Array:
-    """Hand on words as Makadia et al. (2008) do.
+    """Transfer words as Makadia et al. (2008) do.
 
-    The words of the nearest image come first, the most frequent of the training set before the others. What is missing
-    comes from the further neighbours, by how many of them have a word times how often the training set has it together
-    with those already chosen; then from the most frequent words.
+    The words of the nearest image come first, in the order of their frequency in the training set. Missing words come
+    from the other neighbours, by the number of these that have a word times the number of training images that have it
+    together with the words already chosen. Then come the most frequent words.
 
-    Parameters
-    ----------
-    neighbours : ndarray of int [shape=(n_images, k)]
-        Nearest first.
-    Y : ndarray of bool [shape=(n_rows, n_vocabulary)]
-        Words of the training images.
-    n_words : int
-
-    Returns
-    -------
-    ndarray of float32 [shape=(n_images, n_vocabulary)]
-        Scores whose largest `n_words` are the words in their order: ``n_words`` for the first, and down to 1; then
-        shares below 1 of the neighbours that have a word.
+    `neighbours` (n_images, k) holds rows of `Y` (n_rows, n_vocabulary), the nearest first. In the returned scores
+    (n_images, n_vocabulary) the chosen words have `n_words` down to 1 in their order, and the others have shares below
+    1 of the neighbours with this word.
     """
     counts = Y.sum(axis=0)
     together = Y.T.astype(np.float32) @ Y.astype(np.float32)
@@ -47,22 +37,10 @@ def transfer_joint(neighbours: Array, Y: Array, n_words: int) -> Array:
 
 
 def transfer_greedy(neighbours: Array, Y: Array, n_words: int) -> Array:
-    """Hand on words as Guan et al. (2012, section V.C) describe it.
+    """Transfer words as Guan et al. (2012, section V.C) describe it; arguments and scores as in `transfer_joint`.
 
-    The words of the nearest image come first, the most frequent of the training set before the others. What is missing
-    are the most frequent words of the further neighbours, one neighbour after the other.
-
-    Parameters
-    ----------
-    neighbours : ndarray of int [shape=(n_images, k)]
-        Nearest first.
-    Y : ndarray of bool [shape=(n_rows, n_vocabulary)]
-    n_words : int
-
-    Returns
-    -------
-    ndarray of float32 [shape=(n_images, n_vocabulary)]
-        As those of :func:`transfer_joint`.
+    The words of the nearest image come first, in the order of their frequency in the training set. Missing words are
+    the most frequent words of the second neighbour, then of the third, and so on.
     """
     counts = Y.sum(axis=0)
     scores = np.empty((len(neighbours), Y.shape[1]), np.float32)

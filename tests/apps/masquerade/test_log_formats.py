@@ -8,8 +8,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from visionnmf.apps.masquerade import Event, logs, read_events, sessions
-from visionnmf.apps.masquerade import formats as _log_formats
+from visionnmf.apps.masquerade import Event, log_formats, read_events, session_cutter, sessions
 from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
 
 AUDIT = """\
@@ -95,7 +94,7 @@ def test_interleaved_audit_records_find_their_users(monkeypatch):
     for lines in ([first, second, third, fourth], [first, second, fourth, third], [second, first, third, fourth]):
         assert {e.user for e in read_events(lines, format="audit")} == {"alice", "bob"}
     assert [e.user for e in read_events([first, second, third], format="audit")] == ["alice"]
-    monkeypatch.setattr(_log_formats, "SERIALS_KEPT", 1)  # memory is bounded
+    monkeypatch.setattr(log_formats, "SERIALS_KEPT", 1)  # memory is bounded
     assert [e.user for e in read_events([first, second, third, fourth], format="audit")] == ["user", "bob"]
 
 
@@ -264,7 +263,7 @@ def test_commands_without_a_time_do_not_end_sessions_by_idle_time():
 
 
 def test_made_up_users_do_not_end_a_follower(monkeypatch):
-    monkeypatch.setattr(logs, "MAX_USERS", 3)
+    monkeypatch.setattr(session_cutter, "MAX_USERS", 3)
     for idle in (None, 50.0):
         found = list(sessions(events("abcadea", [0] * 7), size=3, idle=idle, evict=True))
         cut = [(s.user, s.index, "".join(s.commands), s.complete) for s in found]
@@ -284,7 +283,7 @@ def test_a_command_is_kept_once_however_often_it_is_run(monkeypatch):
     lines = ["make", "git push", "sed s/a/b/"] * 50
     kept = [command for s in sessions(read_events(lines), size=10) for command in s.commands]
     assert len(kept) == 150 and len({id(command) for command in kept}) == 3
-    monkeypatch.setattr(logs, "SHARED_NAMES", 2)  # and the table is bounded
+    monkeypatch.setattr(session_cutter, "SHARED_NAMES", 2)  # and the table is bounded
     assert [c for s in sessions(read_events(lines), size=10) for c in s.commands] == kept
 
 
@@ -328,7 +327,7 @@ def test_sessions_refuse_what_they_cannot_cut(monkeypatch):
         list(sessions([], idle=-1))
     with pytest.raises(UnsupportedError, match="idle needs the time of each command"):
         list(sessions(events("a"), idle=5.0))
-    monkeypatch.setattr(logs, "MAX_USERS", 3)
+    monkeypatch.setattr(session_cutter, "MAX_USERS", 3)
     with pytest.raises(TooLargeError, match="more than 3 users; is the right column taken for the user"):
         list(sessions(events("abcd")))
 
@@ -343,7 +342,7 @@ def test_a_format_is_recognised_as_soon_as_a_followed_log_has_lines():
 def test_garbage_is_no_fault_of_ours(seed, tmp_path):
     path = tmp_path / "garbage"
     path.write_bytes(np.random.default_rng(seed).bytes(20_000))
-    with pytest.raises(UnreadableError, match="no log of commands: it looks like a file of some program, not text"):
+    with pytest.raises(UnreadableError, match="not a text file: it looks like a binary file"):
         list(read_events(path))
 
 

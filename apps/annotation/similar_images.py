@@ -1,4 +1,4 @@
-"""The training photographs that look most like others, as a contact sheet."""
+"""The training photographs that look most like another one, also as a contact sheet."""
 
 from __future__ import annotations
 
@@ -17,29 +17,30 @@ from visionnmf.apps.report import Report
 from visionnmf.exceptions import MediaError, ParameterError
 from visionnmf.io import check_outputs, read_image, write_image
 
-from .sources import describe
+from .image_features import describe
 from .store import AnnotationModel
 
 __all__ = ["Similar", "similar"]
 
-TILE = 160  # pixels a side
-GAP = 6
-LINES, LINE = 3, 15  # of a caption: how many, and pixels each
-LETTERS = 26  # a line
+TILE = 160  # height and width of a photograph on the sheet, in pixels
+GAP = 6  # pixels
+LINES, LINE = 3, 15  # number of lines of a caption, and their height in pixels
+LETTERS = 26  # of a line
 GREY, WHITE = 200, 255
 
 
 @dataclass(frozen=True, kw_only=True)
 class Similar(Report):
-    """What :func:`similar` found; with the attributes of :class:`~visionnmf.apps.report.Report`.
+    """What :func:`similar` found, with the attributes of :class:`~visionnmf.apps.report.Report`.
 
     Attributes
     ----------
     images : list of str
-        The nearest first.
+        Training images, the nearest first.
     distances : list of float
-        As the model weights them.
+        Their distances with the weights of the model.
     words : list of list of str
+        Their words.
     """
 
     images: list[str]
@@ -54,12 +55,12 @@ class Similar(Report):
         }
 
     def summary(self) -> str:
-        """Return the images as text for a person.
+        """Return the images as text.
 
         Returns
         -------
         str
-            A line an image.
+            One line for each image.
         """
         rows = zip(self.images, self.distances, self.words, strict=True)
         lines = [f"  {distance:.3f} {image}: {', '.join(words)}" for image, distance, words in rows]
@@ -80,27 +81,29 @@ def similar(
     Parameters
     ----------
     model : AnnotationModel
-        Trained on images.
+        A model that was trained on images.
     image : str
+        The photograph.
     k : int, default=11
+        Number of photographs to find.
     out : str or Path, optional
-        Folder for ``NAME_similar.png``: the photograph, then those found, row by row, with their distances and words.
+        A folder for ``NAME_similar.png``: the photograph, then those found, row by row, with distances and words.
     photos : str or Path, optional
-        Where the training photographs are now, by their names alone; where they were if left out.
+        The folder that holds the training photographs now; by default they are expected where they were.
     force : bool, default=False
         Whether an existing file may be replaced.
 
     Returns
     -------
     Similar
-        A note says which training photographs could not be read; they are grey on the sheet.
+        The photographs. A note names training photographs that could not be read; they are grey on the sheet.
 
     Raises
     ------
     ParameterError
         If the model was trained on a table, or an argument is not allowed.
     MediaError
-        If the image cannot be read, or the sheet not be written.
+        If the image cannot be read, or the sheet cannot be written.
 
     Examples
     --------
@@ -124,8 +127,8 @@ def similar(
     notes: list[str] = []
     if sheet is not None:
         places = files if photos is None else [str(Path(photos) / Path(file).name) for file in files]
-        told = [f"{d:.3f}\n{', '.join(has)}" for d, has in zip(distance[0], words, strict=True)]
-        write_image(sheet, _sheet([image, *places], [Path(image).name, *told], notes), force=force)
+        captions = [f"{d:.3f}\n{', '.join(has)}" for d, has in zip(distance[0], words, strict=True)]
+        write_image(sheet, _sheet([image, *places], [Path(image).name, *captions], notes), force=force)
     return Similar(
         images=files,
         distances=distance[0].tolist(),
@@ -155,14 +158,14 @@ def _sheet(files: list[str], captions: list[str], notes: list[str]) -> NDArray[n
 
 
 def _caption(text: str) -> NDArray[np.uint8]:
-    """Return lines of text as a picture; what does not fit is left out."""
+    """Return a picture of the lines of text that fit."""
     picture = np.full((LINES * LINE, TILE, 3), WHITE, np.uint8)
     lines = [line for part in text.split("\n") for line in textwrap.wrap(part, LETTERS)]
     for i, line in enumerate(lines[:LINES]):
         place = (1, (i + 1) * LINE - 3)
         if hasattr(cv2, "FontFace"):
             cv2.putText(picture, line, place, (0, 0, 0), cv2.FontFace("sans"), 12)
-        else:  # OpenCV 4 has letters of ASCII alone
+        else:  # OpenCV 4 can draw ASCII only
             plain = line.encode("ascii", "replace").decode()
             cv2.putText(picture, plain, place, cv2.FONT_HERSHEY_SIMPLEX, 0.36, (0, 0, 0), 1, cv2.LINE_AA)
     return picture

@@ -1,4 +1,4 @@
-"""Images as features: a folder, by extractors; or a table that was made before."""
+"""Features of images: extracted from files, or read from a table."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf._checks import brief
-from visionnmf.apps.features import FeatureTable, read_table
+from visionnmf.apps.feature_tables import FeatureTable, read_table
 from visionnmf.exceptions import ParameterError, UnreadableError
 from visionnmf.features import Extractor, FeatureExtraction, make_extractor
 from visionnmf.io import expand_images
 
-__all__ = ["Described", "describe", "files_of", "usual_extractors"]
+__all__ = ["Described", "describe", "files_of", "names_of", "usual_extractors"]
 
 Array = NDArray[Any]
 Progress = Callable[[str, int, int | None], None]
@@ -31,11 +31,13 @@ class Described:
     Attributes
     ----------
     X : ndarray of float32 [shape=(n_images, n_features), >= 0]
+        The features.
     files : list of str
         The image of each row.
     views : dict of str to slice
+        The columns of each view.
     extraction : FeatureExtraction or None
-        None: the features come from a table.
+        The fitted extractors; None if the features come from a table.
     skipped : list of str
         A sentence for each image that could not be read.
     """
@@ -58,32 +60,33 @@ def describe(
     n_jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Described:
-    """Describe images by features.
+    """Return the features of images.
 
     Parameters
     ----------
     source : str, Path or sequence of str
-        A folder, all of whose images are taken, also those of the folders below; images, patterns; or one table of
+        A folder, of which all images are taken, also those of the folders below; images or patterns; or one table of
         features (``.npz``).
     extraction : FeatureExtraction or None
-        Needed for images.
+        The extractors, which images need.
     fit : bool, default=False
         Whether the extractors learn from these images first.
     views : mapping of str to slice, optional
-        What the features must be, as a model has learnt them; anything if left out.
+        The views that the features must have, if a model has learnt some.
     n_jobs : int or None, default=None
-        Processes; -1 takes as many as there are processors.
+        Number of processes; -1 uses all processors.
     progress : callable, optional
-        Called with ("extracting", images done, images in all).
+        Called with ("extracting", number of images done, number of all images).
 
     Returns
     -------
     Described
+        The features.
 
     Raises
     ------
     ParameterError
-        If there are images and no extractors, or a table of other features than `views`.
+        If there are images and no extractors, or if a table has other views.
     MediaError
         If nothing can be read.
 
@@ -95,26 +98,26 @@ def describe(
     12
     """
     if _is_table(source):
-        (name,) = _named(source)
+        (name,) = names_of(source)
         table = read_table(name)
         found_views = _views(name, table)
         if views is not None and found_views != dict(views):
-            raise ParameterError(f"source must have the features {_told(views)}; got {_told(found_views)}")
+            raise ParameterError(f"source must have the features {_listed(views)}; got {_listed(found_views)}")
         return Described(table.X, table.files, found_views, None, [])
-    images = expand_images(_named(source))
+    images = expand_images(names_of(source))
     if extraction is None:
         raise ParameterError(
             f"source must be a table of features (.npz), as in training; got {len(images)} images; train on images"
         )
     extraction.set_params(n_jobs=n_jobs)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of transparency, once an image
+        warnings.simplefilter("ignore", UserWarning)  # about transparency, for each image
         found = extraction.extract(images, fit=fit, progress=progress)
     return Described(found.X, [images[i] for i in found.readable], extraction.views_, extraction, found.skipped)
 
 
 def usual_extractors() -> list[Extractor]:
-    """Return extractors of what tells photographs apart: colours and words in three bands, and whole images.
+    """Return the default extractors for photographs: colours and visual words in three bands, and whole images.
 
     Returns
     -------
@@ -134,51 +137,28 @@ def usual_extractors() -> list[Extractor]:
 
 
 def files_of(source: str | Path | Sequence[str]) -> list[str]:
-    """Return the files that :func:`describe` reads.
-
-    Parameters
-    ----------
-    source : str, Path or sequence of str
-
-    Returns
-    -------
-    list of str
-
-    Raises
-    ------
-    MediaError
-        If there are none.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from visionnmf.io import write_image
-    >>> write_image("photo.png", np.full((8, 9, 3), 200, np.uint8), force=True)
-    >>> from visionnmf.apps.annotation.sources import files_of
-    >>> files_of(["*.png"])
-    ['photo.png']
-    """
-    return _named(source) if _is_table(source) else expand_images(_named(source))
+    """Return the files that :func:`describe` reads; raises MediaError if there are none."""
+    return names_of(source) if _is_table(source) else expand_images(names_of(source))
 
 
-def _named(source: str | Path | Sequence[str]) -> list[str]:
+def names_of(source: str | Path | Sequence[str]) -> list[str]:
+    """Return one or several sources as a list."""
     return [str(source)] if isinstance(source, str | Path) else [str(item) for item in source]
 
 
 def _is_table(source: str | Path | Sequence[str]) -> bool:
-    sources = _named(source)
+    sources = names_of(source)
     return len(sources) == 1 and Path(sources[0]).suffix.lower() == ".npz"
 
 
-def _told(views: Mapping[str, slice]) -> str:
-    told = ", ".join(f"{view} {columns.stop - columns.start}" for view, columns in views.items())
-    return f"{told:.200}"
+def _listed(views: Mapping[str, slice]) -> str:
+    return f"{', '.join(f'{view} {columns.stop - columns.start}' for view, columns in views.items()):.200}"
 
 
 def _views(name: str, table: FeatureTable) -> dict[str, slice]:
-    """Return the columns of each view, which must lie side by side."""
+    """Return the columns of each view, which must be next to each other."""
     if (np.diff(table.groups) < 0).any() or len(set(table.views)) < len(table.views):
-        raise UnreadableError(f"{name}: the columns of a view do not lie side by side")
+        raise UnreadableError(f"{name}: the columns of a view are not next to each other")
     ends = np.searchsorted(table.groups, np.arange(len(table.views) + 1)).tolist()
     spans = zip(table.views, pairwise(ends), strict=True)
     return {view: slice(*span) for view, span in spans if span[0] < span[1]}

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from visionnmf import choices
+from visionnmf.apps.feature_tables import FeatureTable, check_format, check_table_size, write_table
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import MediaError
 from visionnmf.features import Extractor, FeatureExtraction, load_extraction, save_extraction
 from visionnmf.io import check_outputs, expand_images, transaction
 
-from .table import FeatureTable, check_format, check_table_size, write_table
+from .settings import ExtractorFiles
 
 __all__ = ["FeaturesReport", "extract_features"]
 
@@ -23,16 +24,16 @@ Progress = Callable[[str, int, int | None], None]
 
 @dataclass(frozen=True, kw_only=True)
 class FeaturesReport(Report):
-    """What :func:`extract_features` did; with the attributes of :class:`~visionnmf.apps.report.Report`.
+    """What :func:`extract_features` did, with the attributes of :class:`~visionnmf.apps.report.Report`.
 
     Attributes
     ----------
     images : int
-        Described.
+        Number of images in the table.
     features : dict of str to int
-        How many each view has.
+        Number of features for each view.
     seconds, images_per_second : float
-        Learning of dictionaries included.
+        Duration and speed, including the learning of dictionaries.
     """
 
     images: int
@@ -41,7 +42,7 @@ class FeaturesReport(Report):
     images_per_second: float
 
     def summary(self) -> str:
-        """Return the report as text for a person.
+        """Return the report as text.
 
         Returns
         -------
@@ -61,46 +62,42 @@ def extract_features(
     out: str | Path,
     *,
     kinds: Sequence[str | Extractor] = choices.FEATURE_KINDS,
-    use: str | Path | None = None,
-    save: str | Path | None = None,
+    files: ExtractorFiles = ExtractorFiles(),
     n_jobs: int | None = None,
-    cache: str | Path | None = None,
+    verbatim: bool = False,
     force: bool = False,
     progress: Progress | None = None,
 ) -> FeaturesReport:
-    """Describe images, and write a table of their features.
+    """Extract features from images, and write them as a table.
 
     Parameters
     ----------
     sources : sequence of str or Path
-        Images, patterns, and folders, of which all images are taken, also those of the folders below.
+        Images, patterns, and folders. Of a folder all images are taken, also those of the folders below.
     out : str or Path
         The table: ``.npz``, ``.csv`` or ``.parquet``; see :func:`~visionnmf.apps.features.read_table`.
     kinds : sequence of str or Extractor, default=("gist", "dense-hue", "dense-sift", "lab")
         See :data:`visionnmf.features.KINDS`. Dictionaries are learnt from the images.
-    use : str or Path, optional
-        Extractors that `save` has written: new images get features that can be compared with those of before. Takes
-        the place of `kinds`.
-    save : str or Path, optional
-        Where to write the fitted extractors.
+    files : ExtractorFiles, optional
+        Fitted extractors to use in place of `kinds`, a file for the fitted extractors, and a cache.
     n_jobs : int or None, default=None
-        Processes; -1 takes as many as there are processors.
-    cache : str or Path, optional
-        A file that keeps features between runs; see :class:`.FeatureExtraction`.
+        Number of processes; -1 uses all processors.
+    verbatim : bool, default=False
+        Write names of files to ``.csv`` as they are, even if a spreadsheet would take them for formulas.
     force : bool, default=False
         Whether existing outputs may be replaced.
     progress : callable, optional
-        Called with ("extracting", images done, images in all).
+        Called with ("extracting", number of images done, number of all images).
 
     Returns
     -------
     FeaturesReport
-        Images that cannot be read are in `skipped`.
+        The report. Images that cannot be read are in `skipped`.
 
     Raises
     ------
     MediaError
-        If no image can be read, an output exists, or cannot be written, or would be larger than can be read.
+        If no image can be read, an output exists or cannot be written, or the table would be too large to be read.
     ParameterError
         If an argument is not allowed.
 
@@ -114,28 +111,28 @@ def extract_features(
     ['features.npz']
     """
     check_format(out)
-    outputs = [Path(path) for path in (out, save) if path is not None]
+    outputs = [Path(path) for path in (out, files.save) if path is not None]
     images = expand_images([str(source) for source in sources])
-    inputs = [*images, *([use] if use is not None else [])]
+    inputs = [*images, *([files.use] if files.use is not None else [])]
     check_outputs(outputs, force, inputs=inputs)
-    if cache is not None:  # which may exist already
-        check_outputs([*outputs, cache], True, inputs=inputs)
+    if files.cache is not None:  # it may exist, but must be neither an input nor another output
+        check_outputs([*outputs, files.cache], True, inputs=inputs)
     for path in outputs:
         if not path.parent.is_dir():
             raise MediaError(f"{path}: there is no folder {path.parent}; create it first")
-    extraction = FeatureExtraction(kinds) if use is None else load_extraction(use)
-    extraction.set_params(n_jobs=n_jobs, cache=cache)
+    extraction = FeatureExtraction(kinds) if files.use is None else load_extraction(files.use)
+    extraction.set_params(n_jobs=n_jobs, cache=files.cache)
     start = time.perf_counter()
 
-    def described(stage: str, done: int, total: int | None) -> None:
-        if done == 1:  # what was learnt says how many features there will be
+    def extracted(stage: str, done: int, total: int | None) -> None:
+        if done == 1:  # after learning, the number of features is known
             check_table_size(Path(out), 4 * extraction.n_features_out_ * len(images))
         if progress is not None:
             progress(stage, done, total)
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of transparency, once an image
-        found = extraction.extract(images, fit=use is None, progress=described)
+        warnings.simplefilter("ignore", UserWarning)  # about transparency, for each image
+        found = extraction.extract(images, fit=files.use is None, progress=extracted)
     table = FeatureTable(
         found.X,
         [images[i] for i in found.readable],
@@ -144,9 +141,9 @@ def extract_features(
         list(extraction.views_),
     )
     with transaction():
-        write_table(table, out, force=force)
-        if save is not None:
-            save_extraction(extraction, save, force=force)
+        write_table(table, out, force=force, verbatim=verbatim)
+        if files.save is not None:
+            save_extraction(extraction, files.save, force=force)
     seconds = time.perf_counter() - start
     return FeaturesReport(
         images=len(found.X),

@@ -1,0 +1,48 @@
+"""The settings of the annotation application; imports nothing heavy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from visionnmf import choices
+from visionnmf.apps.settings import Option, settings
+
+__all__ = ["AnnotatorSettings", "WordOutputs"]
+
+
+def _ranks(text: str) -> tuple[int, ...]:
+    if not all(part.strip().isdecimal() for part in text.split(",")):
+        raise ValueError(f"must be whole numbers, comma-separated; got {text!r}")
+    return tuple(int(part) for part in text.split(","))
+
+
+@settings
+class AnnotatorSettings:
+    """The parameters of :class:`~visionnmf.apps.annotation.ImageAnnotator` that the command line has."""
+
+    method: Annotated[str, Option("How words follow from similar photographs.", choices=choices.ANNOTATION_METHODS)] = (
+        choices.ANNOTATION_METHOD
+    )
+    n_components: Annotated[
+        tuple[int, ...],
+        Option("Components for each kind of features; each number gives a distance.", flag="--ranks", parse=_ranks),
+    ] = choices.ANNOTATION_COMPONENTS
+    random_state: Annotated[
+        int, Option("Seed: the same seed gives the same result.", flag="--seed", low=0, high=2**32 - 1)
+    ] = choices.RANDOM_STATE
+
+
+@settings
+class WordOutputs:
+    """Which words images get, and where they are written."""
+
+    top: Annotated[int, Option("The largest number of words for an image.", metavar="K", low=1)] = (
+        choices.ANNOTATION_WORDS
+    )
+    least: Annotated[float, Option("Leave out words with a lower score.", metavar="SCORE", low=0)] = 0.0
+    table: Annotated[Path | None, Option("Write a table of the words.", flag="--csv", metavar="T.csv")] = None
+    sidecars: Annotated[bool, Option("Write NAME.jpg.xmp beside each image that gets words.")] = False
+    verbatim: Annotated[bool, Option("Write texts to the table as they are, also where spreadsheets see formulas.")] = (
+        False
+    )

@@ -1,0 +1,233 @@
+"""From a source of samples to a model file."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from visionnmf import ConservativeNMF, OnlineNMF, fit_stream, load_model
+from visionnmf._checks import check_choice, check_image_shape
+from visionnmf.apps.drawing import components_picture
+from visionnmf.apps.report import Report
+from visionnmf.engine.online import METHODS
+from visionnmf.exceptions import TooLargeError
+from visionnmf.io import check_outputs, transaction, write_image
+from visionnmf.io.chunks import Chunks, open_chunks
+from visionnmf.io.inputs import MAX_BYTES
+
+from .settings import CONSERVATIVE, Checkpoints, ComponentsPicture, SampleSource, StreamLearning
+
+__all__ = ["StreamReport", "learn_stream"]
+
+Progress = Callable[[str, int, int | None], None]
+
+MAX_SHOWN = 100  # components in the picture
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamReport(Report):
+    """What :func:`learn_stream` did, with the attributes of :class:`~visionnmf.apps.report.Report`.
+
+    Attributes
+    ----------
+    method : str
+        The method.
+    samples : int
+        Number of samples learnt in all passes and runs.
+    resumed : int
+        How many of them an earlier run had learnt.
+    features, n_components : int
+        Number of features and components.
+    loss : float or None
+        The mean loss of a sample in the last batch, before the batch was learnt. For "conservative" it is the mean norm
+        of the error for samples of norm 1, in the best batch; None before a batch is full.
+    seconds, samples_per_second : float
+        Duration and speed of this run.
+    random_state : int
+        The seed.
+    """
+
+    method: str
+    samples: int
+    resumed: int
+    features: int
+    n_components: int
+    loss: float | None
+    seconds: float
+    samples_per_second: float
+    random_state: int
+
+    def _figures(self) -> dict[str, Any]:
+        figures = super()._figures()
+        # JSON documents have the words of the command line.
+        return figures | {"rank": figures.pop("n_components"), "seed": figures.pop("random_state")}
+
+    def summary(self) -> str:
+        """Return the report as text.
+
+        Returns
+        -------
+        str
+            A few lines.
+        """
+        before = f", {self.resumed} of them before" if self.resumed else ""
+        lines = [
+            f"{self.inputs[0]}: {self.n_components} components of {self.features} features from {self.samples} samples"
+            f"{before}, {self.seconds:.1f} s ({self.samples_per_second:.0f} samples/s)",
+        ]
+        if self.loss is not None:
+            lines.append(f"  loss of a sample: {self.loss:.4g} ({self.method})")
+        return "\n".join([*lines, *(f"  {line}" for line in self._ending())])
+
+
+def learn_stream(
+    source: str | Path,
+    model: str | Path,
+    *,
+    learning: StreamLearning = StreamLearning(),
+    checkpoints: Checkpoints = Checkpoints(),
+    reading: SampleSource = SampleSource(),
+    drawing: ComponentsPicture = ComponentsPicture(),
+    force: bool = False,
+    progress: Progress | None = None,
+) -> StreamReport:
+    """Learn components from a stream, and write the model.
+
+    Parameters
+    ----------
+    source : str or Path
+        A folder of images, a video, a ``.npy``, HDF5, Zarr or text file of rows, or ``"-"`` for rows on standard input;
+        see :mod:`visionnmf.io.chunks`.
+    model : str or Path
+        The file to write, for :func:`visionnmf.load_model`.
+    learning : StreamLearning, optional
+        The method and its parameters.
+    checkpoints : Checkpoints, optional
+        How a run that was interrupted is continued.
+    reading : SampleSource, optional
+        How samples are read.
+    drawing : ComponentsPicture, optional
+        A picture of the components.
+    force : bool, default=False
+        Whether existing outputs may be replaced. A checkpoint always is.
+    progress : callable, optional
+        Called with ("learning", number of samples done, number of all samples or None).
+
+    Returns
+    -------
+    StreamReport
+        The report.
+
+    Raises
+    ------
+    MediaError
+        If the source cannot be read, an output exists, or cannot be written.
+    ParameterError
+        If an argument is out of its range, or the model does not accept the samples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.apps.stream import StreamLearning, learn_stream
+    >>> np.save("data.npy", np.random.default_rng(0).random((60, 8)))
+    >>> learn_stream("data.npy", "parts.npz", learning=StreamLearning(n_components=2), force=True).outputs
+    ['parts.npz']
+    """
+    check_choice(learning.method, "method", [*METHODS, CONSERVATIVE])
+    outputs = [Path(path) for path in (model, drawing.picture) if path is not None]
+    _check_files(source, outputs, checkpoints.checkpoint, force)
+    start, resumed = time.perf_counter(), 0
+    if checkpoints.checkpoint is not None and not checkpoints.restart and checkpoints.checkpoint.exists():
+        resumed = load_model(checkpoints.checkpoint).n_samples_seen_
+    with open_chunks(source, dataset=reading.dataset, longest_side=reading.longest_side) as chunks:
+        _check_size(chunks, learning.n_components)
+        learner = fit_stream(
+            _unfitted(learning),
+            chunks,
+            epochs=learning.epochs,
+            batch_size=learning.batch_size,
+            shuffle=learning.shuffle,
+            random_state=learning.random_state,
+            checkpoint=checkpoints.checkpoint,
+            every=checkpoints.every,
+            resume=not checkpoints.restart,
+            live=checkpoints.live,
+            callback=partial(_after_batch, chunks, drawing, progress),
+        )
+        shape, skipped = drawing.picture_shape or chunks.image_shape, chunks.skipped
+    _write(learner, model, drawing.picture, shape, force)
+    samples, seconds = learner.n_samples_seen_, time.perf_counter() - start
+    loss = learner.best_error_ if learning.method == CONSERVATIVE else learner.chunk_loss_
+    few = f"there are fewer samples than components ({samples})"
+    return StreamReport(
+        method=learning.method,
+        samples=samples,
+        resumed=resumed,
+        features=learner.n_features_in_,
+        n_components=learning.n_components,
+        loss=float(loss) if math.isfinite(loss) else None,
+        seconds=seconds,
+        samples_per_second=(samples - resumed) / seconds,
+        random_state=learning.random_state,
+        inputs=[str(source)],
+        outputs=[str(path) for path in outputs],
+        skipped=skipped,
+        notes=[] if samples >= learning.n_components else [few],
+    )
+
+
+def _check_files(source: str | Path, outputs: list[Path], checkpoint: Path | None, force: bool) -> None:
+    """Raise an error for outputs that exist, and for outputs and checkpoints that are inputs or the same file."""
+    check_outputs(outputs, force, inputs=[source])
+    if checkpoint is not None:
+        check_outputs([*outputs, checkpoint], True, inputs=[source])
+
+
+def _unfitted(learning: StreamLearning) -> Any:
+    """Return the estimator."""
+    common: dict[str, Any] = {"n_components": learning.n_components, "random_state": learning.random_state}
+    if learning.method != CONSERVATIVE:
+        return OnlineNMF(method=learning.method, **common)
+    return ConservativeNMF(**common) if learning.w is None else ConservativeNMF(w=learning.w, **common)
+
+
+def _check_size(chunks: Chunks, n_components: int) -> None:
+    """Raise TooLargeError if the components would fill the memory."""
+    size = 8 * n_components * (chunks.n_features or 0)
+    if size > MAX_BYTES:
+        raise TooLargeError(
+            f"{chunks.name}: {n_components} components of {chunks.n_features} features take {size >> 20} MiB, "
+            f"{MAX_BYTES >> 20} are allowed; take fewer components, or smaller images"
+        )
+
+
+def _after_batch(
+    chunks: Chunks, drawing: ComponentsPicture, progress: Progress | None, done: int, total: int | None
+) -> None:
+    """Report progress; raise an error after the first batch, not the last, if components cannot be drawn."""
+    if drawing.picture is not None and chunks.n_features is not None:
+        _shape(chunks.n_features, drawing.picture_shape or chunks.image_shape)
+    if progress is not None:
+        progress("learning", done, total)
+
+
+def _shape(n_features: int, given: tuple[int, int] | None) -> tuple[int, int]:
+    """Return height and width of components; by default they are square."""
+    side = math.isqrt(n_features)
+    return check_image_shape(given or (side, side), "picture_shape", n_features)
+
+
+def _write(learner: Any, model: str | Path, picture: Path | None, shape: tuple[int, int] | None, force: bool) -> None:
+    """Write the model and its picture, both or none."""
+    drawn = None
+    if picture is not None:
+        drawn = components_picture(learner.components_, _shape(learner.n_features_in_, shape), most=MAX_SHOWN)
+    with transaction():
+        learner.save(model, force=force)
+        if picture is not None and drawn is not None:
+            write_image(picture, drawn, force=force)
