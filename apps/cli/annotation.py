@@ -11,10 +11,10 @@ import typer
 from visionnmf import choices
 from visionnmf.apps.annotation.settings import AnnotatorSettings, WordOutputs
 
-from .common import make_folder, running
+from .input_paths import check_exists, make_folder
 from .options import Debug, Force, Json, Out, Verbatim
-from .paths import check_there
 from .records import with_records
+from .run import running
 
 __all__ = ["command"]
 
@@ -72,7 +72,7 @@ def train(
       visionnmf annotate train features.npz --labels words.jsonl --model words.npz --method jec
     """
     with running(json_, debug) as run:
-        check_there(source)
+        check_exists(source)
         from visionnmf.apps import annotation
 
         with run.progress(source, rate_of="images") as progress:
@@ -110,8 +110,8 @@ def predict(
       visionnmf annotate predict words.npz new/ --least 0.3 --sidecars --csv words.csv
     """
     with running(json_, debug) as run:
-        check_there(model)
-        check_there(*images)
+        check_exists(model)
+        check_exists(*images)
         from visionnmf.apps import annotation
 
         known = annotation.load(model)

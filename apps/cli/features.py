@@ -10,10 +10,10 @@ import typer
 from visionnmf import choices
 from visionnmf.apps.features.settings import ExtractorFiles
 
-from .common import running
+from .input_paths import check_exists
 from .options import Debug, Force, Json, Verbatim
-from .paths import check_there
 from .records import with_records
+from .run import running
 
 __all__ = ["command"]
 
@@ -45,7 +45,7 @@ def command(
       visionnmf features new/ --use extractors.npz --out new.parquet
     """
     with running(json_, debug) as run:
-        check_there(*images)
+        check_exists(*images)
         from visionnmf.apps.features import extract_features
         from visionnmf.features import KINDS
 

@@ -24,11 +24,11 @@ from visionnmf.apps.masquerade.settings import (
 )
 from visionnmf.apps.settings import Option, settings
 
-from .common import Run, expanded, running
 from .following import until_signal
+from .input_paths import check_exists, expanded
 from .options import Debug, Force, Json, Processes, one_of
-from .paths import check_there
 from .records import with_records
+from .run import Run, running
 
 if TYPE_CHECKING:
     from visionnmf.apps.masquerade import SessionResult
@@ -108,7 +108,7 @@ def train(
       visionnmf masquerade train ~/.bash_history --user me --model me.npz
     """
     with running(json_, debug) as run:
-        check_there(*histories)
+        check_exists(*histories)
         from visionnmf.apps import masquerade
 
         report = masquerade.train(
@@ -157,8 +157,8 @@ def score(
         raise typer.BadParameter("--jobs and --follow exclude each other, as do --jobs and standard input")
     with running(json_ or output.form is not None, debug) as run:
         if not following.follow:  # a log that is followed is waited for
-            check_there(*logs)
-        check_there(model)
+            check_exists(*logs)
+        check_exists(model)
         from visionnmf.apps import masquerade
 
         known = masquerade.load(model, key=_key(key_file))
@@ -261,7 +261,7 @@ def evaluate(
       visionnmf masquerade evaluate histories/* --methods all --roc roc.png --jobs 4
     """
     with running(json_, debug) as run:
-        check_there(*histories)
+        check_exists(*histories)
         from visionnmf.apps import masquerade
 
         with run.progress("histories", rate_of="") as bar:

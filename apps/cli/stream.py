@@ -9,10 +9,11 @@ import typer
 
 from visionnmf.apps.stream.settings import Checkpoints, ComponentsPicture, SampleSource, StreamLearning
 
-from .common import running, say
+from .console import say
+from .input_paths import check_exists
 from .options import Debug, Force, Json
-from .paths import check_there
 from .records import with_records
+from .run import running
 
 __all__ = ["command"]
 
@@ -45,7 +46,7 @@ def command(
       zcat rows.csv.gz | visionnmf stream - --model parts.npz
     """
     with running(json_, debug) as run:
-        check_there(source)
+        check_exists(source)
         from visionnmf.apps.stream import learn_stream
 
         with run.progress(source, rate_of="samples") as progress:
