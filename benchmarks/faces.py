@@ -26,28 +26,29 @@ from dataclasses import replace
 from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
+from _face_methods import ALL_METHODS
 from _main import data_file, is_quick, main
 from numpy.typing import NDArray
 
 from visionnmf import NMF
 from visionnmf.apps.faces import (
+    FaceComparisonReport,
+    FaceEvaluation,
     FaceRecognizer,
+    Nearest,
     cluster_faces,
-    clustering_accuracy,
-    clustering_information,
+    compare,
 )
-from visionnmf.apps.faces.calibration import LeftOut
-from visionnmf.apps.faces.classifiers import Nearest
-from visionnmf.apps.faces.comparison import compare, make_task
-from visionnmf.apps.faces.methods import PROJECTED, RULES, Task
-from visionnmf.apps.faces.pixels import flat_blocks
-from visionnmf.apps.faces.plan import Plan
-from visionnmf.apps.faces.sources import as_rows
+from visionnmf.apps.faces.cleaning import flat_blocks
+from visionnmf.apps.faces.evaluation import make_split
+from visionnmf.apps.faces.methods import PROJECTED
+from visionnmf.apps.faces.reading import as_rows
+from visionnmf.apps.faces.settings import RULES
 from visionnmf.datasets import Faces, corrupt, load_faces
 from visionnmf.io import resize_grey
+from visionnmf.metrics import clustering_accuracy, clustering_information
 
 FILES = {
     "ORL": "orl_32x32", "YALEB": "yaleb_32x32", "YALE": "yale_32x32", "UMIST": "umist_28x23", "LFW": "lfw20_120x120"
@@ -98,11 +99,19 @@ def mixed() -> Faces:
     return Faces(np.stack(images), np.concatenate(labels), ())
 
 
+def run(faces: Faces, plan: FaceEvaluation, out: str | Path | None = None) -> FaceComparisonReport:
+    """Compare methods of the application and of this folder."""
+    return compare(faces, plan, methods=ALL_METHODS, jobs=JOBS, out=out)
+
+
 def bars(name: str = "ORL", splits: int = 0) -> None:
     methods = ("recognizer", "recognizer-seeing-all", "recognizer-nearest", "frobenius", "pca", "raw", "lda", "crc")
-    rules, tests = ("codes", "mixed"), ("clean", "corrupted")
-    plan = Plan(CONDITIONS, methods, (RANK,), rules, tests, splits or SPLITS, random_state=FIRST)
-    means = compare(load(name), plan, jobs=JOBS, out=os.environ.get("OUT")).means()
+    rules = ("codes", "mixed")
+    plan = FaceEvaluation(
+        corruptions=CONDITIONS, methods=methods, ranks=(RANK,), rules=rules, both=True, splits=splits or SPLITS,
+        random_state=FIRST,
+    )  # fmt: skip
+    means = run(load(name), plan, os.environ.get("OUT")).means()
     rows = list(dict.fromkeys(key[2:5] for key in means))
     for test in plan.tests:
         print(
@@ -121,8 +130,11 @@ def line(name: str, cells: Sequence[tuple[float, float] | None]) -> str:
 
 def table1(splits: int = 0) -> None:
     methods = ("manhattan-light", "manhattan-plain", "frobenius", "kullback-leibler")
-    plan = Plan(TABLE1, methods, (CLUSTER_RANK,), splits=splits or SPLITS, random_state=FIRST, most_test=10)
-    found = compare(load("YALEB"), plan, jobs=JOBS)
+    plan = FaceEvaluation(
+        corruptions=TABLE1, methods=methods, ranks=(CLUSTER_RANK,), splits=splits or SPLITS, random_state=FIRST,
+        most_test=10,
+    )  # fmt: skip
+    found = run(load("YALEB"), plan)
     for column in ("train_error", "test_error"):
         print(column)
         for key, (mean, deviation) in found.means(column).items():
@@ -133,17 +145,11 @@ def figure(name: str = "ORL", splits: int = 0) -> None:
     start = time.perf_counter()
     methods = ("manhattan", "frobenius", "kullback-leibler", "pca")
     most = 10 if name == "YALEB" else None
-    plan = Plan(
-        FIGURE,
-        methods,
-        RANKS,
-        ("mixed",),  # by codes it takes several times as long
-        splits=splits or SPLITS,
-        random_state=FIRST,
-        most_test=most,
-        iterations=ITERATIONS,
-    )
-    found = compare(load(name), plan, jobs=JOBS, out=os.environ.get("OUT"))
+    plan = FaceEvaluation(  # by codes it takes several times as long
+        corruptions=FIGURE, methods=methods, ranks=RANKS, rules=("mixed",), splits=splits or SPLITS,
+        random_state=FIRST, most_test=most, iterations=ITERATIONS,
+    )  # fmt: skip
+    found = run(load(name), plan, os.environ.get("OUT"))
     print(found.summary())
     print(f"{(time.perf_counter() - start) / 60:.1f} minutes")
 
@@ -155,15 +161,14 @@ def table(name: str = "ORL", splits: int = 0) -> None:
         "pca",
     )  # fmt: skip
     out = os.environ.get("OUT")
-    plan = Plan(
-        FIGURE, methods, TABLE_RANKS, tests=("clean", "corrupted"), splits=splits or SPLITS, random_state=FIRST,
-        iterations=ITERATIONS,
-        most_test=5 if name == "YALEB" else None,
+    plan = FaceEvaluation(
+        corruptions=FIGURE, methods=methods, ranks=TABLE_RANKS, both=True, splits=splits or SPLITS,
+        random_state=FIRST, iterations=ITERATIONS, most_test=5 if name == "YALEB" else None,
     )  # fmt: skip
     faces = load(name)
-    means = compare(faces, plan, jobs=JOBS, out=out).means()
+    means = run(faces, plan, out).means()
     plan = replace(plan, corruptions=FIGURE[1:2], methods=("manhattan-blocks",))
-    means |= compare(faces, plan, jobs=JOBS, out=None if out is None else Path(out) / "blocks").means()
+    means |= run(faces, plan, None if out is None else Path(out) / "blocks").means()
     for rank in TABLE_RANKS:
         heads = [f"{kind} {severity or ''} | both" for kind, severity in FIGURE[1:]]
         print(f"\n| rank {rank} | {FIGURE[0][0]} | {' | '.join(heads)} |\n" + "| --- " * (2 * len(FIGURE)) + "|")
@@ -182,14 +187,14 @@ def table(name: str = "ORL", splits: int = 0) -> None:
 def rules(name: str = "ORL", splits: int = 0) -> None:
     """Print, at rank 100, what projecting the training images costs; columns as in :func:`table`, clean test images."""
     methods = ("manhattan", "manhattan-plain", "frobenius", "kullback-leibler")
-    plan = Plan(
-        FIGURE, methods, (RANK,), PROJECTED, splits=splits or SPLITS, random_state=FIRST, iterations=ITERATIONS,
-        most_test=5 if name == "YALEB" else None,
+    plan = FaceEvaluation(
+        corruptions=FIGURE, methods=methods, ranks=(RANK,), rules=PROJECTED, splits=splits or SPLITS,
+        random_state=FIRST, iterations=ITERATIONS, most_test=5 if name == "YALEB" else None,
     )  # fmt: skip
     out = os.environ.get("OUT")
-    means = compare(load(name), plan, jobs=JOBS, out=out).means()
+    means = run(load(name), plan, out).means()
     plan = replace(plan, corruptions=FIGURE[1:2], methods=("manhattan-blocks",))
-    means |= compare(load(name), plan, jobs=JOBS, out=None if out is None else Path(out) / "blocks").means()
+    means |= run(load(name), plan, None if out is None else Path(out) / "blocks").means()
     for rule in PROJECTED:
         for method in (methods[0], "manhattan-blocks", *methods[1:]):
             cells = [means.get((*condition, method, RANK, rule, "clean")) for condition in FIGURE]
@@ -198,17 +203,11 @@ def rules(name: str = "ORL", splits: int = 0) -> None:
 
 def plain(name: str = "ORL", splits: int = 0) -> None:
     """Print what the paper's own model, without a penalty, reaches at rank 100; columns as in :func:`table`."""
-    most = 5 if name == "YALEB" else None
-    plan = Plan(
-        FIGURE,
-        ("manhattan-plain",),
-        (RANK,),
-        splits=splits or SPLITS,
-        random_state=FIRST,
-        iterations=ITERATIONS,
-        most_test=most,
-    )
-    means = compare(load(name), plan, jobs=JOBS).means()
+    plan = FaceEvaluation(
+        corruptions=FIGURE, methods=("manhattan-plain",), ranks=(RANK,), splits=splits or SPLITS, random_state=FIRST,
+        iterations=ITERATIONS, most_test=5 if name == "YALEB" else None,
+    )  # fmt: skip
+    means = run(load(name), plan).means()
     for rule in RULES:
         print(line(rule, [means[(*condition, "manhattan-plain", RANK, rule, "clean")] for condition in FIGURE]))
 
@@ -256,7 +255,7 @@ def strangers(name: str = "ORL", draws: int = 0) -> None:
             people = rng.permutation(np.unique(faces.labels))
             halves = [np.isin(faces.labels, half) for half in np.array_split(people, 2)]
             images, others = (replace(faces, images=faces.images[h], labels=faces.labels[h]) for h in halves)
-            task = make_task(images, (kind, severity), 0, Plan(most_test=20, random_state=draw))
+            task = make_split(images, (kind, severity), 0, FaceEvaluation(most_test=20, random_state=draw))
             recognizer = FaceRecognizer(image_shape=task.image_shape, random_state=draw).fit(task.train, task.people)
             announced = 100 * recognizer.false_acceptance_rate_, 100 * recognizer.false_rejection_rate_
             if recognizer.noise_ is None:
@@ -297,21 +296,16 @@ def missing(name: str = "ORL", splits: int = 0) -> None:
         named: dict[str, list[float]] = {way: [] for way in ways}
         chosen = []
         for split in range(splits or SPLITS):
-            plan = Plan(tests=("clean", "corrupted"), most_test=10, random_state=FIRST)
-            task: Task = make_task(faces, condition, split, plan)
+            plan = FaceEvaluation(both=True, most_test=10, random_state=FIRST)
+            task = make_split(faces, condition, split, plan)
             for way in ways:
                 recognizer = FaceRecognizer(missing=way, image_shape=task.image_shape, random_state=split)
-                with patch("visionnmf.apps.faces.model.look_at_left_out", _nobody):  # no threshold: most of the time
-                    recognizer.fit(task.train, task.people)
+                recognizer.fit(task.train, task.people)
                 for images in task.tests.values():
                     named[way].append(100 * (recognizer.distances(images).argmin(axis=1) == task.answers).mean())
             chosen.append(recognizer.missing_)
         cells = " | ".join(f"{np.mean(scores):.1f}" for scores in named.values())
         print(f"| {name}, {condition[0]} {condition[1] or ''} | {cells} | {', '.join(chosen)} |", flush=True)
-
-
-def _nobody(recognizer: FaceRecognizer, data: NDArray[Any], missing: NDArray[np.bool_]) -> LeftOut:
-    return LeftOut(recognizer.labels_[:0], np.zeros(0, bool), data[:0, 0], np.zeros((0, 4)))
 
 
 def large(n: int = 0) -> None:
@@ -351,11 +345,11 @@ def robust_pca(X: NDArray[Any], iterations: int = 100) -> NDArray[Any]:
 
 
 def rpca(name: str = "ORL", splits: int = 0) -> None:
-    faces, plan = load(name), Plan(random_state=FIRST)
+    faces, plan = load(name), FaceEvaluation(random_state=FIRST)
     for condition in CONDITIONS:
         found = []
         for split in range(splits or SPLITS):
-            task: Task = make_task(faces, condition, split, plan)
+            task = make_split(faces, condition, split, plan)
             classifier = Nearest().fit(robust_pca(task.train), task.people)
             found.append(100 * (classifier.distances(task.tests["clean"]).argmin(axis=1) == task.answers).mean())
         print(f"{condition[0]} {condition[1]}: {np.mean(found):.1f} ± {np.std(found):.1f}")

@@ -1,17 +1,18 @@
-"""Data with known truth, faces, and readers for research data that lies on this machine.
+"""Data sets: generated ones with known truth, faces, and readers for research data on this machine.
 
-``make_*`` make data from a seed. ``fetch_*`` download a research data set once, on the user's call, and keep it in
-:func:`cache_folder`. ``load_*`` in :mod:`visionnmf.datasets.local` read research data sets that the user has.
+Functions ``make_*`` generate data from a seed. Functions ``fetch_*`` download a research data set on their first call
+and keep it in :func:`cache_folder`. Functions ``load_*`` read data that the user has; those of
+:mod:`visionnmf.datasets.local` read research data sets.
 
 ========================================  ====================================================================
 :func:`make_corrupted_low_rank`           a non-negative low-rank matrix, clean and with one of five corruptions
 :func:`make_surveillance`                 a clip of a fixed camera, its background and its masks
-:func:`iter_surveillance`                 the same clip frame by frame, for clips longer than memory
+:func:`iter_surveillance`                 the same clip frame by frame, for clips larger than memory
 :func:`make_mosaic`                       an image of textured regions and its segmentation
 :func:`make_views`                        views of the same samples with shared and private parts
-:func:`make_objects`                      grey pictures of objects on a turntable, before black
+:func:`make_objects`                      grey images of objects on a turntable, on a black background
 :func:`corrupt`                           images with blocks, noise or dead lines; `CORRUPTIONS` lists the kinds
-:func:`load_faces`                        faces out of a folder a person, a .npz or a .mat file, as :class:`Faces`
+:func:`load_faces`                        faces from a folder, a .npz or a .mat file, as :class:`Faces`
 :func:`fetch_orl`                         the ORL faces
 :func:`fetch_yale`                        the Yale faces
 :func:`fetch_yaleb`                       the Extended Yale B faces
@@ -46,27 +47,6 @@ if TYPE_CHECKING:
     from ._views import PlantedViews as PlantedViews
     from ._views import make_views as make_views
 
-__all__ = [
-    "CORRUPTIONS",
-    "CorruptedLowRank",
-    "Faces",
-    "Mosaic",
-    "PlantedViews",
-    "Surveillance",
-    "cache_folder",
-    "corrupt",
-    "fetch_orl",
-    "fetch_yale",
-    "fetch_yaleb",
-    "iter_surveillance",
-    "load_faces",
-    "make_corrupted_low_rank",
-    "make_mosaic",
-    "make_objects",
-    "make_surveillance",
-    "make_views",
-]
-
 _LAZY = {
     "CORRUPTIONS": "._corruptions",
     "CorruptedLowRank": "._low_rank",
@@ -87,6 +67,8 @@ _LAZY = {
     "make_surveillance": "._surveillance",
     "make_views": "._views",
 }
+
+__all__ = list(_LAZY)
 
 
 def __getattr__(name: str) -> Any:

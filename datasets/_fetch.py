@@ -1,4 +1,4 @@
-"""Face data sets that are downloaded once: registry, checksum, cache."""
+"""Face data sets that are downloaded once, checked, and kept in a cache folder."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _SDGNMF = "https://raw.githubusercontent.com/DUTers11717015/SDGNMF/dfa30e1a35019
 
 @dataclass(frozen=True)
 class _Remote:
-    """A file of faces on the net.
+    """A file of faces on the internet.
 
-    `checksum` is the SHA-256 of the content, not of the file: of the images (uint8, upright, row by row) and then the
-    labels (64 bits, little-endian), sorted by label. It is the same for every container of the same data, and was taken
-    from copies of the data; the bytes at the first addresses have not been seen.
+    `checksum` is the SHA-256 of the content instead of the file: the images (uint8, upright, row by row) and then the
+    labels (64 bits, little-endian), sorted by label. It is therefore the same for every file format. It was computed
+    from copies of the data; the files at the first addresses were not available.
     """
 
     title: str
@@ -87,13 +87,14 @@ _REMOTES: dict[str, _Remote] = {
 
 
 def cache_folder() -> Path:
-    """Return the folder where downloaded data is kept; it need not exist.
+    """Return the folder where downloaded data is kept. It may not exist yet.
 
     Returns
     -------
     Path
-        What the environment variable VISIONNMF_CACHE names when it is set, else ``visionnmf`` in the user's folder for
-        caches: ``$XDG_CACHE_HOME`` or ``~/.cache``; on macOS ``~/Library/Caches``; on Windows ``%LOCALAPPDATA%``.
+        The folder that the environment variable VISIONNMF_CACHE names, if it is set; otherwise ``visionnmf`` in the
+        user's cache folder: ``$XDG_CACHE_HOME`` or ``~/.cache``, on macOS ``~/Library/Caches``, on Windows
+        ``%LOCALAPPDATA%``.
 
     Examples
     --------
@@ -116,17 +117,17 @@ def cache_folder() -> Path:
 def fetch_orl(
     *, resolution: str = "32x32", data_home: str | Path | None = None, download_if_missing: bool = True
 ) -> Faces:
-    """Fetch the ORL faces (AT&T, Olivetti): 40 people, 10 images each.
+    """Fetch the ORL faces (AT&T, Olivetti): 40 people with 10 images each.
 
-    The file is downloaded once and kept. Whatever address it comes from, its images and labels are compared with a
-    checksum. The owners ask for credit to the Olivetti Research Laboratory (AT&T Laboratories Cambridge).
+    The file is downloaded once and kept. Its images and labels are compared with a checksum, whatever address it comes
+    from. The owners ask for credit to the Olivetti Research Laboratory (AT&T Laboratories Cambridge).
 
     Parameters
     ----------
     resolution : {"32x32", "112x92"}, default="32x32"
         Height and width: Deng Cai's aligned images, or the original ones.
     data_home : str or Path, optional
-        The folder to keep the file in, instead of the cache: VISIONNMF_CACHE or the user's folder for caches.
+        The folder to keep the file in instead of :func:`cache_folder`.
     download_if_missing : bool, default=True
         Whether the network may be used.
 
@@ -138,11 +139,11 @@ def fetch_orl(
     Raises
     ------
     ParameterError
-        There is no such resolution.
+        If there is no such resolution.
     UnreadableError
-        The file is not there and no address gave it; the message says where to put it by hand.
+        If the file is not there and cannot be downloaded. The message says where to put it by hand.
     MediaError
-        The file cannot be kept in the folder.
+        If the file cannot be written to the folder.
 
     References
     ----------
@@ -163,32 +164,15 @@ def fetch_orl(
 def fetch_yale(
     *, resolution: str = "32x32", data_home: str | Path | None = None, download_if_missing: bool = True
 ) -> Faces:
-    """Fetch the Yale faces: 15 people, 11 expressions and lights each, aligned by Deng Cai.
+    """Fetch the Yale faces: 15 people with 11 expressions and illuminations each, aligned by Deng Cai.
 
-    As :func:`fetch_orl`. Free for research; no image may become part of a larger database that is publicly distributed.
-
-    Parameters
-    ----------
-    resolution : {"32x32", "64x64"}, default="32x32"
-        Height and width.
-    data_home : str or Path, optional
-        The folder to keep the file in, instead of the cache: VISIONNMF_CACHE or the user's folder for caches.
-    download_if_missing : bool, default=True
-        Whether the network may be used.
+    Parameters and errors are those of :func:`fetch_orl`; the resolution is "32x32" or "64x64". The data is free for
+    research, but no image may become part of a larger database that is publicly distributed.
 
     Returns
     -------
     Faces
         165 images, sorted by person.
-
-    Raises
-    ------
-    ParameterError
-        There is no such resolution.
-    UnreadableError
-        The file is not there and no address gave it; the message says where to put it by hand.
-    MediaError
-        The file cannot be kept in the folder.
 
     References
     ----------
@@ -208,28 +192,14 @@ def fetch_yale(
 
 
 def fetch_yaleb(*, data_home: str | Path | None = None, download_if_missing: bool = True) -> Faces:
-    """Fetch the Extended Yale B faces: 38 people under 59 to 64 lights, 32 by 32 pixels, aligned by Deng Cai.
+    """Fetch the Extended Yale B faces: 38 people under 59 to 64 illuminations, 32 × 32 pixels, aligned by Deng Cai.
 
-    As :func:`fetch_orl`. Free for research with acknowledgement.
-
-    Parameters
-    ----------
-    data_home : str or Path, optional
-        The folder to keep the file in, instead of the cache: VISIONNMF_CACHE or the user's folder for caches.
-    download_if_missing : bool, default=True
-        Whether the network may be used.
+    Parameters and errors are those of :func:`fetch_orl`. The data is free for research with acknowledgement.
 
     Returns
     -------
     Faces
         2414 images, sorted by person.
-
-    Raises
-    ------
-    UnreadableError
-        The file is not there and no address gave it; the message says where to put it by hand.
-    MediaError
-        The file cannot be kept in the folder.
 
     References
     ----------
@@ -265,7 +235,7 @@ def _fetch(name: str, data_home: str | Path | None, download_if_missing: bool) -
             faces = _download_checked(address, path, remote, reasons)
             if faces is not None:
                 return faces
-    except (MediaError, OSError) as error:  # of the folder or the file, not of what was downloaded
+    except (MediaError, OSError) as error:  # of the folder or the file, not of the downloaded content
         told = getattr(error, "strerror", None) or error
         raise MediaError(
             f"{path} cannot be written ({told}); set VISIONNMF_CACHE or data_home to a folder that can."
@@ -279,7 +249,7 @@ def _fetch(name: str, data_home: str | Path | None, download_if_missing: bool) -
 
 
 def _download_checked(address: str, path: Path, remote: _Remote, reasons: list[str]) -> Faces | None:
-    """Download the file, and let it appear at `path` once its content is the expected one; else note the reason."""
+    """Download the file to `path` if its content is the expected one; otherwise note the reason."""
     temporary = path
     try:
         with output_file(path, force=True) as temporary:
@@ -291,7 +261,7 @@ def _download_checked(address: str, path: Path, remote: _Remote, reasons: list[s
 
 
 def _download(address: str, max_bytes: int) -> bytes:
-    # http and https only: urllib's own opener also follows redirections to ftp and reads file addresses
+    # http and https only, because urllib's own opener also follows redirections to ftp and reads file addresses
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler,
@@ -354,5 +324,5 @@ def _read_pgm_zip(path: Path) -> Faces:
             return Faces(np.stack(images), people.reshape(-1) + 1, tuple(map(str, labels)))
     except MediaError:
         raise
-    except Exception as error:  # zipfile and zlib have many ways to say that a file is damaged
+    except Exception as error:  # zipfile and zlib raise many kinds of errors for damaged files
         raise UnreadableError(f"{path} cannot be read: {error}.") from error

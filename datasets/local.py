@@ -1,8 +1,8 @@
-"""Readers for research data that the user has; for tests and benchmarks.
+"""Readers for research data on this machine, for tests and benchmarks.
 
-The files lie in the folder that the environment variable VISIONNMF_DATA names, else in ``../shared/data`` beside the
-checkout. Nothing here is downloaded. Most of the sets are for research only, so none is part of this project;
-``datasets/README.md`` lists them with their terms.
+The files are in the folder that the environment variable VISIONNMF_DATA names, or else in ``../shared/data`` next to
+the checkout. Nothing is downloaded. Most of the data sets may only be used for research, so none is part of this
+project; ``datasets/README.md`` lists them with their terms.
 """
 
 from __future__ import annotations
@@ -36,47 +36,23 @@ __all__ = [
 ]
 
 FACE_SETS: tuple[str, ...] = (
-    "orl_32x32",
-    "orl_112x92",
-    "yale_32x32",
-    "yale_64x64",
-    "yaleb_32x32",
-    "yaleb27_96x84",
-    "umist_28x23",
-    "lfw20_120x120",
-    "cbcl_19x19",
-)
+    "orl_32x32", "orl_112x92", "yale_32x32", "yale_64x64", "yaleb_32x32", "yaleb27_96x84", "umist_28x23",
+    "lfw20_120x120", "cbcl_19x19",
+)  # fmt: skip
 """Names for :func:`load_face_set`: the set, and height and width of its images."""
 
 MASKED_VIDEOS: tuple[str, ...] = (
-    "cdnet_highway",
-    "cdnet_traffic",
-    "sbi_hallandmonitor",
-    "sbi_caviar1",
-    "sbi_caviar2",
-    "sbi_board",
-    "sbi_candela",
-    "sbi_cavignal",
-    "sbi_highwayii",
-    "sbi_peopleandfoliage",
-    "sbi_snellen",
-    "ucsd_boats",
-    "ucsd_bottle",
-    "ucsd_ocean",
-    "wallflower_bootstrap",
-    "wallflower_camouflage",
-    "wallflower_foregroundaperture",
-    "wallflower_lightswitch",
-    "wallflower_movedobject",
-    "wallflower_timeofday",
-    "wallflower_wavingtrees",
-)
+    "cdnet_highway", "cdnet_traffic", "sbi_hallandmonitor", "sbi_caviar1", "sbi_caviar2", "sbi_board", "sbi_candela",
+    "sbi_cavignal", "sbi_highwayii", "sbi_peopleandfoliage", "sbi_snellen", "ucsd_boats", "ucsd_bottle", "ucsd_ocean",
+    "wallflower_bootstrap", "wallflower_camouflage", "wallflower_foregroundaperture", "wallflower_lightswitch",
+    "wallflower_movedobject", "wallflower_timeofday", "wallflower_wavingtrees",
+)  # fmt: skip
 """Names for :func:`load_video_with_masks`."""
 
 
 @dataclass(frozen=True)
 class SegmentedImage:
-    """A photograph and how several people segmented it.
+    """A photograph and its segmentations by several people.
 
     Attributes
     ----------
@@ -85,7 +61,7 @@ class SegmentedImage:
     image : ndarray of uint8 [shape=(height, width, 3)]
         RGB.
     segmentations : ndarray of uint8 [shape=(n_annotators, height, width)]
-        Segment numbers from 1, one segmentation a person.
+        Segment numbers from 1, one segmentation per person.
     """
 
     name: str
@@ -106,9 +82,9 @@ class MaskedVideo:
     gt_index : ndarray of int [shape=(n_masks,)]
         Positions in `frames` of the frames that have a mask.
     gt_masks : ndarray of uint8 [shape=(n_masks, height, width)]
-        255 foreground, 0 background, 50 shadow, which counts as background; every other value is not scored.
+        255 is foreground, 0 background, 50 shadow, which counts as background. Other values are not scored.
     background : ndarray of uint8 [shape of one frame] or None
-        The empty scene, where the set has it.
+        The empty scene, if the set has it.
     """
 
     name: str
@@ -119,13 +95,11 @@ class MaskedVideo:
 
 
 def data_folder() -> Path | None:
-    """Return the folder of research data, or None where there is none.
+    """Return the folder of research data (see the module), or None if there is none.
 
     Returns
     -------
     Path or None
-        The folder that the environment variable VISIONNMF_DATA names when it is set, else ``../shared/data`` beside
-        the checkout; None if it is not a folder.
     """
     named = os.environ.get("VISIONNMF_DATA")
     folder = Path(named) if named else Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -133,12 +107,12 @@ def data_folder() -> Path | None:
 
 
 def load_bsds(part: str = "test") -> Iterator[SegmentedImage]:
-    """Read the photographs of the Berkeley segmentation data set (BSDS500) that are there, by number.
+    """Read the available photographs of the Berkeley segmentation data set (BSDS500), sorted by number.
 
     Parameters
     ----------
     part : {"test", "train"}, default="test"
-        Test photographs are for reporting only; training photographs for choosing and learning.
+        Test photographs are for reporting only, training photographs for choosing and learning.
 
     Yields
     ------
@@ -148,7 +122,7 @@ def load_bsds(part: str = "test") -> Iterator[SegmentedImage]:
     Raises
     ------
     UnreadableError
-        The data is not on this machine, or a file is damaged; raised at the first image it concerns.
+        If the data is not on this machine, or a file is damaged. It is raised at the first image concerned.
 
     References
     ----------
@@ -181,11 +155,9 @@ def load_video_with_masks(name: str) -> MaskedVideo:
     Raises
     ------
     ParameterError
-        There is no clip of that name.
-    UnreadableError
-        The data is not on this machine, or the file is damaged.
-    TooLargeError
-        The file holds more than the limits that protect the process allow.
+        If there is no clip of that name.
+    MediaError
+        If the data is not on this machine, or the file is damaged or too large.
 
     References
     ----------
@@ -210,8 +182,8 @@ def load_face_set(name: str) -> Faces:
     Parameters
     ----------
     name : str
-        One of `FACE_SETS`. "yaleb27_96x84" holds 27 of the 38 people at a larger size, the angles of the light in
-        `files`; "lfw20_120x120" 20 people with 10 images each; "cbcl_19x19" names nobody, all its labels are 0.
+        One of `FACE_SETS`. "yaleb27_96x84" holds 27 of the 38 people at a larger size, with the angles of the light in
+        `files`; "lfw20_120x120" holds 20 people with 10 images each; "cbcl_19x19" has no names, all its labels are 0.
 
     Returns
     -------
@@ -221,11 +193,9 @@ def load_face_set(name: str) -> Faces:
     Raises
     ------
     ParameterError
-        There is no set of that name.
-    UnreadableError
-        The data is not on this machine, or the file is damaged.
-    TooLargeError
-        The file holds more than the limits that protect the process allow.
+        If there is no set of that name.
+    MediaError
+        If the data is not on this machine, or the file is damaged or too large.
 
     References
     ----------
@@ -246,7 +216,7 @@ def _existing(name: str) -> Path:
     folder = data_folder()
     if folder is None:
         named = os.environ.get("VISIONNMF_DATA")
-        where = f"VISIONNMF_DATA names {named!r}, which is no folder" if named else "VISIONNMF_DATA is not set"
+        where = f"VISIONNMF_DATA names {named!r}, which is not a folder" if named else "VISIONNMF_DATA is not set"
         raise UnreadableError(f"No research data on this machine: {where}. Set it to the folder that holds the data.")
     path = folder / name
     if not path.exists():
@@ -270,7 +240,7 @@ def _read_frames_zip(name: str, path: Path) -> MaskedVideo:
             background = image("background_gt.png") if "background_gt.png" in members else None
     except MediaError:
         raise
-    except Exception as error:  # zipfile has many ways to say that a file is damaged
+    except Exception as error:  # zipfile raises many kinds of errors for damaged files
         raise UnreadableError(f"{path} cannot be read: {error}.") from error
     return MaskedVideo(name, frames, np.arange(len(frames)), masks, background)
 

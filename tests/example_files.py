@@ -41,7 +41,8 @@ def _make_people(folder):
         face = rng.integers(40, 200, (12, 10))
         for i in range(4):
             write_image(folder / "people" / name / f"{i}.png", _pixels(face + rng.integers(0, 9, face.shape)))
-    faces.train(folder / "people", folder / "people.npz", n_components=6, missing="none")
+    training = faces.FaceTraining(n_components=6, missing="none")
+    faces.train(folder / "people", folder / "people.npz", training=training)
 
 
 def _make_views(folder):

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from visionnmf import choices
+from visionnmf.apps.faces.settings import (
+    FaceClustering,
+    FaceEvaluation,
+    FaceIdentification,
+    FaceReading,
+    FaceTraining,
+    ShadowRemoval,
+    parse_corruption,
+)
 
-from .common import make_folder, running, say
-from .options import Debug, Force, Json, Out, Processes, Recursive, Seed, one_of
-from .paths import check_there
+from .console import say
+from .input_paths import check_exists, make_folder
+from .options import Debug, Force, Json, Out, Processes, Recursive
+from .records import with_records
+from .run import running
 
 __all__ = ["command"]
 
@@ -21,7 +33,7 @@ command = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 @command.callback()
 def _faces() -> None:
-    """Name the people on images, also where the training images are corrupted; group faces; compare methods.
+    """Identify the people on images, also if the training images are corrupted; group faces; compare methods.
 
     \b
     Examples:
@@ -36,43 +48,26 @@ def _faces() -> None:
 
 
 Faces = Annotated[
-    str, typer.Argument(metavar="DIR", help="Folder with a sub-folder a person, .npz, .mat, or orl, yale, yaleb.")
+    str, typer.Argument(metavar="DIR", help="Folder with a sub-folder per person, .npz, .mat, or orl, yale, yaleb.")
 ]
-Detect = Annotated[bool, typer.Option("--detect", help="Find the face on each photograph and cut it out.")]
-FaceSize = Annotated[
-    int | None, typer.Option("--size", metavar="N", min=8, max=512, help="Scale images to N x N pixels.")
-]
-Missing = Annotated[
-    str, typer.Option("--missing", help="Pixels that do not count: blocks (opaque ones), saturated or none.")
+Model = Annotated[Path, typer.Argument(metavar="M.npz", help="A model that train has written.")]
+Pictures = Annotated[
+    Path | None, typer.Option("--pictures", metavar="DIR", help="Folder for pictures of what was judged corrupted.")
 ]
 Threshold = Annotated[
     float | None,
-    typer.Option("--threshold", metavar="D", min=0, max=10, help="Distance beyond which nobody is named."),
-]
-TrainMissing = Annotated[
-    str, typer.Option("--missing", help="Pixels that do not count: blocks, saturated, none, or auto: what names most.")
-]
-Pictures = Annotated[
-    Path | None, typer.Option("--pictures", metavar="DIR", help="Folder for pictures of what was judged corrupted.")
+    typer.Option("--threshold", metavar="D", min=0, max=10, help="Distance beyond which a face is unknown."),
 ]
 
 
 @command.command("train")
+@with_records
 def train(
     source: Faces,
     model: Annotated[Path, typer.Option("--model", metavar="M.npz", help="The model file to write.")],
-    rank: Annotated[int, typer.Option("--rank", min=1, max=1000, help="Components; may be generous.")] = (
-        choices.FACE_COMPONENTS
-    ),
-    rule: Annotated[str, typer.Option("--rule", help=one_of(choices.FACE_RULES))] = (choices.FACE_RULE_DEFAULT),
-    missing: TrainMissing = choices.FACE_MISSING_AUTO,
-    size: FaceSize = None,
-    detect: Detect = False,
-    strangers: Annotated[
-        float, typer.Option("--strangers", metavar="RATE", min=0.001, max=0.5, help="Share of strangers that may pass.")
-    ] = choices.FACE_UNKNOWN_RATE,
+    training: FaceTraining,
+    reading: FaceReading,
     pictures: Pictures = None,
-    seed: Seed = choices.RANDOM_STATE,
     json_: Json = False,
     force: Force = False,
     debug: Debug = False,
@@ -85,45 +80,33 @@ def train(
       visionnmf faces train photographs/ --model people.npz --detect --pictures out
     """
     with running(json_, debug) as run:
-        check_there(source, known=choices.FACE_SETS)
+        check_exists(source, known=choices.FACE_SETS)
         from visionnmf.apps import faces
 
         if pictures is not None:
             _make_folder_outside(pictures, source, "--pictures")
         with run.status(f"learning the people of {source}"):
-            report = faces.train(
-                source,
-                model,
-                n_components=rank,
-                rule=rule,
-                missing=missing,
-                size=size,
-                detect=detect,
-                unknown_rate=strangers,
-                pictures=pictures,
-                random_state=seed,
-                force=force,
-            )
+            report = faces.train(source, model, training=training, reading=reading, pictures=pictures, force=force)
         run.report(report)
 
 
 @command.command("identify")
+@with_records
 def identify(
-    model: Annotated[Path, typer.Argument(metavar="M.npz", help="A model that train has written.")],
+    model: Model,
     images: Annotated[list[str], typer.Argument(metavar="IMAGE...", help="Files, folders, patterns or sample:NAME.")],
+    identification: FaceIdentification,
     recursive: Recursive = False,
-    top: Annotated[int, typer.Option("--top", metavar="K", min=1, max=1000, help="Nearest people to tell.")] = 1,
-    threshold: Threshold = None,
-    all_faces: Annotated[bool, typer.Option("--all-faces", help="Every face of a photograph, with its box.")] = False,
     pictures: Pictures = None,
     jobs: Annotated[
-        int, typer.Option("--jobs", "-j", metavar="N", min=1, max=256, help="Processes that read images, find faces.")
+        int,
+        typer.Option("--jobs", "-j", metavar="N", min=1, max=256, help="Processes that read images and find faces."),
     ] = 1,
     json_: Json = False,
     force: Force = False,
     debug: Debug = False,
 ) -> None:
-    """Name the person on each image, or nobody, with the distance.
+    """Identify the person on each image, or report that it is nobody known, with the distance.
 
     \b
     Examples:
@@ -133,7 +116,7 @@ def identify(
       visionnmf faces identify people.npz party.jpg --all-faces --top 3
     """
     with running(json_, debug) as run:
-        check_there(model)
+        check_exists(model)
         if pictures is not None:
             make_folder(pictures, "--pictures")
         inputs = run.inputs("images", images, choices.IMAGE_SUFFIXES, recursive=recursive, out=pictures)
@@ -143,7 +126,7 @@ def identify(
         known = faces.load(model)
         with open_pool(jobs) if jobs > 1 and len(inputs) > 1 else nullcontext() as pool:
             identifier = faces.Identifier(
-                known, threshold=threshold, top=top, all_faces=all_faces, pictures=pictures, force=force, pool=pool
+                known, identification=identification, pictures=pictures, force=force, pool=pool
             )
             wanted = pictures is not None
             run.batch("images", inputs, identifier.identify, writes=wanted, out=pictures, prepare=identifier.prepare)
@@ -151,21 +134,21 @@ def identify(
 
 @command.command("verify")
 def verify(
-    model: Annotated[Path, typer.Argument(metavar="M.npz", help="A model that train has written.")],
+    model: Model,
     first: Annotated[str, typer.Argument(metavar="A", help="An image.")],
-    second: Annotated[str, typer.Argument(metavar="B", help="Another.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="Another image.")],
     threshold: Threshold = None,
     json_: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Say whether two images show one person, known to the model or not.
+    """Decide whether two images show one person, known to the model or not.
 
     \b
     Example:
       visionnmf faces verify people.npz passport.jpg visitor.jpg
     """
     with running(json_, debug) as run:
-        check_there(model)
+        check_exists(model)
         from visionnmf.apps import faces
 
         run.report(faces.verify(faces.load(model), first, second, threshold=threshold))
@@ -173,22 +156,22 @@ def verify(
 
 @command.command("add")
 def add(
-    model: Annotated[Path, typer.Argument(metavar="M.npz", help="A model that train has written.")],
+    model: Model,
     images: Annotated[list[str], typer.Argument(metavar="IMAGE...", help="Files or patterns.")],
-    name: Annotated[str, typer.Option("--name", help="Whom they show.")],
+    name: Annotated[str, typer.Option("--name", help="Name of the person on them.")],
     out: Annotated[Path, typer.Option("--model", metavar="NEW.npz", help="The model file to write.")],
     json_: Json = False,
     force: Force = False,
     debug: Debug = False,
 ) -> None:
-    """Add a person to a model, or images of a known one, without training anew.
+    """Add a person to a model, or images of a known person, without training again.
 
     \b
     Example:
       visionnmf faces add people.npz ada/*.jpg --name Ada --model people2.npz
     """
     with running(json_, debug) as run:
-        check_there(model)
+        check_exists(model)
         from visionnmf.apps import faces
         from visionnmf.io import expand_inputs
 
@@ -197,17 +180,12 @@ def add(
 
 
 @command.command("cluster")
+@with_records
 def cluster(
     source: Faces,
-    clusters: Annotated[int | None, typer.Option("--clusters", metavar="K", min=1, help="Groups to find.")] = None,
-    by: Annotated[str, typer.Option("--by", help="k-means on the codes, or the largest code.")] = (
-        choices.FACE_CLUSTERING_DEFAULT
-    ),
-    missing: Missing = choices.FACE_MISSING_DEFAULT,
-    size: FaceSize = None,
-    detect: Detect = False,
+    clustering: FaceClustering,
+    reading: FaceReading,
     out: Out = Path("."),
-    seed: Seed = choices.RANDOM_STATE,
     json_: Json = False,
     force: Force = False,
     debug: Debug = False,
@@ -219,124 +197,86 @@ def cluster(
       visionnmf faces cluster photographs/ --clusters 12 --out results
     """
     with running(json_, debug) as run:
-        check_there(source, known=choices.FACE_SETS)
+        check_exists(source, known=choices.FACE_SETS)
         make_folder(out)
         from visionnmf.apps import faces
 
         with run.status(f"grouping the faces of {source}"):
-            report = faces.cluster(
-                source,
-                n_clusters=clusters,
-                by=by,
-                missing=missing,
-                size=size,
-                detect=detect,
-                out=out,
-                random_state=seed,
-                force=force,
-            )
+            report = faces.cluster(source, clustering=clustering, reading=reading, out=out, force=force)
         run.report(report)
 
 
 @command.command("shadows")
+@with_records
 def shadows(
     source: Faces,
-    rank: Annotated[
-        int, typer.Option("--rank", min=1, max=100, help="Dimensions; more keep more of the shadows.")
-    ] = choices.FACE_SHADOW_COMPONENTS,
-    size: FaceSize = None,
-    detect: Detect = False,
+    removal: ShadowRemoval,
+    reading: FaceReading,
     out: Out = Path("."),
-    seed: Seed = choices.RANDOM_STATE,
     json_: Json = False,
     force: Force = False,
     debug: Debug = False,
 ) -> None:
-    """Remove shadows and highlights from images of one person, or each of several, under changing light.
+    """Remove shadows and highlights from images of one person, or of each of several, under changing light.
 
-    Writes the images, and shadows.png: before, after, and what was removed. Images that lie mostly in shadow come out
-    dark.
+    Writes the images and shadows.png, which shows images before and after, and what was removed. Images that lie mostly
+    in shadow come out dark.
 
     \b
     Example:
       visionnmf faces shadows ada/ --out results
     """
     with running(json_, debug) as run:
-        check_there(source, known=choices.FACE_SETS)
+        check_exists(source, known=choices.FACE_SETS)
         from visionnmf.apps import faces
 
         _make_folder_outside(out, source, "--out")
         with run.status(f"removing the shadows of {source}"):
-            report = faces.unshadow(
-                source, out, n_components=rank, size=size, detect=detect, random_state=seed, force=force
-            )
+            report = faces.unshadow(source, out, removal=removal, reading=reading, force=force)
         run.report(report)
 
 
+Corruptions = Annotated[
+    list[str], typer.Option("--corruption", metavar="KIND[:SEVERITY]", help="Of the training images; repeatable.")
+]
+Plots = Annotated[
+    bool, typer.Option("--plots", help="Draw accuracy against rank, components, reconstructions (needs matplotlib).")
+]
+
+
 @command.command("evaluate")
+@with_records
 def evaluate(
     source: Faces,
-    corruption: Annotated[
-        list[str], typer.Option("--corruption", metavar="KIND[:SEVERITY]", help="Of the training images; repeatable.")
-    ] = ["none"],  # noqa: B006  # typer copies it
-    ranks: Annotated[str, typer.Option("--ranks", help="Ranks of the models: 100 or 10,50,100 or 10-150/10.")] = str(
-        choices.FACE_COMPONENTS
-    ),
-    methods: Annotated[
-        str | None, typer.Option("--methods", help="Comma-separated; all the usual ones if left out.")
-    ] = None,
-    rules: Annotated[
-        str | None,
-        typer.Option("--rules", help="Comma-separated: pseudo-inverse, mixed, codes, whitened; all if left out."),
-    ] = None,
-    splits: Annotated[int, typer.Option("--splits", min=1, max=1000, help="Random splits.")] = choices.FACE_SPLITS,
-    per_person: Annotated[int, typer.Option("--train", metavar="N", min=1, help="Training images a person.")] = (
-        choices.FACE_TRAINING_IMAGES
-    ),
-    both: Annotated[bool, typer.Option("--both", help="Corrupt test images too, beside the clean test.")] = False,
-    plots: Annotated[
-        bool,
-        typer.Option("--plots", help="Draw accuracy against rank, components, reconstructions (needs matplotlib)."),
-    ] = False,
+    evaluation: FaceEvaluation,
+    reading: FaceReading,
+    corruption: Corruptions = ["none"],  # noqa: B006  # typer copies it
+    plots: Plots = False,
     jobs: Processes = 1,
-    size: FaceSize = None,
-    detect: Detect = False,
     out: Out = Path("."),
-    seed: Seed = choices.RANDOM_STATE,
     json_: Json = False,
     force: Force = False,
     debug: Debug = False,
 ) -> None:
-    """Compare methods on random splits of a data set; an interrupted run goes on where it was.
+    """Compare methods on random splits of a data set; an interrupted run continues where it stopped.
 
-    Kinds: occlusion (side of the block in pixels), salt_and_pepper and dead_lines (share), laplace and gaussian (grey
-    levels), poisson (photons a grey level). Methods: manhattan, manhattan-light, manhattan-plain, manhattan-blocks,
-    manhattan-cv, frobenius, kullback-leibler, sklearn-frobenius, sklearn-kullback-leibler, pca, recognizer,
-    recognizer-seeing-all, recognizer-nearest, raw, lda, crc. Writes results.csv.
+    Kinds of corruption: occlusion (side of the block in pixels), salt_and_pepper and dead_lines (share), laplace and
+    gaussian (grey levels), poisson (photons per grey level). Methods: manhattan, manhattan-plain, frobenius,
+    kullback-leibler, pca, recognizer, raw, lda, crc. Rules: pseudo-inverse, mixed, codes, whitened. Writes results.csv.
 
     \b
     Example:
       visionnmf faces evaluate people/ --corruption occlusion:12 --ranks 10-150/10 --plots --out results
     """
     with running(json_, debug) as run:
-        check_there(source, known=choices.FACE_SETS)
-        from visionnmf.apps.faces import Plan, parse_corruption, parse_ranks
-        from visionnmf.apps.faces import evaluate as compare
+        check_exists(source, known=choices.FACE_SETS)
+        from visionnmf.apps import faces
 
         if plots:
             _make_folder_outside(out, source, "--out")
         else:
             make_folder(out)
-        plan = Plan(
-            methods=Plan.methods if methods is None else _listed(methods),
-            corruptions=tuple(parse_corruption(text) for text in corruption),
-            ranks=parse_ranks(ranks),
-            rules=Plan.rules if rules is None else _listed(rules),
-            tests=("clean", "corrupted") if both else ("clean",),
-            splits=splits,
-            per_person=per_person,
-            random_state=seed,
-        )
+        evaluation = replace(evaluation, corruptions=tuple(parse_corruption(text) for text in corruption))
         with run.progress(source, rate_of="") as bar:
 
             def progress(done: int, total: int) -> None:
@@ -344,18 +284,14 @@ def evaluate(
                     bar("splits", done, total)
 
             try:
-                report = compare(
-                    source, plan, size=size, detect=detect, out=out, jobs=jobs, plots=plots, force=force,
+                report = faces.evaluate(
+                    source, evaluation, reading=reading, out=out, jobs=jobs, plots=plots, force=force,
                     progress=progress,
                 )  # fmt: skip
             except KeyboardInterrupt:
-                say("interrupted; finished splits are kept, and the same command goes on with the others")
+                say("interrupted; finished splits are kept, and the same command continues with the others")
                 raise
         run.report(report)
-
-
-def _listed(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(","))
 
 
 def _make_folder_outside(out: Path, source: str, option: str) -> None:

@@ -1,86 +1,111 @@
-"""Faces: recognition, clustering and reconstruction with corrupted training sets.
+"""Faces: recognition, clustering and shadow removal, also with corrupted training images.
 
 ====================================  ==================================================================================
-:class:`FaceRecognizer`               learn people from corrupted images, name them on new ones, reject strangers
+:class:`FaceRecognizer`               learn people from corrupted images, identify them on new ones, reject unknown ones
 :func:`cluster_faces`                 group images by person, without names
-:func:`remove_shadows`                images of one person under different light: the face, and what the shadows hide
-:func:`train`, :func:`identify`       a folder of images in, a model file out; a model file and an image in, a name out
-:func:`verify`, :func:`add_person`    two images: one person?; a further person in a model file
-:func:`cluster`                       a folder in, groups out
-:func:`unshadow`                      a folder in, the images without shadows out
+:func:`remove_shadows`                images of one person under different light: the face, and its shadows
+:func:`train`, :func:`add_person`     from a folder of images to a model file; a further person in a model file
+:func:`identify`, :func:`verify`      who is on an image; whether two images show one person
+:func:`cluster`, :func:`unshadow`     a folder of images in groups; the images of a folder without shadows
 :func:`evaluate`, :func:`compare`     methods on splits of a data set: parallel, resumable, CSV, curves
-:func:`save`, :func:`load`            model files: arrays in ``.npz`` with a JSON header, never pickle
-:func:`find_faces`, :func:`find_face` the faces on a photograph, or the largest
-:func:`residual_picture`, ...         what was judged corrupted; components; shadows; accuracy against rank
+:func:`save`, :func:`load`            model files: arrays with a JSON header, never pickle
+:func:`find_faces`                    the faces on a photograph
+:func:`residual_picture`, ...         pictures of corrupted pixels, components, shadows; accuracy against rank
 ====================================  ==================================================================================
 
-Images are rows, grey, from 0 to 255 or from 0 to 1. The application is that of Guan, Tao, Luo, Shawe-Taylor, "MahNMF:
-Manhattan Non-negative Matrix Factorization", arXiv:1207.3438, 2012, section 5; their rules of classification are
-among :class:`FaceRecognizer`'s. ``docs/faces.md`` has the figures.
+Settings such as :class:`FaceTraining` are records that the commands and the functions share. Images are rows of grey
+values, from 0 to 255 or from 0 to 1. The application is that of Guan, Tao, Luo, Shawe-Taylor, "MahNMF: Manhattan
+Non-negative Matrix Factorization", arXiv:1207.3438, 2012, section 5; the paper's rules of classification are among
+those of :class:`FaceRecognizer`. The guide is ``docs/faces.md``.
+
+Importing this package loads no numerical library; each name is loaded when first used.
 """
 
-from __future__ import annotations
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from visionnmf.apps.drawing import components_picture
-from visionnmf.metrics import clustering_accuracy, clustering_information
+if TYPE_CHECKING:
+    from visionnmf.apps.drawing import components_picture as components_picture
+    from visionnmf.metrics import clustering_accuracy as clustering_accuracy
+    from visionnmf.metrics import clustering_information as clustering_information
 
-from .classifiers import ClassResidual, Nearest
-from .clustering import Clustered, cluster
-from .clusters import cluster_faces
-from .comparison import Comparison, compare
-from .detect import crop_face, find_face, find_faces, read_face, read_faces
-from .draw import curves_picture, residual_picture, shadows_picture
-from .evaluation import evaluate
-from .identification import Identified, Identifier, identify
-from .identity import Decomposition, Identity
-from .model import FaceRecognizer
-from .plan import Plan, parse_corruption, parse_ranks
-from .shadows import Unshadowed, remove_shadows, unshadow
-from .sources import open_faces
-from .store import FaceModel, load, save
-from .training import Trained, train
-from .verification import Added, Verified, add_person, verify
+    from .classifiers import ClassResidual as ClassResidual
+    from .classifiers import Nearest as Nearest
+    from .cleaning import Decomposition as Decomposition
+    from .clustering import FaceClustersReport as FaceClustersReport
+    from .clustering import cluster as cluster
+    from .clustering import cluster_faces as cluster_faces
+    from .evaluation import FaceComparisonReport as FaceComparisonReport
+    from .evaluation import compare as compare
+    from .evaluation import curves_picture as curves_picture
+    from .evaluation import evaluate as evaluate
+    from .identification import IdentificationReport as IdentificationReport
+    from .identification import Identifier as Identifier
+    from .identification import VerificationReport as VerificationReport
+    from .identification import identify as identify
+    from .identification import verify as verify
+    from .identity import Identity as Identity
+    from .pictures import residual_picture as residual_picture
+    from .pictures import shadows_picture as shadows_picture
+    from .reading import find_faces as find_faces
+    from .reading import open_faces as open_faces
+    from .reading import read_face as read_face
+    from .reading import read_faces as read_faces
+    from .recognizer import FaceRecognizer as FaceRecognizer
+    from .settings import FaceClustering as FaceClustering
+    from .settings import FaceEvaluation as FaceEvaluation
+    from .settings import FaceIdentification as FaceIdentification
+    from .settings import FaceReading as FaceReading
+    from .settings import FaceTraining as FaceTraining
+    from .settings import ShadowRemoval as ShadowRemoval
+    from .settings import parse_corruption as parse_corruption
+    from .settings import parse_ranks as parse_ranks
+    from .shadows import ShadowRemovalReport as ShadowRemovalReport
+    from .shadows import remove_shadows as remove_shadows
+    from .shadows import unshadow as unshadow
+    from .store import FaceModel as FaceModel
+    from .store import load as load
+    from .store import save as save
+    from .training import AddedPersonReport as AddedPersonReport
+    from .training import FaceTrainingReport as FaceTrainingReport
+    from .training import add_person as add_person
+    from .training import train as train
 
-__all__ = [
-    "Added",
-    "ClassResidual",
-    "Clustered",
-    "Comparison",
-    "Decomposition",
-    "FaceModel",
-    "FaceRecognizer",
-    "Identified",
-    "Identifier",
-    "Identity",
-    "Nearest",
-    "Plan",
-    "Trained",
-    "Unshadowed",
-    "Verified",
-    "add_person",
-    "cluster",
-    "cluster_faces",
-    "clustering_accuracy",
-    "clustering_information",
-    "compare",
-    "components_picture",
-    "crop_face",
-    "curves_picture",
-    "evaluate",
-    "find_face",
-    "find_faces",
-    "identify",
-    "load",
-    "open_faces",
-    "parse_corruption",
-    "parse_ranks",
-    "read_face",
-    "read_faces",
-    "remove_shadows",
-    "residual_picture",
-    "save",
-    "shadows_picture",
-    "train",
-    "unshadow",
-    "verify",
-]
+_LAZY = {
+    name: module
+    for module, names in {
+        "visionnmf.apps.drawing": ("components_picture",),
+        "visionnmf.metrics": ("clustering_accuracy", "clustering_information"),
+        ".classifiers": ("ClassResidual", "Nearest"),
+        ".cleaning": ("Decomposition",),
+        ".clustering": ("FaceClustersReport", "cluster", "cluster_faces"),
+        ".evaluation": ("FaceComparisonReport", "compare", "curves_picture", "evaluate"),
+        ".identification": ("IdentificationReport", "Identifier", "VerificationReport", "identify", "verify"),
+        ".identity": ("Identity",),
+        ".pictures": ("residual_picture", "shadows_picture"),
+        ".reading": ("find_faces", "open_faces", "read_face", "read_faces"),
+        ".recognizer": ("FaceRecognizer",),
+        ".settings": (
+            "FaceClustering", "FaceEvaluation", "FaceIdentification", "FaceReading", "FaceTraining", "ShadowRemoval",
+            "parse_corruption", "parse_ranks",
+        ),
+        ".shadows": ("ShadowRemovalReport", "remove_shadows", "unshadow"),
+        ".store": ("FaceModel", "load", "save"),
+        ".training": ("AddedPersonReport", "FaceTrainingReport", "add_person", "train"),
+    }.items()
+    for name in names
+}  # fmt: skip
+
+__all__ = list(_LAZY)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        value = getattr(import_module(_LAZY[name], __name__), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,4 +1,4 @@
-"""Cross-validation on training images: what is said of images, and of people, that were left out of everything."""
+"""Cross-validation on training images: how images, and people, that a recognizer has not seen are judged."""
 
 from __future__ import annotations
 
@@ -26,50 +26,36 @@ __all__ = [
 
 Array = NDArray[Any]
 
-FOLDS = 5  # of the choice of the limit
-PEOPLE_FOLDS = 10  # of the threshold: the more, the more the people of a fold are like all people
-MANY, FOLDS_OF_MANY = 2000, 5  # where there are more images: fewer folds
-MOST_TESTED = 200  # images of strangers, and of the known, a fold
-STRANGERS_LEAST = 3  # people, without whom no threshold can be set by strangers
-ANNOUNCED_LEAST = 15  # people, without whom nothing is announced: the rates of fewer strangers say little of others'
-SURE = 1.64  # standard errors over people, nine times in ten: within them a rate must be known to a factor of two
-NOMINAL = np.linspace(0, 1, 201)  # shares of the rate, among which the threshold's is sought
-ALIKE = (0.01, 0.99)  # of each measure of noise of left-out images: new images between these are like them
+FOLDS = 5  # for the choice of the limit of cleaning
+PEOPLE_FOLDS = 10  # for the threshold; with more folds, the remaining people are more like all people
+MANY, FOLDS_OF_MANY = 2000, 5  # fewer folds if there are more images than this
+MOST_TESTED = 200  # images of unknown people, and of known people, per fold
+UNKNOWN_LEAST = 3  # people; with fewer, none can play unknown
+KNOWN_RATE_LEAST = 15  # people; the error rates of fewer say little about other people
+SURE = 1.64  # standard errors over people, a two-sided 90 % confidence interval
+NOMINAL = np.linspace(0, 1, 201)  # candidate quantiles of the threshold, as shares of the rate
+ALIKE = (0.01, 0.99)  # quantiles of each noise measure between which new images count as like the training images
 
 
 class LeftOut(NamedTuple):
-    """What was said of images, fold by fold, by recognizers that had seen neither them nor, of strangers, the person.
+    """Left-out images of all folds, as recognizers judged them that had not seen the images or unknown people.
 
-    Attributes
-    ----------
-    people : ndarray of int [shape=(n_images,)]
-    strangers : ndarray of bool [shape=(n_images,)]
-    distances : ndarray [shape=(n_images,)]
-        Relative.
-    noise : ndarray [shape=(n_images, n_measures)]
-        See :meth:`Calibration.holds`.
+    `people` holds who is on them, `unknown` whether that person was left out too, `distances` the relative distances,
+    and `noise` the noise measures (n_images, n_measures).
     """
 
     people: Labels
-    strangers: NDArray[np.bool_]
+    unknown: NDArray[np.bool_]
     distances: Array
     noise: Array
 
 
 class Calibration(NamedTuple):
-    """A threshold, and what it does with images like the training images.
+    """A threshold of relative distances, and its error rates on images like the training images.
 
-    Attributes
-    ----------
-    threshold : float
-        Of relative distances; larger ones are rejected.
-    acceptance : float
-        Share of strangers who pass; NaN where it cannot be told to a factor of two.
-    rejection : float
-        Share of images of the known that are rejected, likewise.
-    noise : ndarray or None [shape=(2, n_measures)]
-        Between which values the measures of noise of new images lie that are like the training images; None where
-        nothing is announced.
+    `acceptance` is the share of unknown people who pass and `rejection` the share of known people who do not; each is
+    NaN if it is not known to a factor of two. `noise` (2, n_measures) is the range of the noise measures within which
+    the rates hold; None if none is known.
     """
 
     threshold: float
@@ -78,79 +64,49 @@ class Calibration(NamedTuple):
     noise: Array | None
 
     def holds(self, noise: Array) -> NDArray[np.bool_]:
-        """Say of which new images the rates hold: of those whose noise is that of left-out training images.
-
-        Parameters
-        ----------
-        noise : ndarray [shape=(n_images, n_measures)]
-            Measures of noise.
-
-        Returns
-        -------
-        ndarray of bool [shape=(n_images,)]
-        """
+        """Return for which new images, given their noise measures, the rates hold."""
         if self.noise is None:
             return np.zeros(len(noise), bool)
         return np.asarray(((noise >= self.noise[0]) & (noise <= self.noise[1])).all(axis=1))
 
 
 def can_choose(people: Labels) -> bool:
-    """Say whether images can be left out to choose by: there are two people, and two images of everybody.
-
-    Parameters
-    ----------
-    people : ndarray of int [shape=(n_samples,)]
-
-    Returns
-    -------
-    bool
-    """
+    """Return whether images can be left out: there are two people or more, and two images or more of each."""
     counts = np.bincount(people)
     return len(counts) > 1 and bool(counts.min() > 1)
 
 
 def image_folds(people: Labels) -> Iterator[Labels]:
-    """Yield, fold by fold, images that are left out; some of everybody's stay, with at least two images each."""
+    """Yield the images that are left out in each fold. Some of everybody's stay if there are two of each or more."""
     folds = StratifiedKFold(min(FOLDS, int(np.bincount(people).min())), shuffle=True, random_state=0)
     for _, new in folds.split(people, people):
         yield new
 
 
 def people_folds(people: Labels) -> Iterator[tuple[Labels, Labels]]:
-    """Yield, fold by fold, images of people who are left out, and images of others who stay with other images.
+    """Yield for each fold the images of people who are left out, and left-out images of people who stay.
 
-    Over the folds, everybody is left out once. At least two people stay, or no folds are made of people.
+    Everybody is left out once. At least two people stay in each fold; otherwise no people are left out.
     """
     rng = np.random.default_rng(0)
     n_people = int(people.max()) + 1
     folds = PEOPLE_FOLDS if len(people) <= MANY else FOLDS_OF_MANY
-    fold_of = rng.permutation(n_people) % folds if n_people >= STRANGERS_LEAST else np.full(n_people, -1)
+    fold_of = rng.permutation(n_people) % folds if n_people >= UNKNOWN_LEAST else np.full(n_people, -1)
     image_fold = np.full(len(people), -1)
     for person in range(n_people):
         own = rng.permutation(np.flatnonzero(people == person))
-        if len(own) > 1:  # somebody with one image would have none left
+        if len(own) > 1:  # a person's only image always stays
             others = np.delete(np.arange(folds), fold_of[person]) if fold_of[person] >= 0 else np.arange(folds)
             image_fold[own] = np.roll(others, person)[np.arange(len(own)) % len(others)]
     for fold in range(folds):
-        strangers = np.flatnonzero(fold_of[people] == fold)
+        unknown = np.flatnonzero(fold_of[people] == fold)
         known = rng.permutation(np.flatnonzero(image_fold == fold))[:MOST_TESTED]
-        if len(strangers) or len(known):
-            yield strangers, np.sort(known)
+        if len(unknown) or len(known):
+            yield unknown, np.sort(known)
 
 
 def some_people(people: Labels, most: int) -> Labels:
-    """Return the images of people drawn at random, two people at least, until there are `most`.
-
-    Parameters
-    ----------
-    people : ndarray of int [shape=(n_samples,)]
-    most : int
-
-    Returns
-    -------
-    ndarray of int
-        Rows, in their order.
-    """
+    """Return the sorted rows of people drawn at random: at least two people, and up to `most` images."""
     order = np.random.default_rng(0).permutation(people.max() + 1)
     counts = np.cumsum(np.bincount(people)[order])
     return np.flatnonzero(np.isin(people, order[: max(2, int(np.searchsorted(counts, most, side="right")))]))
@@ -159,22 +115,9 @@ def some_people(people: Labels, most: int) -> Labels:
 def left_out(
     classifier: ClassResidual | Nearest, features: Array, people: Labels, folds: Iterable[Labels]
 ) -> tuple[Labels, Array]:
-    """Return the nearest person of each image and its relative distance, from a classifier that never saw it.
+    """Return each image's nearest person and relative distance, by a classifier fitted without its fold.
 
-    Parameters
-    ----------
-    classifier : ClassResidual or Nearest
-        Not fitted.
-    features : ndarray [shape=(n_samples, n_features)]
-    people : ndarray of int [shape=(n_samples,)]
-        From 0 without gaps.
-    folds : iterable of ndarray of int
-        Rows that are left out together; together all rows.
-
-    Returns
-    -------
-    nearest : ndarray of int [shape=(n_samples,)]
-    distances : ndarray [shape=(n_samples,)]
+    The folds hold the rows that are left out together, and cover all rows.
     """
     nearest, relative = np.empty_like(people), np.empty(len(people), features.dtype)
     folds = list(folds)
@@ -187,6 +130,7 @@ def left_out(
 def _fitted(
     classifier: ClassResidual | Nearest, features: Array, people: Labels, folds: list[Labels]
 ) -> Iterator[tuple[ClassResidual | Nearest, Labels]]:
+    """Yield for each fold a classifier fitted without it, and the people it knows."""
     if isinstance(classifier, ClassResidual):
         yield from classifier.folds(features, people, folds)
         return
@@ -197,43 +141,33 @@ def _fitted(
 
 
 def calibrated(found: LeftOut, n_people: int, rate: float) -> Calibration:
-    """Set the threshold so that a share `rate` of strangers' images passes, in expectation over people.
+    """Set the threshold at which a share `rate` of the images of unknown people is expected to pass.
 
-    A quantile of the strangers at hand lets more of others' images pass, as images of one person resemble each other.
-    So the quantile is the one that, taken without a person, lets the share of that person's images pass, on average
-    over the people. With one or two people there are no strangers: the threshold then rejects the share of the known.
-
-    Parameters
-    ----------
-    found : LeftOut
-    n_people : int
-        People who are trained.
-    rate : float
-
-    Returns
-    -------
-    Calibration
+    The plain quantile of the distances of the left-out people would let more images of other people pass, because
+    images of one person resemble each other. The quantile is therefore chosen so that, computed without a person, it
+    lets a share `rate` of that person's images pass, on average over the people. With one or two people nobody can play
+    unknown, and the threshold rejects a share `rate` of the known people's images instead.
     """
-    known, strange = (found.distances[found.strangers == kind] for kind in (False, True))
+    known, unknown = (found.distances[found.unknown == kind] for kind in (False, True))
     acceptance = math.nan
-    if len(strange):
-        threshold, passed = _threshold(strange, found.people[found.strangers], rate)
+    if len(unknown):
+        threshold, passed = _threshold(unknown, found.people[found.unknown], rate)
         acceptance = _known_rate(passed)
     elif n_people == 1 or not len(known):
         return Calibration(0.0, math.nan, math.nan, None)
     else:
         threshold = float(np.quantile(known, 1 - rate))
-    if n_people < ANNOUNCED_LEAST or math.isnan(acceptance):
+    if n_people < KNOWN_RATE_LEAST or math.isnan(acceptance):
         return Calibration(threshold, math.nan, math.nan, None)
-    owners = found.people[~found.strangers]
+    owners = found.people[~found.unknown]
     rejection = _known_rate(np.array([(known[owners == person] > threshold).mean() for person in np.unique(owners)]))
     return Calibration(threshold, acceptance, rejection, np.quantile(found.noise, ALIKE, axis=0))
 
 
 def _known_rate(shares: Array) -> float:
-    """Return the mean of people's shares; NaN where these people do not tell it to a factor of two of all others'.
+    """Return the mean of people's shares, or NaN if it does not estimate that of all people to a factor of two.
 
-    People, not images, are what is drawn: images of one person are alike.
+    The sample is one of people, not of images, because images of one person are alike.
     """
     if len(shares) < 2:
         return math.nan
@@ -242,7 +176,7 @@ def _known_rate(shares: Array) -> float:
 
 
 def _threshold(distances: Array, people: Labels, rate: float) -> tuple[float, Array]:
-    """Return the threshold, and of each person the share of images that pass one so made of the others'."""
+    """Return the threshold, and the share of each person's images that pass a threshold made without that person."""
     levels = rate * NOMINAL
     present = np.unique(people)
     passed = np.empty((len(levels), len(present)))

@@ -1,9 +1,9 @@
-"""Classifiers of faces by distance: one number for each person."""
+"""Classifiers that give the distance of an image from each person."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,61 +12,43 @@ from sklearn.preprocessing import normalize
 
 from visionnmf._checks import check_flag, check_number
 
-__all__ = ["ClassResidual", "DistanceClassifier", "Nearest", "relative_distance", "whitening"]
+__all__ = ["ClassResidual", "Nearest", "relative_distance", "whitening"]
 
 Array = NDArray[Any]
 Labels = NDArray[np.intp]
 
 # Chosen on splits 0 and 1 of ORL and split 0 of Extended Yale B; docs/decisions/faces.md has the tables.
-SPARED = 10.0  # clean images seem to want so many ridges, and are better off with one
-GRID = 2.0 ** np.arange(0, 16, 0.5)  # of ridges, in units of the least
-SPAN = 1e-9  # of the largest power: directions with less are rounding errors
-BATCH = 512  # new images at a time: their coefficients are as many rows of all training images
-
-
-class DistanceClassifier(Protocol):
-    """What :class:`ClassResidual` and :class:`Nearest` have in common."""
-
-    def fit(self, X: Array, y: Labels) -> DistanceClassifier:
-        """Learn people `y`, numbered from 0 without gaps, from rows of `X`."""
-
-    def distances(self, X: Array) -> Array:
-        """Return the distance of each row from each person [shape=(n_samples, n_people), >= 0]."""
+SPARED = 10.0  # ridges that the evidence also asks for on clean images, which are better off with one
+GRID = 2.0 ** np.arange(0, 16, 0.5)  # of ridges, in units of the smallest
+SPAN = 1e-9  # of the largest power; directions with less are rounding errors
+BATCH = 512  # new images at a time; each needs a row of coefficients of all training images
 
 
 def relative_distance(distances: Array) -> Array:
-    """Compare the distance from the nearest person with that from people at large, by their harmonic mean.
+    """Return the distance from the nearest person over the harmonic mean of the distances from all people.
 
-    1 means no nearer to this person than to anybody, near 0 much nearer; for class residuals it is, but for a constant,
-    one over the sparsity concentration of Wright et al. (2009). It does not depend on the number of people.
-
-    Parameters
-    ----------
-    distances : ndarray [shape=(n_samples, n_people), >= 0]
-
-    Returns
-    -------
-    ndarray [shape=(n_samples,), in [0, 1]]
+    It is near 0 if that person is much nearer than the others, and 1 if nobody is. For class residuals it is, up to a
+    constant, one over the sparsity concentration of Wright et al. (2009). It does not depend on the number of people.
     """
     least = np.maximum(distances.min(axis=1), np.finfo(distances.dtype).tiny)
     return np.asarray((least[:, None] / np.maximum(distances, least[:, None])).mean(axis=1))
 
 
 class ClassResidual(BaseEstimator):
-    """Which person's images explain the new one: collaborative representation (Zhang, Yang, Feng 2011).
+    """Collaborative representation: which person's images explain the new one (Zhang, Yang, Feng 2011).
 
-    The new image is written as a ridged combination of all images; a person's distance is what that person's part
-    leaves unexplained, over the size of its coefficients.
+    The new image is written as a linear combination of all images, with a ridge on the coefficients. The distance from
+    a person is the residual of that person's part over the norm of its coefficients.
 
     Parameters
     ----------
     ridge : float, default=0.01
-        For 700 images of unit norm, and in proportion for another number, as in the paper (which has 0.001).
+        The ridge for 700 images of unit norm; it grows in proportion to their number. The paper has 0.001.
     adaptive : bool, default=False
-        Whether new images that are noisy get more. A new image is taken for a normal combination of the training
-        images plus normal noise in every pixel; the ratio of the variances, which is Bayes' ridge, is the one under
-        which it is likeliest (evidence maximisation, MacKay 1992). Ten ridges are subtracted, as clean images that
-        resemble no training image quite get a few, and the ridge is the least.
+        Whether noisy new images get a larger ridge. A new image is modelled as a normal combination of the training
+        images plus normal noise in every pixel. The ratio of the two variances is Bayes' ridge, and the most likely one
+        is taken (evidence maximisation, MacKay 1992), minus ten times `ridge`, which clean images also get; `ridge` is
+        the minimum.
 
     Examples
     --------
@@ -89,7 +71,7 @@ class ClassResidual(BaseEstimator):
         ----------
         X : ndarray [shape=(n_samples, n_features)]
         y : ndarray of int [shape=(n_samples,)]
-            People, numbered from 0 without gaps.
+            Who is on them, numbered from 0 without gaps.
 
         Returns
         -------
@@ -98,20 +80,22 @@ class ClassResidual(BaseEstimator):
         Raises
         ------
         ParameterError
-            When a parameter is not allowed.
+            If a parameter is not allowed.
         """
         self._check_parameters()
         images = normalize(X)
         return self._fit(images, y, *_products(images))
 
     def folds(self, X: Array, y: Labels, folds: Iterable[Labels]) -> Iterator[tuple[ClassResidual, Labels]]:
-        """Yield, fold by fold, a classifier that was fitted without the fold, whose products are those of all images.
+        """Yield a classifier fitted without each fold, and the people it knows.
+
+        The products of all images are computed once; those of a fold are taken away.
 
         Parameters
         ----------
         X : ndarray [shape=(n_samples, n_features)]
         y : ndarray of int [shape=(n_samples,)]
-            People, numbered from 0.
+            Who is on them, numbered from 0.
         folds : iterable of ndarray of int
             The rows that are left out.
 
@@ -119,7 +103,7 @@ class ClassResidual(BaseEstimator):
         ------
         classifier : ClassResidual
         present : ndarray of int [shape=(n_people,)]
-            Whom its columns of distances stand for.
+            The people of the columns of its distances.
         """
         self._check_parameters()
         images = normalize(X)
@@ -139,7 +123,7 @@ class ClassResidual(BaseEstimator):
         check_flag(self.adaptive, "adaptive")
 
     def _fit(self, images: Array, y: Labels, products: Array, of_pixels: bool) -> ClassResidual:
-        """Learn people from images of unit norm, and the products of all pairs of images, or of pixels."""
+        """Learn people from images of unit norm and the products of all pairs of images or of pixels."""
         powers, directions = np.linalg.eigh(products)
         self.powers_ = np.maximum(powers, 0)
         order = np.argsort(y, kind="stable")
@@ -172,7 +156,7 @@ class ClassResidual(BaseEstimator):
 
     def _distances(self, new: Array) -> Array:
         products = new @ self.images_.T
-        # of the new images in the directions of the training images, times the root of the directions' powers or not
+        # the new images along the principal directions, times the root of the powers unless directions are of pixels
         rotated = new @ self.directions_ if self.gram_ is None else products @ self.directions_
         shrunk = rotated / (self.powers_ + self._ridges(rotated)).astype(new.dtype)
         coefficients = shrunk @ self.directions_.T
@@ -182,7 +166,7 @@ class ClassResidual(BaseEstimator):
         for person in range(result.shape[1]):
             own = slice(*self.starts_[person : person + 2])
             part = coefficients[:, own]
-            # |x - sum c_i a_i|^2 from the products at hand
+            # |x - sum c_i a_i|^2 from the products that are already computed
             if self.gram_ is None:
                 square = ((part @ self.images_[own]) ** 2).sum(axis=1)
             else:
@@ -192,20 +176,20 @@ class ClassResidual(BaseEstimator):
         return result
 
     def _ridges(self, rotated: Array) -> Array:
-        """Return the ridge of each new image, whose products with the training images were rotated, as a column."""
+        """Return the ridges of new images, given along the principal directions, as a column."""
         least = self.ridge * len(self.images_) / 700
         if not self.adaptive:
             return np.full((len(rotated), 1), least)
         features = self.images_.shape[1]
         spanned = self.powers_ > SPAN * self.powers_.max()
         powers, grid = self.powers_[spanned, None], least * GRID
-        # what the image, of norm 1, has in each direction of the training images, and beside them
+        # energy of the image, of norm 1, along each direction of the training images, and outside their span
         energies = rotated[:, spanned].astype(np.float64) ** 2
         if self.gram_ is not None:
             energies /= powers[:, 0]
         beside = np.maximum(1 - energies.sum(axis=1, keepdims=True), 0)
         misfits = np.maximum(energies @ (1 / (powers + grid)) + beside / grid, np.finfo(np.float64).tiny)
-        # minus twice the logarithm of the likelihood, at the likeliest variance of the coefficients
+        # minus twice the log-likelihood, at the most likely variance of the coefficients
         costs = features * np.log(misfits) + np.log(powers + grid).sum(axis=0)
         costs += (features - len(powers)) * np.log(grid)
         likeliest = grid[costs.argmin(axis=1)]
@@ -213,9 +197,9 @@ class ClassResidual(BaseEstimator):
 
 
 def _products(images: Array) -> tuple[Array, bool]:
-    """Return the products of all pairs of images, or of all pairs of pixels where these are fewer, and which it was.
+    """Return the products of all pairs of images, or of pixels if these are fewer, and whether they are of pixels.
 
-    In double precision: else small powers are rounding errors.
+    They are in double precision, because small powers would be rounding errors otherwise.
     """
     of_pixels = len(images) > images.shape[1]
     rows = images.astype(np.float64)
@@ -223,15 +207,16 @@ def _products(images: Array) -> tuple[Array, bool]:
 
 
 class Nearest(BaseEstimator):
-    """The nearest image of each person.
+    """Distance from the nearest image of each person.
 
     Parameters
     ----------
     cosine : bool, default=False
-        Whether the distance is one minus the cosine, else it is Euclidean.
+        Whether the distance is one minus the cosine instead of Euclidean.
     whiten : float or None, default=None
-        Divide each principal direction of the training set, about the origin, by the root of its power plus this share
-        of the mean power: directions in which all faces vary, such as light, then count no more than others.
+        If given, each principal direction of the training set about the origin is divided by the root of its power plus
+        this share of the mean power, so that directions in which all faces vary, such as illumination, count no more
+        than others.
 
     Examples
     --------
@@ -253,7 +238,7 @@ class Nearest(BaseEstimator):
         ----------
         X : ndarray [shape=(n_samples, n_features)]
         y : ndarray of int [shape=(n_samples,)]
-            People, numbered from 0 without gaps.
+            Who is on them, numbered from 0 without gaps.
 
         Returns
         -------
@@ -262,7 +247,7 @@ class Nearest(BaseEstimator):
         Raises
         ------
         ParameterError
-            When a parameter is not allowed.
+            If a parameter is not allowed.
         """
         check_flag(self.cosine, "cosine")
         self.transform_: Array | None = None
@@ -299,19 +284,11 @@ class Nearest(BaseEstimator):
 
 
 def whitening(X: Array, share: float) -> Array:
-    """Return the matrix that divides each principal direction, about the origin, by the root of its power.
+    """Return the matrix that divides each principal direction of `X` about the origin by the root of its power.
 
-    Parameters
-    ----------
-    X : ndarray [shape=(n_samples, n_features)]
-    share : float
-        Of the mean power, that is added to each.
-
-    Returns
-    -------
-    ndarray [shape=(n_features, n_features), dtype of `X`]
+    A `share` of the mean power is added to each.
     """
     power, directions = np.linalg.eigh(X.T.astype(np.float64) @ X / len(X))
-    least = np.finfo(X.dtype).tiny  # of all codes 0: the root of its inverse must be finite in their type
+    least = np.finfo(X.dtype).tiny  # if all codes are 0, the root of its inverse is still finite in their type
     power = np.maximum(power, 0) + max(share * power.mean(), least)
     return np.asarray(directions / np.sqrt(power)).astype(X.dtype)

@@ -1,31 +1,100 @@
-"""From images without names to groups of them."""
+"""Grouping images of faces by person, without names."""
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.cluster import KMeans
+from sklearn.preprocessing import normalize
 
-from visionnmf import choices
-from visionnmf._checks import brief
+from visionnmf import NMF, choices
+from visionnmf._checks import RandomState, brief, check_choice, check_count, check_seed
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import ParameterError
-from visionnmf.io import check_outputs, output_file
+from visionnmf.io import check_outputs, write_csv
 from visionnmf.metrics import clustering_accuracy, clustering_information
 
-from .clusters import cluster_faces
-from .pixels import flat_background, missing_pixels
-from .sources import as_rows, open_faces
+from .classifiers import whitening
+from .cleaning import flat_background, missing_pixels
+from .reading import as_rows, open_faces
+from .settings import FaceClustering, FaceReading
 
-__all__ = ["Clustered", "cluster"]
+__all__ = ["FaceClustersReport", "cluster", "cluster_faces"]
+
+STARTS = 10  # of k-means
+WHITENING = 1.0  # chosen on splits 0 and 1 of ORL and Extended Yale B; docs/decisions/faces.md has figures
+
+
+def cluster_faces(
+    X: ArrayLike,
+    n_clusters: int,
+    *,
+    model: Any = None,
+    by: str = choices.FACE_CLUSTERING_DEFAULT,
+    mask: ArrayLike | None = None,
+    random_state: RandomState = 0,
+) -> NDArray[np.intp]:
+    """Group images by the codes of a model.
+
+    Parameters
+    ----------
+    X : array-like [shape=(n_samples, n_pixels), >= 0]
+        Images as rows.
+    n_clusters : int
+        Number of groups.
+    model : estimator or None, default=None
+        An estimator with ``fit_transform`` and ``components_``. None is an NMF with the Manhattan loss: for "k-means"
+        with ``nuclear=1`` and up to 100 components, for "largest" with as many components as clusters.
+    by : {"k-means", "largest"}, default="k-means"
+        K-means on the codes, whitened (with their mean power added to each direction's) and scaled to unit norm; or the
+        component with the largest code.
+    mask : array-like of bool [shape=(n_samples, n_pixels)], optional
+        Missing pixels, for models that take ``weights``.
+    random_state : int, RandomState, Generator or None, default=0
+        Seed of the default model and of k-means.
+
+    Returns
+    -------
+    ndarray of int [shape=(n_samples,)]
+        Groups from 0.
+
+    Raises
+    ------
+    ParameterError
+        If `by` is not allowed, or there are more groups than images.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.apps.faces import cluster_faces
+    >>> people = np.repeat(np.random.default_rng(0).random((2, 30)), 4, axis=0)
+    >>> labels = cluster_faces(people, 2, random_state=0)
+    >>> len(set(labels[:4])), len(set(labels))
+    (1, 2)
+    """
+    data = np.asarray(X)
+    check_choice(by, "by", choices.FACE_CLUSTERINGS)
+    n_clusters = check_count(n_clusters, "n_clusters", 1, len(data))
+    seed = check_seed(random_state)
+    if model is None:
+        n_components = n_clusters if by == "largest" else min(100, *data.shape)
+        model = NMF(n_components, nuclear=1.0 if by == "k-means" else 0.0, max_iter=100, tol=0, random_state=seed)
+    fitted = clone(model)
+    known = {} if mask is None or not np.any(mask) else {"weights": ~np.asarray(mask, bool)}
+    codes = fitted.fit_transform(data, **known) * np.linalg.norm(fitted.components_, axis=1)
+    if by == "largest":
+        return np.asarray(codes.argmax(axis=1))
+    means = KMeans(n_clusters, n_init=STARTS, random_state=seed)
+    return np.asarray(means.fit_predict(normalize(codes @ whitening(codes, WHITENING))))
 
 
 @dataclass(frozen=True)
-class Clustered(Report):
+class FaceClustersReport(Report):
     """What :func:`cluster` found; with the attributes of :class:`~visionnmf.apps.report.Report`.
 
     Attributes
@@ -35,7 +104,8 @@ class Clustered(Report):
     clusters : ndarray of int
         The group of each, from 0.
     accuracy, information : float or None
-        Hungarian accuracy and normalised mutual information, where the people are known.
+        Accuracy under the best matching of groups and people, and normalised mutual information, if the people are
+        known.
     """
 
     images: tuple[str, ...]
@@ -51,7 +121,7 @@ class Clustered(Report):
         return found | {"files": self.outputs}
 
     def summary(self) -> str:
-        """Say what was found.
+        """Return the sizes of the groups, and their agreement with the people if these are known.
 
         Returns
         -------
@@ -59,7 +129,8 @@ class Clustered(Report):
             A few lines.
         """
         sizes = np.unique(self.clusters, return_counts=True)[1]
-        lines = [f"{len(self.clusters)} images in {len(sizes)} cluster{'s' * (len(sizes) > 1)} of {_range(sizes)}"]
+        of = str(sizes.min()) if sizes.min() == sizes.max() else f"{sizes.min()} to {sizes.max()}"
+        lines = [f"{len(self.clusters)} images in {len(sizes)} cluster{'s' * (len(sizes) > 1)} of {of}"]
         if self.accuracy is not None:
             lines.append(f"against the people: accuracy {self.accuracy:.1%}, mutual information {self.information:.3f}")
         return "\n".join([*lines, *self._ending()])
@@ -68,81 +139,64 @@ class Clustered(Report):
 def cluster(
     source: str | Path,
     *,
-    n_clusters: int | None = None,
-    by: str = choices.FACE_CLUSTERING_DEFAULT,
-    missing: str = choices.FACE_MISSING_DEFAULT,
-    size: int | None = None,
-    detect: bool = False,
+    clustering: FaceClustering = FaceClustering(),
+    reading: FaceReading = FaceReading(),
     out: str | Path | None = None,
-    random_state: int = choices.RANDOM_STATE,
     force: bool = False,
-) -> Clustered:
-    """Group images by person, without names.
+) -> FaceClustersReport:
+    """Group a set of images by person, without names.
 
     Parameters
     ----------
     source : str or Path
-        See :func:`open_faces`; may be a folder of images, without sub-folders.
-    n_clusters : int or None, default=None
-        Groups; None takes the number of people, where they are known.
-    by : {"k-means", "largest"}, default="k-means"
-        See :func:`cluster_faces`.
-    missing : str, default="blocks"
-        See :class:`FaceRecognizer`.
-    size : int or None, default=None
-        See :func:`open_faces`.
-    detect : bool, default=False
-        See :func:`open_faces`.
+        See :func:`open_faces`; a folder of images needs no sub-folders.
+    clustering : FaceClustering
+        The number of groups (by default the number of people, if they are known) and how they are found.
+    reading : FaceReading
+        How the images are read.
     out : str or Path, optional
         Folder for ``clusters.csv``.
-    random_state : int, default=0
     force : bool, default=False
         Whether existing files may be replaced.
 
     Returns
     -------
-    Clustered
+    FaceClustersReport
 
     Raises
     ------
     ParameterError
-        When the number of clusters is neither given nor known.
+        If the number of clusters is neither given nor known.
 
     Examples
     --------
-    >>> from visionnmf.apps.faces import cluster
-    >>> cluster("people", n_clusters=3, missing="none").clusters.shape
+    >>> from visionnmf.apps.faces import FaceClustering, cluster
+    >>> cluster("people", clustering=FaceClustering(n_clusters=3, missing="none")).clusters.shape
     (12,)
     """
     path = None if out is None else Path(out) / "clusters.csv"
     if path is not None:
         check_outputs([path], force)
-    faces, skipped = open_faces(source, size=size, detect=detect)
+    faces, skipped = open_faces(source, reading=reading)
     known = bool(faces.labels.all())
-    if n_clusters is None and not known:
+    if clustering.n_clusters is None and not known:
         raise ParameterError("n_clusters must be given where the people are not known; got None")
-    wanted = len(np.unique(faces.labels)) if n_clusters is None else n_clusters
+    wanted = len(np.unique(faces.labels)) if clustering.n_clusters is None else clustering.n_clusters
     images, brightest = faces.images.astype(np.float32), float(faces.images.max())
-    mask = missing_pixels(images, missing, 255, brightest, flat_background(images, brightest))
+    mask = missing_pixels(images, clustering.missing, 255, brightest, flat_background(images, brightest))
     found = cluster_faces(
-        as_rows(faces.images), wanted, by=by, mask=mask.reshape(len(images), -1), random_state=random_state
+        as_rows(faces.images),
+        wanted,
+        by=clustering.by,
+        mask=mask.reshape(len(images), -1),
+        random_state=clustering.random_state,
     )
     names = faces.files or tuple(str(number) for number in range(len(found)))
     if path is not None:
-        with output_file(path, force=force) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows([("file", "cluster"), *zip(names, found.tolist(), strict=True)])
+        write_csv(path, [("file", "cluster"), *zip(names, found.tolist(), strict=True)], force=force)
     accuracy = clustering_accuracy(faces.labels, found) if known else None
     information = clustering_information(faces.labels, found) if known else None
-    return Clustered(
-        names,
-        found,
-        accuracy,
-        information,
-        inputs=[str(source)],
-        outputs=[] if path is None else [str(path)],
-        skipped=skipped,
+    outputs = [] if path is None else [str(path)]
+    return FaceClustersReport(
+        names, found, accuracy, information, inputs=[str(source)], outputs=outputs, skipped=skipped
     )
-
-
-def _range(sizes: NDArray[np.intp]) -> str:
-    return str(sizes.min()) if sizes.min() == sizes.max() else f"{sizes.min()} to {sizes.max()}"

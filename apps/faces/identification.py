@@ -1,4 +1,4 @@
-"""From a model file and an image to a name."""
+"""Who is on an image, by a model: identification, and verification of two images."""
 
 from __future__ import annotations
 
@@ -10,38 +10,39 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from visionnmf._checks import check_number
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import ParameterError
-from visionnmf.io import output_folder, read_image, resize_grey, to_grey8, write_image
+from visionnmf.io import output_folder, write_image
 
-from .detect import Box, read_faces
-from .draw import residual_picture
 from .identity import Identity
-from .sources import as_rows
+from .pictures import residual_picture
+from .reading import Box, ProbeFaces, read_probe
+from .settings import FaceIdentification
 from .store import FaceModel
 
-__all__ = ["Identified", "Identifier", "identify", "read_rows"]
+__all__ = ["IdentificationReport", "Identifier", "VerificationReport", "identify", "verify"]
 
-UNLIKE = "not as noisy as the training images: the rates of the threshold do not hold"
+UNLIKE = "not as noisy as the training images: the error rates of the threshold do not hold"
 
-Array = NDArray[np.float32]
+Rows = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class Identified(Report):
+class IdentificationReport(Report):
     """Who is on one image; with the attributes of :class:`~visionnmf.apps.report.Report`.
 
     Attributes
     ----------
     identity : Identity
-        Of the image, or its largest face.
+        Of the image, or of its largest face.
     boxes : list of tuple of (row, column, height, width)
-        Of the faces that were cut out, in pixels; empty where the whole image is a face.
+        Boxes in pixels of the faces that were cut out; empty if the whole image is a face.
     others : list of Identity
         Of the other faces, in the order of their boxes.
     """
@@ -58,12 +59,12 @@ class Identified(Report):
         return {"input": self.inputs[0], **found[0], "others": found[1:], "files": self.outputs}
 
     def summary(self) -> str:
-        """Say who it is.
+        """Return who is on the image.
 
         Returns
         -------
         str
-            A line a face, then the next nearest people where they were asked for.
+            One line per face; with the next nearest people if more than one was asked for.
         """
         lines = []
         for identity, box in zip_longest([self.identity, *self.others], self.boxes):
@@ -95,29 +96,25 @@ def _sentence(found: Identity) -> str:
 
 
 class Identifier:
-    """Name the people on images, those of a batch together.
+    """Identifies the people on images; images of a batch are looked at together.
 
     Parameters
     ----------
     model : FaceModel
-    threshold : float or None, default=None
-        In place of the model's.
-    top : int, default=1
-        Nearest people to tell.
-    all_faces : bool, default=False
-        Name every face of a photograph, not only the largest.
+    identification : FaceIdentification
+        What is reported.
     pictures : str or Path, optional
-        Folder for ``NAME_corrupted.png``: the faces, what was judged corrupted, the faces cleaned, the model's
+        Folder for ``NAME_corrupted.png``: the faces, their corrupted pixels, the faces cleaned, and the model's
         reconstructions.
     force : bool, default=False
         Whether existing files may be replaced.
     pool : concurrent.futures.Executor, optional
-        Reads images that are looked at together.
+        Reads the images of a batch.
 
     Raises
     ------
     ParameterError
-        When all faces are asked for, and the model is of whole images.
+        If all faces are asked for, and the model was trained on whole images.
 
     Examples
     --------
@@ -131,145 +128,95 @@ class Identifier:
         self,
         model: FaceModel,
         *,
-        threshold: float | None = None,
-        top: int = 1,
-        all_faces: bool = False,
+        identification: FaceIdentification = FaceIdentification(),
         pictures: str | Path | None = None,
         force: bool = False,
         pool: Executor | None = None,
     ) -> None:
-        if all_faces and not model.detect:
+        if identification.all_faces and not model.detect:
             raise ParameterError(
                 "all_faces must be False for a model of whole images; got True; train with detect=True"
             )
-        self.model, self.threshold, self.top, self.all_faces = model, threshold, top, all_faces
+        self.model, self.identification = model, identification
         self.pictures, self.force = pictures, force
         self._map: Callable[..., Iterable[Any]] = map if pool is None else pool.map
-        self._known: dict[str, tuple[_Faces, list[Identity], list[Warning | str]]] = {}  # of images looked at together
+        self._prepared: dict[str, tuple[ProbeFaces, list[Identity], list[Warning | str]]] = {}
+        self._reading = (model.image_shape, model.detect, None if identification.all_faces else 1)
 
     def prepare(self, sources: list[str]) -> None:
-        """Look at images together, which costs little more than one alone.
+        """Look at images together, which takes little longer than looking at one.
 
-        What fails is left to :meth:`identify`, and so is what reading an image warns of.
+        Images that fail are left to :meth:`identify`, which also repeats the warnings of reading an image.
 
         Parameters
         ----------
         sources : list of str
         """
-        self._known = {}
-        with suppress(Exception):  # said of an image when its turn comes
-            looked = zip(sources, self._map(partial(_look, *self._wanted), sources), strict=True)
+        self._prepared = {}
+        with suppress(Exception):  # `identify` reports it when the image's turn comes
+            looked = zip(sources, self._map(partial(_look, *self._reading), sources), strict=True)
             found = {source: look for source, look in looked if look is not None}
             if found:
-                identities = iter(self._identified(np.concatenate([faces.rows for faces, _ in found.values()])))
-                for source, (faces, told) in found.items():
-                    self._known[source] = faces, list(islice(identities, len(faces.rows))), told
+                identities = iter(self._identities(np.concatenate([faces.rows for faces, _ in found.values()])))
+                for source, (faces, messages) in found.items():
+                    self._prepared[source] = faces, list(islice(identities, len(faces.rows))), messages
 
-    def identify(self, source: str | Path, *, out: str | Path | None = None) -> Identified:
-        """Name the people on an image.
+    def identify(self, source: str | Path, *, out: str | Path | None = None) -> IdentificationReport:
+        """Identify the people on an image.
 
         Parameters
         ----------
         source : str or Path
-            An image; scaled to the size of the training images, and its face cut out first if theirs were.
+            An image. It is scaled to the size of the training images; if theirs were, its face is cut out first.
         out : str or Path, optional
-            Folder for its picture, made if missing; `pictures` where left out.
+            Folder for its picture, made if missing; by default `pictures`.
 
         Returns
         -------
-        Identified
+        IdentificationReport
 
         Raises
         ------
         MediaError
-            When the image cannot be read, has no face, or a file cannot be written.
+            If the image cannot be read, has no face, or a file cannot be written.
         """
         recognizer = self.model.recognizer
-        if str(source) in self._known:
-            faces, identities, told = self._known.pop(str(source))
-            for message in told:
+        if str(source) in self._prepared:
+            faces, identities, messages = self._prepared.pop(str(source))
+            for message in messages:
                 warnings.warn(message, stacklevel=2)
         else:
-            faces = _read(*self._wanted, source)
-            identities = self._identified(faces.rows)
+            faces = read_probe(*self._reading, source)
+            identities = self._identities(faces.rows)
         outputs = []
         folder = self.pictures if out is None else out
         if folder is not None:
-            assert recognizer.image_shape is not None
             path = output_folder(folder) / f"{Path(str(source).removeprefix('sample:')).stem}_corrupted.png"
             parts = recognizer.explain(faces.rows)
-            sheet = residual_picture(faces.rows, *parts, recognizer.image_shape, white=recognizer.white_)
+            sheet = residual_picture(faces.rows, *parts, self.model.image_shape, white=recognizer.white_)
             write_image(path, sheet, force=self.force)
             outputs.append(str(path))
-        announced = recognizer.noise_ is not None and self.threshold is None
-        doubtful = sum(not identity.calibrated for identity in identities) if announced else 0
+        rates_known = recognizer.noise_ is not None and self.identification.threshold is None
+        doubtful = sum(not identity.calibrated for identity in identities) if rates_known else 0
         which = f"{doubtful} of the {len(identities)} faces " if doubtful < len(identities) else ""
         notes = [which + UNLIKE] if doubtful else []
-        return Identified(
+        return IdentificationReport(
             identities[0], faces.boxes, identities[1:], inputs=[str(source)], outputs=outputs, notes=notes
         )
 
-    def _identified(self, rows: Array) -> list[Identity]:
-        return self.model.recognizer.identify(rows, threshold=self.threshold, top=self.top)
-
-    @property
-    def _wanted(self) -> tuple[tuple[int, int], bool, int | None]:
-        """What is to be read of each image: see :func:`_read`."""
-        return _shape(self.model), self.model.detect, None if self.all_faces else 1
-
-
-class _Faces(NamedTuple):
-    """Faces of an image, as rows of a model, and where they were."""
-
-    rows: Array
-    boxes: list[Box]
-
-
-def read_rows(model: FaceModel, source: str | Path, most: int | None = 1) -> _Faces:
-    """Read the faces of an image as a model wants them, the largest first.
-
-    Parameters
-    ----------
-    model : FaceModel
-    source : str or Path
-    most : int or None, default=1
-        Faces; None for all.
-
-    Returns
-    -------
-    rows : ndarray of float32 [shape=(n_faces, n_pixels)]
-    boxes : list of tuple of (row, column, height, width)
-        Empty where the image is taken whole.
-
-    Raises
-    ------
-    MediaError
-        When the image cannot be read, or has no face.
-    """
-    return _read(_shape(model), model.detect, most, source)
-
-
-def _shape(model: FaceModel) -> tuple[int, int]:
-    shape = model.recognizer.image_shape
-    assert shape is not None
-    return shape
-
-
-def _read(shape: tuple[int, int], detect: bool, most: int | None, source: str | Path) -> _Faces:
-    found = read_faces(source)[:most] if detect else []
-    images = [image for _, image in found] or [read_image(source)]
-    rows = as_rows(np.stack([resize_grey(to_grey8(image), shape) for image in images]))
-    return _Faces(rows, [box for box, _ in found])
+    def _identities(self, rows: Rows) -> list[Identity]:
+        asked = self.identification
+        return self.model.recognizer.identify(rows, threshold=asked.threshold, top=asked.top)
 
 
 def _look(
     shape: tuple[int, int], detect: bool, most: int | None, source: str
-) -> tuple[_Faces, list[Warning | str]] | None:
-    """Read the faces of an image, and what that warns of; None where it fails."""
+) -> tuple[ProbeFaces, list[Warning | str]] | None:
+    """Return the faces of an image and the warnings of reading it; None if reading fails."""
     with suppress(Exception), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        faces = _read(shape, detect, most, source)
-        return faces, [told.message for told in caught]
+        faces = read_probe(shape, detect, most, source)
+        return faces, [warning.message for warning in caught]
     return None
 
 
@@ -277,38 +224,27 @@ def identify(
     model: FaceModel,
     source: str | Path,
     *,
-    threshold: float | None = None,
-    top: int = 1,
-    all_faces: bool = False,
+    identification: FaceIdentification = FaceIdentification(),
     pictures: str | Path | None = None,
     force: bool = False,
-) -> Identified:
-    """Name the people on an image.
+) -> IdentificationReport:
+    """Identify the people on one image; see :class:`Identifier`.
 
     Parameters
     ----------
     model : FaceModel
     source : str or Path
-        An image; scaled to the size of the training images, and its face cut out first if theirs were.
-    threshold : float or None, default=None
-        See :class:`Identifier`.
-    top : int, default=1
-        See :class:`Identifier`.
-    all_faces : bool, default=False
-        See :class:`Identifier`.
+        An image.
+    identification : FaceIdentification
+        What is reported.
     pictures : str or Path, optional
-        See :class:`Identifier`.
+        Folder for a picture of what was judged corrupted.
     force : bool, default=False
         Whether existing files may be replaced.
 
     Returns
     -------
-    Identified
-
-    Raises
-    ------
-    MediaError
-        When the image cannot be read, has no face, or a file cannot be written.
+    IdentificationReport
 
     Examples
     --------
@@ -316,5 +252,89 @@ def identify(
     >>> len(identify(load("people.npz"), "people/ada/0.png").inputs)
     1
     """
-    identifier = Identifier(model, threshold=threshold, top=top, all_faces=all_faces, pictures=pictures, force=force)
-    return identifier.identify(source)
+    return Identifier(model, identification=identification, pictures=pictures, force=force).identify(source)
+
+
+@dataclass(frozen=True)
+class VerificationReport(Report):
+    """Whether two images show one person; with the attributes of :class:`~visionnmf.apps.report.Report`.
+
+    Attributes
+    ----------
+    same : bool
+    people : list of object
+        Who is on each image, or None.
+    distance : float
+        Mean of the distances of each image from the other; see :func:`verify`.
+    threshold : float
+        Larger distances belong to different people.
+    """
+
+    same: bool
+    people: list[Any]
+    distance: float
+    threshold: float
+
+    def summary(self) -> str:
+        """Return whether it is one person.
+
+        Returns
+        -------
+        str
+            One line.
+        """
+        who = [
+            f"{source} ({person or 'nobody known'})" for source, person in zip(self.inputs, self.people, strict=True)
+        ]
+        verdict = "one person" if self.same else "different people"
+        return f"{' and '.join(who)}: {verdict}, distance {self.distance:.3f} (threshold {self.threshold:.3f})"
+
+
+def verify(
+    model: FaceModel, first: str | Path, second: str | Path, *, threshold: float | None = None
+) -> VerificationReport:
+    """Decide whether two images show one person, known to the model or not.
+
+    Each image in turn becomes the only image of a new person, who replaces the people identified on the two images. The
+    other image's distance from that person, averaged over both directions, is compared with the threshold. If both
+    images show known people, these decide.
+
+    Parameters
+    ----------
+    model : FaceModel
+    first, second : str or Path
+        Images; see :func:`identify`.
+    threshold : float or None, default=None
+        Replaces the model's threshold.
+
+    Returns
+    -------
+    VerificationReport
+
+    Raises
+    ------
+    MediaError
+        If an image cannot be read, or has no face.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.faces import load, verify
+    >>> verify(load("people.npz"), "people/ada/0.png", "people/ben/0.png", threshold=0.9).same
+    False
+    """
+    recognizer = model.recognizer
+    limit = recognizer.threshold_ if threshold is None else check_number(threshold, "threshold", 0)
+    rows = np.concatenate([read_probe(model.image_shape, model.detect, 1, source).rows for source in (first, second)])
+    people = [found.person for found in recognizer.identify(rows, threshold=limit)]
+    ways = [_distance_from(model, rows[[one]], rows[[1 - one]], people) for one in (0, 1)]
+    distance = float(np.mean(ways))
+    same = people[0] == people[1] if None not in people else distance <= limit
+    return VerificationReport(same, people, distance, limit, inputs=[str(first), str(second)])
+
+
+def _distance_from(model: FaceModel, one: Rows, other: Rows, people: list[Any]) -> float:
+    """Return the relative distance of an image from a new person with one image, in a gallery without `people`."""
+    new = "\uffff"  # nobody has this name
+    recognizer = model.recognizer.replaced([person for person in people if person], one, np.array([new]))
+    (found,) = recognizer.identify(other, top=len(recognizer.classes_))
+    return dict(found.ranking)[new]

@@ -1,4 +1,4 @@
-"""Faces under changing light, without their shadows."""
+"""Removing shadows and highlights from images of people under changing light."""
 
 from __future__ import annotations
 
@@ -12,23 +12,25 @@ from sklearn.utils.validation import check_array
 
 from visionnmf import NMF, choices
 from visionnmf.apps.report import Report
+from visionnmf.datasets import Faces
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_outputs, check_outside, output_folder, write_image
 
-from .draw import shadows_picture
-from .sources import open_faces
+from .pictures import shadows_picture
+from .reading import open_faces
+from .settings import FaceReading, ShadowRemoval
 
-__all__ = ["Unshadowed", "remove_shadows", "unshadow"]
+__all__ = ["ShadowRemovalReport", "remove_shadows", "unshadow"]
 
 Array = NDArray[Any]
 
 MOST_SHOWN = 10  # images of the picture
 BRIGHT = 0.95  # quantile of an image's pixels
-CHANGED = 25.5  # grey levels: a tenth of white
+CHANGED = 25.5  # grey levels, a tenth of white
 
 
 @dataclass(frozen=True)
-class Unshadowed(Report):
+class ShadowRemovalReport(Report):
     """What :func:`unshadow` did; with the attributes of :class:`~visionnmf.apps.report.Report`.
 
     Attributes
@@ -37,7 +39,8 @@ class Unshadowed(Report):
     changed : float
         Mean share of the pixels that changed by more than a tenth of white.
     dark : int
-        Images that lie mostly in shadow: their light counted as the outlier, and they lost half of it or more.
+        Number of images that lie mostly in shadow. Their light counted as the outlier, and they lost half of it or
+        more.
     """
 
     images: int
@@ -55,7 +58,7 @@ class Unshadowed(Report):
         }
 
     def summary(self) -> str:
-        """Say what was done.
+        """Return how many images were changed, and by how much.
 
         Returns
         -------
@@ -75,7 +78,7 @@ class Unshadowed(Report):
 def remove_shadows(
     X: ArrayLike, *, n_components: int = choices.FACE_SHADOW_COMPONENTS, random_state: Any = 0
 ) -> tuple[Array, Array]:
-    """Split images of one person under different light into the face without shadows, and what remains.
+    """Split images of one person under different light into the face without shadows and the shadows.
 
     Images of a matt, convex object under distant lights lie near a subspace of few dimensions (Basri and Jacobs 2003);
     cast shadows and highlights are the outliers of the Manhattan loss (MahNMF, section 5.4.2). In an image that is more
@@ -88,7 +91,7 @@ def remove_shadows(
     n_components : int, default=3
         Dimensions of the subspace.
     random_state : int, default=0
-        Of the start.
+        Seed of the start.
 
     Returns
     -------
@@ -100,7 +103,7 @@ def remove_shadows(
     Raises
     ------
     ValueError
-        When `X` is not a matrix of finite, non-negative numbers.
+        If `X` is not a matrix of finite, non-negative numbers.
 
     Examples
     --------
@@ -120,42 +123,38 @@ def unshadow(
     source: str | Path,
     out: str | Path,
     *,
-    n_components: int = choices.FACE_SHADOW_COMPONENTS,
-    size: int | None = None,
-    detect: bool = False,
-    random_state: int = choices.RANDOM_STATE,
+    removal: ShadowRemoval = ShadowRemoval(),
+    reading: FaceReading = FaceReading(),
     force: bool = False,
-) -> Unshadowed:
+) -> ShadowRemovalReport:
     """Remove shadows and highlights from images of people under changing light, person by person.
 
     Parameters
     ----------
     source : str or Path
-        See :func:`~visionnmf.apps.faces.open_faces`; images without names are taken for one person's.
+        See :func:`~visionnmf.apps.faces.open_faces`. Images without names are taken for images of one person.
     out : str or Path
-        Folder for ``NAME_unshadowed.png``, in sub-folders as in a folder `source`, by number for others, and for
-        ``shadows.png``: ten of the images, the same without shadows, what was removed. Not inside `source`.
-    n_components : int, default=3
-        Dimensions of a person's images.
-    size : int or None, default=None
-        See :func:`~visionnmf.apps.faces.open_faces`.
-    detect : bool, default=False
-        See :func:`~visionnmf.apps.faces.open_faces`.
-    random_state : int, default=0
+        Folder for ``NAME_unshadowed.png`` (in sub-folders like those of `source`, or numbered if it is not a folder)
+        and for ``shadows.png``, which shows ten of the images, the same without shadows, and what was removed. It must
+        not lie inside `source`.
+    removal : ShadowRemoval
+        How shadows are removed.
+    reading : FaceReading
+        How the images are read.
     force : bool, default=False
         Whether existing files may be replaced; the images themselves never are.
 
     Returns
     -------
-    Unshadowed
+    ShadowRemovalReport
         People with no more images than dimensions are left out.
 
     Raises
     ------
     ParameterError
-        When nobody has more images than dimensions, or `out` lies in `source`.
+        If nobody has more images than dimensions, or `out` lies in `source`.
     MediaError
-        When the images cannot be read, or a file not be written.
+        If the images cannot be read, or a file cannot be written.
 
     Examples
     --------
@@ -164,8 +163,38 @@ def unshadow(
     13
     """
     check_outside(out, source)
-    faces, skipped = open_faces(source, size=size, detect=detect)
-    height, width = faces.images.shape[1:]
+    faces, skipped = open_faces(source, reading=reading)
+    people = _enough_images(faces, removal.n_components, source, skipped)
+    kept = np.flatnonzero(np.isin(faces.labels, people))
+    X, labels = faces.images[kept].reshape(len(kept), -1).astype(np.float32), faces.labels[kept]
+    images, sheet = _outputs(Path(out), faces, kept, Path(source).is_dir()), Path(out) / "shadows.png"
+    inputs = [Path(source) / name for name in faces.files] if Path(source).is_dir() else ()
+    check_outputs([*images, sheet], force, inputs=inputs)
+    for folder in {path.parent for path in (*images, sheet)}:
+        output_folder(folder)
+    found = np.empty_like(X)
+    for label in people:
+        own = labels == label
+        found[own] = remove_shadows(X[own], n_components=removal.n_components, random_state=removal.random_state)[0]
+    shape = (faces.images.shape[1], faces.images.shape[2])
+    for path, image in zip(images, np.clip(np.rint(found), 0, 255).astype(np.uint8).reshape(-1, *shape), strict=True):
+        write_image(path, image, force=force)
+    shown = np.linspace(0, len(X) - 1, min(MOST_SHOWN, len(X))).astype(int)
+    write_image(sheet, shadows_picture(X[shown], found[shown], X[shown] - found[shown], shape), force=force)
+    before, after = np.quantile(X, BRIGHT, axis=1), np.quantile(found, BRIGHT, axis=1)
+    return ShadowRemovalReport(
+        images=len(X),
+        people=len(people),
+        changed=float((np.abs(found - X) > CHANGED).mean()),
+        dark=int((after < before / 2).sum()),
+        inputs=[str(source)],
+        outputs=[str(path) for path in (*images, sheet)],
+        skipped=skipped,
+    )
+
+
+def _enough_images(faces: Faces, n_components: int, source: str | Path, skipped: list[str]) -> NDArray[np.integer]:
+    """Return the labels of people with more images than dimensions; report the others in `skipped`."""
     people, counts = np.unique(faces.labels, return_counts=True)
     for label, count in zip(people[counts <= n_components], counts[counts <= n_components], strict=True):
         who = f"{faces.names[label - 1]}: " if label and faces.names else ""
@@ -177,39 +206,13 @@ def unshadow(
             f"source must have more than {n_components} images of a person under different light; got at most "
             f"{counts.max()} in {source}"
         )
-    kept = np.flatnonzero(np.isin(faces.labels, people[counts > n_components]))
-    X, labels = faces.images[kept].reshape(len(kept), -1).astype(np.float32), faces.labels[kept]
-    # an archive's own names are a stranger's, and could lead anywhere
-    inside = Path(source).is_dir()
-    names = [faces.files[row] if inside else f"{row:04d}" for row in kept]
-    images, sheet = _outputs(Path(out), names), Path(out) / "shadows.png"
-    check_outputs([*images, sheet], force, inputs=[Path(source) / name for name in faces.files] if inside else ())
-    for folder in {path.parent for path in (*images, sheet)}:
-        output_folder(folder)
-    found = np.empty_like(X)
-    for label in people[counts > n_components]:
-        own = labels == label
-        found[own] = remove_shadows(X[own], n_components=n_components, random_state=random_state)[0]
-    grey = np.clip(np.rint(found), 0, 255).astype(np.uint8).reshape(-1, height, width)
-    for path, image in zip(images, grey, strict=True):
-        write_image(path, image, force=force)
-    shown = np.linspace(0, len(X) - 1, min(MOST_SHOWN, len(X))).astype(int)
-    picture = shadows_picture(X[shown], found[shown], X[shown] - found[shown], (height, width))
-    write_image(sheet, picture, force=force)
-    before, after = np.quantile(X, BRIGHT, axis=1), np.quantile(found, BRIGHT, axis=1)
-    return Unshadowed(
-        images=len(X),
-        people=int((counts > n_components).sum()),
-        changed=float((np.abs(found - X) > CHANGED).mean()),
-        dark=int((after < before / 2).sum()),
-        inputs=[str(source)],
-        outputs=[str(path) for path in (*images, sheet)],
-        skipped=skipped,
-    )
+    return people[counts > n_components]
 
 
-def _outputs(out: Path, names: list[str]) -> list[Path]:
-    """Return a PNG file for each image; the suffix stays in the name where two would be one otherwise."""
+def _outputs(out: Path, faces: Faces, rows: NDArray[np.intp], is_folder: bool) -> list[Path]:
+    """Return a PNG file for each image. Names keep their suffix if two would be equal otherwise."""
+    # names in an archive come from somebody else, and could lead anywhere
+    names = [faces.files[row] if is_folder else f"{row:04d}" for row in rows]
     stems = [Path(name).with_suffix("") for name in names]
     if len(set(stems)) < len(stems):
         stems = [Path(name) for name in names]

@@ -17,7 +17,7 @@ from visionnmf.exceptions import ParameterError, TooLargeError, UnsupportedError
 from visionnmf.io.archive import Archive, Format
 from visionnmf.models._store import pack_model, unpack_model
 
-from .model import FaceRecognizer
+from .recognizer import FaceRecognizer, restored
 
 __all__ = ["FaceModel", "load", "load_estimator", "save"]
 
@@ -55,6 +55,13 @@ class FaceModel:
 
     recognizer: FaceRecognizer
     detect: bool = False
+
+    @property
+    def image_shape(self) -> tuple[int, int]:
+        """Height and width of the images."""
+        shape = self.recognizer.image_shape
+        assert shape is not None
+        return shape
 
 
 def save(model: FaceModel | FaceRecognizer, path: str | Path, *, force: bool = False) -> None:
@@ -204,15 +211,14 @@ def _restored(header: dict[str, Any], nmf: NMF, cleaned: NDArray[Any], people: N
     _require(noise is None or (noise.shape in ((2, 3), (2, 4)) and np.isfinite(noise).all()), "noise")
     for name, number in numbers.items():
         _require(0 <= number < math.inf or str(number) == str(SPECIAL.get(name)), "numbers")
-    recognizer = FaceRecognizer(
-        image_shape=(height, width),
-        n_components=nmf.n_components_,
-        **{name: header["parameters"][name] for name in PARAMETERS},
+    parameters = {name: header["parameters"][name] for name in PARAMETERS}
+    recognizer = restored(
+        parameters | {"image_shape": (height, width), "n_components": nmf.n_components_},
+        numbers | {"noise_": noise, "model_": nmf, "cleaned_": cleaned},
+        np.array(names),
+        people.astype(np.intp),
+        _checked(header["given"], nmf) if "given" in header else None,  # older files have none
     )
-    recognizer._restore(nmf, np.array(names), people.astype(np.intp), cleaned, numbers | {"noise_": noise})
-    if "given" in header:  # in files of before there are none
-        recognizer.set_params(**_checked(header["given"], nmf))
-        recognizer._check_parameters()
     return FaceModel(recognizer, bool(header["detect"]))
 
 

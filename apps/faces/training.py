@@ -1,7 +1,8 @@
-"""From images of people to a model file."""
+"""Model files of faces: learning people from images, and adding a person."""
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,32 +10,32 @@ from typing import Any
 
 import numpy as np
 
-from visionnmf import choices
 from visionnmf.apps.drawing import components_picture
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import MediaError, ParameterError
 from visionnmf.io import check_outputs, check_outside, transaction, write_image
 
-from .calibration import ANNOUNCED_LEAST, STRANGERS_LEAST
-from .draw import residual_picture
-from .model import FaceRecognizer
-from .sources import as_rows, open_faces
+from .calibration import KNOWN_RATE_LEAST, UNKNOWN_LEAST
+from .pictures import residual_picture
+from .reading import as_rows, open_faces, read_probe
+from .recognizer import FaceRecognizer
+from .settings import FaceReading, FaceTraining
 from .store import FaceModel, save
 
-__all__ = ["Trained", "train"]
+__all__ = ["AddedPersonReport", "FaceTrainingReport", "add_person", "train"]
 
 MOST_SHOWN = 20  # images of a residual picture
 
 
 @dataclass(frozen=True)
-class Trained(Report):
-    """What :func:`train` did; with the attributes of :class:`~visionnmf.apps.report.Report`.
+class FaceTrainingReport(Report):
+    """What :func:`train` learned; with the attributes of :class:`~visionnmf.apps.report.Report`.
 
     Attributes
     ----------
     model : FaceModel
     images : int
-        Training images.
+        Number of training images.
     """
 
     model: FaceModel
@@ -55,7 +56,7 @@ class Trained(Report):
         }
 
     def summary(self) -> str:
-        """Say what was learnt.
+        """Return how many people were learned, which pixels count as missing, and the error rates of the threshold.
 
         Returns
         -------
@@ -67,42 +68,39 @@ class Trained(Report):
         people = len(recognizer.classes_)
         lines = [
             f"{people} {'people' if people > 1 else 'person'}, {self.images} images of {width} x {height}; "
-            f"{recognizer.corrupted_.mean():.1%} of the pixels judged corrupted",
-            *_chosen(recognizer),
-            _announcement(recognizer),
+            f"{recognizer.corrupted_.mean():.1%} of the pixels judged corrupted"
         ]
-        return "\n".join([*lines, *self._ending()])
+        if recognizer.missing_scores_:
+            shares = ", ".join(f"{choice} {score:.1%}" for choice, score in recognizer.missing_scores_.items())
+            lines.append(f"missing pixels: {recognizer.missing_}; left-out images identified: {shares}")
+        return "\n".join([*lines, _threshold_sentence(recognizer), *self._ending()])
 
 
-def _chosen(recognizer: FaceRecognizer) -> list[str]:
-    """Say which pixels count as missing and why, where something else was found."""
-    scores = recognizer.missing_scores_
-    if not scores:
-        return []
-    named = ", ".join(f"{choice} {score:.1%}" for choice, score in scores.items())
-    return [f"missing pixels: {recognizer.missing_}; left-out images named: {named}"]
-
-
-def _announcement(recognizer: FaceRecognizer) -> str:
-    """Say what the threshold does, and on which new images; nothing that is not known."""
+def _threshold_sentence(recognizer: FaceRecognizer) -> str:
+    """Return what is known about the threshold's error rates."""
     people, rate = len(recognizer.classes_), recognizer.unknown_rate
     passed, rejected = recognizer.false_acceptance_rate_, recognizer.false_rejection_rate_
     if recognizer.threshold_ == 0:
-        return "no threshold: nothing tells these people from strangers, and identify names nobody; train more people"
+        return (
+            "no threshold: these images do not show how unknown people differ, so identify will name nobody; train "
+            "more people"
+        )
     threshold = f"threshold {recognizer.threshold_:.3f}"
-    if people < STRANGERS_LEAST:
-        return f"{threshold}, beyond {1 - rate:.0%} of the known; how many strangers pass two people do not tell"
+    if people < UNKNOWN_LEAST:
+        return (
+            f"{threshold}, passed by {1 - rate:.0%} of the known; two people do not show how many unknown people pass"
+        )
     if math.isnan(passed):
-        few = f"with fewer than {ANNOUNCED_LEAST} people no rate is known"
-        if people >= ANNOUNCED_LEAST:
-            few = "no rate is announced: these people differ too much to tell it to a factor of two; train more people"
-        return f"{threshold}, set to let {rate:.1%} of strangers pass; {few}"
-    known = "how many of the known are rejected these images do not tell"
+        reason = f"with fewer than {KNOWN_RATE_LEAST} people no error rate is known"
+        if people >= KNOWN_RATE_LEAST:
+            reason = "these people differ too much to know the error rate to a factor of two; train more people"
+        return f"{threshold}, set to let {rate:.1%} of unknown people pass; {reason}"
+    known = "the share of known people who are rejected is not known"
     if not math.isnan(rejected):
-        known = f"{rejected:.1%} of the known are rejected"
+        known = f"{rejected:.1%} of known people are rejected"
     return (
-        f"{threshold}: {passed:.1%} of strangers pass, {known} (cross-validated), where new images are as noisy as "
-        "these; identify says where not"
+        f"{threshold}: {passed:.1%} of unknown people pass, {known} (by cross-validation), for new images that are as "
+        "noisy as these; identify reports which are not"
     )
 
 
@@ -114,16 +112,11 @@ def train(
     source: str | Path,
     model: str | Path,
     *,
-    n_components: int = choices.FACE_COMPONENTS,
-    rule: str = choices.FACE_RULE_DEFAULT,
-    missing: str = choices.FACE_MISSING_AUTO,
-    size: int | None = None,
-    detect: bool = False,
-    unknown_rate: float = choices.FACE_UNKNOWN_RATE,
+    training: FaceTraining = FaceTraining(),
+    reading: FaceReading = FaceReading(),
     pictures: str | Path | None = None,
-    random_state: int = choices.RANDOM_STATE,
     force: bool = False,
-) -> Trained:
+) -> FaceTrainingReport:
     """Learn people from images, and write a model.
 
     Parameters
@@ -132,39 +125,31 @@ def train(
         See :func:`open_faces`.
     model : str or Path
         The file to write.
-    n_components : int, default=100
-        See :class:`FaceRecognizer`.
-    rule : str, default="residual"
-        See :class:`FaceRecognizer`.
-    missing : str, default="auto"
-        See :class:`FaceRecognizer`.
-    size : int or None, default=None
-        See :func:`open_faces`.
-    detect : bool, default=False
-        See :func:`open_faces`.
-    unknown_rate : float, default=0.05
-        See :class:`FaceRecognizer`.
+    training : FaceTraining
+        How people are learned.
+    reading : FaceReading
+        How the images are read.
     pictures : str or Path, optional
         Folder for ``components.png`` and ``corrupted.png``.
-    random_state : int, default=0
     force : bool, default=False
         Whether existing files may be replaced.
 
     Returns
     -------
-    Trained
+    FaceTrainingReport
 
     Raises
     ------
     ParameterError
-        When the people are not known, or pictures would be written among the faces.
+        If the people are not known, or pictures would be written among the faces.
     MediaError
-        When the images cannot be read, or a file not be written.
+        If the images cannot be read, or a file cannot be written.
 
     Examples
     --------
-    >>> from visionnmf.apps.faces import train
-    >>> train("people", "people.npz", n_components=6, missing="none", force=True).outputs
+    >>> from visionnmf.apps.faces import FaceTraining, train
+    >>> training = FaceTraining(n_components=6, missing="none")
+    >>> train("people", "people.npz", training=training, force=True).outputs
     ['people.npz']
     """
     files = [Path(model)]
@@ -172,22 +157,22 @@ def train(
         check_outside(pictures, source)
         files += [Path(pictures) / name for name in ("components.png", "corrupted.png")]
     check_outputs(files, force, inputs=[source])
-    if not files[0].parent.is_dir():  # before the work
+    if not files[0].parent.is_dir():  # before the long computation
         raise MediaError(f"{model}: there is no folder {files[0].parent}; create it first")
-    faces, skipped = open_faces(source, size=size, detect=detect)
+    faces, skipped = open_faces(source, reading=reading)
     if not faces.labels.all():
         raise ParameterError(f"source must have known people; got {source} without; make one sub-folder a person")
     shape = (faces.images.shape[1], faces.images.shape[2])
     names = np.array(faces.names)[faces.labels - 1] if faces.names else faces.labels.astype(str)
     recognizer = FaceRecognizer(
-        n_components=n_components,
-        rule=rule,
-        missing=missing,
+        n_components=training.n_components,
+        rule=training.rule,
+        missing=training.missing,
         image_shape=shape,
-        unknown_rate=unknown_rate,
-        random_state=random_state,
+        unknown_rate=training.unknown_rate,
+        random_state=training.random_state,
     ).fit(as_rows(faces.images), names)
-    trained = FaceModel(recognizer, detect)
+    trained = FaceModel(recognizer, reading.detect)
     with transaction():
         if pictures is not None:
             write_image(files[1], components_picture(recognizer.components_, shape), force=force)
@@ -197,4 +182,94 @@ def train(
             sheet = residual_picture(images, drawn, cleaned, corrupted, shape, white=recognizer.white_)
             write_image(files[2], sheet, force=force)
         save(trained, model, force=force)
-    return Trained(trained, len(names), inputs=[str(source)], outputs=[str(path) for path in files], skipped=skipped)
+    outputs = [str(path) for path in files]
+    return FaceTrainingReport(trained, len(names), inputs=[str(source)], outputs=outputs, skipped=skipped)
+
+
+@dataclass(frozen=True)
+class AddedPersonReport(Report):
+    """Who was added to a model; with the attributes of :class:`~visionnmf.apps.report.Report`.
+
+    Attributes
+    ----------
+    model : FaceModel
+    person : str
+    images : int
+        Number of images that were added.
+    people : int
+        Number of people that the model knows now.
+    """
+
+    model: FaceModel
+    person: str
+    images: int
+    people: int
+
+    def _figures(self) -> dict[str, Any]:
+        return {"person": self.person, "images": self.images, "people": self.people, "files": self.outputs}
+
+    def summary(self) -> str:
+        """Return who was added.
+
+        Returns
+        -------
+        str
+            A few lines.
+        """
+        first = f"{self.person}: {self.images} {'images' if self.images > 1 else 'image'} added, {self.people} people"
+        return "\n".join([first, *self._ending()])
+
+
+def add_person(
+    model: FaceModel, person: str, sources: list[str], out: str | Path, *, force: bool = False
+) -> AddedPersonReport:
+    """Add images of a person, new or known, to a model without training again, and write the new model.
+
+    Parameters
+    ----------
+    model : FaceModel
+    person : str
+        The person's name.
+    sources : list of str
+        Images; those that cannot be read are left out.
+    out : str or Path
+        The model file to write.
+    force : bool, default=False
+        Whether an existing file may be replaced.
+
+    Returns
+    -------
+    AddedPersonReport
+
+    Raises
+    ------
+    ParameterError
+        If the name is empty.
+    MediaError
+        If no image can be read, or the file cannot be written.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.faces import add_person, load
+    >>> add_person(load("people.npz"), "Di", ["people/cy/0.png"], "four.npz", force=True).people
+    4
+    """
+    if not person.strip():
+        raise ParameterError(f"person must be a name; got {person!r}")
+    check_outputs([Path(out)], force, inputs=sources)
+    rows, skipped = [], []
+    for source in sources:
+        try:
+            rows.append(read_probe(model.image_shape, model.detect, 1, source).rows)
+        except MediaError as error:
+            skipped.append(str(error))
+    if not rows:
+        raise MediaError(skipped[0] if skipped else f"{person}: there are no images")
+    recognizer = copy.copy(model.recognizer).add(np.concatenate(rows), np.repeat(person, len(rows)))
+    added = FaceModel(recognizer, model.detect)
+    save(added, out, force=force)
+    note = "the threshold is still the one from training; its error rates are not known for new people"
+    return AddedPersonReport(
+        added, person, len(rows), len(recognizer.classes_), inputs=list(sources), outputs=[str(out)], skipped=skipped,
+        notes=[note],
+    )  # fmt: skip

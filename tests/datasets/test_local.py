@@ -52,7 +52,7 @@ def test_the_folder_is_the_named_one_or_none(tmp_path, monkeypatch):
 )
 def test_without_the_data_the_message_says_what_to_set(read, tmp_path, monkeypatch):
     monkeypatch.setenv("VISIONNMF_DATA", str(tmp_path / "absent"))
-    with pytest.raises(UnreadableError, match=r"VISIONNMF_DATA names '.*absent', which is no folder\. Set it"):
+    with pytest.raises(UnreadableError, match=r"VISIONNMF_DATA names '.*absent', which is not a folder\. Set it"):
         read()
     monkeypatch.setenv("VISIONNMF_DATA", str(tmp_path))
     with pytest.raises(UnreadableError, match=r"does not exist\. Set VISIONNMF_DATA"):

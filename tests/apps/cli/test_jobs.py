@@ -100,7 +100,8 @@ def photographs(tmp_path):
         for i in range(4):
             pixels = (face + rng.integers(0, 9, face.shape)).astype(np.uint8)
             Image.fromarray(pixels).save(tmp_path / "people" / f"p{person}" / f"{i}.png")
-    faces.train(tmp_path / "people", tmp_path / "people.npz", n_components=6, missing="none")
+    training = faces.FaceTraining(n_components=6, missing="none")
+    faces.train(tmp_path / "people", tmp_path / "people.npz", training=training)
     (tmp_path / "people" / "p1" / "bad.png").write_text("no picture")
     Image.new("RGBA", (12, 10), (90, 80, 70, 120)).save(tmp_path / "people" / "p1" / "glass.png")
     return tmp_path
@@ -119,7 +120,7 @@ def test_the_pool_reads_and_what_it_cannot_read_is_read_again(photographs, monke
     with ThreadPoolExecutor(1, initializer=lambda: read.append("pool")) as pool:
         identifier = Identifier(load(photographs / "people.npz"), pool=pool)
         identifier.prepare(sources)
-    assert read == ["pool"] and set(identifier._known) == {sources[0], sources[2]}
+    assert read == ["pool"] and set(identifier._prepared) == {sources[0], sources[2]}
     assert identifier.identify(sources[2]).identity.nearest == "p2"
     broken = Identifier(load(photographs / "people.npz"), pool=pool)  # which has ended, as one without memory
     broken.prepare(sources)

@@ -7,12 +7,12 @@ import pytest
 from helpers import SHAPE, made_faces, rows
 
 from visionnmf.apps.faces import FaceRecognizer, calibration
-from visionnmf.apps.faces.calibration import LeftOut, calibrated, people_folds
+from visionnmf.apps.faces.calibration import LeftOut, _known_rate, calibrated, people_folds
 
 
 def left_out(people, distances, known=0):
-    strangers = np.arange(len(people)) >= known
-    return LeftOut(np.array(people), strangers, np.array(distances, float), np.full((len(people), 2), 0.1))
+    unknown = np.arange(len(people)) >= known
+    return LeftOut(np.array(people), unknown, np.array(distances, float), np.full((len(people), 2), 0.1))
 
 
 def test_everybody_is_left_out_once_as_a_stranger_and_once_as_known(rng):
@@ -63,12 +63,12 @@ def test_a_rate_is_announced_where_people_tell_it_to_a_factor_of_two(n_people, l
     rng = np.random.default_rng(0)
     right, announced = [], 0
     for _ in range(300):
-        known = calibration._known_rate(rng.binomial(10, rng.beta(0.2, 3.8, n_people)) / 10)  # .05 on average
+        known = _known_rate(rng.binomial(10, rng.beta(0.2, 3.8, n_people)) / 10)  # .05 on average
         if not math.isnan(known):
             announced += 1
             right.append(known / 2 <= 0.05 <= 2 * known)
     assert least <= announced / 300 <= most and (n_people < 60 or np.mean(right) > 0.9)
-    assert math.isnan(calibration._known_rate(np.zeros(9))) and math.isnan(calibration._known_rate(np.ones(1)))
+    assert math.isnan(_known_rate(np.zeros(9))) and math.isnan(_known_rate(np.ones(1)))
 
 
 def test_without_strangers_the_known_set_the_threshold():

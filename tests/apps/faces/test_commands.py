@@ -11,7 +11,17 @@ from helpers import made_faces, rows
 from helpers import run_command as run
 from PIL import Image
 
-from visionnmf.apps.faces import FaceModel, FaceRecognizer, Identifier, comparison, detect, load, save, training
+from visionnmf.apps.faces import (
+    FaceIdentification,
+    FaceModel,
+    FaceRecognizer,
+    Identifier,
+    evaluation,
+    load,
+    reading,
+    save,
+    training,
+)
 from visionnmf.exceptions import MediaError
 from visionnmf.io import read_image
 
@@ -100,7 +110,7 @@ def test_an_interrupted_evaluation_says_that_it_can_go_on(folder, tmp_path, monk
     def stops(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(comparison, "run_job", stops)
+    monkeypatch.setattr(evaluation, "run_split", stops)
     result = run("faces", "evaluate", folder, "--train", 3, "--out", tmp_path / "out")
     assert result.exit_code == 130 and result.stderr.count("\n") == 1 and "finished splits are kept" in result.stderr
 
@@ -132,12 +142,12 @@ def test_what_cannot_be_calibrated_is_not_claimed(folder, tmp_path):
         for path in list((folder / f"person {i}").iterdir())[1:]:
             path.unlink()
     few = run("faces", "train", folder, "--model", tmp_path / "a.npz")
-    assert few.exit_code == 0 and "with fewer than 15 people no rate is known" in few.stdout
+    assert few.exit_code == 0 and "with fewer than 15 people no error rate is known" in few.stdout
     assert math.isnan(load(tmp_path / "a.npz").recognizer.false_rejection_rate_)
     for i in (2, 3):
         (folder / f"person {i}" / next((folder / f"person {i}").iterdir()).name).unlink()
     two = run("faces", "train", folder, "--model", tmp_path / "b.npz")
-    assert two.exit_code == 0 and "identify names nobody" in two.stdout and "of strangers pass" not in two.stdout
+    assert two.exit_code == 0 and "identify will name nobody" in two.stdout and "unknown people pass" not in two.stdout
     again = run("faces", "train", folder, "--model", tmp_path / "c.npz", "--json")
     assert json.loads(again.stdout)["false_rejection_rate"] is None
 
@@ -294,8 +304,8 @@ def test_every_face_of_a_photograph_has_a_box_and_a_name(model, folder, tmp_path
     both = np.concatenate([left, right], axis=1)
     Image.fromarray(both).save(tmp_path / "both.png")
     boxes = [(0, 16, 16, 16), (0, 0, 16, 16)]
-    monkeypatch.setattr(detect, "find_faces", lambda image: boxes)
-    monkeypatch.setattr(detect, "CROP", 1.0)
+    monkeypatch.setattr(reading, "find_faces", lambda image: boxes)
+    monkeypatch.setattr(reading, "CROP", 1.0)
     result = run("faces", "identify", tmp_path / "m.npz", tmp_path / "both.png", "--all-faces", "--json")
     (found,) = json.loads(result.stdout)["images"]
     assert (found["person"], found["box"]) == ("person 2", [0, 16, 16, 16])
@@ -307,14 +317,14 @@ def test_every_face_of_a_photograph_has_a_box_and_a_name(model, folder, tmp_path
     ]
     assert alone["person"] == "person 2" and alone["others"] == []
     model[1].noise_ = np.zeros((2, 4))  # rates are announced
-    identifier = Identifier(FaceModel(model[1], detect=True), all_faces=True)
+    identifier = Identifier(FaceModel(model[1], detect=True), identification=FaceIdentification(all_faces=True))
     first, second = model[1].identify(rows(np.stack([left, right])[..., 0]))
     told = (replace(first, calibrated=True), replace(second, calibrated=False))
-    monkeypatch.setattr(identifier, "_identified", lambda _: list(told))
+    monkeypatch.setattr(FaceRecognizer, "identify", lambda *_, **__: list(told))
     (note,) = identifier.identify(tmp_path / "both.png").notes
     assert note.startswith("1 of the 2 faces not as noisy as the training images")
     refused = run("faces", "identify", model[0], tmp_path / "both.png", "--all-faces")
-    assert refused.exit_code == 2 and "--detect" in refused.stderr
+    assert refused.exit_code == 2 and "--all-faces must be False for a model of whole images" in refused.stderr
 
 
 def test_a_person_is_added_without_training(folder, tmp_path, rng):

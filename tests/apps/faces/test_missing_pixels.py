@@ -8,9 +8,9 @@ from helpers import SHAPE, made_faces, rows
 from sklearn.decomposition import NMF as SklearnNMF
 from sklearn.exceptions import ConvergenceWarning
 
-from visionnmf.apps.faces import FaceRecognizer, clustering
-from visionnmf.apps.faces import selection as selection_module
-from visionnmf.apps.faces.pixels import missing_pixels
+from visionnmf.apps.faces import FaceClustering, FaceRecognizer, clustering
+from visionnmf.apps.faces.calibration import some_people
+from visionnmf.apps.faces.cleaning import missing_pixels
 from visionnmf.datasets import corrupt, make_objects
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import output_folder, write_image
@@ -28,13 +28,13 @@ def test_an_object_before_black_has_no_missing_blocks(quick):
     X, y = rows(objects.images), objects.labels
     options = {"image_shape": (24, 24), "n_components": 40, "random_state": 0}
     recognizer = FaceRecognizer(**options).fit(X[train], y[train])
-    assert recognizer.background_ == 0 and recognizer._missing(X, None).mean() < 0.02
+    assert recognizer.background_ == 0 and missing_pixels(objects.images, "blocks", 255, 255, 0).mean() < 0.02
     assert missing_pixels(objects.images, "blocks", 255, 255).mean() > 0.2  # without knowing of a background
     bad, mask = corrupt(objects.images, "occlusion", 9, return_mask=True, random_state=0)
     covered = FaceRecognizer(missing="blocks", **options).fit(rows(bad)[train], y[train])
     assert covered.background_ == 0
-    found = covered._missing(rows(bad)[train], None)
-    assert found[rows(mask)[train].astype(bool)].all() and found[~rows(mask)[train].astype(bool)].mean() < 0.05
+    found = missing_pixels(bad[train], "blocks", 255, covered.brightest_, covered.background_)
+    assert found[mask[train]].all() and found[~mask[train]].mean() < 0.05
 
 
 @pytest.mark.parametrize(
@@ -87,24 +87,15 @@ def test_the_background_of_things_to_group_is_not_missing(tmp_path, monkeypatch)
     monkeypatch.setattr(
         clustering, "cluster_faces", lambda X, k, *, mask, **_: seen.append(mask.mean()) or np.zeros(len(X), int)
     )
-    clustering.cluster(tmp_path, missing="blocks")
+    clustering.cluster(tmp_path, clustering=FaceClustering(missing="blocks"))
     assert seen[0] < 0.02
 
 
-def test_choosing_looks_at_some_people_only(quick, rng, monkeypatch):
-    images, y = made_faces(rng, 8, 5)
-    bad = corrupt(images, "occlusion", 8, random_state=0)
-    sizes, fitted = [], selection_module._fitted_part
-
-    def counted(recognizer, data, missing, people, parameters):
-        if "outliers" not in parameters:
-            sizes.append((len(data), len(np.unique(people))))
-        return fitted(recognizer, data, missing, people, parameters)
-
-    monkeypatch.setattr(selection_module, "_fitted_part", counted)
-    monkeypatch.setattr(selection_module, "MOST_CHOOSING", 18)
-    FaceRecognizer(image_shape=SHAPE, n_components=10, random_state=0).fit(rows(bad), y)
-    assert set(sizes) == {(15, 3)}
+def test_choosing_looks_at_some_people_only():
+    people = np.repeat(np.arange(8), 5)
+    for most, images in ((18, 15), (3, 10), (100, 40)):
+        rows = some_people(people, most)
+        assert len(rows) == images and np.bincount(people[rows]).max() == 5 and (np.diff(rows) > 0).all()
 
 
 def test_few_missing_pixels_of_training_images_are_left_as_they_are(quick, rng):

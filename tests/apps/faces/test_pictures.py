@@ -7,8 +7,8 @@ import pytest
 from helpers import SHAPE
 from PIL import Image
 
-from visionnmf.apps.faces import Comparison, Plan, compare, curves_picture, shadows_picture
-from visionnmf.apps.faces.draw import montage_picture
+from visionnmf.apps.faces import FaceComparisonReport, FaceEvaluation, compare, curves_picture, shadows_picture
+from visionnmf.apps.faces.evaluation import montage_picture
 from visionnmf.exceptions import ParameterError
 
 
@@ -19,7 +19,7 @@ def test_curves_and_lines_are_drawn_in_each_panel(tmp_path):
         place = {"corruption": corruption, "severity": severity, "test": "clean"}
         rows.append(place | {"method": "raw", "rank": None, "rule": None, "accuracy": 60.0})
         rows += [place | {"method": "pca", "rank": n, "rule": "codes", "accuracy": 30.0 * n} for n in (2, 3)]
-    curves_picture(Comparison(rows), tmp_path / "curves.png")
+    curves_picture(FaceComparisonReport(rows), tmp_path / "curves.png")
     drawn = np.asarray(Image.open(tmp_path / "curves.png"))[..., :3].astype(int)
     for panel in np.array_split(drawn[: len(drawn) * 3 // 4], 2, axis=1):  # side by side, above the legend
         for colour in ([31, 119, 180], [23, 190, 207]):  # the first curve, pca; the first line, raw
@@ -43,7 +43,7 @@ def test_shadows_are_dark_and_highlights_bright():
 
 
 def test_without_matplotlib_it_is_said(faces, tmp_path, monkeypatch):
-    found = compare(faces, Plan(methods=("raw",), splits=1, per_person=3))
+    found = compare(faces, FaceEvaluation(methods=("raw",), splits=1, per_person=3))
     monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
     with pytest.raises(
         ParameterError, match=r"matplotlib must be installed for plots; got none; pip install 'visionnmf\[plots\]'"

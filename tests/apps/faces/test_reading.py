@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from visionnmf.apps.faces import find_face, open_faces, read_face
+from visionnmf.apps.faces import FaceReading, find_faces, open_faces, read_face
 from visionnmf.exceptions import ParameterError, UnreadableError
 from visionnmf.io import read_image
 
@@ -12,16 +12,16 @@ from visionnmf.io import read_image
 @pytest.mark.slow
 def test_a_face_is_found_at_any_size():
     image = read_image("sample:astronaut")
-    row, column, height, width = find_face(image)
+    row, column, height, width = find_faces(image)[0]
     assert 40 < row < 110 and 150 < column < 200 and 60 < height < 150 and 60 < width < 150
     large = image.repeat(3, axis=0).repeat(3, axis=1)
-    found = np.array(find_face(large)) / 3
+    found = np.array(find_faces(large)[0]) / 3
     assert np.abs(found - (row, column, height, width)).max() < 25
 
 
 def test_where_there_is_no_face_it_is_said(tmp_path):
-    assert find_face(np.zeros((100, 100, 3), np.uint8)) is None
-    assert find_face(np.zeros((10, 10, 3), np.uint8)) is None
+    assert find_faces(np.zeros((100, 100, 3), np.uint8)) == []
+    assert find_faces(np.zeros((10, 10, 3), np.uint8)) == []
     Image.new("RGB", (80, 80)).save(tmp_path / "black.png")
     with pytest.raises(UnreadableError, match="no upright frontal face was found"):
         read_face(tmp_path / "black.png")
@@ -31,6 +31,6 @@ def test_detection_is_for_folders_and_fetched_faces_are_scaled(faces, tmp_path, 
     np.savez(tmp_path / "faces.npz", images=faces.images, labels=faces.labels)
     for source in (tmp_path / "faces.npz", "orl"):
         with pytest.raises(ParameterError, match="detect must be False where the source is no folder of photographs"):
-            open_faces(source, detect=True)
+            open_faces(source, reading=FaceReading(detect=True))
     monkeypatch.setattr("visionnmf.datasets.fetch_orl", lambda: faces)
-    assert open_faces("orl", size=8)[0].images.shape == (24, 8, 8)
+    assert open_faces("orl", reading=FaceReading(size=8))[0].images.shape == (24, 8, 8)

@@ -24,13 +24,12 @@ from visionnmf.apps.faces import (
     FaceRecognizer,
     Nearest,
     cluster_faces,
-    clustering_accuracy,
-    clustering_information,
     remove_shadows,
 )
-from visionnmf.apps.faces.pixels import flat_blocks, missing_pixels, noise_scale, saturated_pixels, winsorise
+from visionnmf.apps.faces.cleaning import flat_blocks, missing_pixels, noise_scale, saturated_pixels, winsorise
 from visionnmf.datasets import corrupt
 from visionnmf.exceptions import ParameterError
+from visionnmf.metrics import clustering_accuracy, clustering_information
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
 
@@ -196,7 +195,7 @@ def test_evenness_is_relative_to_the_brightest_of_the_set(people):
     train, y, _, _ = people
     dark = rows(train) * np.float32(0.15)
     recognizer = FaceRecognizer(image_shape=SHAPE, random_state=0).fit(dark, y)
-    assert recognizer.brightest_ == dark.max() and not recognizer._missing(dark, None).any()
+    assert recognizer.brightest_ == dark.max() and recognizer.explain(dark).corrupted.mean() < 0.05
     assert missing_pixels(dark.reshape(-1, *SHAPE), "blocks", 255, 255).mean() > 0.3
 
 

@@ -1,0 +1,178 @@
+"""Which pixels of a face are corrupted, and cleaning them: saturated pixels, opaque blocks, and outliers of a model."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from visionnmf import choices
+from visionnmf._checks import brief, check_choice
+
+__all__ = [
+    "Cleaned",
+    "Decomposition",
+    "flat_background",
+    "flat_blocks",
+    "grain",
+    "missing_pixels",
+    "noise_scale",
+    "pull_limit",
+    "saturated_pixels",
+    "winsorise",
+]
+
+Array = NDArray[Any]
+Mask = NDArray[np.bool_]
+
+QUANTILE = 0.25  # of the absolute residuals; outliers do not move it while they are less than half of the pixels
+SCALE_ROUNDS = 5
+OUTLYING = 4.0  # standard deviations
+MOST_OUTLYING = 0.6  # share of the pixels
+LEAST_BLOCK = 4  # pixels
+# Share of the brightest value. Most of a patch stays this even after JPEG at quality 95, and so do deep shadows.
+FLAT = 4.5 / 255
+BLOCK_SHARE = 5  # the smallest block's side is the image's shorter side over this
+# Share of the border pixels of a set that an even background covers: 0.39 to 0.47 for turning objects, at most 0.09 for
+# faces, with or without patches.
+BACKGROUND = 0.25
+MOST_MISSING = 0.9  # if more of an image is missing, the search has failed and the image is left as it is
+
+
+class Decomposition(NamedTuple):
+    """Images split into what the model explains and what it does not.
+
+    Attributes
+    ----------
+    reconstructions : ndarray [shape=(n_samples, n_pixels), >= 0]
+        The model's reconstructions.
+    cleaned : ndarray [shape=(n_samples, n_pixels)]
+        The images, with outlying pixels pulled towards the reconstructions.
+    corrupted : ndarray of bool [shape=(n_samples, n_pixels)]
+        Pixels that are judged corrupted; see :class:`FaceRecognizer`.
+    """
+
+    reconstructions: Array
+    cleaned: Array
+    corrupted: Mask
+
+    def __repr__(self) -> str:
+        return brief(self)
+
+
+class Cleaned(NamedTuple):
+    """A :class:`Decomposition` and four measures of noise: scale, outlying share, missing share and grain."""
+
+    reconstructions: Array
+    cleaned: Array
+    corrupted: Mask
+    noise: Array
+
+
+def missing_pixels(images: Array, missing: str, white: float, brightest: float, background: float = math.nan) -> Mask:
+    """Return the pixels of images (n_images, height, width) that count as missing by a search.
+
+    `missing` is "none", "saturated" or "blocks". `white` is the largest possible value, `brightest` the largest value
+    in the set, by which evenness is judged: it is less than `white` if all images are underexposed. Pixels with the
+    value `background` of an even background (:func:`flat_background`) are never missing, and neither is any pixel of an
+    image of which nearly everything would be.
+    """
+    check_choice(missing, "missing", choices.FACE_MISSING)
+    if missing == "none":
+        return np.zeros(images.shape, bool)
+    mask = saturated_pixels(images, white) if missing == "saturated" else flat_blocks(images, brightest)
+    if not math.isnan(background):
+        mask &= np.abs(images - background) > FLAT * brightest
+    mask[mask.mean(axis=(1, 2)) > MOST_MISSING] = False
+    return mask
+
+
+def saturated_pixels(images: Array, white: float) -> Mask:
+    """Return the pixels that are black (0) or white."""
+    return (images <= 0) | (images >= white)
+
+
+def flat_blocks(images: Array, brightest: float) -> Mask:
+    """Return the pixels of opaque blocks: squares whose values differ by at most 4.5/255 of the brightest value.
+
+    Lit skin, hair and noise are never that even. Deep shadows are, and say as little about the person. A square has a
+    fifth of the image's shorter side, at least 4 pixels; larger blocks of any shape are unions of such squares.
+    """
+    height, width = images.shape[1:]
+    side = max(LEAST_BLOCK, round(min(height, width) / BLOCK_SHARE))
+    mask = np.zeros(images.shape, bool)
+    if side > min(height, width):
+        return mask
+    low = high = images
+    for axis in (1, 2):
+        low = np.lib.stride_tricks.sliding_window_view(low, side, axis=axis).min(axis=-1)
+        high = np.lib.stride_tricks.sliding_window_view(high, side, axis=axis).max(axis=-1)
+    flat = high - low <= FLAT * brightest  # indexed by the square's upper left corner
+    for row in range(side):
+        for column in range(side):
+            mask[:, row : row + flat.shape[1], column : column + flat.shape[2]] |= flat
+    return mask
+
+
+def flat_background(images: Array, brightest: float) -> float:
+    """Return the value of an even background, or NaN if there is none.
+
+    A background is made of even blocks of one value that cover much of the images' borders. It shows the outline of an
+    object, unlike a patch on a face, which lies elsewhere on each image.
+    """
+    border = np.ones(images.shape[1:], bool)
+    border[1:-1, 1:-1] = False
+    values, even = images[:, border], flat_blocks(images, brightest)[:, border]
+    if not even.any():
+        return math.nan
+    value = float(np.median(values[even]))
+    share = (even & (np.abs(values - value) <= FLAT * brightest)).mean()
+    return value if share > BACKGROUND else math.nan
+
+
+def noise_scale(residuals: Array, axis: int | None = None) -> Any:
+    """Estimate the standard deviation of the residuals that are not outliers; `axis` is kept with length 1.
+
+    The estimate uses the lower quartile of the absolute residuals, which holds while up to half of the pixels are
+    corrupted; the usual median breaks down there. Because of the outliers, this quartile of all residuals is a higher
+    quantile of the others. Their share is therefore estimated in turn. Consistent for a normal distribution.
+    """
+    sizes = np.abs(residuals)
+    quartile = np.quantile(sizes, QUANTILE, axis=axis, keepdims=axis is not None)
+    outlying: Any = 0.0
+    for _ in range(SCALE_ROUNDS):
+        scale = quartile / norm.ppf((1 + QUANTILE / (1 - outlying)) / 2)
+        outlying = np.minimum((sizes > OUTLYING * scale).mean(axis=axis, keepdims=axis is not None), MOST_OUTLYING)
+    return scale
+
+
+def grain(images: Array) -> Array:
+    """Estimate the standard deviation of each image's noise from its finest detail, without a model.
+
+    The difference of second differences is 0 on planes and ridges (Immerkær, "Fast noise variance estimation", 1996).
+    Edges and single bad pixels hardly move :func:`noise_scale` of its values. Images have at least 3 × 3 pixels.
+    """
+    detail = images
+    for axis in (1, 2):
+        low, middle, high = (np.take(detail, np.arange(k, detail.shape[axis] - 2 + k), axis=axis) for k in range(3))
+        detail = low - 2 * middle + high
+    return np.asarray(noise_scale(detail.reshape(len(images), -1) / 6, axis=1))[:, 0]
+
+
+def pull_limit(outliers: float, scale: Any) -> Any:
+    """Return `outliers` standard deviations `scale`; 0 and infinity stay what they are."""
+    return outliers * scale if 0 < outliers < math.inf else np.full_like(scale, outliers)
+
+
+def winsorise(images: Array, reconstructions: Array, limit: Any, missing: Mask) -> Array:
+    """Pull pixels that lie far from a model's reconstruction to within `limit` of it: Huber's pseudo-values.
+
+    The limit 0 gives the reconstructions and infinity the images. Missing pixels become the reconstruction's.
+    """
+    residuals = np.clip(images - reconstructions, -limit, limit)
+    residuals[missing] = 0
+    residuals += reconstructions
+    return residuals.astype(images.dtype, copy=False)

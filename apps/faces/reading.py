@@ -1,0 +1,240 @@
+"""Reading faces: sets of images in folders and archives, and the faces on photographs.
+
+Faces are found with the local-binary-pattern cascade, trained by OpenCV, that scikit-image ships. OpenCV 5 has no
+cascades any more, and its ``FaceDetectorYN`` needs a model that no package installs.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf import choices
+from visionnmf.datasets import Faces, load_faces
+from visionnmf.exceptions import ParameterError, UnreadableError
+from visionnmf.io import read_image, resize_grey, to_grey8
+
+from .settings import FaceReading
+
+__all__ = [
+    "Box",
+    "ProbeFaces",
+    "as_rows",
+    "find_faces",
+    "open_faces",
+    "read_face",
+    "read_faces",
+    "read_probe",
+]
+
+LONGEST = 640  # pixels; photographs with a longer side are searched at a smaller scale
+SMALLEST_SHARE = 8  # the smallest face is the shorter side over this
+SCALE_STEP = 1.2
+LEAST_SIZE = 24  # pixels of the cascade's window
+CROP = 0.84  # share of the box that is cut out: from the brows to the chin, without background
+
+Box = tuple[int, int, int, int]
+
+
+class ProbeFaces(NamedTuple):
+    """The faces on one image: rows of pixels, and their boxes, which are empty if the image is taken whole."""
+
+    rows: NDArray[np.float32]
+    boxes: list[Box]
+
+
+def open_faces(source: str | Path, *, reading: FaceReading = FaceReading()) -> tuple[Faces, list[str]]:
+    """Read a set of faces.
+
+    Parameters
+    ----------
+    source : str or Path
+        A folder with one sub-folder per person, a ``.npz`` or ``.mat`` file, or the name of a data set to fetch:
+        ``orl``, ``yale`` or ``yaleb``.
+    reading : FaceReading
+        The size of the images, and whether faces are cut out of photographs. Without a size, images keep theirs, and
+        faces that are cut out get 64 × 64 pixels.
+
+    Returns
+    -------
+    faces : Faces
+    skipped : list of str
+        A sentence for each image that was left out.
+
+    Raises
+    ------
+    ParameterError
+        If faces are to be found but the source is not a folder of photographs.
+    MediaError
+        If the images cannot be read or fetched.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.faces import open_faces
+    >>> faces, left_out = open_faces("people")
+    >>> faces.images.shape, left_out
+    ((12, 12, 10), [])
+    """
+    from visionnmf import datasets
+
+    fetchers = {"orl": datasets.fetch_orl, "yale": datasets.fetch_yale, "yaleb": datasets.fetch_yaleb}
+    name, size, detect = str(source), reading.size, reading.detect
+    if detect and not Path(source).is_dir():
+        raise ParameterError(f"detect must be False where the source is no folder of photographs; got {source}")
+    if name.lower() in fetchers and not Path(source).exists():
+        faces = fetchers[name.lower()]()
+        if size:
+            faces = replace(faces, images=np.stack([resize_grey(image, (size, size)) for image in faces.images]))
+        return faces, []
+    side = size or (choices.FACE_SIZE if detect else None)
+    with warnings.catch_warnings(record=True) as notes:
+        warnings.simplefilter("always", UserWarning)
+        faces = load_faces(source, size=(side, side) if side else None, read=read_face if detect else None)
+    skipped = [str(note.message).removeprefix("left out: ") for note in notes if note.category is UserWarning]
+    return faces, skipped
+
+
+def read_probe(shape: tuple[int, int], detect: bool, most: int | None, source: str | Path) -> ProbeFaces:
+    """Read an image, or up to `most` faces on it with the largest first, scaled to `shape` as a model needs them."""
+    found = read_faces(source)[:most] if detect else []
+    images = [image for _, image in found] or [read_image(source)]
+    rows = as_rows(np.stack([resize_grey(to_grey8(image), shape) for image in images]))
+    return ProbeFaces(rows, [box for box, _ in found])
+
+
+def as_rows(images: NDArray[Any]) -> NDArray[np.float32]:
+    """Return images (n_images, height, width) as rows."""
+    return images.reshape(len(images), -1).astype(np.float32)
+
+
+# --- faces on photographs ---------------------------------------------------------------------------------------------
+
+
+def find_faces(image: NDArray[Any]) -> list[Box]:
+    """Find all upright frontal faces on a photograph.
+
+    Parameters
+    ----------
+    image : ndarray of uint8 or uint16 [shape=(height, width, 3)]
+        RGB.
+
+    Returns
+    -------
+    list of tuple of (row, column, height, width)
+        In pixels, the largest first.
+
+    Examples
+    --------
+    >>> from skimage.data import astronaut
+    >>> from visionnmf.apps.faces import find_faces
+    >>> len(find_faces(astronaut()[:300, 100:400])) > 0
+    True
+    """
+    if image.dtype == np.uint16:
+        image = (image >> 8).astype(np.uint8)
+    height, width = image.shape[:2]
+    shrink = min(1.0, LONGEST / max(height, width))
+    small = image
+    if shrink < 1:
+        size = (max(1, round(width * shrink)), max(1, round(height * shrink)))
+        small = cv2.resize(image, size, interpolation=cv2.INTER_AREA)
+    shorter = min(small.shape[:2])
+    if shorter < LEAST_SIZE:
+        return []
+    least = max(LEAST_SIZE, shorter // SMALLEST_SHARE)
+    found = _cascade().detect_multi_scale(
+        img=small, scale_factor=SCALE_STEP, step_ratio=1, min_size=(least, least), max_size=(shorter, shorter)
+    )
+    boxes: list[Box] = []
+    for one in sorted(found, key=lambda one: one["width"] * one["height"], reverse=True):
+        row, column, rows, columns = (round(one[name] / shrink) for name in ("r", "c", "height", "width"))
+        box = (row, column, min(rows, height - row), min(columns, width - column))
+        if not any(_overlap(box, other) for other in boxes):
+            boxes.append(box)
+    return boxes
+
+
+@cache
+def _cascade() -> Any:
+    from skimage.data import lbp_frontal_face_cascade_filename
+    from skimage.feature import Cascade
+
+    return Cascade(lbp_frontal_face_cascade_filename())
+
+
+def _overlap(first: Box, second: Box) -> bool:
+    """Return whether the middle of one box lies in the other, so that both show one face."""
+    row, column = first[0] + first[2] / 2, first[1] + first[3] / 2
+    return second[0] <= row <= second[0] + second[2] and second[1] <= column <= second[1] + second[3]
+
+
+def crop_face(image: NDArray[Any], box: Box) -> NDArray[Any]:
+    """Cut out the inside of a face's box."""
+    row, column, height, width = box
+    top, left = row + round(height * (1 - CROP) / 2), column + round(width * (1 - CROP) / 2)
+    return image[top : top + max(1, round(height * CROP)), left : left + max(1, round(width * CROP))]
+
+
+def read_faces(path: str | Path) -> list[tuple[Box, NDArray[Any]]]:
+    """Read a photograph and cut out its faces.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    list of (tuple of (row, column, height, width), ndarray of uint8 or uint16 [shape=(rows, columns, 3)])
+        Boxes and what is in them, the largest first.
+
+    Raises
+    ------
+    UnreadableError
+        If no face is found.
+    MediaError
+        If the file cannot be read.
+
+    Examples
+    --------
+    >>> from skimage.data import astronaut
+    >>> from visionnmf.apps.faces import read_faces
+    >>> from visionnmf.io import write_image
+    >>> write_image("astronaut.png", astronaut()[:300, 100:400], force=True)
+    >>> len(read_faces("astronaut.png")) > 0
+    True
+    """
+    image = read_image(path)
+    boxes = find_faces(image)
+    if not boxes:
+        raise UnreadableError(f"{path}: no upright frontal face was found; crop it by hand")
+    return [(box, crop_face(image, box)) for box in boxes]
+
+
+def read_face(path: str | Path) -> NDArray[Any]:
+    """Read a photograph and cut out its largest face; see :func:`read_faces`.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    ndarray of uint8 or uint16 [shape=(rows, columns, 3)]
+
+    Examples
+    --------
+    >>> from skimage.data import astronaut
+    >>> from visionnmf.apps.faces import read_face
+    >>> from visionnmf.io import write_image
+    >>> write_image("astronaut.png", astronaut()[:300, 100:400], force=True)
+    >>> read_face("astronaut.png").dtype
+    dtype('uint8')
+    """
+    return read_faces(path)[0][1]

@@ -1,0 +1,590 @@
+"""Recognition of faces from corrupted training images, as a scikit-learn classifier."""
+
+from __future__ import annotations
+
+import copy
+import math
+import warnings
+from inspect import signature
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    check_non_negative,
+    column_or_1d,
+    validate_data,
+)  # fmt: skip
+
+from visionnmf import NMF, choices
+from visionnmf._checks import check_choice, check_count, check_image_shape, check_number, shown
+from visionnmf.apps.saving import Saveable
+from visionnmf.exceptions import ParameterError
+
+from . import calibration, cleaning
+from .classifiers import ClassResidual, Nearest, relative_distance
+from .cleaning import Cleaned, Decomposition
+from .identity import Identity
+
+__all__ = ["WHITENING", "FaceRecognizer", "restored"]
+
+Array = NDArray[Any]
+Mask = NDArray[np.bool_]
+Labels = NDArray[np.intp]
+
+# Chosen on splits 0 and 1 of ORL and split 0 of Extended Yale B; docs/decisions/faces.md has the tables.
+ITERATIONS = 100  # of the default model
+CHOOSING_ITERATIONS = 30  # of fits that only serve a choice: distances and noise are equal to a few per cent
+OUTLIERS = (1.5, 3.0, 6.0, 12.0, math.inf)  # limits among which cross-validation chooses
+OUTLIERS_UNSURE = 3.0  # the limit where there is nothing to choose by
+QUERY_FACTOR = 2.0  # new images are cleaned less, because their errors do not spread to other images
+JUDGED = 4.0  # a pixel is called corrupted beyond this many standard deviations of the noise ...
+VISIBLE = 0.15  # ... and this share of white
+WHITENING = 0.1
+CLEANING = ("residual", "whitened")  # rules that compare cleaned probes
+FEW_MISSING = 0.02  # shares of missing pixels below this count as equal
+FURTHEST = 1e-6  # the nearest distance over the largest distance in a ranking
+CONDITION = 1e-2  # the pseudo-inverse leaves out components that are nearly combinations of others
+MISSING = ("blocks", "saturated")  # searches for missing pixels that are compared with no search at all
+NOTICED = 0.005  # a search is compared if it finds this share of the training pixels
+MOST_CHOOSING = 1000  # images by which a search is chosen
+
+
+class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
+    """Identify the person on an image, after training on images that may be corrupted.
+
+    A robust low-rank model of all training images predicts each image. Pixels far from the prediction are pulled
+    towards it, and missing pixels are replaced by it. A `rule` then compares new images (probes) with the gallery of
+    cleaned training images:
+
+    ==================  ==========================================  ==================================================
+    rule                features                                    distance
+    ==================  ==========================================  ==================================================
+    "residual"          the cleaned images                          what a person's images leave unexplained
+                                                                    (Zhang et al.); noisier probes get a larger ridge
+    "whitened"          ``X H+``, whitened                          cosine, nearest image
+    "codes"             the model's codes (MahNMF, Algorithm 5)     cosine, nearest image
+    "pseudo-inverse"    ``X H+`` (MahNMF, Algorithm 4)              Euclidean, nearest image
+    ==================  ==========================================  ==================================================
+
+    ``H+`` is the pseudo-inverse of the components, scaled to unit norm. Codes are scaled to match, because distances
+    between unscaled codes mean little. "residual" and "whitened" also clean the probes. With ``outliers=math.inf``
+    "pseudo-inverse" is the paper's rule; with ``outliers=0`` the gallery keeps the model's own codes.
+
+    Parameters
+    ----------
+    model : estimator or None, default=None
+        An estimator with ``fit_transform``, ``transform`` and ``components_``, such as :class:`~visionnmf.NMF`. None
+        stands for the Manhattan loss with ``nuclear=1``. Missing pixels need a model whose methods take ``weights``.
+    rule : {"residual", "whitened", "codes", "pseudo-inverse"}, default="residual"
+        The features and the distance; see the table.
+    n_components : int, default=100
+        Of the default model; superfluous components shrink to zero.
+    outliers : float or "auto", default="auto"
+        How many standard deviations of the noise a training pixel may be away from the model; probes are allowed twice
+        as much. 0 replaces images by reconstructions, infinity leaves them as they are. "auto" chooses among 1.5, 3, 6,
+        12 and infinity by cross-validation on the training images.
+    missing : {"auto", "blocks", "saturated", "none"}, default="auto"
+        Which pixels are missing besides those of a `mask`: even blocks, opaque or in deep shadow; black and white ones;
+        or none. "auto" takes what identifies most left-out training images, "blocks" if there is nothing to choose by,
+        and "none" for a model without ``weights``.
+    image_shape : tuple of (int, int) or None, default=None
+        Height and width. Blocks are not searched for if it is None.
+    unknown_rate : float, default=0.05
+        Share of unknown people who may be taken for a known one; sets the threshold.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the default model.
+
+    Attributes
+    ----------
+    classes_ : ndarray [shape=(n_people,)]
+        The labels.
+    labels_ : ndarray of int [shape=(n_samples,)]
+        Who is on the training images, as positions in ``classes_``.
+    model_ : estimator
+        The fitted model.
+    components_ : ndarray [shape=(n_components, n_pixels)]
+        The model's components, scaled to unit norm.
+    reconstructions_ : ndarray [shape=(n_samples, n_pixels)]
+        The model's reconstructions of the training images.
+    missing_ : str
+        `missing`, or what was chosen.
+    missing_scores_ : dict of str to float
+        Share of left-out training images that each choice identified; empty if there was nothing to choose.
+    outliers_ : float
+        `outliers`, or what was chosen.
+    outliers_scores_ : dict of float to float
+        Share of left-out training images that each limit identified; empty if there was nothing to choose.
+    cleaned_ : ndarray [shape=(n_samples, n_pixels)]
+        The training images after cleaning.
+    corrupted_ : ndarray of bool [shape=(n_samples, n_pixels)]
+        Training pixels that are missing, or further from the model than 4 ``scale_`` and 15 % of white.
+    scale_ : float
+        Standard deviation of the noise of training pixels.
+    white_ : float
+        The value of white: 255 if training images exceed 1, else 1.
+    brightest_ : float
+        Largest value of the training images.
+    background_ : float
+        Value of an even background, which is never missing; NaN if there is none.
+    threshold_ : float
+        Relative distance beyond which :meth:`identify` rejects, by cross-validation on left-out people. With two people
+        it rejects a share `unknown_rate` of their own images; with one, or one image each, everything.
+    false_acceptance_rate_ : float
+        Share of images of unknown people that pass, by cross-validation. NaN with fewer than 15 people, and if people
+        differ so much that the rate is not known to a factor of two with 90 % confidence.
+    false_rejection_rate_ : float
+        Share of images of known people that are rejected, likewise. Also NaN if the acceptance rate is.
+    noise_ : ndarray or None [shape=(2, n_measures)]
+        Range within which both rates hold of the noise scale over white, the shares of outlying and missing pixels,
+        and with `image_shape` the scale of the finest detail. None if no rate is known.
+    n_features_in_ : int
+        Number of pixels.
+
+    References
+    ----------
+    N. Guan, D. Tao, Z. Luo, J. Shawe-Taylor, "MahNMF: Manhattan non-negative matrix factorization", 2012, section 5.2.
+    L. Zhang, M. Yang, X. Feng, "Sparse representation or collaborative representation: ...?", ICCV 2011.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.apps.faces import FaceRecognizer
+    >>> rng = np.random.default_rng(0)
+    >>> people = rng.random((4, 64))
+    >>> y = np.repeat(["Ada", "Ben", "Cy", "Di"], 6)
+    >>> X = np.repeat(people, 6, axis=0) * rng.uniform(0.5, 1, (24, 1))
+    >>> corrupted = np.where(rng.random(X.shape) < 0.2, 1, X)
+    >>> recognizer = FaceRecognizer(random_state=0).fit(corrupted, y)
+    >>> recognizer.predict(people).tolist()
+    ['Ada', 'Ben', 'Cy', 'Di']
+    """
+
+    def __init__(
+        self,
+        model: Any = None,
+        *,
+        rule: str = choices.FACE_RULE_DEFAULT,
+        n_components: int = choices.FACE_COMPONENTS,
+        outliers: float | str = "auto",
+        missing: str = choices.FACE_MISSING_AUTO,
+        image_shape: tuple[int, int] | None = None,
+        unknown_rate: float = choices.FACE_UNKNOWN_RATE,
+        random_state: Any = None,
+    ) -> None:
+        self.model = model
+        self.rule = rule
+        self.n_components = n_components
+        self.outliers = outliers
+        self.missing = missing
+        self.image_shape = image_shape
+        self.unknown_rate = unknown_rate
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        return tags
+
+    def fit(self, X: ArrayLike, y: ArrayLike, mask: ArrayLike | None = None) -> FaceRecognizer:
+        """Learn people from images.
+
+        Parameters
+        ----------
+        X : array-like [shape=(n_samples, n_pixels), >= 0, finite]
+            Images as rows; float32 stays float32.
+        y : array-like [shape=(n_samples,)]
+            Who is on them.
+        mask : array-like of bool [shape=(n_samples, n_pixels)], optional
+            Pixels to count as missing, besides those that `missing` finds.
+
+        Returns
+        -------
+        FaceRecognizer
+
+        Raises
+        ------
+        ValueError
+            If a parameter is not allowed, or `X`, `y` and `mask` do not fit together.
+        """
+        self._check_parameters()
+        data, labels = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C")
+        check_non_negative(data, "FaceRecognizer (input X)")
+        check_classification_targets(labels)
+        self.classes_, people = np.unique(labels, return_inverse=True)
+        self.brightest_ = float(data.max(initial=0))
+        self.white_ = 255.0 if self.brightest_ > 1 else 1.0
+        self.background_ = math.nan
+        if self.image_shape is not None:
+            self.background_ = cleaning.flat_background(self._as_images(data), self.brightest_)
+        given = self._given(data, mask)
+        self.missing_, self.missing_scores_ = self._choose_missing(data, given, people)
+        missing = given | self._found(data, self.missing_)
+        if self.missing == choices.FACE_MISSING_AUTO and (missing & ~given).mean() < NOTICED:
+            missing = given  # so few are chance, and leaving them out would give another fit
+        self._learn(data, missing, people, self._model(data.shape, ITERATIONS))
+        found = calibration.calibrated(self._left_out(data, missing), len(self.classes_), self.unknown_rate)
+        self.threshold_, self.false_acceptance_rate_, self.false_rejection_rate_, self.noise_ = found
+        return self
+
+    def _model(self, shape: tuple[int, int], iterations: int) -> Any:
+        """Return an unfitted model for this many images and pixels."""
+        if self.model is None:
+            n_components = min(self.n_components, *shape)
+            return NMF(n_components, nuclear=1.0, max_iter=iterations, tol=0, random_state=self.random_state)
+        return clone(self.model)
+
+    def _learn(self, data: Array, missing: Mask, people: Labels, model: Any) -> None:
+        """Fit everything except the threshold."""
+        self.model_, self.labels_ = model, people
+        # a model without `weights` gets none, as its images have no missing pixels
+        codes = self.model_.fit_transform(data, weights=~missing) if missing.any() else self.model_.fit_transform(data)
+        self._set_components()
+        self.reconstructions_ = (codes @ self.model_.components_).astype(data.dtype, copy=False)
+        residuals = data - self.reconstructions_
+        self.scale_ = float(cleaning.noise_scale(residuals[~missing])) if not missing.all() else 0.0
+        self.outliers_ = OUTLIERS_UNSURE if self.outliers == "auto" else float(self.outliers)
+        self.outliers_scores_: dict[float, float] = {}
+        if self.outliers == "auto" and calibration.can_choose(people):
+            self.outliers_scores_ = self._limit_scores(data, missing, OUTLIERS)
+            self.outliers_ = max(self.outliers_scores_, key=self.outliers_scores_.__getitem__)
+        limit = cleaning.pull_limit(self.outliers_, self.scale_)
+        self.corrupted_ = missing | (np.abs(residuals) > self._judged(self.scale_))
+        self.cleaned_ = cleaning.winsorise(data, self.reconstructions_, limit, missing)
+        features = self._features(self.cleaned_, codes if self.outliers_ == 0 else None)
+        self.classifier_ = self._classifier().fit(features, people)
+
+    def _set_components(self) -> None:
+        H = self.model_.components_
+        norms = np.linalg.norm(H, axis=1, keepdims=True)
+        self._norms = np.where(norms > 0, norms, 1)
+        self.components_ = H / self._norms
+        self._inverse = np.linalg.pinv(self.components_, rcond=CONDITION)
+
+    def _limit_scores(self, data: Array, missing: Mask, limits: tuple[float, ...]) -> dict[float, float]:
+        """Return the share of left-out training images that is identified with each limit of cleaning."""
+        scores = {}
+        for outliers in limits:
+            cleaned = cleaning.winsorise(
+                data, self.reconstructions_, cleaning.pull_limit(outliers, self.scale_), missing
+            )
+            folds = calibration.image_folds(self.labels_)
+            nearest, _ = calibration.left_out(self._classifier(), self._features(cleaned, None), self.labels_, folds)
+            scores[outliers] = float((nearest == self.labels_).mean())
+        return scores
+
+    def _choose_missing(self, data: Array, given: Mask, people: Labels) -> tuple[str, dict[str, float]]:
+        """Return the search for missing pixels that identifies most left-out training images, and all their shares."""
+        if not _takes_weights(self.model):
+            if self.missing not in (choices.FACE_MISSING_AUTO, "none"):
+                raise ParameterError(
+                    f"missing must be 'auto' or 'none' with {shown(self.model)}, which takes no weights; got "
+                    f"{self.missing!r}"
+                )
+            return "none", {}
+        if self.missing != choices.FACE_MISSING_AUTO:
+            return self.missing, {}
+        masks = {choice: self._found(data, choice) for choice in (*MISSING, "none")}
+        seen = [choice for choice in MISSING if (masks[choice] & ~given).mean() >= NOTICED]
+        if not seen or not calibration.can_choose(people):
+            return choices.FACE_MISSING_DEFAULT, {}
+        rows = calibration.some_people(people, MOST_CHOOSING)
+        scores = {}
+        for choice in (*seen, "none"):
+            missing = (masks[choice] | given)[rows]
+            part = self._fitted_part(data[rows], missing, people[rows], {"missing": choice})
+            found = part.outliers_scores_ or part._limit_scores(data[rows], missing, (part.outliers_,))
+            scores[choice] = max(found.values())
+        return max(scores, key=scores.__getitem__), scores
+
+    def _left_out(self, data: Array, missing: Mask) -> calibration.LeftOut:
+        """Look at training images with recognizers fitted without them, and without the people who play unknown."""
+        people, found = self.labels_, []
+        chosen: dict[str, Any] = {"outliers": self.outliers_, "missing": self.missing_}
+        for unknown, known in calibration.people_folds(people):
+            rest = np.ones(len(data), bool)
+            rest[unknown] = rest[known] = False
+            if len(np.unique(people[rest])) < 2:
+                continue
+            part = self._fitted_part(data[rest], missing[rest], people[rest], chosen)
+            new = np.concatenate([unknown[:: max(1, -(-len(unknown) // calibration.MOST_TESTED))], known])
+            parts = part._decompose(data[new], missing[new])
+            distances = relative_distance(part._distances(data[new], missing[new], parts))
+            found.append(calibration.LeftOut(people[new], np.isin(new, unknown), distances, parts.noise))
+        if not found:
+            return calibration.LeftOut(people[:0], np.zeros(0, bool), data[:0, 0], np.zeros((0, 4)))
+        return calibration.LeftOut(*(np.concatenate(arrays) for arrays in zip(*found, strict=True)))
+
+    def _fitted_part(self, data: Array, missing: Mask, people: Labels, parameters: dict[str, Any]) -> FaceRecognizer:
+        """Return a recognizer with these parameters, fitted without a threshold to some of the images."""
+        part = clone(self).set_params(**parameters)
+        present, numbers = np.unique(people, return_inverse=True)
+        part.classes_, part.missing_ = self.classes_[present], part.missing
+        for name in ("brightest_", "white_", "background_", "n_features_in_"):
+            setattr(part, name, getattr(self, name))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # few iterations are enough to choose
+            part._learn(data, missing, numbers, part._model(data.shape, CHOOSING_ITERATIONS))
+        return part
+
+    def add(self, X: ArrayLike, y: ArrayLike, mask: ArrayLike | None = None) -> FaceRecognizer:
+        """Learn further people, or further images of known people, without training again.
+
+        The model and the threshold stay as they are, and the images are cleaned like probes. Train again to add many
+        people, because the model does not know what they have in common.
+
+        Parameters
+        ----------
+        X : array-like [shape=(n_samples, n_pixels), >= 0, finite]
+        y : array-like [shape=(n_samples,)]
+            Who is on them.
+        mask : array-like of bool [shape=(n_samples, n_pixels)], optional
+            As for :meth:`distances`.
+
+        Returns
+        -------
+        FaceRecognizer
+        """
+        data, missing = self._check_new(X, mask)
+        labels = column_or_1d(y)
+        check_consistent_length(data, labels)
+        cleaned = self._decompose(data, missing).cleaned
+        everybody = np.concatenate([self.classes_[self.labels_], labels])
+        self.classes_, self.labels_ = np.unique(everybody, return_inverse=True)
+        self.cleaned_ = np.concatenate([self.cleaned_, cleaned.astype(self.cleaned_.dtype, copy=False)])
+        self.classifier_ = self._classifier().fit(self._features(self.cleaned_, None), self.labels_)
+        return self
+
+    def replaced(self, people: ArrayLike, X: ArrayLike, y: ArrayLike) -> FaceRecognizer:
+        """Return a copy in whose gallery new images take the place of all images of some people.
+
+        Parameters
+        ----------
+        people : array-like
+            Labels of the people who are left out.
+        X, y : array-like
+            New images and who is on them; see :meth:`add`.
+
+        Returns
+        -------
+        FaceRecognizer
+        """
+        changed = copy.copy(self)
+        labels = self.classes_[self.labels_]
+        kept = ~np.isin(labels, people)
+        changed.classes_, changed.labels_ = np.unique(labels[kept], return_inverse=True)
+        changed.cleaned_ = self.cleaned_[kept]
+        return changed.add(X, y)
+
+    def distances(self, X: ArrayLike, mask: ArrayLike | None = None) -> Array:
+        """Return the distance of each image from each person.
+
+        Parameters
+        ----------
+        X : array-like [shape=(n_samples, n_pixels), >= 0, finite]
+        mask : array-like of bool [shape=(n_samples, n_pixels)], optional
+            Pixels to count as missing, besides those that `missing` finds.
+
+        Returns
+        -------
+        ndarray [shape=(n_samples, n_people), >= 0]
+            In the order of ``classes_``; comparable within a row.
+        """
+        data, missing = self._check_new(X, mask)
+        cleans = self.rule in CLEANING or bool(missing.any())
+        return self._distances(data, missing, self._decompose(data, missing) if cleans else None)
+
+    def predict(self, X: ArrayLike) -> Array:
+        """Return the label of the nearest person on each image, at any distance.
+
+        Parameters
+        ----------
+        X : array-like [shape=(n_samples, n_pixels), >= 0, finite]
+
+        Returns
+        -------
+        ndarray [shape=(n_samples,)]
+        """
+        nearest = self.distances(X).argmin(axis=1)
+        return np.asarray(self.classes_[nearest])
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Return inverse distances that sum to 1: an order of preference, not calibrated probabilities.
+
+        Parameters
+        ----------
+        X : array-like [shape=(n_samples, n_pixels), >= 0, finite]
+
+        Returns
+        -------
+        ndarray [shape=(n_samples, n_people), in [0, 1]]
+        """
+        distances = self.distances(X)
+        least = np.maximum(distances.min(axis=1, keepdims=True), np.finfo(distances.dtype).tiny)
+        closeness = least / np.maximum(distances, least)
+        return np.asarray(closeness / closeness.sum(axis=1, keepdims=True))
+
+    def identify(
+        self, X: ArrayLike, mask: ArrayLike | None = None, *, threshold: float | None = None, top: int = 1
+    ) -> list[Identity]:
+        """Identify the person on each image, or report that it is nobody known.
+
+        Parameters
+        ----------
+        X : array-like [shape=(n_samples, n_pixels), >= 0, finite]
+        mask : array-like of bool [shape=(n_samples, n_pixels)], optional
+            As for :meth:`distances`.
+        threshold : float or None, default=None, >= 0
+            Replaces `threshold_`; the reported error rates do not hold then.
+        top : int, default=1
+            Number of nearest people in each ranking.
+
+        Returns
+        -------
+        list of Identity
+        """
+        limit = self.threshold_ if threshold is None else check_number(threshold, "threshold", 0)
+        top = min(check_count(top, "top"), len(self.classes_))
+        data, missing = self._check_new(X, mask)
+        parts = self._decompose(data, missing)
+        distances = self._distances(data, missing, parts)
+        relative = relative_distance(distances)
+        least = np.maximum(distances.min(axis=1, keepdims=True), np.finfo(distances.dtype).tiny)
+        # distances from all people, in units of the distance from the nearest
+        ratios = relative[:, None] / np.maximum(least / np.maximum(distances, least), FURTHEST)
+        order = np.argsort(distances, axis=1, kind="stable")[:, :top]
+        rates = calibration.Calibration(
+            self.threshold_, self.false_acceptance_rate_, self.false_rejection_rate_, self.noise_
+        )
+        alike = rates.holds(parts.noise) & (threshold is None)
+        found = []
+        for row, nearest in enumerate(order):
+            ranking = tuple(zip(self.classes_[nearest].tolist(), ratios[row, nearest].tolist(), strict=True))
+            person, distance = ranking[0]
+            share, named = float(parts.corrupted[row].mean()), person if distance <= limit else None
+            found.append(Identity(named, person, distance, limit, share, bool(alike[row]), ranking))
+        return found
+
+    def explain(self, X: ArrayLike, mask: ArrayLike | None = None) -> Decomposition:
+        """Return the model's reconstructions of images, the images cleaned, and the pixels it judges corrupted.
+
+        Parameters
+        ----------
+        X : array-like [shape=(n_samples, n_pixels), >= 0, finite]
+        mask : array-like of bool [shape=(n_samples, n_pixels)], optional
+            As for :meth:`distances`.
+
+        Returns
+        -------
+        Decomposition
+        """
+        found = self._decompose(*self._check_new(X, mask))
+        return Decomposition(found.reconstructions, found.cleaned, found.corrupted)
+
+    def _check_new(self, X: ArrayLike, mask: ArrayLike | None) -> tuple[Array, Mask]:
+        """Return new images and the mask of their missing pixels."""
+        check_is_fitted(self)
+        data = validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=False)
+        check_non_negative(data, "FaceRecognizer (input X)")
+        return data, self._given(data, mask) | self._found(data, self.missing_)
+
+    def _given(self, data: Array, mask: ArrayLike | None) -> Mask:
+        """Return the mask that the caller gave, in the shape of the images."""
+        if mask is None:
+            return np.zeros(data.shape, bool)
+        if not _takes_weights(self.model):
+            raise ParameterError(f"mask must be None with {shown(self.model)}, which takes no weights; got a mask")
+        return np.broadcast_to(np.asarray(mask, bool), data.shape)
+
+    def _found(self, data: Array, missing: str) -> Mask:
+        """Return the pixels that count as missing by a search."""
+        if missing == "none" or (missing == "blocks" and self.image_shape is None):
+            return np.zeros(data.shape, bool)
+        images = self._as_images(data) if self.image_shape is not None else data[:, None]
+        found = cleaning.missing_pixels(images, missing, self.white_, self.brightest_, self.background_)
+        return found.reshape(data.shape)
+
+    def _as_images(self, data: Array) -> Array:
+        return data.reshape(-1, *check_image_shape(self.image_shape, n_pixels=data.shape[1]))
+
+    def _decompose(self, data: Array, missing: Mask) -> Cleaned:
+        codes = self.model_.transform(data, weights=~missing) if missing.any() else self.model_.transform(data)
+        reconstructions = (codes @ self.model_.components_).astype(data.dtype, copy=False)
+        residuals = np.abs(data - reconstructions)
+        own = cleaning.noise_scale(residuals, axis=1)
+        outlying = ((residuals > self._judged(own)) & ~missing).mean(axis=1)
+        # at least the scale of the training images, so that an image that fits well is left alone
+        scale = np.maximum(own, self.scale_).astype(data.dtype)
+        limit = cleaning.pull_limit(QUERY_FACTOR * self.outliers_, scale)
+        cleaned = cleaning.winsorise(data, reconstructions, limit, missing)
+        corrupted = missing | (residuals > self._judged(scale))
+        noise = [own[:, 0] / self.white_, outlying, np.maximum(missing.mean(axis=1), FEW_MISSING)]
+        if self.image_shape is not None and min(self.image_shape) > 2:
+            noise.append(cleaning.grain(self._as_images(np.where(missing, reconstructions, data))) / self.white_)
+        return Cleaned(reconstructions, cleaned, corrupted, np.column_stack(noise))
+
+    def _judged(self, scale: Any) -> Any:
+        """Return the residual beyond which a pixel is called corrupted: it is an outlier, and it can be seen."""
+        return np.maximum(JUDGED * scale, VISIBLE * self.white_)
+
+    def _distances(self, data: Array, missing: Mask, parts: Cleaned | None) -> Array:
+        if parts is not None:
+            data = parts.cleaned if self.rule in CLEANING else np.where(missing, parts.reconstructions, data)
+        return self.classifier_.distances(self._features(data, None))
+
+    def _features(self, data: Array, codes: Array | None) -> Array:
+        if self.rule == "residual":
+            return data
+        if self.rule == "codes":
+            return np.asarray((self.model_.transform(data) if codes is None else codes) * self._norms.T)
+        return np.asarray(data @ self._inverse.astype(data.dtype, copy=False))
+
+    def _classifier(self) -> ClassResidual | Nearest:
+        if self.rule == "residual":
+            return ClassResidual(adaptive=True)
+        return Nearest(cosine=self.rule != "pseudo-inverse", whiten=WHITENING if self.rule == "whitened" else None)
+
+    def _check_parameters(self) -> None:
+        check_choice(self.rule, "rule", choices.FACE_RULES)
+        check_choice(self.missing, "missing", (choices.FACE_MISSING_AUTO, *choices.FACE_MISSING))
+        check_count(self.n_components, "n_components")
+        check_number(self.unknown_rate, "unknown_rate", 0, 1, without_low=True, without_high=True)
+        if self.model is not None and not hasattr(self.model, "fit_transform"):
+            raise ParameterError(f"model must be None or an estimator with fit_transform; got {shown(self.model)}")
+        given = isinstance(self.outliers, Real) and not isinstance(self.outliers, bool)
+        if not (self.outliers >= 0 if given else self.outliers == "auto"):  # type: ignore[operator]
+            raise ParameterError(f"outliers must be 'auto' or a number >= 0; got {shown(self.outliers)}")
+        if self.image_shape is not None:
+            check_image_shape(self.image_shape)
+
+
+def restored(
+    parameters: dict[str, Any], fitted: dict[str, Any], classes: Array, people: Labels, given: dict[str, Any] | None
+) -> FaceRecognizer:
+    """Return a recognizer with these parameters and fitted attributes; a new fit would use the parameters `given`."""
+    recognizer = FaceRecognizer(**parameters)
+    recognizer._check_parameters()
+    recognizer.classes_, recognizer.labels_ = classes, people
+    recognizer.missing_, recognizer.missing_scores_, recognizer.outliers_scores_ = recognizer.missing, {}, {}
+    for name, value in fitted.items():
+        setattr(recognizer, name, value)
+    recognizer.n_features_in_ = recognizer.cleaned_.shape[1]
+    recognizer._set_components()
+    recognizer.classifier_ = recognizer._classifier().fit(recognizer._features(recognizer.cleaned_, None), people)
+    if given is not None:
+        recognizer.set_params(**given)
+        recognizer._check_parameters()
+    return recognizer
+
+
+def _takes_weights(model: Any) -> bool:
+    """Return whether a model can ignore some of the pixels; the default one can."""
+    if model is None:
+        return True
+    return all("weights" in signature(step).parameters for step in (model.fit_transform, model.transform))

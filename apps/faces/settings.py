@@ -1,0 +1,225 @@
+"""The settings of the faces application: what its Python functions take and its commands have as options."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated
+
+from visionnmf import choices
+from visionnmf.apps.settings import Option, settings
+from visionnmf.exceptions import ParameterError
+
+__all__ = [
+    "Corruption",
+    "FaceClustering",
+    "FaceEvaluation",
+    "FaceIdentification",
+    "FaceReading",
+    "FaceTraining",
+    "ShadowRemoval",
+    "parse_corruption",
+    "parse_ranks",
+]
+
+Corruption = tuple[str, float | None]  # a kind of visionnmf.datasets.corrupt and its severity; None is the default
+Seed = Annotated[int, Option("Seed: the same seed, the same result.", flag="--seed", low=0, high=2**32 - 1)]
+
+RULES = ("pseudo-inverse", "mixed", "codes", "whitened")
+MOST_RANKS = 1000
+
+
+@settings
+class FaceReading:
+    """How images of faces are read."""
+
+    size: Annotated[int | None, Option("Scale the images to N x N pixels.", metavar="N", low=8, high=512)] = None
+    detect: Annotated[bool, Option("Find the face on each photograph and cut it out.")] = False
+
+
+@settings
+class FaceTraining:
+    """How :func:`train` learns people; see :class:`FaceRecognizer`."""
+
+    n_components: Annotated[
+        int, Option("Components of the model; too many do no harm.", flag="--rank", low=1, high=1000)
+    ] = choices.FACE_COMPONENTS
+    rule: Annotated[str, Option("How images are compared.", choices=choices.FACE_RULES)] = choices.FACE_RULE_DEFAULT
+    missing: Annotated[
+        str,
+        Option(
+            "Pixels that count as missing; auto takes what identifies most left-out training images.",
+            choices=(choices.FACE_MISSING_AUTO, *choices.FACE_MISSING),
+        ),
+    ] = choices.FACE_MISSING_AUTO
+    unknown_rate: Annotated[
+        float,
+        Option(
+            "Share of unknown people who may be given a name.",
+            flag="--strangers",
+            metavar="RATE",
+            low=0.001,
+            high=0.5,
+        ),
+    ] = choices.FACE_UNKNOWN_RATE
+    random_state: Seed = choices.RANDOM_STATE
+
+
+@settings
+class FaceIdentification:
+    """What is reported about the faces on an image."""
+
+    top: Annotated[int, Option("Number of nearest people to report.", metavar="K", low=1, high=1000)] = 1
+    threshold: Annotated[
+        float | None, Option("Distance beyond which a face is unknown.", metavar="D", low=0, high=10)
+    ] = None
+    all_faces: Annotated[bool, Option("Report every face of a photograph, with its box.")] = False
+
+
+@settings
+class FaceClustering:
+    """How images are grouped by person."""
+
+    n_clusters: Annotated[
+        int | None, Option("Number of groups.", flag="--clusters", metavar="K", low=1, high=1_000_000)
+    ] = None
+    by: Annotated[
+        str, Option("Group by k-means on the codes, or by the largest code.", choices=choices.FACE_CLUSTERINGS)
+    ] = choices.FACE_CLUSTERING_DEFAULT
+    missing: Annotated[str, Option("Pixels that count as missing.", choices=choices.FACE_MISSING)] = (
+        choices.FACE_MISSING_DEFAULT
+    )
+    random_state: Seed = choices.RANDOM_STATE
+
+
+@settings
+class ShadowRemoval:
+    """How shadows are removed."""
+
+    n_components: Annotated[
+        int, Option("Dimensions of a person's images; more keep more of the shadows.", flag="--rank", low=1, high=100)
+    ] = choices.FACE_SHADOW_COMPONENTS
+    random_state: Seed = choices.RANDOM_STATE
+
+
+def check_some_of(values: Sequence[str], name: str, known: Sequence[str]) -> None:
+    """Raise ParameterError unless there are values and all of them are known."""
+    wrong = [value for value in values if value not in known]
+    if wrong or not values:
+        raise ParameterError(f"{name} must be some of {list(known)}; got {wrong[0] if wrong else 'none'!r}")
+
+
+def parse_corruption(text: str) -> Corruption:
+    """Read ``kind`` or ``kind:severity``.
+
+    Parameters
+    ----------
+    text : str
+        For instance ``salt_and_pepper:0.3``.
+
+    Returns
+    -------
+    tuple of (str, float or None)
+
+    Raises
+    ------
+    ParameterError
+        If the severity is not a number. The kind is checked by :class:`FaceEvaluation`.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.faces import parse_corruption
+    >>> parse_corruption("none")
+    ('none', None)
+    """
+    kind, _, severity = text.partition(":")
+    try:
+        number = float(severity or 0)
+        whole = int(number)  # fails for infinity and NaN
+    except (ValueError, OverflowError):
+        raise ParameterError(f"corruption must be KIND or KIND:SEVERITY; got {text!r}") from None
+    if not severity:
+        return kind, None
+    return kind, whole if whole == number else number  # the side of a block must be an int
+
+
+def parse_ranks(text: str) -> tuple[int, ...]:
+    """Read ``100``, ``10,50,100`` or ``10-150/10`` (from, to, step).
+
+    Parameters
+    ----------
+    text : str
+
+    Returns
+    -------
+    tuple of int
+
+    Raises
+    ------
+    ParameterError
+        If the text is something else, or stands for more than 1000 ranks.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.faces import parse_ranks
+    >>> parse_ranks("10,20,50")
+    (10, 20, 50)
+    """
+    ranks: list[int] = []
+    for part in text.split(","):
+        found = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6})(?:/(\d{1,6}))?)?", part.strip())
+        if found is None or (found[3] is not None and int(found[3]) == 0):
+            raise ParameterError(f"ranks must be like 100, 10,50,100 or 10-150/10; got {text!r}")
+        first = int(found[1])
+        ranks += range(first, int(found[2] or first) + 1, int(found[3] or 1))
+    if not 1 <= len(ranks) <= MOST_RANKS:
+        raise ParameterError(f"ranks must be 1 to {MOST_RANKS} numbers; got {text!r}")
+    return tuple(dict.fromkeys(ranks))
+
+
+def _parse_names(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(","))
+
+
+@settings
+class FaceEvaluation:
+    """Which methods are compared, and on what.
+
+    Three fields are not options: `corruptions` of the training images, pairs of a kind of
+    :func:`visionnmf.datasets.corrupt` and a severity in grey levels; `most_test`, the maximum number of test images per
+    person; and the `iterations` of the factorisations. Ranks above the number of training images or pixels are lowered
+    to it. The methods and rules are explained in :mod:`visionnmf.apps.faces.methods`.
+    """
+
+    corruptions: tuple[Corruption, ...] = (("none", None),)
+    methods: Annotated[tuple[str, ...], Option("Comma-separated.", parse=_parse_names)] = (
+        "manhattan", "frobenius", "kullback-leibler", "pca", "recognizer", "raw", "lda", "crc",
+    )  # fmt: skip
+    ranks: Annotated[
+        tuple[int, ...], Option("Ranks of the factorisations: 100 or 10,50,100 or 10-150/10.", parse=parse_ranks)
+    ] = (choices.FACE_COMPONENTS,)
+    rules: Annotated[tuple[str, ...], Option("Comma-separated.", parse=_parse_names)] = RULES
+    both: Annotated[bool, Option("Also test on corrupted images, besides the clean ones.")] = False
+    splits: Annotated[int, Option("Random splits.", low=1, high=1000)] = choices.FACE_SPLITS
+    per_person: Annotated[int, Option("Training images per person.", flag="--train", metavar="N", low=1)] = (
+        choices.FACE_TRAINING_IMAGES
+    )
+    most_test: int | None = None
+    random_state: Seed = choices.RANDOM_STATE
+    iterations: int = 100
+
+    @property
+    def tests(self) -> tuple[str, ...]:
+        """The test sets."""
+        return ("clean", "corrupted") if self.both else ("clean",)
+
+    def check(self) -> None:
+        """Raise ParameterError if a value is not allowed."""
+        from visionnmf.datasets import CORRUPTIONS
+
+        check_some_of([kind for kind, _ in self.corruptions], "corruption", CORRUPTIONS)
+        check_some_of(self.rules, "rules", RULES)
+        if self.iterations < 1:
+            raise ParameterError(f"iterations must be at least 1; got {self.iterations}")
+        if not self.ranks or min(self.ranks) < 1:
+            raise ParameterError(f"ranks must be whole numbers from 1; got {list(self.ranks)}")
