@@ -20,6 +20,8 @@ from visionnmf.io.chunks import open_chunks
 from visionnmf.io.keywords import find_keywords
 from visionnmf.io.tables import read_tables
 
+from .trees import MAKERS
+
 warnings.simplefilter("ignore")
 
 Y = np.random.default_rng(1).random((3, 16))
@@ -139,3 +141,6 @@ def sparse(random: Random) -> int:
     model: Any = visionnmf.NMF(2, loss=loss, max_iter=3, tol=0, random_state=0)
     model.fit(X)
     return 0
+
+
+MADE: dict[str, Callable[[Random], int]] = {"sparse": sparse, **MAKERS}  # cases without a file to mutate

@@ -110,14 +110,15 @@ def _work(pipe: Connection) -> None:
         error, size, traits = "", 0, set()
         before, begin = _peak(reset=True), time.process_time()
         try:
-            size = targets.sparse(random.Random(f"{seed}:{number}")) if path is None else targets.READERS[kind](path)
+            made = path is None
+            size = targets.MADE[kind](random.Random(f"{seed}:{number}")) if made else targets.READERS[kind](path)
         except VisionNMFError as told:
             size = path.stat().st_size if path else 0  # what was refused may have been read once
             traits.add(reach.kind_of(told, path))
             if "\n" in str(told):
                 error = f"more than one line: {told}"
         except ValueError as told:  # scikit-learn's own words for arrays
-            error = "" if path is None else f"ValueError: {told}"
+            error = "" if kind == "sparse" else f"ValueError: {told}"
         except BaseException as told:
             error = f"{type(told).__name__}: {told}"
         memory, seconds = _peak() - before, time.process_time() - begin

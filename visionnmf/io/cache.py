@@ -146,7 +146,7 @@ class ArrayCache:
             yield
         except sqlite3.OperationalError as error:
             raise MediaError(f"{self.path}: the cache cannot be used ({one_line(error)})") from error
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise UnreadableError(f"{self.path}: not a cache, or damaged ({one_line(error)}); remove it") from error
 
 
