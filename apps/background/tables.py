@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from visionnmf.exceptions import MediaError, OutputExistsError, UnsupportedError
 from visionnmf.io import Cut, cut_video, output_file, write_image
-from visionnmf.io.cutting import CUT_FORMATS
+from visionnmf.io.video.cutting import CUT_FORMATS
 
 from .coco import CocoFile
 from .events import Event, EventFinder, EventSettings, find_boxes

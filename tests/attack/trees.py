@@ -24,7 +24,7 @@ from visionnmf.io import ArrayCache
 from visionnmf.io.chunks import open_chunks
 
 X = np.random.default_rng(0).random((20, 12)).round(2)
-READ = 20  # chunks of a case
+READ = 5  # chunks of a case
 PACKERS = {
     "gzip": lambda data: gzip.compress(data, 1),
     "zlib": lambda data: zlib.compress(data, 1),
@@ -215,7 +215,7 @@ def caches(dice: Random) -> int:
                     "DELETE FROM sqlite_master WHERE type = 'index'",
                     "UPDATE sqlite_master SET rootpage = 1 + rootpage",
                     "UPDATE sqlite_master SET sql = replace(sql, 'data BLOB', 'data AS (randomblob(1e9))')",
-                    "UPDATE arrays SET data = zeroblob(100000000)",
+                    "UPDATE arrays SET data = zeroblob(20000000)",
                     "UPDATE arrays SET size = 1e12",
                     "UPDATE arrays SET data = size",
                 )

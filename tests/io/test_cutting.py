@@ -7,7 +7,7 @@ from clips import CLIP, FILES, N, encode
 
 from visionnmf.exceptions import OutputExistsError, ParameterError, TooLargeError, UnreadableError, UnsupportedError
 from visionnmf.io import Cut, VideoReader, cut_video
-from visionnmf.io.cutting import CUT_FORMATS
+from visionnmf.io.video.cutting import CUT_FORMATS
 
 pytestmark = pytest.mark.slow
 
@@ -136,11 +136,11 @@ def test_what_cannot_be_cut(long, files, tmp_path, monkeypatch):
         cut_video(tmp_path / "text.mp4", [Cut(tmp_path / "none.mp4", 0, 1)])
     with pytest.raises(OutputExistsError):
         cut_video(long[".mp4"], [Cut(tmp_path / "part.mp4", 0, 1)])
-    monkeypatch.setattr("visionnmf.io.cutting.MAX_FRAME_PIXELS", 1000)
+    monkeypatch.setattr("visionnmf.io.video.cutting.MAX_FRAME_PIXELS", 1000)
     with pytest.raises(TooLargeError, match="declares frames of 64 x 48"):
         cut_video(long[".mp4"], [Cut(tmp_path / "far.mp4", 0, 1)])
     monkeypatch.undo()
-    monkeypatch.setattr("visionnmf.io.cutting.MOST_HELD", 1000)
+    monkeypatch.setattr("visionnmf.io.video.cutting.MOST_HELD", 1000)
     with pytest.raises(UnsupportedError, match="its key frames are too far apart"):
         cut_video(long[".mp4"], [Cut(tmp_path / "far.mp4", 0, 1)])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["part.mp4", "text.mp4"]

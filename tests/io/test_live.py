@@ -326,8 +326,8 @@ def test_a_camera(monkeypatch):
         def release(self):
             Camera.released = True
 
-    monkeypatch.setattr("visionnmf.io.live.cv2.VideoCapture", Camera)
-    monkeypatch.setattr("visionnmf.io.live.os.path.exists", lambda _: True)
+    monkeypatch.setattr("visionnmf.io.video.live.cv2.VideoCapture", Camera)
+    monkeypatch.setattr("visionnmf.io.video.live.os.path.exists", lambda _: True)
     reader = LiveReader("camera:3")
     assert reader.frame_rate == 30
     assert levels(reader) == list(range(5))

@@ -15,7 +15,7 @@ from clips import CLIP, FILES, HEIGHT, ONE, RATE, WIDTH, N, difference, encode, 
 
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import VideoReader, VideoWriter, sample_frames
-from visionnmf.io.decoding import Clock
+from visionnmf.io.video.decoding import Clock
 
 
 @pytest.mark.parametrize("name", FILES)

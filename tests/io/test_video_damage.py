@@ -15,10 +15,11 @@ from helpers import data_file
 from PIL import Image
 
 from visionnmf.exceptions import MediaError, TooLargeError, UnreadableError, UnsupportedError
-from visionnmf.io import LiveReader, VideoReader, VideoWriter, video
-from visionnmf.io.decoding import Decoder
-from visionnmf.io.mp4 import most_samples
-from visionnmf.io.video import _opened, container_of
+from visionnmf.io import LiveReader, VideoReader, VideoWriter
+from visionnmf.io.video import reader as video
+from visionnmf.io.video.decoding import Decoder
+from visionnmf.io.video.mp4_index import most_samples
+from visionnmf.io.video.reader import _opened, container_of
 
 DECLARED = r"read {got} of 30 declared frames: the file is cut off or damaged"
 SECONDS = r"read \d\.\d\d of 1\.20 declared seconds \({got} frames\): the file is cut off or damaged"

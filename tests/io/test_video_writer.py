@@ -267,5 +267,5 @@ def test_of_large_pictures_the_encoder_holds_fewer(tmp_path, monkeypatch):
             return counting.out
 
     assert begun("small.mp4") <= 1
-    monkeypatch.setattr("visionnmf.io.video_writer._LARGE", WIDTH * HEIGHT - 1)
+    monkeypatch.setattr("visionnmf.io.video.writer._LARGE", WIDTH * HEIGHT - 1)
     assert begun("large.mp4") >= 9

@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from .archive import read_arrays as read_arrays
     from .archive import write_arrays as write_arrays
     from .cache import ArrayCache as ArrayCache
-    from .cutting import Cut as Cut
-    from .cutting import cut_video as cut_video
     from .images import decode_image as decode_image
     from .images import image_digest as image_digest
     from .images import read_image as read_image
@@ -71,42 +69,44 @@ if TYPE_CHECKING:
     from .keywords import read_keywords as read_keywords
     from .keywords import sidecar_of as sidecar_of
     from .keywords import write_sidecar as write_sidecar
-    from .live import LiveReader as LiveReader
-    from .mat import read_mat as read_mat
+    from .matlab_files import read_mat as read_mat
     from .outputs import check_outputs as check_outputs
     from .outputs import check_outside as check_outside
     from .outputs import output_file as output_file
     from .outputs import output_folder as output_folder
     from .outputs import transaction as transaction
-    from .pixels import resize_grey as resize_grey
-    from .pixels import to_grey8 as to_grey8
-    from .sequence import PictureSequence as PictureSequence
+    from .pixel_conversion import resize_grey as resize_grey
+    from .pixel_conversion import to_grey8 as to_grey8
     from .tables import CsvWriter as CsvWriter
     from .tables import write_csv as write_csv
-    from .video import VideoReader as VideoReader
-    from .video import sample_frames as sample_frames
-    from .video_source import open_video as open_video
-    from .video_writer import VideoWriter as VideoWriter
+    from .video.cutting import Cut as Cut
+    from .video.cutting import cut_video as cut_video
+    from .video.live import LiveReader as LiveReader
+    from .video.opening import open_video as open_video
+    from .video.picture_sequence import PictureSequence as PictureSequence
+    from .video.reader import VideoReader as VideoReader
+    from .video.reader import sample_frames as sample_frames
+    from .video.writer import VideoWriter as VideoWriter
 
 _LAZY = {
-    "Cut": ".cutting",
+    "Cut": ".video.cutting",
     "ArrayCache": ".cache",
     "CsvWriter": ".tables",
     "Format": ".archive",
-    "LiveReader": ".live",
-    "PictureSequence": ".sequence",
-    "VideoReader": ".video",
-    "VideoWriter": ".video_writer",
+    "LiveReader": ".video.live",
+    "PictureSequence": ".video.picture_sequence",
+    "VideoReader": ".video.reader",
+    "VideoWriter": ".video.writer",
     "check_memory": ".inputs",
     "check_outputs": ".outputs",
     "check_outside": ".outputs",
     "clean_words": ".keywords",
-    "cut_video": ".cutting",
+    "cut_video": ".video.cutting",
     "decode_image": ".images",
     "expand_images": ".inputs",
     "expand_inputs": ".inputs",
     "is_live": ".inputs",
-    "open_video": ".video_source",
+    "open_video": ".video.opening",
     "image_digest": ".images",
     "find_files": ".inputs",
     "output_file": ".outputs",
@@ -116,14 +116,14 @@ _LAZY = {
     "read_arrays": ".archive",
     "read_image": ".images",
     "read_keywords": ".keywords",
-    "read_mat": ".mat",
+    "read_mat": ".matlab_files",
     "regular_file": ".inputs",
-    "resize_grey": ".pixels",
-    "sample_frames": ".video",
+    "resize_grey": ".pixel_conversion",
+    "sample_frames": ".video.reader",
     "sample_names": ".images",
     "stem_of": ".inputs",
     "sidecar_of": ".keywords",
-    "to_grey8": ".pixels",
+    "to_grey8": ".pixel_conversion",
     "transaction": ".outputs",
     "write_arrays": ".archive",
     "write_csv": ".tables",

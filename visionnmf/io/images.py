@@ -1,4 +1,4 @@
-"""Read and write pictures; :mod:`visionnmf.io` is the public name of what stands here."""
+"""Read and write pictures."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from PIL import Image, features
 from visionnmf.exceptions import MediaError, ParameterError, TooLargeError, UnreadableError, UnsupportedError
 
 from .inputs import SAMPLE_PREFIX, check_bytes, check_memory, regular_file
-from .jpeg import check_scans
+from .jpeg_scans import check_scans
 from .outputs import output_file
-from .pixels import check_size, decode_by_opencv, from_float, rgb_on_white, upright
-from .tiff import TIFF_STARTS, decode_tiff
+from .pixel_conversion import check_size, decode_by_opencv, from_float, rgb_on_white, upright
+from .tiff_decoding import TIFF_STARTS, decode_tiff
 
 __all__ = ["decode_image", "image_digest", "read_image", "sample_names", "write_image"]
 

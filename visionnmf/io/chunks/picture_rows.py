@@ -15,8 +15,8 @@ from visionnmf._checks import check_count
 from visionnmf.choices import IMAGE_SUFFIXES, VIDEO_SUFFIXES
 from visionnmf.exceptions import MediaError, UnreadableError
 from visionnmf.io.images import read_image
-from visionnmf.io.pixels import resize_grey, to_grey8
-from visionnmf.io.video import VideoReader
+from visionnmf.io.pixel_conversion import resize_grey, to_grey8
+from visionnmf.io.video.reader import VideoReader
 
 from .base import Sequential
 

@@ -1,4 +1,4 @@
-"""Read video by PyAV; :mod:`visionnmf.io` is the public name of what stands here."""
+"""Read video by PyAV."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from PIL import Image
 
 from visionnmf._checks import check_count, check_frames_wanted
 from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
+from visionnmf.io.images import PICTURE_FORMATS
+from visionnmf.io.inputs import regular_file
 
 from .decoding import CODEC_ERRORS, Clock, Decoder, reason_of, turn_of, upright
-from .images import PICTURE_FORMATS
-from .inputs import regular_file
-from .mp4 import most_samples
+from .mp4_index import most_samples
 
 __all__ = ["VideoReader", "sample_frames"]
 

@@ -1,4 +1,4 @@
-"""Read video that comes but once: standard input, addresses, cameras; :mod:`visionnmf.io` is its public name."""
+"""Read video that comes but once: standard input, addresses, cameras."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from visionnmf import choices
 from visionnmf._checks import check_count, check_flag, check_frames_wanted, check_number
 from visionnmf._text import without_password
 from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
+from visionnmf.io.inputs import ADDRESS, CAMERA, is_live
 
 from .decoding import CODEC_ERRORS, Clock, Decoder, reason_of, turn_of, upright
-from .inputs import ADDRESS, CAMERA, is_live
-from .video import CODEC_THREADS, CONTAINERS, FALLBACK_RATE, MAX_FRAME_PIXELS, MAX_STREAMS, video_stream_of
+from .reader import CODEC_THREADS, CONTAINERS, FALLBACK_RATE, MAX_FRAME_PIXELS, MAX_STREAMS, video_stream_of
 
 __all__ = ["LiveReader"]
 

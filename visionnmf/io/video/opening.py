@@ -1,4 +1,4 @@
-"""Whatever gives frames; :mod:`visionnmf.io` is the public name of what stands here."""
+"""Whatever gives frames."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 from visionnmf._text import without_password
 from visionnmf.exceptions import ParameterError
+from visionnmf.io.inputs import is_live, pictures_of
 
-from .inputs import is_live, pictures_of
 from .live import LiveReader
-from .sequence import PictureSequence
-from .video import VideoReader
+from .picture_sequence import PictureSequence
+from .reader import VideoReader
 
 __all__ = ["open_video"]
 

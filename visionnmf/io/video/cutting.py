@@ -1,4 +1,4 @@
-"""Cut parts out of a video without encoding it anew; :mod:`visionnmf.io` is the public name of what stands here."""
+"""Cut parts out of a video without encoding it anew."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import av
 from av.packet import Packet
 
 from visionnmf.exceptions import MediaError, ParameterError, UnsupportedError
+from visionnmf.io.inputs import regular_file
+from visionnmf.io.outputs import output_file, transaction
 
 from .decoding import CODEC_ERRORS, reason_of
-from .inputs import regular_file
-from .outputs import output_file, transaction
-from .video import MAX_FRAME_PIXELS, check_declared_size, container_of, video_stream_of
+from .reader import MAX_FRAME_PIXELS, check_declared_size, container_of, video_stream_of
 
 __all__ = ["CUT_FORMATS", "Cut", "cut_video"]
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from visionnmf.exceptions import UnreadableError, UnsupportedError
 
-from .jpeg import check_scans
-from .pixels import check_size, decode_by_opencv, from_float, rgb_on_white, upright
+from .jpeg_scans import check_scans
+from .pixel_conversion import check_size, decode_by_opencv, from_float, rgb_on_white, upright
 
 __all__ = ["TIFF_STARTS", "decode_tiff"]
 

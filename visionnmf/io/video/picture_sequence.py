@@ -1,4 +1,4 @@
-"""Pictures as the frames of a video; :mod:`visionnmf.io` is the public name of what stands here."""
+"""Pictures as the frames of a video."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from visionnmf._checks import check_frames_wanted, check_number
 from visionnmf.choices import IMAGE_SUFFIXES
 from visionnmf.exceptions import MediaError, ParameterError, UnreadableError
+from visionnmf.io.images import read_with_notes
+from visionnmf.io.inputs import pictures_of
 
-from .images import read_with_notes
-from .inputs import pictures_of
-from .video import FALLBACK_RATE
+from .reader import FALLBACK_RATE
 
 __all__ = ["PictureSequence"]
 

@@ -1,4 +1,4 @@
-"""Write video by PyAV; :mod:`visionnmf.io` is the public name of what stands here."""
+"""Write video by PyAV."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from visionnmf._checks import check_choice, check_count, check_number
 from visionnmf.exceptions import MediaError, ParameterError
+from visionnmf.io.outputs import output_file
 
 from .decoding import CODEC_ERRORS, convert, reason_of
-from .outputs import output_file
-from .video import CODEC_THREADS
+from .reader import CODEC_THREADS
 
 __all__ = ["VideoWriter"]
 

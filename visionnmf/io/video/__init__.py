@@ -1,0 +1,1 @@
+"""Read, write and cut video; :mod:`visionnmf.io` exports the public names."""
