@@ -1,4 +1,4 @@
-"""Read video that comes but once: standard input, addresses, cameras."""
+"""Read video that can be read only once: standard input, URLs and cameras."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -30,69 +31,97 @@ from .reader import CODEC_THREADS, CONTAINERS, FALLBACK_RATE, MAX_FRAME_PIXELS, 
 
 __all__ = ["LiveReader"]
 
-# What FFmpeg may speak and read for an address. Left out on purpose: files, and playlists, which name other addresses.
+# The protocols and containers that FFmpeg may use for a URL. Files and playlists are left out: they name other URLs.
 _PROTOCOLS = {"http": "http,https,tcp,tls", "rtsp": "rtsp,rtsps,rtp,srtp,udp,tcp,tls"}
 _STREAMED = f"{CONTAINERS},rtsp,mpjpeg"
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0  # seconds between two attempts to find a lost source
-_STEP = 0.1  # seconds of a pause in which nobody asks whether to end
+_STEP = 0.1  # seconds between two calls of `until` during a pause
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveSettings:
+    """How a live source is read; the keyword arguments of :class:`LiveReader`, which documents them."""
+
+    size: tuple[int, int] | None = None
+    frame_rate: float | None = None
+    pixel_format: str | None = None
+    every: int = 1
+    max_frames: int | None = None
+    scale: float = 1.0
+    start: float = 0.0
+    end: float | None = None
+    max_pixels: int = MAX_FRAME_PIXELS
+    timeout: float = choices.LIVE_TIMEOUT
+    patience: float = choices.LIVE_PATIENCE
+    again_after_end: bool = True
+    until: Callable[[], bool] | None = None
+
+    def __post_init__(self) -> None:
+        check_frames_wanted(self.every, self.max_frames, self.scale, self.start, self.end)
+        check_number(self.timeout, "timeout", without_low=True)
+        check_number(self.patience, "patience")
+        check_flag(self.again_after_end, "again_after_end")
+        if self.frame_rate is not None:
+            check_number(self.frame_rate, "frame_rate", 0, 1000, without_low=True)
 
 
 class LiveReader:
-    """Frames of standard input, an address or a camera, as they come; with the attributes of :class:`.VideoReader`.
+    """Read frames from standard input, a URL or a camera as they come; the attributes are those of `VideoReader`.
 
-    It is gone through once. Damaged frames are left out and counted. An address that is lost, by an error or silence,
-    is looked for again, for a minute, and frames go on with the time that has passed meanwhile; a file that says how
-    long it is would begin anew, so that its end, or where it breaks off, is the end.
+    A live source can be read once. Damaged frames are left out and counted. If a URL is lost, by an error or by
+    silence, the reader tries to connect again for a minute, and the times of the frames then include the gap. A URL
+    whose server says how long the file is would start from the beginning, so its end, or the place where it breaks
+    off, is the end of the frames.
 
     Parameters
     ----------
     source : str
-        ``"-"``, a ``http``, ``https``, ``rtsp`` or ``rtsps`` address, ``"camera:0"`` or ``"/dev/video0"``.
+        ``"-"``, a URL of the kinds ``http``, ``https``, ``rtsp`` and ``rtsps``, ``"camera:0"`` or ``"/dev/video0"``.
     size : (int, int), optional
-        Width and height, where ``"-"`` is of raw frames; without it, of what says its format itself, such as
-        YUV4MPEG, MPEG-TS or Matroska.
+        Width and height of raw frames on standard input. Without it standard input must be a container that describes
+        itself, such as YUV4MPEG, MPEG-TS or Matroska.
     frame_rate : float, optional
-        Of raw frames; 25 when not given.
+        Of raw frames; 25 if not given.
     pixel_format : str, optional
-        Of raw frames, as FFmpeg names it; ``"rgb24"`` when not given.
+        Of raw frames, by its name in FFmpeg; ``"rgb24"`` if not given.
     every, max_frames, scale, start, end, max_pixels : optional
         See :class:`.VideoReader`.
     timeout : float, default=10.0
-        Seconds that an address may say nothing.
+        Seconds of silence after which a URL counts as lost.
     patience : float, default=60.0
-        Seconds in which a lost one is looked for.
+        Seconds during which the reader tries to find a lost URL again.
     again_after_end : bool, default=True
-        Whether an address is also looked for where its stream ends without an error, as cameras end it; a file that
-        does not say how long it is comes anew then.
+        Whether to connect again also when a stream ends without an error, as streams of cameras do. A file whose server
+        does not say its length is then read again from the beginning.
     until : callable, optional
-        Asked while a lost source is looked for; true ends the frames.
+        Called while the reader waits for a lost source; the frames end when it returns True.
 
     Attributes
     ----------
     begins_anew : bool
         False: what has been read is gone.
     damaged : int
-        Frames that could not be decoded whole, and were left out.
+        The number of frames that could not be decoded completely and were left out.
     truncated : bool
-        At the end: the frames end clearly before the declared duration, as :class:`.VideoReader` has it.
+        At the end: whether the frames end clearly before the declared duration, as for :class:`.VideoReader`.
     problem : str or None
         The same in words.
     reconnections : int
-        How often the source was found again.
+        How often a lost source was found again.
     notes : list of str
-        The same in words, and how the source ended.
+        All of this in words, and how the source ended.
 
     Raises
     ------
     UnreadableError
-        Nothing answers, it is no video, or there is no such camera.
+        If nothing answers, the answer is not a video, or there is no such camera.
     TooLargeError
         If frames have more than `max_pixels`.
     UnsupportedError
-        While iterating: if the frame size changes.
+        While iterating, if the frame size changes.
     ParameterError
-        If an argument is out of its range; while iterating: if the source ends before `start`.
+        If an argument is out of its range; while iterating, if the source ends before `start`.
 
     Examples
     --------
@@ -106,60 +135,37 @@ class LiveReader:
     problem: str | None = None
     declared_frames: int | None = None
 
-    def __init__(
-        self,
-        source: str,
-        *,
-        size: tuple[int, int] | None = None,
-        frame_rate: float | None = None,
-        pixel_format: str | None = None,
-        every: int = 1,
-        max_frames: int | None = None,
-        scale: float = 1.0,
-        start: float = 0.0,
-        end: float | None = None,
-        max_pixels: int = MAX_FRAME_PIXELS,
-        timeout: float = choices.LIVE_TIMEOUT,
-        patience: float = choices.LIVE_PATIENCE,
-        again_after_end: bool = True,
-        until: Callable[[], bool] | None = None,
-    ) -> None:
-        check_frames_wanted(every, max_frames, scale, start, end)
-        check_number(timeout, "timeout", without_low=True)
-        check_number(patience, "patience")
-        if frame_rate is not None:
-            check_number(frame_rate, "frame_rate", 0, 1000, without_low=True)
+    def __init__(self, source: str, **options: Any) -> None:
+        self._settings = LiveSettings(**options)
         if not is_live(source):
             raise ParameterError(
                 f"source must be '-', an address or a camera; got {source!r}; open others by open_video"
             )
-        # FFmpeg knows protocols by small letters.
+        # FFmpeg knows protocols in small letters only.
         self.source = ADDRESS.sub(lambda found: found[0].lower(), str(source))
         self._name = without_password(self.source)
-        self._again_after_end, self._until = check_flag(again_after_end, "again_after_end"), until
-        self._raw = None if size is None else _raw_options(size, frame_rate, pixel_format)
-        self._wanted = (every, max_frames, scale, start, end)
-        self._max_pixels, self._timeout, self._patience = max_pixels, timeout, patience
+        self._raw = None if self._settings.size is None else _raw_options(self._settings)
         self.time = 0.0
         self.frames_read = self.damaged = self.reconnections = 0
         self._said: list[str] = []
         self._again = ADDRESS.match(self.source) is not None
         self._frames = self._decoded()
-        self._first = next(self._frames, None)  # which alone tells the true size
+        self._first = next(self._frames, None)  # only a decoded frame says the true size
         if self._first is None:
             raise UnreadableError(f"{self._name}: no frame has come{self._why()}")
         height, width = self._first[1].shape[:2]
         self._size = (width, height)
+        scale = self._settings.scale
         self.width, self.height = max(1, round(width * scale)), max(1, round(height * scale))
 
     @property
     def notes(self) -> list[str]:
-        """What was lost, in words."""
+        """What was lost, as sentences."""
         damaged = [f"{self.damaged} damaged packets or frames were left out"] if self.damaged else []
         return [*damaged, *self._said, *([] if self.problem is None else [self.problem])]
 
     def close(self) -> None:
-        """Let the source go."""
+        """Close the source."""
         self._frames.close()
 
     def __enter__(self) -> LiveReader:
@@ -171,7 +177,8 @@ class LiveReader:
     def __iter__(self) -> Iterator[NDArray[np.uint8]]:
         if self._first is None:
             raise ParameterError(f"source must be gone through once; got {self._name} again; open it anew")
-        every, max_frames, _, start, end = self._wanted
+        wanted = self._settings
+        every, max_frames, start, end = wanted.every, wanted.max_frames, wanted.start, wanted.end
         (at, frame), self._first = self._first, None
         delivered = passed = 0
         while True:
@@ -201,11 +208,11 @@ class LiveReader:
             raise ParameterError(f"start must lie before the end of {self._name} at {at:.3f} s; got {start:g}")
 
     def _decoded(self) -> Generator[tuple[float, NDArray[np.uint8]], None, None]:
-        """Yield time and picture of each whole frame, over all connections."""
+        """Yield the time and picture of every undamaged frame, over all connections."""
         if camera := CAMERA.fullmatch(self.source):
             yield from self._of_camera(int(camera[1] or camera[2]))
             return
-        before = 0.0  # seconds up to the present connection
+        before = 0.0  # seconds until the current connection began
         last, heard, pause = 0.0, time.monotonic(), FIRST_PAUSE
         while True:
             try:
@@ -223,8 +230,8 @@ class LiveReader:
                     if not self._again or sized:
                         self._judge(decoder)
                         return
-                    if not self._again_after_end and _came_to_its_end(decoder):
-                        if self._wanted[1] is not None or self._wanted[4] is not None:
+                    if not self._settings.again_after_end and _came_to_its_end(decoder):
+                        if self._settings.max_frames is not None or self._settings.end is not None:
                             self._said.append(f"the stream ended by itself at {last:.2f} s")
                         return
             except (UnreadableError, TooLargeError) as error:
@@ -233,7 +240,7 @@ class LiveReader:
                 self._error = str(error)
             if not self.frames_read:
                 return
-            if time.monotonic() - heard + pause > self._patience:
+            if time.monotonic() - heard + pause > self._settings.patience:
                 self._said.append(f"the source was lost{self._why()}")
                 return
             if not self._waited(pause):
@@ -241,10 +248,10 @@ class LiveReader:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def _asked_to_end(self) -> bool:
-        return self._until is not None and self._until()
+        return self._settings.until is not None and self._settings.until()
 
     def _waited(self, pause: float) -> bool:
-        """Wait; returns False where the end is asked for meanwhile."""
+        """Wait; return False as soon as `until` asks for the end."""
         over = time.monotonic() + pause
         while not self._asked_to_end():
             left = over - time.monotonic()
@@ -254,7 +261,7 @@ class LiveReader:
         return False
 
     def _judge(self, decoder: Decoder) -> None:
-        """Compare what was read to the end with what the header declares, as :class:`.VideoReader` does."""
+        """Compare what was read with the duration that the header declares, as `VideoReader` does."""
         counted = bool(decoder.stream.frames)
         missed = None
         if counted or decoder.declares_itself():
@@ -298,9 +305,9 @@ class LiveReader:
 
     @contextmanager
     def _connected(self) -> Iterator[Decoder]:
-        limit = {"max_pixels": str(self._max_pixels)}
+        limit = {"max_pixels": str(self._settings.max_pixels)}
         with self._opened(limit | {"max_streams": str(MAX_STREAMS)}) as container:
-            stream = video_stream_of(self._name, container, self._max_pixels)
+            stream = video_stream_of(self._name, container, self._settings.max_pixels)
             stream.codec_context.thread_count = CODEC_THREADS
             stream.codec_context.options = {**stream.codec_context.options, **limit}
             yield Decoder(container, stream)
@@ -321,7 +328,7 @@ class LiveReader:
             options |= {"protocol_whitelist": _PROTOCOLS[kind], "format_whitelist": _STREAMED}
             if kind == "rtsp":
                 options["rtsp_transport"] = "tcp"
-            more["timeout"] = (self._timeout, self._timeout)
+            more["timeout"] = (self._settings.timeout,) * 2
         with ExitStack() as stack:
             try:
                 container = stack.enter_context(av.open(file, "r", options=options, **more))
@@ -355,20 +362,22 @@ class LiveReader:
 
 
 def _came_to_its_end(decoder: Decoder) -> bool:
-    """Return whether packets ended without an error; where HTTP tells no length, FFmpeg takes any end for EIO."""
+    """Return whether the packets ended without an error; without a length in HTTP, FFmpeg reports any end as EIO."""
     error = decoder.reading_error
     return error is None or (getattr(error, "errno", None) == errno.EIO and decoder.container.size < 0)
 
 
-def _raw_options(size: tuple[int, int], frame_rate: float | None, pixel_format: str | None) -> dict[str, str]:
-    width, height = (check_count(side, "size", high=1 << 16) for side in size)
+def _raw_options(wanted: LiveSettings) -> dict[str, str]:
+    """Return what FFmpeg must know about raw frames."""
+    assert wanted.size is not None
+    width, height = (check_count(side, "size", high=1 << 16) for side in wanted.size)
     if width * height > MAX_FRAME_PIXELS:
         raise ParameterError(f"size must be of at most {MAX_FRAME_PIXELS} pixels; got {width} x {height}")
-    name = pixel_format or "rgb24"
+    name = wanted.pixel_format or "rgb24"
     try:
         av.VideoFormat(name)
     except ValueError:
         known = "one that FFmpeg knows, such as rgb24 or yuv420p"
         raise ParameterError(f"pixel_format must be {known}; got {name!r}") from None
-    rate = Fraction(frame_rate or FALLBACK_RATE).limit_denominator(1001)
+    rate = Fraction(wanted.frame_rate or FALLBACK_RATE).limit_denominator(1001)
     return {"video_size": f"{width}x{height}", "pixel_format": name, "framerate": str(rate)}
