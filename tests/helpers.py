@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.ndimage import gaussian_filter
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from visionnmf.apps.cli import app
@@ -47,6 +48,17 @@ def run_command(*arguments):
     result = CliRunner().invoke(app, [str(argument) for argument in arguments])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result
+
+
+def all_commands(group=None, before=""):
+    """Yield the full name of each command and the command."""
+    group = group or get_command(app)
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
+        if hasattr(command, "list_commands"):
+            yield from all_commands(command, f"{before}{name} ")
+        else:
+            yield f"{before}{name}", command
 
 
 def squares(most, number):

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import all_commands
 from numpydoc.validate import validate
-
-from visionnmf.apps.cli import app
 
 ROOT = Path(__file__).resolve().parent.parent
 GUIDES = {"segment": "segmentation.md", "warm": "../README.md"}
@@ -93,9 +92,7 @@ def test_examples_of_modules_run(name):
 
 def test_every_command_is_in_the_readme_and_has_help_and_a_guide():
     readme = (ROOT / "README.md").read_text()
-    commands = [(c.name, c) for c in app.registered_commands]
-    for group in app.registered_groups:
-        commands += [(f"{group.name} {c.name}", c) for c in group.typer_instance.registered_commands]
+    commands = list(all_commands())
     assert len(commands) >= 5
     for name, command in commands:
         assert (
@@ -103,7 +100,7 @@ def test_every_command_is_in_the_readme_and_has_help_and_a_guide():
         )  # what `segment` does when not told otherwise
         group = name.split()[0]
         assert (ROOT / "docs" / GUIDES.get(group, f"{group}.md")).is_file()
-        assert inspect.getdoc(command.callback)
+        assert command.help
 
 
 @pytest.mark.slow

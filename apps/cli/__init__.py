@@ -15,6 +15,8 @@ from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command, get_group
 
 from visionnmf import __version__
 from visionnmf._jit import cache_folder, on_first_compile
@@ -38,8 +40,40 @@ COMMANDS = {
     "warm": "warm",
 }
 
+
+class _Commands(TyperGroup):
+    """The commands of the table above. Each one's module is imported when it is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name in COMMANDS and cmd_name not in self.commands:
+            self.commands[cmd_name] = _load(cmd_name)
+        return self.commands.get(cmd_name)
+
+
+@functools.cache
+def _load(name: str) -> Any:
+    """Import a command and give it, or each of its sub-commands, the options that all commands have."""
+    command = import_module(f".{COMMANDS[name]}", __name__).command
+    if isinstance(command, typer.Typer):
+        for part in command.registered_commands:
+            if part.callback is not None:
+                part.callback = _with_verbosity(part.callback)
+        command.rich_markup_mode = None
+        loaded: Any = get_group(command)
+    else:
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+        alone.command(name)(_with_verbosity(command))
+        loaded = get_command(alone)
+    loaded.name = name
+    return loaded
+
+
 app = typer.Typer(
     name="visionnmf",
+    cls=_Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -91,17 +125,6 @@ def _with_verbosity(function: Callable[..., None]) -> Callable[..., None]:
     command.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *added])  # type: ignore[attr-defined]
     command.__annotations__ = function.__annotations__ | more
     return command
-
-
-for _name, _module in COMMANDS.items():
-    _command = import_module(f".{_module}", __name__).command
-    if isinstance(_command, typer.Typer):
-        for _part in _command.registered_commands:
-            if _part.callback is not None:
-                _part.callback = _with_verbosity(_part.callback)
-        app.add_typer(_command, name=_name)
-    else:
-        app.command(_name)(_with_verbosity(_command))
 
 
 _ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]

@@ -15,12 +15,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import typer
+from helpers import all_commands
 from helpers import run_command as run
 from PIL import Image
 
 from visionnmf.apps import masquerade, runner
-from visionnmf.apps.cli import app
 from visionnmf.apps.faces import Identifier, load
 from visionnmf.apps.masquerade import scoring, session_judging, training
 from visionnmf.datasets import make_mosaic
@@ -37,17 +36,7 @@ WITHOUT = {
 
 def commands():
     """Each command's name and its click command."""
-    found = {}
-
-    def walk(name, command):
-        if hasattr(command, "commands"):
-            for part, below in command.commands.items():
-                walk(f"{name} {part}".strip(), below)
-        else:
-            found[name] = command
-
-    walk("", typer.main.get_command(app))
-    return found
+    return dict(all_commands())
 
 
 def options(command):
