@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
 from .problem import Problem
 from .solvers import SOLVERS
+from .stopping import Stopping, exact_objective, warn_not_converged
 
 __all__ = ["Callback", "Fit", "fit", "warn_not_converged"]
 
@@ -28,7 +27,7 @@ class Fit(NamedTuple):
         The objective before the first iteration and after each one.
     converged : bool
     change : float
-        The solver's last measure of change.
+        The last estimate of the share of the objective that twice the iterations would gain.
     """
 
     n_iter: int
@@ -58,7 +57,8 @@ def fit(
         A key of :data:`.solvers.SOLVERS`.
     max_iter : int
     tol : float, >= 0
-        The fit has converged when the solver's measure of change is below; 0 runs all iterations.
+        The fit has converged when twice the iterations would lower the objective by less than this share of it; see
+        :mod:`.stopping`. 0 runs all iterations.
     callback : callable, optional
         Called as ``callback(iteration, objective)`` after each iteration, with the objective before it; a true
         return value stops the fit.
@@ -67,28 +67,12 @@ def fit(
     -------
     Fit
     """
-    history: list[float] = []
+    stopping = Stopping(tol, exact=exact_objective(problem) if tol > 0 else 0.0)
     converged = False
-    change = float("inf")
     for step in SOLVERS[solver].iterate(problem, Wt, H, max_iter=max_iter):
-        history.append(step.objective)
-        change = step.change
-        if callback is not None and callback(len(history), step.objective):
+        enough = stopping.add(step.objective, step.residual) or step.done
+        asked = callback is not None and callback(len(stopping.history), step.objective)
+        if enough or asked:
             converged = True
             break
-        if change < tol or step.objective == 0:
-            converged = True
-            break
-    n_iter = len(history)
-    history.append(problem.objective(Wt, H))
-    return Fit(n_iter, history, converged, change)
-
-
-def warn_not_converged(name: str, result: Fit, tol: float) -> None:
-    """Issue scikit-learn's ConvergenceWarning with the iterations and the last change."""
-    warnings.warn(
-        f"{name} stopped after {result.n_iter} iterations with a relative change of {result.change:.2g} "
-        f"(tol={tol:.2g}); increase max_iter, or tol if that is near enough.",
-        ConvergenceWarning,
-        stacklevel=3,
-    )
+    return Fit(len(stopping.history), [*stopping.history, problem.objective(Wt, H)], converged, stopping.change)

@@ -33,15 +33,15 @@ from scipy.optimize import Bounds, minimize
 from .alternate import Callback, Fit
 from .blocks import BLOCK_ELEMENTS, blocks, map_blocks, n_threads, one_blas_thread, rows_per_block
 from .losses import Loss, loss_value
+from .stopping import Stopping
 
 __all__ = ["SOLVERS", "fit", "optimality"]
 
 Array = NDArray[Any]
 
 MEMORY = 10  # pairs of vectors that L-BFGS keeps
-WINDOW = 10  # iterations whose mean decrease is the change: single ones can be short
 MAX_CHUNKS = 16  # of rows, each with a share of the gradient
-ROUNDING = 1e-13  # of the loss at the model 0: an objective below is an exact fit
+ROUNDING = 1e-13  # of the loss at the model 0: an objective below cannot be told from an exact fit
 
 
 class _Slope(NamedTuple):
@@ -135,8 +135,7 @@ def fit(
         A key of :data:`SOLVERS`.
     max_iter : int
     tol : float, >= 0
-        The fit has converged when an iteration decreases the objective by less than this share of it, in the mean of
-        :data:`WINDOW` iterations; 0 runs all iterations.
+        See :mod:`.stopping`; 0 runs all iterations.
     callback : callable, optional
         See :func:`.alternate.fit`; here the objective is that after the iteration.
 
@@ -152,26 +151,25 @@ def fit(
         H[:] = start if done else SOLVERS[solver](slope, start, log, max_iter)
         Wt = H @ X.T
         history = [*log.history[:-1], loss_value(X, Wt, H, Loss(loss))]
-    return Fit(len(history) - 1, history, log.converged, log.change)
+    return Fit(len(history) - 1, history, log.converged, log.stopping.change)
 
 
 class _Log:
-    """History and stopping rule."""
+    """The stopping rule, and the callback."""
 
     def __init__(self, slope: Any, tol: float, callback: Callback | None) -> None:
-        self.exact = ROUNDING * slope.size
-        self.tol, self.callback = tol, callback
-        self.history: list[float] = []
-        self.converged, self.change = False, float("inf")
+        self.stopping, self.callback = Stopping(tol, exact=ROUNDING * slope.size), callback
+        self.converged = False
+
+    @property
+    def history(self) -> list[float]:
+        """The objective before the first iteration and after each one."""
+        return self.stopping.history
 
     def add(self, objective: float) -> bool:
-        """Take note of the objective after an iteration; return whether to stop."""
-        self.history.append(objective)
+        """Record the objective after an iteration; return whether to stop."""
+        self.converged = self.stopping.add(objective)
         n_iter = len(self.history) - 1
-        if n_iter >= WINDOW and objective > 0:
-            before = self.history[-1 - WINDOW]
-            self.change = max(0.0, before - objective) / (WINDOW * objective)
-        self.converged = objective <= self.exact or self.change < self.tol or not self.exact  # 0: nothing to fit
         if n_iter and self.callback is not None and self.callback(n_iter, objective):
             self.converged = True
         return self.converged

@@ -25,6 +25,7 @@ from .kernels import symmetric as _symmetric_kernels
 from .losses import Loss
 from .optimality import optimality
 from .problem import Problem
+from .stopping import EXACT, Stopping
 
 __all__ = ["LOSSES", "fit_starts", "fit_symmetric", "scale_to_fit", "symmetric_optimality"]
 
@@ -109,7 +110,7 @@ def fit_symmetric(S: Array, H: Array, c: Array, *, max_iter: int, tol: float, lo
         Node weights.
     max_iter : int
     tol : float, >= 0
-        Stop when a sweep decreases the objective by less than this share of it.
+        See :mod:`.stopping`.
     loss : str, default="manhattan"
         A key of :data:`LOSSES`.
 
@@ -118,17 +119,17 @@ def fit_symmetric(S: Array, H: Array, c: Array, *, max_iter: int, tol: float, lo
     Fit
     """
     sweep, objective = LOSSES[loss]
-    history = [objective(S, H, c)]
-    change = np.inf
-    converged = False
-    for _ in range(max_iter):
+    stopping = Stopping(tol, exact=_exact_objective(S, H, c, loss) if tol > 0 else 0.0)
+    done = stopping.add(objective(S, H, c))
+    while not done and len(stopping.history) <= max_iter:
         sweep(S, H, c)
-        history.append(objective(S, H, c))
-        change = max(0.0, (history[-2] - history[-1]) / history[-2]) if history[-2] > 0 else 0.0
-        if change < tol or history[-1] == 0:
-            converged = True
-            break
-    return Fit(len(history) - 1, history, converged, change)
+        done = stopping.add(objective(S, H, c))
+    return Fit(len(stopping.history) - 1, stopping.history, stopping.converged, stopping.change)
+
+
+def _exact_objective(S: Array, H: Array, c: Array, loss: str) -> float:
+    """Return the loss of residuals of a millionth of the affinity."""
+    return LOSSES[loss].objective(S * S.dtype.type(EXACT), np.zeros_like(H), c)
 
 
 def fit_starts(

@@ -105,11 +105,12 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
     warm_start : bool, default=False
         Start from the components of the previous fit if they have the right shape.
     max_iter : int, default=400
-        Maximum number of iterations. For "admm" it is also the length of the path along which the penalty grows, so
-        that more iterations take smaller steps and find better solutions.
-    tol : float, default=1e-4
-        Stop when an iteration changes the solution by less than this, relative to the size of the problem or to the
-        remaining loss (the solver's docstring says which). 0 runs all iterations without a warning.
+        Maximum number of iterations. "admm" increases its penalty over the first 400 of them at most. Fewer iterations
+        take larger steps.
+    tol : float, default=1e-3
+        Stop when twice the iterations would lower the objective by less than this share of it, at the pace of the last
+        quarter of the iterations, or when the residuals are below a millionth of the data (the exact rule is in
+        :mod:`visionnmf.engine.stopping`; it is the same for every solver). 0 runs all iterations without a warning.
     random_state : int, RandomState instance or None, default=None
         Seed of the start. The same seed gives the same result for any number of threads, up to rounding.
     callback : callable or None, default=None
@@ -208,7 +209,7 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
         n_init: int = 1,
         warm_start: bool = False,
         max_iter: int = 400,
-        tol: float = 1e-4,
+        tol: float = 1e-3,
         random_state: Any = None,
         callback: Callback | None = None,
         verbose: int = 0,

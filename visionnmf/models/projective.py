@@ -51,7 +51,7 @@ class ProjectiveNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         Starting components, as in :class:`NMF`. From "random" a fit first lingers where all components are alike.
     max_iter : int, default=1000
         Iterations.
-    tol : float, default=1e-4
+    tol : float, default=1e-3
         Stop when an iteration decreases the objective by less than this share of it, in the mean of ten; 0 runs all
         iterations without a warning.
     random_state : int, RandomState instance or None, default=None
@@ -107,7 +107,7 @@ class ProjectiveNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         solver: str = "l-bfgs",
         init: str = "nndsvdar",
         max_iter: int = 1000,
-        tol: float = 1e-4,
+        tol: float = 1e-3,
         random_state: Any = None,
         callback: Callback | None = None,
     ) -> None:

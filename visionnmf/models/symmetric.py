@@ -56,8 +56,9 @@ class SymmetricNMF(Saveable, BaseEstimator):
         given array is used in place of the first start of "k-means++".
     max_iter : int, default=200
         Sweeps a start.
-    tol : float, default=1e-4
-        A start is done when a sweep decreases the objective by less than this share of it.
+    tol : float, default=1e-3
+        A start is done when twice the sweeps would lower the objective by less than this share of it; see
+        :mod:`visionnmf.engine.stopping`. 0 runs all sweeps.
     random_state : int, RandomState instance or None, default=None
         Seed of the starts.
 
@@ -113,7 +114,7 @@ class SymmetricNMF(Saveable, BaseEstimator):
         n_init: int = 5,
         init: Any = "k-means++",
         max_iter: int = 200,
-        tol: float = 1e-4,
+        tol: float = 1e-3,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components

@@ -41,7 +41,9 @@ PENALTY_GROWTH = 3e4  # over the whole path, of which
 SLOW_GROWTH = 40.0  # are spread over the first
 SLOW_SHARE = 0.7  # of the iterations: there noisy data settle; exact ones need the rest
 SWEEPS = 5  # of HALS a factor and iteration, back and forth unless ridged; fewer, or an even number, end higher
-SETTLED = 0.05  # share of the loss of a model that is 0; below it the change is no longer relative to the objective
+PATH = 400  # iterations over which rho grows, at most
+SMOOTH = 1e-3  # primal residual from which on the Huber loss is descended without a penalty, relative to the loss, and
+SETTLED = 0.05  # this share of the loss of a model that is 0
 BLOCKS = 2  # cache-sized blocks that are taken together: products of more rows gain more than the passes lose;
 LEAST_ROWS = 256  # and at least so many rows
 MAX_CHUNKS = 16  # of rows, each with a share of the right-hand side: as many threads can work
@@ -66,21 +68,20 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
     H : ndarray [shape=(n_components, n_features)]
         Updated.
     max_iter : int
-        Length of the path along which rho grows by :data:`PENALTY_GROWTH`.
+        Over the first :data:`PATH` of them at most, rho grows by :data:`PENALTY_GROWTH`; then it stays.
 
     Yields
     ------
     Progress
-        The objective, and as the change the primal residual ``||X - WH - S||_1 / ||X||_1`` plus the change of the
-        objective relative to the loss of a model that is 0; both over the share of that loss which is left, plus
-        :data:`SETTLED`.
+        The objective, and as the residual the primal residual ``||X - WH - S||_1 / ||X||_1`` relative to the share of
+        the loss of a model that is 0 which is left.
     """
     X = problem.X
     size, largest = _natural_scale(problem)
     bound = size / FIRST_PENALTY  # 1 / rho
     decay = 1.0
     half = _Half(problem, len(H))
-    previous = np.inf
+    path = min(max_iter, PATH)
     total = float(X.sum(dtype=np.float64)) or 1.0
     for iteration in range(max_iter):
         penalties, loss = problem.penalty_value(Wt, H), 0.0
@@ -91,20 +92,25 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
             improve(H, Wt @ Wt.T, right, problem.penalty_H, sweeps=SWEEPS, scale=bound, alternate=half.back_and_forth)
         loss += float(half.losses.sum())
         objective = loss + penalties
-        change = float(half.residuals.sum()) / total + abs(previous - objective) / largest
-        change /= SETTLED + loss / largest
-        previous = objective
-        decay = 1 / _growth(iteration, max_iter)
+        residual = float(half.residuals.sum()) / total * largest / max(loss, np.finfo(float).tiny)
+        yield Progress(objective, residual)
+        settled = residual * loss / (SETTLED * largest + loss) < SMOOTH
+        if problem.loss.name == "huber" and (settled or iteration >= SLOW_SHARE * path):
+            # where the loss is smooth, descent converges and a growing penalty would only freeze the factors
+            yield from hals.polish_clipped(problem, Wt, H, max_iter=max_iter - iteration - 1)
+            return
+        decay = 1 / _growth(iteration, path)
         bound *= decay
-        yield Progress(objective, change)
 
 
-def _growth(iteration: int, max_iter: int) -> float:
+def _growth(iteration: int, path: int) -> float:
     """Return the factor by which rho grows after an iteration."""
-    slow = SLOW_SHARE * max_iter
+    slow = SLOW_SHARE * path
+    if iteration >= path:
+        return 1.0
     if iteration + 1 <= slow:
         return float(SLOW_GROWTH ** (1 / slow))
-    return float((PENALTY_GROWTH / SLOW_GROWTH) ** (1 / (max_iter - slow)))
+    return float((PENALTY_GROWTH / SLOW_GROWTH) ** (1 / (path - slow)))
 
 
 def _form(loss: Loss) -> Proximal:

@@ -22,13 +22,7 @@ Array = NDArray[Any]
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Improve both factors in place, two sweeps each; see :func:`.admm.iterate`.
-
-    Yields
-    ------
-    Progress
-        The change is the decrease of the objective in the iteration, relative to the first objective.
-    """
+    """Improve both factors in place, two sweeps each; see :func:`.admm.iterate`."""
     if problem.is_sparse:
         yield from sparse_descent.iterate(problem, Wt, H, sparse_descent.newton_half, max_iter=max_iter)
     else:

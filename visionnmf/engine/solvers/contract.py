@@ -25,14 +25,17 @@ class Progress(NamedTuple):
     Attributes
     ----------
     objective : float
-        Of the factors before the iteration: known at no cost when it ends.
-    change : float, >= 0
-        The solver's measure of how far the factors still move, relative to the size of the problem; a fit has
-        converged when it falls below the tolerance.
+        The objective of the factors before the iteration, which is known at no cost when the iteration ends.
+    residual : float or None, default=None
+        How far the iterates of a method with a split variable still are from satisfying the model, relative to the
+        objective; None for a method without one. See :mod:`..stopping`.
+    done : bool, default=False
+        Whether the solver has found the minimum in closed form.
     """
 
     objective: float
-    change: float
+    residual: float | None = None
+    done: bool = False
 
 
 class Iterate(Protocol):

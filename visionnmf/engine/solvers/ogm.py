@@ -67,11 +67,6 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
     """Improve both factors in place, a few steps each; see :func:`.admm.iterate`.
 
     `max_iter` is the length of the path along which the smoothing falls by :data:`SMOOTHING_DECAY`.
-
-    Yields
-    ------
-    Progress
-        The change is that of the objective in the iteration before, relative to it.
     """
     smoothing = FIRST_SMOOTHING * float(problem.X.mean(dtype=np.float64))
     decay = SMOOTHING_DECAY ** (-1 / max_iter)
@@ -82,15 +77,12 @@ def follow(
     problem: Problem, Wt: Array, H: Array, path: list[tuple[float, int]], options: Options
 ) -> Iterator[Progress]:
     """Run the rounds of a path, each a smoothing and a number of steps; see :func:`iterate`."""
-    previous = np.inf
     for smoothing, steps in path:
         objective = problem.penalty_value(Wt, H)
         with one_blas_thread():
             objective += half(problem, Wt, H, smoothing=smoothing, steps=steps, options=options)
             half(problem.transposed, H, Wt, smoothing=smoothing, steps=steps, options=options)
-        change = abs(previous - objective) / objective if objective > 0 else 0.0
-        previous = objective
-        yield Progress(objective, change)
+        yield Progress(objective)
 
 
 def half(problem: Problem, Wt: Array, H: Array, *, smoothing: float, steps: int, options: Options = OURS) -> float:

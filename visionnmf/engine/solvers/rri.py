@@ -105,20 +105,11 @@ def weighted_half(X: Array, M: Array, Ft: Array, A: Array, *, penalty: Penalty, 
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Improve both factors in place, one sweep each; see :func:`.admm.iterate`.
-
-    Yields
-    ------
-    Progress
-        The change is the relative decrease of the objective in the iteration before.
-    """
+    """Improve both factors in place, one sweep each; see :func:`.admm.iterate`."""
     if problem.is_sparse:
         yield from sparse_descent.iterate(problem, Wt, H, sparse_descent.median_half, max_iter=max_iter)
         return
-    previous = np.inf
     for _ in range(max_iter):
         objective = problem.penalty_value(Wt, H) + half(problem, Wt, H, sweeps=1)
         half(problem.transposed, H, Wt, sweeps=1)
-        change = max(0.0, (previous - objective) / objective) if objective > 0 else 0.0
-        previous = objective
-        yield Progress(objective, change)
+        yield Progress(objective)

@@ -16,10 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, row_blocks, rows_per_block
+from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import Penalty
 from visionnmf.engine.problem import Problem
+from visionnmf.engine.stopping import Stopping
 
-from . import newton, sbcd_rows
+from . import hals, newton, sbcd_rows
 from .contract import Progress
 from .divergence_gradient import check_positive
 from .momentum import Momentum, extrapolated
@@ -33,6 +35,10 @@ SWEEPS = 2  # of coordinate descent a model
 FIRST_MOMENTUM = 0.3  # see :class:`.momentum.Momentum`
 MOMENTUM_GROWTH = 1.02
 CEILING_GROWTH = 1.01
+
+SQUARES_ITERATIONS = 150  # of least squares for a start, at most
+SQUARES_TOLERANCE = 0.01  # of them, see :mod:`..stopping`
+LIFT = 1e-3  # of a component's mean: a second start of least squares has no entries below
 
 SAMPLE_SIZE = 4  # rows of the sample, times the components
 SAMPLE_SHARE = 0.25  # of the rows, at most
@@ -106,11 +112,6 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int, exact: bool
     exact : bool
         See :func:`improve`.
 
-    Yields
-    ------
-    Progress
-        The change is the decrease of the objective in the iteration, relative to the first objective.
-
     Raises
     ------
     ParameterError
@@ -118,14 +119,14 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int, exact: bool
     """
     check_positive(problem)
     penalty_W, penalty_H, transposed = problem.penalty_W, problem.penalty_H, problem.transposed
-    first = objective = problem.objective(Wt, H)
+    objective = problem.objective(Wt, H)
     W_last, H_last = Wt.copy(), H.copy()  # the last accepted factors, before extrapolation
     W_ahead, H_ahead = Wt.copy(), H.copy()  # after it
     # none from a start whose scale may be far off
     momentum = Momentum(0.0, growth=MOMENTUM_GROWTH, ceiling_growth=CEILING_GROWTH, floor=FIRST_MOMENTUM)
     for iteration in range(max_iter):
         before = objective
-        if iteration == 0 and _start_on_sample(problem, W_ahead, H_ahead, objective):
+        if iteration == 0 and _start_nearby(problem, W_ahead, H_ahead, objective):
             W_last[:], H_last[:] = W_ahead, H_ahead
             momentum.value = FIRST_MOMENTUM
         W_new, H_new = W_ahead.copy(), H_ahead.copy()
@@ -139,14 +140,45 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int, exact: bool
             W_ahead, H_ahead = W_next, extrapolated(H_new, H_last, momentum.value, penalty_H)
             W_last, H_last = W_new, H_new
             momentum.grow()
-            change = (before - objective) / first if first > 0 else 0.0
         else:
-            # without momentum a rise can only be rounding: there is nothing left to gain
-            change = 0.0 if momentum.is_none else 1.0
             momentum.restart()
             W_ahead, H_ahead = Wt.copy(), H.copy()
             W_last, H_last = Wt.copy(), H.copy()
-        yield Progress(before, change)
+        yield Progress(before)
+
+
+def _start_nearby(problem: Problem, Wt: Array, H: Array, objective: float) -> bool:
+    """Make a better start, in place, at a fraction of an iteration's cost or little more; return whether there is one.
+
+    Two are tried: the factors of a sample of the data, and those of least squares, whose iterations cost far less. Where
+    there is little noise, least squares end next to the minimum of every divergence; where there is much, it may be
+    either start that is the lower one.
+    """
+    best = Wt.copy(), H.copy()
+    found = _start_on_sample(problem, *best, objective)
+    value = problem.objective(*best) if found else objective
+    for other in _least_squares(problem, Wt, H):
+        candidate = problem.objective(*other)
+        if candidate < value:
+            best, value, found = other, candidate, True
+    Wt[:], H[:] = best
+    return found
+
+
+def _least_squares(problem: Problem, Wt: Array, H: Array) -> list[tuple[Array, Array]]:
+    """Return factors found by least squares from the same start: as they are, and without zeros."""
+    boxes = [Penalty(low=p.low, high=p.high) for p in (problem.penalty_W, problem.penalty_H)]
+    easy = Problem(problem.X, Loss("frobenius"), *boxes, weights=problem.weights)
+    W_new, H_new = Wt.copy(), H.copy()
+    stopping = Stopping(SQUARES_TOLERANCE)
+    for step in hals.iterate(easy, W_new, H_new, max_iter=SQUARES_ITERATIONS):
+        if stopping.add(step.objective):
+            break
+    # where the model is 0 and the data are not, a divergence is huge or infinite
+    lifted = [np.maximum(F, F.dtype.type(LIFT) * F.mean(axis=1, keepdims=True)) for F in (W_new, H_new)]
+    for F, box in zip(lifted, boxes, strict=True):
+        np.clip(F, *box.box(F.dtype), out=F)
+    return [(W_new, H_new), (lifted[0], lifted[1])]
 
 
 def _lengthened(new: Array, old: Array, penalty: Penalty) -> Array:

@@ -159,24 +159,13 @@ def residual_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: fl
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, half: Half, *, max_iter: int) -> Iterator[Progress]:
-    """Improve both factors in place, two sweeps of `half` each; see :func:`.admm.iterate`.
-
-    Yields
-    ------
-    Progress
-        The change is the decrease of the objective in the iteration before, relative to the first objective.
-    """
+    """Improve both factors in place, two sweeps of `half` each; see :func:`.admm.iterate`."""
     refuse_coupled(problem)
-    first = previous = np.inf
     for _ in range(max_iter):
         penalties = problem.penalty_value(Wt, H)
         objective = penalties + half(problem, Wt, H, sweeps=SWEEPS)
         half(problem.transposed, H, Wt, sweeps=SWEEPS)
-        if np.isinf(first):
-            first = objective
-        change = abs(previous - objective) / first if first > 0 else 0.0
-        previous = objective
-        yield Progress(objective, change)
+        yield Progress(objective)
 
 
 def newton_codes(problem: Problem, Wt: Array, H: Array) -> None:

@@ -260,13 +260,7 @@ def _merging(codes: Array, components: Array, rank: int) -> Array:
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Improve both factors in place; see :func:`.hals.iterate`.
-
-    Yields
-    ------
-    Progress
-        The change is the decrease of the objective in the iteration before, relative to the first objective.
-    """
+    """Improve both factors in place; see :func:`.hals.iterate`."""
     if problem.X.shape[0] < problem.X.shape[1]:
         problem, Wt, H = problem.transposed, H, Wt  # the longer side is taken in parts
     square = squares(problem.X)
@@ -275,9 +269,9 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
         model = _Model(problem, problem.X, Wt, H, parts=MAX_PARTS)
         if found is None:
             model.reset(Wt, H)
-            first = objective = model.objective(problem, square)
+            objective = model.objective(problem, square)
         else:
-            first = objective = model.start_objective(problem, square)
+            objective = model.start_objective(problem, square)
             model.H.reset(found)
     momentum = Momentum(FIRST_MOMENTUM, growth=MOMENTUM_GROWTH, ceiling_growth=CEILING_GROWTH, floor=MOMENTUM_FLOOR)
     for iteration in range(max_iter):
@@ -288,12 +282,11 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
             else:
                 model.improve_all(momentum.value)
             value = model.objective(problem, square)
-            accepted = value <= objective or momentum.is_none
-            if accepted:
+            if value <= objective or momentum.is_none:
                 objective = min(value, objective)  # without momentum a rise can only be rounding
                 model.keep(Wt, H)
                 momentum.grow()
             else:
                 momentum.restart()
                 model.reset(Wt, H)
-        yield Progress(before, 1.0 if not accepted else (before - objective) / first if first > 0 else 0.0)
+        yield Progress(before)

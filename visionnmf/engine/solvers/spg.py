@@ -42,7 +42,6 @@ STEPS = 4  # of each factor an iteration
 START = 10  # iterations of coordinate descent
 DECREASE, SHORTEN, LENGTHEN = (getattr(_simplex_kernels, name) for name in ("DECREASE", "SHORTEN", "LENGTHEN"))
 LONGEST = 1e6  # a step may become so many times as long as the first
-EXACT = 1e-6  # of the first objective: below that the change is no longer relative to the objective at hand
 LEAST_MEAN = 1e-12  # of all data, for a row whose steps follow its mean
 LEAST_SIZE = 1e-6  # of the largest point, for the first step of a point that is zero
 CODES_STEPS = 5000
@@ -128,12 +127,6 @@ class _Side:
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
     """Improve both factors in place; see :func:`.admm.iterate`.
 
-    Yields
-    ------
-    Progress
-        The change is the decrease of the objective in the iteration, relative to what it was (and a little of the first
-        one, for data that the model fits exactly); 1 when no step was short enough.
-
     Raises
     ------
     ParameterError
@@ -141,7 +134,7 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
     """
     check_positive(problem)
     sides = _Side(problem, Wt), _Side(problem.transposed, H)
-    first = objective = problem.objective(Wt, H)
+    objective = problem.objective(Wt, H)
     for iteration in range(max_iter):
         before = objective
         with one_blas_thread():
@@ -149,8 +142,7 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
                 _start_without(problem, Wt, H, objective)
             sides[0].improve(H)
             objective = sides[1].improve(Wt) + problem.penalty_W.value(Wt)
-        change = max(before - objective, 0.0) / (before + EXACT * first) if first > 0 else 0.0
-        yield Progress(before, change if any(side.moved for side in sides) else 1.0)
+        yield Progress(before)
 
 
 def _start_without(problem: Problem, Wt: Array, H: Array, objective: float) -> None:

@@ -91,7 +91,7 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     init : {"random", "nndsvd", "nndsvda", "nndsvdar"}, default="random"
     n_init : int, default=1
     max_iter : int, default=400
-    tol : float, default=1e-4
+    tol : float, default=1e-3
         As for :class:`NMF`. The second step has a quarter of the iterations.
     random_state : int, RandomState instance or None, default=None
         Seed of the start and of the hidden entries.
@@ -188,7 +188,7 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         init: str = "random",
         n_init: int = 1,
         max_iter: int = 400,
-        tol: float = 1e-4,
+        tol: float = 1e-3,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components

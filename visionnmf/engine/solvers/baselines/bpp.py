@@ -36,22 +36,16 @@ TOLERANCE = 1e-8  # of the derivative, relative to the largest entry of a point'
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Solve for the codes, then for the components, in place; see :func:`.admm.iterate`.
-
-    Yields
-    ------
-    Progress
-        The change is the decrease of the objective in the iteration before, relative to the first objective.
-    """
+    """Solve for the codes, then for the components, in place; see :func:`.admm.iterate`."""
     features, square = features_of(problem), squares(problem.X)
-    first = objective = problem.objective(Wt, H)
+    objective = problem.objective(Wt, H)
     for _ in range(max_iter):
         before = objective
         _solve(Wt, product(H, H.T), right_sides(problem.X, H), problem.penalty_W)
         gram, right = product(Wt, Wt.T), right_sides(features, Wt)
         _solve(H, gram, right, problem.penalty_H)
         objective = value_from_products(problem, Wt, H, gram, right, square)
-        yield Progress(before, abs(before - objective) / first if first > 0 else 0.0)
+        yield Progress(before)
 
 
 def _solve(F: Array, gram: Array, right: Array, penalty: Penalty) -> None:

@@ -48,23 +48,14 @@ def half(problem: Problem, Ft: Array, A: Array) -> float:
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
     """Update both factors in place; see :func:`.admm.iterate`.
 
-    Yields
-    ------
-    Progress
-        The change is the decrease of the objective in the iteration before, relative to the first objective.
-
     Raises
     ------
     ParameterError
         When `X` has zeros and beta is not positive.
     """
     check_positive(problem)
-    first = previous = np.inf
     for _ in range(max_iter):
         penalties = problem.penalty_value(Wt, H)
         objective = half(problem, Wt, H) + penalties
         half(problem.transposed, H, Wt)
-        first = objective if np.isinf(first) else first
-        change = abs(previous - objective) / first if first > 0 else 0.0
-        previous = objective
-        yield Progress(objective, change)
+        yield Progress(objective)

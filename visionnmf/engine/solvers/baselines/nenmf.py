@@ -24,6 +24,7 @@ from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import features_of, product, right_sides, squares
 from visionnmf.engine.solvers.contract import Progress
+from visionnmf.engine.solvers.hals import SMALL
 
 __all__ = ["iterate"]
 
@@ -35,14 +36,7 @@ TIGHTENING = 0.1
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Improve both factors in place; see :func:`.admm.iterate`.
-
-    Yields
-    ------
-    Progress
-        The change is the norm of the projected gradient of both factors, relative to the first one: the paper's
-        stopping rule.
-    """
+    """Improve both factors in place; see :func:`.admm.iterate`."""
     square = squares(problem.X)
     # each factor with the other one, the data by its rows, and its penalty
     halves = [
@@ -65,7 +59,7 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
                 tolerances[side] *= TIGHTENING
         size = (sizes[0] ** 2 + sizes[1] ** 2) ** 0.5
         first = first or size
-        yield Progress(objective, size / first if first > 0 else 0.0)
+        yield Progress(objective)
 
 
 def _objective(problem: Problem, Wt: Array, H: Array, gram: Array, right: Array, square: float) -> float:
@@ -73,7 +67,7 @@ def _objective(problem: Problem, Wt: Array, H: Array, gram: Array, right: Array,
     inner = float(np.einsum("ij,ij->", right, Wt, dtype=np.float64))
     model = float(np.einsum("ij,ij->", gram, product(Wt, Wt.T), dtype=np.float64))
     loss = (square - 2 * inner + model) / 2
-    if loss > square * float(np.finfo(H.dtype).eps) ** (1 / 3):
+    if loss > square * SMALL[H.dtype.itemsize]:
         return loss + problem.penalty_value(Wt, H)
     with one_blas_thread():
         return problem.objective(Wt, H)

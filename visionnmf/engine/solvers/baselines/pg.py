@@ -36,15 +36,9 @@ DECREASE = 0.01  # that is sufficient, as a share of the first-order decrease; L
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Improve both factors in place; see :func:`.admm.iterate`.
-
-    Yields
-    ------
-    Progress
-        The change is the decrease of the objective in the iteration before, relative to the first objective.
-    """
+    """Improve both factors in place; see :func:`.admm.iterate`."""
     features, square = features_of(problem), squares(problem.X)
-    first = objective = problem.objective(Wt, H)
+    objective = problem.objective(Wt, H)
     lengths = [1.0, 1.0]  # in units of one over the largest curvature
     for _ in range(max_iter):
         before = objective
@@ -52,7 +46,7 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
         gram, right = product(Wt, Wt.T), right_sides(features, Wt)
         lengths[1] = _improve(H, gram, right, problem.penalty_H, lengths[1])
         objective = value_from_products(problem, Wt, H, gram, right, square)
-        yield Progress(before, abs(before - objective) / first if first > 0 else 0.0)
+        yield Progress(before)
 
 
 def _improve(F: Array, gram: Array, right: Array, penalty: Penalty, length: float) -> float:

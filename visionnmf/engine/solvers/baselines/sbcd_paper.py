@@ -64,7 +64,6 @@ def _iterate(problem: Problem, Wt: Array, H: Array, source: str, max_iter: int) 
         l1, l2 = (value * dtype.type(unit ** (2 - beta)) for value in penalty.weights(count, dtype))
         return (*penalty.box(dtype), l1, l2)
 
-    first = previous = np.inf
     for _ in range(max_iter):
         P = np.matmul(Wt.T, H)
         objective = problem.objective(Wt, H)
@@ -78,7 +77,4 @@ def _iterate(problem: Problem, Wt: Array, H: Array, source: str, max_iter: int) 
         _sbcd_paper_kernels.component_by_component(
             X - P, B, Wt, H, *limits(problem.penalty_W, len(H)), *limits(problem.penalty_H, len(H))
         )
-        first = objective if np.isinf(first) else first
-        change = abs(previous - objective) / first if first > 0 else 0.0
-        previous = objective
-        yield Progress(objective, change)
+        yield Progress(objective)

@@ -31,11 +31,6 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
 
     Components have unit norm and come in the order of their singular values; those beyond the rank that the shape
     allows are zero. Signs are such that the largest entry of a component is positive.
-
-    Yields
-    ------
-    Progress
-        The change is 0.
     """
     if max_iter < 1:
         return
@@ -48,7 +43,7 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
             left, values, right = _decomposition(X, count)
         left, right = svd_flip(left, right, u_based_decision=False)
         Wt[:count], H[:count] = (left * values).T, right
-    yield Progress(before, 0.0)
+    yield Progress(before, done=True)
 
 
 def _decomposition(X: Any, count: int) -> tuple[Array, Array, Array]:

@@ -1,0 +1,127 @@
+r"""The one stopping rule of all fits: stop when more iterations would no longer lower the objective noticeably.
+
+After ``t`` iterations the rule looks back over the last quarter of them (at least :data:`LEAST_WINDOW`), in two halves of
+``h`` iterations, and asks how far the objective would fall during ``t`` more iterations if its decreases went on
+shrinking as from the older half to the newer one:
+
+.. math:: d_1 = f_{t-2h} - f_{t-h}, \quad d_2 = f_{t-h} - f_t, \quad q = d_2 / d_1, \quad
+          \text{change} = \max\bigl(d_1 + d_2,\; d_2 (q + q^2 + \dots + q^{t/h})\bigr) / f_t
+
+The fit has converged when this is below the tolerance. So ``tol=1e-3`` promises: *doubling the number of iterations
+would lower the objective by about 0.1 % at most*, as long as progress does not speed up again. Because the window and
+the look ahead grow with ``t``, slow convergence is not mistaken for the end: of an objective that falls like ``1/t``
+or like ``0.99^t`` the rule predicts the rest. Ten times the iterations are a little over three doublings, each of which
+gains less than the one before. The measure is free of the scale of the data, of the start and of the solver.
+
+Three details:
+
+- Near a saddle point an objective hardly falls, and then falls faster and faster. So the rule also asks that the newer
+  half of the window did not gain more than the older half, unless both are below what rounding can do.
+- An objective can go to 0. A fit whose objective is at most that of residuals of a millionth of the data is *exact*,
+  and stops: see :func:`exact_objective`.
+- A solver that follows a path (ADMM with a growing penalty) nears the minimum at the pace of its path, and reports how
+  far its iterates are from satisfying the model (:attr:`.solvers.contract.Progress.residual`). Its change is that
+  residual plus the relative decrease over the last ten iterations.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from .blocks import BLOCK_ELEMENTS, blocks, row_blocks
+
+if TYPE_CHECKING:
+    from .problem import Problem
+
+__all__ = ["Stopping", "exact_objective", "warn_not_converged"]
+
+LEAST_WINDOW = 10  # iterations
+WINDOW_SHARE = 4  # the window is this part of all iterations
+EXACT = 1e-6  # relative residual of a model that is as good as exact
+
+
+class Stopping:
+    """The history of an objective, and whether the fit has converged by the rule at the top of this module.
+
+    Parameters
+    ----------
+    tol : float, >= 0
+        0 never stops, but at an exact fit.
+    exact : float, default=0
+        An objective of at most this is an exact fit.
+    rounding : float, default=1e-12
+        Relative decreases below this over half a window are rounding.
+
+    Attributes
+    ----------
+    history : list of float
+    change : float
+        The predicted relative decrease; infinite before the first window is full.
+    converged : bool
+    """
+
+    def __init__(self, tol: float, *, exact: float = 0.0, rounding: float = 1e-12) -> None:
+        self.tol, self.exact, self.rounding = tol, exact, rounding
+        self.history: list[float] = []
+        self.change, self.converged = float("inf"), False
+
+    def add(self, objective: float, residual: float | None = None) -> bool:
+        """Record the objective after one more iteration (the first call: of the start); return whether to stop."""
+        history = self.history
+        history.append(objective)
+        n_iter = len(history) - 1
+        window = max(LEAST_WINDOW, n_iter // WINDOW_SHARE)
+        if residual is not None:
+            before = history[-1 - LEAST_WINDOW] if n_iter >= LEAST_WINDOW else float("inf")
+            self.change = residual + (max(0.0, before - objective) / objective if objective > 0 else 0.0)
+            self.converged = self.change < self.tol
+        elif n_iter >= window and objective > 0:
+            half = window // 2
+            older, newer = history[-1 - 2 * half] - history[-1 - half], history[-1 - half] - objective
+            ratio = newer / older if newer < older else 1.0
+            ahead = n_iter / half
+            ahead = ratio * (1 - ratio**ahead) / (1 - ratio) if 0 < ratio < 1 else ratio * ahead
+            self.change = max(older + newer, newer * ahead, 0.0) / objective
+            slowing = newer <= max(older, self.rounding * objective)
+            self.converged = self.change < self.tol and slowing
+        elif n_iter and objective > 0:
+            self.change = max(0.0, history[0] - objective) / objective  # too early to tell
+        if objective <= self.exact:
+            self.converged, self.change = True, 0.0
+        return self.converged
+
+
+def exact_objective(problem: Problem) -> float:
+    """Return the loss of a model whose residuals are a millionth of the data, :data:`EXACT`: below it a fit is exact."""
+    X, M, loss = problem.X, problem.weights, problem.loss
+    if problem.is_sparse:
+        X = X.data
+    total = 0.0
+    for start, stop in row_blocks(X) if X.ndim == 2 else blocks(len(X), BLOCK_ELEMENTS):
+        part = X[start:stop].astype(np.float64)
+        weights = 1.0 if M is None else M[start:stop]
+        if loss.record.beta is not None:
+            # to second order a beta-divergence is a sum of squares, weighted by x^(beta - 2)
+            total += EXACT**2 / 2 * float((weights * np.where(part > 0, part, 1.0) ** loss.beta * (part > 0)).sum())
+        elif problem.is_sparse:
+            total += EXACT * float(part.sum())
+        else:
+            out = np.empty(len(part))
+            loss.record.rows(part * EXACT, np.zeros_like(part), None if M is None else M[start:stop].astype(np.float64), loss.parameter, 0, len(part), out)
+            total += float(out.sum())
+    return total
+
+
+def warn_not_converged(name: str, result: Any, tol: float) -> None:
+    """Issue scikit-learn's ConvergenceWarning, with the iterations and the last change."""
+    warnings.warn(
+        f"{name} stopped after {result.n_iter} iterations before it had converged: twice as many would lower the "
+        f"objective by a share of about {result.change:.2g} (tol={tol:.2g}); increase max_iter, or tol if that is near "
+        "enough.",
+        ConvergenceWarning,
+        stacklevel=3,
+    )
