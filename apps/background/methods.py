@@ -318,7 +318,7 @@ class Subtractor(_Sampled):
 LEARNERS: dict[str, Callable[[int], Any]] = {
     "mahnmf": lambda seed: NMF(RANK, solver="rri", random_state=seed),
     "rpca": lambda seed: RPCA(tol=TOLERANCE),
-    "godec": lambda seed: GoDec(RANK, sparse_share=OUTLIERS, tol=TOLERANCE, random_state=seed),
+    "godec": lambda seed: GoDec(RANK, sparse_share=OUTLIERS, random_state=seed),
 }
 SUBTRACTORS: dict[str, Callable[[], Any]] = {
     "mog2": lambda: cv2.createBackgroundSubtractorMOG2(HISTORY, 36, False),

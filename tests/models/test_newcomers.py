@@ -77,7 +77,7 @@ def test_penalties_that_are_not_there_yet_can_be_set(make):
 
 
 def test_a_grid_over_a_penalty_that_is_not_there_yet(X):
-    pipeline = make_pipeline(NMF(2, loss="frobenius", random_state=0, max_iter=20, tol=1e-2))
+    pipeline = make_pipeline(NMF(2, loss="frobenius", random_state=0, max_iter=100, tol=0.1))
     search = GridSearchCV(
         pipeline, {"nmf__penalty_W__l2": [0.0, 9.0]}, cv=2, scoring=lambda m, X, y=None: -m[0].n_iter_
     )

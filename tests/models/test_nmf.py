@@ -327,7 +327,9 @@ def test_nndsvd_is_a_better_start_than_random(X):
 
 
 def test_not_converging_is_a_warning_with_iterations_and_change(X):
-    with pytest.warns(ConvergenceWarning, match=r"NMF stopped after 2 iterations .* by a share of about 0\.\d+ .*max_iter"):
+    with pytest.warns(
+        ConvergenceWarning, match=r"NMF stopped after 2 iterations .* by a share of about 0\.\d+ .*max_iter"
+    ):
         NMF(3, solver="rri", max_iter=2, random_state=0).fit(X)
 
 

@@ -168,7 +168,7 @@ class _Log:
 
     def add(self, objective: float) -> bool:
         """Record the objective after an iteration; return whether to stop."""
-        self.converged = self.stopping.add(objective)
+        self.converged = self.stopping.add(objective) or not self.stopping.exact  # 0: there is nothing to fit
         n_iter = len(self.history) - 1
         if n_iter and self.callback is not None and self.callback(n_iter, objective):
             self.converged = True

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .blocks import one_blas_thread
+from .stopping import EXACT, Stopping
 
 __all__ = ["Split", "godec", "lad", "rpca"]
 
@@ -105,19 +106,19 @@ def godec(
     cardinality : int, from 0 to X.size
     max_iter : int, >= 1
     tol : float, >= 0
-        Stop when ``|X - L - S|_F`` falls by less than this share of ``|X|_F`` in an iteration.
+        Stop when ``|X - L - S|_F^2`` has settled; see :mod:`.stopping`.
     rng : RandomState
         Draws the first subspace.
 
     Returns
     -------
     Split
-        The change is that of ``|X - L - S|_F / |X|_F``.
+        The change is the share of ``|X - L - S|_F^2`` that twice the iterations would gain.
     """
     size = float(np.linalg.norm(X)) or 1.0
     basis = rng.standard_normal((X.shape[1], n_components)).astype(X.dtype)
     sparse = np.zeros_like(X)
-    before, change = np.inf, np.inf
+    stopping = Stopping(tol, exact=EXACT**2 if tol > 0 else 0.0)
     with one_blas_thread():
         for n_iter in range(1, max_iter + 1):  # noqa: B007 (returned)
             clean = X - sparse
@@ -127,12 +128,10 @@ def godec(
             low = (clean @ basis) @ basis.T
             rest = X - low
             sparse = _largest(rest, cardinality)
-            error = float(np.linalg.norm(rest - sparse)) / size
-            change, before = before - error, error
-            if change <= tol:
+            if stopping.add((float(np.linalg.norm(rest - sparse)) / size) ** 2):
                 break
         _, values, right = np.linalg.svd(low @ basis, full_matrices=False)
-    return Split(values, right @ basis.T, low, sparse, n_iter, change)
+    return Split(values, right @ basis.T, low, sparse, n_iter, stopping.change)
 
 
 def lad(X: Array, components: Array, *, max_iter: int, tol: float = 1e-7) -> Array:

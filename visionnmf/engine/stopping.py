@@ -1,7 +1,7 @@
 r"""The one stopping rule of all fits: stop when more iterations would no longer lower the objective noticeably.
 
-After ``t`` iterations the rule looks back over the last quarter of them (at least :data:`LEAST_WINDOW`), in two halves of
-``h`` iterations, and asks how far the objective would fall during ``t`` more iterations if its decreases went on
+After ``t`` iterations the rule looks back over the last quarter of them (at least :data:`LEAST_WINDOW`), in two halves
+of ``h`` iterations, and asks how far the objective would fall during ``t`` more iterations if its decreases went on
 shrinking as from the older half to the newer one:
 
 .. math:: d_1 = f_{t-2h} - f_{t-h}, \quad d_2 = f_{t-h} - f_t, \quad q = d_2 / d_1, \quad
@@ -82,7 +82,7 @@ class Stopping:
         elif n_iter >= window and objective > 0:
             half = window // 2
             older, newer = history[-1 - 2 * half] - history[-1 - half], history[-1 - half] - objective
-            ratio = newer / older if newer < older else 1.0
+            ratio = 1.0 if newer >= older else max(0.0, newer) / older if older > 0 else 0.0
             ahead = n_iter / half
             ahead = ratio * (1 - ratio**ahead) / (1 - ratio) if 0 < ratio < 1 else ratio * ahead
             self.change = max(older + newer, newer * ahead, 0.0) / objective
@@ -96,7 +96,7 @@ class Stopping:
 
 
 def exact_objective(problem: Problem) -> float:
-    """Return the loss of a model whose residuals are a millionth of the data, :data:`EXACT`: below it a fit is exact."""
+    """Return the loss of a model whose residuals are a millionth (:data:`EXACT`) of the data."""
     X, M, loss = problem.X, problem.weights, problem.loss
     if problem.is_sparse:
         X = X.data
@@ -110,8 +110,8 @@ def exact_objective(problem: Problem) -> float:
         elif problem.is_sparse:
             total += EXACT * float(part.sum())
         else:
-            out = np.empty(len(part))
-            loss.record.rows(part * EXACT, np.zeros_like(part), None if M is None else M[start:stop].astype(np.float64), loss.parameter, 0, len(part), out)
+            out, entries = np.empty(len(part)), None if M is None else M[start:stop].astype(np.float64)
+            loss.record.rows(part * EXACT, np.zeros_like(part), entries, loss.parameter, 0, len(part), out)
             total += float(out.sum())
     return total
 

@@ -52,8 +52,8 @@ class ProjectiveNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
     max_iter : int, default=1000
         Iterations.
     tol : float, default=1e-3
-        Stop when an iteration decreases the objective by less than this share of it, in the mean of ten; 0 runs all
-        iterations without a warning.
+        Stop when twice the iterations would lower the objective by less than this share of it; see
+        :mod:`visionnmf.engine.stopping`. 0 runs all iterations without a warning.
     random_state : int, RandomState instance or None, default=None
         Seed of the start.
     callback : callable or None, default=None

@@ -209,11 +209,11 @@ class GoDec(_RobustPCA, TransformerMixin, BaseEstimator):
         The rank; at most the smaller side of the data is used.
     sparse_share : float from 0 to 1, default=0.1
         Share of the entries that may be outliers.
-    max_iter : int, default=100
+    max_iter : int, default=300
         Iterations.
-    tol : float, default=1e-6
-        Stop when an iteration lowers ``|X - L - S|_F`` by less than this share of ``|X|_F``; 0 runs all iterations
-        without a warning.
+    tol : float, default=1e-3
+        Stop when twice the iterations would lower ``|X - L - S|_F^2`` by less than this share of it; see
+        :mod:`visionnmf.engine.stopping`. 0 runs all iterations without a warning.
     random_state : int, RandomState instance or None, default=None
         Draws the first subspace.
 
@@ -259,8 +259,8 @@ class GoDec(_RobustPCA, TransformerMixin, BaseEstimator):
         n_components: int = 2,
         *,
         sparse_share: float = 0.1,
-        max_iter: int = 100,
-        tol: float = 1e-6,
+        max_iter: int = 300,
+        tol: float = 1e-3,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -302,7 +302,7 @@ class GoDec(_RobustPCA, TransformerMixin, BaseEstimator):
             tol=self.tol,
             rng=check_random_state(self.random_state),
         )
-        self._keep(split, scale, self.tol == 0 or split.change <= self.tol)
+        self._keep(split, scale, self.tol == 0 or split.change < self.tol)
         return self
 
     def _check_parameters(self) -> None:

@@ -144,7 +144,10 @@ def test_a_weight_of_two_is_a_row_twice(solver, rng):
     Wt, H = start(once, 3, rng)
     assert once.objective(Wt, H) == pytest.approx(twice.objective(np.hstack([Wt, Wt[:, 4:5]]), H), rel=1e-10)
     W2, H2 = np.hstack([Wt, Wt[:, 4:5]]), H.copy()
-    ends = fit(once, Wt, H, solver=solver, max_iter=200, tol=0.0), fit(twice, W2, H2, solver=solver, max_iter=200, tol=0.0)
+    ends = (
+        fit(once, Wt, H, solver=solver, max_iter=200, tol=0.0),
+        fit(twice, W2, H2, solver=solver, max_iter=200, tol=0.0),
+    )
     assert ends[0].history[-1] == pytest.approx(ends[1].history[-1], rel=1e-4)
 
 

@@ -52,7 +52,7 @@ CODES_SWEEPS = 10  # before the active set is settled, at most, and
 COMPONENTS_A_SWEEP = 5  # few components settle as fast without
 SYMMETRIC = 16  # components from which on the BLAS takes a product with its own transpose in less time than another
 CODES_TOLERANCE = 1e-8  # of the derivative, relative to the largest entry of a row's right-hand side
-# Share of the data's squares from which on the loss follows from Gram matrices: there their rounding is below 1e-5 of it.
+# From this share of the data's squares on, the loss follows from Gram matrices: their rounding is below 1e-5 of it.
 SMALL = {4: 5e-3, 8: 1e-10}
 CODES_STEPS = 5000  # of accelerated gradient for rows that block pivoting cannot settle
 

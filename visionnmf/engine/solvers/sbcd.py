@@ -150,9 +150,9 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int, exact: bool
 def _start_nearby(problem: Problem, Wt: Array, H: Array, objective: float) -> bool:
     """Make a better start, in place, at a fraction of an iteration's cost or little more; return whether there is one.
 
-    Two are tried: the factors of a sample of the data, and those of least squares, whose iterations cost far less. Where
-    there is little noise, least squares end next to the minimum of every divergence; where there is much, it may be
-    either start that is the lower one.
+    Two are tried: the factors of a sample of the data, and those of least squares, whose iterations cost far less. For
+    data with little noise, least squares ends next to the minimum of every divergence. For noisy data either start can
+    be the lower one.
     """
     best = Wt.copy(), H.copy()
     found = _start_on_sample(problem, *best, objective)

@@ -1,0 +1,225 @@
+"""Whether a fit with default settings is finished when it stops, and what that costs.
+
+``python benchmarks/convergence.py`` runs all parts; ``grid [WORD ...]`` only the rows that hold a word.
+
+- ``grid``: every loss and its solvers on made data: no noise, 0.1, 1, 10 and 50 % noise, ranks 1 to 50, sparse,
+  weighted and incomplete. A cell compares the default call with the same call at ``tol=0`` and ten times the
+  iterations. It passes when it ends within 1 % of the lower objective or warns.
+- ``lownoise``: five problems of an instrument with little noise, beside scikit-learn's default call.
+- ``rivals``: seconds of the finished default call beside scikit-learn's default call, and what scikit-learn needs to
+  reach the same objective.
+
+One thread; processor seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+os.environ.setdefault("VISIONNMF_NUM_THREADS", "1")
+
+import numpy as np
+import scipy.sparse as sp
+from _main import main
+from sklearn.decomposition import NMF as SklearnNMF
+from sklearn.exceptions import ConvergenceWarning
+
+from visionnmf import NMF
+from visionnmf.engine.losses import Loss, loss_value
+from visionnmf.engine.problem import Problem
+from visionnmf.engine.stopping import exact_objective
+
+MORE = 10  # times the iterations of the default
+WITHIN = 1.01
+SHAPE = (240, 90)
+LOW_NOISE_SHAPE = (2000, 156)
+SKLEARN = {"frobenius": "cd", "kullback-leibler": "mu", "itakura-saito": "mu"}
+PEER_ITERATIONS = 20000  # of scikit-learn to the same objective, at most
+PEER_SECONDS = 60.0
+
+Array = Any
+
+
+def bumps(rank: int, noise: float, seed: int, shape: tuple[int, int] = LOW_NOISE_SHAPE) -> tuple[Array, Array, Array]:
+    """Return mixtures of Gaussian bumps on a ground of 0.5, with Dirichlet weights, and the true factors."""
+    rng = np.random.default_rng(seed)
+    centres, widths = rng.random(rank), rng.uniform(0.05, 0.15, rank)
+    H = np.exp(-(((np.linspace(0, 1, shape[1]) - centres[:, None]) / widths[:, None]) ** 2) / 2) + 0.5
+    W = rng.dirichlet(np.full(rank, 0.5), shape[0])
+    return np.maximum(W @ H + noise * rng.standard_normal(shape), 1e-9), W, H
+
+
+def low_rank(rank: int, noise: float, seed: int, shape: tuple[int, int] = SHAPE) -> Array:
+    """Return gamma factors' product with Gaussian noise, in units of its mean, and without zeros."""
+    rng = np.random.default_rng(seed)
+    clean = rng.gamma(1, size=(shape[0], rank)) @ rng.gamma(1, size=(rank, shape[1]))
+    return np.maximum(clean + noise * clean.mean() * rng.standard_normal(shape), 1e-3 * clean.mean())
+
+
+def cells() -> Iterator[tuple[str, Any, int, str, str, Any, dict[str, Any]]]:
+    """Yield (data, X, rank, loss, solver, weights, further parameters)."""
+    pairs = [
+        ("frobenius", "hals"), ("frobenius", "nenmf"), ("kullback-leibler", "sbcd"), ("kullback-leibler", "ccd"),
+        ("itakura-saito", "sbcd"), ("manhattan", "admm"), ("huber", "admm"), ("elastic-net", "admm"), ("l21", "admm"),
+    ]  # fmt: skip
+    rng = np.random.default_rng(7)
+    plain = [(f"bumps, noise {noise:g}", bumps(5, noise, 3, SHAPE)[0], 5) for noise in (0.0, 0.001, 0.01)]
+    for noise in (0.0, 0.001, 0.01, 0.1, 0.5):
+        plain += [(f"rank {rank}, noise {noise:g}", low_rank(rank, noise, rank), rank) for rank in (1, 5, 20, 50)]
+    for name, X, rank in plain:
+        for loss, solver in pairs:
+            yield name, X, rank, loss, solver, None, {}
+    for noise in (0.001, 0.1):
+        X = low_rank(5, noise, 1)
+        weights = rng.random(X.shape)
+        incomplete = np.where(rng.random(X.shape) < 0.3, np.nan, X)
+        for loss, solver in [*pairs[:1], *pairs[2:]]:
+            yield f"rank 5, noise {noise:g}, weights", X, 5, loss, solver, weights, {}
+            yield (
+                f"rank 5, noise {noise:g}, 30 % missing",
+                incomplete,
+                5,
+                loss,
+                solver,
+                None,
+                {"missing_values": np.nan},
+            )
+            yield f"rank 5, noise {noise:g}, float32", X.astype(np.float32), 5, loss, solver, None, {}
+    topics = rng.dirichlet(np.full(150, 0.05), 8)
+    counts = np.array([rng.multinomial(60, rng.dirichlet(np.full(8, 0.1)) @ topics) for _ in range(400)], float)
+    for loss, solver in (("frobenius", "hals"), ("kullback-leibler", "ccd"), ("manhattan", "rri")):
+        weight = {"zero_weight": 0.05} if loss == "manhattan" else {}
+        yield "sparse counts, rank 8", sp.csr_array(counts), 8, loss, solver, None, weight
+        if loss != "manhattan":
+            ratings = sp.csr_array(np.where(rng.random(SHAPE) < 0.2, low_rank(5, 0.1, 2), 0))
+            yield "ratings, 20 % known", ratings, 5, loss, solver, None, {"missing_values": 0}
+
+
+def run(model: Any, X: Any, weights: Any) -> tuple[float, float, bool]:
+    """Return the objective before the codes are solved for anew, processor seconds, and whether the fit has warned."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        begin = time.process_time()
+        model.fit(X, weights=weights)
+        seconds = time.process_time() - begin
+    warned = any(issubclass(warning.category, ConvergenceWarning) for warning in caught)
+    return float(model.objective_history_[-1]), seconds, warned
+
+
+def grid(*words: str) -> None:
+    """Print a row for each data set, and each cell that does not pass."""
+    rows: dict[tuple[str, str], list[tuple[float, bool]]] = {}
+    failed, n_cells, n_warned = [], 0, 0
+    for data, X, rank, loss, solver, weights, more in cells():
+        if words and not any(word in f"{data} {loss} {solver}" for word in words):
+            continue
+        model = NMF(rank, loss=loss, solver=solver, random_state=0, **more)
+        found, seconds, warned = run(model, X, weights)
+        iterations = model.n_iter_
+        model.set_params(tol=0, max_iter=MORE * model.max_iter)
+        lowest, _, _ = run(model, X, weights)
+        known = X if sp.issparse(X) else np.nan_to_num(X)
+        exact = found <= 10 * exact_objective(Problem(known, Loss(loss, model.loss_parameter_)))
+        excess = 0.0 if exact else found / lowest - 1
+        passes = warned or excess <= WITHIN - 1
+        n_cells, n_warned = n_cells + 1, n_warned + warned
+        kind = "low rank" if data.startswith("rank") else data.split(",")[0]
+        rows.setdefault((f"{loss}, {solver}", kind), []).append((excess, warned))
+        ends = f"{found:.5g} | {lowest:.5g} | {100 * excess:+.2f} %{' exact' * exact}{' warned' * warned}"
+        line = f"{data} | {loss}, {solver} | {iterations} iterations, {seconds:.2f} s | {ends}"
+        if words or not passes:
+            print(("" if passes else "FAILED ") + line, flush=True)
+        if not passes:
+            failed.append(line)
+    print(f"\n{n_cells} cells, {n_warned} warned, {len(failed)} failed")
+    print("\n| loss, solver | data | cells | warned | median excess, % | largest excess without a warning, % |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for (pair, kind), values in sorted(rows.items()):
+        quiet = [excess for excess, warned in values if not warned]
+        n_loud, middle = len(values) - len(quiet), np.median([excess for excess, _ in values])
+        print(
+            f"| {pair} | {kind} | {len(values)} | {n_loud} | {100 * middle:.2f} | {100 * max(quiet, default=0):.2f} |"
+        )
+
+
+def low_noise_problems() -> Iterator[tuple[str, Array, Array, Array, int]]:
+    """Yield (name, X, true W, true H, rank)."""
+    for rank, noise in ((3, 0.0005), (4, 0.001), (5, 0.002), (6, 0.002), (8, 0.01)):
+        yield f"{rank} components, noise {noise:g}", *bumps(rank, noise, rank), rank
+
+
+def peer(X: Array, loss: str, rank: int, **more: Any) -> tuple[float, float]:
+    """Return the objective and the processor seconds of a fit by scikit-learn."""
+    model = SklearnNMF(rank, beta_loss=loss, solver=SKLEARN[loss], random_state=0, init="nndsvda", **more)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        begin = time.process_time()
+        W = model.fit_transform(X)
+        seconds = time.process_time() - begin
+    return loss_value(X, np.ascontiguousarray(W.T), model.components_, Loss(loss)), seconds
+
+
+def lownoise() -> None:
+    """Print cost over the cost at the truth, and seconds, of both default calls."""
+    print("\n| problem | loss | iterations | cost / truth | s | scikit-learn: cost / truth | s |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    for name, X, W, H, rank in low_noise_problems():
+        for loss in ("frobenius", "kullback-leibler", "itakura-saito", "manhattan", "huber", "l21"):
+            model = NMF(rank, loss=loss, random_state=0)
+            run(NMF(rank, loss=loss, random_state=0, max_iter=3, tol=0), X[:50], None)  # compiles
+            found, seconds, warned = run(model, X, None)
+            truth = loss_value(X, np.ascontiguousarray(W.T), H, Loss(loss, model.loss_parameter_))
+            theirs = "- | -"
+            if loss in SKLEARN:
+                value, spent = peer(X, loss, rank)
+                theirs = f"{value / truth:.3g} | {spent:.2f}"
+            cell = f"{found / truth:.3f}{' (warned)' if warned else ''}"
+            print(f"| {name} | {loss} | {model.n_iter_} | {cell} | {seconds:.2f} | {theirs} |", flush=True)
+
+
+def rivals() -> None:
+    """Print seconds beside scikit-learn's, by default and to the same objective, with the medians of the ratios."""
+    from _problems import load
+
+    problems = [(name, X, rank) for name, X, _, _, rank in low_noise_problems()]
+    for name in ("rand1000x500", "l1_1000x500", "yalebpos1024x2414"):
+        made = load(name)
+        problems.append(
+            (name, made.X + (1e-3 * made.X.mean() if name.startswith(("rand", "l1")) else 0), made.W.shape[1])
+        )
+    ratios: dict[str, list[tuple[float, float]]] = {}
+    print("\n| problem | loss | s | scikit-learn's default: s | objective / ours | to our objective: s |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for name, X, rank in problems:
+        for loss in SKLEARN:
+            run(NMF(rank, loss=loss, random_state=0, max_iter=3, tol=0), X[:100], None)
+            model = NMF(rank, loss=loss, random_state=0)
+            found, seconds, _ = run(model, X, None)
+            value, spent = peer(X, loss, rank)
+            longer, iterations = spent, 200
+            reached = value
+            while reached > 1.01 * found and iterations < PEER_ITERATIONS and longer < PEER_SECONDS:
+                iterations *= 4
+                reached, longer = peer(X, loss, rank, max_iter=iterations, tol=0)
+            bound = "" if reached <= 1.01 * found else "> "
+            ratios.setdefault(loss, []).append((seconds / spent, seconds / longer))
+            print(
+                f"| {name} | {loss} | {seconds:.2f} | {spent:.2f} | {value / found:.3g} | {bound}{longer:.2f} |",
+                flush=True,
+            )
+    for loss, pairs in ratios.items():
+        default, same = np.median(np.array(pairs), axis=0)
+        print(
+            f"{loss}: median of our seconds over scikit-learn's default {default:.2f}, to the same objective {same:.3f}"
+        )
+
+
+PARTS = {"grid": grid, "lownoise": lownoise, "rivals": rivals}
+QUICK = {"SHAPE": (40, 30), "LOW_NOISE_SHAPE": (60, 40), "MORE": 1, "PEER_ITERATIONS": 300}
+
+if __name__ == "__main__":
+    main(PARTS, globals(), QUICK)
