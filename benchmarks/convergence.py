@@ -141,9 +141,8 @@ def grid(*words: str) -> None:
     for (pair, kind), values in sorted(rows.items()):
         quiet = [excess for excess, warned in values if not warned]
         n_loud, middle = len(values) - len(quiet), np.median([excess for excess, _ in values])
-        print(
-            f"| {pair} | {kind} | {len(values)} | {n_loud} | {100 * middle:.2f} | {100 * max(quiet, default=0):.2f} |"
-        )
+        largest = 100 * max(quiet, default=0)
+        print(f"| {pair} | {kind} | {len(values)} | {n_loud} | {100 * middle:.2f} | {largest:.2f} |")
 
 
 def low_noise_problems() -> Iterator[tuple[str, Array, Array, Array, int]]:
