@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from visionnmf import NMF, MultiviewNMF
-from visionnmf.apps.multiview import Plan, evaluate_views, read_views, summarise
+from visionnmf.apps.multiview import Comparison, evaluate_views, read_views, summarise
 from visionnmf.datasets import make_views
 from visionnmf.io import read_arrays
 
@@ -73,12 +73,12 @@ def table(
         found = read_views([str(data_file(f"mv_{name}.npz"))])
         labels = np.asarray(found.labels)
         chosen = RANKS if ranks is None else tuple(int(rank) for rank in str(ranks).split(","))
-        plan = Plan(methods=methods, ranks=chosen, n_splits=int(splits or SPLITS), conditions=conditions)
+        comparison = Comparison(methods=methods, ranks=chosen, n_splits=int(splits or SPLITS), conditions=conditions)
         out = os.environ.get("OUT")
         rows = evaluate_views(
             found.views,
             labels,
-            plan,
+            comparison,
             out=None if out is None else Path(out) / name,
             jobs=int(os.environ.get("JOBS", "1")),
         )
@@ -129,9 +129,9 @@ def words() -> None:
             own[name] = matrix[:MOST][:, views[f"{name} bins"]].toarray()
         parts.append((own, arrays[f"{part}_labels"][:MOST]))
     from visionnmf.apps.multiview.classifier import fit_classifier
+    from visionnmf.apps.multiview.compared_methods import METHODS as FITS
     from visionnmf.apps.multiview.evaluation import _mean_average_precision
-    from visionnmf.apps.multiview.methods import METHODS as FITS
-    from visionnmf.apps.multiview.methods import Form
+    from visionnmf.apps.multiview.model_choice import ModelChoice
     from visionnmf.models.multiview.usage import sparseness
 
     (train, y), (test, truth) = parts
@@ -148,7 +148,7 @@ def words() -> None:
             start = time.process_time()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                fitted = FITS[method].fit(train, rank, 0, Form("manhattan", None))
+                fitted = FITS[method].learn(train, rank, 0, ModelChoice("manhattan", None))
                 scores = fit_classifier(fitted.train, y)[0].decision_function(fitted.transform(test))
             seconds = time.process_time() - start
             H = fitted.components

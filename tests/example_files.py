@@ -50,7 +50,8 @@ def _make_views(folder):
     views = {"shape": 6, "colour": 5}
     for name, n_features in views.items():
         np.save(folder / f"{name}.npy", rng.random((30, n_features)))
-    multiview.fit_views([folder / f"{name}.npy" for name in views], folder / "views.npz", n_components=3)
+    settings = multiview.ViewFit(n_components=3)
+    multiview.fit_views([folder / f"{name}.npy" for name in views], folder / "views.npz", settings=settings)
 
 
 def _pixels(values):

@@ -20,8 +20,6 @@ STILL_WIDE: set[str] = {
     "apps/background/live.py",
     "apps/background/run.py",
     "apps/cli/background.py",
-    "apps/cli/multiview.py",
-    "apps/multiview/run.py",
     "visionnmf/engine/kernels/hals.py",
     "visionnmf/models/stream.py",
 }
@@ -33,7 +31,6 @@ STILL_PRIVATE: set[str] = {
     "apps/faces/store.py",
     "visionnmf/features/store.py",
     "visionnmf/models/_store.py",
-    "visionnmf/models/codes_prior.py",
 }
 
 SOURCES = {

@@ -1,4 +1,4 @@
-"""The linear classifier that judges features, with what it may do to them before."""
+"""The linear classifier that evaluates features, and what it may do to them first."""
 
 from __future__ import annotations
 
@@ -21,20 +21,11 @@ FOLDS = 3
 
 
 def signed_roots(features: Array, gram: Array | None = None) -> Array:
-    r"""Return square roots, with the sign, of coordinates in an orthonormal basis of the components.
+    r"""Return signed square roots of the coordinates in an orthonormal basis of the components.
 
-    Components overlap, so distances of codes are not those of the data; ``W (H H^T)^{1/2}`` has them (symmetric
-    orthogonalisation: Löwdin 1950). The roots even large values out (power normalisation: Perronnin et al. 2010).
-
-    Parameters
-    ----------
-    features : ndarray [shape=(n_samples, n_features)]
-    gram : ndarray [shape=(n_features, n_features)] or None, default=None
-        ``H H^T``; None where features are coordinates of an orthonormal basis.
-
-    Returns
-    -------
-    ndarray [shape=(n_samples, n_features)]
+    Components overlap, so distances between codes are not distances between the data. ``W (H H^T)^{1/2}`` has the
+    latter (symmetric orthogonalisation: Löwdin 1950). The roots reduce the weight of large values (power normalisation:
+    Perronnin et al. 2010). `gram` is ``H H^T``, or None if the features are coordinates of an orthonormal basis.
     """
     if gram is not None:
         values, vectors = np.linalg.eigh(np.asarray(gram, np.float64))
@@ -43,31 +34,16 @@ def signed_roots(features: Array, gram: Array | None = None) -> Array:
 
 
 def fit_classifier(features: Array, y: Array, gram: Array | None = None, *, roots: bool = True) -> tuple[Any, float]:
-    """Fit a linear support vector machine to features of unit norm.
+    """Return a linear support vector machine fitted to features of unit norm, and its accuracy in cross-validation.
 
-    Its cost, whether features are scaled, and whether :func:`signed_roots` of them are taken, are chosen by
-    cross-validation; not for words, and not for classes of one sample.
-
-    Parameters
-    ----------
-    features : ndarray [shape=(n_samples, n_features)]
-    y : ndarray [shape=(n_samples,)] or of 0 and 1 [shape=(n_samples, n_words)]
-    gram : ndarray [shape=(n_features, n_features)] or None, default=None
-        See :func:`signed_roots`.
-    roots : bool, default=True
-        Whether those are an alternative.
-
-    Returns
-    -------
-    classifier : estimator
-        Fitted.
-    score : float
-        Accuracy in cross-validation on these samples; NaN without one.
+    Cross-validation chooses its cost, whether features are scaled, and (with `roots`) whether :func:`signed_roots` of
+    them are taken. There is none, and the accuracy is NaN, if `y` is a matrix of 0 and 1 with one column for each word,
+    or if a class has a single sample.
     """
     scaler = StandardScaler(with_mean=False)
     pipeline = make_pipeline("passthrough", Normalizer(), scaler, LinearSVC(C=COSTS[0], dual="auto"))
     if y.ndim > 1:
-        wide = y.astype(np.int64)  # scikit-learn numbers words in the type of y: of 300 in bytes 44 would be mixed up
+        wide = y.astype(np.int64)  # scikit-learn numbers the words in the dtype of y; 300 words would overflow bytes
         return OneVsRestClassifier(pipeline).fit(features, wide), float("nan")
     folds = min(FOLDS, int(np.unique(y, return_counts=True)[1].min()))
     if folds < 2:

@@ -1,4 +1,4 @@
-"""Groups of samples from the codes of several fits, without labels."""
+"""Clusters of samples from the codes of several fits, without labels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["agreement", "consensus"]
 
 Array = NDArray[Any]
 
-MULTIPLES = (1.0, 2.0, 3.0)  # of the number of clusters: ranks of the fits
+MULTIPLES = (1.0, 2.0, 3.0)  # ranks of the fits, as multiples of the number of clusters
 MOST_COMPONENTS = 60
 STARTS = 10  # of k-means
 
@@ -34,34 +34,17 @@ def agreement(
     n_fits: int = 8,
     random_state: int = 0,
 ) -> Array:
-    """Return how often two samples are in one cluster.
+    """Return how often two samples are in one cluster, 0 to 1, as a matrix with the training samples first.
 
-    Fits are made of the training samples alone, with several ranks and seeds; each time the codes of all samples,
-    scaled to unit norm, are clustered by k-means.
-
-    Parameters
-    ----------
-    model : MultiviewNMF
-    train, others : what `model` takes
-        Samples; `others` may be None.
-    n_clusters : int
-    multiples : sequence of float
-        Ranks, as multiples of `n_clusters`, 60 at most.
-    n_fits : int, default=8
-        With each rank.
-    random_state : int, default=0
-
-    Returns
-    -------
-    ndarray [shape=(n_samples, n_samples), 0 to 1]
-        Training samples first.
+    `model` is fitted to the training samples alone, `n_fits` times with each rank. Each time the codes of all samples,
+    scaled to unit norm, are clustered by k-means. `others` may be None.
     """
     total: Array | None = None
     ranks = [max(2, min(MOST_COMPONENTS, round(multiple * n_clusters))) for multiple in multiples]
     for rank in ranks:
         for seed in range(random_state, random_state + n_fits):
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)  # one of several
+                warnings.simplefilter("ignore", ConvergenceWarning)  # many fits vote, so one may be unfinished
                 fitted = clone(model).set_params(n_components=rank, random_state=seed).fit(train)
                 codes = [fitted.transform(samples) for samples in (train, others) if samples is not None]
                 unit = normalize(np.vstack(codes))
@@ -73,17 +56,6 @@ def agreement(
 
 
 def consensus(affinity: Array, n_clusters: int) -> Array:
-    """Cluster by how often samples agree, by average linkage (Monti et al. 2003).
-
-    Parameters
-    ----------
-    affinity : ndarray [shape=(n_samples, n_samples), 0 to 1]
-        Of :func:`agreement`.
-    n_clusters : int
-
-    Returns
-    -------
-    ndarray of int [shape=(n_samples,)]
-    """
+    """Return clusters of the matrix of :func:`agreement`, by average linkage (Monti et al. 2003)."""
     tree = linkage(squareform(1 - affinity, checks=False), "average")
     return np.asarray(cut_tree(tree, n_clusters)).ravel()

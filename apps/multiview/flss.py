@@ -1,4 +1,4 @@
-"""Factorised latent spaces with structured sparsity, a baseline (Jia, Salzmann & Darrell 2010)."""
+"""Factorised latent spaces with structured sparsity (Jia, Salzmann & Darrell 2010), a baseline."""
 
 from __future__ import annotations
 
@@ -18,36 +18,51 @@ __all__ = ["FLSS"]
 
 Array = NDArray[Any]
 
-STEPS = 5  # of each factor by turns
-RIDGE = 1e-6  # of the codes of new samples, in shares of the largest curvature
+STEPS = 5  # proximal gradient steps of each factor in turn
+RIDGE = 1e-6  # of the codes of new samples, as a share of the largest curvature
 
 
 class FLSS(TransformerMixin, BaseEstimator):
-    r"""Signed factors whose components are whole views or none of them.
+    r"""Factorised latent spaces with structured sparsity: signed components that use whole views or none.
 
     .. math:: \min_{W, H}\; \tfrac1n \|X - W H\|_F^2 + \lambda \sum_v \sum_k \max_j |H_{v,kj}|
               + \gamma \sum_k \max_i |W_{ik}|
 
-    (equation 63 of Guan et al. 2012), by alternating proximal gradient steps. New samples get the codes of least
-    squares, as the last term is one of the training samples together.
+    (Jia, Salzmann & Darrell 2010; equation 63 of Guan et al. 2012), by alternating proximal gradient steps. New samples
+    get the codes of least squares, because the last term depends on all training samples together. It is a baseline.
 
     Parameters
     ----------
     n_components : int, default=10
+        Number of components.
     groups : array-like of int [shape=(n_features,)]
-        The view of each feature.
+        The view of each feature; None is a single view.
     dictionary_weight, codes_weight : float, default=0.01
-        lambda and gamma; the defaults are the paper's.
+        lambda and gamma, >= 0; the defaults are the paper's.
     max_iter : int, default=200
+        Maximum number of iterations.
     tol : float, default=1e-5
-        Stop when the objective falls by less than this share of it.
+        Stop when the objective falls by less than this share of its value at the start.
     random_state : int, RandomState instance or None, default=None
+        Seed of the start.
 
     Attributes
     ----------
     components_ : ndarray [shape=(n_components, n_features)]
     n_iter_ : int
-    objective_history_ : ndarray
+    objective_history_ : ndarray [shape=(n_iter_ + 1,)]
+
+    References
+    ----------
+    Y. Jia, M. Salzmann, T. Darrell, "Factorized Latent Spaces with Structured Sparsity", NIPS, 2010.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.apps.multiview import FLSS
+    >>> X = np.random.default_rng(0).random((30, 8))
+    >>> FLSS(3, [0] * 5 + [1] * 3, random_state=0).fit_transform(X).shape
+    (30, 3)
     """
 
     def __init__(
@@ -80,12 +95,13 @@ class FLSS(TransformerMixin, BaseEstimator):
 
         Returns
         -------
-        self
+        FLSS
+            The fitted estimator.
 
         Raises
         ------
         ValueError
-            For data that are not finite, and parameters that are not allowed.
+            If the data are not finite, or a parameter is not allowed.
         """
         data: Array = check_array(X, dtype=[np.float64, np.float32])
         k = check_count(self.n_components, "n_components")
@@ -144,5 +160,5 @@ class FLSS(TransformerMixin, BaseEstimator):
 
 
 def _shrink(V: Array, threshold: float) -> Array:
-    """Cut off the peaks of each row, whatever their signs."""
+    """Cut off the peaks of each row, whatever their sign."""
     return np.asarray(np.sign(V) * shrink_inf(np.abs(V), threshold), V.dtype)

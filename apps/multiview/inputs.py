@@ -1,4 +1,4 @@
-"""Views out of files and folders, their rows matched."""
+"""Views out of files and folders of images, with their rows matched."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ __all__ = ["ViewSet", "named", "read_files", "read_labels", "read_views"]
 
 Array = NDArray[Any]
 
-MOST_NAMED = 5  # rows of a mismatch
-MOST_LETTERS = 60  # of each of their keys
+MOST_NAMED = 5  # keys of missing rows that are named
+MOST_LETTERS = 60  # of each of these keys
 IMAGES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp")
 
 
@@ -31,16 +31,17 @@ class ViewSet:
     Attributes
     ----------
     views : dict of str to ndarray [shape=(n_samples, n_features of the view)]
-        NaN where something is missing; whole rows where a sample has no such view.
+        NaN where an entry is missing, and in the whole row if the sample lacks the view.
     keys : list of str
-        What the samples are called: their keys, or their numbers.
+        The keys of the samples, or their numbers.
     labels : ndarray or None
-        Of the samples, where a file has them.
+        Of the samples, if a file has them.
     notes : list of str
-        A sentence for each view that some samples do not have.
+        A sentence for each view that some samples lack.
     skipped : list of str
+        A sentence for each image that could not be used.
     extraction : FeatureExtraction or None
-        What has described images.
+        What described the images.
     """
 
     views: dict[str, Array]
@@ -59,14 +60,14 @@ def read_views(
     Parameters
     ----------
     sources : sequence of str or path
-        Files of :func:`visionnmf.io.tables.read_tables` or folders of images, each ``PATH`` or ``NAME=PATH``.
+        Files for :func:`visionnmf.io.tables.read_tables` or folders of images, each ``PATH`` or ``NAME=PATH``.
     key : str or None, default=None
-        The column (or array) by which rows are matched; a folder's images are called by their names without suffix.
-        None: by position.
+        The column (or array) by which rows are matched; the key of an image is its name without suffix. None matches
+        rows by position.
     extraction : FeatureExtraction or None, default=None
-        Fitted, for folders; None fits one.
+        A fitted one for images; None fits one.
     kinds : sequence of str or None, default=None
-        Kinds of features of a folder's images; None takes the usual ones.
+        Kinds of features of images; None takes the default ones.
 
     Returns
     -------
@@ -75,7 +76,7 @@ def read_views(
     Raises
     ------
     MediaError
-        If a file cannot be read, two views have one name or come from folders, or rows do not match.
+        If a file cannot be read, two views have the same name or come from folders, or rows do not match.
 
     Examples
     --------
@@ -84,7 +85,7 @@ def read_views(
     'ViewSet'
     """
     folders = [path for _, path in map(named, sources) if Path(path).is_dir()]
-    if len(folders) > 1:  # a model keeps one description of images
+    if len(folders) > 1:  # because a model keeps a single description of images
         raise UnreadableError(
             f"{folders[1]}: a second folder of images, after {folders[0]}; give its features in a file"
         )
@@ -114,63 +115,33 @@ def read_views(
 
 
 def read_labels(path: str, views: ViewSet, *, column: str | None = None, by_key: bool = False) -> Array:
-    """Read the labels of samples.
+    """Return the labels of samples, from a text file with one in each line or from a column of a ``.csv`` file.
 
-    Parameters
-    ----------
-    path : str
-        A text file of a label a line, or ``.csv``, whose first column has the keys where rows are matched by them.
-    views : ViewSet
-    column : str or None, default=None
-    by_key : bool, default=False
-
-    Returns
-    -------
-    ndarray of str [shape=(n_samples,)]
-
-    Raises
-    ------
-    UnreadableError
-        If samples and labels do not match.
+    With `by_key` the first column of the latter holds the keys by which rows are matched. Raises UnreadableError if
+    samples and labels do not match.
     """
     values, keys = read_column(path, column)
     if by_key and keys is not None:
         known = dict(zip(keys, values, strict=True))
         absent = [name for name in views.keys if name not in known]
         if absent:
-            raise UnreadableError(f"{path}: has no label of {len(absent)} samples, the first {absent[0]!r:.60}")
+            raise UnreadableError(
+                f"{path}: has no label for {len(absent)} samples, the first of them {absent[0]!r:.60}"
+            )
         return np.array([known[name] for name in views.keys])
     if len(values) != len(views.keys):
-        raise UnreadableError(f"{path}: must have {len(views.keys)} labels, one a sample; got {len(values)}")
+        raise UnreadableError(f"{path}: must have {len(views.keys)} labels, one for each sample; got {len(values)}")
     return np.array(values)
 
 
 def read_files(sources: Sequence[str | Path]) -> list[str]:
-    """Return the files that :func:`read_views` would read, the images of folders among them.
-
-    Parameters
-    ----------
-    sources : sequence of str or path
-
-    Returns
-    -------
-    list of str
-    """
+    """Return the files that :func:`read_views` would read, including the images of folders."""
     paths = [named(source)[1] for source in sources]
     return [file for path in paths for file in (_images(path) if Path(path).is_dir() else [str(path)])]
 
 
 def named(source: str | Path) -> tuple[str, str]:
-    """Return the name and the path of ``NAME=PATH``; no name for a path alone.
-
-    Parameters
-    ----------
-    source : str or path
-
-    Returns
-    -------
-    name, path : str
-    """
+    """Return the name and the path of ``NAME=PATH``; the name of a path alone is empty."""
     source = str(source)
     name, sign, path = source.partition("=")
     return (name, path) if sign and name and not Path(source).exists() else ("", source)
@@ -190,10 +161,10 @@ def _match_by_key(tables: Sequence[Table], result: ViewSet) -> None:
     order: dict[str, int] = {}
     for table in tables:
         if table.keys is None:
-            raise UnreadableError(f"{table.name}: has no keys; a matrix without names is matched by position")
+            raise UnreadableError(f"{table.name}: has no keys; a matrix without keys is matched by position")
         twice = [name for name, count in Counter(table.keys).items() if count > 1]
         if twice:
-            raise UnreadableError(f"{table.name}: key {twice[0]!r:.60} stands in two rows")
+            raise UnreadableError(f"{table.name}: the key {twice[0]!r:.60} stands in two rows")
         for name in table.keys:
             order.setdefault(name, len(order))
     result.keys = list(order)
@@ -216,7 +187,7 @@ def _images(folder: str) -> list[str]:
 def _describe(
     folder: str, extraction: Any, kinds: Sequence[str] | None, *, by_name: bool
 ) -> tuple[list[Table], Any, list[str]]:
-    """Describe the images of a folder; one table a kind of features."""
+    """Return a table for each kind of features of the images in a folder, what described them, and what was skipped."""
     from visionnmf.features import FeatureExtraction
 
     images = _images(folder)

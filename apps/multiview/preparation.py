@@ -1,4 +1,4 @@
-"""What is done to each view before it is factorised, learnt from training samples."""
+"""How views are made non-negative and comparable before they are factorised."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from visionnmf.exceptions import UnsupportedError
 __all__ = ["Preparation", "is_sparse"]
 
 Array = NDArray[Any]
-Views = Mapping[str, Array]
+ViewArrays = Mapping[str, Array]
 
-SPARSE = 0.1  # share of observed entries above 0, at most, of a view that is taken for counts of words
+SPARSE = 0.1  # a view with at most this share of observed entries above 0 is taken for counts of words
 
 
 class Preparation(BaseEstimator):
     """Makes views non-negative and comparable; NaN stay.
 
-    "range": each feature from 0 to 1 over the training samples, which takes signs and units away. "rows": the logarithm
-    of 1 + x, then each sample to unit norm, as text is compared. "auto" takes "rows" for views of counts, which are 0
-    nearly everywhere, and "range" for the others. "none" leaves views as they are.
+    "range" scales each feature to 0 ... 1 over the training samples, which removes signs and units. "rows" takes the
+    logarithm of 1 + x and then scales each sample to unit norm, as text is compared. "auto" takes "rows" for views of
+    counts, which are 0 nearly everywhere, and "range" for the others. "none" leaves views unchanged.
 
     Parameters
     ----------
@@ -35,31 +35,16 @@ class Preparation(BaseEstimator):
     Attributes
     ----------
     kinds_ : dict of str to str
-        What is done to each view.
+        What is done to each view: "range", "rows" or "none".
     lows_, widths_ : dict of str to ndarray [shape=(n_features of the view,)]
-        Of the views whose features are scaled.
+        Least value and range of each feature, for the views whose features are scaled.
     """
 
     def __init__(self, prepare: str = "auto") -> None:
         self.prepare = prepare
 
-    def fit(self, views: Views, y: Any = None) -> Self:
-        """Learn from training samples.
-
-        Parameters
-        ----------
-        views : mapping of str to ndarray [shape=(n_samples, n_features)]
-        y : Ignored
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ParameterError
-            If `prepare` is none of the four.
-        """
+    def fit(self, views: ViewArrays, y: Any = None) -> Self:
+        """Learn from training samples, a mapping of names to arrays of shape (n_samples, n_features)."""
         check_choice(self.prepare, "prepare", choices.VIEW_PREPARATIONS)
         self.kinds_ = {name: self._kind(view) for name, view in views.items()}
         scaled = {name: view for name, view in views.items() if self.kinds_[name] == "range"}
@@ -69,46 +54,24 @@ class Preparation(BaseEstimator):
             width[~(width > 0)] = 1
         return self
 
-    def transform(self, views: Views) -> dict[str, Array]:
-        """Prepare samples.
+    def transform(self, views: ViewArrays) -> dict[str, Array]:
+        """Return prepared samples, >= 0, of all or some of the views; values below the training range become 0.
 
-        Parameters
-        ----------
-        views : mapping of str to ndarray
-            Of the views of `fit`, all or some.
-
-        Returns
-        -------
-        dict of str to ndarray, >= 0
-            What lies below the training range is 0.
-
-        Raises
-        ------
-        UnsupportedError
-            Of negative numbers in views that are not prepared by range.
+        Raises UnsupportedError for negative numbers in views that are not prepared by range.
         """
         return {name: self._prepared(name, view) for name, view in views.items()}
 
-    def inverse_transform(self, views: Views) -> dict[str, Array]:
+    def inverse_transform(self, views: ViewArrays) -> dict[str, Array]:
         """Return prepared views in their own units.
 
-        Parameters
-        ----------
-        views : mapping of str to ndarray
-
-        Returns
-        -------
-        dict of str to ndarray
-
-        Raises
-        ------
-        UnsupportedError
-            Of views of counts, whose size is lost.
+        Raises UnsupportedError for views prepared by "rows", which loses the size of the samples.
         """
         back = {}
         for name, view in views.items():
             if self.kinds_[name] == "rows":
-                raise UnsupportedError(f"{name}: prepared by rows, it has no way back; fit with prepare='range'")
+                raise UnsupportedError(
+                    f"{name}: cannot be converted back from prepare='rows'; fit with prepare='range'"
+                )
             back[name] = view if self.kinds_[name] == "none" else view * self.widths_[name] + self.lows_[name]
         return back
 
@@ -123,7 +86,7 @@ class Preparation(BaseEstimator):
         if kind == "range":
             return np.maximum((view - self.lows_[name]) / self.widths_[name], 0)
         if (view < 0).any():
-            how = "where it is not prepared" if kind == "none" else "to be prepared by rows"
+            how = "if it is not prepared" if kind == "none" else "to be prepared by rows"
             raise UnsupportedError(f"{name}: must be >= 0 {how}; got {np.nanmin(view):g}; fit with prepare='range'")
         if kind == "none":
             return view
@@ -133,20 +96,11 @@ class Preparation(BaseEstimator):
 
 
 def is_sparse(view: Array) -> bool:
-    """Return whether a view is 0 in nine of ten observed entries, or more.
-
-    Parameters
-    ----------
-    view : ndarray [shape=(n_samples, n_features)]
-
-    Returns
-    -------
-    bool
-    """
+    """Return whether at least nine of ten observed entries of a view are 0."""
     return bool(np.count_nonzero(view > 0) <= SPARSE * np.count_nonzero(~np.isnan(view)))
 
 
 def _over_samples(extreme: np.ufunc, view: Array) -> Array:
-    """Return the least or the largest of each feature, leaving NaN out; 0 where there is nothing else."""
+    """Return the least or the largest value of each feature without NaN, or 0 if all are NaN."""
     found = np.asarray(extreme.reduce(view, axis=0))
     return np.where(np.isfinite(found), found, 0)

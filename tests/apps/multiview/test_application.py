@@ -2,26 +2,39 @@
 
 import csv
 import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 from helpers import run_command
 from scipy.spatial.distance import pdist
 
-from visionnmf.apps.multiview import Plan, evaluate_views, load, methods, read_views, summarise
+from visionnmf import MultiviewNMF
+from visionnmf.apps.multiview import (
+    FLSS,
+    Comparison,
+    ViewFit,
+    evaluate_views,
+    fit_views,
+    load,
+    model_choice,
+    read_views,
+    summarise,
+)
 from visionnmf.apps.multiview.classifier import fit_classifier, signed_roots
 from visionnmf.apps.multiview.clustering import agreement, consensus
-from visionnmf.apps.multiview.comparison import EvaluationReport, _words
-from visionnmf.apps.multiview.corruption import CONDITIONS, corrupt, observed
-from visionnmf.apps.multiview.evaluation import COLUMNS, _consensus
-from visionnmf.apps.multiview.flss import FLSS
-from visionnmf.apps.multiview.methods import METHODS, Form, SideBySide, choose_form
+from visionnmf.apps.multiview.compared_methods import METHODS, SideBySide
+from visionnmf.apps.multiview.conditions import apply_condition, observed
+from visionnmf.apps.multiview.evaluation import COLUMNS, EvaluationReport, _consensus, _word_matrix
+from visionnmf.apps.multiview.fitting import _stems
+from visionnmf.apps.multiview.model_choice import ModelChoice, choose_model
 from visionnmf.apps.multiview.preparation import Preparation
-from visionnmf.apps.multiview.run import _stems
+from visionnmf.apps.multiview.settings import COMPARED, CONDITIONS
 from visionnmf.exceptions import ParameterError, UnreadableError, UnsupportedError
 from visionnmf.io import write_image
 from visionnmf.metrics import clustering_accuracy
-from visionnmf.models.multiview import MultiviewNMF
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
 
@@ -78,7 +91,7 @@ def test_fit_transform_and_impute(files, made):
     np.save("words.npy", np.where(np.arange(600).reshape(60, 10) % 11 == 0, 3.0, 0.0))
     assert run_command("multiview", "fit", "images.npy", "words.npy", "--model", "w.npz", "--rank", 4).exit_code == 0
     refused = run_command("multiview", "impute", "w.npz", "images.npy", "--out", "none")
-    assert refused.exit_code == 2 and "has no way back" in refused.stderr and not (files / "none").exists()
+    assert refused.exit_code == 2 and "cannot be converted back" in refused.stderr and not (files / "none").exists()
 
 
 @NOT_CONVERGED
@@ -104,11 +117,37 @@ def test_what_cannot_be_used_is_one_line(files):
         (["fit", "sounds.csv", "--model", "m.npz"], "sounds.csv: row 2, column id: must be a number; got s0"),
         (["fit", "both.npz", "images.npy", "--model", "m.npz"], "images: two views have this name"),
         (["evaluate", "images.npy", "--out", "r"], "images.npy: has no labels"),
-        (["evaluate", "both.npz", "--methods", "svd", "--out", "r"], "methods must be one of"),
         (["transform", "both.npz", "images.npy", "--codes", "c.csv"], "both.npz"),
     ):
         result = run_command("multiview", *arguments)
         assert result.exit_code == 2 and sentence in result.stderr and result.stderr.count("\n") == 1, result.stderr
+    for arguments, sentence in (
+        (["--methods", "svd"], "--methods must be one of"),
+        (["--ranks", "4,x"], "--ranks: must be whole numbers, separated by commas; got '4,x'"),
+        (["--conditions", "dark"], "--conditions must be one of"),
+    ):
+        result = run_command("multiview", "evaluate", "both.npz", *arguments, "--out", "r")
+        assert result.exit_code == 2 and sentence in result.stderr, result.stderr
+
+
+def test_every_method_and_condition_is_in_the_help():
+    text = run_command("multiview", "evaluate", "--help").stdout
+    assert {*METHODS, "consensus"} == set(COMPARED)
+    assert all(f" {name} " in text for name in COMPARED) and all(name in text for name in CONDITIONS)
+
+
+def test_keys_are_written_in_utf8_whatever_the_locale(files):
+    """In a locale of ASCII a key such as é ended the command with an error of Python's."""
+    (files / "keys.csv").write_text("id,f0\né,1\nb,2\nc,3\n", encoding="utf-8")
+    fit_views(["keys.csv"], "k.npz", key="id", settings=ViewFit(n_components=1))
+    command = "from visionnmf.apps.cli import main; main()"
+    arguments = ("multiview", "transform", "k.npz", "keys.csv", "--key", "id", "--codes", "c.csv")
+    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = subprocess.run(
+        [sys.executable, "-c", command, *arguments], env={**os.environ, **locale}, capture_output=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert (files / "c.csv").read_text(encoding="utf-8").splitlines()[1].startswith("é,")
 
 
 @NOT_CONVERGED
@@ -142,7 +181,7 @@ def test_evaluate_goes_on_and_tells_methods_apart(files):
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_beats_chance_by_far(made, method):
     views, labels = made
-    rows = evaluate_views(views, labels, Plan(methods=(method,), ranks=(6,), n_splits=1))
+    rows = evaluate_views(views, labels, Comparison(methods=(method,), ranks=(6,), n_splits=1))
     assert tuple(rows[0]) and set(rows[0]) == set(COLUMNS)
     assert summarise(rows)[0]["accuracy"] > 0.7
 
@@ -150,7 +189,7 @@ def test_every_method_beats_chance_by_far(made, method):
 def test_words_are_scored_by_average_precision(made):
     views, labels = made
     words = np.array([[label // 2, label % 2] for label in labels])
-    rows = evaluate_views(views, words, Plan(methods=("concatenation",), n_splits=1))
+    rows = evaluate_views(views, words, Comparison(methods=("concatenation",), n_splits=1))
     assert rows[0]["average_precision"] > 0.9 and np.isnan(rows[0]["accuracy"])
 
 
@@ -165,7 +204,7 @@ def test_more_words_than_a_byte_counts(rng):
 def test_conditions_do_what_they_say(made, rng):
     views = Preparation().fit(made[0]).transform(made[0])
     for condition in CONDITIONS:
-        (name, train, test), *more = corrupt(condition, views, views, np.random.default_rng(0))
+        (name, train, test), *more = apply_condition(condition, views, views, np.random.default_rng(0))
         assert name == "" and set(train) == set(test) == set(views)
         np.testing.assert_array_equal(test["sounds"], views["sounds"])
         changed = np.mean(np.hstack([train[v] != views[v] for v in views]))
@@ -174,7 +213,11 @@ def test_conditions_do_what_they_say(made, rng):
         )
         assert low <= changed <= high
         assert len(more) == (2 if condition == "view-missing" else 0)
-    assert not np.isnan(np.hstack(list(corrupt("train-missing", views, views, rng)[0][1].values()))).all(axis=1).any()
+    assert (
+        not np.isnan(np.hstack(list(apply_condition("train-missing", views, views, rng)[0][1].values())))
+        .all(axis=1)
+        .any()
+    )
 
 
 def test_preparation_goes_back_and_leaves_gaps(made):
@@ -187,7 +230,7 @@ def test_preparation_goes_back_and_leaves_gaps(made):
     assert np.nanmax(ready["images"]) == pytest.approx(1)
     back = preparation.inverse_transform({"images": ready["images"]})["images"]
     np.testing.assert_allclose(back, views["images"])
-    with pytest.raises(UnsupportedError, match="words: prepared by rows, it has no way back"):
+    with pytest.raises(UnsupportedError, match="words: cannot be converted back from prepare='rows'"):
         preparation.inverse_transform({"words": ready["words"]})
 
 
@@ -214,7 +257,7 @@ def test_consensus_of_several_fits(made):
 
 def test_labels_of_one_sample_are_refused(made):
     with pytest.raises(ParameterError, match="labels must have two samples of each class; got a class of one"):
-        evaluate_views(made[0], np.arange(60), Plan(methods=("concatenation",)))
+        evaluate_views(made[0], np.arange(60), Comparison(methods=("concatenation",)))
 
 
 def test_a_model_with_foreign_parts_is_refused(files, made):
@@ -271,7 +314,7 @@ def test_folders_that_a_model_cannot_describe_are_refused(files):
     run_command("multiview", "fit", "both.npz", "--model", "m.npz", "--rank", 2)
     for arguments, sentence in (
         (["fit", "x=here", "y=there", "--kinds", "gist", "--model", "n.npz"], "there: a second folder of images"),
-        (["transform", "m.npz", "images=here", "--codes", "c.csv"], "here: a folder, but the model has not learnt"),
+        (["transform", "m.npz", "images=here", "--codes", "c.csv"], "here: a folder, but the model was not fitted"),
     ):
         result = run_command("multiview", *arguments)
         assert result.exit_code == 2 and sentence in result.stderr and result.stderr.count("\n") == 1, result.stderr
@@ -291,9 +334,9 @@ def test_negative_counts_are_refused():
 
 def test_each_rank_has_a_row_where_none_is_chosen(made):
     views, labels = made
-    words = _words(np.array([("sky; tree", "sea", " tree", "sky ;sea ")[label] for label in labels]))
+    words = _word_matrix(np.array([("sky; tree", "sea", " tree", "sky ;sea ")[label] for label in labels]))
     assert words.shape == (60, 3)  # sea, sky, tree
-    rows = evaluate_views(views, words, Plan(methods=("pca",), ranks=(1, 6), n_splits=2))
+    rows = evaluate_views(views, words, Comparison(methods=("pca",), ranks=(1, 6), n_splits=2))
     scores = summarise(rows)
     assert [(row["rank"], row["splits"]) for row in scores] == [(1, 2), (6, 2)]
     assert scores[0]["average_precision"] < scores[1]["average_precision"]
@@ -307,9 +350,9 @@ def test_samples_keep_a_view_that_they_have(made):
     views, labels = {name: view.copy() for name, view in made[0].items()}, made[1]
     views["sounds"][::2] = np.nan
     for seed in range(5):
-        ((_, train, _),) = corrupt("train-missing", views, views, np.random.default_rng(seed))
+        ((_, train, _),) = apply_condition("train-missing", views, views, np.random.default_rng(seed))
         assert observed(train).all()
-    plan = Plan(methods=("multiview",), ranks=(2,), n_splits=1, conditions=("view-missing",))
+    plan = Comparison(methods=("multiview",), ranks=(2,), n_splits=1, conditions=("view-missing",))
     rows = evaluate_views(views, labels, plan)
     assert [row["missing"] for row in rows] == ["", "sounds", "images"]
 
@@ -365,7 +408,7 @@ def test_the_loss_is_chosen_by_hidden_entries(rng):
     words = {"words": np.where(np.arange(600).reshape(60, 10) % 11 == 0, 3.0, 0.0)}
     for given, loss in ((dense, "frobenius"), (hit, "manhattan"), (words, "frobenius")):
         preparation = Preparation().fit(given)
-        assert choose_form(preparation, preparation.transform(given)).loss == loss
+        assert choose_model(preparation, preparation.transform(given)).loss == loss
 
 
 @NOT_CONVERGED
@@ -374,7 +417,7 @@ def test_the_loss_is_chosen_where_a_view_has_one_entry(rng):
     views["one"][3] = 0.5
     preparation = Preparation("none").fit(views)
     for seed in (0, 25):  # which would hide it
-        assert choose_form(preparation, views, random_state=seed).loss in ("manhattan", "frobenius")
+        assert choose_model(preparation, views, random_state=seed).loss in ("manhattan", "frobenius")
 
 
 @NOT_CONVERGED
@@ -384,11 +427,11 @@ def test_a_rare_view_may_be_in_no_sample_that_is_drawn(rng):
     views["few"][:4] = codes[:4] @ rng.random((3, 5))
     preparation = Preparation("none").fit(views)
     for seed in (0, 1, 2, 3, 4, 5):  # one at least draws none of the four
-        choose_form(preparation, views, random_state=seed)
+        choose_model(preparation, views, random_state=seed)
     labels = np.arange(1500) % 2
     small = {name: view[:40].copy() for name, view in views.items()}
     small["few"][1:] = np.nan  # in some splits no training sample has it
-    plan = Plan(methods=("multiview", "pca"), ranks=(2,), n_splits=3, conditions=("clean", "train-missing"))
+    plan = Comparison(methods=("multiview", "pca"), ranks=(2,), n_splits=3, conditions=("clean", "train-missing"))
     rows = evaluate_views(small, labels[:40], plan)
     assert len(rows) == 12 and all(0 <= row["accuracy"] <= 1 for row in rows)
 
@@ -411,11 +454,11 @@ def test_consensus_leaves_out_samples_without_a_view(made):
 def test_losses_are_compared_at_the_same_entries(rng, monkeypatch):
     """A loss that leaves out more has no smaller errors for that."""
     kept = []
-    monkeypatch.setattr(methods, "_error", lambda given, foretold, hidden, mask: kept.append(mask) or 0.0)
+    monkeypatch.setattr(model_choice, "_error", lambda given, foretold, hidden, mask: kept.append(mask) or 0.0)
     codes = rng.gamma(0.3, size=(300, 12))
     views = {name: codes @ rng.random((12, width)) for name, width in (("a", 30), ("b", 40))}
     views["a"][:60] = views["a"].max() * rng.random((60, 30))
-    choose_form(Preparation("none").fit(views), views)
+    choose_model(Preparation("none").fit(views), views)
     assert len(kept) > 2 and 0 < np.count_nonzero(~kept[0])
     assert all(np.array_equal(mask, kept[0]) for mask in kept)
 
@@ -430,9 +473,9 @@ def test_views_are_left_out_where_that_foretells_hidden_entries_better(rng):
     noisy = {name: view.copy() for name, view in views.items()}
     noisy["a"][:60] = views["a"].max() * rng.random((60, 30))
     preparation = Preparation("none").fit(views)
-    assert choose_form(preparation, noisy, loss="frobenius") == Form("frobenius", 3.0)
-    assert choose_form(preparation, views, loss="frobenius", view_outliers=1.0) == Form("frobenius", None)
-    assert choose_form(preparation, noisy, loss="huber", view_outliers=None) == Form("huber", None)
+    assert choose_model(preparation, noisy, loss="frobenius") == ModelChoice("frobenius", 3.0)
+    assert choose_model(preparation, views, loss="frobenius", view_outliers=1.0) == ModelChoice("frobenius", None)
+    assert choose_model(preparation, noisy, loss="huber", view_outliers=None) == ModelChoice("huber", None)
 
 
 @NOT_CONVERGED
@@ -440,11 +483,11 @@ def test_views_are_left_out_where_that_foretells_hidden_entries_better(rng):
 def test_views_are_left_out_only_where_that_is_clearly_better(rng, monkeypatch, error, left_out):
     """Fits of clean data differ by a few per cent, with and without, either way."""
     errors = iter([error, 1.0])
-    monkeypatch.setattr(methods, "_error", lambda *given: next(errors))
+    monkeypatch.setattr(model_choice, "_error", lambda *given: next(errors))
     codes = rng.gamma(0.3, size=(100, 6))
     views = {name: codes @ rng.random((6, width)) for name, width in (("a", 30), ("b", 40))}
     views["a"][:20] = views["a"].max() * rng.random((20, 30))
-    assert choose_form(Preparation("none").fit(views), views, loss="frobenius") == Form("frobenius", left_out)
+    assert choose_model(Preparation("none").fit(views), views, loss="frobenius") == ModelChoice("frobenius", left_out)
 
 
 def test_signed_roots_are_of_orthonormal_coordinates(rng):
@@ -468,6 +511,6 @@ def test_views_that_do_not_fit_are_counted(files, made):
     arguments = ("multiview", "fit", "odd.npz", "--model", "m.npz", "--rank", 4, "--force")
     report = json.loads(run_command(*arguments, "--json").stdout)
     assert report["views"][1]["outlying"] >= 1 and report["loss"] in ("manhattan", "frobenius")
-    assert "left out of" in run_command(*arguments).stdout
+    assert "left out for" in run_command(*arguments).stdout
     every = json.loads(run_command(*arguments, "--outliers", 0, "--json").stdout)
     assert [view["outlying"] for view in every["views"]] == [0, 0]

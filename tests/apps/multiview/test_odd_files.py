@@ -22,7 +22,7 @@ def test_a_key_that_stands_twice_is_found_at_once(here):
     """Keys were counted one by one, a minute for 60,000."""
     (here / "twice.csv").write_text("key,a\n" + "".join(f"k{i},1\n" for i in [*range(30_000), 29_999]))
     start = time.process_time()
-    with pytest.raises(UnreadableError, match="twice: key 'k29999' stands in two rows"):
+    with pytest.raises(UnreadableError, match="twice: the key 'k29999' stands in two rows"):
         read_views(["twice.csv"], key="key")
     assert time.process_time() - start < 5
 
@@ -33,7 +33,7 @@ def test_a_key_that_stands_twice_is_found_at_once(here):
         (np.ones((20, 0)), [], r"b\.npy: must hold a number at least; got a matrix of shape \(20, 0\)"),
         (np.ones((0, 3)), [], r"b\.npy: must hold a number at least; got a matrix of shape \(0, 3\)"),
         (np.full((20, 3), np.inf), [], r"b\.npy: must hold finite numbers, NaN where one is missing; got infinity"),
-        (np.full((20, 3), -1.0), ["--prepare", "none"], "b: must be >= 0 where it is not prepared; got -1; fit with"),
+        (np.full((20, 3), -1.0), ["--prepare", "none"], "b: must be >= 0 if it is not prepared; got -1; fit with"),
     ],
 )
 def test_what_is_no_view_is_told(here, view, arguments, message):

@@ -1,4 +1,4 @@
-"""What is done to prepared views for an evaluation: corruption and missing views."""
+"""Conditions of an evaluation: corrupted entries, corrupted views, missing views."""
 
 from __future__ import annotations
 
@@ -8,35 +8,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CONDITIONS", "corrupt", "observed"]
+__all__ = ["apply_condition", "observed"]
 
 Array = NDArray[Any]
-Views = Mapping[str, Array]
+ViewArrays = Mapping[str, Array]
 
-CONDITIONS = ("clean", "salt-and-pepper", "view-corrupted", "view-missing", "train-missing")
 SALT_AND_PEPPER = 0.2  # share of the training entries
-CORRUPTED = 1 / 3  # share of the training samples of which one view is noise
+CORRUPTED = 1 / 3  # share of the training samples of which one view is replaced by noise
 MISSING = 0.3  # share of the views of training samples
 
 
-def corrupt(condition: str, train: Views, test: Views, rng: np.random.Generator) -> list[tuple[str, Any, Any]]:
-    """Return training and test samples under a condition.
+def apply_condition(
+    condition: str, train: ViewArrays, test: ViewArrays, rng: np.random.Generator
+) -> list[tuple[str, Any, Any]]:
+    """Return training and test samples of prepared views under a condition, each with the name of the missing view.
 
-    Parameters
-    ----------
-    condition : str
-        Of :data:`CONDITIONS`. "salt-and-pepper": a fifth of the training entries are 0 or the largest of their view.
-        "view-corrupted": one view, at random, of a third of the training samples is noise. "view-missing": each view in
-        turn is missing for all test samples, some of which may then have none. "train-missing": 30 % of the views of
-        training samples are missing; each keeps one that it has.
-    train, test : mapping of str to ndarray, >= 0
-        Prepared.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    list of (str, dict, dict)
-        The name of the missing view, "" for none; training samples; test samples.
+    "salt-and-pepper": a fifth of the training entries are 0 or the largest of their view. "view-corrupted": one random
+    view of a third of the training samples is noise. "view-missing": each view in turn is missing for all test samples,
+    of which some may then have none; the first result, named "", has all views. "train-missing": 30 % of the views of
+    training samples are missing, but each sample keeps one that it has.
     """
     names = list(train)
     n = len(train[names[0]])
@@ -69,17 +59,8 @@ def corrupt(condition: str, train: Views, test: Views, rng: np.random.Generator)
     return [("", dict(train), dict(test))]
 
 
-def observed(views: Views) -> Array:
-    """Return which samples have something in any of the views.
-
-    Parameters
-    ----------
-    views : mapping of str to ndarray [shape=(n_samples, n_features)]
-
-    Returns
-    -------
-    ndarray of bool [shape=(n_samples,)]
-    """
+def observed(views: ViewArrays) -> Array:
+    """Return which samples have an entry in any of the views, as bool of shape (n_samples,)."""
     return np.asarray(np.array([~np.isnan(view).all(axis=1) for view in views.values()]).any(axis=0))
 
 

@@ -1,8 +1,7 @@
-"""From files of views to a model file, and from there to codes and filled-in views."""
+"""From files of views to a model file, and from a model file to codes and filled-in views."""
 
 from __future__ import annotations
 
-import csv
 import re
 import time
 import warnings
@@ -14,14 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf import choices
+from visionnmf import MultiviewNMF
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import UnreadableError, UnsupportedError
-from visionnmf.io import check_outputs, output_file, output_folder, transaction
+from visionnmf.io import check_outputs, output_file, output_folder, transaction, write_csv
 
 from .inputs import ViewSet, named, read_files, read_views
-from .methods import choose_form, make_model
+from .model_choice import choose_model, make_model
 from .preparation import Preparation
+from .settings import ViewFit
 from .store import ViewModel, load, save
 
 __all__ = ["FitReport", "TransformReport", "fit_views", "impute_views", "transform_views"]
@@ -29,7 +29,7 @@ __all__ = ["FitReport", "TransformReport", "fit_views", "impute_views", "transfo
 Array = NDArray[Any]
 
 CODES_SUFFIXES = (".csv", ".npy")
-MOST_LETTERS = 60  # of a view's name in that of a file
+MOST_LETTERS = 60  # of a view's name that go into the name of its file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,11 +40,11 @@ class FitReport(Report):
     ----------
     samples, n_components : int
     views : list of dict
-        ``name``, ``features``, ``missing`` and ``outlying`` (samples), ``prepared`` (how), ``used`` (components),
-        ``error`` (what the model leaves, as a share), ``weight``.
+        ``name``, ``features``, ``missing`` and ``outlying`` (numbers of samples), ``prepared`` (how), ``used`` (number
+        of components), ``error`` (share of the data that the model does not reconstruct), ``weight``.
     loss : str
     shared, private : int
-        Components that all views use, and that one view uses.
+        Number of components that all views use, and that a single view uses.
     usage : list of list of float
         Share of each component's energy in each view.
     seconds : float
@@ -66,12 +66,11 @@ class FitReport(Report):
         return figures | {"rank": figures.pop("n_components"), "seed": figures.pop("random_state")}
 
     def summary(self) -> str:
-        """Return the report as text for a person.
+        """Return one line for the model, then one for each view.
 
         Returns
         -------
         str
-            A line, then one for each view.
         """
         lines = [
             f"{self.samples} samples, {len(self.views)} views: {self.n_components} components, {self.shared} shared by "
@@ -79,10 +78,10 @@ class FitReport(Report):
         ]
         for view in self.views:
             gap = f", missing for {view['missing']} samples" if view["missing"] else ""
-            gap += f", left out of {view['outlying']} that it does not fit" if view["outlying"] else ""
+            gap += f", left out for {view['outlying']} samples that it does not fit" if view["outlying"] else ""
             lines.append(
                 f"  {view['name']}: {view['features']} features, {view['used']} components, "
-                f"{100 * view['error']:.0f} % not told{gap}"
+                f"{100 * view['error']:.0f} % not explained{gap}"
             )
         return "\n".join([*lines, *(f"  {line}" for line in self._ending())])
 
@@ -96,7 +95,7 @@ class TransformReport(Report):
     samples : int
     n_components : int
     filled : int
-        Views of samples that were missing and filled in.
+        Number of missing views of samples that were filled in.
     """
 
     samples: int
@@ -108,12 +107,11 @@ class TransformReport(Report):
         return figures | {"rank": figures.pop("n_components")}
 
     def summary(self) -> str:
-        """Return the report as text for a person.
+        """Return one line or a few.
 
         Returns
         -------
         str
-            A line or a few.
         """
         what = f", {self.filled} missing views filled in" if self.filled else f", {self.n_components} codes each"
         return "\n".join([f"{self.samples} samples{what}", *(f"  {line}" for line in self._ending())])
@@ -123,19 +121,9 @@ def fit_views(
     sources: Sequence[str | Path],
     model: str | Path,
     *,
+    settings: ViewFit = ViewFit(),
     key: str | None = None,
-    kinds: Sequence[str] | None = None,
-    n_components: int = choices.VIEW_COMPONENTS,
-    prepare: str = "auto",
-    loss: str | None = None,
-    group_l1: float = choices.VIEW_SPARSITY,
-    group_bound: float | None = None,
-    scale: str = "energy",
-    weigh: bool = False,
-    nuclear: float = 0.0,
-    view_outliers: float | None = choices.VIEW_OUTLIERS,
     picture: str | Path | None = None,
-    random_state: int = choices.RANDOM_STATE,
     force: bool = False,
 ) -> FitReport:
     """Fit a model to views in files, and write it.
@@ -146,28 +134,13 @@ def fit_views(
         See :func:`.read_views`.
     model : str or Path
         The file to write.
+    settings : ViewFit
     key : str or None, default=None
-        The column by which rows are matched; None: by position.
-    kinds : sequence of str or None, default=None
-        Kinds of features of folders of images.
-    n_components : int, default=20
-    prepare : {"auto", "range", "rows", "none"}, default="auto"
-        See :class:`.Preparation`.
-    loss : str or None, default=None
-        None: Manhattan or least squares, see :func:`.choose_form`.
-    group_l1 : float, default=0.1
-    group_bound : float or None, default=None
-    scale : {"energy", "noise", "none"}, default="energy"
-        See :class:`.MultiviewNMF`.
-    weigh : bool, default=False
-        Whether weights of the views are chosen by cross-validation.
-    nuclear : float, default=0
-    view_outliers : float or None, default=3
-        See :class:`.MultiviewNMF`; None where :func:`.choose_form` finds leaving views out to harm.
+        The column by which rows are matched; None matches them by position.
     picture : str or Path or None, default=None
-        A PNG file for which view uses which component.
-    random_state : int, default=0
+        A PNG file that shows which view uses which component.
     force : bool, default=False
+        Whether existing files may be replaced.
 
     Returns
     -------
@@ -178,65 +151,75 @@ def fit_views(
     MediaError
         If views cannot be read or matched, or an output exists.
     ParameterError
-        If an argument is out of its range.
+        If the loss is unknown, or does not suit the data.
 
     Examples
     --------
-    >>> from visionnmf.apps.multiview import fit_views
-    >>> fit_views(["shape.npy", "colour.npy"], "views.npz", n_components=3, force=True).outputs
+    >>> from visionnmf.apps.multiview import ViewFit, fit_views
+    >>> settings = ViewFit(n_components=3)
+    >>> fit_views(["shape.npy", "colour.npy"], "views.npz", settings=settings, force=True).outputs
     ['views.npz']
     """
     outputs = [Path(path) for path in (model, picture) if path is not None]
     check_outputs(outputs, force, inputs=read_files(sources))
     start = time.perf_counter()
-    found = read_views(sources, key=key, kinds=kinds)
-    preparation = Preparation(prepare).fit(found.views)
+    found = read_views(sources, key=key, kinds=settings.kinds)
+    preparation = Preparation(settings.prepare).fit(found.views)
     ready = preparation.transform(found.views)
-    form = choose_form(preparation, ready, loss=loss, view_outliers=view_outliers, random_state=random_state)
+    choice = choose_model(
+        preparation,
+        ready,
+        loss=settings.loss,
+        view_outliers=settings.view_outliers or None,
+        random_state=settings.random_state,
+    )
     nmf = make_model(
-        n_components,
-        form,
-        random_state=random_state,
-        group_l1=group_l1,
-        group_bound=group_bound,
-        scale=scale,
-        view_weight="cv" if weigh else None,
-        nuclear=nuclear,
+        settings.n_components,
+        choice,
+        random_state=settings.random_state,
+        group_l1=settings.group_l1,
+        group_bound=settings.group_bound,
+        scale=settings.scale,
+        view_weight="cv" if settings.weigh else None,
+        nuclear=settings.nuclear,
     ).fit(ready)
-    used = nmf.view_usage_ > 0
-    outlying = nmf.outlying_views_ if form.view_outliers is not None else np.zeros((len(found.keys), len(ready)), bool)
-    views = [
-        {
-            "name": name,
-            "features": int(view.shape[1]),
-            "missing": int(np.isnan(view).all(axis=1).sum()),
-            "outlying": int(outlying[:, v].sum()),
-            "prepared": preparation.kinds_[name],
-            "used": int(used[:, v].sum()),
-            "error": float(nmf.view_errors_[v]),
-            "weight": float(nmf.view_weights_[v]),
-        }
-        for v, (name, view) in enumerate(found.views.items())
-    ]
     with transaction():
         save(ViewModel(nmf, preparation, found.extraction), model, force=force)
         if picture is not None:
             _draw_usage(nmf, picture, force=force)
+    used = nmf.view_usage_ > 0
     return FitReport(
         samples=len(found.keys),
-        n_components=n_components,
-        views=views,
+        n_components=settings.n_components,
+        views=_describe_views(nmf, preparation, found.views),
         loss=str(nmf.loss),
         shared=int(used.all(axis=1).sum()),
         private=int((used.sum(axis=1) == 1).sum()),
         usage=nmf.view_usage_.tolist(),
         seconds=time.perf_counter() - start,
-        random_state=random_state,
+        random_state=settings.random_state,
         inputs=[str(source) for source in sources],
         outputs=[str(path) for path in outputs],
         skipped=found.skipped,
         notes=found.notes,
     )
+
+
+def _describe_views(model: MultiviewNMF, preparation: Preparation, views: dict[str, Array]) -> list[dict[str, Any]]:
+    outlying = [0] * len(views) if model.view_outliers is None else model.outlying_views_.sum(axis=0).tolist()
+    return [
+        {
+            "name": name,
+            "features": int(view.shape[1]),
+            "missing": int(np.isnan(view).all(axis=1).sum()),
+            "outlying": outlying[v],
+            "prepared": preparation.kinds_[name],
+            "used": int((model.view_usage_[:, v] > 0).sum()),
+            "error": float(model.view_errors_[v]),
+            "weight": float(model.view_weights_[v]),
+        }
+        for v, (name, view) in enumerate(views.items())
+    ]
 
 
 def transform_views(
@@ -247,13 +230,15 @@ def transform_views(
     Parameters
     ----------
     model : str or Path
-        Of :func:`fit_views`.
+        A file that :func:`fit_views` has written.
     sources : sequence of str or path
-        Views of the training, all or some.
+        All or some of the views that the model was fitted to.
     codes : str or Path
         The file to write: ``.csv``, with the samples' keys, or ``.npy``.
     key : str or None, default=None
+        The column by which rows are matched; None matches them by position.
     force : bool, default=False
+        Whether an existing file may be replaced.
 
     Returns
     -------
@@ -262,7 +247,7 @@ def transform_views(
     Raises
     ------
     MediaError
-        If a file cannot be read or written, `codes` ends otherwise, or a view was not there in training.
+        If a file cannot be read or written, `codes` has another suffix, or the model was not fitted to a view.
 
     Examples
     --------
@@ -291,14 +276,15 @@ def transform_views(
 def impute_views(
     model: str | Path, sources: Sequence[str | Path], out: str | Path, *, key: str | None = None, force: bool = False
 ) -> TransformReport:
-    """Fill in missing views and entries, and write all views, a ``.csv`` file each.
+    """Fill in missing views and entries, and write one ``.csv`` file for each view.
 
     Parameters
     ----------
     model : str or Path
     sources : sequence of str or path
+        See :func:`transform_views`.
     out : str or Path
-        Folder; made if missing.
+        Folder for the files, which is created if it is missing.
     key : str or None, default=None
     force : bool, default=False
 
@@ -309,7 +295,7 @@ def impute_views(
     Raises
     ------
     MediaError
-        As :func:`transform_views`; where a view has no way back from its preparation.
+        As :func:`transform_views`, and if the preparation of a view cannot be undone.
 
     Examples
     --------
@@ -347,20 +333,22 @@ def _new_samples(model: str | Path, sources: Sequence[str | Path], key: str | No
     known = load(model)
     folder = next((path for _, path in map(named, sources) if Path(path).is_dir()), None)
     if folder is not None and known.extraction is None:
-        raise UnreadableError(f"{folder}: a folder, but the model has not learnt from images; give files of its views")
+        raise UnreadableError(f"{folder}: a folder, but the model was not fitted to images; give files of its views")
     found = read_views(sources, key=key, extraction=known.extraction)
     sizes = dict(zip(known.model.views_.tolist(), np.bincount(known.model.view_groups_).tolist(), strict=True))
     for name, view in found.views.items():
         if name not in sizes:
-            raise UnreadableError(f"{name}: no view of the model, which has {', '.join(sizes)}; name it: NAME=PATH")
+            raise UnreadableError(
+                f"{name}: not a view of the model, which has {', '.join(sizes)}; name it as in NAME=PATH"
+            )
         if view.shape[1] != sizes[name]:
             raise UnreadableError(f"{name}: must have {sizes[name]} features as in training; got {view.shape[1]}")
     return found, known
 
 
 def _stems(names: Sequence[str]) -> list[str]:
-    """Return names for files: letters, digits and ``_.-``; a view's number is added where two would be one file."""
-    stems: dict[str, str] = {}  # by what folders that ignore case see
+    """Return names for files, of letters, digits and ``_.-``, with the view's number if two would be the same file."""
+    stems: dict[str, str] = {}  # keyed in lower case, because some file systems ignore case
     for v, name in enumerate(names):
         stem = re.sub(r"[^\w.-]", "_", name)[:MOST_LETTERS] or "view"
         while stem.lower() in stems:
@@ -370,15 +358,12 @@ def _stems(names: Sequence[str]) -> list[str]:
 
 
 def _write(path: str | Path, values: Array, keys: Sequence[str], names: Sequence[str], force: bool) -> None:
-    with output_file(path, force=force) as temporary:
-        if Path(path).suffix.lower() == ".npy":
-            with temporary.open("wb") as file:
-                np.save(file, values, allow_pickle=False)
-            return
-        with temporary.open("w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(["key", *names])
-            writer.writerows([key, *(f"{value:.7g}" for value in row)] for key, row in zip(keys, values, strict=True))
+    if Path(path).suffix.lower() == ".npy":
+        with output_file(path, force=force) as temporary, temporary.open("wb") as file:
+            np.save(file, values, allow_pickle=False)
+    else:
+        rows = ([key, *(f"{value:.7g}" for value in row)] for key, row in zip(keys, values, strict=True))
+        write_csv(path, [["key", *names], *rows], force=force)
 
 
 def _draw_usage(model: Any, path: str | Path, *, force: bool) -> None:
@@ -389,5 +374,5 @@ def _draw_usage(model: Any, path: str | Path, *, force: bool) -> None:
     FigureCanvasAgg(figure)
     model.plot_view_usage(figure.subplots())
     with output_file(path, force=force) as temporary, warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # boxes stand for them
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # a letter that the font lacks is drawn as a box
         figure.savefig(temporary, format="png", dpi=120)
