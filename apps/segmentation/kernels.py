@@ -88,73 +88,64 @@ class BorderTrees(NamedTuple):
 # --- the watershed ----------------------------------------------------------------------------------------------------
 
 
-@kernel(part=True)
-def _comes_before(values, ages, i, j):  # type: ignore[no-untyped-def]
-    if values[i] != values[j]:
-        return values[i] < values[j]
-    return ages[i] < ages[j]
-
-
 @kernel
-def flood(values, labels, open_pixels, ages, queue, width):  # type: ignore[no-untyped-def]
+def flood(levels, labels, open_pixels, keys, pixels, width):  # type: ignore[no-untyped-def]
     """Flood a picture from its markers: each pixel gets the label of the basin that reaches it first.
 
-    Pixels are taken from a binary heap by their value, then by the time at which they entered it. The steps and the
+    Pixels are taken from a binary heap by their level, then by the time at which they entered it. The steps and the
     treatment of ties are those of scikit-image's ``watershed`` with four neighbours, so labels are equal to the bit.
 
-    `values`, `labels` (0 where nothing is marked), `open_pixels` and `ages` (zeros) are flat pictures of `width`
-    columns with a frame of pixels that are not open; `queue` has room for the index of every pixel. `values` is
-    overwritten.
+    `levels` (int64, >= 0, multiples of 2^32), `labels` (0 where nothing is marked) and `open_pixels` are flat pictures
+    of `width` columns with a frame of pixels that are not open. `keys` (int64) and `pixels` are the heap, with room for
+    every pixel: a key is a level plus the time.
     """
     n_queued = 0
     for start in range(len(labels)):
-        if labels[start] == 0:
-            continue
-        queue[n_queued] = start
-        n_queued = _sift_up(queue, n_queued, values, ages)
-    age = 0
+        if labels[start] != 0:
+            n_queued = _push(keys, pixels, n_queued, levels[start], start)
+    time = 0
     while n_queued > 0:
-        pixel = queue[0]
-        n_queued = _pop(queue, n_queued, values, ages)
-        for side in range(4):
-            neighbour = pixel + (-width, -1, 1, width)[side]
+        pixel = pixels[0]
+        reached = keys[0] & ~0xFFFFFFFF  # water comes no lower than it has risen
+        n_queued = _pop(keys, pixels, n_queued)
+        for step in (-width, -1, 1, width):
+            neighbour = pixel + step
             if open_pixels[neighbour] and labels[neighbour] == 0:
-                age += 1
-                ages[neighbour] = age
+                time += 1
                 labels[neighbour] = labels[pixel]
-                values[neighbour] = max(values[neighbour], values[pixel])  # water comes no lower than it has risen
-                queue[n_queued] = neighbour
-                n_queued = _sift_up(queue, n_queued, values, ages)
+                n_queued = _push(keys, pixels, n_queued, max(levels[neighbour], reached) + time, neighbour)
 
 
 @kernel(part=True)
-def _sift_up(queue, child, values, ages):  # type: ignore[no-untyped-def]
-    """Restore the order of the heap above its new last entry, and return the number of entries."""
-    n_queued = child + 1
-    while child > 0:
-        parent = (child - 1) // 2
-        if not _comes_before(values, ages, queue[child], queue[parent]):
+def _push(keys, pixels, place, key, pixel):  # type: ignore[no-untyped-def]
+    """Add an entry to a heap of `place` entries, and return how many there are now."""
+    n_queued = place + 1
+    while place > 0:
+        parent = (place - 1) >> 1
+        if key >= keys[parent]:
             break
-        queue[child], queue[parent] = queue[parent], queue[child]
-        child = parent
+        keys[place], pixels[place] = keys[parent], pixels[parent]
+        place = parent
+    keys[place], pixels[place] = key, pixel
     return n_queued
 
 
 @kernel(part=True)
-def _pop(queue, n_queued, values, ages):  # type: ignore[no-untyped-def]
-    """Remove the first entry of the heap, and return how many are left."""
+def _pop(keys, pixels, n_queued):  # type: ignore[no-untyped-def]
+    """Remove the first entry of a heap, and return how many are left."""
     n_queued -= 1
-    queue[0] = queue[n_queued]
-    parent = 0
-    while True:
-        first = parent
-        for child in (2 * parent + 1, 2 * parent + 2):
-            if child < n_queued and _comes_before(values, ages, queue[child], queue[first]):
-                first = child
-        if first == parent:
-            return n_queued
-        queue[first], queue[parent] = queue[parent], queue[first]
-        parent = first
+    key, pixel = keys[n_queued], pixels[n_queued]
+    place = 0
+    while 2 * place + 1 < n_queued:
+        child = 2 * place + 1
+        if child + 1 < n_queued and keys[child + 1] < keys[child]:
+            child += 1
+        if keys[child] >= key:
+            break
+        keys[place], pixels[place] = keys[child], pixels[child]
+        place = child
+    keys[place], pixels[place] = key, pixel
+    return n_queued
 
 
 # --- the strength of a border -----------------------------------------------------------------------------------------

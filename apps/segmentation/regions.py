@@ -64,16 +64,17 @@ def find_regions(energy: NDArray[np.float32], inside: NDArray[np.bool_] | None =
 def watershed(
     values: NDArray[Any], markers: NDArray[np.int32], inside: NDArray[np.bool_] | None = None
 ) -> NDArray[np.int32]:
-    """Flood a picture from markers over the four neighbours of each pixel; pixels that are not `inside` stay 0.
+    """Flood a picture, >= 0, from markers over the four neighbours of each pixel; outside the mask the result is 0.
 
     It gives the labels of ``skimage.segmentation.watershed``, whose import takes longer than the flooding.
     """
     around = np.pad(np.ones(values.shape, bool) if inside is None else inside, 1)
     labels = np.pad(markers.astype(np.int32, copy=False), 1)
     labels *= around
-    queue, ages = np.empty(labels.size, np.int32), np.zeros(labels.size, np.int32)
-    padded = np.pad(np.asarray(values, np.float32), 1)
-    kernels.flood(padded.ravel(), labels.ravel(), around.ravel(), ages, queue, labels.shape[1])
+    # the bits of floats that are not negative are whole numbers in the same order
+    levels = np.pad(np.asarray(values, np.float32), 1).view(np.int32).astype(np.int64) << 32
+    heap = np.empty(labels.size, np.int64), np.empty(labels.size, np.int32)
+    kernels.flood(levels.ravel(), labels.ravel(), around.ravel(), *heap, labels.shape[1])
     return labels[1:-1, 1:-1].copy()
 
 
