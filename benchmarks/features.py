@@ -21,8 +21,8 @@ from sklearn.metrics import pairwise_distances
 from sklearn.svm import LinearSVC
 
 from visionnmf.features import KINDS, FeatureExtraction, make_extractor
-from visionnmf.features.points import STEP, dense_grid
-from visionnmf.features.prepared import Prepared
+from visionnmf.features.interest_points import STEP, dense_grid
+from visionnmf.features.prepared_image import PreparedImage
 from visionnmf.features.sift import SIFT_SCALES, keypoints
 
 RATE_IMAGES = 30
@@ -58,7 +58,7 @@ def rates() -> None:
     print("| kind | features | ms an image | the library's own call, ms |\n| --- | --- | --- | --- |")
     own = library_calls(images[0].shape[0], images[0].shape[1])
     for view, extractor in union.extractors_.items():
-        milliseconds = 1e3 * seconds(lambda image, each=extractor: each.describe(Prepared(image, None)), images)
+        milliseconds = 1e3 * seconds(lambda image, each=extractor: each.describe(PreparedImage(image, None)), images)
         rival = f"{1e3 * seconds(own[view], images):.1f}" if view in own else ""
         print(f"| `{view}` | {extractor.n_features_out_} | {milliseconds:.1f} | {rival} |", flush=True)
     together = seconds(lambda image: union.transform([image]), images)

@@ -7,7 +7,7 @@ import pytest
 from skimage.color import rgb2hsv, rgb2lab
 
 from visionnmf.features import ColorHistogram, DenseHue, hue_histograms
-from visionnmf.features.words import nearest_words
+from visionnmf.features.bag_of_words import nearest_words
 
 
 def naive_histogram(colours, low, extent, n_bins, layout):

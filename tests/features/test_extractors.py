@@ -170,8 +170,8 @@ def test_what_one_image_takes_is_bounded(kind, monkeypatch):
     """A stranger's file could ask for a point each pixel, of a descriptor of a thousand numbers."""
     noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
     kind.fit([noise]).transform([noise])
-    monkeypatch.setattr("visionnmf.features.base.MOST_BYTES", 30_000)
-    with pytest.raises(ParameterError, match=r"must leave at most \d+ places an image; got \d+; take larger steps"):
+    monkeypatch.setattr("visionnmf.features.extractor.MOST_BYTES", 30_000)
+    with pytest.raises(ParameterError, match=r"must leave at most \d+ places in an image; got \d+; take larger steps"):
         kind.transform([noise])
 
 
@@ -180,7 +180,7 @@ def test_an_image_that_has_no_room_is_refused(kind, monkeypatch):
     """A stranger's file could ask for images of any size to be described as they are."""
     noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
     kind.fit([noise])
-    monkeypatch.setattr("visionnmf.features.base.LARGE", kind.WORKING * 64 * 64 - 1)
+    monkeypatch.setattr("visionnmf.features.extractor.LARGE", kind.WORKING * 64 * 64 - 1)
     monkeypatch.setattr("visionnmf.io.inputs.available_memory", lambda: kind.WORKING * 64 * 64 - 1)
     with pytest.raises(TooLargeError, match=rf"{kind.view} of 64 x 64 pixels: [01] MiB of memory are needed and"):
         kind.transform([noise])

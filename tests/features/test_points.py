@@ -8,7 +8,7 @@ from skimage.data import camera
 from skimage.transform import rescale
 
 from visionnmf.features import DenseSift, harris_laplace, sift_descriptors
-from visionnmf.features.points import dense_grid
+from visionnmf.features.interest_points import dense_grid
 
 
 @pytest.fixture(scope="module")

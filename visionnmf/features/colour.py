@@ -1,9 +1,8 @@
-"""Histograms of colours."""
+"""Joint histograms of the channels of a colour space."""
 
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 from typing import Any
 
 import cv2
@@ -12,13 +11,13 @@ from numpy.typing import NDArray
 
 from visionnmf._checks import check_choice, check_count
 
-from .base import MAX_PIXELS, Extractor, check_layout
-from .prepared import Prepared
+from .extractor import MAX_PIXELS, Extractor, check_layout, divide_axis
+from .prepared_image import PreparedImage
 
 __all__ = ["ColorHistogram"]
 
-# The least value and the extent of each channel: of 8 bits, or of cv2's floats of sRGB in [0, 1]. White's lightness is
-# 100; a and b are from -108 to 99, and grey, 0, is in the middle of a bin, not between two. Hue is in degrees.
+# The least value and the extent of each channel, for 8 bits or for OpenCV's conversion of floats. Lightness goes to 100
+# and hue to 360 degrees. a and b lie between -108 and 99; their range puts grey, 0, into the middle of a bin.
 SPACES: dict[str, tuple[int | None, tuple[float, ...], tuple[float, ...]]] = {
     "rgb": (None, (0, 0, 0), (256, 256, 256)),
     "lab": (cv2.COLOR_RGB2LAB, (0, -136, -136), (100, 256, 256)),
@@ -34,16 +33,16 @@ class ColorHistogram(Extractor):
     space : {"rgb", "lab", "hsv"}, default="rgb"
         sRGB, CIELAB (D65) or HSV.
     n_bins : int, default=16
-        Bins a channel, of equal width; 16 give 4096 features.
+        The number of bins of equal width for each channel; 16 give 4096 features.
     layout : tuple of two ints, default=(1, 1)
-        Rows and columns of cells with a histogram each; (3, 1) are three horizontal bands.
+        Rows and columns of cells, each with its own histogram; (3, 1) are three horizontal bands.
     max_pixels : int or None, default=98_304
-        A larger image is averaged down to so many.
+        A larger image is averaged down to so many pixels.
 
     Attributes
     ----------
     n_features_out_ : int
-        Bins; each feature is a share of the pixels.
+        The number of bins; each feature is a share of the pixels.
 
     References
     ----------
@@ -75,7 +74,7 @@ class ColorHistogram(Extractor):
 
     @property
     def view(self) -> str:
-        """The extractor's name in a union."""
+        """The extractor's name where several are used together."""
         return self.space
 
     def _check_parameters(self) -> None:
@@ -87,22 +86,16 @@ class ColorHistogram(Extractor):
     def _n_features(self) -> int:
         return math.prod(self.layout) * self.n_bins**3
 
-    def _describe(self, image: Prepared) -> NDArray[Any]:
+    def _describe(self, image: PreparedImage) -> NDArray[Any]:
         conversion, low, extent = SPACES[self.space]
         high = np.array(low, np.float32) + np.array(extent, np.float32)
         colours: NDArray[Any] = image.rgb
-        if conversion is not None:  # OpenCV leaves out what is at the upper end
+        if conversion is not None:  # OpenCV does not count values at the upper end
             colours = np.minimum(cv2.cvtColor(image.floats, conversion), np.nextafter(high, np.float32(0)))
         limits = [limit for pair in zip(low, high.tolist(), strict=True) for limit in pair]
         counts = [
             cv2.calcHist([colours[rows, columns]], [0, 1, 2], None, [self.n_bins] * 3, limits).ravel()
-            for rows in _cells(colours.shape[0], self.layout[0])
-            for columns in _cells(colours.shape[1], self.layout[1])
+            for rows in divide_axis(colours.shape[0], self.layout[0])
+            for columns in divide_axis(colours.shape[1], self.layout[1])
         ]
         return np.concatenate(counts) / (colours.shape[0] * colours.shape[1])
-
-
-def _cells(size: int, parts: int) -> list[slice]:
-    """Return slices that divide an axis, as :func:`.in_cells` does."""
-    edges = [-(-i * size // parts) for i in range(parts + 1)]
-    return [slice(low, high) for low, high in pairwise(edges)]

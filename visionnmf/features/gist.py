@@ -1,4 +1,4 @@
-"""The shape of a scene: the energy of Gabor filters in the cells of an image."""
+"""GIST, the shape of a scene: the energy of Gabor filters in the cells of an image."""
 
 from __future__ import annotations
 
@@ -12,38 +12,39 @@ from scipy.fft import fft2, ifft2
 from visionnmf._checks import check_count
 from visionnmf.exceptions import ParameterError
 
-from .base import MAX_PIXELS, Extractor
-from .prepared import Prepared
+from .extractor import MAX_PIXELS, Extractor
+from .prepared_image import PreparedImage
 
 __all__ = ["Gist"]
 
 Array = NDArray[Any]
 
 MARGIN = 0.25  # of the image's side, mirrored at each border so that filters do not wrap around
-CUT = 4.0  # cycles an image: what is slower is taken for lighting
-WINDOW = 5  # pixels mirrored for the whitening
-HIGHEST = 0.3  # cycles a pixel, of the finest filters
-RATIO = 1.85  # of the frequencies of neighbouring scales
-REACH = 2.6  # times its frequency, above which a filter lets nothing through
+CUT = 4.0  # cycles an image; lower frequencies are regarded as lighting
+WINDOW = 5  # pixels that are mirrored at the border for the normalisation of contrast
+HIGHEST = 0.3  # frequency of the finest filters, in cycles a pixel
+RATIO = 1.85  # ratio of the frequencies of neighbouring scales
+REACH = 2.6  # a filter passes nothing above so many times its frequency
 
 
 class Gist(Extractor):
     """The GIST of a scene (Oliva & Torralba 2001).
 
-    The grey image is scaled to a square, freed of lighting and brought to one local contrast. Gabor filters of several
-    scales and orientations follow; each feature is the mean magnitude of one filter's answer in one cell.
+    The grey image is scaled to a square, and its lighting and local contrast are normalised. Then it is filtered by
+    Gabor filters of several scales and orientations. Each feature is the mean magnitude of a filter's response in a
+    cell.
 
     Parameters
     ----------
     n_scales : int, default=4
-        An octave or so (a factor of 1.85) apart; the finest has .3 cycles a pixel.
+        The number of scales, a factor of 1.85 apart; the finest has 0.3 cycles a pixel.
     n_orientations : int, default=8
     n_cells : int, default=4
-        Rows, and columns, of cells. The defaults give 512 features.
+        The number of rows, and of columns, of cells. The defaults give 512 features.
     size : int, default=128
-        Side of the square, in pixels; a multiple of `n_cells` and of 16.
+        The side of the square in pixels, a multiple of 16 and of four times `n_cells`.
     max_pixels : int or None, default=98_304
-        A larger image is averaged down to so many first.
+        A larger image is averaged down to so many pixels first.
 
     Attributes
     ----------
@@ -91,39 +92,39 @@ class Gist(Extractor):
     def _n_features(self) -> int:
         return self.n_scales * self.n_orientations * self.n_cells**2
 
-    def _describe(self, image: Prepared) -> Array:
-        grey = _even(255 * image.resized_grey(self.size, self.size))
+    def _describe(self, image: PreparedImage) -> Array:
+        grey = _normalise(255 * image.resized_grey(self.size, self.size))
         margin = int(MARGIN * self.size)
         spectrum = fft2(np.pad(grey, margin, mode="symmetric"))
         found = []
         for filters, shrink in _filters(self.size + 2 * margin, self.n_scales, self.n_orientations):
-            answers = np.abs(ifft2(_low(spectrum, shrink) * filters)) / np.float32(shrink**2)
+            responses = np.abs(ifft2(_low_frequencies(spectrum, shrink) * filters)) / np.float32(shrink**2)
             inner = slice(margin // shrink, (margin + self.size) // shrink)
             side = self.size // shrink // self.n_cells
-            cells = answers[:, inner, inner].reshape(-1, self.n_cells, side, self.n_cells, side)
+            cells = responses[:, inner, inner].reshape(-1, self.n_cells, side, self.n_cells, side)
             found.append(cells.mean(axis=(2, 4)).ravel())
         return np.concatenate(found)
 
 
 def check_size(size: Any, n_cells: int) -> None:
-    """Check the side of the square: cells must have whole pixels, also where coarse filters are sampled thinly."""
+    """Check the side of the square: cells must have whole pixels, also where coarse filters are subsampled."""
     if check_count(size, "size", 16, 512) % 16 or size % (4 * n_cells):
         raise ParameterError(f"size must be a multiple of 16 and of 4 * n_cells; got {size}; n_cells is {n_cells}")
 
 
-def _even(grey: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Take out lighting and bring contrast to one level (Oliva & Torralba 2001, the authors' ``prefilt``)."""
+def _normalise(grey: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Remove lighting and normalise the local contrast (Oliva & Torralba 2001, the authors' ``prefilt``)."""
     logs = np.pad(np.log1p(grey), WINDOW, mode="symmetric")
-    blur = _bell(len(logs))
+    blur = _low_pass(len(logs))
     contrast = logs - ifft2(fft2(logs) * blur).real
     deviation = np.sqrt(np.abs(ifft2(fft2(contrast**2) * blur)))
-    evened: NDArray[np.float32] = (contrast / (np.float32(0.2) + deviation))[WINDOW:-WINDOW, WINDOW:-WINDOW]
-    return evened
+    result: NDArray[np.float32] = (contrast / (np.float32(0.2) + deviation))[WINDOW:-WINDOW, WINDOW:-WINDOW]
+    return result
 
 
 @lru_cache(maxsize=4)
-def _bell(side: int) -> NDArray[np.float32]:
-    """Return the low pass as factors of a spectrum."""
+def _low_pass(side: int) -> NDArray[np.float32]:
+    """Return the low-pass filter as factors of a spectrum."""
     frequency = np.fft.fftfreq(side, 1 / side)
     squares = frequency[:, np.newaxis] ** 2 + frequency**2
     return np.exp(-squares * np.log(2) / CUT**2).astype(np.float32)
@@ -131,7 +132,7 @@ def _bell(side: int) -> NDArray[np.float32]:
 
 @lru_cache(maxsize=4)
 def _filters(side: int, n_scales: int, n_orientations: int) -> list[tuple[NDArray[np.complex64], int]]:
-    """Return the filters of each scale as factors of a spectrum, and how thinly their answers can be sampled."""
+    """Return the filters of each scale as factors of a spectrum, and the factor by which responses are subsampled."""
     found = []
     for scale in range(n_scales):
         frequency = HIGHEST / RATIO**scale
@@ -143,13 +144,13 @@ def _filters(side: int, n_scales: int, n_orientations: int) -> list[tuple[NDArra
         turned = angle + np.pi / n_orientations * np.arange(n_orientations)[:, np.newaxis, np.newaxis]
         turned = (turned + np.pi) % (2 * np.pi) - np.pi
         wedge = np.exp(-2 * np.pi * 16 * n_orientations**2 / 32**2 * turned**2)
-        middle = np.exp(1j * np.pi * (shrink - 1) * axis)  # samples lie in the middle of the pixels that they stand for
+        middle = np.exp(1j * np.pi * (shrink - 1) * axis)  # a sample is in the middle of its pixels
         found.append(((ring * wedge * middle[:, np.newaxis] * middle).astype(np.complex64), shrink))
     return found
 
 
-def _low(spectrum: Array, shrink: int) -> Array:
-    """Return the low frequencies of a spectrum: that of the image sampled thinly."""
+def _low_frequencies(spectrum: Array, shrink: int) -> Array:
+    """Return the low frequencies of a spectrum, which are the spectrum of the subsampled image."""
     if shrink == 1:
         return spectrum
     half = len(spectrum) // shrink // 2

@@ -1,4 +1,4 @@
-"""Local histograms of hue, as a bag of words."""
+"""Local histograms of hue, counted as a bag of words."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from numpy.typing import NDArray
 
 from visionnmf._checks import RandomState, check_count, check_number
 
-from .base import MAX_PIXELS
-from .points import STEP
-from .prepared import Prepared
-from .words import AtCorners, BagOfWords, Local, OnGrid
+from .bag_of_words import AtCorners, BagOfWords, Local, OnGrid
+from .extractor import MAX_PIXELS
+from .interest_points import STEP
+from .prepared_image import PreparedImage
 
 __all__ = ["DenseHue", "HarrisHue", "hue_histograms"]
 
 Array = NDArray[Any]
 
 HUE_SCALES = (1.6, 2.3, 3.2)
-PATCH = 6.0  # scales from the middle of a patch to its side, as SIFT's
-SAMPLES = 12  # across a patch
-BLOCK = 2048  # patches at once
-ROUNDING = 1e-4  # saturation below which there is nothing else
+PATCH = 6.0  # from the middle of a patch to its side, in scales, as for SIFT
+SAMPLES = 12  # pixels sampled across a patch
+BLOCK = 2048  # patches that are described at once
+ROUNDING = 1e-4  # saturation below this is rounding
 GREY = 0.3
 
 
@@ -40,7 +40,7 @@ class HueWords(BagOfWords):
     def _descriptor_size(self) -> int:
         return self.n_bins
 
-    def _local(self, image: Prepared) -> Local:
+    def _local(self, image: PreparedImage) -> Local:
         height, width = image.grey.shape
         points = self._points(image)
         return hue_histograms(image.floats, points, self.n_bins, grey=self.grey), points[:, :2] / (height, width)
@@ -54,30 +54,31 @@ class DenseHue(OnGrid, HueWords):
     Parameters
     ----------
     n_words : int, default=100
-        Of the dictionary, which is learnt by k-means in mini-batches; fewer where the images have fewer distinct
+        The size of the dictionary, which mini-batch k-means learns; it is smaller where the images have fewer distinct
         descriptors.
     n_bins : int, default=36
-        Of the hue.
+        The number of bins of the hue.
     grey : float, default=0.3
-        The saturation at which a descriptor has half its length: greyer patches have shorter ones, so that words tell
-        grey from coloured, and the noise of nearly grey patches counts little. 0 is the paper's descriptor.
+        The saturation at which a descriptor has half its length. Greyer patches have shorter descriptors, so that
+        words distinguish grey from coloured patches and noise in nearly grey ones counts little. 0 is the paper's
+        descriptor.
     scales : tuple of float, default=(1.6, 2.3, 3.2)
-        Pixels; a patch has twelve times that a side.
+        In pixels; the side of a patch is twelve scales.
     step : float, default=3
-        Between two points, in multiples of the scale.
+        The distance of two points, in multiples of the scale.
     layout : tuple of two ints, default=(1, 1)
-        Rows and columns of cells with a bag each.
+        Rows and columns of cells, each with its own bag.
     n_samples : int, default=100_000
-        Descriptors from which the dictionary is learnt, of at most a thousand images.
+        The number of descriptors from which the dictionary is learnt, taken from at most a thousand images.
     max_pixels : int or None, default=98_304
-        A larger image is averaged down to so many.
+        A larger image is averaged down to so many pixels.
     random_state : int, RandomState, Generator or None, default=0
 
     Attributes
     ----------
     dictionary_ : ndarray of float32 [shape=(n_words, n_bins), >= 0]
     n_features_out_ : int
-        Words; each feature is a share of the patches.
+        The number of words; each feature is a share of the patches.
 
     References
     ----------
@@ -126,26 +127,27 @@ class HarrisHue(AtCorners, HueWords):
     Parameters
     ----------
     n_words : int, default=100
-        Of the dictionary, which is learnt by k-means in mini-batches; fewer where the images have fewer distinct
+        The size of the dictionary, which mini-batch k-means learns; it is smaller where the images have fewer distinct
         descriptors.
     n_bins : int, default=36
-        Of the hue.
+        The number of bins of the hue.
     grey : float, default=0.3
-        The saturation at which a descriptor has half its length: greyer patches have shorter ones, so that words tell
-        grey from coloured, and the noise of nearly grey patches counts little. 0 is the paper's descriptor.
+        The saturation at which a descriptor has half its length. Greyer patches have shorter descriptors, so that
+        words distinguish grey from coloured patches and noise in nearly grey ones counts little. 0 is the paper's
+        descriptor.
     layout : tuple of two ints, default=(1, 1)
-        Rows and columns of cells with a bag each.
+        Rows and columns of cells, each with its own bag.
     n_samples : int, default=100_000
-        Descriptors from which the dictionary is learnt, of at most a thousand images.
+        The number of descriptors from which the dictionary is learnt, taken from at most a thousand images.
     max_pixels : int or None, default=98_304
-        A larger image is averaged down to so many.
+        A larger image is averaged down to so many pixels.
     random_state : int, RandomState, Generator or None, default=0
 
     Attributes
     ----------
     dictionary_ : ndarray of float32 [shape=(n_words, n_bins), >= 0]
     n_features_out_ : int
-        Words; each feature is a share of the patches, all 0 where an image has none.
+        The number of words; each feature is a share of the patches. An image without corners has only zeros.
 
     References
     ----------
@@ -186,23 +188,23 @@ def hue_histograms(rgb: Array, points: Array, n_bins: int = 36, *, grey: float =
     """Describe patches by the histogram of their hues, each weighted by its saturation.
 
     With the opponent colours ``O1 = (R - G) / sqrt(2)`` and ``O2 = (R + G - 2B) / sqrt(6)`` the hue is the angle
-    ``atan2(O1, O2)`` and the saturation ``sqrt(O1^2 + O2^2)``: as a grey pixel's hue is uncertain in inverse proportion
-    to its saturation, it counts in proportion to it. Pixels count less towards the sides of the patch (a Gaussian with
-    half the patch's radius), and a hue between the middles of two bins counts in both.
+    ``atan2(O1, O2)`` and the saturation ``sqrt(O1^2 + O2^2)``. The uncertainty of a hue is inversely proportional to
+    the saturation, so pixels are weighted by their saturation. They count less towards the sides of the patch (a
+    Gaussian with half the patch's radius), and a hue between the middles of two bins is shared between both.
 
     Parameters
     ----------
     rgb : ndarray of float [shape=(height, width, 3)]
     points : ndarray [shape=(n, 3)]
-        Row, column and scale of each patch, in pixels; a patch reaches six scales to each side.
+        Row, column and scale of each patch, in pixels; a patch extends six scales to each side.
     n_bins : int, default=36
     grey : float, default=0
-        Added to the mean saturation, in the sense of the norm, by which a histogram is divided.
+        Added to the norm by which a histogram is divided, as a mean saturation of the patch.
 
     Returns
     -------
     ndarray of float32 [shape=(n, n_bins), >= 0]
-        Of norm 1, or less with `grey`; all 0 where a patch is grey.
+        The norm is 1, or less with `grey`, and 0 for a grey patch.
 
     References
     ----------
@@ -225,12 +227,12 @@ def hue_histograms(rgb: Array, points: Array, n_bins: int = 36, *, grey: float =
 
 
 def _histograms(bins: Array, saturation: Array, points: Array, n_bins: int, grey: float) -> NDArray[np.float32]:
-    """Describe some of the patches; `bins` has the hue of each pixel, in bins."""
+    """Describe a block of patches; `bins` is the hue of each pixel in units of bins."""
     low = np.floor(bins).ravel()
     share, low = bins.ravel() - low, low.astype(np.intp) % n_bins
     where, window = _samples(points, *bins.shape)
     weight = window * saturation.ravel()[where]
-    first = n_bins * np.arange(len(points))[:, np.newaxis]  # bin of each patch
+    first = n_bins * np.arange(len(points))[:, np.newaxis]  # the first bin of each patch
     counts = np.zeros(len(points) * n_bins)
     for bin_, part in ((low, 1 - share), ((low + 1) % n_bins, share)):
         counts += np.bincount((first + bin_[where]).ravel(), (weight * part[where]).ravel(), counts.size)
@@ -242,7 +244,7 @@ def _histograms(bins: Array, saturation: Array, points: Array, n_bins: int, grey
 
 
 def _hue(rgb: Array) -> tuple[Array, Array]:
-    """Return the hue of each pixel, an angle, and its saturation."""
+    """Return the hue of each pixel as an angle, and its saturation."""
     red, green, blue = np.moveaxis(rgb, -1, 0)
     first = (red - green) / np.sqrt(2, dtype=np.float32)
     second = (red + green - 2 * blue) / np.sqrt(6, dtype=np.float32)
@@ -250,17 +252,17 @@ def _hue(rgb: Array) -> tuple[Array, Array]:
 
 
 def _samples(points: Array, height: int, width: int) -> tuple[NDArray[np.intp], Array]:
-    """Return the pixels that stand for each patch, and what each counts: nothing outside the image."""
+    """Return the pixels that are sampled in each patch, and their weights, which are 0 outside the image."""
     offsets = (np.arange(SAMPLES) - (SAMPLES - 1) / 2) * (2 * PATCH / SAMPLES)
-    bell = np.exp(-((offsets / (PATCH / 2)) ** 2) / 2).astype(np.float32)
+    gaussian = np.exp(-((offsets / (PATCH / 2)) ** 2) / 2).astype(np.float32)
     rows, inside_rows = _places(points[:, 0], points[:, 2], offsets, height)
     columns, inside_columns = _places(points[:, 1], points[:, 2], offsets, width)
     where = rows[:, :, np.newaxis] * width + columns[:, np.newaxis, :]
-    window = (bell * inside_rows)[:, :, np.newaxis] * (bell * inside_columns)[:, np.newaxis, :]
+    window = (gaussian * inside_rows)[:, :, np.newaxis] * (gaussian * inside_columns)[:, np.newaxis, :]
     return where.reshape(len(points), -1), window.reshape(len(points), -1)
 
 
 def _places(centres: Array, scales: Array, offsets: Array, size: int) -> tuple[NDArray[np.intp], Array]:
-    """Return the pixels of samples along one axis, and which of them lie in the image."""
+    """Return the places of samples along one axis, and which of them lie in the image."""
     places = np.rint(centres[:, np.newaxis] + scales[:, np.newaxis] * offsets).astype(np.intp)
     return np.clip(places, 0, size - 1), (places >= 0) & (places < size)

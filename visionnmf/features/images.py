@@ -1,4 +1,4 @@
-"""Any image array as float RGB, checked."""
+"""Checking image arrays of any kind, and reducing them to fewer pixels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["check_image", "reduce_image"]
 
 
 def check_image(image: ArrayLike) -> NDArray[Any]:
-    """Check an image and return it as RGB, without alpha, in its own number type where that is possible.
+    """Check an image, and return it as RGB without alpha, in its own number type if possible.
 
     Parameters
     ----------
@@ -25,13 +25,12 @@ def check_image(image: ArrayLike) -> NDArray[Any]:
     -------
     ndarray [shape=(height, width, 3), uint8, uint16 or float32]
         RGB; grey becomes three equal channels (a read-only view). An alpha channel that is opaque everywhere is
-        dropped; else the image is blended onto white, as the file reader does, and is float32.
+        dropped. Otherwise the image is blended onto white, as the file reader does, and the result is float32.
 
     Raises
     ------
     ParameterError
-        If the shape or the number type is another, the image is empty, or holds NaN, infinity or floats outside
-        [0, 1].
+        If the image has another shape or number type, is empty, or holds NaN, infinity or floats outside [0, 1].
 
     Examples
     --------
@@ -77,6 +76,7 @@ def _check_floats(pixels: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def full_range(dtype: np.dtype[Any]) -> float:
+    """Return the value of white in a number type."""
     return 1.0 if dtype.kind == "f" else float(np.iinfo(dtype).max)
 
 
@@ -86,7 +86,7 @@ def _on_white(pixels: NDArray[Any]) -> NDArray[Any]:
     if (alpha == white).all():
         return colour
     blended = np.empty(colour.shape, np.float32)
-    for start in range(0, len(colour), 256):  # in strips: the temporaries of a whole photograph are large
+    for start in range(0, len(colour), 256):  # in strips, because temporaries of a whole photograph are large
         rows = slice(start, start + 256)
         opacity = alpha[rows] / np.float32(white)
         blended[rows] = colour[rows] / np.float32(white) * opacity + (1 - opacity)
@@ -94,7 +94,7 @@ def _on_white(pixels: NDArray[Any]) -> NDArray[Any]:
 
 
 def reduce_image(pixels: NDArray[Any], max_pixels: int) -> NDArray[np.float32]:
-    """Average an image down to at most `max_pixels` and return it as float.
+    """Average an image down to at most `max_pixels`, and return it as float.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def reduce_image(pixels: NDArray[Any], max_pixels: int) -> NDArray[np.float32]:
     Returns
     -------
     ndarray of float32 [shape=(new_height, new_width, 3), in [0, 1]]
-        The image; the ratio of the sides is kept as far as whole pixels allow, each side at least 1.
+        The image; the ratio of the sides is kept as far as whole pixels allow, and each side is at least 1.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def reduce_image(pixels: NDArray[Any], max_pixels: int) -> NDArray[np.float32]:
     height, width = pixels.shape[:2]
     if height * width > max_pixels:
         shrink = np.sqrt(max_pixels / (height * width))
-        # a side that cannot shrink below 1 leaves more to the other one
+        # a side that cannot shrink below 1 leaves more pixels to the other side
         new_height = int(np.clip(height * shrink, 1, max_pixels))
         new_width = max(1, min(int(width * shrink), max_pixels // new_height))
         if new_width == 1:

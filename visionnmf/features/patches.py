@@ -1,4 +1,4 @@
-"""Parts of patches, learnt by non-negative matrix factorisation."""
+"""Parts of small patches, learnt by online non-negative matrix factorisation."""
 
 from __future__ import annotations
 
@@ -11,55 +11,60 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from visionnmf._checks import RandomState, check_choice, check_count, check_generator, check_seed
-from visionnmf.models import OnlineNMF
+from visionnmf.engine.blocks import blocks, one_blas_thread
+from visionnmf.engine.losses import Loss
+from visionnmf.engine.online import METHODS, Options, begin
+from visionnmf.engine.penalties import NONNEGATIVE
+from visionnmf.engine.problem import Problem
 
-from .base import MAX_PIXELS, Extractor, Images, check_layout, check_room
-from .prepared import Prepared
+from .extractor import MAX_PIXELS, Extractor, Images, check_layout, check_room
+from .prepared_image import PreparedImage
 
 __all__ = ["PatchNMF", "split_patches"]
 
 Array = NDArray[Any]
 
-METHODS = ("surrogate", "manhattan")
-FIT_IMAGES = 1000
-PASSES = 3
-CONTRAST = 0.1  # root mean square of a patch, at which it counts half
+LEARNERS = ("surrogate", "manhattan")
+FIT_IMAGES = 1000  # the most images from which parts are learnt
+PASSES = 3  # over the patches
+FORGETTING = 0.9  # the weight of the past after one more batch
+CONTRAST = 0.1  # a patch with this root mean square counts half
 
 
 class PatchNMF(Extractor):
     """How much of each learnt part the patches of an image have, on average in each of its cells.
 
-    Patches are colours without their mean brightness, split into what is above and what is below it
-    (:func:`split_patches`), so that they are non-negative. :class:`.OnlineNMF` learns their parts ``H``: edges, bars,
-    colours. A patch's codes are ``max(0, x H^+)``, with the pseudo-inverse, one product an image.
+    Patches are colours minus their mean, split into what is above the mean and what is below it
+    (:func:`split_patches`), so that they are non-negative. Online NMF learns their parts ``H``: edges, bars, colours.
+    The codes of a patch are ``max(0, x H^+)`` with the pseudo-inverse, which takes one product for an image.
 
     Parameters
     ----------
     n_components : int, default=64
-        Parts; there are so many features a cell.
+        The number of parts, and of features in each cell.
     patch : int, default=8
-        Pixels a side.
+        The side of a patch in pixels.
     step : int, default=4
-        Pixels between two patches.
+        The distance of two patches in pixels.
     layout : tuple of two ints, default=(2, 2)
         Rows and columns of cells.
     method : {"surrogate", "manhattan"}, default="surrogate"
-        Of :class:`.OnlineNMF`: by least squares, or robust. Most of the entries of a patch are 0, for which the
-        Manhattan loss gives few parts.
+        The method of :class:`.OnlineNMF`: least squares, or robust. Most entries of a patch are 0, and the Manhattan
+        loss finds few parts in such data.
     n_samples : int, default=20_000
-        Patches from which parts are learnt, of at most a thousand images.
+        The number of patches from which parts are learnt, taken from at most a thousand images.
     max_pixels : int or None, default=98_304
-        A larger image is averaged down to so many.
+        A larger image is averaged down to so many pixels.
     random_state : int, RandomState, Generator or None, default=0
 
     Attributes
     ----------
     components_ : ndarray of float32 [shape=(n_components, 6 * patch**2), >= 0]
-        Of unit norm; above the mean, then below, each (patch, patch, 3).
+        Parts of unit norm: what is above the mean, then what is below it, each (patch, patch, 3).
     encoder_ : ndarray of float32 [shape=(6 * patch**2, n_components)]
         The pseudo-inverse.
     n_features_out_ : int
-        Cell by cell.
+        The number of features, cell by cell.
 
     References
     ----------
@@ -106,7 +111,7 @@ class PatchNMF(Extractor):
         check_count(self.patch, "patch", 2, 64)
         check_count(self.step, "step", 1, 64)
         check_layout(self.layout)
-        check_choice(self.method, "method", METHODS)
+        check_choice(self.method, "method", LEARNERS)
         check_count(self.n_samples, "n_samples", self.n_components)
 
     def _learn(self, images: Images) -> None:
@@ -115,11 +120,10 @@ class PatchNMF(Extractor):
         quota = math.ceil(self.n_samples / len(chosen))
         found = []
         for i in chosen:
-            patches = split_patches(Prepared(images[i], self.max_pixels).floats, self.patch, self.step)
+            patches = split_patches(PreparedImage(images[i], self.max_pixels).floats, self.patch, self.step)
             patches = patches.reshape(-1, patches.shape[-1])
             found.append(patches[rng.permutation(len(patches))[:quota]])
-        model = OnlineNMF(self.n_components, method=self.method, max_iter=PASSES, random_state=check_seed(rng))
-        self.components_ = np.asarray(model.fit(np.concatenate(found)).components_, np.float32)
+        self.components_ = _learn_parts(np.concatenate(found), self.n_components, self.method, check_seed(rng))
         self.encoder_ = np.ascontiguousarray(np.linalg.pinv(self.components_.astype(np.float64)), np.float32)
 
     def _check_learnt(self) -> None:
@@ -133,39 +137,64 @@ class PatchNMF(Extractor):
     def _n_features(self) -> int:
         return math.prod(self.layout) * self.n_components
 
-    def _describe(self, image: Prepared) -> Array:
+    def _describe(self, image: PreparedImage) -> Array:
         rgb, last = image.floats, max(0, image.rgb.shape[0] - self.patch)
         rows, columns = ((max(0, size - self.patch)) // self.step + 1 for size in rgb.shape[:2])
         check_room("patch and step", rows * columns, self.n_components)
-        check_room("patch", columns, 6 * self.patch**2)  # of one strip
+        check_room("patch", columns, 6 * self.patch**2)  # for one strip
         strips = (rgb[row : row + self.patch] for row in range(0, last + 1, self.step))
         codes = np.stack(
             [np.maximum(split_patches(strip, self.patch, self.step)[0] @ self.encoder_, 0) for strip in strips]
         )
         cells = [
             codes[down][:, across].mean(axis=(0, 1))
-            for down in _halves(rows, self.layout[0])
-            for across in _halves(columns, self.layout[1])
+            for down in _divide_evenly(rows, self.layout[0])
+            for across in _divide_evenly(columns, self.layout[1])
         ]
         return np.concatenate(cells)
 
 
+def _learn_parts(patches: NDArray[np.float32], n_components: int, method: str, seed: int) -> NDArray[np.float32]:
+    """Learn parts (n_components, n_features) of unit norm in several passes of mini-batches in random order.
+
+    These are the components of :class:`.OnlineNMF` with its default parameters.
+    """
+    learner, rng, rows = METHODS[method], np.random.RandomState(seed), np.arange(len(patches))
+    size = learner.batch_size or n_components
+    batches = blocks(len(rows), size)
+    options = Options(size, FORGETTING, horizon=len(batches) * PASSES)
+
+    def problem(chosen: NDArray[np.intp]) -> Problem:
+        return Problem(patches[chosen], Loss(learner.losses[0]), NONNEGATIVE, NONNEGATIVE)
+
+    with one_blas_thread():
+        first = rng.permutation(rows)[: max(size, begin.SAMPLES_A_COMPONENT * n_components)]
+        parts = begin.components(problem(first), n_components, "batch", rng)
+        state = learner.start(parts)
+        for _ in range(PASSES):
+            order = rng.permutation(rows)
+            for start, stop in batches:
+                learner.learn(problem(order[start:stop]), parts, state, options, rng, None)
+    return np.asarray(parts, np.float32)
+
+
 def split_patches(rgb: NDArray[np.float32], patch: int, step: int) -> NDArray[np.float32]:
-    """Cut an image into patches, split each into what is above its mean and what is below, and even their contrast.
+    """Cut an image into patches, split each at its mean, and normalise its contrast.
 
     Parameters
     ----------
     rgb : ndarray of float32 [shape=(height, width, 3), from 0 to 1]
-        Repeated at its border where it is smaller than a patch.
+        The image; one that is smaller than a patch is extended by its border.
     patch : int
-        Pixels a side.
+        The side of a patch in pixels.
     step : int
-        Pixels between two.
+        The distance of two patches in pixels.
 
     Returns
     -------
     ndarray of float32 [shape=(n_rows, n_columns, 6 * patch**2), >= 0]
-        Of norm below 1: patches of little contrast have less.
+        What is above the mean of each patch, then what is below it. The norm is below 1, and smaller for patches with
+        little contrast.
 
     Examples
     --------
@@ -184,7 +213,7 @@ def split_patches(rgb: NDArray[np.float32], patch: int, step: int) -> NDArray[np
     return np.concatenate([np.maximum(flat, 0), np.maximum(-flat, 0)], axis=-1)
 
 
-def _halves(size: int, parts: int) -> list[slice]:
-    """Return slices that divide an axis; of one with fewer places than parts, some share one."""
+def _divide_evenly(size: int, parts: int) -> list[slice]:
+    """Return slices that divide an axis; slices share a place where there are fewer places than parts."""
     edges = [i * size // parts for i in range(parts + 1)]
     return [slice(low, max(high, low + 1)) for low, high in pairwise(edges)]

@@ -1,4 +1,4 @@
-"""SIFT descriptors, by OpenCV, as a bag of words."""
+"""SIFT descriptors, computed by OpenCV and counted as a bag of words."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from numpy.typing import NDArray
 
 from visionnmf._checks import RandomState
 
-from .base import MAX_PIXELS
-from .points import STEP
-from .prepared import Prepared
-from .words import AtCorners, BagOfWords, Local, OnGrid
+from .bag_of_words import AtCorners, BagOfWords, Local, OnGrid
+from .extractor import MAX_PIXELS
+from .interest_points import STEP
+from .prepared_image import PreparedImage
 
 __all__ = ["SIFT_SCALES", "DenseSift", "HarrisSift", "keypoints", "sift_descriptors"]
 
 Array = NDArray[Any]
 
 SIFT_SCALES = (1.13, 1.6, 2.26)
-FIRST_SCALE = 1.6  # of OpenCV's pyramid, in pixels
-LAYERS = 3  # of an octave
-DESCRIPTOR = 128  # numbers: 4 x 4 cells of 8 directions
+FIRST_SCALE = 1.6  # the scale of the first layer of OpenCV's pyramid, in pixels
+LAYERS = 3  # layers of an octave
+DESCRIPTOR = 128  # length of a descriptor: 4 x 4 cells of 8 directions
 
 
 class SiftWords(BagOfWords):
@@ -31,7 +31,7 @@ class SiftWords(BagOfWords):
     def _descriptor_size(self) -> int:
         return DESCRIPTOR
 
-    def _local(self, image: Prepared) -> Local:
+    def _local(self, image: PreparedImage) -> Local:
         height, width = image.grey.shape
         points = self._points(image)
         return sift_descriptors(image.grey, points), points[:, :2] / (height, width)
@@ -43,25 +43,25 @@ class DenseSift(OnGrid, SiftWords):
     Parameters
     ----------
     n_words : int, default=1000
-        Of the dictionary, which is learnt by k-means in mini-batches; fewer where the images have fewer distinct
+        The size of the dictionary, which mini-batch k-means learns; it is smaller where the images have fewer distinct
         descriptors.
     scales : tuple of float, default=(1.13, 1.6, 2.26)
-        Pixels; a patch has twelve times that a side.
+        In pixels; the side of a patch is twelve scales.
     step : float, default=3
-        Between two points, in multiples of the scale.
+        The distance of two points, in multiples of the scale.
     layout : tuple of two ints, default=(1, 1)
-        Rows and columns of cells with a bag each; (3, 1) are three horizontal bands.
+        Rows and columns of cells, each with its own bag; (3, 1) are three horizontal bands.
     n_samples : int, default=100_000
-        Descriptors from which the dictionary is learnt, of at most a thousand images.
+        The number of descriptors from which the dictionary is learnt, taken from at most a thousand images.
     max_pixels : int or None, default=98_304
-        A larger image is averaged down to so many.
+        A larger image is averaged down to so many pixels.
     random_state : int, RandomState, Generator or None, default=0
 
     Attributes
     ----------
     dictionary_ : ndarray of float32 [shape=(n_words, 128), >= 0]
     n_features_out_ : int
-        Words; each feature is a share of the patches.
+        The number of words; each feature is a share of the patches.
 
     References
     ----------
@@ -106,21 +106,21 @@ class HarrisSift(AtCorners, SiftWords):
     Parameters
     ----------
     n_words : int, default=1000
-        Of the dictionary, which is learnt by k-means in mini-batches; fewer where the images have fewer distinct
+        The size of the dictionary, which mini-batch k-means learns; it is smaller where the images have fewer distinct
         descriptors.
     layout : tuple of two ints, default=(1, 1)
-        Rows and columns of cells with a bag each; (3, 1) are three horizontal bands.
+        Rows and columns of cells, each with its own bag; (3, 1) are three horizontal bands.
     n_samples : int, default=100_000
-        Descriptors from which the dictionary is learnt, of at most a thousand images.
+        The number of descriptors from which the dictionary is learnt, taken from at most a thousand images.
     max_pixels : int or None, default=98_304
-        A larger image is averaged down to so many.
+        A larger image is averaged down to so many pixels.
     random_state : int, RandomState, Generator or None, default=0
 
     Attributes
     ----------
     dictionary_ : ndarray of float32 [shape=(n_words, 128), >= 0]
     n_features_out_ : int
-        Words; each feature is a share of the patches, all 0 where an image has none.
+        The number of words; each feature is a share of the patches. An image without corners has only zeros.
 
     References
     ----------
@@ -155,18 +155,18 @@ class HarrisSift(AtCorners, SiftWords):
 
 
 def sift_descriptors(grey: NDArray[np.uint8], points: NDArray[Any]) -> NDArray[np.float32]:
-    """Describe patches by OpenCV's SIFT, upright, each in the layer of the pyramid that fits its scale.
+    """Describe patches by OpenCV's upright SIFT, each in the layer of the pyramid that fits its scale.
 
     Parameters
     ----------
     grey : ndarray of uint8 [shape=(height, width)]
     points : ndarray [shape=(n, 3)]
-        Row, column and scale (>= 0.8) of each patch, in pixels; a patch has twelve scales a side.
+        Row, column and scale (>= 0.8) of each patch, in pixels; the side of a patch is twelve scales.
 
     Returns
     -------
     ndarray of float32 [shape=(n, 128), from 0 to 255]
-        Whole numbers; all 0 where a patch is flat.
+        Whole numbers; all 0 for a flat patch.
 
     Examples
     --------
@@ -180,25 +180,18 @@ def sift_descriptors(grey: NDArray[np.uint8], points: NDArray[Any]) -> NDArray[n
         return np.empty((0, DESCRIPTOR), np.float32)
     found = keypoints(points)
     octave = max(0, max(_levels(points)) // LAYERS)
-    missing = [max(0, (2 << octave) - size) for size in grey.shape]  # each octave halves the image, and none may vanish
+    missing = [max(0, (2 << octave) - size) for size in grey.shape]  # so that the coarsest octave has pixels
     grey = np.pad(grey, [(0, missing[0]), (0, missing[1])], mode="edge")
     sift: Any = cv2.SIFT_create(nOctaveLayers=LAYERS, sigma=FIRST_SCALE)  # type: ignore[attr-defined]
     kept, descriptors = sift.compute(grey, found)
-    assert len(kept) == len(points)  # it leaves out none of those that are given
+    assert len(kept) == len(points)  # OpenCV leaves none out
     return np.asarray(descriptors, np.float32)
 
 
 def keypoints(points: NDArray[Any]) -> list[cv2.KeyPoint]:
-    """Return points in OpenCV's form, upright, each with the octave and layer that are nearest to its scale.
+    """Return points (row, column, scale) as OpenCV's, upright, with the octave and layer nearest to the scale.
 
-    Parameters
-    ----------
-    points : ndarray [shape=(n, 3)]
-        Row, column and scale, in pixels.
-
-    Returns
-    -------
-    list of cv2.KeyPoint
+    OpenCV computes descriptors in the layer that a keypoint's ``octave`` names; 0 would mean the finest for all.
     """
     packed = [(level // LAYERS & 255) | (level % LAYERS << 8) for level in _levels(points)]
     return [
@@ -208,6 +201,6 @@ def keypoints(points: NDArray[Any]) -> list[cv2.KeyPoint]:
 
 
 def _levels(points: NDArray[Any]) -> list[int]:
-    """Return the layer of each point, counted from the first of octave 0."""
+    """Return the layer of each point, counted from the first layer of octave 0."""
     levels: list[int] = np.rint(LAYERS * np.log2(points[:, 2] / FIRST_SCALE)).astype(int).tolist()
     return levels

@@ -18,9 +18,9 @@ from sklearn.utils.validation import check_is_fitted
 from visionnmf.exceptions import ParameterError
 from visionnmf.io.archive import Archive, Format
 
-from .base import Extractor
-from .kinds import KINDS
-from .union import FeatureExtraction
+from .extraction import FeatureExtraction
+from .extractor import Extractor
+from .extractor_kinds import KINDS
 
 __all__ = ["load_extraction", "pack_extraction", "save_extraction", "unpack_extraction"]
 

@@ -1,4 +1,4 @@
-"""Edges and texture: gradients by scikit-image, binary patterns, the census transform."""
+"""Edges and texture: oriented gradients and binary patterns by scikit-image, and the census transform."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from skimage.feature import hog, local_binary_pattern
 
 from visionnmf._checks import check_count
 
-from .base import MAX_PIXELS, Extractor, check_layout, in_cells
-from .prepared import Prepared
+from .extractor import MAX_PIXELS, Extractor, check_layout, count_in_cells
+from .prepared_image import PreparedImage
 
 __all__ = ["CENTRIST", "HOG", "LBP", "census_transform"]
 
@@ -24,17 +24,17 @@ CENSUS = 256
 
 
 class HOG(Extractor):
-    """Histograms of oriented gradients (Dalal & Triggs 2005), by scikit-image, of the image scaled to a square.
+    """Histograms of oriented gradients (Dalal & Triggs 2005) of the image scaled to a square, by scikit-image.
 
     Parameters
     ----------
     n_orientations : int, default=9
     cell : int, default=16
-        Pixels a side of a cell; blocks have two by two.
+        The side of a cell in pixels; blocks have two by two cells.
     size : int, default=128
-        Pixels a side of the square.
+        The side of the square in pixels.
     max_pixels : int or None, default=98_304
-        A larger image is averaged down to so many first.
+        A larger image is averaged down to so many pixels first.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class HOG(Extractor):
     def _n_features(self) -> int:
         return (self.size // self.cell - 1) ** 2 * 4 * self.n_orientations
 
-    def _describe(self, image: Prepared) -> Array:
+    def _describe(self, image: PreparedImage) -> Array:
         return np.asarray(
             hog(
                 image.resized_grey(self.size, self.size),
@@ -84,14 +84,14 @@ class HOG(Extractor):
 
 
 class LBP(Extractor):
-    """Uniform local binary patterns (Ojala et al. 2002), by scikit-image, counted in the cells of the image.
+    """Uniform local binary patterns (Ojala et al. 2002) in the cells of the image, by scikit-image.
 
     Parameters
     ----------
     layout : tuple of two ints, default=(4, 4)
         Rows and columns of cells; each has 59 features.
     max_pixels : int or None, default=98_304
-        A larger image is averaged down to so many.
+        A larger image is averaged down to so many pixels.
 
     Attributes
     ----------
@@ -124,20 +124,20 @@ class LBP(Extractor):
     def _n_features(self) -> int:
         return math.prod(self.layout) * PATTERNS
 
-    def _describe(self, image: Prepared) -> Array:
+    def _describe(self, image: PreparedImage) -> Array:
         patterns = local_binary_pattern(image.grey, NEIGHBOURS, 1, "nri_uniform").astype(np.intp)
-        return _counted(patterns, self.layout, PATTERNS)
+        return _count_codes(patterns, self.layout, PATTERNS)
 
 
 class CENTRIST(Extractor):
-    """The census transform histogram (Wu & Rehg 2011): which neighbours of a pixel are not brighter than it.
+    """The census transform histogram (Wu & Rehg 2011): which neighbours of a pixel are not brighter than the pixel.
 
     Parameters
     ----------
     layout : tuple of two ints, default=(1, 1)
-        Rows and columns of cells; each has 254 features: the patterns of flat areas, all and none, are left out.
+        Rows and columns of cells; each has 254 features, because the two patterns of flat areas are left out.
     max_pixels : int or None, default=98_304
-        A larger image is averaged down to so many.
+        A larger image is averaged down to so many pixels.
 
     Attributes
     ----------
@@ -169,13 +169,13 @@ class CENTRIST(Extractor):
     def _n_features(self) -> int:
         return math.prod(self.layout) * (CENSUS - 2)
 
-    def _describe(self, image: Prepared) -> Array:
-        counts = _counted(census_transform(image.grey), self.layout, CENSUS)
+    def _describe(self, image: PreparedImage) -> Array:
+        counts = _count_codes(census_transform(image.grey), self.layout, CENSUS)
         return counts.reshape(-1, CENSUS)[:, 1:-1].ravel()
 
 
 def census_transform(grey: Array) -> NDArray[np.uint8]:
-    """Say of each pixel which of its eight neighbours are not brighter (Zabih & Woodfill 1994).
+    """Encode which of the eight neighbours of each pixel are not brighter than it (Zabih & Woodfill 1994).
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def census_transform(grey: Array) -> NDArray[np.uint8]:
     Returns
     -------
     ndarray of uint8 [shape=(height - 2, width - 2)]
-        The neighbours from left to right and from top to bottom are the bits, the first the highest; pixels at the
+        The neighbours from left to right and from top to bottom are the bits, the first one the highest. Pixels at the
         border have no code.
 
     Examples
@@ -202,7 +202,8 @@ def census_transform(grey: Array) -> NDArray[np.uint8]:
     return codes
 
 
-def _counted(codes: Array, layout: tuple[int, int], n_codes: int) -> Array:
+def _count_codes(codes: Array, layout: tuple[int, int], n_codes: int) -> Array:
+    """Count the codes of pixels in each cell."""
     height, width = codes.shape
     rows, columns = np.divmod(np.arange(codes.size), max(1, width))
-    return in_cells(codes.ravel(), rows / max(1, height), columns / max(1, width), layout, n_codes)
+    return count_in_cells(codes.ravel(), rows / max(1, height), columns / max(1, width), layout, n_codes)

@@ -1,1 +1,1 @@
-"""Regions of one image, and how alike they are; import the names from :mod:`visionnmf.features`."""
+"""Regions of an image, and how alike they are. Import the names from :mod:`visionnmf.features`."""

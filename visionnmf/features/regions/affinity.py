@@ -1,9 +1,9 @@
 """How alike the regions of an image are, as symmetric non-negative matrices.
 
-A symmetric model with the Manhattan loss behaves like a median: it needs matrices whose blocks are *filled*. An
-affinity of neighbours only has the optimum zero. So the steps are: distances along paths (:func:`geodesic_distances`),
-a tight affinity of them (:func:`geodesic_affinity`), and diffusion until somewhat fewer blocks are left than the model
-has components (:func:`diffuse_affinity`).
+A symmetric model with the Manhattan loss behaves like a median, so it needs matrices whose blocks are *filled*; for an
+affinity of neighbours alone the optimum is zero. The steps are therefore distances along paths
+(:func:`geodesic_distances`), an affinity of them with a small scale (:func:`geodesic_affinity`), and diffusion until
+somewhat fewer blocks are left than the model has components (:func:`diffuse_affinity`).
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ __all__ = ["diffuse_affinity", "geodesic_affinity", "geodesic_distances", "proxi
 
 Array = NDArray[np.float64]
 
-# Steps. A longer walk singles out the few regions that are hardest to reach, however small they are.
+# In steps. A longer walk singles out the few regions that are hardest to reach, however small they are.
 LONGEST_DIFFUSION = 100.0
 
 
 def geodesic_distances(colours: NDArray[Any], edges: NDArray[Any]) -> Array:
-    """Measure the colour change along the best path between each two regions.
+    """Measure the colour change along the shortest path between each pair of regions.
 
-    A path goes from neighbour to neighbour; its length is the sum of the colour differences of its steps. Two areas of
-    one colour with an edge between them are far apart; the two ends of a smooth shading are not.
+    A path goes from neighbour to neighbour, and its length is the sum of the colour differences of its steps. Two areas
+    of one colour with an edge between them are far apart, but the two ends of a smooth shading are not.
 
     Parameters
     ----------
     colours : ndarray [shape=(n, d)]
-        Feature of each region, such as its mean CIELAB colour.
+        A feature of each region, such as its mean CIELAB colour.
     edges : ndarray of int [shape=(m, 2)]
         Regions that touch; the graph must be connected.
 
     Returns
     -------
     ndarray of float64 [shape=(n, n), >= 0], symmetric
-        Length of the shortest path, in the units of `colours`.
+        The lengths of the shortest paths, in the units of `colours`.
 
     Examples
     --------
@@ -53,12 +53,12 @@ def geodesic_distances(colours: NDArray[Any], edges: NDArray[Any]) -> Array:
     [[0.0, 1.0, 3.0], [1.0, 0.0, 2.0], [3.0, 2.0, 0.0]]
     """
     steps = np.linalg.norm(colours[edges[:, 0]] - colours[edges[:, 1]], axis=1)
-    # a stored zero would mean "no edge"
+    # a stored zero would mean that there is no edge
     steps = np.maximum(steps, np.finfo(np.float64).tiny)
-    ends = edges.astype(np.int32)  # older SciPy's shortest paths take no wider index
+    ends = edges.astype(np.int32)  # shortest paths of older SciPy do not take wider indices
     graph = coo_array((steps, (ends[:, 0], ends[:, 1])), shape=(len(colours),) * 2)
     distances = dijkstra(graph.tocsr(), directed=False)
-    return np.minimum(distances, distances.T)  # sums in two orders differ by rounding
+    return np.minimum(distances, distances.T)  # the sums in the two directions differ by rounding
 
 
 def geodesic_affinity(distances: Array, sizes: NDArray[Any], *, share: float = 0.05) -> Array:
@@ -69,10 +69,10 @@ def geodesic_affinity(distances: Array, sizes: NDArray[Any], *, share: float = 0
     distances : ndarray [shape=(n, n), >= 0], symmetric
         As from :func:`geodesic_distances`.
     sizes : ndarray [shape=(n,), > 0]
-        Weights of the regions.
+        The weights of the regions.
     share : float in (0, 1), default=0.05
-        The scale is the distance that this share of the pairs of different regions stays below, a pair counted by the
-        product of its sizes: an image of low contrast gets a small scale.
+        The scale is the distance below which this share of the pairs of different regions lies, where a pair counts
+        by the product of its sizes. So an image of low contrast gets a small scale.
 
     Returns
     -------
@@ -97,27 +97,26 @@ def geodesic_affinity(distances: Array, sizes: NDArray[Any], *, share: float = 0
 
 
 def diffuse_affinity(affinity: Array, sizes: NDArray[Any], *, n_blocks: float) -> Array:
-    """Let an affinity flow until it is as good as made of `n_blocks` blocks.
+    """Diffuse an affinity until it consists of about `n_blocks` blocks.
 
     The random walk on the pixels has the symmetric transition operator ``S = C^(1/2) D^(-1/2) A D^(-1/2) C^(1/2)``,
     with C the sizes and D the degrees ``A c``. Its power ``S^t`` is the walk after t steps, and its trace counts the
-    groups among which the walk has not mixed yet; t is chosen so that the trace is `n_blocks`, but from 1 to 100. For
+    groups among which the walk has not mixed yet. t, from 1 to 100, is chosen so that the trace is `n_blocks`. For
     t = 1 this is the normalised affinity ``D^(-1/2) A D^(-1/2)`` of normalised cuts (Shi & Malik 2000), with sizes.
 
     Parameters
     ----------
     affinity : ndarray [shape=(n, n), >= 0], symmetric
-        Entry (i, j) holds for each pair of a pixel of region i and one of region j.
+        Entry (i, j) is the affinity of each pixel of region i to each of region j.
     sizes : ndarray [shape=(n,), > 0]
-        Pixels of each region.
+        The pixels of each region.
     n_blocks : float, > 1
-        Trace to reach.
+        The trace to reach.
 
     Returns
     -------
     ndarray of float64 [shape=(n, n), >= 0], symmetric
-        The diffused, normalised affinity of pairs of pixels, scaled so that sizes of mean 1 give entries of the order
-        of 1 / n.
+        The diffused and normalised affinity of pairs of pixels, for sizes of mean 1; entries are of the order of 1 / n.
 
     Examples
     --------
@@ -154,21 +153,21 @@ def proximity_affinity(
     distance_scale: float = 0.7,
     radius: float | None = None,
 ) -> Array:
-    """Compute the affinity of Shi and Malik by colour and place, as in MahNMF's equation (62).
+    """Compute the affinity of Shi and Malik by colour and place, as in equation (62) of the MahNMF paper.
 
-    ``exp(-dF^2 / feature_scale^2) exp(-dL^2 / distance_scale^2)`` where ``dL <= radius``, else 0; dF and dL are
-    Euclidean distances of features and places, each divided by its largest.
+    ``exp(-dF^2 / feature_scale^2) exp(-dL^2 / distance_scale^2)`` where ``dL <= radius``, else 0. dF and dL are the
+    Euclidean distances of features and of places, each divided by its largest.
 
     Parameters
     ----------
     features : ndarray [shape=(n, d)]
-        Feature of each region, such as lightness or CIELAB colour.
+        A feature of each region, such as lightness or CIELAB colour.
     centres : ndarray [shape=(n, 2)]
-        Place of each region.
+        The place of each region.
     feature_scale, distance_scale : float, > 0
-        Scales; the defaults are the paper's.
+        The scales; the defaults are the paper's.
     radius : float in [0, 1], optional
-        Largest distance of two places; their median, as in the paper, when not given.
+        The largest distance of two places; by default the median of all distances, as in the paper.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""An image as some hundred small regions."""
+"""Superpixels: an image as some hundred small regions of one colour."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from visionnmf._checks import brief
 
 __all__ = ["Superpixels", "find_superpixels", "region_adjacency"]
 
-# CIELAB units. Eight bits resolve 0.4 of lightness; the mean of a flat superpixel is known to a few hundredths.
+# In CIELAB units. Eight bits resolve 0.4 of lightness; the mean of a flat superpixel is exact to a few hundredths.
 FLAT = 0.1
 
 
 @dataclass(frozen=True)
 class Superpixels:
-    """What :func:`find_superpixels` finds.
+    """The superpixels of an image, from :func:`find_superpixels`.
 
     Attributes
     ----------
     labels : ndarray of int32 [shape=(height, width)]
-        The superpixel of each pixel, 0 to n - 1; each occurs, and each is one 4-connected piece.
+        The superpixel of each pixel, 0 to n - 1. Each of them is one 4-connected piece.
     sizes : ndarray of float64 [shape=(n,), >= 1]
         Pixels of each superpixel.
     colours : ndarray of float64 [shape=(n, 3)]
@@ -47,15 +47,14 @@ class Superpixels:
 def find_superpixels(image: NDArray[Any], n_superpixels: int = 500, *, compactness: float = 10.0) -> Superpixels:
     """Group the pixels of an image into small regions of one colour (SLIC: Achanta et al. 2012).
 
-    Superpixels that touch and have the same colour are joined, so a flat area is one superpixel of any size, and the
-    number of superpixels says how much there is to tell apart.
+    Superpixels that touch and have the same colour are joined, so that a flat area is one superpixel of any size.
 
     Parameters
     ----------
     image : ndarray of float32 [shape=(height, width, 3), in [0, 1]]
         sRGB.
     n_superpixels : int, >= 1, default=500
-        Superpixels wanted; SLIC finds some 10 to 20 % fewer. An image of no more pixels than this is not grouped.
+        The number of superpixels wanted; SLIC finds 10 to 20 % fewer. An image of no more pixels is not grouped.
     compactness : float, > 0, default=10
         Larger values make rounder superpixels that follow the colours less.
 
@@ -81,9 +80,9 @@ def find_superpixels(image: NDArray[Any], n_superpixels: int = 500, *, compactne
     if height * width <= n_superpixels:
         labels = np.arange(height * width, dtype=np.int32).reshape(height, width)
     else:
-        from skimage.segmentation import slic  # what segments wants of this file needs neither it nor SciPy
+        from skimage.segmentation import slic  # region_adjacency alone needs neither scikit-image nor SciPy
 
-        # the blur makes mixed colours along edges; beside small superpixels it must be small, or these become regions
+        # the blur mixes colours along edges, and these would become superpixels of their own if those are small
         blur = min(1.0, np.sqrt(height * width / n_superpixels) / 12)
         found = slic(image, n_segments=n_superpixels, compactness=compactness, sigma=blur, start_label=0)
         labels = _compact(found)
@@ -95,10 +94,12 @@ def find_superpixels(image: NDArray[Any], n_superpixels: int = 500, *, compactne
 
 
 def _compact(labels: NDArray[Any]) -> NDArray[np.int32]:
+    """Renumber labels from 0 without gaps."""
     return np.unique(labels, return_inverse=True)[1].reshape(labels.shape).astype(np.int32)
 
 
 def _means(labels: NDArray[Any], values: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the mean of values over each region."""
     return np.bincount(labels.ravel(), values.ravel()) / np.bincount(labels.ravel())
 
 
@@ -107,6 +108,7 @@ def _colours(labels: NDArray[Any], lab: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _join_flat(labels: NDArray[np.int32], lab: NDArray[Any]) -> NDArray[np.int32]:
+    """Join superpixels that touch and have the same colour."""
     edges = region_adjacency(labels)
     colours = _colours(labels, lab)
     same = np.linalg.norm(colours[edges[:, 0]] - colours[edges[:, 1]], axis=1) < FLAT
@@ -127,7 +129,7 @@ def region_adjacency(labels: NDArray[Any]) -> NDArray[np.int64]:
     Parameters
     ----------
     labels : ndarray of int [shape=(height, width), >= 0]
-        Label map.
+        A label map.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What is known already of images and extractors, from a file that keeps it."""
+"""Features that are known already, from a file that keeps them between runs."""
 
 from __future__ import annotations
 
@@ -16,44 +16,30 @@ from visionnmf._version import __version__
 from visionnmf.exceptions import MediaError
 from visionnmf.io import ArrayCache, image_digest
 
-from .base import Extractor
+from .extractor import Extractor
 
-__all__ = ["Known", "Parts", "Task"]
+__all__ = ["FeatureCache", "Parts", "Task"]
 
 Task = tuple[Any, list[int]]
-"""An image, and the numbers of the extractors that it waits for."""
+"""An image, and the numbers of the extractors that must still describe it."""
 Parts = dict[int, NDArray[np.float32]]
 """Features of an image by the numbers of the extractors."""
 
 
-class Known:
-    """Says which extractors an image waits for, and puts what they find beside what is known.
+class FeatureCache:
+    """Finds out which extractors must still describe an image, and joins what they find with what the file holds.
 
-    Parameters
-    ----------
-    path : str, Path or None
-        The file; None knows nothing and keeps nothing.
-    extractors : list of Extractor
-        Fitted.
+    `path` is the file; None knows nothing and keeps nothing. `extractors` are fitted.
     """
 
     def __init__(self, path: str | Path | None, extractors: list[Extractor]) -> None:
         self.extractors = extractors
         self._cache = None if path is None else ArrayCache(path)
-        self._marks = [] if path is None else [_mark(extractor) for extractor in extractors]
-        self._waiting: deque[tuple[list[str], Parts]] = deque()  # of each image that is worked on: keys, what is known
+        self._extractor_digests = [] if path is None else [_extractor_digest(extractor) for extractor in extractors]
+        self._waiting: deque[tuple[list[str], Parts]] = deque()  # keys and known parts of each image in work
 
     def tasks(self, images: Sequence[ArrayLike | str | Path]) -> list[Task]:
-        """Return what is to be done for images.
-
-        Parameters
-        ----------
-        images : sequence of array-like, str or Path
-
-        Returns
-        -------
-        list of (image, list of int)
-        """
+        """Return what is to be done for images."""
         keys = [self._keys(image) for image in images]
         kept = {}
         if self._cache is not None:
@@ -67,16 +53,7 @@ class Known:
         return tasks
 
     def rows(self, described: list[Parts | MediaError]) -> Iterator[NDArray[np.float32] | MediaError]:
-        """Yield the whole rows of images, in the order of the tasks, and keep what is new.
-
-        Parameters
-        ----------
-        described : list of dict or MediaError
-
-        Yields
-        ------
-        ndarray of float32 or MediaError
-        """
+        """Yield the complete rows of images in the order of their tasks, and keep what is new."""
         new: dict[str, NDArray[np.float32]] = {}
         rows: list[NDArray[np.float32] | MediaError] = []
         for parts in described:
@@ -99,15 +76,17 @@ class Known:
             self._cache.__exit__(*exception)
 
     def _keys(self, image: ArrayLike | str | Path) -> list[str]:
+        """Return the key of an image for each extractor; none for a file that cannot be read, which is reported later."""
         if self._cache is None:
             return []
         try:
             digest = image_digest(image) if isinstance(image, str | Path) else _array_digest(np.asarray(image))
-        except MediaError:  # whoever reads it says so
+        except MediaError:
             return []
-        return [f"{digest}{mark}" for mark in self._marks]
+        return [f"{digest}{each}" for each in self._extractor_digests]
 
     def _fits(self, i: int, part: NDArray[np.float32] | None) -> bool:
+        """Return whether a kept part can be what extractor i finds; the file is not trusted."""
         right = part is not None and part.size == self.extractors[i].n_features_out_
         return right and part is not None and bool(np.isfinite(part).all() and (part >= 0).all())
 
@@ -118,11 +97,11 @@ def _array_digest(array: NDArray[Any]) -> str:
     return digest.hexdigest()
 
 
-def _mark(extractor: Extractor) -> str:
-    """Return a digest of all that an extractor's result depends on, the image excepted."""
+def _extractor_digest(extractor: Extractor) -> str:
+    """Return a digest of everything that an extractor's result depends on, except the image."""
     parameters = {key: value for key, value in extractor.get_params().items() if key != "random_state"}
-    told = [__version__, type(extractor).__name__, sorted(parameters.items())]
-    digest = hashlib.blake2b(json.dumps(told, default=repr).encode(), digest_size=12)
+    identity = [__version__, type(extractor).__name__, sorted(parameters.items())]
+    digest = hashlib.blake2b(json.dumps(identity, default=repr).encode(), digest_size=12)
     for name in extractor.LEARNT:
         digest.update(np.ascontiguousarray(getattr(extractor, name)).data)
     return digest.hexdigest()

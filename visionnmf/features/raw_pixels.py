@@ -1,4 +1,4 @@
-"""The pixels themselves."""
+"""The pixels of the image, scaled to one size."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from visionnmf._checks import check_image_shape
 
-from .base import MAX_PIXELS, Extractor
-from .prepared import Prepared
+from .extractor import MAX_PIXELS, Extractor
+from .prepared_image import PreparedImage
 
 __all__ = ["RawPixels"]
 
@@ -20,14 +20,14 @@ class RawPixels(Extractor):
     Parameters
     ----------
     size : tuple of two ints, default=(32, 32)
-        Height and width, in pixels.
+        Height and width in pixels.
     max_pixels : int or None, default=98_304
-        A larger image is averaged down to so many first.
+        A larger image is averaged down to so many pixels first.
 
     Attributes
     ----------
     n_features_out_ : int
-        Pixels; each feature is a brightness from 0 to 1.
+        The number of pixels; each feature is a brightness from 0 to 1.
 
     Examples
     --------
@@ -51,5 +51,5 @@ class RawPixels(Extractor):
     def _n_features(self) -> int:
         return self.size[0] * self.size[1]
 
-    def _describe(self, image: Prepared) -> NDArray[Any]:
+    def _describe(self, image: PreparedImage) -> NDArray[Any]:
         return image.resized_grey(*self.size).ravel()

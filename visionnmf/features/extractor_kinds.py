@@ -1,4 +1,4 @@
-"""The kinds of features that there are, and the one door to them."""
+"""The table of the kinds of features, and the function that makes an extractor of a kind."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from typing import Any, NamedTuple
 from visionnmf._checks import check_choice
 from visionnmf.exceptions import ParameterError
 
-from .base import Extractor
+from .extractor import Extractor
 
 __all__ = ["KINDS", "Kind", "make_extractor"]
 
 
 class Kind(NamedTuple):
-    """What there is to know of a kind of features.
+    """A kind of features.
 
     Attributes
     ----------
     module, name : str
-        Where its class is.
+        The module and the name of its class.
     parameters : dict
-        Of the class, that make this kind.
+        The parameters of the class that make this kind.
     n_features : int
-        With the default parameters.
+        The number of features with the default parameters.
     unit : str
-        Of a feature.
+        What a feature is.
     source : str
         Where it was proposed.
     milliseconds : float
-        Processor time an image of 192 x 128 pixels; see `docs/features.md`.
+        Processor time for an image of 192 x 128 pixels; see `docs/features.md`.
     """
 
     module: str
@@ -53,12 +53,12 @@ KINDS: dict[str, Kind] = {
     "dense-sift": Kind("sift", "DenseSift", {}, 1000, "share of patches", "Lowe 2004", 48.6),
     "harris-hue": Kind("hue", "HarrisHue", {}, 100, "share of patches", "van de Weijer & Schmid 2006", 5.6),
     "harris-sift": Kind("sift", "HarrisSift", {}, 1000, "share of patches", "Lowe 2004", 6.5),
-    "gist": Kind("gist", "Gist", {}, 512, "magnitude of a filter's answer", "Oliva & Torralba 2001", 4.9),
+    "gist": Kind("gist", "Gist", {}, 512, "magnitude of a filter's response", "Oliva & Torralba 2001", 4.9),
     "hog": Kind("texture", "HOG", {}, 1764, "share of a block's gradients", "Dalal & Triggs 2005", 1.9),
     "lbp": Kind("texture", "LBP", {}, 944, "share of pixels", "Ojala et al. 2002", 3.4),
     "centrist": Kind("texture", "CENTRIST", {}, 254, "share of pixels", "Wu & Rehg 2011", 0.3),
     "patch-nmf": Kind("patches", "PatchNMF", {}, 256, "mean code of a part", "Hoyer 2002", 4.3),
-    "raw-pixels": Kind("pixels", "RawPixels", {}, 1024, "brightness", "", 0.0),
+    "raw-pixels": Kind("raw_pixels", "RawPixels", {}, 1024, "brightness", "", 0.0),
 }
 
 
@@ -68,7 +68,7 @@ def make_extractor(kind: str, **params: Any) -> Extractor:
     Parameters
     ----------
     kind : str
-        One of :data:`KINDS`.
+        A key of :data:`KINDS`.
     **params
         Parameters of its class, in place of the defaults.
 

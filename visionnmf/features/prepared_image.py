@@ -1,4 +1,4 @@
-"""One image as the extractors want it; what several of them need is computed once."""
+"""One image in the forms that extractors need; each form is computed once."""
 
 from __future__ import annotations
 
@@ -13,24 +13,15 @@ from numpy.typing import ArrayLike, NDArray
 from visionnmf.io import read_image
 
 from .images import check_image, reduce_image
-from .points import harris_laplace
+from .interest_points import harris_laplace
 
-__all__ = ["Prepared"]
+__all__ = ["PreparedImage"]
 
 
-class Prepared:
-    """An image, in 8 bits and not too large, in the colour spaces that extractors ask for.
+class PreparedImage:
+    """An image as 8-bit RGB (`rgb`) of at most `max_pixels`, and as grey, floats and corners.
 
-    Parameters
-    ----------
-    image : array-like, str or Path
-        What :func:`.check_image` takes, or a file.
-    max_pixels : int or None
-        A larger image is averaged down to so many; None leaves it.
-
-    Attributes
-    ----------
-    rgb : ndarray of uint8 [shape=(height, width, 3)]
+    The image is a file or an array that :func:`.check_image` takes; None leaves its size as it is.
     """
 
     def __init__(self, image: ArrayLike | str | Path, max_pixels: int | None) -> None:
@@ -43,7 +34,7 @@ class Prepared:
 
     @cached_property
     def grey(self) -> NDArray[np.uint8]:
-        """Luma of ITU-R BT.601 [shape=(height, width)]."""
+        """The luma of ITU-R BT.601 [shape=(height, width)]."""
         return np.asarray(cv2.cvtColor(self.rgb, cv2.COLOR_RGB2GRAY))
 
     @cached_property
@@ -57,16 +48,7 @@ class Prepared:
         return harris_laplace(self.grey / np.float32(255))
 
     def resized_grey(self, height: int, width: int) -> NDArray[np.float32]:
-        """Return the grey image scaled to a size, from 0 to 1; averaged where it shrinks.
-
-        Parameters
-        ----------
-        height, width : int
-
-        Returns
-        -------
-        ndarray of float32 [shape=(height, width), in [0, 1]]
-        """
+        """Return the grey image scaled to a size, from 0 to 1; it is averaged where it shrinks."""
         shrinks = self.grey.shape[0] > height and self.grey.shape[1] > width
         how = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
         resized: NDArray[Any] = cv2.resize(self.grey.astype(np.float32), (width, height), interpolation=how)

@@ -1,4 +1,4 @@
-"""Bags of words: local descriptors, each counted under the nearest of a dictionary that is learnt."""
+"""Bags of words: each local descriptor is counted under the nearest word of a learnt dictionary."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from sklearn.cluster import MiniBatchKMeans
 from visionnmf._checks import RandomState, check_count, check_generator, check_seed
 from visionnmf.exceptions import ParameterError
 
-from .base import Extractor, Images, check_layout, check_room, in_cells
-from .points import check_grid, dense_grid, grid_size
-from .prepared import Prepared
+from .extractor import Extractor, Images, check_layout, check_room, count_in_cells
+from .interest_points import check_grid, dense_grid, grid_size
+from .prepared_image import PreparedImage
 
 __all__ = ["AtCorners", "BagOfWords", "Local", "OnGrid"]
 
 Array = NDArray[Any]
 
-FIT_IMAGES = 1000  # from which a dictionary is learnt, at most: more images make no better words
-BLOCK = 1 << 22  # distances that are held at once
+FIT_IMAGES = 1000  # the most images from which a dictionary is learnt: more make no better words
+BLOCK = 1 << 22  # distances that are in memory at once
 
 Local = tuple[NDArray[np.float32], Array]
-"""Descriptors (n, d) and the row and column of each, as shares of height and width (n, 2)."""
+"""Descriptors (n, d), and the row and column of each as shares of height and width (n, 2)."""
 
 
 class BagOfWords(Extractor):
     """Counts the words of a dictionary among the local descriptors of an image (Sivic & Zisserman 2003).
 
-    A subclass has the parameters `n_words`, `layout`, `n_samples` and `random_state`, and finds the descriptors, at the
-    points of :class:`OnGrid` or :class:`AtCorners`.
+    A subclass has the parameters `n_words`, `layout`, `n_samples` and `random_state`, and computes the descriptors at
+    the points of :class:`OnGrid` or :class:`AtCorners`.
     """
 
     LEARNT = ("dictionary_",)
@@ -43,11 +43,11 @@ class BagOfWords(Extractor):
     dictionary_: NDArray[np.float32]
 
     @abstractmethod
-    def _local(self, image: Prepared) -> Local:
-        """Return the descriptors of one image and where they are."""
+    def _local(self, image: PreparedImage) -> Local:
+        """Return the descriptors of one image and their places."""
 
     @abstractmethod
-    def _points(self, image: Prepared) -> Array:
+    def _points(self, image: PreparedImage) -> Array:
         """Return the row, column and scale of each patch, in pixels."""
 
     @abstractmethod
@@ -66,7 +66,7 @@ class BagOfWords(Extractor):
         quota = math.ceil(self.n_samples / len(chosen))
         found = []
         for i in chosen:
-            descriptors = self._local(Prepared(images[i], self.max_pixels))[0]
+            descriptors = self._local(PreparedImage(images[i], self.max_pixels))[0]
             found.append(descriptors[rng.permutation(len(descriptors))[:quota]])
         descriptors = np.concatenate(found)
         if not len(descriptors):
@@ -78,19 +78,19 @@ class BagOfWords(Extractor):
         if dictionary.dtype != np.float32 or dictionary.ndim != 2 or dictionary.shape[1] != self._descriptor_size():
             raise ValueError("dictionary_ is not of the shape and dtype of the descriptors")
         if not 1 <= len(dictionary) <= self.n_words or not np.isfinite(dictionary).all():
-            raise ValueError("dictionary_ cannot be")
+            raise ValueError("dictionary_ has no words, too many, or some that are not finite")
 
     def _n_features(self) -> int:
         return math.prod(self.layout) * len(self.dictionary_)
 
-    def _describe(self, image: Prepared) -> Array:
+    def _describe(self, image: PreparedImage) -> Array:
         descriptors, places = self._local(image)
         words = nearest_words(descriptors, self.dictionary_)
-        return in_cells(words, places[:, 0], places[:, 1], self.layout, len(self.dictionary_))
+        return count_in_cells(words, places[:, 0], places[:, 1], self.layout, len(self.dictionary_))
 
 
 class OnGrid(BagOfWords):
-    """Descriptors on a dense grid: the parameters `scales` and `step`."""
+    """Descriptors on a dense grid, with the parameters `scales` and `step`."""
 
     scales: tuple[float, ...]
     step: float
@@ -99,7 +99,7 @@ class OnGrid(BagOfWords):
         super()._check_parameters()
         check_grid(self.scales, self.step)
 
-    def _points(self, image: Prepared) -> Array:
+    def _points(self, image: PreparedImage) -> Array:
         height, width = image.grey.shape
         count = sum(rows * columns for rows, columns in grid_size(height, width, self.scales, self.step))
         check_room("scales and step", count, self._descriptor_size())
@@ -109,12 +109,12 @@ class OnGrid(BagOfWords):
 class AtCorners(BagOfWords):
     """Descriptors at Harris-Laplace points."""
 
-    def _points(self, image: Prepared) -> Array:
+    def _points(self, image: PreparedImage) -> Array:
         return image.corners
 
 
 def _dictionary(descriptors: NDArray[np.float32], n_words: int, seed: int) -> NDArray[np.float32]:
-    """Return the words of descriptors; the descriptors themselves where there are no more than words."""
+    """Cluster descriptors into words; descriptors that are no more than the words wanted are the words themselves."""
     rows = np.ascontiguousarray(descriptors).view(np.dtype((np.void, descriptors.itemsize * descriptors.shape[1])))
     distinct = descriptors[np.sort(np.unique(rows, return_index=True)[1])]
     if len(distinct) <= n_words:
@@ -126,17 +126,7 @@ def _dictionary(descriptors: NDArray[np.float32], n_words: int, seed: int) -> ND
 
 
 def nearest_words(descriptors: NDArray[np.float32], dictionary: NDArray[np.float32]) -> NDArray[np.intp]:
-    """Return the nearest word of each descriptor, by the Euclidean distance.
-
-    Parameters
-    ----------
-    descriptors : ndarray of float32 [shape=(n, d)]
-    dictionary : ndarray of float32 [shape=(n_words, d)]
-
-    Returns
-    -------
-    ndarray of int [shape=(n,)]
-    """
+    """Return the nearest word of each descriptor by the Euclidean distance."""
     squares = np.einsum("ij,ij->i", dictionary, dictionary) / 2
     step = max(1, BLOCK // len(dictionary))
     found = [np.empty(0, np.intp)]

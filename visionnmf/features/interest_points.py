@@ -1,4 +1,4 @@
-"""Where local descriptors are taken: points with a scale."""
+"""Points with a scale at which local descriptors are taken: a dense grid, and Harris-Laplace corners."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from visionnmf.exceptions import ParameterError
 __all__ = ["STEP", "check_grid", "dense_grid", "grid_size", "harris_laplace"]
 
 MOST_SCALES = 10
-STEP = 3.0  # scales: a quarter of a patch
+STEP = 3.0  # in scales; a quarter of a patch
 
-HARRIS_SCALES = 1.2 * 1.4 ** np.arange(8)  # pixels, of the windows; the first and the last have a neighbour only
-DIFFERENTIATION = 0.7  # of the window's scale
+HARRIS_SCALES = 1.2 * 1.4 ** np.arange(8)  # of the windows, in pixels; the first and the last only serve as neighbours
+DIFFERENTIATION = 0.7  # the scale of derivatives, as a share of the window's scale
 KAPPA = 0.04
-CORNER = 0.005  # of the strongest corner of the image
-FLAT = 1e-9  # cornerness of brightness from 0 to 1, below which there is but rounding
+CORNER = 0.005  # least strength, as a share of the strongest corner of the image
+FLAT = 1e-9  # cornerness below this is rounding, for brightness from 0 to 1
 
 
 def check_grid(scales: Any, step: Any) -> None:
@@ -34,25 +34,14 @@ def check_grid(scales: Any, step: Any) -> None:
 
 
 def grid_size(height: int, width: int, scales: Sequence[float], step: float) -> list[tuple[int, int]]:
-    """Return the rows and columns of :func:`dense_grid`, of each scale."""
+    """Return the rows and columns of :func:`dense_grid` for each scale."""
     return [(max(1, int(height / (step * scale))), max(1, int(width / (step * scale)))) for scale in scales]
 
 
 def dense_grid(height: int, width: int, scales: Sequence[float], step: float) -> NDArray[np.float32]:
-    """Return the points of a regular grid a scale, centred in the image.
+    """Return the points of a regular grid for each scale, centred in the image: row, column and scale (n, 3).
 
-    Parameters
-    ----------
-    height, width : int
-        Of the image, in pixels.
-    scales : sequence of float, > 0
-    step : float, > 0
-        Distance of two points, in multiples of their scale.
-
-    Returns
-    -------
-    ndarray of float32 [shape=(n, 3)]
-        Row, column and scale, in pixels, of at least one point a scale.
+    Neighbours are `step` times their scale apart; each scale has at least one point.
     """
     found = []
     for scale, shape in zip(scales, grid_size(height, width, scales, step), strict=True):
@@ -70,11 +59,11 @@ def _centred(size: int, step: float, count: int) -> NDArray[np.float64]:
 
 
 def harris_laplace(grey: NDArray[Any]) -> NDArray[np.float32]:
-    """Find corners and the scale of each, in the simplified form of the paper.
+    """Find corners and the scale of each, by the simplified method of the paper.
 
-    Corners are local maxima of the scale-adapted Harris measure ``det(M) - .04 trace(M)^2`` in the image, above .5 % of
-    the strongest. Those stay where the Laplacian, scaled by the square of the scale, is larger than at the scales next
-    to theirs.
+    Corners are local maxima of the scale-adapted Harris measure ``det(M) - 0.04 trace(M)^2`` above 0.5 % of the
+    strongest. A corner is kept if the Laplacian, multiplied by the square of the scale, is larger there than at the
+    two neighbouring scales.
 
     Parameters
     ----------
@@ -83,7 +72,7 @@ def harris_laplace(grey: NDArray[Any]) -> NDArray[np.float32]:
     Returns
     -------
     ndarray of float32 [shape=(n, 3)]
-        Row, column and scale, in pixels, scale by scale; n can be 0.
+        Row, column and scale, in pixels, ordered by scale; n can be 0.
 
     References
     ----------
@@ -114,7 +103,7 @@ def _blurred(image: NDArray[Any], scale: float) -> NDArray[Any]:
 
 
 def _laplacian(image: NDArray[Any], scale: float) -> NDArray[Any]:
-    """Return the magnitude of the Laplacian of a Gaussian, of one size for one shape at every scale."""
+    """Return the magnitude of the Laplacian of a Gaussian, normalised so that it does not depend on the scale."""
     return np.abs(cv2.Laplacian(_blurred(image, scale), cv2.CV_32F, borderType=cv2.BORDER_REPLICATE)) * scale**2
 
 

@@ -1,4 +1,4 @@
-"""Several extractors together: one matrix, which knows what its columns are."""
+"""Several extractors together: one matrix, and which of its columns belong to which extractor."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from visionnmf._checks import brief, check_count, shown
 from visionnmf.choices import FEATURE_KINDS
 from visionnmf.exceptions import MediaError, ParameterError
 
-from .base import MAX_PIXELS, Extractor, Images, check_images
-from .kinds import make_extractor
-from .known import Known, Parts, Task
-from .prepared import Prepared
+from .extractor import MAX_PIXELS, Extractor, Images, check_images
+from .extractor_kinds import make_extractor
+from .feature_cache import FeatureCache, Parts, Task
+from .prepared_image import PreparedImage
 
 __all__ = ["Extracted", "FeatureExtraction"]
 
 Array = NDArray[Any]
 Progress = Callable[[str, int, int | None], None]
 
-BATCH = 16  # images that another process gets at once
+BATCH = 16  # images that another process gets at a time
 
 
 @dataclass(frozen=True)
 class Extracted:
-    """What :meth:`FeatureExtraction.extract` finds.
+    """The features of the images that could be read, from :meth:`FeatureExtraction.extract`.
 
     Attributes
     ----------
     X : ndarray of float32 [shape=(n_readable, n_features), >= 0]
     readable : ndarray of int [shape=(n_readable,)]
-        Which of the images the rows are.
+        The images that the rows belong to.
     skipped : list of str
         A sentence for each image that could not be read.
     """
@@ -56,22 +56,22 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     kinds : sequence of str or Extractor, default=("gist", "dense-hue", "dense-sift", "lab")
-        Names of :data:`.KINDS`, or extractors with parameters of one's own.
+        Names of :data:`.KINDS`, or extractors with other parameters.
     n_jobs : int or None, default=None
-        Processes; -1 takes as many as there are processors. The result is the same.
+        The number of processes; -1 takes as many as there are processors. The result is the same.
     max_pixels : int or None, default=98_304
-        A larger image is averaged down to so many; takes the place of the extractors' own.
+        A larger image is averaged down to so many pixels. This replaces the extractors' own parameter.
     cache : str, Path or None, default=None
-        A file that keeps features between runs, by the content of the image and by all that an extractor depends on.
+        A file that keeps features between runs, by the content of the image and everything an extractor depends on.
 
     Attributes
     ----------
     extractors_ : dict of str to Extractor
-        Fitted, by the names of their views.
+        The fitted extractors by name; the features of each are a view.
     views_ : dict of str to slice
         The columns of each view.
     groups_ : ndarray of int [shape=(n_features,)]
-        The number of the view of each column.
+        The number of the view that each column belongs to.
     n_features_out_ : int
 
     Examples
@@ -97,7 +97,7 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         self.cache = cache
 
     def fit(self, images: Images, y: Any = None) -> Self:
-        """Learn what the extractors learn.
+        """Fit the extractors.
 
         Parameters
         ----------
@@ -111,7 +111,7 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         Raises
         ------
         ParameterError
-            If a parameter is not allowed, or an image is none.
+            If a parameter is not allowed, or one of `images` is not an image.
         MediaError
             If a file cannot be read.
         """
@@ -132,14 +132,14 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         Returns
         -------
         ndarray of float32 [shape=(n_images, n_features), >= 0]
-            The views side by side, as :attr:`views_` says.
+            The views side by side; :attr:`views_` has their columns.
 
         Raises
         ------
         sklearn.exceptions.NotFittedError
             Before `fit`.
         ParameterError
-            If an image is none.
+            If one of `images` is not an image.
         MediaError
             If a file cannot be read.
         """
@@ -151,15 +151,15 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         return np.stack(rows)
 
     def extract(self, images: Images, *, fit: bool = False, progress: Progress | None = None) -> Extracted:
-        """Describe those images that can be read.
+        """Describe the images that can be read.
 
         Parameters
         ----------
         images : sequence of array-like, str or Path
         fit : bool, default=False
-            Whether to fit to those that can be read first.
+            First fit to the images that can be read.
         progress : callable, optional
-            Called with ("extracting", images done, images in all).
+            Called as ``progress("extracting", done, total)``.
 
         Returns
         -------
@@ -168,7 +168,7 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         Raises
         ------
         MediaError
-            If none of the images can be read; what is wrong with the first.
+            If none of the images can be read; it says what is wrong with the first.
         """
         images = check_images(images)
         if fit:
@@ -187,7 +187,7 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         return Extracted(np.stack(rows), np.array(readable, np.intp), [str(error) for error in skipped])
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """Return the names of the features: the view, and a number.
+        """Return the names of the features: the view's name and a number.
 
         Parameters
         ----------
@@ -219,7 +219,7 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
             self.extractors_[extractor.view] = extractor.set_params(max_pixels=self.max_pixels)
 
     def _record(self) -> None:
-        """Note which columns are whose."""
+        """Set the columns of each view."""
         sizes = [extractor.n_features_out_ for extractor in self.extractors_.values()]
         ends = np.cumsum([0, *sizes]).tolist()
         self.views_ = {view: slice(*ends[i : i + 2]) for i, view in enumerate(self.extractors_)}
@@ -227,14 +227,14 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         self.n_features_out_ = int(ends[-1])
 
     def _rows(self, images: Images) -> Iterator[NDArray[np.float32] | MediaError]:
-        """Yield the features of each image, or why it cannot be read."""
+        """Yield the features of each image, or the error if it cannot be read."""
         check_is_fitted(self)
         images = check_images(images)
-        with Known(self.cache, list(self.extractors_.values())) as known:
-            batches = (known.tasks(images[start : start + BATCH]) for start in range(0, len(images), BATCH))
+        with FeatureCache(self.cache, list(self.extractors_.values())) as cache:
+            batches = (cache.tasks(images[start : start + BATCH]) for start in range(0, len(images), BATCH))
             workers = Parallel(n_jobs=self.n_jobs, return_as="generator")
-            for parts in workers(delayed(_describe)(known.extractors, self.max_pixels, batch) for batch in batches):
-                yield from known.rows(parts)
+            for parts in workers(delayed(_describe)(cache.extractors, self.max_pixels, batch) for batch in batches):
+                yield from cache.rows(parts)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -244,11 +244,11 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
 
 
 def _describe(extractors: list[Extractor], max_pixels: int | None, tasks: list[Task]) -> list[Parts | MediaError]:
-    """Describe each image by those of the extractors that its task names."""
+    """Describe each image by the extractors that its task names."""
     described: list[Parts | MediaError] = []
     for image, wanted in tasks:
         try:
-            prepared = Prepared(image, max_pixels) if wanted else None
+            prepared = PreparedImage(image, max_pixels) if wanted else None
         except MediaError as error:
             described.append(error)
         else:
@@ -258,7 +258,7 @@ def _describe(extractors: list[Extractor], max_pixels: int | None, tasks: list[T
 
 def _is_readable(image: ArrayLike | str | Path) -> bool:
     try:
-        Prepared(image, 1)
+        PreparedImage(image, 1)
     except MediaError:
         return False
     return True

@@ -1,10 +1,11 @@
-"""What all extractors share: lists of images in, one row of features an image out."""
+"""What all extractors share: a list of images comes in, one row of features for each image goes out."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -17,24 +18,24 @@ from visionnmf._checks import check_count, shown
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_memory
 
-from .prepared import Prepared
+from .prepared_image import PreparedImage
 
-__all__ = ["MAX_PIXELS", "Extractor", "check_images", "check_layout", "check_room", "in_cells"]
+__all__ = ["MAX_PIXELS", "Extractor", "check_images", "check_layout", "check_room", "count_in_cells", "divide_axis"]
 
 Array = NDArray[Any]
 Images = Sequence[ArrayLike | str | Path]
 
 MOST_FEATURES = 1 << 22
-MOST_BYTES = 1 << 30  # of what is found in one image
-LARGE = 64 << 20  # bytes of working memory that are looked for before they are taken
-MAX_PIXELS = 384 * 256  # of Corel's photographs, of which the published features were taken
+MOST_BYTES = 1 << 30  # of intermediate results for one image
+LARGE = 64 << 20  # bytes of working memory above which free memory is checked first
+MAX_PIXELS = 384 * 256  # the size of Corel's photographs, from which the published features were taken
 
 
 class Extractor(TransformerMixin, BaseEstimator, ABC):
     """Turns images into rows of non-negative features.
 
-    A subclass says what it finds in one image (:meth:`_describe`), how many features that is, and what it checks.
-    What `fit` learns are arrays whose names are in `LEARNT`.
+    A subclass says how one image is described (:meth:`_describe`), how many features that gives, and which parameters
+    are allowed. `LEARNT` names the arrays that `fit` learns.
 
     Examples
     --------
@@ -82,19 +83,19 @@ class Extractor(TransformerMixin, BaseEstimator, ABC):
         sklearn.exceptions.NotFittedError
             Before `fit`.
         ParameterError
-            If an image is none.
+            If one of `images` is not an image.
         MediaError
             If a file cannot be read.
         """
         check_is_fitted(self)
-        return np.stack([self.describe(Prepared(image, self.max_pixels)) for image in check_images(images)])
+        return np.stack([self.describe(PreparedImage(image, self.max_pixels)) for image in check_images(images)])
 
-    def describe(self, image: Prepared) -> NDArray[np.float32]:
+    def describe(self, image: PreparedImage) -> NDArray[np.float32]:
         """Describe one image.
 
         Parameters
         ----------
-        image : Prepared
+        image : PreparedImage
 
         Returns
         -------
@@ -103,7 +104,7 @@ class Extractor(TransformerMixin, BaseEstimator, ABC):
         Raises
         ------
         TooLargeError
-            If less memory is free than an image of so many pixels takes.
+            If an image of so many pixels takes more memory than is free.
         """
         height, width = image.rgb.shape[:2]
         needed = self.WORKING * height * width
@@ -112,7 +113,7 @@ class Extractor(TransformerMixin, BaseEstimator, ABC):
         return self._describe(image).astype(np.float32, copy=False)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """Return the names of the features: what they are, and a number.
+        """Return the names of the features: the extractor's name and a number.
 
         Parameters
         ----------
@@ -128,24 +129,18 @@ class Extractor(TransformerMixin, BaseEstimator, ABC):
     @property
     @abstractmethod
     def view(self) -> str:
-        """The extractor's name in a union."""
+        """The extractor's name where several are used together."""
 
     @abstractmethod
-    def _describe(self, image: Prepared) -> Array:
+    def _describe(self, image: PreparedImage) -> Array:
         """Return the features of one image."""
 
     @abstractmethod
     def _n_features(self) -> int:
-        """Return how many features there are; after :meth:`_learn`."""
+        """Return the number of features; called after :meth:`_learn`."""
 
     def _count(self) -> None:
-        """Note how many features there are; refuse more than are of use, which a stranger's file can ask for.
-
-        Raises
-        ------
-        ParameterError
-            If there are more than four million.
-        """
+        """Set `n_features_out_`; raise ParameterError for more than four million, which a hostile file may ask for."""
         count = self._n_features()
         if count > MOST_FEATURES:
             raise ParameterError(
@@ -158,35 +153,21 @@ class Extractor(TransformerMixin, BaseEstimator, ABC):
             check_count(self.max_pixels, "max_pixels")
 
     def _learn(self, images: Images) -> None:
-        """Learn; most have nothing to learn."""
+        """Learn from images; most extractors have nothing to learn."""
 
     def _check_learnt(self) -> None:
-        """Raise ValueError where what was learnt, of a stranger's file, cannot be."""
+        """Raise ValueError if learnt arrays that were read from a file are not possible."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False  # lists of images
+        tags.input_tags.two_d_array = False  # images come as lists
         tags.input_tags.positive_only = True
-        tags.no_validation = True  # by scikit-learn's rules for matrices
+        tags.no_validation = True  # scikit-learn's checks are for matrices
         return tags
 
 
 def check_images(images: Any) -> Images:
-    """Return images as a sequence when there is at least one; a single file or image is refused.
-
-    Parameters
-    ----------
-    images : sequence or ndarray
-
-    Returns
-    -------
-    sequence
-
-    Raises
-    ------
-    ParameterError
-        If it is a single image or file, no sequence, or empty.
-    """
+    """Return images as a sequence; raise ParameterError if it is empty, a single image or a single file."""
     if isinstance(images, str | Path) or not isinstance(images, Iterable):
         raise ParameterError(f"images must be a list of arrays or files; got {shown(images)}")
     if isinstance(images, np.ndarray) and images.ndim < 3 and images.dtype.kind != "O" and images.dtype.kind != "U":
@@ -198,7 +179,7 @@ def check_images(images: Any) -> Images:
 
 
 def check_layout(layout: Any) -> tuple[int, int]:
-    """Return a spatial layout when it is a pair of whole numbers from 1 to 64, rows and columns of cells."""
+    """Return the rows and columns of cells, if they are two whole numbers from 1 to 64."""
     pair = layout if isinstance(layout, tuple | list) and len(layout) == 2 else (0, 0)
     if all(isinstance(count, int) and not isinstance(count, bool) and 1 <= count <= 64 for count in pair):
         return pair[0], pair[1]
@@ -208,46 +189,30 @@ def check_layout(layout: Any) -> tuple[int, int]:
 
 
 def check_room(names: str, count: int, size: int) -> None:
-    """Refuse parameters that take more memory for an image than is of use, which a stranger's file can ask for.
+    """Raise ParameterError if `count` descriptors of `size` float32 numbers take more than 1 GiB for an image.
 
-    Parameters
-    ----------
-    names : str
-        Of the parameters.
-    count, size : int
-        Numbers in single precision: how many descriptors, and of which length.
-
-    Raises
-    ------
-    ParameterError
-        If they have more than 1 GiB.
+    A hostile file may ask for so many. `names` are the parameters that say how many there are.
     """
     if 4 * count * size > MOST_BYTES:
         raise ParameterError(
-            f"{names} must leave at most {MOST_BYTES // (4 * size)} places an image; got {count}; "
+            f"{names} must leave at most {MOST_BYTES // (4 * size)} places in an image; got {count}; "
             f"take larger steps or a smaller max_pixels"
         )
 
 
-def in_cells(
+def divide_axis(size: int, parts: int) -> list[slice]:
+    """Return slices that divide an axis as :func:`count_in_cells` does."""
+    edges = [-(-i * size // parts) for i in range(parts + 1)]
+    return [slice(low, high) for low, high in pairwise(edges)]
+
+
+def count_in_cells(
     values: Array, rows: Array, columns: Array, layout: tuple[int, int], n_bins: int, weights: Array | None = None
 ) -> Array:
-    """Count values in each cell of an image, as shares of the whole image.
+    """Count values (0 to n_bins - 1) in each cell of an image, as shares of the whole image.
 
-    Parameters
-    ----------
-    values : ndarray of int [shape=(n,), from 0 to n_bins - 1]
-    rows, columns : ndarray [shape=(n,), in [0, 1)]
-        Places, as shares of height and width.
-    layout : tuple of two ints
-        Rows and columns of cells.
-    n_bins : int
-    weights : ndarray [shape=(n,), >= 0], optional
-
-    Returns
-    -------
-    ndarray [shape=(cells * n_bins,), >= 0]
-        Histograms of the cells, one after the other; the sum is 1, or 0 where there is nothing to count.
+    `rows` and `columns` are places in [0, 1), as shares of height and width. Returns the histograms of the cells one
+    after the other; their sum is 1, or 0 if there is nothing to count.
     """
     cells = math.prod(layout)
     if cells > 1:
