@@ -76,7 +76,7 @@ class FeatureCache:
             self._cache.__exit__(*exception)
 
     def _keys(self, image: ArrayLike | str | Path) -> list[str]:
-        """Return the key of an image for each extractor; none for a file that cannot be read, which is reported later."""
+        """Return the key of an image for each extractor; none for a file that cannot be read."""
         if self._cache is None:
             return []
         try:
