@@ -19,7 +19,8 @@ from _main import main
 from numpy.typing import NDArray
 
 from visionnmf import NMF, OnlineNMF
-from visionnmf.apps.annotation import ImageAnnotator, score_words, usual_extractors
+from visionnmf.apps.annotation import ImageAnnotator, score_words
+from visionnmf.apps.annotation.image_features import usual_extractors
 from visionnmf.apps.annotation.keyword_transfer import transfer_greedy
 from visionnmf.apps.annotation.neighbours import nearest
 from visionnmf.features import FeatureExtraction

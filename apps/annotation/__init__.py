@@ -15,12 +15,6 @@ if TYPE_CHECKING:
     from .annotator import Neighbourhood as Neighbourhood
     from .evaluation import AnnotationScores as AnnotationScores
     from .evaluation import evaluate as evaluate
-    from .image_features import Described as Described
-    from .image_features import describe as describe
-    from .image_features import usual_extractors as usual_extractors
-    from .labels import Labels as Labels
-    from .labels import find_labels as find_labels
-    from .labels import read_labels as read_labels
     from .metrics import Scores as Scores
     from .metrics import score_words as score_words
     from .prediction import AnnotatedImage as AnnotatedImage
@@ -42,8 +36,6 @@ _LAZY = {
     for module, names in {
         ".annotator": ("ImageAnnotator", "Neighbourhood"),
         ".evaluation": ("AnnotationScores", "evaluate"),
-        ".image_features": ("Described", "describe", "usual_extractors"),
-        ".labels": ("Labels", "find_labels", "read_labels"),
         ".metrics": ("Scores", "score_words"),
         ".prediction": ("AnnotatedImage", "Annotations", "Word", "annotate"),
         ".settings": ("AnnotatorSettings", "WordOutputs"),

@@ -26,20 +26,10 @@ Progress = Callable[[str, int, int | None], None]
 
 @dataclass(frozen=True)
 class Described:
-    """Features of images.
+    """Features of images: a row of `X` for each of `files`, and the columns of each view.
 
-    Attributes
-    ----------
-    X : ndarray of float32 [shape=(n_images, n_features), >= 0]
-        The features.
-    files : list of str
-        The image of each row.
-    views : dict of str to slice
-        The columns of each view.
-    extraction : FeatureExtraction or None
-        The fitted extractors; None if the features come from a table.
-    skipped : list of str
-        A sentence for each image that could not be read.
+    `extraction` holds the fitted extractors; it is None if the features come from a table. `skipped` has a sentence for
+    each image that could not be read.
     """
 
     X: Array
@@ -60,42 +50,12 @@ def describe(
     n_jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Described:
-    """Return the features of images.
+    """Return the features of images, or those of a table.
 
-    Parameters
-    ----------
-    source : str, Path or sequence of str
-        A folder, of which all images are taken, also those of the folders below; images or patterns; or one table of
-        features (``.npz``).
-    extraction : FeatureExtraction or None
-        The extractors, which images need.
-    fit : bool, default=False
-        Whether the extractors learn from these images first.
-    views : mapping of str to slice, optional
-        The views that the features must have, if a model has learnt some.
-    n_jobs : int or None, default=None
-        Number of processes; -1 uses all processors.
-    progress : callable, optional
-        Called with ("extracting", number of images done, number of all images).
-
-    Returns
-    -------
-    Described
-        The features.
-
-    Raises
-    ------
-    ParameterError
-        If there are images and no extractors, or if a table has other views.
-    MediaError
-        If nothing can be read.
-
-    Examples
-    --------
-    >>> from visionnmf.apps.annotation import describe
-    >>> from visionnmf.features import FeatureExtraction
-    >>> describe("photos", FeatureExtraction(["lab"]), fit=True).X.shape[0]
-    12
+    `source` is a folder, of which all images are taken, also those of the folders below; images or patterns; or one
+    table (``.npz``). Images need an extraction; with `fit` it learns from them first. `views` are those that a model
+    was trained with, if any. Raises ParameterError for images without extractors and for a table with other views, and
+    MediaError if nothing can be read.
     """
     if _is_table(source):
         (name,) = names_of(source)
@@ -117,19 +77,7 @@ def describe(
 
 
 def usual_extractors() -> list[Extractor]:
-    """Return the default extractors for photographs: colours and visual words in three bands, and whole images.
-
-    Returns
-    -------
-    list of Extractor
-        Not fitted.
-
-    Examples
-    --------
-    >>> from visionnmf.apps.annotation import usual_extractors
-    >>> len(usual_extractors()) > 3
-    True
-    """
+    """Return the default extractors: colours and visual words in three bands, and whole images; not fitted."""
     bands = {"layout": (3, 1)}
     in_bands = {"dense-sift": {}, "dense-hue": {}, "rgb": {"n_bins": 8}, "lab": {"n_bins": 12}, "hsv": {"n_bins": 8}}
     made = [make_extractor(kind, **bands, **parameters) for kind, parameters in in_bands.items()]

@@ -33,16 +33,8 @@ SEPARATOR = ";"
 class Labels:
     """Words of images.
 
-    Attributes
-    ----------
-    Y : scipy.sparse.csr_array of float32 [shape=(n_images, n_words)]
-        1 for each word of an image.
-    words : list of str
-        The vocabulary, sorted.
-    found : ndarray of int
-        The images that have words; they are the rows of `Y`.
-    notes : list of str
-        A sentence for each thing that did not fit.
+    `Y` (n_images, n_words) is a sparse array with 1 for each word of an image, and `words` is the sorted vocabulary.
+    `found` names the images that have words, the rows of `Y`. `notes` has a sentence for each thing that did not fit.
     """
 
     Y: Any
@@ -56,35 +48,9 @@ class Labels:
 def find_labels(source: str | Path | None, images: Sequence[str], root: str | Path | None = None) -> Labels:
     """Find the words of images.
 
-    Parameters
-    ----------
-    source : str, Path or None
-        A CSV or JSON Lines file, see :func:`read_labels`. None or "keywords" reads IPTC, XMP and sidecars, except
-        sidecars written by visionnmf, whose words may be a model's guesses.
-    images : sequence of str
-        The images.
-    root : str or Path, optional
-        The folder that names in `source` are relative to.
-
-    Returns
-    -------
-    Labels
-        The words.
-
-    Raises
-    ------
-    MediaError
-        If `source` cannot be read.
-    UnreadableError
-        If no image has a word.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from visionnmf.apps.annotation import find_labels
-    >>> _ = Path("words.csv").write_text("a.jpg,sea;sky")
-    >>> find_labels("words.csv", ["a.jpg"]).words
-    ['sea', 'sky']
+    `source` is a CSV or JSON Lines file, see :func:`read_labels`, with names relative to the folder `root`. None or
+    "keywords" reads IPTC, XMP and sidecars, except sidecars written by visionnmf, whose words may be a model's guesses.
+    Raises MediaError if the file cannot be read, or no image has a word.
     """
     notes: list[str] = []
     if source is None or str(source) == KEYWORDS:
@@ -113,33 +79,11 @@ def files_of_labels(source: str | Path | None) -> list[str]:
 
 
 def read_labels(path: str | Path) -> dict[str, list[str]]:
-    """Read a table of words.
+    """Return the words of each file in a table, in a normalised form.
 
-    Parameters
-    ----------
-    path : str or Path
-        ``.jsonl``: on each line an object with ``file`` and ``words`` (or ``keywords``, ``labels``, ``tags``), a list.
-        Any other name: CSV in UTF-8, on each line a file, then its words in further columns or separated by semicolons.
-
-    Returns
-    -------
-    dict of str to list of str
-        The words of each file in a normalised form. A file that occurs twice has the words of both lines.
-
-    Raises
-    ------
-    UnreadableError
-        If the file is missing, is not UTF-8, or a line does not have that form.
-    TooLargeError
-        If it has more than 256 MiB.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from visionnmf.apps.annotation import read_labels
-    >>> _ = Path("words.csv").write_text("a.jpg,sea;sky")
-    >>> read_labels("words.csv")
-    {'a.jpg': ['sea', 'sky']}
+    ``.jsonl`` has on each line an object with ``file`` and a list ``words`` (or ``keywords``, ``labels``, ``tags``).
+    Any other name is read as CSV in UTF-8: on each line a file, then its words in further columns or separated by
+    semicolons. A file that occurs twice has the words of both lines. Raises MediaError for unreadable tables.
     """
     path = regular_file(path, "table of words")
     if path.stat().st_size > MAX_BYTES:

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from .evaluation import evaluate as evaluate
     from .log_formats import Event as Event
     from .log_formats import read_events as read_events
-    from .profile import Profile as Profile
     from .roc_curves import roc_summary as roc_summary
     from .scoring import score as score
     from .session_cutter import Origin as Origin
@@ -59,7 +58,6 @@ _LAZY = {
         ".baselines": ("EigenCooccurrence", "MexPereraNMF", "NaiveBayes", "WangNMF"),
         ".evaluation": ("Evaluation", "evaluate"),
         ".log_formats": ("Event", "read_events"),
-        ".profile": ("Profile",),
         ".roc_curves": ("roc_summary",),
         ".scoring": ("score",),
         ".session_cutter": ("Origin", "Session", "sessions"),

@@ -33,16 +33,8 @@ class CountedSession(NamedTuple):
 class Profile:
     """In how many of a user's sessions each command, and each pair of successive commands, occurred.
 
-    Attributes
-    ----------
-    commands : dict
-        Command to weight: the number of sessions that contain it, in which rejected sessions count little.
-    pairs : dict
-        (command, next command) to weight.
-    context : dict
-        Command to the sum of the weights of the pairs that begin with it.
-    total : float
-        Sum over `commands`.
+    Rejected sessions count little, so these are weights, not whole numbers. `context` is the sum of the weights of the
+    pairs that begin with a command, and `total` the sum of the weights of all commands.
     """
 
     commands: dict[Hashable, float] = field(default_factory=dict)
@@ -53,16 +45,9 @@ class Profile:
     __repr__ = brief
 
     def add(self, session: CountedSession, weight: float = 1.0, *, bounded: bool = True) -> None:
-        """Count a session.
+        """Count a session; a negative weight removes it again.
 
-        Parameters
-        ----------
-        session : CountedSession
-            The session.
-        weight : float, default=1.0
-            The weight with which it counts; negative to remove it again.
-        bounded : bool, default=True
-            Whether rare entries may be forgotten. A forgotten session cannot be removed again.
+        Unless `bounded` is false, rare entries may be forgotten. A forgotten session cannot be removed again.
         """
         for command in session.commands:
             self.commands[command] = self.commands.get(command, 0.0) + weight
@@ -87,21 +72,10 @@ class Profile:
             self.context[first] = self.context.get(first, 0.0) + weight
 
     def cost(self, session: CountedSession, own: float = 0.0) -> tuple[float, dict[Hashable, float]]:
-        """Return the cost of a session; the formula is in :mod:`visionnmf.apps.masquerade.session_scorer`.
+        """Return the cost of a session in nats per command, and the contribution of each of its commands.
 
-        Parameters
-        ----------
-        session : CountedSession
-            The session, which must not be empty.
-        own : float, default=0.0
-            The weight with which the session itself is in the profile; it is removed for the computation.
-
-        Returns
-        -------
-        cost : float
-            In nats per command.
-        parts : dict
-            The contribution of each command.
+        The formula is in :mod:`visionnmf.apps.masquerade.session_scorer`. The session must not be empty. If it is in
+        the profile itself, `own` is its weight there, which is removed for the computation.
         """
         known, pairs, context = self.commands, self.pairs, self.context
         total = self.total - own * len(session.commands) + PSEUDO_COUNT * VOCABULARY

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from helpers import run_command
 
-from visionnmf.apps.annotation import find_labels, read_labels
+from visionnmf.apps.annotation.labels import find_labels, read_labels
 from visionnmf.features import FeatureExtraction
 from visionnmf.io import read_keywords, write_sidecar
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from visionnmf.apps import masquerade
 from visionnmf.apps.masquerade import SessionScorer
+from visionnmf.apps.masquerade.profile import Profile
 
 
 def test_a_profile_stays_bounded(monkeypatch):
@@ -41,7 +41,7 @@ def test_a_profile_of_lone_commands_stays_bounded_and_keeps_the_frequent_and_the
 
 def test_a_frequent_command_outlives_its_pairs(monkeypatch):
     monkeypatch.setattr("visionnmf.apps.masquerade.profile.PAIRS_KEPT", 100)
-    profile, count = masquerade.Profile(), SessionScorer()._count
+    profile, count = Profile(), SessionScorer()._count
     few = [f"k{i}" for i in range(8)]
     for first in few:  # "often" is next to each of them once, they are next to each other often
         profile.add(count([first, "often"]))
@@ -58,7 +58,7 @@ def test_a_frequent_command_outlives_its_pairs(monkeypatch):
 
 def test_of_pairs_seen_once_the_latest_are_kept(monkeypatch):
     monkeypatch.setattr("visionnmf.apps.masquerade.profile.PAIRS_KEPT", 100)
-    profile, count = masquerade.Profile(), SessionScorer()._count
+    profile, count = Profile(), SessionScorer()._count
     alphabet = [f"k{i}" for i in range(11)]  # few commands, 110 pairs of them
     pairs = [(a, b) for a in alphabet for b in alphabet if a != b]
     for pair in pairs[:101]:

@@ -10,8 +10,8 @@ from scipy import stats
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from visionnmf.apps import masquerade
 from visionnmf.apps.masquerade import NaiveBayes, SessionScorer, roc_summary
+from visionnmf.apps.masquerade.profile import Profile
 from visionnmf.exceptions import ParameterError
 
 
@@ -118,7 +118,7 @@ def test_leaving_a_session_out_is_learning_without_it(users):
     training = users[0][0]
     scorer = SessionScorer()
     counted = [scorer._count(s) for s in training]
-    full, without = masquerade.Profile(), masquerade.Profile()
+    full, without = Profile(), Profile()
     for i, session in enumerate(counted):
         full.add(session)
         if i != 5:
