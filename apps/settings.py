@@ -81,11 +81,13 @@ class Field:
 
     def check(self, value: Any) -> Any:
         """Return `value` in the field's type, or raise ParameterError."""
-        from visionnmf._checks import check_choice, check_count, check_flag, check_number
-
         option = self.option
         if value is None and self.optional:
             return None
+        if self._is_plain(value):
+            return float(value) if self.type is float else value
+        from visionnmf._checks import check_choice, check_count, check_flag, check_number
+
         if self.type is bool:
             return check_flag(value, self.name)
         if self.type is int:
@@ -100,6 +102,21 @@ class Field:
         if option.choices and isinstance(value, str):
             return check_choice(value, self.name, option.choices)
         return value
+
+    def _is_plain(self, value: Any) -> bool:
+        """Return whether a value is plainly right, so that the checks, which load NumPy, are not needed."""
+        option = self.option
+        if self.type is bool or type(value) is bool:
+            return self.type is type(value)
+        if self.type is int or self.type is float:
+            if type(value) not in (int, self.type) or not math.isfinite(value):
+                return False
+            low = 0 if option.low is None and self.type is int else option.low
+            above = low is None or value > low or (value == low and not (option.above and self.type is float))
+            return above and (option.high is None or value <= option.high)
+        if self.type is Path:
+            return not isinstance(value, str)
+        return not option.choices or value in option.choices
 
     def described(self) -> str:
         """Return the field's lines of a numpydoc section."""

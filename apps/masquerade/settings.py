@@ -93,10 +93,8 @@ class DetectorComparison:
 
     def check(self) -> None:
         """Raise ParameterError for methods that do not exist and for a share of all or nothing."""
-        from visionnmf._checks import check_choice, check_number
-
-        for method in self.methods:
-            check_choice(method, "methods", choices.MASQUERADE_METHODS)
-        if not self.methods:
-            raise ParameterError(f"methods must name one of {sorted(choices.MASQUERADE_METHODS)}; got none")
-        check_number(self.training_share, "training_share", 0, 1, without_low=True, without_high=True)
+        known = choices.MASQUERADE_METHODS
+        if not self.methods or not {*self.methods} <= {*known}:
+            raise ParameterError(f"methods must be one of {sorted(known)}, or several; got {self.methods!r}")
+        if not 0 < self.training_share < 1:
+            raise ParameterError(f"training_share must be a number > 0 and < 1; got {self.training_share!r}")

@@ -82,7 +82,7 @@ class ComponentsPicture:
 
     def check(self) -> None:
         """Raise ParameterError for a shape that is not two positive numbers."""
-        from visionnmf._checks import check_image_shape
-
         if self.picture_shape is not None:
+            from visionnmf._checks import check_image_shape
+
             check_image_shape(self.picture_shape, "picture_shape")
