@@ -37,12 +37,11 @@ from visionnmf.apps.faces import (
     FaceComparisonReport,
     FaceEvaluation,
     FaceRecognizer,
-    Nearest,
     cluster_faces,
-    compare,
 )
+from visionnmf.apps.faces.classifiers import Nearest
 from visionnmf.apps.faces.cleaning import flat_blocks
-from visionnmf.apps.faces.evaluation import make_split
+from visionnmf.apps.faces.evaluation import compare, make_split
 from visionnmf.apps.faces.methods import PROJECTED
 from visionnmf.apps.faces.reading import as_rows
 from visionnmf.apps.faces.settings import RULES

@@ -24,35 +24,19 @@ __all__ = [
 Values = NDArray[np.floating]
 Corrupted = tuple[Values, "NDArray[np.bool_] | None"]
 
-_MAX_PHOTONS = 1e12  # at the brightest value; numpy refuses rates above about 9e18
+_MAX_PHOTONS = 1e12  # at white; numpy refuses rates above about 9e18
 
 
 @overload
 def corrupt(
-    images: ArrayLike,
-    kind: str,
-    severity: float | None = None,
-    *,
-    value_range: tuple[float, float] | None = None,
-    fill: float | None = None,
-    return_mask: Literal[False] = False,
-    random_state: RandomState = None,
-) -> NDArray[Any]: ...
-
-
+    images: ArrayLike, kind: str, severity: float | None = None, *, value_range: tuple[float, float] | None = None,
+    fill: float | None = None, return_mask: Literal[False] = False, random_state: RandomState = None,
+) -> NDArray[Any]: ...  # fmt: skip
 @overload
 def corrupt(
-    images: ArrayLike,
-    kind: str,
-    severity: float | None = None,
-    *,
-    value_range: tuple[float, float] | None = None,
-    fill: float | None = None,
-    return_mask: Literal[True],
-    random_state: RandomState = None,
-) -> tuple[NDArray[Any], NDArray[np.bool_]]: ...
-
-
+    images: ArrayLike, kind: str, severity: float | None = None, *, value_range: tuple[float, float] | None = None,
+    fill: float | None = None, return_mask: Literal[True], random_state: RandomState = None,
+) -> tuple[NDArray[Any], NDArray[np.bool_]]: ...  # fmt: skip
 def corrupt(
     images: ArrayLike,
     kind: str,
@@ -63,40 +47,38 @@ def corrupt(
     return_mask: bool = False,
     random_state: RandomState = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Corrupt images: with blocks, noise or dead lines, each image and each pixel independently.
+    """Corrupt images with blocks, noise or dead lines, each image and each pixel independently.
 
     ===================  ==================================================  ==========================================
     kind                 what happens                                        `severity` (default)
     ===================  ==================================================  ==========================================
     ``none``             nothing                                             not used
-    ``occlusion``        one square block an image becomes `fill`; every     side of the block in pixels; a longer one
+    ``occlusion``        one square block per image becomes `fill`; every    side of the block in pixels; a longer one
                          position inside the image is equally likely         is cut to the image (3/8 of the shorter
                                                                              side)
     ``laplace``          a Laplace error is added                            scale of the error (0.12 of the range)
-    ``salt_and_pepper``  with this chance a pixel becomes black or white,    share of the pixels, 0 to 1 (0.3)
-                         evenly
+    ``salt_and_pepper``  pixels become black or white, equally likely        share of the pixels, 0 to 1 (0.3)
     ``gaussian``         a normal error is added                             standard deviation (0.16 of the range)
-    ``poisson``          the value x above black becomes                     photons a unit of value, > 0: **fewer are
-                         Poisson(severity * x) / severity                    more noise** (12.75 at white)
-    ``dead_lines``       with this chance a row, and likewise a column, is   share of the lines, 0 to 1 (0.1)
-                         black
+    ``poisson``          the value x above black becomes                     photons per unit of value, > 0: **fewer
+                         Poisson(severity * x) / severity                    are noisier** (12.75 at white)
+    ``dead_lines``       rows and columns become black                       share of the lines, 0 to 1 (0.1)
     ===================  ==================================================  ==========================================
 
-    Black and white are the ends of `value_range`, and the result is clipped to it. Severities are in the unit of the
-    images: for 8-bit images the default scale of a Laplace error is 30 grey levels, for images in [0, 1] it is 0.12.
+    Black and white are the ends of `value_range`, to which the result is clipped. Severities are in the unit of the
+    images: the default scale of a Laplace error is 30 grey levels for 8-bit images and 0.12 for images in [0, 1].
 
     Parameters
     ----------
     images : array_like of uint8, uint16, float32 or float64 [shape=(n_images, height, width)]
-        Grey images, not changed. They must lie in `value_range`.
+        Grey images in `value_range`. They are not changed.
     kind : str
-        One of the table above; `CORRUPTIONS` lists them.
+        One of the kinds in the table; `CORRUPTIONS` lists them.
     severity : float, optional
-        How much, in the unit of the table. 0 changes nothing, except for "poisson".
+        Strength, in the unit of the table. 0 changes nothing, except for "poisson".
     value_range : tuple of two floats, optional
-        Black and white. The default is what the dtype can hold for integers, (0, 1) for floats.
+        Black and white. The default is the range of the dtype for integers and (0, 1) for floats.
     fill : float, optional
-        Value of the block of "occlusion", inside `value_range`; white by default. Other kinds do not use it.
+        Value of the block of "occlusion", inside `value_range`; white by default.
     return_mask : bool, default=False
         Whether to return the mask as well.
     random_state : int, RandomState, Generator or None
@@ -107,13 +89,13 @@ def corrupt(
     corrupted : ndarray [shape and dtype of `images`]
         Integers are rounded to the nearest.
     mask : ndarray of bool [shape of `images`]
-        Only with `return_mask`: the pixels that were replaced, so that their values say nothing about the image. It is
-        False everywhere for "laplace", "gaussian" and "poisson", which change every pixel and replace none.
+        Only with `return_mask`: the pixels that were replaced, whose values say nothing about the image. "laplace",
+        "gaussian" and "poisson" change every pixel and replace none.
 
     Raises
     ------
     ParameterError
-        An argument is out of its range.
+        If an argument is out of its range.
 
     References
     ----------
@@ -196,15 +178,15 @@ def count_photons(values: Values, photons: float, rng: np.random.Generator) -> V
 def salt_and_pepper(
     values: Values, share: float, black: float, white: float, rng: np.random.Generator
 ) -> tuple[Values, NDArray[np.bool_]]:
-    """Replace a share of the values by black or white, evenly; return the result and where it was replaced."""
+    """Replace a share of the values by black or white; return the result and the mask of replaced values."""
     draw = rng.random(values.shape)
     mask = draw < share
     return np.where(mask, np.where(draw < share / 2, white, black), values), mask
 
 
 def block_mask(shape: tuple[int, ...], side: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Return a mask (n_images, height, width) of one block an image, at a uniform position, cut to the image."""
-    inside = []  # one (n_images, length) array an axis: which rows, which columns of the image the block covers
+    """Return a mask (n_images, height, width) of one block per image, at a uniform position, cut to the image."""
+    inside = []  # for each axis an (n_images, length) array of the rows or columns that the block covers
     for length in shape[1:]:
         extent = min(side, length)
         start = rng.integers(0, length - extent + 1, size=(shape[0], 1))

@@ -1,4 +1,4 @@
-"""Faces of people, out of a folder or a file."""
+"""Images of faces from a folder or a file."""
 
 from __future__ import annotations
 
@@ -20,22 +20,12 @@ from visionnmf.io.inputs import check_bytes, check_is_path
 __all__ = ["PICTURE_SUFFIXES", "Faces", "load_faces"]
 
 PICTURE_SUFFIXES: tuple[str, ...] = (
-    ".bmp",
-    ".gif",
-    ".jpeg",
-    ".jpg",
-    ".pgm",
-    ".png",
-    ".pnm",
-    ".ppm",
-    ".tif",
-    ".tiff",
-    ".webp",
-)
-"""Endings of the files that :func:`load_faces` takes for pictures, in any case."""
+    ".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".pnm", ".ppm", ".tif", ".tiff", ".webp",
+)  # fmt: skip
+"""Suffixes, in upper or lower case, of the files that :func:`load_faces` reads as images."""
 
 _MAX_SIDE = 4096
-_MAX_PIXELS = 50_000_000  # a picture
+_MAX_PIXELS = 50_000_000  # of one image
 
 
 @dataclass(frozen=True)
@@ -47,12 +37,11 @@ class Faces:
     images : ndarray of uint8 [shape=(n_images, height, width)]
         Grey.
     labels : ndarray of int [shape=(n_images,)]
-        The person, from 1 to ``len(names)``; 0 everywhere where nobody is known.
+        The person, from 1 to ``len(names)``; 0 everywhere if the people are unknown.
     names : tuple of str
-        The people: ``names[label - 1]``. A set that numbers its people has their numbers here; empty where nobody is
-        known.
+        The people: ``names[label - 1]`` (their numbers, if the set numbers them); empty if they are unknown.
     files : tuple of str
-        Where each image comes from, relative to the folder; empty where that is not known.
+        The file of each image, relative to the folder; empty if it is not known.
     """
 
     images: NDArray[np.uint8]
@@ -70,60 +59,60 @@ def load_faces(
     image_shape: tuple[int, int] | None = None,
     read: Callable[[Path], NDArray[Any]] | None = None,
 ) -> Faces:
-    """Read faces: a folder with one sub-folder a person, a .npz file, or a .mat file in Deng Cai's format.
+    """Read faces from a folder with one sub-folder per person, a .npz file, or a .mat file in Deng Cai's format.
 
     ==================  ==============================================================================================
     `path`              what is read
     ==================  ==============================================================================================
-    a folder            each sub-folder is a person, its name the person's; the files in it that end as
-                        `PICTURE_SUFFIXES` say are the images. Numbers in names are sorted as numbers. Hidden files and
-                        deeper folders are left alone. A folder that holds pictures and no sub-folder with pictures is
-                        a set of unknown people (labels 0)
+    a folder            Each sub-folder is a person and has the person's name; the files in it with a suffix of
+                        `PICTURE_SUFFIXES` are the images. Numbers in names are sorted as numbers. Hidden files and
+                        deeper folders are ignored. A folder with images and no sub-folder with images holds unknown
+                        people (labels 0).
     a .npz file         ``images`` (n_images, height, width) and ``labels``, numbers or strings (n_images,); without
-                        ``labels`` the people are unknown. ``names``, where present, has one entry a person in the
-                        order of the sorted labels, or one an image (then it is `files`)
+                        ``labels`` the people are unknown. ``names``, if present, has one entry per person in the order
+                        of the sorted labels, or one per image (then it becomes `files`).
     a .mat file         ``fea`` (n_images, height * width), each row an image **column by column**, and ``gnd``, the
-                        numbers of the people
+                        numbers of the people.
     ==================  ==============================================================================================
 
-    Pictures are read by :func:`visionnmf.io.read_image`, that is upright and with white where they are transparent, and
-    become 8-bit grey. A picture that cannot be read is left out with a warning that names it.
+    Images are read by :func:`visionnmf.io.read_image`, upright and on white where they are transparent, and become
+    8-bit grey. An image that cannot be read is left out with a warning that names it.
 
     Parameters
     ----------
     path : str or Path
         The folder or the file.
     size : tuple of two ints, optional
-        Height and width that every image is scaled to, whatever its proportions. Without it all images must have one
-        size.
+        Height and width that every image is scaled to, whatever its proportions. Without it all images must have the
+        same size.
     image_shape : tuple of two ints, optional
         Height and width of the images in a .mat file. The default is a square.
     read : callable, optional
-        Reads one picture of a folder: takes its path, returns an array (height, width) or (height, width, 3) of uint8
-        or uint16, and raises a :class:`~visionnmf.exceptions.MediaError` for a picture to leave out. For readers that
-        find and cut out the face.
+        Reads one image of a folder, for example to cut out the face: takes its path, returns an array (height, width)
+        or (height, width, 3) of uint8 or uint16, and raises :class:`~visionnmf.exceptions.MediaError` for an image to
+        leave out.
 
     Returns
     -------
     Faces
-        Images, people and files. Values of .npz and .mat files that are not uint8 are rounded; floats that do not
-        exceed 1 are multiplied by 255.
+        Images, people and files. Values of .npz and .mat files that are not uint8 are rounded; floats up to 1 are
+        multiplied by 255.
 
     Raises
     ------
     ParameterError
-        `size` or `image_shape` is not a height and a width.
+        If `size` or `image_shape` is not a height and a width.
     UnreadableError
-        Nothing is there, no image can be used, or the file is damaged.
+        If nothing is there, no image can be used, or the file is damaged.
     UnsupportedError
-        The images differ in size and `size` is not given, or a file holds what cannot be images.
+        If the images differ in size and `size` is not given, or a file does not hold images.
     TooLargeError
-        There is more than the limits that protect the process allow: 1 GiB in all, 50 million pixels a picture.
+        If there is more than the limits that protect the process allow: 1 GiB in all, 50 million pixels per image.
 
     Warns
     -----
     UserWarning
-        A picture was left out.
+        If an image was left out.
 
     References
     ----------
@@ -159,8 +148,8 @@ def load_faces(
     if suffix == ".mat":
         return _read_faces_mat(path, size, image_shape)
     raise UnreadableError(
-        f"{path} is neither a folder with one sub-folder a person, nor a .npz file, nor a .mat file; "
-        "put pictures into such a folder."
+        f"{path} is neither a folder with one sub-folder per person, nor a .npz file, nor a .mat file; "
+        "put images into such a folder."
     )
 
 
@@ -186,7 +175,7 @@ def _read_folder(folder: Path, size: tuple[int, int] | None, read: Callable[[Pat
         warnings.warn(f"{folder}: {len(loose)} pictures beside the sub-folders left out", UserWarning, stacklevel=3)
     if not entries:
         raise UnreadableError(
-            f"{folder} holds no pictures; it must have one sub-folder a person with "
+            f"{folder} holds no pictures; it must have one sub-folder per person with "
             f"{', '.join(PICTURE_SUFFIXES)} files in it."
         )
     used: list[tuple[int, Path]] = []
@@ -215,11 +204,11 @@ def _read_pictures(
     read: Callable[[Path], NDArray[Any]] | None,
     used: list[tuple[int, Path]],
 ) -> Iterator[NDArray[np.uint8]]:
-    """Yield the pictures that can be read, having noted each in `used`."""
+    """Yield the images that can be read, and append each to `used` before."""
     for label, picture in entries:
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # what is warned of here is left out, nothing else
+                warnings.simplefilter("ignore", UserWarning)  # only images that are left out are reported
                 image = to_grey8(_checked(read(picture)) if read else read_image(picture, max_pixels=_MAX_PIXELS))
         except MediaError as error:
             warnings.warn(f"left out: {error}", UserWarning, stacklevel=5)
@@ -240,7 +229,7 @@ def _checked(values: Any) -> NDArray[Any]:
 def _stack(
     images: Iterator[NDArray[np.uint8]], most: int, used: list[tuple[int, Path]], folder: Path
 ) -> NDArray[np.uint8]:
-    """Stack images of one size; `used` ends with the picture that was read last."""
+    """Stack images of one size; the last item of `used` is the image that was read last."""
     first = next(images, None)
     if first is None:
         raise UnreadableError(f"{folder}: none of its {most} pictures can be read.")
@@ -303,7 +292,7 @@ def _faces(
     names: NDArray[Any] | None,
     size: tuple[int, int] | None,
 ) -> Faces:
-    """Make faces whose people are numbered from 1, whatever their labels are."""
+    """Return faces whose people are numbered from 1, whatever their labels are."""
     if size:
         check_bytes(f"{path}, scaled,", len(images) * size[0] * size[1])
         images = np.stack([resize_grey(image, size) for image in images])

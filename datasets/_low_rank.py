@@ -30,21 +30,20 @@ Corrupted = tuple[Matrix, "NDArray[np.bool_] | None"]
 
 @dataclass(frozen=True)
 class CorruptedLowRank:
-    """What :func:`make_corrupted_low_rank` makes.
+    """A corrupted low-rank matrix with its truth.
 
     Attributes
     ----------
     X : ndarray [shape=(n_samples, n_features), >= 0]
-        The corrupted matrix, to be factorised.
+        The corrupted matrix.
     clean : ndarray [shape=(n_samples, n_features), >= 0]
-        The matrix before it was corrupted, exactly ``W @ H``. One per cent of its entries lie above 1.
+        The matrix before corruption, exactly ``W @ H``. One per cent of its entries lie above 1.
     W : ndarray [shape=(n_samples, n_components), >= 0]
         The true codes.
     H : ndarray [shape=(n_components, n_features), >= 0]
         The true components.
     mask : ndarray of bool [shape=(n_samples, n_features)] or None
-        The entries that were replaced, for "salt_and_pepper" and "occlusion"; None where every entry is changed
-        or none is.
+        The entries that were replaced, for "salt_and_pepper" and "occlusion"; otherwise None.
     """
 
     X: Matrix
@@ -70,40 +69,39 @@ def make_corrupted_low_rank(
 ) -> CorruptedLowRank:
     """Make a low-rank non-negative matrix with gamma-distributed factors, and corrupt it.
 
-    The factors have independent gamma entries; their product is scaled so that its 99 % quantile is 1. The result is
-    clipped at 0, so that it stays non-negative.
+    The product of the factors is scaled so that its 99 % quantile is 1. The result is clipped at 0.
 
     ===================  =================================================  ===========================================
     corruption           what happens to an entry x of the clean matrix     `amount` (default)
     ===================  =================================================  ===========================================
     ``none``             nothing                                            not used
-    ``salt_and_pepper``  with this chance it becomes 0 or 1, evenly; 1 is   share of entries, 0 to 1 (0.2)
-                         the 99 % quantile, not the largest value
+    ``salt_and_pepper``  it becomes 0 or 1, equally likely; 1 is the 99 %   share of entries, 0 to 1 (0.2)
+                         quantile, not the largest value
     ``laplace``          a Laplace error is added                           scale of the error, >= 0 (0.1)
     ``gaussian``         a normal error is added                            standard deviation, >= 0 (0.1)
-    ``occlusion``        0 inside one square block a sample, at a uniform   side of the block, pixels, >= 1
-                         position inside the image                          (0.375 of the root of `n_features`)
+    ``occlusion``        0 inside one square block per sample, at a         side of the block, pixels, >= 1
+                         uniform position inside the image                  (0.375 of the root of `n_features`)
     ``poisson``          becomes Poisson(amount * x) / amount               photons at the value 1, up to 1e6 (100)
     ===================  =================================================  ===========================================
 
     Parameters
     ----------
     n_samples, n_features, n_components : int, >= 1
-        Sizes. `n_components` may exceed the other two; the matrix then has full rank.
+        Sizes. If `n_components` exceeds the other two, the matrix has full rank.
     corruption : str, default="salt_and_pepper"
-        One of the table above.
+        One of the table.
     amount : float, optional
-        How much, in the unit of the table.
+        Strength, in the unit of the table.
     image_shape : tuple of two ints, optional
-        Height and width of the image that each sample is, row by row; the product must be `n_features`. Used by
-        "occlusion" only. The default is the squarest pair, the smaller first: 17 by 28 for 476 features; for a prime
-        number of features one row, where a block is a run. A block is cut to the image's height and width.
+        Height and width of the image that each sample is, row by row; used by "occlusion" only. The default is the most
+        nearly square pair with the product `n_features`, the smaller number first (17 by 28 for 476 features). A block
+        is cut to the image.
     shape : float, 0.1 to 100, default=0.5
         Shape of the gamma distribution (its scale is 1). Below 1 the factors are nearly sparse.
     dtype : dtype, default=float32
         Of all four matrices: float32 or float64.
     random_state : int, RandomState, Generator or None
-        Seed. The same seed gives the same clean matrix whatever the corruption.
+        Seed. The same seed gives the same clean matrix for every corruption.
 
     Returns
     -------
@@ -113,12 +111,12 @@ def make_corrupted_low_rank(
     Raises
     ------
     ParameterError
-        An argument is out of its range.
+        If an argument is out of its range.
 
-    Notes
-    -----
-    Sparse gross errors and blocks are what the Manhattan loss is meant to ignore; Guan, Tao, Luo and Shawe-Taylor
-    (MahNMF, arXiv:1207.3438, 2012) test it on such corruptions.
+    References
+    ----------
+    N. Guan, D. Tao, Z. Luo, J. Shawe-Taylor, "MahNMF: Manhattan non-negative matrix factorization", arXiv:1207.3438,
+    2012, tests the Manhattan loss on such corruptions.
 
     Examples
     --------

@@ -19,14 +19,14 @@ Plane = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Mosaic:
-    """What :func:`make_mosaic` makes.
+    """An image of textured regions, and its segmentation.
 
     Attributes
     ----------
     image : ndarray of uint8 [shape=(height, width, 3)]
         sRGB image.
     labels : ndarray of int32 [shape=(height, width)]
-        The segment of each pixel, 0 to ``n_segments - 1``; each occurs.
+        The segment of each pixel, 0 to ``n_segments - 1``; every segment occurs.
     """
 
     image: NDArray[np.uint8]
@@ -44,34 +44,33 @@ def make_mosaic(
     noise: float = 0.02,
     random_state: RandomState = None,
 ) -> Mosaic:
-    """Make an image of differently coloured and textured regions with irregular smooth borders.
+    """Make an image of regions with different colours and textures and with irregular smooth borders.
 
-    The regions are the cells of scattered points in a smoothly warped plane. Each is one connected piece with a colour
-    of its own and one of three textures: stripes, checks or clouds, at its own scale and angle.
+    The regions are the cells of scattered points in a smoothly warped plane. Each is connected and has its own colour
+    and one of three textures: stripes, checks or clouds, at its own scale and angle.
 
     Parameters
     ----------
     height, width : int, >= 1, default=321 and 481
-        Size in pixels; the default is that of the Berkeley segmentation images.
+        Size in pixels; by default that of the Berkeley segmentation images.
     n_segments : int, >= 1, at most height * width, default=5
         Number of regions.
     texture : float, 0 to 1, default=0.5
-        Strength of the textures: 0 gives flat colours; at 1 the light and dark of a texture differ by 40 of CIELAB's
+        Strength of the textures: 0 gives flat colours; at 1 light and dark parts of a texture differ by 40 of CIELAB's
         100 levels of lightness.
     noise : float, >= 0, default=0.02
-        Standard deviation of the sensor noise, as a share of full range.
+        Standard deviation of the sensor noise, as a share of the full range.
     random_state : int, RandomState, Generator or None
-        Seed. The same seed gives the same segments whatever `texture` and `noise`.
+        Seed. The same seed gives the same segments for all values of `texture` and `noise`.
 
     Returns
     -------
     Mosaic
-        Image and labels.
 
     Raises
     ------
     ParameterError
-        An argument is out of its range.
+        If an argument is out of its range.
 
     Examples
     --------
@@ -101,7 +100,7 @@ def make_mosaic(
 
 
 def _cells(height: int, width: int, n_segments: int, rng: np.random.Generator) -> NDArray[np.int32]:
-    """Return the nearest of `n_segments` scattered pixels in a warped plane, for each pixel."""
+    """Return for each pixel the nearest of `n_segments` scattered pixels in a warped plane."""
     size = max(height, width)
     y, x = np.mgrid[:height, :width].astype(np.float32)
     for scale in (0.1, 0.03):
@@ -111,7 +110,7 @@ def _cells(height: int, width: int, n_segments: int, rng: np.random.Generator) -
     labels = np.zeros((height, width), np.int32)
     homes = []
     for segment in range(n_segments):
-        # far from the points so far, but not farthest, so that sizes differ
+        # far from the other points, but not farthest, so that sizes differ
         home = max((int(c) for c in rng.integers(height * width, size=6)), key=nearest.flat.__getitem__)
         if nearest.flat[home] < 0:
             home = int(nearest.argmax())
@@ -120,12 +119,12 @@ def _cells(height: int, width: int, n_segments: int, rng: np.random.Generator) -
         closer = distance < nearest
         nearest[closer] = distance[closer]
         labels[closer] = segment
-        nearest.flat[home] = -1  # a segment keeps its own point, also where the warp folds
+        nearest.flat[home] = -1  # a segment keeps its own point, even where the warp folds
     return _one_piece_each(labels, homes)
 
 
 def _one_piece_each(labels: NDArray[np.int32], homes: list[int]) -> NDArray[np.int32]:
-    """Give the pieces of a segment that lie apart from its home to the segment nearest to them."""
+    """Assign the pieces of a segment that are not connected to its home to the nearest segment."""
     apart = np.zeros(labels.shape, bool)
     for segment, home in enumerate(homes):
         inside = labels == segment
@@ -145,7 +144,7 @@ def _smooth_noise(height: int, width: int, sigma: float, rng: np.random.Generato
 
 
 def _colours(count: int, rng: np.random.Generator) -> Plane:
-    """Return CIELAB colours (count, 3), spread evenly over the hues, pale enough for sRGB at any texture."""
+    """Return CIELAB colours (count, 3) with evenly spread hues, pale enough for sRGB at any texture."""
     hue = 2 * np.pi * (rng.permutation(count) + rng.uniform(0, 1)) / count
     chroma = rng.uniform(15, 38, count)
     return np.stack([rng.uniform(35, 75, count), chroma * np.cos(hue), chroma * np.sin(hue)], axis=1).astype(np.float32)

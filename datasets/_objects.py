@@ -1,4 +1,4 @@
-"""Pictures of objects on a turntable, before black."""
+"""Images of objects on a turntable, on a black background."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ._faces import Faces
 
 __all__ = ["make_objects"]
 
-PARTS = 5  # ellipsoids of an object
+PARTS = 5  # ellipsoids per object
 SPREAD = 0.5  # of their centres
 RADII = (0.15, 0.7)
 ALBEDO = (0.25, 1.0)
-STRIPES = (3.0, 12.0)  # radians a unit
+STRIPES = (3.0, 12.0)  # radians per unit
 CONTRAST = 0.35  # of the stripes
 LIGHT = np.array([-0.4, -0.5, 0.77])  # from the upper left, in front
 AMBIENT = 0.3
 BRIGHTEST = 250.0
-MARGIN = 1.05  # the frame, over the object's larger side
+MARGIN = 1.05  # the frame's side over the object's larger side
 
 Array = NDArray[Any]
 
@@ -37,30 +37,30 @@ class _Solid(NamedTuple):
 
 
 def make_objects(n_objects: int = 20, n_views: int = 36, *, size: int = 32, random_state: RandomState = None) -> Faces:
-    """Make grey pictures of objects that turn before a black background, like those of COIL-20.
+    """Make grey images of objects that turn in front of a black background, like those of COIL-20.
 
-    Each object is a union of ellipsoids of different brightness with stripes, lit from the front; views are scaled so
-    that the object fills the frame, and the background is exactly 0, as in COIL-20 (Nene, Nayar, Murase 1996).
+    Each object is a union of striped ellipsoids of different brightness, lit from the front. Views are scaled so that
+    the object fills the frame, and the background is exactly 0, as in COIL-20 (Nene, Nayar, Murase 1996).
 
     Parameters
     ----------
     n_objects : int, >= 1, default=20
     n_views : int, >= 1, default=36
-        Of each object, at even steps of a full turn about the vertical axis.
+        Views of each object, at even steps of a full turn about the vertical axis.
     size : int, >= 4, default=32
-        Side of the pictures in pixels.
+        Side of the images in pixels.
     random_state : int, RandomState, Generator or None
         Seed of the objects.
 
     Returns
     -------
     Faces
-        Pictures in the order of objects and angles, and whose they are.
+        Images in the order of objects and angles; the objects are the people.
 
     Raises
     ------
     ParameterError
-        An argument is out of its range.
+        If an argument is out of its range.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def _solid(rng: np.random.Generator) -> _Solid:
 
 
 def _rendered(solid: _Solid, angle: float, size: int) -> NDArray[np.uint8]:
-    """Look along the third axis at a solid that was turned about the second."""
+    """Return the view along the third axis of a solid that was turned about the second."""
     turn = np.array([[np.cos(angle), 0, np.sin(angle)], [0, 1, 0], [-np.sin(angle), 0, np.cos(angle)]])
     centres, shapes = solid.centres @ turn.T, turn @ solid.shapes @ turn.T
     extents = np.sqrt(np.diagonal(shapes, axis1=1, axis2=2))[:, :2]
@@ -104,7 +104,7 @@ def _rendered(solid: _Solid, angle: float, size: int) -> NDArray[np.uint8]:
     for centre, shape, albedo, stripes in zip(centres, shapes, solid.albedos, solid.stripes, strict=True):
         inverse = np.linalg.inv(shape)
         dx, dy = x - centre[0], y - centre[1]
-        # of the square equation for the depth at which the line of sight meets the surface
+        # coefficients of the quadratic equation for the depth at which the line of sight meets the surface
         middle = -(inverse[2, 0] * dx + inverse[2, 1] * dy) / inverse[2, 2]
         rest = inverse[0, 0] * dx**2 + 2 * inverse[0, 1] * dx * dy + inverse[1, 1] * dy**2 - 1
         inside = middle**2 - rest / inverse[2, 2]

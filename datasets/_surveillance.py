@@ -1,4 +1,4 @@
-"""A clip of a fixed camera, with its background and its masks."""
+"""A generated clip of a fixed camera, with its background and its masks."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ Image = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Surveillance:
-    """What :func:`make_surveillance` makes.
+    """A clip of a fixed camera with its truth.
 
     Attributes
     ----------
     frames : ndarray of uint8 [shape=(n_frames, height, width, 3)]
         The clip, RGB.
     background : ndarray of uint8 [shape=(height, width, 3)]
-        The scene without objects and noise, in mean light.
+        The scene without objects and noise, at the mean illumination.
     masks : ndarray of bool [shape=(n_frames, height, width)]
-        True where an object hides the background, exactly to the pixel.
+        True where an object hides the background.
     """
 
     frames: NDArray[np.uint8]
@@ -47,36 +47,35 @@ def make_surveillance(
     illumination: float = 0.15,
     random_state: RandomState = None,
 ) -> Surveillance:
-    """Make a clip of a street seen by a fixed camera: cars and pedestrians pass, the light drifts.
+    """Make a clip of a street seen by a fixed camera: cars and pedestrians pass, and the illumination drifts.
 
-    The light of frame `t` multiplies the background by ``1 + illumination * sin(...) * pattern``, one slow wave over
-    the clip, strongest on one side of the scene: without objects and noise the frames have rank 2. Every object
-    enters, crosses and leaves, again and again at its own pace; the first one stops on its way for a while.
+    The illumination of frame `t` multiplies the background by ``1 + illumination * sin(...) * pattern``, one slow wave
+    over the clip that is strongest on one side of the scene. Without objects and noise the frames have rank 2. Every
+    object enters, crosses and leaves again and again at its own speed; the first one stops on its way for a while.
 
     Parameters
     ----------
     n_frames, height, width : int, >= 1, default=120, 120, 160
         Sizes in frames and pixels.
     n_objects : int, >= 0, default=3
-        Cars and pedestrians, in turn.
+        Cars and pedestrians, alternately.
     noise : float, 0 to 1, default=0.02
-        Standard deviation of the sensor noise, as a share of full range (0.02 is 5 grey levels).
+        Standard deviation of the sensor noise, as a share of the full range (0.02 is 5 grey levels).
     illumination : float, 0 to 0.5, default=0.15
-        Largest relative change of the light; above 0.17 the brightest parts may saturate.
+        Largest relative change of the illumination; above 0.17 the brightest parts may saturate.
     random_state : int, RandomState, Generator or None
-        Seed. Scene, light, objects and noise draw from it separately: with the same seed and sizes, 0 objects give
-        the same frames without the objects, and another `n_frames` the same background.
+        Seed. Scene, illumination, objects and noise have random numbers of their own: with the same seed and sizes,
+        0 objects give the same frames without the objects, and another `n_frames` gives the same background.
 
     Returns
     -------
     Surveillance
-        Frames, background and masks. A clip takes ``4 * n_frames * height * width`` bytes;
-        :func:`iter_surveillance` makes it frame by frame.
+        A clip takes ``4 * n_frames * height * width`` bytes; :func:`iter_surveillance` makes it frame by frame.
 
     Raises
     ------
     ParameterError
-        An argument is out of its range.
+        If an argument is out of its range.
 
     Examples
     --------
@@ -104,30 +103,14 @@ def iter_surveillance(
 ) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.bool_]]]:
     """Make the clip of :func:`make_surveillance` frame by frame, in the memory of a few frames.
 
-    Parameters
-    ----------
-    n_frames, height, width : int, >= 1, default=120, 120, 160
-        Sizes in frames and pixels.
-    n_objects : int, >= 0, default=3
-        Cars and pedestrians, in turn.
-    noise : float, 0 to 1, default=0.02
-        Standard deviation of the sensor noise, as a share of full range.
-    illumination : float, 0 to 0.5, default=0.15
-        Largest relative change of the light.
-    random_state : int, RandomState, Generator or None
-        Seed; the same one gives the same clip as :func:`make_surveillance`, whose `background` for the same seed, size
-        and a single frame is the background of this clip.
+    The parameters are the same, and the same seed gives the same clip. Errors are raised by the call, not by the first
+    frame.
 
     Returns
     -------
     iterator of (frame, mask)
         A frame is an ndarray of uint8 [shape=(height, width, 3)], RGB; its mask an ndarray of bool
         [shape=(height, width)], True where an object hides the background.
-
-    Raises
-    ------
-    ParameterError
-        An argument is out of its range; raised by the call, not by the first frame.
 
     Examples
     --------
@@ -139,7 +122,7 @@ def iter_surveillance(
 
 
 class _Scene:
-    """The drawn scene; iterating renders it."""
+    """The random choices of a clip; iterating renders its frames and masks."""
 
     def __init__(
         self,
@@ -164,7 +147,7 @@ class _Scene:
         self._pattern = _light_pattern(self.height, self.width, light_rng)
         self._phase = light_rng.uniform(0, 2 * np.pi)
         self.objects = [_Object(self, index, object_rng) for index in range(n_objects)]
-        self.objects.sort(key=lambda o: o.bottom)  # the nearer hides the farther
+        self.objects.sort(key=lambda o: o.bottom)  # nearer objects hide farther ones
 
     def __iter__(self) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.bool_]]]:
         noise_rng = np.random.default_rng(self._seeds[-1])
@@ -185,20 +168,20 @@ def _to_uint8(image: Image) -> NDArray[np.uint8]:
 
 
 def _grid(height: int, width: int) -> tuple[Image, Image]:
-    """Return the centres of the pixels as shares of the height (a column) and of the width (a row)."""
+    """Return the pixel centres as shares of the height (a column) and of the width (a row)."""
     y = ((np.arange(height) + 0.5) / height).astype(np.float32)
     x = ((np.arange(width) + 0.5) / width).astype(np.float32)
     return y[:, None], x[None, :]
 
 
 def _grain(height: int, width: int, sigma: float, rng: np.random.Generator) -> Image:
-    """Return smooth noise of deviation 1, cut at 3; `sigma` is its scale in pixels."""
+    """Return smooth noise of standard deviation 1, clipped at 3; `sigma` is its scale in pixels."""
     field = gaussian_filter(rng.standard_normal((height, width), np.float32), sigma, truncate=3)
     return np.clip(field / max(float(field.std()), 1e-6), -3, 3)
 
 
 def _light_pattern(height: int, width: int, rng: np.random.Generator) -> Image:
-    """Return how much each pixel feels the drift, 0.2 to 1 along a slope of random direction."""
+    """Return how strongly the drift changes each pixel: 0.2 to 1 along a random direction."""
     y, x = _grid(height, width)
     angle = rng.uniform(0, 2 * np.pi)
     along = (x - 0.5) * np.cos(angle) + (y - 0.5) * np.sin(angle)
@@ -266,7 +249,7 @@ def _tree(scene: Image, y: Image, x: Image, rng: np.random.Generator) -> None:
 
 
 class _Object:
-    """A car or a pedestrian: a patch of an image with a silhouette, and where it is in frame t."""
+    """A car or a pedestrian: a patch of an image with a silhouette, and its place in each frame."""
 
     def __init__(self, scene: _Scene, index: int, rng: np.random.Generator) -> None:
         self._scene_width = scene.width
@@ -285,11 +268,11 @@ class _Object:
         self._rest = rng.uniform(20, 30) if index == 0 else 0.0
         self._rest_at = rng.uniform(0.35, 0.65) * self._crossing
         self._cycle = self._crossing + self._rest + pause
-        # the one that rests enters soon, so that short clips see it rest
+        # the object that rests enters early, so that short clips show it resting
         self._lead = -rng.uniform(4, 12) if index == 0 else rng.uniform(0, self._cycle)
 
     def draw(self, frame: Image, mask: NDArray[np.bool_], t: int) -> None:
-        """Paint the object, where it is in frame `t`, into `frame` and `mask`."""
+        """Paint the object at its place in frame `t` into `frame` and `mask`."""
         moved = (t + self._lead) % self._cycle
         moved -= min(max(moved - self._rest_at, 0), self._rest)
         share = moved / self._crossing

@@ -1,4 +1,4 @@
-"""Views of the same samples with parts that all of them share, that some share, and that one has alone."""
+"""Views of the same samples with parts that all views share, that two share, and that one has alone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DENSITY = 0.5  # share of codes, and of a part's entries, that are not 0
 
 @dataclass(frozen=True)
 class PlantedViews:
-    """What :func:`make_views` makes.
+    """Views of the same samples, and the parts they were made of.
 
     Attributes
     ----------
@@ -35,9 +35,9 @@ class PlantedViews:
         Four views, with noise and outliers.
     codes : ndarray [shape=(n_samples, 8), >= 0]
     components : ndarray [shape=(8, 180), >= 0]
-        The parts, of all views side by side.
+        The parts, with the features of all views side by side.
     usage : ndarray of bool [shape=(8, 4)]
-        Which view uses which part: two are shared by all, two by a pair, four are private.
+        Which view uses which part: all views share two parts, two pairs share one each, four parts are private.
     """
 
     views: dict[str, NDArray[np.float64]]
@@ -57,9 +57,9 @@ def make_views(
     ----------
     n_samples : int, default=600
     noise : float, default=0.1
-        Standard deviation of the normal noise, in shares of the mean of the entries above 0.
+        Standard deviation of the normal noise, as a share of the mean of the positive entries.
     outliers : float, default=0.1
-        Share of the entries that are replaced by uniform numbers up to the largest entry.
+        Share of the entries that are replaced by uniform random numbers up to the largest entry.
     random_state : int, RandomState, Generator or None, default=None
 
     Returns

@@ -34,7 +34,8 @@ from visionnmf._checks import (
 )
 from visionnmf.apps.annotation import ImageAnnotator
 from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel
-from visionnmf.apps.faces import ClassResidual, FaceRecognizer, Nearest
+from visionnmf.apps.faces import FaceRecognizer
+from visionnmf.apps.faces.classifiers import ClassResidual, Nearest
 from visionnmf.apps.masquerade import EigenCooccurrence, MexPereraNMF, NaiveBayes, SessionScorer, WangNMF
 from visionnmf.apps.multiview.flss import FLSS
 from visionnmf.apps.multiview.preparation import Preparation

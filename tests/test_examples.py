@@ -17,7 +17,6 @@ from test_docs import PUBLIC_MODULES
 
 # Why there is none.
 WITHOUT = {
-    "curves_picture": "needs matplotlib and an evaluation",
     "unpack_extraction": "needs an archive: see load_extraction",
 }
 

@@ -7,10 +7,10 @@
 :func:`train`, :func:`add_person`     from a folder of images to a model file; a further person in a model file
 :func:`identify`, :func:`verify`      who is on an image; whether two images show one person
 :func:`cluster`, :func:`unshadow`     a folder of images in groups; the images of a folder without shadows
-:func:`evaluate`, :func:`compare`     methods on splits of a data set: parallel, resumable, CSV, curves
+:func:`evaluate`                      methods on splits of a data set: parallel, resumable, CSV, curves
 :func:`save`, :func:`load`            model files: arrays with a JSON header, never pickle
 :func:`find_faces`                    the faces on a photograph
-:func:`residual_picture`, ...         pictures of corrupted pixels, components, shadows; accuracy against rank
+:func:`residual_picture`              what was judged corrupted; :func:`components_picture` the components
 ====================================  ==================================================================================
 
 Settings such as :class:`FaceTraining` are records that the commands and the functions share. Images are rows of grey
@@ -29,15 +29,11 @@ if TYPE_CHECKING:
     from visionnmf.metrics import clustering_accuracy as clustering_accuracy
     from visionnmf.metrics import clustering_information as clustering_information
 
-    from .classifiers import ClassResidual as ClassResidual
-    from .classifiers import Nearest as Nearest
     from .cleaning import Decomposition as Decomposition
     from .clustering import FaceClustersReport as FaceClustersReport
     from .clustering import cluster as cluster
     from .clustering import cluster_faces as cluster_faces
     from .evaluation import FaceComparisonReport as FaceComparisonReport
-    from .evaluation import compare as compare
-    from .evaluation import curves_picture as curves_picture
     from .evaluation import evaluate as evaluate
     from .identification import IdentificationReport as IdentificationReport
     from .identification import Identifier as Identifier
@@ -46,11 +42,8 @@ if TYPE_CHECKING:
     from .identification import verify as verify
     from .identity import Identity as Identity
     from .pictures import residual_picture as residual_picture
-    from .pictures import shadows_picture as shadows_picture
     from .reading import find_faces as find_faces
     from .reading import open_faces as open_faces
-    from .reading import read_face as read_face
-    from .reading import read_faces as read_faces
     from .recognizer import FaceRecognizer as FaceRecognizer
     from .settings import FaceClustering as FaceClustering
     from .settings import FaceEvaluation as FaceEvaluation
@@ -58,8 +51,6 @@ if TYPE_CHECKING:
     from .settings import FaceReading as FaceReading
     from .settings import FaceTraining as FaceTraining
     from .settings import ShadowRemoval as ShadowRemoval
-    from .settings import parse_corruption as parse_corruption
-    from .settings import parse_ranks as parse_ranks
     from .shadows import ShadowRemovalReport as ShadowRemovalReport
     from .shadows import remove_shadows as remove_shadows
     from .shadows import unshadow as unshadow
@@ -76,18 +67,16 @@ _LAZY = {
     for module, names in {
         "visionnmf.apps.drawing": ("components_picture",),
         "visionnmf.metrics": ("clustering_accuracy", "clustering_information"),
-        ".classifiers": ("ClassResidual", "Nearest"),
         ".cleaning": ("Decomposition",),
         ".clustering": ("FaceClustersReport", "cluster", "cluster_faces"),
-        ".evaluation": ("FaceComparisonReport", "compare", "curves_picture", "evaluate"),
+        ".evaluation": ("FaceComparisonReport", "evaluate"),
         ".identification": ("IdentificationReport", "Identifier", "VerificationReport", "identify", "verify"),
         ".identity": ("Identity",),
-        ".pictures": ("residual_picture", "shadows_picture"),
-        ".reading": ("find_faces", "open_faces", "read_face", "read_faces"),
+        ".pictures": ("residual_picture",),
+        ".reading": ("find_faces", "open_faces"),
         ".recognizer": ("FaceRecognizer",),
         ".settings": (
             "FaceClustering", "FaceEvaluation", "FaceIdentification", "FaceReading", "FaceTraining", "ShadowRemoval",
-            "parse_corruption", "parse_ranks",
         ),
         ".shadows": ("ShadowRemovalReport", "remove_shadows", "unshadow"),
         ".store": ("FaceModel", "load", "save"),

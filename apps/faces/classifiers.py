@@ -49,15 +49,6 @@ class ClassResidual(BaseEstimator):
         images plus normal noise in every pixel. The ratio of the two variances is Bayes' ridge, and the most likely one
         is taken (evidence maximisation, MacKay 1992), minus ten times `ridge`, which clean images also get; `ridge` is
         the minimum.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from visionnmf.apps.faces import ClassResidual
-    >>> X = np.array([[1.0, 0, 0], [0.9, 0.1, 0], [0, 0, 1], [0, 0.1, 0.9]])
-    >>> people = ClassResidual().fit(X, np.array([0, 0, 1, 1]))
-    >>> people.distances(np.array([[2.0, 0.1, 0], [0, 0, 3]])).argmin(axis=1).tolist()
-    [0, 1]
     """
 
     def __init__(self, ridge: float = 0.01, *, adaptive: bool = False) -> None:
@@ -65,45 +56,15 @@ class ClassResidual(BaseEstimator):
         self.adaptive = adaptive
 
     def fit(self, X: Array, y: Labels) -> ClassResidual:
-        """Learn people.
-
-        Parameters
-        ----------
-        X : ndarray [shape=(n_samples, n_features)]
-        y : ndarray of int [shape=(n_samples,)]
-            Who is on them, numbered from 0 without gaps.
-
-        Returns
-        -------
-        ClassResidual
-
-        Raises
-        ------
-        ParameterError
-            If a parameter is not allowed.
-        """
+        """Learn people `y`, numbered from 0 without gaps, from images as rows."""
         self._check_parameters()
         images = normalize(X)
         return self._fit(images, y, *_products(images))
 
     def folds(self, X: Array, y: Labels, folds: Iterable[Labels]) -> Iterator[tuple[ClassResidual, Labels]]:
-        """Yield a classifier fitted without each fold, and the people it knows.
+        """Yield a classifier fitted without each fold, and the people of its columns of distances.
 
         The products of all images are computed once; those of a fold are taken away.
-
-        Parameters
-        ----------
-        X : ndarray [shape=(n_samples, n_features)]
-        y : ndarray of int [shape=(n_samples,)]
-            Who is on them, numbered from 0.
-        folds : iterable of ndarray of int
-            The rows that are left out.
-
-        Yields
-        ------
-        classifier : ClassResidual
-        present : ndarray of int [shape=(n_people,)]
-            The people of the columns of its distances.
         """
         self._check_parameters()
         images = normalize(X)
@@ -138,16 +99,7 @@ class ClassResidual(BaseEstimator):
         return self
 
     def distances(self, X: Array) -> Array:
-        """Return the distance of each row from each person.
-
-        Parameters
-        ----------
-        X : ndarray [shape=(n_samples, n_features)]
-
-        Returns
-        -------
-        ndarray [shape=(n_samples, n_people), >= 0]
-        """
+        """Return the distance of each image from each person, (n_images, n_people)."""
         new = normalize(X)
         result = np.empty((len(X), len(self.starts_) - 1), new.dtype)
         for start in range(0, len(X), BATCH):
@@ -217,14 +169,6 @@ class Nearest(BaseEstimator):
         If given, each principal direction of the training set about the origin is divided by the root of its power plus
         this share of the mean power, so that directions in which all faces vary, such as illumination, count no more
         than others.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from visionnmf.apps.faces import Nearest
-    >>> people = Nearest().fit(np.array([[1.0, 0], [0, 1]]), np.array([0, 1]))
-    >>> people.distances(np.array([[0.9, 0.2]])).argmin(axis=1).tolist()
-    [0]
     """
 
     def __init__(self, *, cosine: bool = False, whiten: float | None = None) -> None:
@@ -232,23 +176,7 @@ class Nearest(BaseEstimator):
         self.whiten = whiten
 
     def fit(self, X: Array, y: Labels) -> Nearest:
-        """Learn people.
-
-        Parameters
-        ----------
-        X : ndarray [shape=(n_samples, n_features)]
-        y : ndarray of int [shape=(n_samples,)]
-            Who is on them, numbered from 0 without gaps.
-
-        Returns
-        -------
-        Nearest
-
-        Raises
-        ------
-        ParameterError
-            If a parameter is not allowed.
-        """
+        """Learn people `y`, numbered from 0 without gaps, from images as rows."""
         check_flag(self.cosine, "cosine")
         self.transform_: Array | None = None
         if self.whiten is not None:
@@ -259,16 +187,7 @@ class Nearest(BaseEstimator):
         return self
 
     def distances(self, X: Array) -> Array:
-        """Return the distance of each row from each person.
-
-        Parameters
-        ----------
-        X : ndarray [shape=(n_samples, n_features)]
-
-        Returns
-        -------
-        ndarray [shape=(n_samples, n_people), >= 0]
-        """
+        """Return the distance of each image from each person, (n_images, n_people)."""
         new = self._prepared(X)
         products = new @ self.images_.T
         if self.cosine:

@@ -175,51 +175,16 @@ def compare(
     progress: Callable[[int, int], None] | None = None,
     also: Sequence[str] = (),
 ) -> FaceComparisonReport:
-    """Compare methods over corruptions and splits.
+    """Compare methods over corruptions and splits; see :func:`evaluate`.
 
-    Parameters
-    ----------
-    faces : Faces
-        With more than ``evaluation.per_person`` images of each person.
-    evaluation : FaceEvaluation, optional
-        What is compared.
-    methods : mapping of str to FaceMethod, optional
-        The methods that may be named, by default :data:`visionnmf.apps.faces.methods.METHODS`.
-    out : str or Path, optional
-        Folder for ``results.csv`` and, in ``jobs/``, the results of each split. The splits of an interrupted run with
-        the same settings and data are not run again.
-    jobs : int, default=1
-        Number of processes.
-    force : bool, default=False
-        Whether results of other settings or data may be replaced.
-    progress : callable, optional
-        Called as ``progress(done, total)`` after each split.
-    also : sequence of str, default=()
-        Names of other files that the caller will write to `out`; they are protected as ``results.csv`` is.
-
-    Returns
-    -------
-    FaceComparisonReport
-
-    Raises
-    ------
-    ParameterError
-        If the settings do not fit the data.
-    OutputExistsError
-        If `out` holds other results, and `force` is false.
-
-    Examples
-    --------
-    >>> from visionnmf.apps.faces import FaceEvaluation, compare, open_faces
-    >>> faces, _ = open_faces("people")
-    >>> evaluation = FaceEvaluation(methods=("raw",), per_person=2, splits=1)
-    >>> len(compare(faces, evaluation).rows) > 0
-    True
+    `methods` are those that may be named, by default those of :mod:`.methods`. The folder `out` gets ``results.csv``
+    and, in ``jobs/``, the rows of each split, which an interrupted run with the same settings and data reuses. `also`
+    names other files that the caller will write there; they are protected as ``results.csv`` is.
     """
     evaluation, methods = evaluation or FaceEvaluation(), methods or METHODS
     check_some_of(evaluation.methods, "methods", list(methods))
     if not len(faces.labels) or not faces.labels.any():
-        raise ParameterError("faces must have known people; got labels 0; use a folder with one sub-folder a person")
+        raise ParameterError("faces must have known people; got labels 0; use a folder with one sub-folder per person")
     if len(np.unique(faces.labels)) < 2:
         raise ParameterError("faces must have two people at least to tell apart; got 1")
     for corruption in evaluation.corruptions:
@@ -338,21 +303,7 @@ def _corruption_name(corruption: Corruption) -> str:
 
 
 def curves_picture(found: FaceComparisonReport, path: str | Path, *, force: bool = False) -> None:
-    """Draw accuracy against rank: a panel for each corruption, rule and test set, a curve for each method.
-
-    Parameters
-    ----------
-    found : FaceComparisonReport
-    path : str or Path
-        A PNG file.
-    force : bool, default=False
-        Whether an existing file may be replaced.
-
-    Raises
-    ------
-    ParameterError
-        If matplotlib is not installed.
-    """
+    """Draw accuracy against rank to a PNG: a panel for each corruption, rule and test set, a curve for each method."""
     means = found.means()
     rules = list(dict.fromkeys((key[4], key[5]) for key in means if key[4] is not None)) or [(None, "clean")]
     kinds = list(dict.fromkeys(key[:2] for key in means))

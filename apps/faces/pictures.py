@@ -55,28 +55,7 @@ def shadows_picture(
 ) -> NDArray[np.uint8]:
     """Show images of one person, the faces without shadows, and what was removed, in a row each.
 
-    Parameters
-    ----------
-    images : ndarray [shape=(n_images, n_pixels)]
-    faces, shadows : ndarray [shape=(n_images, n_pixels)]
-        Results of :func:`~visionnmf.apps.faces.remove_shadows`; shadows are darker than middle grey, highlights
-        brighter.
-    image_shape : tuple of (int, int)
-        Height and width.
-    white : float, default=255
-        The value of white.
-
-    Returns
-    -------
-    ndarray of uint8 [shape=(rows, columns, 3)]
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from visionnmf.apps.faces import shadows_picture
-    >>> images = np.full((2, 30), 90.0)
-    >>> shadows_picture(images, images, 0 * images, (6, 5)).ndim >= 2
-    True
+    Shadows are darker than middle grey, highlights brighter; `white` is the value of white.
     """
     rows = (images * (255 / white), faces * (255 / white), 127.5 + shadows * (127.5 / white))
     return tiled([list(grey_pictures(row, image_shape)) for row in rows])

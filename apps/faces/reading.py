@@ -183,33 +183,7 @@ def crop_face(image: NDArray[Any], box: Box) -> NDArray[Any]:
 
 
 def read_faces(path: str | Path) -> list[tuple[Box, NDArray[Any]]]:
-    """Read a photograph and cut out its faces.
-
-    Parameters
-    ----------
-    path : str or Path
-
-    Returns
-    -------
-    list of (tuple of (row, column, height, width), ndarray of uint8 or uint16 [shape=(rows, columns, 3)])
-        Boxes and what is in them, the largest first.
-
-    Raises
-    ------
-    UnreadableError
-        If no face is found.
-    MediaError
-        If the file cannot be read.
-
-    Examples
-    --------
-    >>> from skimage.data import astronaut
-    >>> from visionnmf.apps.faces import read_faces
-    >>> from visionnmf.io import write_image
-    >>> write_image("astronaut.png", astronaut()[:300, 100:400], force=True)
-    >>> len(read_faces("astronaut.png")) > 0
-    True
-    """
+    """Read a photograph and cut out its faces, the largest first; return boxes and what is in them."""
     image = read_image(path)
     boxes = find_faces(image)
     if not boxes:
@@ -218,23 +192,5 @@ def read_faces(path: str | Path) -> list[tuple[Box, NDArray[Any]]]:
 
 
 def read_face(path: str | Path) -> NDArray[Any]:
-    """Read a photograph and cut out its largest face; see :func:`read_faces`.
-
-    Parameters
-    ----------
-    path : str or Path
-
-    Returns
-    -------
-    ndarray of uint8 or uint16 [shape=(rows, columns, 3)]
-
-    Examples
-    --------
-    >>> from skimage.data import astronaut
-    >>> from visionnmf.apps.faces import read_face
-    >>> from visionnmf.io import write_image
-    >>> write_image("astronaut.png", astronaut()[:300, 100:400], force=True)
-    >>> read_face("astronaut.png").dtype
-    dtype('uint8')
-    """
+    """Read a photograph and cut out its largest face."""
     return read_faces(path)[0][1]

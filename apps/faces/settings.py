@@ -110,28 +110,7 @@ def check_some_of(values: Sequence[str], name: str, known: Sequence[str]) -> Non
 
 
 def parse_corruption(text: str) -> Corruption:
-    """Read ``kind`` or ``kind:severity``.
-
-    Parameters
-    ----------
-    text : str
-        For instance ``salt_and_pepper:0.3``.
-
-    Returns
-    -------
-    tuple of (str, float or None)
-
-    Raises
-    ------
-    ParameterError
-        If the severity is not a number. The kind is checked by :class:`FaceEvaluation`.
-
-    Examples
-    --------
-    >>> from visionnmf.apps.faces import parse_corruption
-    >>> parse_corruption("none")
-    ('none', None)
-    """
+    """Read ``KIND`` or ``KIND:SEVERITY``, for instance ``salt_and_pepper:0.3``."""
     kind, _, severity = text.partition(":")
     try:
         number = float(severity or 0)
@@ -144,27 +123,7 @@ def parse_corruption(text: str) -> Corruption:
 
 
 def parse_ranks(text: str) -> tuple[int, ...]:
-    """Read ``100``, ``10,50,100`` or ``10-150/10`` (from, to, step).
-
-    Parameters
-    ----------
-    text : str
-
-    Returns
-    -------
-    tuple of int
-
-    Raises
-    ------
-    ParameterError
-        If the text is something else, or stands for more than 1000 ranks.
-
-    Examples
-    --------
-    >>> from visionnmf.apps.faces import parse_ranks
-    >>> parse_ranks("10,20,50")
-    (10, 20, 50)
-    """
+    """Read ``100``, ``10,50,100`` or ``10-150/10`` (from, to, step)."""
     ranks: list[int] = []
     for part in text.split(","):
         found = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6})(?:/(\d{1,6}))?)?", part.strip())

@@ -161,7 +161,7 @@ def train(
         raise MediaError(f"{model}: there is no folder {files[0].parent}; create it first")
     faces, skipped = open_faces(source, reading=reading)
     if not faces.labels.all():
-        raise ParameterError(f"source must have known people; got {source} without; make one sub-folder a person")
+        raise ParameterError(f"source must have known people; got {source} without; make one sub-folder per person")
     shape = (faces.images.shape[1], faces.images.shape[2])
     names = np.array(faces.names)[faces.labels - 1] if faces.names else faces.labels.astype(str)
     recognizer = FaceRecognizer(

@@ -8,8 +8,8 @@ from helpers import made_faces
 from scipy.spatial.distance import cdist
 from sklearn.model_selection import StratifiedKFold
 
-from visionnmf.apps.faces import FaceEvaluation, compare
-from visionnmf.apps.faces.evaluation import make_split
+from visionnmf.apps.faces import FaceEvaluation
+from visionnmf.apps.faces.evaluation import compare, make_split
 from visionnmf.datasets import Faces
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits

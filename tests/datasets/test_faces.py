@@ -87,7 +87,7 @@ def test_a_damaged_picture_is_named_and_the_rest_is_used(people):
 def test_no_usable_picture_at_all_is_an_error(tmp_path):
     with pytest.raises(UnreadableError, match="no such folder or file"):
         load_faces(tmp_path / "absent")
-    with pytest.raises(UnreadableError, match="holds no pictures; it must have one sub-folder a person"):
+    with pytest.raises(UnreadableError, match="holds no pictures; it must have one sub-folder per person"):
         load_faces(tmp_path)
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "1.png").write_bytes(b"no picture")

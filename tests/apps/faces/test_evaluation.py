@@ -9,9 +9,10 @@ from scipy.linalg import sqrtm
 from scipy.spatial.distance import cdist
 
 from visionnmf import NMF
-from visionnmf.apps.faces import FaceEvaluation, FaceRecognizer, compare, evaluation, parse_corruption, parse_ranks
-from visionnmf.apps.faces.evaluation import make_split
+from visionnmf.apps.faces import FaceEvaluation, FaceRecognizer, evaluation
+from visionnmf.apps.faces.evaluation import compare, make_split
 from visionnmf.apps.faces.methods import METHODS
+from visionnmf.apps.faces.settings import parse_corruption, parse_ranks
 from visionnmf.datasets import Faces
 from visionnmf.exceptions import OutputExistsError, ParameterError
 

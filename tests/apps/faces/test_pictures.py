@@ -7,8 +7,9 @@ import pytest
 from helpers import SHAPE
 from PIL import Image
 
-from visionnmf.apps.faces import FaceComparisonReport, FaceEvaluation, compare, curves_picture, shadows_picture
-from visionnmf.apps.faces.evaluation import montage_picture
+from visionnmf.apps.faces import FaceComparisonReport, FaceEvaluation
+from visionnmf.apps.faces.evaluation import compare, curves_picture, montage_picture
+from visionnmf.apps.faces.pictures import shadows_picture
 from visionnmf.exceptions import ParameterError
 
 

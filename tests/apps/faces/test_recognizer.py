@@ -20,12 +20,11 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from visionnmf import NMF
 from visionnmf.apps.faces import (
-    ClassResidual,
     FaceRecognizer,
-    Nearest,
     cluster_faces,
     remove_shadows,
 )
+from visionnmf.apps.faces.classifiers import ClassResidual, Nearest
 from visionnmf.apps.faces.cleaning import flat_blocks, missing_pixels, noise_scale, saturated_pixels, winsorise
 from visionnmf.datasets import corrupt
 from visionnmf.exceptions import ParameterError
