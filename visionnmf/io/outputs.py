@@ -1,9 +1,9 @@
-"""What is written: which outputs may be, and how a half-written file is never left.
+"""Write results whole or not at all.
 
-Every writer of the package writes through :func:`output_file`, once: to a temporary name in the folder of the output,
-which gets its name in one step when all went well. In a :func:`transaction` that step waits for the end of the block,
-so that several files appear together or not at all. What a killed process has left is removed by the next that writes
-into the folder.
+Every writer of the package writes through :func:`output_file` to a temporary name in the folder of the output, which is
+renamed when all went well. Inside a :func:`transaction` renaming waits for the end of the block, so that several files
+appear together or not at all. The temporary files of a killed process are removed by the next process that writes into
+the folder; their names say whose they are.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ import atexit
 import errno
 import functools
 import os
+import platform
 import re
 import secrets
-import time
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,43 +29,39 @@ from .inputs import SAMPLE_PREFIX
 
 __all__ = ["check_outputs", "check_outside", "output_file", "output_folder", "transaction"]
 
-
-FULL = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}  # what a full disk, a limit and a quota raise
-LEFTOVER = re.compile(r"\.([0-9a-f]{12})(\.[0-9a-f]{12})?\.part(\..*)?")  # the second: of a transaction's file
-MINUTE = 60.0
+FULL = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}  # a full disk, a limit of file sizes, a quota
+LEFTOVER = re.compile(r"\.[0-9a-f]{12}\.([0-9]{1,9})-([0-9a-f]{8})\.part(\..*)?")  # process and machine, see _machine
 
 
 class _Finished(NamedTuple):
-    """A file that is whole and waits for its name."""
+    """A file that is complete and waits for its name."""
 
     temporary: Path
     path: Path
     force: bool
 
 
-class _Waiting(NamedTuple):
-    """The files of a transaction, and one in each of their folders, open and locked: it says that their writer lives.
+@dataclass
+class _Transaction:
+    """The temporary files of a transaction, and those of them that are complete."""
 
-    So many files may be open at once as a process is allowed to, and a transaction may have more.
-    """
-
-    files: list[_Finished]
-    locks: dict[Path, tuple[str, int]]  # folder: what its temporary names begin with, the file
+    temporaries: list[Path] = field(default_factory=list)
+    finished: list[_Finished] = field(default_factory=list)
 
 
-_waiting: ContextVar[_Waiting | None] = ContextVar("waiting", default=None)
-_unfinished: set[Path] = set()  # temporary files of this process
+_current: ContextVar[_Transaction | None] = ContextVar("current", default=None)
+_unfinished: set[Path] = set()  # the temporary files of this process
 
 
 @atexit.register
 def _remove_unfinished() -> None:
-    """Remove what a signal has kept from being removed: it may come as a block's clean-up begins, before any `try`."""
+    """Remove what a signal kept from being removed: it can arrive before any `try` is entered."""
     for path in tuple(_unfinished):
         _remove(path)
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_unfinished.clear)  # they are those of the process that it was
+    os.register_at_fork(after_in_child=_unfinished.clear)  # the files belong to the parent
 
 
 @contextmanager
@@ -71,8 +69,8 @@ def output_file(path: str | Path, *, force: bool = False) -> Iterator[Path]:
     """Write a file whole or not at all.
 
     The block writes to a temporary name in the same folder, with the same suffix so that encoders recognise the
-    format. When the block ends well the file gets its name in one step, in a :func:`transaction` at the end of that;
-    after any exception, Ctrl-C included, the temporary file is removed and `path` is as it was.
+    format. When the block ends without an error, the file gets its name in one step; inside a :func:`transaction`, at
+    the end of that. After any exception, Ctrl-C included, the temporary file is removed and `path` is as it was.
 
     Parameters
     ----------
@@ -84,14 +82,14 @@ def output_file(path: str | Path, *, force: bool = False) -> Iterator[Path]:
     Yields
     ------
     Path
-        The temporary file: it exists and is empty.
+        The temporary file, which exists and is empty.
 
     Raises
     ------
     OutputExistsError
-        If `path` exists and `force` is false; looked at before and again after the block.
+        If `path` exists and `force` is false; checked before and again after the block.
     MediaError
-        If `path` is a folder, or its folder is missing or cannot be written.
+        If `path` is a folder, or its folder is missing or cannot be written to.
 
     Examples
     --------
@@ -104,16 +102,16 @@ def output_file(path: str | Path, *, force: bool = False) -> Iterator[Path]:
     """
     path = Path(path)
     _check_free(path, force)
-    waiting = _waiting.get()
-    name = secrets.token_hex(6) if waiting is None else f"{_lock_folder(waiting, path)}.{secrets.token_hex(6)}"
-    temporary = path.with_name(f".{name}.part{path.suffix}")
-    lock = -1
+    together = _current.get()
+    temporary = path.with_name(f".{secrets.token_hex(6)}.{os.getpid()}-{_machine()}.part{path.suffix}")
     try:
-        lock = _create(temporary, path)
+        if together is not None:
+            together.temporaries.append(temporary)
+        _create(temporary, path)
         yield temporary
         finished = _Finished(temporary, path, force)
-        if waiting is not None:
-            waiting.files.append(finished)
+        if together is not None:
+            together.finished.append(finished)
         else:
             _give_names([finished])
     except BaseException as error:
@@ -121,23 +119,20 @@ def output_file(path: str | Path, *, force: bool = False) -> Iterator[Path]:
         if isinstance(error, OSError) and error.errno in FULL and not isinstance(error, MediaError):
             raise MediaError(f"{path}: cannot be written ({os.strerror(error.errno)})") from error
         raise
-    finally:
-        if lock >= 0:
-            os.close(lock)
 
 
 @contextmanager
 def transaction() -> Iterator[None]:
-    """Give the files that are written in the block their names together, or none.
+    """Give all files that are written in the block their names together, or none.
 
-    Holds for every writer of the package that is called in the block by the same thread. After an exception, Ctrl-C
-    included, none of the files is there. A transaction within another is part of it; where it ends early, only its own
+    This holds for every writer of the package that the block calls in the same thread. After an exception, Ctrl-C
+    included, none of the files is there. A transaction inside another one is part of it; if it ends early, only its own
     files are dropped.
 
     Raises
     ------
     OutputExistsError
-        If an output that may not be replaced has appeared meanwhile.
+        If an output that may not be replaced has appeared in the meantime.
     MediaError
         If a file cannot get its name; those that had theirs already are removed.
 
@@ -152,132 +147,81 @@ def transaction() -> Iterator[None]:
     ...     sorted(path.name for path in Path(folder).iterdir())
     ['a.txt', 'b.txt']
     """
-    outer = _waiting.get()
-    if outer is not None:
-        before = len(outer.files)
-        try:
-            yield
-        except BaseException:
-            _drop(outer.files[before:])
-            del outer.files[before:]
-            raise
-        return
-    waiting = _Waiting([], {})
-    before_it = _waiting.set(waiting)
+    outer = _current.get()
+    together = _Transaction()
+    before = _current.set(together)
     try:
         yield
-        _give_names(waiting.files)
+        if outer is None:
+            _give_names(together.finished)
+        else:
+            outer.temporaries += together.temporaries
+            outer.finished += together.finished
+    except BaseException:
+        for temporary in together.temporaries:
+            _remove(temporary)
+        raise
     finally:
-        _waiting.reset(before_it)
-        _clean_up(waiting)
-
-
-def _clean_up(waiting: _Waiting) -> None:
-    """Remove what a transaction leaves; an interrupt that comes meanwhile is raised when nothing is left."""
-    interrupt: KeyboardInterrupt | None = None
-    locks = [lock for _, lock in waiting.locks.values() if lock >= 0]
-    try:
-        while waiting.files or waiting.locks:
-            try:
-                _drop(waiting.files)
-                waiting.files.clear()
-                for folder, (token, _) in list(waiting.locks.items()):
-                    for unfinished in folder.glob(f".{token}.*.part*"):  # a signal came before a `with` had its writer
-                        _remove(unfinished)
-                    _remove(_lock_file(folder, token))
-                    del waiting.locks[folder]
-            except KeyboardInterrupt as error:
-                interrupt = error
-    finally:
-        for lock in locks:
-            with suppress(OSError):
-                os.close(lock)
-    if interrupt is not None:
-        raise interrupt
-
-
-def _drop(files: Iterable[_Finished]) -> None:
-    for finished in files:
-        _remove(finished.temporary)
+        _current.reset(before)
 
 
 def _remove(path: Path) -> None:
-    """Remove a file if that can be done; what went wrong before is what is told."""
+    """Remove a file if possible; the error that led here matters more than one in cleaning up."""
     with suppress(OSError):
         path.unlink()
     _unfinished.discard(path)
 
 
-def _lock_folder(waiting: _Waiting, path: Path) -> str:
-    """Return what the temporary names of a transaction's files in one folder begin with; a locked file has it alone."""
-    folder = path.parent.absolute()
-    token, lock = waiting.locks.get(folder, (secrets.token_hex(6), -1))
-    if lock < 0:
-        waiting.locks[folder] = token, -1  # before there is a file: a signal at any moment leaves nothing
-        waiting.locks[folder] = token, _create(_lock_file(folder, token), path)
-    return token
-
-
-def _lock_file(folder: Path, token: str) -> Path:
-    return folder / f".{token}.part"
-
-
-def _create(temporary: Path, path: Path) -> int:
-    """Make a temporary file; return it open and locked, so that others can tell that its writer lives."""
+def _create(temporary: Path, path: Path) -> None:
+    """Create the temporary file of an output."""
     _unfinished.add(temporary)
     try:
         _remove_leftovers(path.parent.absolute())
-        # Not tempfile: its files may be read by their owner only, and the name must keep its suffix.
-        file = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+        # Not by tempfile, whose files only their owner may read.
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     except FileNotFoundError as error:
         raise MediaError(f"{path}: there is no folder {path.parent}; create it first") from error
     except OSError as error:
         raise MediaError(f"{path}: cannot be written ({error.strerror})") from error
-    _locked(file)
-    return file
 
 
-def _locked(file: int) -> bool:
-    """Lock an open file, and return whether that went well; false where another has it, or there are no locks."""
+@functools.cache
+def _machine() -> str:
+    """Return a name for this machine and its process numbers; a container on it has its own."""
     try:
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return True
-    except (ImportError, OSError):  # Windows, some network drives
-        return False
+        numbers = os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        numbers = 0
+    return f"{zlib.crc32(f'{platform.node()} {numbers}'.encode()):08x}"
 
 
 @functools.cache
 def _remove_leftovers(folder: Path) -> None:
-    """Remove, once a process, the temporary files in a folder whose writers were killed."""
+    """Remove, once in each process, the temporary files in a folder whose processes were killed."""
     for entry in os.scandir(folder):
-        with suppress(OSError):
-            # one that is younger may not be locked yet
-            if (found := LEFTOVER.fullmatch(entry.name)) and time.time() - entry.stat().st_mtime > MINUTE:
-                _remove_unless_locked(Path(entry.path), found[1] if found[2] else None)
+        found = LEFTOVER.fullmatch(entry.name)
+        if found and found[2] == _machine() and not _is_running(int(found[1])):
+            with suppress(OSError):
+                os.unlink(entry.path)
 
 
-def _remove_unless_locked(path: Path, transaction: str | None) -> None:
-    """Remove a temporary file; one of a transaction whose own file is not there or not locked either."""
-    lock = path if transaction is None else _lock_file(path.parent, transaction)
-    for each in dict.fromkeys((lock, path)):
-        try:
-            file = os.open(each, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        except FileNotFoundError:
-            continue
-        try:
-            if not _locked(file):
-                return
-        finally:
-            os.close(file)
-    path.unlink()
+def _is_running(process: int) -> bool:
+    if os.name == "nt":  # where signal 0 is not a question
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass
+    return True
 
 
 def _give_names(waiting: list[_Finished]) -> None:
+    """Give complete files their names; after an error, what was there before is back."""
     for finished in waiting:
         _check_free(finished.path, finished.force)
-    before: dict[Path, Path] = {}  # output: what had its name
+    before: dict[Path, Path] = {}  # what had the name of an output, under a second name
     begun = 0
     try:
         for temporary, path, force in waiting:
@@ -292,36 +236,36 @@ def _give_names(waiting: list[_Finished]) -> None:
                 raise
             except OSError as error:
                 raise MediaError(f"{path}: cannot be written ({error.strerror})") from error
-        _unfinished.update(before.values())  # all have their names
-    except BaseException:  # a signal may have come right after a file got its name: what there is tells, no list
+        _unfinished.update(before.values())  # from here on the old files can go
+    except BaseException:  # also a signal right after a file got its name, so look at the files themselves
         for temporary, path, _ in waiting[:begun]:
             if not temporary.exists() or _same_file(temporary, path):
                 _remove(path)
         for path, old in before.items():
             with suppress(OSError):
                 os.replace(old, path)
-                old.unlink(missing_ok=True)  # where both are names of one file nothing is replaced
+                old.unlink(missing_ok=True)  # os.replace does nothing if both name one file
         raise
     for old in before.values():
         _remove(old)
 
 
 def _keep(path: Path, old: Path) -> None:
-    """Give an output that is to be replaced a second name, under which it can be had back."""
+    """Give a file that will be replaced a second name, so that it can be restored."""
     try:
         os.link(path, old)
-    except OSError:  # a drive without hard links
+    except OSError:  # a file system without hard links
         os.replace(path, old)
 
 
 def _rename(temporary: Path, path: Path, force: bool) -> None:
-    """Give a file its name; without `force` never that of another, which may have appeared this very moment."""
+    """Rename a file; without `force` never over another one, which may have appeared this very moment."""
     if not force:
         try:
             os.link(temporary, path)
         except FileExistsError:
             _check_free(path, force)
-        except OSError:  # a drive without hard links
+        except OSError:  # a file system without hard links
             pass
         else:
             temporary.unlink()
@@ -341,12 +285,12 @@ def _check_free(path: Path, force: bool) -> None:
 
 
 def output_folder(path: str | Path) -> Path:
-    """Make a folder for outputs, and those that it lies in.
+    """Create a folder for outputs, and its parents.
 
     Parameters
     ----------
     path : str or Path
-        It may exist.
+        The folder; it may exist.
 
     Returns
     -------
@@ -356,7 +300,7 @@ def output_folder(path: str | Path) -> Path:
     Raises
     ------
     MediaError
-        If it cannot be made.
+        If it cannot be created.
 
     Examples
     --------
@@ -373,7 +317,7 @@ def output_folder(path: str | Path) -> Path:
 
 
 def check_outputs(paths: Iterable[str | Path], force: bool, *, inputs: Iterable[str | Path] = ()) -> None:
-    """Refuse outputs that must not be written, before long work starts.
+    """Refuse outputs that must not be written, before any work.
 
     Parameters
     ----------
@@ -382,7 +326,7 @@ def check_outputs(paths: Iterable[str | Path], force: bool, *, inputs: Iterable[
     force : bool
         Whether existing files may be overwritten.
     inputs : iterable of str or Path, default=()
-        Files that are read; none of them is ever overwritten, even with `force`. ``sample:NAME`` entries are ignored.
+        Files that are read. None of them is ever overwritten, even with `force`. ``sample:NAME`` is ignored.
 
     Raises
     ------
@@ -414,7 +358,7 @@ def check_outputs(paths: Iterable[str | Path], force: bool, *, inputs: Iterable[
 
 
 def check_outside(out: str | Path, source: str | Path) -> None:
-    """Refuse to write pictures into a folder of faces: there they would be faces, or a person, the next time.
+    """Refuse to write results into a folder of faces, where the next run would take them for faces.
 
     Parameters
     ----------
@@ -423,7 +367,7 @@ def check_outside(out: str | Path, source: str | Path) -> None:
     Raises
     ------
     ParameterError
-        When `source` is a folder and `out` lies in it.
+        If `source` is a folder and `out` lies in it.
 
     Examples
     --------
@@ -437,7 +381,7 @@ def check_outside(out: str | Path, source: str | Path) -> None:
 
 
 def _same_file(first: str | Path, second: str | Path) -> bool:
-    # Hard links and folders that ignore case: two different names, one file.
+    # Two names can be one file: hard links, folders that ignore case.
     try:
         return os.path.samefile(first, second)
     except (OSError, ValueError):

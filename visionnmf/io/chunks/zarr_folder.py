@@ -17,7 +17,7 @@ import stat
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import zarr
@@ -116,12 +116,13 @@ def open_zarr(path: Path, dataset: str | None = None) -> ZarrRows:
         return ZarrRows(_bounded(found, path), path, dataset or "")
 
 
-def _version(path: Path, dataset: str) -> int:
+def _version(path: Path, dataset: str) -> Literal[2, 3]:
     """Return the Zarr format of a node of a folder; raise where there is no such node."""
     place = path / dataset
-    for name, version in (("zarr.json", 3), (".zarray", 2), (".zgroup", 2)):
-        if os.path.lexists(place / name):
-            return version
+    if os.path.lexists(place / "zarr.json"):
+        return 3
+    if any(os.path.lexists(place / name) for name in (".zarray", ".zgroup")):
+        return 2
     if not dataset or not path.is_dir():
         raise UnreadableError(f"{path}: cannot be read (it holds no Zarr array)")
     group = zarr.open_group(_Folder(path, read_only=True), mode="r", zarr_format=_version(path, ""))
