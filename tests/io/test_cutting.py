@@ -121,7 +121,7 @@ def test_sound_that_lies_behind_its_pictures_comes_with_them(tmp_path):
 def test_what_cannot_be_cut(long, files, tmp_path, monkeypatch):
     with pytest.raises(ParameterError, match=r"path must end in one of \.mp4, .*; got '.*part.txt'"):
         cut_video(long[".mp4"], [Cut(tmp_path / "part.txt", 0, 1)])
-    with pytest.raises(UnsupportedError, match=r"x.mp4: holds no frame after 99.000 s, where a part shall begin"):
+    with pytest.raises(UnsupportedError, match=r"x.mp4: holds no frame after 99.000 s, where a part begins"):
         cut_video(long[".mp4"], [Cut(tmp_path / "none.mp4", 0, 1), Cut(tmp_path / "late.mp4", 99, 100)])
     assert not list(tmp_path.iterdir())
     cut_video(long[".mp4"], [Cut(tmp_path / "part.mp4", 0, 1)])
@@ -138,10 +138,6 @@ def test_what_cannot_be_cut(long, files, tmp_path, monkeypatch):
         cut_video(long[".mp4"], [Cut(tmp_path / "part.mp4", 0, 1)])
     monkeypatch.setattr("visionnmf.io.video.cutting.MAX_FRAME_PIXELS", 1000)
     with pytest.raises(TooLargeError, match="declares frames of 64 x 48"):
-        cut_video(long[".mp4"], [Cut(tmp_path / "far.mp4", 0, 1)])
-    monkeypatch.undo()
-    monkeypatch.setattr("visionnmf.io.video.cutting.MOST_HELD", 1000)
-    with pytest.raises(UnsupportedError, match="its key frames are too far apart"):
         cut_video(long[".mp4"], [Cut(tmp_path / "far.mp4", 0, 1)])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["part.mp4", "text.mp4"]
     assert ".gif" not in CUT_FORMATS
