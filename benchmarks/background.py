@@ -32,10 +32,8 @@ import numpy as np
 from _main import main
 from numpy.typing import NDArray
 
-from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel, median_mask
-from visionnmf.apps.background import fit as _background_fit
-from visionnmf.apps.background import mask as _background_mask
-from visionnmf.apps.background.metrics import Confusion
+from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel, median_mask, tuning
+from visionnmf.apps.background.evaluation.metrics import Confusion
 from visionnmf.datasets.local import MASKED_VIDEOS, MaskedVideo, load_video_with_masks
 
 Frames = NDArray[np.uint8]
@@ -136,14 +134,14 @@ def table() -> None:
 
 @contextlib.contextmanager
 def changed(name: str, value: float) -> Iterator[None]:
-    """Set a constant of the application for a while."""
-    module = next(part for part in (_background_fit, _background_mask) if hasattr(part, name))
-    before = getattr(module, name)
-    setattr(module, name, value)
+    """Set a tuning constant of the application, such as "noise.floor", for a while."""
+    before, (part, constant) = tuning.TUNING, name.split(".")
+    record = dataclasses.replace(getattr(before, part), **{constant: value})
+    tuning.TUNING = dataclasses.replace(before, **{part: record})
     try:
         yield
     finally:
-        setattr(module, name, before)
+        tuning.TUNING = before
 
 
 OPTIONS: dict[str, tuple[float, ...]] = {
@@ -152,16 +150,16 @@ OPTIONS: dict[str, tuple[float, ...]] = {
     "n_components": (1, 3, 4),
 }
 CONSTANTS: dict[str, tuple[float, ...]] = {
-    "NOISE_FLOOR": (4.0, 5.0, 7.0, 8.0),
-    "NOISE_CEILING": (6.5, 9.0),
-    "SMOOTHING": (1.0, 2.0),
-    "NEIGHBOURHOOD": (4.0, 8.0),
-    "DARKEST": (0.6, 0.8),
-    "SHADOW_WEIGHT": (0.35, 0.7, 1.0),
-    "CODE_PIXELS": (1024, 2048, 8192),
-    "ROUNDS": (2, 5),
-    "GRID": (5, 12),
-    "KEPT": (0.35, 0.65, 1.0),
+    "noise.floor": (4.0, 5.0, 7.0, 8.0),
+    "noise.ceiling": (6.5, 9.0),
+    "mask.smoothing": (1.0, 2.0),
+    "mask.neighbourhood": (4.0, 8.0),
+    "mask.darkest": (0.6, 0.8),
+    "mask.shadow_weight": (0.35, 0.7, 1.0),
+    "learning.code_pixels": (1024, 2048, 8192),
+    "learning.rounds": (2, 5),
+    "illumination.grid": (5, 12),
+    "illumination.kept": (0.35, 0.65, 1.0),
 }
 
 
@@ -297,7 +295,7 @@ QUICK = {
     "CHOSEN_ON": ("sbi_cavignal",),
     "STRIDE": 20,
     "OPTIONS": {"threshold": (2.0,)},
-    "CONSTANTS": {"GRID": (5,)},
+    "CONSTANTS": {"illumination.grid": (5,)},
 }
 
 if __name__ == "__main__":

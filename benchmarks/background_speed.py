@@ -35,8 +35,8 @@ MASKED, FITTED, ROUNDS = 150, 1000, 5
 CHILD = """
 import json, resource, sys
 from _machine import peak_memory_mb
-from visionnmf.apps.background import process_video
-report = process_video(sys.argv[1], out=sys.argv[2], force=True, write_video=False)
+from visionnmf.apps.background import OutputSettings, process_video
+report = process_video(sys.argv[1], out=sys.argv[2], outputs=OutputSettings(force=True, videos=False))
 usage = resource.getrusage(resource.RUSAGE_SELF)
 cpu = usage.ru_utime + usage.ru_stime
 print(json.dumps({**report.seconds, "frames": report.frames, "peak": peak_memory_mb(), "cpu": cpu}))

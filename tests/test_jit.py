@@ -162,14 +162,7 @@ def test_on_a_full_disk_kernels_are_compiled_in_memory(copy, tmp_path):
 
 
 # Files that still hold kernels outside a `kernels` folder or a `kernels.py`. The list only shrinks.
-KERNELS_ELSEWHERE = {
-    "apps/segmentation/merging.py",
-    *(
-        f"apps/background/{name}.py"
-        for name in ("medians", "modes", "recurring", "residuals", "score", "shake", "sway")
-    ),
-    "apps/background/online/tracking.py",
-}
+KERNELS_ELSEWHERE = {"apps/segmentation/merging.py"}
 
 
 def sources_with_kernels():

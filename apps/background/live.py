@@ -1,4 +1,4 @@
-"""Live masks: those of a source as its frames come; see :mod:`.online`."""
+"""Live masks: those of a source as its frames come, by the online model (:mod:`.online`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,168 +19,88 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf import choices
-from visionnmf._checks import check_choice, check_flag, check_number
 from visionnmf._text import without_password
-from visionnmf.apps.report import Report
-from visionnmf.exceptions import MediaError, UnreadableError, UnsupportedError, VisionNMFError
-from visionnmf.io import check_outputs, output_folder, write_image
-from visionnmf.io.inputs import stem_of
+from visionnmf.exceptions import MediaError, ParameterError, UnreadableError, UnsupportedError, VisionNMFError
+from visionnmf.io import output_folder, write_image
 
-from .clips import Clip, Progress, counted, expected_frames, open_clip
-from .events import EventSettings
-from .frames import Separated, check_kept_size
-from .model import BackgroundModel
-from .online.model import OnlineBackgroundModel
-from .regions import read_regions, within
-from .results import Encoders, MaskFolder, files_of, output_paths
-from .tables import EventTable, Recorder, coco_path, frame_table_path
+from .frame_arrays import Separated, check_model_size
+from .model.estimator import BackgroundModel
+from .online.estimator import OnlineBackgroundModel
+from .outputs.result_files import ResultFiles
+from .outputs.writer import ResultWriter
+from .pipeline import Job
+from .region import within
+from .reports import LiveReport
+from .settings import EventSettings, LiveSettings, ModelSettings, OutputSettings, RegionSettings, VideoSettings
+from .sources import Clip, Progress
 
-__all__ = ["LiveReport", "follow_source"]
+__all__ = ["LiveCallbacks", "follow_source"]
 
 FrameArray = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
-class LiveReport(Report):
-    """What :func:`.follow_source` did; with the attributes of :class:`~visionnmf.apps.report.Report`.
+class LiveCallbacks:
+    """What is called while a source is followed.
 
-    Attributes
+    Parameters
     ----------
-    width, height : int
-        Size of the frames, in pixels.
-    frames : int
-        Frames of this run.
-    first_frame : int
-        The number of its first one: above 0 where it went on from a state.
-    seconds : float
-        How long it ran.
-    frames_per_second : float
-    foreground_share : float, 0 to 1
-        Share of all pixels that were foreground.
-    damaged : int
-        Frames that came damaged and were left out.
-    reconnections : int
-        How often the source was lost and found again.
-    events : list of dict or None
-        As those of :class:`.BackgroundReport`.
+    on_frame : callable, optional
+        Called with each :class:`.Separated` and its time in seconds.
+    on_event : callable, optional
+        Called with the row of an event that has ended.
+    until : callable, optional
+        Called before each frame, and while a lost source is looked for; a true result ends the run.
     """
 
-    width: int
-    height: int
-    frames: int
-    first_frame: int
-    seconds: float
-    frames_per_second: float
-    foreground_share: float
-    damaged: int
-    reconnections: int
-    events: list[dict[str, Any]] | None
-
-    def summary(self) -> str:
-        """Return the report as text for a person.
-
-        Returns
-        -------
-        str
-            A few lines.
-        """
-        went_on = f", from frame {self.first_frame} on" if self.first_frame else ""
-        lines = [
-            f"{self.inputs[0]}: {self.frames} frames of {self.width}x{self.height} in {self.seconds:.1f} s "
-            f"({self.frames_per_second:.0f} frames/s){went_on}",
-            f"  foreground: {self.foreground_share:.2%} of all pixels",
-        ]
-        if self.events is not None:
-            lines.append(f"  events: {len(self.events)}")
-        return "\n".join([*lines, *(f"  {line}" for line in self._ending())])
+    on_frame: Callable[[Separated, float], Any] | None = None
+    on_event: Callable[[dict[str, Any]], Any] | None = None
+    until: Callable[[], bool] | None = None
 
 
 def follow_source(
     source: str | Path,
     *,
     out: str | Path = ".",
-    state: str | Path | None = None,
-    reuse: str | Path | None = None,
-    forgetting: float = choices.LIVE_FORGETTING,
-    warm_up: float = choices.LIVE_WARM_UP,
-    threshold: float | None = None,
-    roi: Sequence[str] = (),
-    ignore: Sequence[str] = (),
-    start: float = 0.0,
-    end: float | None = None,
-    scale: float = 1.0,
-    every: int = 1,
-    max_frames: int | None = None,
-    frame_rate: float | None = None,
-    size: tuple[int, int] | None = None,
-    pixel_format: str | None = None,
-    masks: str | None = None,
-    overlay: float | None = None,
-    coco: bool = False,
-    background_every: float | None = None,
-    events: Mapping[str, float] | None = None,
-    frame_table: str | None = None,
-    min_area: float | None = None,
-    random_state: int = choices.RANDOM_STATE,
-    force: bool = False,
-    on_frame: Callable[[Separated, float], Any] | None = None,
-    on_event: Callable[[dict[str, Any]], Any] | None = None,
-    until: Callable[[], bool] | None = None,
+    video: VideoSettings = VideoSettings(),
+    region: RegionSettings = RegionSettings(),
+    model: ModelSettings = ModelSettings(),
+    outputs: OutputSettings = OutputSettings(),
+    events: EventSettings = EventSettings(),
+    live: LiveSettings = LiveSettings(),
+    callbacks: LiveCallbacks = LiveCallbacks(),
     progress: Progress | None = None,
 ) -> LiveReport:
     """Mask each frame of a source as it comes.
 
-    ``NAME_background.png`` is the scene at the end, and every `background_every` seconds before. Memory does not grow
-    with the length of the stream. A run that was killed goes on from its `state`, and gives the same masks as one that
-    was not: of a source that begins anew, such as a file, the frames that are done are passed over, of others the run
-    goes on with what comes; its masks as video, its events and its table have ``_from`` and the number of its first
-    frame in their names. Where a source fails after its first mask, or a file cannot be written, the run ends as one
-    that is asked to, and the report has the failure in `skipped`.
+    ``NAME_background.png`` is the background at the end, and every `live.background_every` seconds before. Memory does
+    not grow with the length of the stream. The other results are those of :func:`.process_video`, except that there is
+    no preview, masks are written only if `outputs.masks` says so, and no clips are cut out.
+
+    A run that was killed resumes from its `live.state` and gives the same masks as one that was not. Of a source that
+    starts again from its beginning, such as a file, the frames that are done are skipped; of others the run continues
+    with what comes. The names of its masks as video, its events and its tables then have ``_from`` and the number of
+    its first frame. Where a source fails after its first mask, or a file cannot be written, the run ends as if it had
+    been asked to, and the report has the failure in `skipped`.
 
     Parameters
     ----------
     source : str or Path
         Whatever :func:`visionnmf.io.open_video` opens, or ``"sample:surveillance"``.
     out : str or Path, default="."
-        Folder for the results; made if missing.
-    state : str or Path, optional
-        A file to go on from if it is there, of the same source, `every`, `start` and frame rate. It is written every
-        ten seconds of the stream, and at the end.
-    reuse : str or Path, optional
-        A model of :meth:`.BackgroundModel.save`, to start from in place of learning the first seconds.
-    forgetting, warm_up : float, default=60.0 and 2.0
-        Seconds; see :class:`.OnlineBackgroundModel`.
-    threshold : float, optional
-        Foreground deviates by so many times the noise; 3 by default.
-    roi, ignore : sequence of str, default=()
-    start, end : float, default=0.0 and None
-    scale : float in (0, 1], default=1.0
-    every : int, default=1
-    max_frames : int, optional
+        Folder for the results. It is made if it is missing.
+    video, region : optional
         See :func:`.process_video`.
-    frame_rate : float, optional
-        Of pictures and raw frames.
-    size : (int, int), optional
-        Width and height of raw frames.
-    pixel_format : str, optional
-        Of raw frames, as FFmpeg names it.
-    masks : {"png", "ffv1", "h264"}, optional
-        Also write the masks: ``NAME_masks/000000.png`` as they come, ``NAME_foreground.mkv`` or ``.mp4``.
-    overlay, coco : optional
+    model : ModelSettings, optional
+        The threshold, the seed, and a model of :meth:`.BackgroundModel.save` that replaces the warm-up.
+    outputs, events : optional
         See :func:`.process_video`.
-    background_every : float, optional
-        Seconds of the stream.
-    events, frame_table, min_area : optional
-        See :func:`.process_video`.
-    random_state : int, default=0
-    force : bool, default=False
-    on_frame : callable, optional
-        Called with each :class:`.Separated` and its time in seconds.
-    on_event : callable, optional
-        Called with the row of an event that is over.
-    until : callable, optional
-        Asked before each frame, and while a lost source is looked for; true ends the run.
+    live : LiveSettings, optional
+        How the stream is followed.
+    callbacks : LiveCallbacks, optional
+        What is called for each frame and each event, and what ends the run.
     progress : callable, optional
+        Called with (``"following"``, frames done, frames in all or None).
 
     Returns
     -------
@@ -189,179 +109,202 @@ def follow_source(
     Raises
     ------
     MediaError
-        The source or the state cannot be used, a result exists, or a file cannot be written.
+        If the source or the state cannot be used, a result exists, or a file cannot be written.
     ParameterError
-        An argument is out of its range.
+        If a setting is out of its range, or is not for a stream.
 
     Examples
     --------
-    >>> from visionnmf.apps.background import follow_source
+    >>> from visionnmf.apps.background import LiveCallbacks, OutputSettings, VideoSettings, follow_source
     >>> shares = []
     >>> report = follow_source(
-    ...     "sample:surveillance", max_frames=30, scale=0.25, force=True,
-    ...     on_frame=lambda part, time: shares.append(part.mask.mean() / 255),
+    ...     "sample:surveillance",
+    ...     video=VideoSettings(max_frames=30, scale=0.25),
+    ...     outputs=OutputSettings(force=True),
+    ...     callbacks=LiveCallbacks(on_frame=lambda part, time: shares.append(part.mask.mean() / 255)),
     ... )
     >>> report.frames, len(shares)
     (30, 30)
     """
     began = time.perf_counter()
-    clip = open_clip(
-        source,
-        every=every,
-        max_frames=max_frames,
-        scale=scale,
-        start=start,
-        end=end,
-        frame_rate=frame_rate,
-        size=size,
-        pixel_format=pixel_format,
-        until=until,
-    )
-    rate = float(clip.frame_rate) / every
-    parameters = {"forgetting": forgetting, "warm_up": warm_up, "frame_rate": rate, "random_state": random_state}
-    if threshold is not None:
-        parameters["threshold"] = threshold
-    model = _started(parameters, (clip.height, clip.width, 3), state, reuse)
-    _check_source(model, _origin(source, clip, every, start, rate), state)
-    first = getattr(model, "n_frames_seen_", 0)
-    out = Path(out)
-    stem = out / stem_of(source)
-    run_stem = stem if first == 0 else stem.with_name(f"{stem.name}_from{first:06d}")
-    region = read_regions(roi, ignore, (clip.height, clip.width), scale)
-    picture = stem.with_name(f"{stem.name}_background.png")
-    settings = EventSettings(**events) if events is not None else None
-    if min_area is not None:
-        check_number(min_area, "min_area", 0, 1)
-    if background_every is not None:
-        check_number(background_every, "background_every", without_low=True)
-    if frame_table is not None:
-        check_choice(frame_table, "frame_table", choices.FRAME_TABLES)
-    pictures = None
-    if masks is not None and check_choice(masks, "masks", choices.MASK_FORMATS) == "png":
-        pictures = MaskFolder(stem.with_name(f"{stem.name}_masks"), force=force or first > 0)
-    if overlay is not None:
-        check_number(overlay, "overlay", 0, 1)
-    wanted = output_paths(run_stem, masks is not None, False, masks or "png", overlay is not None)
-    paths = {kind: path for kind, path in wanted.items() if kind in ("foreground", "overlay")}
-    extra = [] if settings is None else EventTable.paths(run_stem)
-    extra += [path for path in [frame_table_path(run_stem, frame_table)] if path is not None]
-    extra += [coco_path(run_stem)] * check_flag(coco, "coco")
-    files = files_of(source, out, numbered=pictures is not None)
-    check_outputs([picture], force or first > 0, inputs=files)
-    check_outputs([*paths.values(), *extra], force, inputs=files)
-    output_folder(out)
-    if state is not None:
-        _check_writable(Path(state))
-    if pictures is not None:
-        pictures.clear(first)
-
-    offset = model.time_ + 1 / rate if first and not clip.begins_anew else 0.0
-    times: deque[float] = deque()
-    frames = _wanted(clip, first, until, lambda: times.append(clip.time + offset))
-    total = expected_frames(clip, every, max_frames, start, end)
-    frames = counted(frames, "following", total, progress)
-    done = marked = 0
-    state_due = picture_due = -math.inf
-    failures: list[VisionNMFError] = []
+    job = Job(source, Path(out), video, region, model, outputs, events)
+    _refuse_batch_settings(job)
+    clip = job.open(callbacks.until)
+    online = _prepared_model(job, live, clip)
+    _adopt_source(online, job, clip, live.state)
+    first = getattr(online, "n_frames_seen_", 0)
+    inside = job.read_region(clip)
+    files = ResultFiles(source, job.out, outputs, first_frame=first)
+    files.check()
+    output_folder(job.out)
+    if live.state is not None:
+        _check_writable(Path(live.state))
+    if files.masks is not None:
+        files.masks.clear(first)
+    run = _Run(job, live, callbacks, clip, online, files, first)
     with ExitStack() as stack:
-        even = clip.frame_rate / every
-        encoders = Encoders(paths, clip.width, clip.height, even, varies=True, force=force, alpha=overlay or 0.0)
-        stack.enter_context(encoders)
-        recorder = stack.enter_context(
-            Recorder(run_stem, settings, frame_table, 1 / rate, force=force, coco=coco, min_area=min_area)
-        )
-        parts = stack.enter_context(closing(model.follow(frames, time=lambda: times[-1])))
-        with _kept(failures):
-            for whole in parts:
-                at = times.popleft()
-                part = within(whole, region)
-                done += 1
-                marked += cv2.countNonZero(part.mask)
-                encoders.write(part, at)
-                if pictures is not None:
-                    pictures.write(part)
-                event = recorder.add(part, at)
-                if event is not None and on_event is not None:
-                    on_event(event)
-                if on_frame is not None:
-                    on_frame(part, at)
-                if times:  # of the start, whose frames come together: the model has seen later ones
-                    continue
-                if state is not None and at - state_due >= choices.LIVE_STATE_SECONDS:
-                    state_due = at
-                    model.save(state, force=True)
-                if background_every is not None and at - picture_due >= background_every:
-                    picture_due = at
-                    write_image(picture, model.background_, force=True)
-        if done == 0:
-            stopped = "was stopped before a frame came" if until is not None and until() else "no frame has come"
-            done_before = f", after the {first} that are done" if first else ""
-            raise next(iter(failures), UnreadableError(f"{without_password(source)}: {stopped}{done_before}"))
-        written, found, _ = recorder.finish(None)
-    with _kept(failures):
-        write_image(picture, model.background_, force=True)
-    if state is not None:
-        with _kept(failures):
-            model.save(state, force=True)
-    folder = [] if pictures is None else [pictures.folder]
+        writer = stack.enter_context(job.writer(files, clip))
+        run.follow(writer, inside, progress)
+        if run.frames == 0:
+            raise run.failure()
+        written, _ = writer.finish()
+    run.save()
     seconds = time.perf_counter() - began
     return LiveReport(
         width=clip.width,
         height=clip.height,
-        frames=done,
+        frames=run.frames,
         first_frame=first,
         seconds=seconds,
-        frames_per_second=done / seconds,
-        foreground_share=marked / (done * clip.width * clip.height),
+        frames_per_second=run.frames / seconds,
+        foreground_share=run.marked / (run.frames * clip.width * clip.height),
         damaged=clip.damaged,
         reconnections=clip.reconnections,
-        events=found,
+        events=writer.events,
         inputs=[without_password(source)],
-        outputs=[str(path) for path in [picture, *paths.values(), *folder, *written]],
-        skipped=list(dict.fromkeys(map(str, failures))),
-        notes=[*clip.notes, *["the sound is not in the results"] * (clip.has_sound and overlay is not None)],
+        outputs=files.listed(written),
+        skipped=list(dict.fromkeys(map(str, run.failures))),
+        notes=[*clip.notes, *["the sound is not in the results"] * (clip.has_sound and outputs.overlay)],
     )
 
 
-def _started(
-    parameters: dict[str, Any], shape: tuple[int, ...], state: str | Path | None, reuse: str | Path | None
-) -> OnlineBackgroundModel:
-    """Return the model of the state, of what is reused, or a new one."""
-    model = OnlineBackgroundModel(**parameters)
-    model._check_parameters()
-    if state is not None and os.path.lexists(state):
-        model = OnlineBackgroundModel.load(state).set_params(**parameters)
-        found, name = model._shape, state
-    elif reuse is not None:
-        kept = BackgroundModel.load(reuse)
-        scene, found, name = kept.background_, kept.background_.shape, reuse
-        model.begin_from(scene, kept.noise_scale_, len(kept.learnt_frames_))
-    else:
+class _Run:
+    """One run over a stream: its frames, what it counts, and what fails."""
+
+    def __init__(
+        self,
+        job: Job,
+        live: LiveSettings,
+        callbacks: LiveCallbacks,
+        clip: Clip,
+        model: OnlineBackgroundModel,
+        files: ResultFiles,
+        first: int,
+    ) -> None:
+        self._job, self._live, self._callbacks = job, live, callbacks
+        self._clip, self._model, self._files, self._first = clip, model, files, first
+        self._state_due = self._background_due = -math.inf
+        self.frames = self.marked = 0
+        self.failures: list[VisionNMFError] = []
+
+    def follow(self, writer: ResultWriter, region: FrameArray | None, progress: Progress | None) -> None:
+        """Mask and write frames until the source ends or fails, or the end is asked for."""
+        clip, callbacks = self._clip, self._callbacks
+        offset = self._model.time_ + 1 / self._model.frame_rate if self._first and not clip.begins_anew else 0.0
+        times: deque[float] = deque()
+        frames = self._job.counted(self._wanted(lambda: times.append(clip.time + offset)), clip, "following", progress)
+        with closing(self._model.follow(frames, time=lambda: times[-1])) as parts, self._keep_failure():
+            for whole in parts:
+                at = times.popleft()
+                part = within(whole, region)
+                self.frames += 1
+                self.marked += cv2.countNonZero(part.mask)
+                event = writer.write(part, at)
+                if event is not None and callbacks.on_event is not None:
+                    callbacks.on_event(event)
+                if callbacks.on_frame is not None:
+                    callbacks.on_frame(part, at)
+                if not times:  # the frames of the warm-up come together, when the model has seen later ones
+                    self._save_when_due(at)
+
+    def _asked_to_end(self) -> bool:
+        return self._callbacks.until is not None and self._callbacks.until()
+
+    def _wanted(self, take_time: Callable[[], Any]) -> Iterator[FrameArray]:
+        """Pass frames on until the end is asked for, without those that are done."""
+        for number, frame in enumerate(self._clip):
+            if self._asked_to_end():
+                return
+            if self._clip.begins_anew and number < self._first:
+                continue
+            take_time()
+            yield frame
+
+    def _save_when_due(self, at: float) -> None:
+        """Save the state and the background where their time has come; failures end the run."""
+        every = self._live.background_every
+        if self._live.state is not None and at - self._state_due >= choices.LIVE_STATE_SECONDS:
+            self._state_due = at
+            self._model.save(self._live.state, force=True)
+        if every is not None and at - self._background_due >= every:
+            self._background_due = at
+            write_image(self._files.background, self._model.background_, force=True)
+
+    def save(self) -> None:
+        """Save the background and the state at the end; failures are kept."""
+        with self._keep_failure():
+            write_image(self._files.background, self._model.background_, force=True)
+        if self._live.state is not None:
+            with self._keep_failure():
+                self._model.save(self._live.state, force=True)
+
+    def failure(self) -> VisionNMFError:
+        """Return why there is no frame."""
+        stopped = "was stopped before a frame came" if self._asked_to_end() else "no frame has come"
+        done = f", after the {self._first} that are done" if self._first else ""
+        return next(iter(self.failures), UnreadableError(f"{without_password(self._job.source)}: {stopped}{done}"))
+
+    @contextmanager
+    def _keep_failure(self) -> Iterator[None]:
+        """Keep a failure for the report."""
+        try:
+            yield
+        except VisionNMFError as error:
+            self.failures.append(error)
+
+
+def _refuse_batch_settings(job: Job) -> None:
+    """Refuse what a stream cannot have."""
+    if job.model.method != choices.BACKGROUND_METHODS[0]:
+        raise ParameterError(f"method must be 'ours' for a stream; got {job.model.method!r}")
+    for name, value in (("keep_model", job.model.keep_model), ("clips", job.outputs.clips)):
+        if value:
+            raise ParameterError(f"{name} must be False for a stream; got True")
+
+
+def _prepared_model(job: Job, live: LiveSettings, clip: Clip) -> OnlineBackgroundModel:
+    """Return the model of the state or of the model that is used again, or a new one."""
+    parameters: dict[str, Any] = {
+        "forgetting": live.forgetting,
+        "warm_up": live.warm_up,
+        "frame_rate": float(clip.frame_rate) / job.video.every,
+        "random_state": job.model.random_state,
+    }
+    if job.model.threshold is not None:
+        parameters["threshold"] = job.model.threshold
+    shape = clip.height, clip.width, 3
+    if live.state is not None and os.path.lexists(live.state):
+        model = OnlineBackgroundModel.load(live.state).set_params(**parameters)
+        check_model_size(live.state, model.frame_shape_, shape)
         return model
-    check_kept_size(name, found, shape)
+    model = OnlineBackgroundModel(**parameters)
+    if job.model.reuse is not None:
+        kept = BackgroundModel.load(job.model.reuse)
+        model.start_from(kept.background_, kept.noise_scale_, len(kept.learnt_frames_))
+        check_model_size(job.model.reuse, kept.background_.shape, shape)
     return model
 
 
-def _origin(source: str | Path, clip: Clip, every: int, start: float, rate: float) -> dict[str, Any]:
-    """Return what a state is of: a source and, where it begins anew, which of its frames; without a password."""
-    name = str(source)
-    if not clip.begins_anew:
-        return {"name": re.sub(r"//[^/@]*@", "//", name).partition("?")[0]}
-    if not name.startswith("sample:"):
-        name = os.path.realpath(name)
-    return {"name": name, "every": every, "start": float(start), "frame_rate": rate}
+def _adopt_source(model: OnlineBackgroundModel, job: Job, clip: Clip, state: Path | None) -> None:
+    """Record the source in the model, or refuse the state of another one.
 
-
-def _check_source(model: OnlineBackgroundModel, origin: dict[str, Any], state: str | Path | None) -> None:
-    """Refuse the state of another source; one that does not say, and a new model, are of this one from now on."""
-    before = getattr(model, "_source", None) or origin
-    if before != origin:
+    A source that starts again is recorded with which of its frames are read. Passwords are not recorded.
+    """
+    name = str(job.source)
+    if clip.begins_anew:
+        name = name if name.startswith("sample:") else os.path.realpath(name)
+        rate = float(clip.frame_rate) / job.video.every
+        source = {"name": name, "every": job.video.every, "start": float(job.video.start), "frame_rate": rate}
+    else:
+        source = {"name": re.sub(r"//[^/@]*@", "//", name).partition("?")[0]}
+    before = getattr(model, "source_", None) or source
+    if before != source:
         found, wanted = (
             " ".join([each["name"], *(f"{key}={value:g}" for key, value in each.items() if key != "name")])
-            for each in (before, origin)
+            for each in (before, source)
         )
         raise UnsupportedError(f"{state}: is the state of {found}, not of {wanted}; name another file")
-    model._source = origin
+    model.source_ = source
 
 
 def _check_writable(state: Path) -> None:
@@ -371,25 +314,3 @@ def _check_writable(state: Path) -> None:
             pass
     except OSError as error:
         raise MediaError(f"{state}: cannot be written ({error.strerror})") from error
-
-
-@contextmanager
-def _kept(failures: list[VisionNMFError]) -> Iterator[None]:
-    """Keep a failure for the end."""
-    try:
-        yield
-    except VisionNMFError as error:
-        failures.append(error)
-
-
-def _wanted(
-    clip: Clip, seen: int, until: Callable[[], bool] | None, take_time: Callable[[], Any]
-) -> Iterator[FrameArray]:
-    """Pass frames on until the end is asked for, without those that are done."""
-    for number, frame in enumerate(clip):
-        if until is not None and until():
-            return
-        if clip.begins_anew and number < seen:
-            continue
-        take_time()
-        yield frame

@@ -12,7 +12,6 @@ FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 NEED_DATA = [
     "annotation",
     "background",
-    "background_choices",
     "conservative",
     "faces",
     "features",
@@ -21,7 +20,6 @@ NEED_DATA = [
     "online",
     "online_choices",
     "segmentation",
-    "sway",
 ]
 OTHERS = [
     "background_live",
@@ -43,7 +41,6 @@ OTHERS = [
 PARTS = {
     "annotation": ["corel", "jpegs", "online"],
     "background": ["live", "table", "sensitivity", "robust", "pictures"],
-    "background_choices": ["table", "live"],
     "conservative": ["mixtures", "errors", "readings"],
     "faces": ["bars", "table1", "figure", "table", "plain", "clusters", "strangers", "rpca"],
     "features": ["rates", "agreement", "themes"],
@@ -52,7 +49,6 @@ PARTS = {
     "online": ["mnist", "robust", "contaminated", "batch", "paper", "recognition"],
     "online_choices": ["forgetting", "far", "least"],
     "segmentation": ["defaults", "corrupted", "partitions", "wrong", "pairs", "seconds"],
-    "sway": ["table", "pictures"],
 }
 
 
@@ -115,7 +111,4 @@ def test_a_part_that_is_not_there_gives_the_usage(words, run):
 
 def test_scripts_are_found_by_name():
     done = subprocess.run([sys.executable, FOLDER, "tables"], capture_output=True, text=True)
-    assert (
-        done.returncode == 2
-        and "annotation, background, background_choices, background_live, background_speed, " in done.stderr
-    )
+    assert done.returncode == 2 and "annotation, background, background_live, background_speed, " in done.stderr

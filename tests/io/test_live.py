@@ -13,7 +13,8 @@ import pytest
 from PIL import Image
 from rtsp import camera
 
-from visionnmf.apps.background.clips import recorded
+from visionnmf.apps.background.settings import VideoSettings
+from visionnmf.apps.background.sources import recorded
 from visionnmf.exceptions import ParameterError, UnreadableError
 from visionnmf.io import LiveReader, PictureSequence, VideoReader, is_live, open_video, pictures_of, write_image
 
@@ -212,10 +213,10 @@ def test_playlists_of_a_server_are_not_followed(server):
 
 def test_a_download_that_does_not_say_its_length_is_read_once(server, tmp_path):
     server.parts += [(False, encoded("mpegts"))] * 3
-    with recorded(f"HTTP{server.url[4:]}/a.ts", end=None, max_frames=None, timeout=5) as (path, reader):
+    with recorded(f"HTTP{server.url[4:]}/a.ts", VideoSettings(), timeout=5) as (path, reader):
         assert levels(VideoReader(path)) == pytest.approx(range(30), abs=1)
     assert server.asked == ["/a.ts"] and reader.notes == []
-    with recorded(f"{server.url}/a.ts", end=9.0, max_frames=None, timeout=5) as (path, _):
+    with recorded(f"{server.url}/a.ts", VideoSettings(end=9.0), timeout=5) as (path, _):
         assert len(list(VideoReader(path))) == 30
     assert len(server.asked) == 2 and reader.notes == []
     server.parts[:] = [(True, encoded("mpegts"))] * 2  # says its length, but no duration: also where cameras are meant
@@ -263,7 +264,7 @@ def test_a_source_that_ends_before_the_start(pipe):
 def test_passwords_are_not_told():
     with pytest.raises(UnreadableError, match=r"^rtsp://me:\*\*\*@127\.0\.0\.1:9/x: no video"):
         LiveReader("RTSP://me:se@cret@127.0.0.1:9/x", timeout=2)
-    with pytest.raises(ParameterError) as caught, recorded("rtsp://me:secret@gate/1", end=None, max_frames=None):
+    with pytest.raises(ParameterError) as caught, recorded("rtsp://me:secret@gate/1", VideoSettings()):
         pass
     assert "secret" not in str(caught.value) and "me:***@gate/1" in str(caught.value)
 

@@ -1,1 +1,1 @@
-"""The background of a stream, frame by frame; :mod:`visionnmf.apps.background` is its public name."""
+"""The background of a stream, frame by frame."""

@@ -7,7 +7,7 @@ import math
 from visionnmf.io.model_file import ModelFile
 from visionnmf.io.model_state import Array, Estimator, FrameShape, Maybe, Number, Record, Text, Whole
 
-from .model import OnlineBackgroundModel
+from .estimator import OnlineBackgroundModel
 
 __all__ = ["FILE", "load_estimator", "save"]
 
@@ -16,7 +16,7 @@ COLOURS = Array("float32", "height width channels", low=0)
 SOURCE = {"name": Text(), **{name: Maybe(Number()) for name in ("every", "start", "frame_rate")}}
 
 STATE = {
-    "_shape": FrameShape(),
+    "frame_shape_": FrameShape(),
     "_scene": COLOURS,
     "_rival": COLOURS,
     "_support": PIXELS,
@@ -25,7 +25,7 @@ STATE = {
     "_chosen": Array("int64", "places", low=0, below="height*width"),
     "_before": Maybe(Array("uint8", "height width channels?")),
     "_unexplained": Number(low=0),
-    "_source": Maybe(Record(SOURCE)),  # set by `follow_source`
+    "source_": Maybe(Record(SOURCE)),  # set by `follow_source`
     "n_frames_seen_": Whole(),
     "time_": Number(also=(-math.inf,)),
     "gain_": Number(above=0),

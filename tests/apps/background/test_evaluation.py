@@ -10,8 +10,10 @@ from helpers import needs_data, run_command
 from scipy.signal import convolve2d
 from skimage.metrics import structural_similarity
 
-from visionnmf.apps.background import evaluate, evaluation, metrics
-from visionnmf.apps.background.truth import find_clips, read_clip
+from visionnmf.apps.background import evaluate
+from visionnmf.apps.background.evaluation import metrics
+from visionnmf.apps.background.evaluation import scores as evaluation
+from visionnmf.apps.background.evaluation.true_masks import find_clips, read_clip
 from visionnmf.datasets import make_surveillance
 from visionnmf.exceptions import OutputExistsError, ParameterError, UnreadableError
 from visionnmf.io import read_image, write_image
@@ -177,7 +179,7 @@ def test_an_interrupted_run_goes_on(data, tmp_path, monkeypatch):
     monkeypatch.setattr(evaluation, "score_clip", lambda *a: done.append(a[1]) or original(*a))
     report = evaluate(clip, methods=("median",), out=tmp_path)
     assert done == ["knn"] and [row["method"] for row in report.clips] == ["median", "mog2", "knn"]
-    with pytest.raises(OutputExistsError, match="of another plan"):
+    with pytest.raises(OutputExistsError, match="belongs to other settings"):
         evaluate(clip, methods=("median",), out=tmp_path, masks=True)
 
 
@@ -194,7 +196,7 @@ def test_the_command(data, tmp_path):
 def test_what_cannot_be_evaluated(data, tmp_path):
     with pytest.raises(UnreadableError, match="holds no folder with input and groundtruth"):
         find_clips(str(tmp_path))
-    with pytest.raises(UnreadableError, match="moon: no such folder; and no clip of the research data"):
+    with pytest.raises(UnreadableError, match="moon: there is no such folder, and no clip of the research data"):
         find_clips("moon")
     with pytest.raises(ParameterError, match=r"methods must be one of .*; got 'moon'"):
         evaluate([str(data[0])], methods=("moon",))

@@ -5,12 +5,13 @@ import json
 
 import numpy as np
 import pytest
+from background_settings import follow, separate
 from clips import encode
 from helpers import run_command
 
-from visionnmf.apps.background import follow_source, process_video
-from visionnmf.apps.background.events import EventFinder, EventSettings, find_boxes
-from visionnmf.apps.background.tables import time_code
+from visionnmf.apps.background.outputs.events import EventFinder, find_boxes
+from visionnmf.apps.background.outputs.frame_table import time_code
+from visionnmf.apps.background.settings import EventSettings
 from visionnmf.exceptions import OutputExistsError, ParameterError
 from visionnmf.io import VideoReader, VideoWriter, read_image
 
@@ -100,8 +101,8 @@ def test_events_split_where_motion_stops(tmp_path):
                     x = 4 * (i - begin)
                     picture[20:45, x : x + 10] = (250, 30, 220)
             writer.write(np.clip(picture, 0, 255).astype(np.uint8))
-    batch = process_video(path, out=tmp_path, events={}, write_video=False).events
-    live = follow_source(path, out=tmp_path, events={}, force=True).events
+    batch = separate(path, out=tmp_path, events=True, videos=False).events
+    live = follow(path, out=tmp_path, events=True, force=True).events
     for events in (batch, live):
         found_at = [(event["start"], event["end"]) for event in events]
         np.testing.assert_allclose(found_at, [(2.0, 6.0), (9.0, 13.0)], atol=0.21)
@@ -142,7 +143,7 @@ def clip(tmp_path_factory):
 
 
 def test_tables_say_what_the_masks_show(clip, tmp_path):
-    report = process_video(clip, out=tmp_path, events={"padding": 0.5, "min_area": 0.01}, frame_table="csv")
+    report = separate(clip, out=tmp_path, events=True, padding=0.5, min_area=0.01, frame_table="csv")
     with (tmp_path / "yard_frames.csv").open(newline="") as file:
         frames = list(csv.DictReader(file))
     reader = VideoReader(clip)
@@ -176,20 +177,20 @@ def test_tables_say_what_the_masks_show(clip, tmp_path):
 
 
 def test_json_lines_and_a_clip_without_events(clip, tmp_path):
-    report = process_video(clip, out=tmp_path, max_frames=8, events={}, frame_table="jsonl", write_video=False)
+    report = separate(clip, out=tmp_path, max_frames=8, events=True, frame_table="jsonl", videos=False)
     rows = [json.loads(line) for line in (tmp_path / "yard_frames.jsonl").read_text().splitlines()]
     assert rows[3] == {"frame": 3, "time": 0.3, "foreground_share": 0.0, "boxes": []}
     assert report.events == [] and "  events: 0" in report.summary()
     assert (tmp_path / "yard_events.csv").read_text().startswith("event,start,end,peak_time")
     assert not (tmp_path / "yard_events.png").exists()
     with pytest.raises(OutputExistsError):
-        process_video(clip, out=tmp_path, max_frames=8, frame_table="jsonl", write_video=False, force=False)
+        separate(clip, out=tmp_path, max_frames=8, frame_table="jsonl", videos=False, force=False)
     with pytest.raises(ParameterError, match=r"frame_table must be one of .*; got 'xml'"):
-        process_video(clip, out=tmp_path, frame_table="xml")
+        separate(clip, out=tmp_path, frame_table="xml")
 
 
 def test_clips_hold_the_events(clip, tmp_path):
-    report = process_video(clip, out=tmp_path, events={"padding": 0.2, "min_area": 0.01}, clips=True, write_video=False)
+    report = separate(clip, out=tmp_path, events=True, padding=0.2, min_area=0.01, clips=True, videos=False)
     assert report.skipped == [] and [event["clip"] for event in report.events] == [
         "yard_event_001.mp4",
         "yard_event_002.mp4",
@@ -202,7 +203,7 @@ def test_clips_hold_the_events(clip, tmp_path):
             np.testing.assert_array_equal(frame, frames[round(part.time + event["clip_start"], 3)])
         assert event["clip_start"] <= event["start"] and part.time + event["clip_start"] >= event["end"] - 0.2
     with pytest.raises(ParameterError, match="clips must be False for sample:surveillance, which is no file; got True"):
-        process_video("sample:surveillance", out=tmp_path, clips=True)
+        separate("sample:surveillance", out=tmp_path, clips=True)
 
 
 def test_what_cannot_be_cut_is_said(tmp_path):
@@ -212,7 +213,7 @@ def test_what_cannot_be_cut_is_said(tmp_path):
     source = encode(tmp_path / "raw.avi", "rawvideo", "bgr24", frames=frames)
     for suffix, said in ((".avi", 0), (".nut", 1)):
         named = source.rename(tmp_path / f"raw{suffix}")
-        report = process_video(named, out=tmp_path / suffix, events={"min_length": 0}, clips=True, write_video=False)
+        report = separate(named, out=tmp_path / suffix, events=True, min_length=0, clips=True, videos=False)
         source = named
         assert len(report.skipped) == said and len(report.events) == 1
         assert (report.events[0]["clip"] is None) == bool(said)

@@ -12,9 +12,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from background_settings import follow
 from typer.testing import CliRunner
 
-from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel, follow_source
+from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel
 from visionnmf.apps.cli import app
 from visionnmf.datasets import make_surveillance
 from visionnmf.exceptions import OutputExistsError, ParameterError, UnreadableError, UnsupportedError
@@ -46,12 +47,12 @@ def masks_in(folder):
 
 def test_what_is_written(clip, made, tmp_path):
     seen = []
-    report = follow_source(
+    report = follow(
         clip,
         out=tmp_path,
         warm_up=10,
         masks="png",
-        events={},
+        events=True,
         frame_table="csv",
         state=tmp_path / "at.npz",
         on_frame=lambda part, at: seen.append((part.index, at, part.mask)),
@@ -72,23 +73,23 @@ def test_what_is_written(clip, made, tmp_path):
     assert OnlineBackgroundModel.load(tmp_path / "at.npz").n_frames_seen_ == N
     assert "120 frames of 64x48" in report.summary()
     with pytest.raises(OutputExistsError):
-        follow_source(clip, out=tmp_path, masks="png")
+        follow(clip, out=tmp_path, masks="png")
 
 
 @pytest.mark.parametrize(("masks", "name"), [("ffv1", "yard_foreground.mkv"), ("h264", "yard_foreground.mp4")])
 def test_masks_as_video(clip, tmp_path, masks, name):
     seen = []
-    follow_source(clip, out=tmp_path, masks=masks, on_frame=lambda part, _: seen.append(part.mask), max_frames=40)
+    follow(clip, out=tmp_path, masks=masks, on_frame=lambda part, _: seen.append(part.mask), max_frames=40)
     found = np.stack([frame[..., 0] for frame in VideoReader(tmp_path / name)])
     assert np.abs(found.astype(int) - np.stack(seen)).mean() < (1e-9 if masks == "ffv1" else 4)
 
 
 def test_a_run_that_was_ended_goes_on(clip, tmp_path):
     whole, parts = [], []
-    follow_source(clip, out=tmp_path / "a", warm_up=10, on_frame=lambda part, at: whole.append((at, part.mask)))
+    follow(clip, out=tmp_path / "a", warm_up=10, on_frame=lambda part, at: whole.append((at, part.mask)))
     asked = iter(range(10_000))
     for until in (lambda: next(asked) >= 70, None):
-        report = follow_source(
+        report = follow(
             clip,
             out=tmp_path / "b",
             warm_up=10,
@@ -113,7 +114,7 @@ def test_a_stream_goes_on_with_what_comes(made, tmp_path, monkeypatch):
     for part in (frames[:60], frames[60:]):
         pipe = io.BytesIO(part.tobytes())
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(pipe))
-        follow_source(
+        follow(
             "-",
             out=tmp_path,
             size=(64, 48),
@@ -130,7 +131,7 @@ def test_a_stream_goes_on_with_what_comes(made, tmp_path, monkeypatch):
 def test_a_kept_model_begins_without_a_wait(clip, made, tmp_path):
     BackgroundModel().fit(made.frames).save(tmp_path / "yard.npz")
     shares = []
-    follow_source(
+    follow(
         clip,
         out=tmp_path,
         reuse=tmp_path / "yard.npz",
@@ -142,15 +143,15 @@ def test_a_kept_model_begins_without_a_wait(clip, made, tmp_path):
 
 def test_what_is_refused(clip, tmp_path, made):
     with pytest.raises(ParameterError, match="masks must be one of"):
-        follow_source(clip, out=tmp_path, masks="gif")
+        follow(clip, out=tmp_path, masks="gif")
     with pytest.raises(ParameterError, match="forgetting must be"):
-        follow_source(clip, out=tmp_path, forgetting=0)
+        follow(clip, out=tmp_path, forgetting=0)
     with pytest.raises(UnreadableError, match="no such file"):
-        follow_source(tmp_path / "none.mp4", out=tmp_path)
+        follow(tmp_path / "none.mp4", out=tmp_path)
     small = OnlineBackgroundModel(frame_rate=10).fit(made.frames[:30, :20, :20])
     small.save(tmp_path / "small.npz")
-    with pytest.raises(UnsupportedError, match=r"small.npz: is of colour frames of 20 x 20 pixels"):
-        follow_source(clip, out=tmp_path, state=tmp_path / "small.npz")
+    with pytest.raises(UnsupportedError, match=r"small.npz: the model has colour frames of 20 x 20 pixels"):
+        follow(clip, out=tmp_path, state=tmp_path / "small.npz")
     assert {path.name for path in tmp_path.iterdir()} == {"small.npz"}
 
 
@@ -176,20 +177,20 @@ def test_the_command(clip, tmp_path):
         (["a.mp4", "b.mp4", "--live"], "takes one source; got 2"),
         (["a.mp4", "--live", "--clips"], "--clips exclude each other"),
         (["a.mp4", "--live", "--rank", "2"], "--rank exclude each other"),
-        (["a.mp4", "--state", "x.npz"], "--state is of --live"),
-        (["a.mp4", "--forget", "60"], "--forget is of --live"),
-        (["a.mp4", "--warm-up", "2"], "--warm-up is of --live"),
-        (["a.mp4", "--alpha", "0.5"], "--alpha is of --overlay"),
-        (["a.mp4", "--min-event", "2"], "--min-event is of --events"),
-        (["a.mp4", "--live", "--padding", "1"], "--padding is of --events"),
-        (["a.mp4", "--min-area", "0.1"], "--min-area is of --events, --coco and --frame-table"),
+        (["a.mp4", "--state", "x.npz"], "--state needs --live"),
+        (["a.mp4", "--forget", "60"], "--forget needs --live"),
+        (["a.mp4", "--warm-up", "2"], "--warm-up needs --live"),
+        (["a.mp4", "--alpha", "0.5"], "--alpha needs --overlay"),
+        (["a.mp4", "--min-event", "2"], "--min-event needs --events"),
+        (["a.mp4", "--live", "--padding", "1"], "--padding needs --events"),
+        (["a.mp4", "--min-area", "0.1"], "--min-area needs --events, --coco or --frame-table"),
         (["-", "--fps", "5"], "--fps must be None for -, without"),
         (["-", "--live", "--fps", "5"], "--fps must be None for -, without"),
         (["-", "--pixel-format", "gray"], "--pixel-format must be None for -, without"),
         (["camera:98", "--fps", "5", "--end", "9"], "--fps must be None for camera:98"),
         (["http://127.0.0.1:9/a", "--live", "--fps", "5"], "--fps must be None for http"),
         (["sample:surveillance", "--size", "64x48"], "size must be None for sample:surveillance"),
-        (["-", "--live", "--size", "640"], "is no size"),
+        (["-", "--live", "--size", "640"], "is not a size"),
         (["a.mp4", "--live"], "no such file"),
         (["camera:98", "--live"], "camera 98"),
     ],
@@ -201,10 +202,10 @@ def test_usage(arguments, message, tmp_path):
 
 def test_a_run_that_is_stopped_before_its_first_frame_says_so(clip, tmp_path):
     with pytest.raises(UnreadableError, match=r"yard.mkv: was stopped before a frame came$"):
-        follow_source(clip, out=tmp_path, until=lambda: True)
-    follow_source(clip, out=tmp_path, state=tmp_path / "at.npz", max_frames=30, warm_up=5)
+        follow(clip, out=tmp_path, until=lambda: True)
+    follow(clip, out=tmp_path, state=tmp_path / "at.npz", max_frames=30, warm_up=5)
     with pytest.raises(UnreadableError, match=r"yard.mkv: no frame has come, after the 30 that are done"):
-        follow_source(clip, out=tmp_path, state=tmp_path / "at.npz", max_frames=30, warm_up=5)
+        follow(clip, out=tmp_path, state=tmp_path / "at.npz", max_frames=30, warm_up=5)
 
 
 def test_pictures_are_a_clip(made, tmp_path):
@@ -223,7 +224,7 @@ def test_pictures_are_a_clip(made, tmp_path):
 def test_a_killed_run_goes_on_as_if_nothing_had_been(clip, tmp_path):
     command = [sys.executable, "-m", "visionnmf.apps.cli", "background", str(clip), "--live", "--warm-up", "10"]
     command += ["--masks", "png", "--state", str(tmp_path / "at.npz"), "--out"]
-    follow_source(clip, out=tmp_path / "whole", warm_up=10, masks="png")
+    follow(clip, out=tmp_path / "whole", warm_up=10, masks="png")
     expected = masks_in(tmp_path / "whole" / "yard_masks")
     folder = tmp_path / "parts" / "yard_masks"
     running = subprocess.Popen([*command, str(tmp_path / "parts")], env=os.environ)

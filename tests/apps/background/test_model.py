@@ -6,12 +6,13 @@ import itertools
 import cv2
 import numpy as np
 import pytest
+from background_settings import tuned
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from visionnmf.apps.background import BackgroundModel, foreground_mask, median_mask
-from visionnmf.apps.background import fit as _background_fit
-from visionnmf.apps.background.score import count_near, mean_change, score_pixels, show_background
+from visionnmf.apps.background.model.frame_sample import FrameSample
+from visionnmf.apps.background.tuning import TUNING
 from visionnmf.datasets import make_surveillance
 from visionnmf.exceptions import ParameterError
 
@@ -80,7 +81,7 @@ def test_a_second_light_is_kept_only_where_it_is_needed(cloudy, monkeypatch, tmp
     assert BackgroundModel.load(tmp_path / "even.npz").n_components_ == 1
     for most in (2, 3):
         assert BackgroundModel(most).fit(cloudy.frames).n_components_ == most
-    monkeypatch.setattr(_background_fit, "NEEDED", 0.0)
+    tuned(monkeypatch, "illumination", needed=0.0)
     assert BackgroundModel().fit(even).n_components_ == 2
 
 
@@ -184,16 +185,16 @@ def test_attributes(street):
     assert model.background_.dtype == model.temporal_median_.dtype == np.uint8
     learnt = street.frames[model.learnt_frames_]
     np.testing.assert_array_equal(model.temporal_median_, np.floor(np.median(learnt, axis=0) + 0.5))
-    assert model.noise_scale_.min() >= _background_fit.NOISE_FLOOR
+    assert model.noise_scale_.min() >= TUNING.noise.floor
 
 
 def test_noise_is_estimated_without_the_foreground(rng, monkeypatch):
-    monkeypatch.setattr(_background_fit, "NOISE_CEILING", 50 / 3)
+    tuned(monkeypatch, "noise", ceiling=50 / 3)
     frames = np.clip(rng.normal(128, 10, (60, 60, 60)), 0, 255).astype(np.uint8)
     frames[:, 20:40, 20:40] = rng.integers(0, 256, (60, 1, 1))
     scale = BackgroundModel().fit(frames).noise_scale_
     assert np.median(scale[:15]) == pytest.approx(10, rel=0.06)
-    assert scale.max() <= _background_fit.NOISE_CEILING + 1e-3
+    assert scale.max() <= 50 / 3 + 1e-3
 
 
 @pytest.mark.slow
@@ -332,9 +333,9 @@ def test_of_large_pictures_fewer_are_worked_on(street, monkeypatch):
         return len(street.frames) - len(list(rest))
 
     assert taken() == 9
-    monkeypatch.setattr("visionnmf.apps.background.model.AHEAD_PIXELS", street.frames[0, ..., 0].size * 6)
+    tuned(monkeypatch, "learning", ahead_pixels=street.frames[0, ..., 0].size * 6)
     assert taken() == 7
-    monkeypatch.setattr("visionnmf.apps.background.model.AHEAD_PIXELS", 1)
+    tuned(monkeypatch, "learning", ahead_pixels=1)
     assert taken() == 5
 
 
@@ -355,7 +356,7 @@ def test_apply_refuses_before_fit_and_other_sizes(street):
 @pytest.mark.parametrize("room", [2, 3, 8])
 def test_the_sample_is_even_and_knows_the_neighbours(n_frames, room, rng):
     frames = rng.integers(0, 256, (n_frames, 4, 5), dtype=np.uint8)
-    sample = _background_fit.Sample(room)
+    sample = FrameSample(room)
     for frame in frames:
         sample.add(frame)
     kept, positions = sample.taken()
@@ -374,62 +375,9 @@ def test_the_sample_is_even_and_knows_the_neighbours(n_frames, room, rng):
 
 
 def test_large_frames_take_fewer(monkeypatch):
-    monkeypatch.setattr(_background_fit, "SAMPLE_BYTES", 6 * (3 + 1) * 100)
+    tuned(monkeypatch, "sample", max_bytes=6 * (3 + 1) * 100)
     model = BackgroundModel().fit(np.zeros((50, 10, 10, 3), np.uint8))
     assert 3 <= len(model.learnt_frames_) <= 6
-
-
-# --- kernels ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("channels", [1, 3])
-def test_scores_are_those_of_a_slow_loop(channels, rng):
-    n = 50
-    frame = rng.integers(0, 256, (n, channels), dtype=np.uint8)
-    H = rng.uniform(0, 200, (2, n, channels)).astype(np.float32)
-    codes = np.array([0.9, 0.4], np.float32)
-    scale = rng.uniform(6, 16, n).astype(np.float32)
-    background = np.zeros_like(frame)
-    score = np.full(n, -1, np.float32)
-    show_background(H, codes, background, 0, n - 1)
-    score_pixels(frame, background, scale, 0.7, 0.5, score, 0, n - 1)
-    assert score[-1] == -1
-    for i in range(n - 1):
-        b = np.floor(np.minimum(codes @ H[:, i], 255).astype(float) + 0.5)
-        x = frame[i].astype(float)
-        residual = x - b
-        ratio = (x @ b) / (b @ b + 1)
-        if channels == 3 and 0.7 < ratio < 1:
-            shade = (ratio - 1) * b
-            along = shade * (residual @ shade) / (shade @ shade)
-            total = ((residual - along) ** 2).sum() + 0.25 * (along**2).sum()
-        else:
-            total = (residual**2).sum()
-        assert score[i] == pytest.approx(np.sqrt(total / channels) / scale[i], rel=2e-2, abs=2e-2)
-        np.testing.assert_array_equal(background[i], b)
-
-
-@pytest.mark.parametrize("rank", [1, 2, 3])
-def test_the_background_of_any_number_of_lights(rank, rng):
-    H = rng.uniform(0, 200, (rank, 30, 3)).astype(np.float32)
-    codes = rng.uniform(0.2, 1, rank).astype(np.float32)
-    background = np.full((30, 3), 7, np.uint8)
-    show_background(H, codes, background, 4, 29)
-    expected = np.floor(np.minimum(np.tensordot(codes, H, 1), 255) + 0.5)
-    np.testing.assert_array_equal(background[4:29], expected[4:29])
-    assert (background[[0, 3, 29]] == 7).all()
-
-
-def test_votes_and_mean_changes_are_those_of_numpy(rng):
-    X, shown = rng.uniform(0, 200, (4, 50)).astype(np.float32), rng.uniform(0, 200, (3, 50)).astype(np.float32)
-    near = rng.uniform(20, 100, 50).astype(np.float32)
-    votes = np.zeros((4, 3), np.int64)
-    count_near(X, shown, near, votes)
-    np.testing.assert_array_equal(votes, (np.abs(X[:, None] - shown) < near).sum(axis=2))
-    change = np.array(list(itertools.product([0, 1, 2, 127, 128, 253, 254, 255], repeat=3)), np.uint8)
-    mean = np.zeros(len(change), np.uint8)
-    mean_change(change.reshape(-1), mean)
-    np.testing.assert_array_equal(mean, np.rint(change.mean(axis=1)))
 
 
 def test_a_reader_may_use_one_buffer_for_all_frames(street):

@@ -6,7 +6,6 @@ from model_files import rewrite
 from sklearn.exceptions import NotFittedError
 
 from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel
-from visionnmf.apps.background.online.tracking import MEDIAN_STEP, NOISE_STEP, NORMAL_CHANGE, track_rows
 from visionnmf.datasets import make_surveillance
 from visionnmf.exceptions import ParameterError, UnreadableError
 
@@ -216,51 +215,6 @@ def test_frames_that_are_refused(street):
         model.partial_fit(street.frames[1, :50])
     model.partial_fit(street.frames[1])
     assert model.time_ == pytest.approx(3.1)
-
-
-# --- the kernel -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("channels", [1, 3])
-def test_steps_are_those_of_a_slow_loop(channels, rng):
-    shape = (9, 7)
-    scene = rng.uniform(20, 200, (*shape, channels)).astype(np.float32)
-    rival = rng.uniform(20, 200, (*shape, channels)).astype(np.float32)
-    near_what = rng.integers(0, 3, shape)[..., None]
-    gain = 0.8
-    shown = np.where(near_what == 0, scene, np.where(near_what == 1, rival, rng.uniform(0, 255, scene.shape)))
-    frame = np.clip(gain * shown + rng.normal(0, 2, scene.shape), 0, 255).astype(np.uint8)
-    change, moved = (rng.integers(0, 20, shape, dtype=np.uint8) for _ in range(2))
-    support, rivalry = (rng.uniform(0, 3, shape).astype(np.float32) for _ in range(2))
-    rivalry[rng.random(shape) < 0.3] = 0
-    noise = rng.uniform(1, 20, shape).astype(np.float32)
-    before = [array.copy() for array in (scene, rival, support, rivalry, noise)]
-    track_rows(frame, change, moved, gain, 0.9, 2.0, 6.0, 16.0, scene, rival, support, rivalry, noise, 1, 3)
-    swapped = 0
-    for y, x in np.ndindex(shape):
-        b, r, held, against, sigma = (array[y, x].astype(float) for array in before)
-        if y % 3 == 1:
-            sigma += NOISE_STEP * max(sigma, 1) * (1 if change[y, x] / NORMAL_CHANGE > sigma else -1)
-            scale = min(max(sigma, 6), 16)
-            weight = 3 * gain / (1 + (moved[y, x] / scale) ** 2)
-            held, against = 0.9 * held, 0.9 * against
-            value = frame[y, x].astype(float)
-            if np.abs(value - gain * b).max() < 2 * scale:
-                step = MEDIAN_STEP * weight * scale / (min(held, 2) + 1)
-                b, held = b + np.clip(value / gain - b, -step, step), held + weight
-            elif against > 0 and np.abs(value - gain * r).max() < 2 * scale:
-                step = MEDIAN_STEP * weight * scale / (min(against, 2) + 1)
-                r, against = r + np.clip(value / gain - r, -step, step), against + weight
-            else:
-                against -= weight
-                if against < 0:
-                    r, against = value / gain, weight
-            if against > held:
-                b, r, held, against, swapped = r, b, against, held, swapped + 1
-        np.testing.assert_allclose(scene[y, x], b, rtol=1e-4)
-        np.testing.assert_allclose(rival[y, x], r, rtol=1e-4)
-        assert (support[y, x], rivalry[y, x], noise[y, x]) == pytest.approx((held, against, sigma), rel=1e-4)
-    assert swapped > 2
 
 
 def test_each_call_is_checked():

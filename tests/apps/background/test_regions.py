@@ -1,19 +1,24 @@
 """Where and when: regions by hand, parts of a clip, thresholds."""
 
-import cv2
 import numpy as np
 import pytest
+from background_settings import separate
 from clips import encode
 from helpers import run_command
 
-from visionnmf.apps.background import BackgroundModel, process_video
-from visionnmf.apps.background.regions import read_regions
+from visionnmf.apps.background import BackgroundModel
+from visionnmf.apps.background.region import read_region
+from visionnmf.apps.background.settings import RegionSettings
 from visionnmf.exceptions import ParameterError, UnsupportedError
-from visionnmf.io import VideoReader, read_image, write_image
+from visionnmf.io import VideoReader, write_image
 
 pytestmark = pytest.mark.slow
 
 HEIGHT, WIDTH = 48, 64
+
+
+def read_regions(roi, ignore, *shape_and_scale):
+    return read_region(RegionSettings(roi=tuple(roi), ignore=tuple(ignore)), *shape_and_scale)
 
 
 def test_boxes_and_polygons():
@@ -74,10 +79,10 @@ def masks_of(path):
 
 
 def test_foreground_counts_in_the_region_only(clip, tmp_path):
-    process_video(clip, out=tmp_path / "all")
+    separate(clip, out=tmp_path / "all")
     whole = masks_of(tmp_path / "all" / "two_foreground.mkv")
     assert whole[:, :24].any() and whole[:, 24:].any()
-    report = process_video(clip, out=tmp_path / "top", roi=["0,0,64,24"], ignore=["0,0,10,48"], frame_table="csv")
+    report = separate(clip, out=tmp_path / "top", roi=["0,0,64,24"], ignore=["0,0,10,48"], frame_table="csv")
     top = masks_of(tmp_path / "top" / "two_foreground.mkv")
     np.testing.assert_array_equal(top[:, :24, 10:], whole[:, :24, 10:])  # the model is the same
     assert not top[:, 24:].any() and not top[:, :, :10].any()
@@ -86,19 +91,19 @@ def test_foreground_counts_in_the_region_only(clip, tmp_path):
 
 def test_a_part_of_the_video(clip, tmp_path, monkeypatch):
     small = {"n_frames": 40, "height": 48, "width": 64, "random_state": 1}
-    monkeypatch.setattr("visionnmf.apps.background.clips.SAMPLE_OPTIONS", small)
-    report = process_video(clip, out=tmp_path, start=1.0, end=2.5, every=2, frame_table="csv")
+    monkeypatch.setattr("visionnmf.apps.background.sources.SAMPLE_OPTIONS", small)
+    report = separate(clip, out=tmp_path, start=1.0, end=2.5, every=2, frame_table="csv")
     assert report.frames == 8
     rows = (tmp_path / "two_frames.csv").read_text().splitlines()[1:]
     assert [float(row.split(",")[1]) for row in rows] == pytest.approx(np.arange(1.0, 2.5, 0.2))
     assert len(masks_of(tmp_path / "two_foreground.mkv")) == 8
-    sample = process_video("sample:surveillance", out=tmp_path, start=2, end=2.3, write_video=False)
+    sample = separate("sample:surveillance", out=tmp_path, start=2, end=2.3, videos=False)
     assert sample.frames == 3
     for source in (clip, "sample:surveillance"):
         with pytest.raises(ParameterError, match=r"start must lie in the video, before its end at .* s; got 99"):
-            process_video(source, out=tmp_path / "x", start=99)
+            separate(source, out=tmp_path / "x", start=99)
         with pytest.raises(ParameterError, match="end must be a finite number > 2; got 1"):
-            process_video(source, out=tmp_path / "x", start=2, end=1)
+            separate(source, out=tmp_path / "x", start=2, end=1)
 
 
 def test_the_reader_delivers_a_part(clip):
@@ -112,17 +117,17 @@ def test_the_reader_delivers_a_part(clip):
 
 def test_a_threshold(clip, tmp_path):
     shares = [
-        process_video(clip, out=tmp_path, threshold=x, write_video=False, force=True).masks.foreground_share
+        separate(clip, out=tmp_path, threshold=x, videos=False, force=True).masks.foreground_share
         for x in (1.5, 3.0, 9.0)
     ]
     assert shares[0] > shares[1] > shares[2]
     with pytest.raises(ParameterError, match="threshold must be None for method='knn'; got 2"):
-        process_video(clip, out=tmp_path, method="knn", threshold=2)
+        separate(clip, out=tmp_path, method="knn", threshold=2)
 
 
 def test_a_model_is_kept_and_reused(clip, tmp_path, monkeypatch):
-    learnt = process_video(clip, out=tmp_path / "a", keep_model=True)
-    strict = process_video(clip, out=tmp_path / "b", threshold=6.0)
+    learnt = separate(clip, out=tmp_path / "a", keep_model=True)
+    strict = separate(clip, out=tmp_path / "b", threshold=6.0)
     model = tmp_path / "a" / "two_model.npz"
     assert str(model) in learnt.outputs
 
@@ -131,43 +136,15 @@ def test_a_model_is_kept_and_reused(clip, tmp_path, monkeypatch):
 
     monkeypatch.setattr(BackgroundModel, "fit", fit)
     for folder, threshold, before in (("c", None, learnt), ("d", 6.0, strict)):
-        report = process_video(clip, out=tmp_path / folder, reuse=model, threshold=threshold)
+        report = separate(clip, out=tmp_path / folder, reuse=model, threshold=threshold)
         assert report.masks == before.masks
         expected = masks_of(tmp_path / ("a" if threshold is None else "b") / "two_foreground.mkv")
         np.testing.assert_array_equal(masks_of(tmp_path / folder / "two_foreground.mkv"), expected)
-    with pytest.raises(UnsupportedError, match=r"two_model.npz: is of colour frames of .* and the source has"):
-        process_video(clip, out=tmp_path / "e", reuse=model, scale=0.5)
+    with pytest.raises(UnsupportedError, match=r"two_model.npz: the model has colour frames of .* and the source has"):
+        separate(clip, out=tmp_path / "e", reuse=model, scale=0.5)
     with pytest.raises(ParameterError, match="method must be 'ours' where a model is kept or reused; got 'knn'"):
-        process_video(clip, out=tmp_path / "e", method="knn", reuse=model)
+        separate(clip, out=tmp_path / "e", method="knn", reuse=model)
     assert run_command("background", clip, "--out", tmp_path / "f", "--reuse", tmp_path / "none.npz").exit_code == 2
-
-
-def test_a_model_of_small_frames_has_masks_of_full_size(clip, tmp_path):
-    small = process_video(clip, out=tmp_path / "a", scale=0.5, keep_model=True)
-    full = process_video(clip, out=tmp_path / "b", scale=0.5, full_size=True, events={}, overlay=0.5)
-    assert (small.width, small.height, full.width, full.height) == (WIDTH // 2, HEIGHT // 2, WIDTH, HEIGHT)
-    found, wanted = (masks_of(tmp_path / folder / "two_foreground.mkv") for folder in "ba")
-    enlarged = np.stack([cv2.resize(mask, (WIDTH, HEIGHT), interpolation=cv2.INTER_LINEAR) > 127 for mask in wanted])
-    np.testing.assert_array_equal(found > 0, enlarged)
-    assert found.any() and full.agreement == pytest.approx(small.agreement, abs=0.05)
-    with VideoReader(clip) as given, VideoReader(tmp_path / "b" / "two_overlay.mp4") as shown:
-        assert (shown.width, shown.height) == (WIDTH, HEIGHT)
-        pairs = zip(given, shown, found, strict=True)
-        differences = [np.abs(a.astype(int) - b)[mask == 0].mean() for a, b, mask in pairs]
-    assert np.mean(differences) < 6  # the frames themselves, not enlarged ones
-    assert read_image(tmp_path / "b" / "two_background.png").shape == (HEIGHT, WIDTH, 3)
-    model = tmp_path / "a" / "two_model.npz"
-    above = ("0,0,64,24",)
-    again = process_video(clip, out=tmp_path / "c", scale=0.5, full_size=True, reuse=model, roi=above)
-    part = masks_of(tmp_path / "c" / "two_foreground.mkv")
-    np.testing.assert_array_equal(part[:, :24], found[:, :24])
-    assert again.width == WIDTH and not part[:, 24:].any()
-    with pytest.raises(UnsupportedError, match="is of colour frames of 32 x 24 pixels"):
-        process_video(clip, out=tmp_path / "d", reuse=model)
-    with pytest.raises(ParameterError, match="scale must be"):
-        process_video(clip, out=tmp_path / "d", scale=0, full_size=True)
-    assert run_command("background", clip, "--out", tmp_path / "e", "--full-size").exit_code == 2
-    assert run_command("background", clip, "--out", tmp_path / "e", "--full-size", "--scale", "0.5").exit_code == 0
 
 
 def test_the_command(clip, tmp_path):

@@ -1,0 +1,269 @@
+"""Other methods, under the contract of :class:`.BackgroundModel`: `fit` on frames, then `apply`.
+
+==========  =========================================================================================================
+method
+==========  =========================================================================================================
+ours        :class:`.BackgroundModel`
+mahnmf      plain Manhattan NMF of rank 2 (Guan, Tao, Luo, Shawe-Taylor 2012, 5.4.1), by the paper's Algorithm 1
+rpca        principal component pursuit (Candès et al. 2011; :class:`visionnmf.RPCA`)
+godec       rank 2 and a tenth of the entries as outliers (Zhou, Tao 2011; :class:`visionnmf.GoDec`)
+median      temporal median: the trivial baseline
+mog2        OpenCV's mixture of Gaussians (Zivkovic 2004), history 500, variance threshold 36, no shadows
+knn         OpenCV's nearest neighbours (Zivkovic, van der Heijden 2006), history 500, squared distance 400, no shadows
+==========  =========================================================================================================
+
+All but ours mask by the same rule, :func:`.median_mask`. MOG2 and KNN decide themselves, and their masks get the same
+cleaning. They see the frames once and in order, as they are made to; the others first learn from evenly spaced frames
+of the whole clip. A new baseline is a row of `LEARNERS` (a low-rank model of frames) or of `SUBTRACTORS` (OpenCV), and
+a name in `choices.BACKGROUND_METHODS`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import Any, Protocol, TypeVar
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import NotFittedError
+
+from visionnmf import NMF, RPCA, GoDec, choices
+from visionnmf._checks import check_choice, check_random_state
+from visionnmf.apps.background import tuning
+from visionnmf.apps.background.frame_arrays import Separated, as_frames
+from visionnmf.apps.background.model.estimator import BackgroundModel
+from visionnmf.apps.background.model.frame_sample import FrameSample
+from visionnmf.apps.background.model.mask import median_mask
+from visionnmf.engine import robust_pca
+from visionnmf.engine.blocks import one_blas_thread
+from visionnmf.engine.losses import Loss
+from visionnmf.engine.problem import Problem
+from visionnmf.engine.solvers import rri
+from visionnmf.exceptions import ParameterError
+from visionnmf.io import check_memory
+
+__all__ = ["Separator", "make_separator"]
+
+FrameArray = NDArray[np.uint8]
+Floats = NDArray[np.float32]
+
+
+class Separator(Protocol):
+    """A method that learns a background from frames and separates frames by it.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.background import Separator, make_separator
+    >>> separator: Separator = make_separator("ours", n_components=1)
+    >>> separator.n_components
+    1
+    """
+
+    background_: FrameArray
+    temporal_median_: FrameArray
+    n_frames_seen_: int
+    learnt_frames_: NDArray[np.intp]
+
+    def fit(self, frames: Iterable[FrameArray]) -> Any:
+        """Learn from frames, which are gone through once."""
+
+    def apply(self, frames: Iterable[FrameArray]) -> Generator[Separated, None, None]:
+        """Separate frames, in their order."""
+
+
+def make_separator(
+    method: str,
+    *,
+    n_components: int = choices.BACKGROUND_COMPONENTS,
+    threshold: float | None = None,
+    random_state: int = choices.RANDOM_STATE,
+) -> Separator:
+    """Return a method that separates frames.
+
+    Parameters
+    ----------
+    method : str
+        One of `choices.BACKGROUND_METHODS`; see the table above.
+    n_components : int, default=2
+        Of "ours"; the others have those of the literature.
+    threshold : float, optional
+        Of "ours", None being its default; the others have those of the literature.
+    random_state : int, default=0
+
+    Returns
+    -------
+    Separator
+
+    Raises
+    ------
+    ParameterError
+        If there is no such method, or `threshold` is not for it.
+
+    Examples
+    --------
+    >>> from visionnmf.datasets import make_surveillance
+    >>> frames = make_surveillance(8, 24, 32, random_state=0).frames
+    >>> from visionnmf.apps.background import make_separator
+    >>> separator = make_separator("ours").fit(frames)
+    >>> [part.mask.shape for part in separator.apply(frames[:1])]
+    [(24, 32)]
+    """
+    check_choice(method, "method", choices.BACKGROUND_METHODS)
+    if method == "ours":
+        options: dict[str, Any] = {} if threshold is None else {"threshold": threshold}
+        return BackgroundModel(n_components, random_state=random_state, **options)
+    if threshold is not None:
+        raise ParameterError(f"threshold must be None for method={method!r}; got {threshold}")
+    if method in LEARNERS:
+        return LowRank(method, random_state=random_state)
+    return TemporalMedian() if method == "median" else Subtractor(method, random_state=random_state)
+
+
+Self = TypeVar("Self", bound="_Sampled")
+
+
+class _Sampled(ABC):
+    """A method that learns from evenly spaced frames."""
+
+    def fit(self: Self, frames: Iterable[FrameArray]) -> Self:
+        """Learn from frames that :class:`.BackgroundModel` takes; raises TooLargeError where they exceed the memory."""
+        sample = FrameSample(tuning.TUNING.baselines.n_frames)
+        for frame in as_frames(frames):
+            sample.add(frame)
+        if sample.seen == 0:
+            raise ParameterError("frames must hold at least one frame; got none")
+        self._shape = sample.frame_shape
+        self.n_frames_seen_ = sample.seen
+        learnt, self.learnt_frames_ = sample.taken()
+        self.temporal_median_ = np.median(learnt, axis=0).round().astype(np.uint8).reshape(self._shape)
+        self.background_ = self._learn(learnt)
+        return self
+
+    def apply(self, frames: Iterable[FrameArray]) -> Generator[Separated, None, None]:
+        """Separate frames of the shape that `fit` has seen, one by one."""
+        if not hasattr(self, "background_"):
+            raise NotFittedError(f"{type(self).__name__} must be fitted first; call fit")
+        separate = self._separator()
+        for index, frame in enumerate(as_frames(frames, self._shape)):
+            yield Separated(index, frame.copy(), *separate(frame))
+
+    @abstractmethod
+    def _learn(self, frames: FrameArray) -> FrameArray:
+        """Learn from frames (n, n_pixels, channels); return the background."""
+
+    @abstractmethod
+    def _separator(self) -> Callable[[FrameArray], tuple[FrameArray, FrameArray]]:
+        """Return a function that returns the background and the mask of a frame."""
+
+
+class TemporalMedian(_Sampled):
+    """The median of the sampled frames."""
+
+    def _learn(self, frames: FrameArray) -> FrameArray:
+        return self.temporal_median_
+
+    def _separator(self) -> Callable[[FrameArray], tuple[FrameArray, FrameArray]]:
+        return lambda frame: (self.background_, median_mask(frame, self.background_))
+
+
+class LowRank(_Sampled):
+    """A low-rank model of the values of pixels, one of `LEARNERS`.
+
+    The codes of a frame are found at a random sample of its pixels.
+    """
+
+    def __init__(self, method: str, *, random_state: int = choices.RANDOM_STATE) -> None:
+        self.method = method
+        self.random_state = random_state
+
+    @one_blas_thread()
+    def _learn(self, frames: FrameArray) -> FrameArray:
+        check_choice(self.method, "method", LEARNERS)
+        # the decompositions hold six matrices of floats of this size
+        check_memory(f"{self.method} of {len(frames)} frames", 24 * frames.size)
+        X = frames.reshape(len(frames), -1).astype(np.float32)
+        model = LEARNERS[self.method](self.random_state).fit(X)
+        self.components_ = model.components_
+        rng = check_random_state(self.random_state)
+        pixels = np.sort(rng.permutation(frames.shape[1])[: tuning.TUNING.baselines.code_pixels])
+        channels = frames.shape[2]
+        self._at = (pixels[:, None] * channels + np.arange(channels)).ravel()
+        self._few = np.ascontiguousarray(self.components_[:, self._at])
+        # orthonormal at these pixels, for least absolute deviations
+        self._basis, self._turn = np.linalg.qr(self._few.T)
+        few = np.ascontiguousarray(X[:, self._at])
+        codes = np.stack([self._codes(x[None]) for x in few])
+        self._typical = np.median(codes, axis=0)
+        return self._shown(self._typical)
+
+    def _codes(self, x: Floats) -> Floats:
+        if self.method == "mahnmf":
+            Wt = np.linalg.lstsq(self._few.T, x[0], rcond=None)[0].clip(0)[:, None].astype(np.float32)
+            rri.half(Problem(x, Loss("manhattan")), Wt, self._few, sweeps=tuning.TUNING.baselines.code_iterations)
+            return Wt[:, 0]
+        found = robust_pca.lad(
+            x, np.ascontiguousarray(self._basis.T), max_iter=tuning.TUNING.baselines.code_iterations
+        )[0]
+        return np.linalg.lstsq(self._turn, found, rcond=None)[0].astype(np.float32)
+
+    def _shown(self, codes: Floats) -> FrameArray:
+        background = (codes @ self.components_).reshape(self._shape)
+        return np.asarray(background.clip(0, 255).round(), np.uint8)
+
+    def _separator(self) -> Callable[[FrameArray], tuple[FrameArray, FrameArray]]:
+        @one_blas_thread()
+        def separate(frame: FrameArray) -> tuple[FrameArray, FrameArray]:
+            background = self._shown(self._codes(frame.reshape(-1)[self._at][None].astype(np.float32)))
+            return background, median_mask(frame, background)
+
+        return separate
+
+
+class Subtractor(_Sampled):
+    """One of OpenCV's background subtractors, one of `SUBTRACTORS`; `random_state` seeds OpenCV's one generator."""
+
+    def __init__(self, method: str, *, random_state: int = choices.RANDOM_STATE) -> None:
+        self.method = method
+        self.random_state = random_state
+
+    def fit(self, frames: Iterable[FrameArray]) -> Subtractor:
+        """Go through the clip once, for the background at its end; see :meth:`_Sampled.fit`."""
+        check_choice(self.method, "method", SUBTRACTORS)
+        self._passing = self._made()
+        return super().fit(self._passed(frames))
+
+    def _made(self) -> Any:
+        cv2.setRNGSeed(self.random_state % 2**31)
+        return SUBTRACTORS[self.method]()
+
+    def _passed(self, frames: Iterable[FrameArray]) -> Iterator[FrameArray]:
+        for frame in as_frames(frames):
+            self._passing.apply(np.ascontiguousarray(frame))
+            yield frame
+
+    def _learn(self, frames: FrameArray) -> FrameArray:
+        return np.asarray(self._passing.getBackgroundImage(), np.uint8).reshape(self._shape)
+
+    def _separator(self) -> Callable[[FrameArray], tuple[FrameArray, FrameArray]]:
+        subtractor = self._made()
+
+        def separate(frame: FrameArray) -> tuple[FrameArray, FrameArray]:
+            mask = np.asarray(cv2.medianBlur(subtractor.apply(np.ascontiguousarray(frame)), 5), np.uint8)
+            return np.asarray(subtractor.getBackgroundImage(), np.uint8).reshape(self._shape), mask
+
+        return separate
+
+
+LEARNERS: dict[str, Callable[[int], Any]] = {
+    "mahnmf": lambda seed: NMF(tuning.TUNING.baselines.rank, solver="rri", random_state=seed),
+    "rpca": lambda seed: RPCA(tol=tuning.TUNING.baselines.tolerance),
+    "godec": lambda seed: GoDec(
+        tuning.TUNING.baselines.rank, sparse_share=tuning.TUNING.baselines.outliers, random_state=seed
+    ),
+}
+SUBTRACTORS: dict[str, Callable[[], Any]] = {
+    "mog2": lambda: cv2.createBackgroundSubtractorMOG2(tuning.TUNING.baselines.history, 36, False),
+    "knn": lambda: cv2.createBackgroundSubtractorKNN(tuning.TUNING.baselines.history, 400, False),
+}

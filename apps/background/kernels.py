@@ -1,0 +1,512 @@
+"""All numba kernels of the background application; :mod:`.tuning` has the constants that callers pass.
+
+Arrays of frames have shape (n, n_pixels, n_channels) and dtype uint8, components `H` (r, n_pixels, n_channels), codes
+(r, n); both are float32. Kernels write their results into arrays of the caller and validate nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from visionnmf._jit import kernel
+
+MEDIAN_STEP = 1.25  # over the weight, in units of the noise: 1 / (2 density at the median) of a normal distribution
+NOISE_STEP = 0.02  # of the noise itself: a median followed by the sign, which foreground hardly moves
+NORMAL_CHANGE = 0.954  # median of |x - a| for independent normal x, a of standard deviation 1
+
+
+# --- Temporal medians ------------------------------------------------------------------------------------------------
+
+
+@kernel
+def select_rank(frames, found, count, rank, start):  # type: ignore[no-untyped-def]
+    """Write to `found` (k,) the `rank`-th smallest byte over `frames` (n, n_values) at values ``start:start + k``.
+
+    The bits of the result are found from the highest to the lowest, each by counting the frames below. `count` (k,) is
+    scratch of an unsigned dtype that holds `n`.
+    """
+    k = len(found)
+    for i in range(k):
+        found[i] = 0
+    for place in range(8):
+        bit = np.uint8(128 >> place)
+        for i in range(k):
+            count[i] = 0
+            found[i] += bit
+        for t in range(frames.shape[0]):
+            row = frames[t, start : start + k]
+            for i in range(k):
+                count[i] += row[i] < found[i]
+        for i in range(k):
+            if count[i] > rank:  # it is smaller
+                found[i] -= bit
+
+
+@kernel
+def select_next_rank(frames, found, count, above, rank, start):  # type: ignore[no-untyped-def]
+    """Write to `above` (k,) the byte of the next rank, given that of `rank` in `found`; see `select_rank`."""
+    k = len(found)
+    for i in range(k):
+        count[i] = 0
+        above[i] = 255
+    for t in range(frames.shape[0]):
+        row = frames[t, start : start + k]
+        for i in range(k):
+            value = row[i]
+            larger = value > found[i]
+            count[i] += not larger
+            above[i] = value if larger & (value < above[i]) else above[i]
+    for i in range(k):
+        if count[i] > rank + 1:  # several are the same
+            above[i] = found[i]
+
+
+# --- Learning and masks ----------------------------------------------------------------------------------------------
+
+
+@kernel
+def mean_over_channels(change, mean):  # type: ignore[no-untyped-def]
+    """Write the rounded mean over the three channels of `change` (3 n,) to `mean` (n,)."""
+    for i in range(mean.shape[0]):
+        total = np.uint32(change[3 * i]) + np.uint32(change[3 * i + 1]) + np.uint32(change[3 * i + 2])
+        mean[i] = np.uint8((total + np.uint32(1)) // np.uint32(3))
+
+
+@kernel
+def count_explained(X, shown, near, votes):  # type: ignore[no-untyped-def]
+    """Count how many values of each frame of `X` (n, n_values) each candidate of `shown` (k, n_values) explains.
+
+    A value is explained when its residual is below `near` (n_values,). `votes` (n, k) gets the counts.
+    """
+    for t in range(X.shape[0]):
+        x = X[t]
+        for k in range(shown.shape[0]):
+            given = shown[k]
+            count = np.int32(0)
+            for i in range(near.shape[0]):
+                count += np.int32(abs(x[i] - given[i]) < near[i])
+            votes[t, k] = count
+
+
+@kernel(reassociate=True)
+def show_background(H, codes, background, start, stop):  # type: ignore[no-untyped-def]
+    """Write the background ``sum_k codes[k] H[k]`` of pixels ``start:stop``, rounded and at most white.
+
+    `H` has shape (r, n_pixels, n_channels), `codes` (r,) and `background`, of bytes, (n_pixels, n_channels).
+    """
+    n_channels = background.shape[1]
+    white = np.float32(255)
+    half = np.float32(0.5)
+    first, last = start * n_channels, stop * n_channels
+    values = H.reshape(codes.shape[0], H.shape[1] * n_channels)
+    shown = background.reshape(background.shape[0] * n_channels)
+    if codes.shape[0] == 2:  # the usual number: one pass, in SIMD lanes
+        one, two = codes[0], codes[1]
+        for i in range(first, last):
+            shown[i] = np.uint8(min(one * values[0, i] + two * values[1, i], white) + half)
+        return
+    for i in range(first, last):
+        b = np.float32(0)
+        for k in range(codes.shape[0]):
+            b += codes[k] * values[k, i]
+        shown[i] = np.uint8(min(b, white) + half)
+
+
+@kernel(reassociate=True)
+def score_pixels(frame, background, scale, darkest, shadow_weight, score, start, stop):  # type: ignore[no-untyped-def]
+    """Write the scores of pixels ``start:stop`` of one frame (n_pixels, n_channels).
+
+    The score is the root mean square over channels of the residual ``x - b`` in units of `scale` (n_pixels,). In
+    colour, the part of the residual that a shadow explains (``x = a b`` with ``darkest < a < 1``) counts
+    `shadow_weight` times.
+    """
+    n_channels = frame.shape[1]
+    if n_channels != 3:
+        for pixel in range(start, stop):
+            total = np.float32(0)
+            for channel in range(n_channels):
+                miss = np.float32(frame[pixel, channel]) - np.float32(background[pixel, channel])
+                total += miss * miss
+            score[pixel] = np.sqrt(total / n_channels) / scale[pixel]
+        return
+    # unrolled, and without branches: so the compiler takes several pixels at a time
+    one, third = np.float32(1), np.float32(1 / 3)
+    darkest, squared_weight = np.float32(darkest), np.float32(shadow_weight * shadow_weight)
+    for pixel in range(start, stop):
+        x0, x1, x2 = np.float32(frame[pixel, 0]), np.float32(frame[pixel, 1]), np.float32(frame[pixel, 2])
+        b0 = np.float32(background[pixel, 0])
+        b1 = np.float32(background[pixel, 1])
+        b2 = np.float32(background[pixel, 2])
+        energy = b0 * b0 + b1 * b1 + b2 * b2
+        total = (x0 - b0) * (x0 - b0) + (x1 - b1) * (x1 - b1) + (x2 - b2) * (x2 - b2)
+        ratio = (x0 * b0 + x1 * b1 + x2 * b2) / (energy + one)
+        darkening = (one - ratio) * (one - ratio) * energy
+        shadowed = total - min(total, darkening) + squared_weight * darkening
+        total = shadowed if (darkest < ratio) & (ratio < one) else total
+        score[pixel] = np.sqrt(total * third) / scale[pixel]
+
+
+# --- Camera shake ----------------------------------------------------------------------------------------------------
+
+
+@kernel(reassociate=True)
+def find_shift(frame, scene, rows, columns, down, right, shift, steps, outlier, cap):  # type: ignore[no-untyped-def]
+    """Improve the displacement `shift` (x, y) of a frame against the scene by Gauss-Newton steps.
+
+    `rows`, `columns`, `down` and `right` are the positions of the pixels used and the gradients of the scene there. The
+    frame shows at ``p + shift`` what the scene shows at ``p``. Returns the mean difference at the final shift, weighted
+    by the gradients and capped at `cap`.
+    """
+    height, width = frame.shape
+    mean = 0.0
+    for step in range(steps + 1):
+        a = b = c = e = f = total = everything = mean = 0.0
+        for i in range(len(rows)):
+            everything += np.sqrt(right[i] * right[i] + down[i] * down[i])
+            y = rows[i] + shift[1]
+            x = columns[i] + shift[0]
+            if not (0 <= y < height - 1 and 0 <= x < width - 1):
+                continue
+            above, left = int(y), int(x)
+            v, u = y - above, x - left
+            upper = frame[above, left] * (1 - u) + frame[above, left + 1] * u
+            lower = frame[above + 1, left] * (1 - u) + frame[above + 1, left + 1] * u
+            difference = upper * (1 - v) + lower * v - scene[rows[i], columns[i]]
+            gx, gy = right[i], down[i]
+            gradient = np.sqrt(gx * gx + gy * gy)
+            mean += gradient * min(abs(difference), cap)
+            total += gradient
+            ratio = difference / outlier
+            weight = 1 / ((1 + ratio * ratio) * (1 + ratio * ratio))
+            a += weight * gx * gx
+            b += weight * gx * gy
+            c += weight * gy * gy
+            e += weight * gx * difference
+            f += weight * gy * difference
+        mean = mean / total if total > 0.5 * everything else cap  # of less than half nothing is known
+        if step < steps:
+            damping = 1e-3 * (a + c) + 1e-6  # a scene of stripes tells only one direction
+            a += damping
+            c += damping
+            determinant = a * c - b * b
+            shift[0] -= (c * e - b * f) / determinant
+            shift[1] -= (a * f - b * e) / determinant
+    return mean
+
+
+# --- Dynamic background ----------------------------------------------------------------------------------------------
+
+
+@kernel
+def measure_residuals(  # type: ignore[no-untyped-def]
+    frames, picks, H, codes, cap, limit, residual, size, means, energy, above, start
+):
+    """Measure the residuals of `frames[picks]` at a block of pixels that begins at `start`.
+
+    `means` (k, n_pixels) gets the mean over channels in eighths of a grey level. The sum over frames of mean squares,
+    each at most ``cap ** 2``, is added to `energy` (n_pixels,), and the number of frames whose mean square is above
+    `limit` (n_pixels,) to `above` (n_pixels,). `residual` (m * n_channels,) and `size` (2, m) are scratch.
+    """
+    n, n_pixels, n_channels = frames.shape
+    m = size.shape[1]
+    first = start * n_channels
+    values = frames.reshape(n, n_pixels * n_channels)
+    components = H.reshape(H.shape[0], n_pixels * n_channels)
+    most, channels = np.float32(cap * cap), np.float32(n_channels)
+    mean, square, total = size[0], size[1], energy[start : start + m]
+    bound, count = limit[start : start + m], above[start : start + m]
+    for i in range(len(picks)):
+        t = picks[i]
+        shown = means[i, start : start + m]
+        _subtract_background(values, components, codes, t, first, residual)
+        for p in range(m):
+            mean[p] = square[p] = 0
+        for c in range(n_channels):
+            for p in range(m):
+                y = residual[p * n_channels + c]
+                mean[p] += y
+                square[p] += y * y
+        for p in range(m):
+            shown[p] = np.int16(np.rint(np.float32(8) * mean[p] / channels))
+            total[p] += min(square[p] / channels, most)
+            count[p] += square[p] / channels > bound[p]
+
+
+@kernel(allocates=True)
+def rank_residuals(frames, picks, H, codes, rank, pixels, usual):  # type: ignore[no-untyped-def]
+    """Write to `usual` the `rank`-th smallest residual over `frames[picks]`, at some pixels.
+
+    The residual is the root mean square over channels.
+    """
+    k, n_channels = len(picks), frames.shape[2]
+    size = np.empty(k, np.float32)
+    for pixel in pixels:
+        for i in range(k):
+            t = picks[i]
+            square = np.float32(0)
+            for c in range(n_channels):
+                b = np.float32(0)
+                for component in range(codes.shape[0]):
+                    b += codes[component, t] * H[component, pixel, c]
+                y = np.float32(frames[t, pixel, c]) - min(b, np.float32(255))
+                square += y * y
+            square /= np.float32(n_channels)
+            j = i
+            while j > 0 and size[j - 1] > square:
+                size[j] = size[j - 1]
+                j -= 1
+            size[j] = square
+        usual[pixel] = np.sqrt(size[rank])
+
+
+# --- Alternating modes -----------------------------------------------------------------------------------------------
+
+
+@kernel
+def find_candidates(  # type: ignore[no-untyped-def]
+    frames, weights, picks, H, codes, near, apart, held, second, distances, support, asked, start
+):
+    """Write to `asked` (m,) which pixels from `start` on may have another level than the modelled one.
+
+    `weights` (k, m) belong to the frames `picks`. `distances` (m * n_channels,) and `support` (4, m) are scratch: the
+    weight of all samples, of those near the present level and of those apart from it, and a distance. Where the answer
+    is no, `find_levels` would find none.
+    """
+    n, n_pixels, n_channels = frames.shape
+    m = len(asked)
+    first = start * n_channels
+    values = frames.reshape(n, n_pixels * n_channels)
+    components = H.reshape(H.shape[0], n_pixels * n_channels)
+    total, present, other, distance = support[0], support[1], support[2], support[3]
+    for p in range(m):
+        total[p] = present[p] = other[p] = 0
+    for i in range(len(picks)):
+        t = picks[i]
+        w = weights[i]
+        _subtract_background(values, components, codes, t, first, distances)
+        for v in range(len(distances)):
+            distances[v] = abs(distances[v])
+        if n_channels == 3:  # the usual number: in SIMD lanes
+            for p in range(m):
+                distance[p] = max(distances[3 * p], max(distances[3 * p + 1], distances[3 * p + 2]))
+        else:
+            for p in range(m):
+                distance[p] = distances[p * n_channels]
+                for c in range(1, n_channels):
+                    distance[p] = max(distance[p], distances[p * n_channels + c])
+        for p in range(m):
+            total[p] += w[p]
+            present[p] += w[p] if distance[p] <= near else np.float32(0)
+            other[p] += w[p] if distance[p] > apart else np.float32(0)
+    for p in range(m):
+        enough = other[p] >= 0.999 * second * total[p]  # sums in another order differ by less
+        asked[p] = (present[p] < (1 - second) * total[p]) & (enough | (present[p] < held * total[p]))
+
+
+@kernel(allocates=True)
+def find_levels(  # type: ignore[no-untyped-def]
+    frames, weights, picks, H, codes, near, apart, held, stronger, second, first, other, share, pixels
+):
+    """Find the levels of some pixels, as differences from the modelled background.
+
+    `first` (m, n_channels) gets the level that replaces the present one, 0 where none does. `other` gets a second
+    level, 0 where there is none, and `share` (m,) its share of the support. `weights` (k, m) belong to the frames
+    `picks`; the constants are those of `AlternatingModesTuning`.
+    """
+    k, n_channels = len(picks), frames.shape[2]
+    y = np.empty((k, n_channels), np.float32)
+    grey = np.empty(k, np.float32)
+    w = np.empty(k, np.float32)
+    order = np.empty(k, np.int64)
+    level = np.empty(n_channels, np.float32)
+    for at in range(len(pixels)):
+        pixel = pixels[at]
+        total = np.float32(0)
+        present = np.float32(0)
+        for i in range(k):
+            t = picks[i]
+            inside = True
+            mean = np.float32(0)
+            for c in range(n_channels):
+                b = np.float32(0)
+                for component in range(codes.shape[0]):
+                    b += codes[component, t] * H[component, pixel, c]
+                y[i, c] = np.float32(frames[t, pixel, c]) - min(b, np.float32(255))
+                inside = inside and abs(y[i, c]) <= near
+                mean += y[i, c]
+            grey[i] = mean / np.float32(n_channels)
+            w[i] = weights[i, at]
+            total += w[i]
+            if inside:
+                present += w[i]
+        share[at] = 0
+        for c in range(n_channels):
+            first[at, c] = 0
+            other[at, c] = 0
+        if present >= (1 - second) * total:
+            continue
+        for i in range(k):  # insertion: k is small
+            j = i
+            while j > 0 and grey[order[j - 1]] > grey[i]:
+                order[j] = order[j - 1]
+                j -= 1
+            order[j] = i
+        if present < held * total:
+            support = _densest_level(y, grey, w, order, near, level, first[at], -1.0)
+            if support > stronger * present:
+                for c in range(n_channels):
+                    first[at, c] = level[c]
+        support = _densest_level(y, grey, w, order, near, level, first[at], apart)
+        if support >= second * total:
+            share[at] = support / total
+            for c in range(n_channels):
+                other[at, c] = level[c]
+
+
+@kernel
+def assign_levels(frames, picks, H, codes, typical, first, other, apart, pixels, sides):  # type: ignore[no-untyped-def]
+    """Write to `sides` (k, m) which of two levels some pixels show: -1 the first, 1 the second, 0 neither.
+
+    `first` and `other` (n_pixels, n_channels) are levels under the illumination of the codes `typical` (r,). What is
+    further than `apart` from both is neither.
+    """
+    n_channels = frames.shape[2]
+    apart = np.float32(apart)
+    for i in range(len(picks)):
+        t = picks[i]
+        for at in range(len(pixels)):
+            pixel = pixels[at]
+            to_first = to_other = np.float32(0)
+            for c in range(n_channels):
+                y = np.float32(frames[t, pixel, c])
+                for component in range(codes.shape[0]):
+                    y += (typical[component] - codes[component, t]) * H[component, pixel, c]
+                to_first = max(to_first, abs(y - np.float32(first[pixel, c])))
+                to_other = max(to_other, abs(y - np.float32(other[pixel, c])))
+            near = min(to_first, to_other) < apart
+            sides[i, at] = np.int8(near & (to_other < to_first)) - np.int8(near & (to_first < to_other))
+
+
+@kernel(part=True)
+def _densest_level(y, grey, w, order, near, level, away, apart):  # type: ignore[no-untyped-def]
+    """Write to `level` where samples further than `apart` from `away` are densest; return their weight."""
+    k, n_channels = y.shape
+    best = np.float32(0)
+    low = high = 0
+    i = 0
+    inside = np.float32(0)
+    for j in range(k):
+        if _is_far(y[order[j]], away, apart):
+            inside += w[order[j]]
+        while grey[order[j]] - grey[order[i]] > 2 * near:
+            if _is_far(y[order[i]], away, apart):
+                inside -= w[order[i]]
+            i += 1
+        if inside > best:
+            best, low, high = inside, i, j + 1
+    if best <= 0:
+        return best
+    for c in range(n_channels):
+        level[c] = 0
+        for at in range(low, high):
+            if _is_far(y[order[at]], away, apart):
+                level[c] += w[order[at]] * y[order[at], c]
+        level[c] /= best
+    support = np.float32(0)
+    for at in range(low, high):
+        belongs = _is_far(y[order[at]], away, apart)
+        for c in range(n_channels):
+            belongs = belongs and abs(y[order[at], c] - level[c]) <= 1.5 * near
+        if belongs:
+            support += w[order[at]]
+    return support
+
+
+@kernel(part=True)
+def _is_far(sample, away, apart):  # type: ignore[no-untyped-def]
+    """Return whether a channel of `sample` is further than `apart` from that of `away`."""
+    far = False
+    for c in range(len(sample)):
+        far = far or abs(sample[c] - away[c]) > apart
+    return far
+
+
+@kernel(part=True)
+def _subtract_background(values, components, codes, t, first, residual):  # type: ignore[no-untyped-def]
+    """Write the residual of frame `t` to `residual`, from value `first` of the flattened frame on."""
+    last = first + len(residual)
+    row, white = values[t, first:last], np.float32(255)
+    for v in range(len(residual)):
+        residual[v] = 0
+    for component in range(codes.shape[0]):
+        h, code = components[component, first:last], codes[component, t]
+        for v in range(len(residual)):
+            residual[v] += code * h[v]
+    for v in range(len(residual)):
+        residual[v] = np.float32(row[v]) - min(residual[v], white)
+
+
+# --- Online model ----------------------------------------------------------------------------------------------------
+
+
+@kernel
+def update_rows(  # type: ignore[no-untyped-def]
+    frame, change, moved, gain, keep, longest, low, high, scene, rival, support, rivalry, noise, first, every
+):
+    """Update scene, rival and noise by every `every`-th row of a frame, from row `first` on.
+
+    A value near the scene supports it and moves it by a step of the Manhattan loss: that of Robbins and Monro for a
+    median, scale over weight in the direction of the sign. A value far from it supports the rival, the one other value
+    that is kept. A value far from both takes weight from the rival, and at last its place. A rival of more weight than
+    the scene becomes the scene.
+
+    `change` and `moved` (height, width) are the difference from the previous frame and the same smoothed. `gain` is the
+    illumination of the frame relative to the scene. `keep` is the share of the weights that is left since these rows
+    were updated last. Steps get no shorter beyond the weight `longest`. The noise scale stays between `low` and `high`.
+    """
+    height, width, n_channels = frame.shape
+    one, zero = np.float32(1), np.float32(0)
+    noise_step, unit = np.float32(NOISE_STEP), np.float32(1 / NORMAL_CHANGE)
+    gain, keep, longest = np.float32(gain), np.float32(keep), np.float32(longest)
+    low, high = np.float32(low), np.float32(high)
+    sure = gain * np.float32(every)  # a dark frame says less: a change of the scene changes its residual by the gain
+    for y in range(first, height, every):
+        for x in range(width):
+            step = max(noise[y, x], one) * noise_step
+            noise[y, x] += step if unit * np.float32(change[y, x]) > noise[y, x] else -step
+            scale = min(max(noise[y, x], low), high)
+            near = scale + scale
+            ratio = np.float32(moved[y, x]) / scale
+            weight = sure / (one + ratio * ratio)
+            off = other = zero
+            for c in range(n_channels):
+                value = np.float32(frame[y, x, c])
+                off = max(off, abs(value - gain * scene[y, x, c]))
+                other = max(other, abs(value - gain * rival[y, x, c]))
+            held, against = support[y, x] * keep, rivalry[y, x] * keep
+            length = np.float32(MEDIAN_STEP) * weight * scale
+            if off < near:
+                length /= min(held, longest) + one
+                held += weight
+                for c in range(n_channels):
+                    miss = np.float32(frame[y, x, c]) / gain - scene[y, x, c]
+                    scene[y, x, c] += min(max(miss, -length), length)
+            elif other < near and against > zero:
+                length /= min(against, longest) + one
+                against += weight
+                for c in range(n_channels):
+                    miss = np.float32(frame[y, x, c]) / gain - rival[y, x, c]
+                    rival[y, x, c] += min(max(miss, -length), length)
+            else:
+                against -= weight
+                if against < zero:
+                    against = weight
+                    for c in range(n_channels):
+                        rival[y, x, c] = np.float32(frame[y, x, c]) / gain
+            if against > held:
+                held, against = against, held
+                for c in range(n_channels):
+                    kept = scene[y, x, c]
+                    scene[y, x, c] = rival[y, x, c]
+                    rival[y, x, c] = kept
+            support[y, x], rivalry[y, x] = held, against

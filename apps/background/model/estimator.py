@@ -1,0 +1,307 @@
+"""The background model of a whole clip.
+
+The model follows Guan, Tao, Luo and Shawe-Taylor, "MahNMF: Manhattan non-negative matrix factorization" (2012), section
+5.4.1. Frames are the rows of `X`, pixels times channels its columns, and ``X ~ W H`` at low rank in the Manhattan loss,
+so that what passes in front of a pixel less than half the time does not count. The background of frame `t` is
+``W[t] H``. This module goes beyond the paper in these points:
+
+- **Illumination** (:mod:`.illumination`). The components are one scene under several smooth illuminations.
+- **Weights.** Each pixel of each learnt frame weighs ``1 / (1 + (d / s)^2)``, where `d` is its difference from the
+  neighbouring frames and `s` the noise scale. What moves says little about the background, so that it may even hide it
+  more than half the time.
+- **Codes by consensus** (:mod:`.consensus_codes`). An object that fills half the frame is no change of illumination.
+- **Alternating modes** (:mod:`.alternating_modes`). Of two levels that both rest, as before and after somebody leaves,
+  the scene is the one that continues the picture around it.
+- **Camera shake** (:mod:`.camera_shake`). Frames of a camera that shakes are registered first.
+- **Noise scale.** A pixel's noise is estimated from differences of neighbouring frames and held between two bounds,
+  because foreground that passes all the time inflates them.
+- **Dynamic background** (:mod:`.dynamic_background`). Where leaves or water move in place, the smoothed residual
+  decides.
+- **Masks** (:mod:`.mask`). The residual in units of the noise, smoothed and compared with `threshold`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from visionnmf import choices
+from visionnmf._checks import RandomState, check_count, check_generator, check_number
+from visionnmf.apps.background import tuning
+from visionnmf.apps.background.frame_arrays import Separated, as_frames, to_uint8
+from visionnmf.apps.background.kernels import show_background
+from visionnmf.apps.background.online.estimator import OnlineBackgroundModel
+from visionnmf.apps.saving import Saveable
+from visionnmf.engine.blocks import blocks, map_blocks, n_threads, one_blas_thread
+from visionnmf.exceptions import ParameterError
+
+from .camera_shake import shifted
+from .consensus_codes import find_codes, with_median
+from .frame_sample import FrameSample
+from .learning import learn_background
+from .mask import MaskDecision
+from .temporal_median import temporal_median
+
+__all__ = ["BackgroundModel"]
+
+FrameArray = NDArray[np.uint8]
+Floats = NDArray[np.float32]
+
+
+class BackgroundModel(Saveable, BaseEstimator):
+    """Low-rank background of a fixed camera in the Manhattan loss, and the foreground that stands out from it.
+
+    Minimises ``sum_tp m_tp |x_tp - sum_k w_tk h_kp|`` over ``W, H >= 0`` for evenly spaced frames `t` and all pixels
+    and channels `p`, by rank-one residual iteration (Guan et al. 2012, Algorithm 1) started from the temporal median.
+    The components are one scene under at most `n_components` smooth illuminations.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Maximum number of illumination components. With 1 there is one scene, with a factor for the illumination of each
+        frame. 2 also follows illumination that changes more on one side of the scene than on the other, as when a cloud
+        passes. One component is kept where more explain hardly more of the clip.
+    n_frames : int, default=100
+        Learn from at most this many frames, evenly spaced over the clip, and from at least half as many if the clip has
+        them. Large frames take fewer, so that they stay below 340 MiB.
+    threshold : float, default=3.0
+        Foreground deviates by this many times the noise. A lower value finds more, also more that is not there.
+    random_state : int, RandomState, Generator or None, default=0
+        Chooses the pixels that determine the codes. The same int gives the same result, for any number of threads.
+
+    Attributes
+    ----------
+    n_components_ : int
+        Components kept: `n_components`, or 1.
+    background_ : ndarray of uint8 [shape of a frame]
+        Median, over the clip, of the modelled background.
+    temporal_median_ : ndarray of uint8 [shape of a frame]
+        Median of the learnt frames, the baseline to compare with.
+    components_ : ndarray of float32 [shape=(n_components_, height, width[, 3]), >= 0]
+        The components H.
+    codes_ : ndarray of float32 [shape=(n_learnt, n_components_), >= 0]
+        The codes W of the learnt frames.
+    learnt_frames_ : ndarray of int [shape=(n_learnt,)]
+        Positions of the learnt frames in the clip.
+    noise_scale_ : ndarray of float32 [shape=(height, width)]
+        The noise of each pixel in grey levels, between 6 and 7.
+    n_frames_seen_ : int
+        Number of frames given to `fit`.
+    frame_shape_ : tuple of int
+        Shape of the frames.
+    online_ : OnlineBackgroundModel
+        What `partial_fit` learns; after it `mask_` and `background_` belong to the latest frame.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.background import BackgroundModel
+    >>> from visionnmf.datasets import make_surveillance
+    >>> clip = make_surveillance(40, random_state=0)
+    >>> model = BackgroundModel().fit(clip.frames)
+    >>> [part.mask.shape for part in model.apply(clip.frames[:2])]
+    [(120, 160), (120, 160)]
+    """
+
+    def __init__(
+        self,
+        n_components: int = choices.BACKGROUND_COMPONENTS,
+        *,
+        n_frames: int = 100,
+        threshold: float = 3.0,
+        random_state: RandomState = choices.RANDOM_STATE,
+    ) -> None:
+        self.n_components = n_components
+        self.n_frames = n_frames
+        self.threshold = threshold
+        self.random_state = random_state
+
+    def fit(self, frames: Iterable[FrameArray]) -> BackgroundModel:
+        """Learn the background.
+
+        Parameters
+        ----------
+        frames : iterable of ndarray [shape=(height, width) or (height, width, channels)]
+            Frames of uint8, uint16, or floating point from 0 to 1, with 1, 3 or 4 channels, of which a fourth, opacity,
+            is left out. An array of frames, a single frame, a :class:`~visionnmf.io.VideoReader` or any other iterable,
+            which is gone through once.
+
+        Returns
+        -------
+        BackgroundModel
+            The same object.
+
+        Raises
+        ------
+        ParameterError
+            If a parameter is out of its range, there is no frame, or a frame is of another kind, has another shape than
+            the first, or has numbers out of range.
+        """
+        self._check_parameters()
+        rng = check_generator(self.random_state)
+        sample = FrameSample(self.n_frames)
+        for frame in as_frames(frames):
+            sample.add(frame)
+        if sample.seen == 0:
+            raise ParameterError("frames must hold at least one frame; got none")
+        with one_blas_thread():
+            learnt = learn_background(sample, n_components=int(self.n_components), rng=rng)
+        self.frame_shape_, self.n_frames_seen_ = sample.frame_shape, sample.seen
+        self._learnt, self.learnt_frames_ = learnt, sample.taken()[1]
+        self._derive()
+        return self
+
+    def partial_fit(self, frame: FrameArray, time: float | None = None) -> BackgroundModel:
+        """Mask the next frame of a stream, then learn from it, by an :class:`.OnlineBackgroundModel`.
+
+        After `fit` that model starts from the scene that was learnt. Otherwise it learns the first two seconds first.
+
+        Parameters
+        ----------
+        frame : ndarray [shape=(height, width) or (height, width, channels)]
+            A frame of any kind that `fit` takes.
+        time : float, optional
+            When it is shown, in seconds. By default 1/25 s after the previous frame.
+
+        Returns
+        -------
+        BackgroundModel
+            The same object, with `mask_` and `background_` of this frame.
+
+        Raises
+        ------
+        ParameterError
+            If a parameter is out of its range, or the frame is of another kind or size, or not later than the previous
+            one.
+
+        Examples
+        --------
+        >>> from visionnmf.apps.background import BackgroundModel
+        >>> from visionnmf.datasets import make_surveillance
+        >>> model = BackgroundModel()
+        >>> masks = [model.partial_fit(frame).mask_ for frame in make_surveillance(60, random_state=0).frames]
+        >>> bool(masks[0].any()), bool(masks[-1].any())
+        (False, True)
+        """
+        if not hasattr(self, "online_"):
+            self._check_parameters()
+            self.online_ = OnlineBackgroundModel(threshold=self.threshold, random_state=self.random_state)
+            if hasattr(self, "_learnt"):
+                scene = (self._learnt.H * np.median(self._learnt.Wt, axis=1)[:, None, None]).sum(axis=0)
+                self.online_.start_from(scene.reshape(self.frame_shape_), self.noise_scale_, len(self.learnt_frames_))
+        self.online_.partial_fit(frame, time)
+        self.background_, self.mask_ = self.online_.background_, self.online_.mask_
+        return self
+
+    def _check_parameters(self) -> None:
+        check_count(self.n_components, "n_components")
+        check_count(self.n_frames, "n_frames", 2)
+        check_number(self.threshold, "threshold", without_low=True)
+
+    def _restored(self) -> None:
+        self._check_parameters()
+        smallest = tuning.TUNING.camera_shake.smallest
+        if self._learnt.registration is not None and min(self.frame_shape_[:2]) < smallest:
+            raise ValueError(f"frames must have at least {smallest} pixels a side where the camera shakes")
+        self._derive()
+
+    def _derive(self) -> None:
+        """Set the attributes that follow from what was learnt, now or by the model in a file."""
+        learnt = self._learnt
+        n_components = self.n_components_ = len(learnt.H)
+        if hasattr(self, "online_"):
+            del self.online_
+        with one_blas_thread():
+            background = _median_background(learnt.H, learnt.Wt)
+        self._last_decision: MaskDecision | None = None
+        self._near = learnt.near()
+        self._chosen_H = learnt.H[:, learnt.chosen].reshape(n_components, -1)
+        self._candidates = with_median(learnt.Wt)
+        self.components_ = learnt.H.reshape(n_components, *self.frame_shape_)
+        self.codes_ = np.ascontiguousarray(learnt.Wt.T)
+        self.noise_scale_ = learnt.noise_scale
+        self.temporal_median_ = learnt.median.reshape(self.frame_shape_)
+        self.background_ = background.reshape(self.frame_shape_)
+
+    def apply(self, frames: Iterable[FrameArray]) -> Generator[Separated, None, None]:
+        """Separate frames into background and foreground, each frame independently of the others.
+
+        Threads work on a few frames ahead of the one that is delivered. Memory does not grow with their number.
+
+        Parameters
+        ----------
+        frames : iterable of ndarray, or a single frame
+            Frames of the size that `fit` has seen, of any kind that it takes.
+
+        Yields
+        ------
+        Separated
+            In the order of `frames`.
+
+        Raises
+        ------
+        ParameterError
+            If a frame has another shape or dtype, or `threshold` is out of its range.
+        sklearn.exceptions.NotFittedError
+            Before `fit`.
+        """
+        check_is_fitted(self)
+        check_number(self.threshold, "threshold", without_low=True)
+        if hasattr(self, "online_"):
+            yield from self.online_.apply(frames)
+            return
+        threads = n_threads()
+        pending: deque[Future[Separated]] = deque()
+        ahead = min(2 * threads, max(threads, tuning.TUNING.learning.ahead_pixels // self.noise_scale_.size))
+        with ThreadPoolExecutor(threads, thread_name_prefix="visionnmf-apply") as pool:
+            try:
+                for index, frame in enumerate(as_frames(frames, self.frame_shape_)):
+                    # copied, because a caller may use one buffer for all frames
+                    pending.append(pool.submit(self._separate, index, frame.copy()))
+                    if len(pending) > ahead:
+                        yield pending.popleft().result()
+                while pending:
+                    yield pending.popleft().result()
+            finally:
+                for future in pending:
+                    future.cancel()
+
+    def _separate(self, index: int, frame: FrameArray) -> Separated:
+        height, width = self.frame_shape_[:2]
+        registration = self._learnt.registration
+        shift = registration.shift(frame) if registration is not None else (0.0, 0.0)
+        registered = shifted(frame, shift) if registration is not None else frame
+        pixels = np.ascontiguousarray(registered).reshape(height * width, -1)
+        X = pixels[self._learnt.chosen].reshape(1, -1).astype(np.float32)
+        codes = find_codes(X, self._chosen_H, self._near, self._candidates)[:, 0]
+        background = np.empty_like(pixels)
+        show_background(self._learnt.H, np.ascontiguousarray(codes), background, 0, len(pixels))
+        shown = background.reshape(self.frame_shape_)
+        mask = self._decision(float(self.threshold)).mask(registered, shown)
+        if registration is not None:
+            back = -shift[0], -shift[1]
+            shown, mask = shifted(shown, back), shifted(mask, back, mask=True)
+        return Separated(index, frame, shown, mask)
+
+    def _decision(self, threshold: float) -> MaskDecision:
+        if self._last_decision is None or self._last_decision.threshold != threshold:
+            self._last_decision = MaskDecision(self.noise_scale_, threshold, self._learnt.dynamic)
+        return self._last_decision
+
+
+def _median_background(H: Floats, Wt: Floats) -> FrameArray:
+    """Return the median over codes (n_components, n) of the backgrounds (n_pixels, channels)."""
+    some = Wt[:, np.unique(np.linspace(0, Wt.shape[1] - 1, tuning.TUNING.learning.median_codes).round().astype(int))]
+    result = np.empty(H.shape[1:], np.uint8)
+
+    def fill(block: tuple[int, int]) -> None:
+        part = slice(*block)
+        result[part] = to_uint8(temporal_median(to_uint8(np.tensordot(some.T, H[:, part], 1))))
+
+    map_blocks(fill, blocks(H.shape[1], tuning.TUNING.sample.block_pixels))
+    return result

@@ -1,0 +1,62 @@
+"""Files of background models: the components, their codes, the noise of each pixel, and what the scene needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sklearn.exceptions import NotFittedError
+
+from visionnmf.io.model_file import ModelFile
+from visionnmf.io.model_state import Array, Estimator, FrameShape, Maybe, Record, Whole
+
+from .camera_shake import Registration
+from .dynamic_background import DynamicBackground
+from .estimator import BackgroundModel
+from .learning import LearntBackground
+
+__all__ = ["FILE", "load_estimator", "save"]
+
+DYNAMIC = Record(
+    {
+        "share": Array("float32", "height width", low=0, high=1),
+        "noise": Array("float32", "height width", low=1),
+        "smooth_noise": Array("float32", "height width", low=1),
+    },
+    DynamicBackground,
+)
+LEARNT = Record(
+    {
+        "H": Array("float32", "components height*width channels", low=0),
+        "Wt": Array("float32", "components frames", low=0),
+        "noise_scale": Array("float32", "height width", above=0),
+        "median": Array("uint8", "height*width channels"),
+        "chosen": Array("int64", "chosen", low=0, below="height*width", increasing=True),
+        "dynamic": Maybe(DYNAMIC),
+        "registration": Maybe(Record({"scene": Array("float32", "height width", low=0, high=255)}, Registration)),
+    },
+    LearntBackground,
+)
+STATE = {
+    "frame_shape_": FrameShape(),
+    "_learnt": LEARNT,
+    "learnt_frames_": Array("int64", "frames"),
+    "n_frames_seen_": Whole(low=1),
+}
+
+FILE = ModelFile(
+    "visionnmf-background",
+    version=5,
+    title="a background model",
+    origin="make one with BackgroundModel.save",
+    smaller="work on smaller frames",
+    state=Estimator({"BackgroundModel": STATE}, {"BackgroundModel": BackgroundModel}.__getitem__),
+)
+
+load_estimator = FILE.load
+
+
+def save(model: BackgroundModel, path: str | Path, *, force: bool = False) -> None:
+    """Write a fitted model; see :meth:`.BackgroundModel.save`."""
+    if not hasattr(model, "_learnt"):
+        raise NotFittedError("a model that has only seen partial_fit is not saved; save model.online_")
+    FILE.save(model, path, force=force)

@@ -1,0 +1,386 @@
+"""The online background model: learns from each frame as it comes, in constant memory.
+
+It minimises what :class:`.BackgroundModel` minimises, with one component and a past that is forgotten:
+``sum_tp f^(T - t) m_tp |x_tp - g_t b_p|`` over the scene `b` and the gain `g` of each frame, by stochastic
+approximation, one step a frame.
+
+- **Warm-up.** The first seconds are learnt like a clip (:func:`.learn_background`), so that the first masks do not
+  flood.
+- **Gain.** The illumination of a frame is that of most pixels, found at some thousands of them: of the last gain, 1 and
+  the median ratio the one that explains most within twice the noise, improved by the median ratio of what it explains.
+- **Scene.** The step of a pixel is that of Robbins and Monro for a median, in the direction of the sign of its
+  residual. It is weighted by the pixel's stillness, as in the batch model, and by the gain, because a dark frame says
+  little.
+- **Rival.** Beside the scene each pixel has one other value, and both have the weight that supported them. The rival
+  that has stood still for longer, the past forgotten, becomes the scene: something that was put there and stays, or the
+  ghost of someone who has left.
+- **A new scene.** Where most of the picture is still and no gain explains it for a second, the past is forgotten.
+- **Noise and mask** are those of the batch model (:mod:`.mask`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Iterable
+from numbers import Real
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from visionnmf import choices
+from visionnmf._checks import RandomState, check_generator, check_number, shown
+from visionnmf.apps.background import tuning
+from visionnmf.apps.background.frame_arrays import Separated, as_frames
+from visionnmf.apps.background.kernels import update_rows
+from visionnmf.apps.background.model.frame_sample import FrameSample
+from visionnmf.apps.background.model.learning import learn_background
+from visionnmf.apps.background.model.mask import MaskDecision
+from visionnmf.apps.saving import Saveable
+from visionnmf.engine.blocks import one_blas_thread
+from visionnmf.exceptions import ParameterError
+
+__all__ = ["OnlineBackgroundModel"]
+
+FrameArray = NDArray[np.uint8]
+Floats = NDArray[np.float32]
+
+
+class OnlineBackgroundModel(Saveable, BaseEstimator):
+    """Background and masks of a stream, frame by frame, in constant memory.
+
+    Parameters
+    ----------
+    forgetting : float, default=60.0
+        Seconds in which the weight of what was seen falls to 1/e. Something that stands still becomes background after
+        0.7 times as long. A larger value keeps it in the foreground for longer and follows a changed scene later.
+    warm_up : float, default=2.0
+        Seconds that are learnt before the first mask, at most 100 frames or 200 MiB of them.
+    frame_rate : float, default=25.0
+        Frames per second, for frames that come without a time.
+    threshold : float, default=3.0
+        Foreground deviates by this many times the noise.
+    random_state : int, RandomState, Generator or None, default=0
+        Chooses the pixels that determine the gain.
+
+    Attributes
+    ----------
+    mask_ : ndarray of uint8 [shape=(height, width)]
+        Mask of the latest frame: 255 foreground, 0 background. It is empty until the warm-up ends.
+    background_ : ndarray of uint8 [shape of a frame]
+        The scene in the illumination of the latest frame; that frame itself until the warm-up ends.
+    gain_ : float
+        Illumination of the latest frame relative to the scene.
+    frame_shape_ : tuple of int
+        Shape of the frames.
+    n_frames_seen_ : int
+        Number of frames so far.
+    time_ : float
+        When the latest frame is shown, in seconds; minus infinity before the first.
+    source_ : dict or None
+        The source that the frames come from, where :func:`.follow_source` has recorded it.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.background import OnlineBackgroundModel
+    >>> from visionnmf.datasets import make_surveillance
+    >>> model = OnlineBackgroundModel(frame_rate=10)
+    >>> for part in model.follow(make_surveillance(40, random_state=0).frames):
+    ...     part.index, part.background, part.mask  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        *,
+        forgetting: float = choices.LIVE_FORGETTING,
+        warm_up: float = choices.LIVE_WARM_UP,
+        frame_rate: float = 25.0,
+        threshold: float = 3.0,
+        random_state: RandomState = choices.RANDOM_STATE,
+    ) -> None:
+        self.forgetting = forgetting
+        self.warm_up = warm_up
+        self.frame_rate = frame_rate
+        self.threshold = threshold
+        self.random_state = random_state
+
+    def fit(self, frames: Iterable[NDArray[Any]]) -> OnlineBackgroundModel:
+        """Forget everything, then learn from frames, one after the other.
+
+        Parameters
+        ----------
+        frames : iterable of ndarray
+            Frames of any kind that :meth:`.BackgroundModel.fit` takes.
+
+        Returns
+        -------
+        OnlineBackgroundModel
+            The same object.
+
+        Raises
+        ------
+        ParameterError
+            If a parameter is out of its range, there is no frame, or one is not what :meth:`partial_fit` takes.
+        """
+        for name in [name for name in vars(self) if name.startswith("_") or name.endswith("_")]:
+            delattr(self, name)
+        for _ in self.follow(frames):
+            pass
+        if not hasattr(self, "_scene"):
+            raise ParameterError("frames must hold at least one frame; got none")
+        return self
+
+    def partial_fit(self, frame: NDArray[Any], time: float | None = None) -> OnlineBackgroundModel:
+        """Mask the next frame, then learn from it.
+
+        Parameters
+        ----------
+        frame : ndarray [shape=(height, width) or (height, width, channels)]
+            A frame of any kind that :meth:`.BackgroundModel.fit` takes, of the size of the first.
+        time : float, optional
+            When it is shown, in seconds, later than the previous one. By default ``1 / frame_rate`` later.
+
+        Returns
+        -------
+        OnlineBackgroundModel
+            The same object, with the frame's `mask_` and `background_`.
+
+        Raises
+        ------
+        ParameterError
+            If a parameter is out of its range, or the frame is of another kind or size, or not later.
+        """
+        for _ in self._take(frame, time):
+            pass
+        return self
+
+    def follow(
+        self, frames: Iterable[NDArray[Any]], *, time: Callable[[], float] | None = None
+    ) -> Generator[Separated, None, None]:
+        """Mask frames as they come, and learn from them.
+
+        Nothing is yielded during the warm-up; at its end all frames of the warm-up are.
+
+        Parameters
+        ----------
+        frames : iterable of ndarray
+        time : callable, optional
+            Returns when the latest frame is shown, for example ``lambda: reader.time``.
+
+        Yields
+        ------
+        Separated
+            In the order of `frames`, for each of them.
+
+        Raises
+        ------
+        ParameterError
+            See :meth:`partial_fit`.
+        """
+        for frame in as_frames(frames, getattr(self, "frame_shape_", None)):
+            yield from self._take(frame, None if time is None else time())
+        if getattr(self, "_held", None):
+            yield from self._end_warm_up()
+
+    def apply(self, frames: Iterable[NDArray[Any]]) -> Generator[Separated, None, None]:
+        """Separate frames by the scene as it is, without learning.
+
+        Parameters
+        ----------
+        frames : iterable of ndarray, or a single frame
+
+        Yields
+        ------
+        Separated
+
+        Raises
+        ------
+        ParameterError
+            If a frame has another shape or dtype.
+        sklearn.exceptions.NotFittedError
+            Before the end of the warm-up.
+        """
+        check_is_fitted(self)
+        self._check_parameters()
+        for index, frame in enumerate(as_frames(frames, self.frame_shape_)):
+            yield self._separate(index, frame.copy(), self._find_gain(frame)[0])
+
+    def start_from(self, scene: NDArray[Any], noise: NDArray[Any], weight: float) -> OnlineBackgroundModel:
+        """Start from a known scene instead of learning the first seconds.
+
+        Parameters
+        ----------
+        scene : ndarray [shape=(height, width) or (height, width, 3), >= 0]
+            The scene in grey levels.
+        noise : ndarray [shape=(height, width)]
+            Standard deviation of each pixel's noise in grey levels.
+        weight : float
+            How many frames the scene stands for.
+
+        Returns
+        -------
+        OnlineBackgroundModel
+            The same object.
+        """
+        self._check_parameters()
+        self.frame_shape_ = scene.shape
+        height, width = scene.shape[:2]
+        self._scene = np.array(scene, np.float32).reshape(height, width, -1)
+        self._rival = np.zeros_like(self._scene)
+        self._support = np.full((height, width), weight, np.float32)
+        self._rivalry = np.zeros((height, width), np.float32)
+        self._noise = np.array(noise, np.float32)
+        rng = check_generator(self.random_state)
+        count = min(height * width, tuning.TUNING.online.gain_pixels)
+        self._chosen = np.sort(rng.choice(height * width, count, replace=False))
+        self._before: FrameArray | None = None
+        self.gain_, self._unexplained = 1.0, 0.0
+        self.source_ = getattr(self, "source_", None)
+        if not hasattr(self, "n_frames_seen_"):
+            self.n_frames_seen_, self.time_ = 0, -math.inf
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_scene")
+
+    def _check_parameters(self) -> None:
+        for name in ("forgetting", "frame_rate", "threshold"):
+            check_number(getattr(self, name), name, without_low=True)
+        check_number(self.warm_up, "warm_up")
+
+    def _restored(self) -> None:
+        self._check_parameters()
+        if (self._before is None) != (self.n_frames_seen_ == 0):
+            raise ValueError("the latest frame is missing, or there was none")
+
+    def _take(self, frame: NDArray[Any], time: float | None) -> Generator[Separated, None, None]:
+        """Learn from a frame and yield it; at the end of the warm-up yield all frames of that."""
+        self._check_parameters()  # each time, because they may have been set since
+        if not hasattr(self, "n_frames_seen_"):
+            self.n_frames_seen_, self.time_ = 0, -math.inf
+            self._held: list[tuple[FrameArray, float]] = []
+        # copied, because a caller may use one buffer for all frames
+        (frame,) = (one.copy() for one in as_frames([frame], getattr(self, "frame_shape_", None)))
+        seconds = self._advance(time)
+        if hasattr(self, "_scene"):
+            yield self._track(self.n_frames_seen_ - 1, frame, seconds)
+            return
+        online = tuning.TUNING.online
+        self.frame_shape_ = frame.shape
+        self._held.append((frame, seconds))
+        self.background_, self.mask_ = frame, np.zeros(frame.shape[:2], np.uint8)
+        held = len(self._held)
+        enough = sum(seconds for _, seconds in self._held) >= self.warm_up - 1e-9
+        if enough or held == online.held_frames or (held + 1) * frame.size > online.held_bytes:
+            yield from self._end_warm_up()
+
+    def _advance(self, time: float | None) -> float:
+        """Set the time of the next frame; return the seconds since the previous one, at most `longest_gap`."""
+        first = self.time_ == -math.inf
+        if time is None:
+            time = 0.0 if first else self.time_ + 1 / self.frame_rate
+        elif not (isinstance(time, Real) and math.isfinite(time) and time > self.time_):
+            raise ParameterError(
+                f"time must be a number, later than that of the frame before, {self.time_}; got {shown(time)}"
+            )
+        seconds = 1 / self.frame_rate if first else min(time - self.time_, tuning.TUNING.online.longest_gap)
+        self.time_ = time
+        self.n_frames_seen_ += 1
+        return seconds
+
+    def _end_warm_up(self) -> Generator[Separated, None, None]:
+        """Learn the scene from the frames of the warm-up, then track these frames."""
+        sample = FrameSample(tuning.TUNING.online.held_frames)
+        for frame, _ in self._held:
+            sample.add(frame)
+        with one_blas_thread():
+            learnt = learn_background(sample, n_components=1, rng=check_generator(self.random_state))
+        scene = learnt.H[0] * np.median(learnt.Wt)
+        near = 2 * learnt.noise_scale.reshape(-1, 1)
+        support = np.zeros(len(scene), np.float32)
+        for frame in sample.taken()[0]:
+            explained = (np.abs(frame - scene) < near).all(axis=1)
+            support += np.float32(tuning.TUNING.online.start_weight) * explained
+        self.start_from(scene.reshape(self.frame_shape_), learnt.noise_scale, 0.0)
+        self._support[:] = support.reshape(self._support.shape)
+        held, self._held = self._held, []
+        first = self.n_frames_seen_ - len(held)
+        for index, (frame, seconds) in enumerate(held, first):
+            yield self._track(index, frame, seconds)
+
+    def _track(self, index: int, frame: FrameArray, seconds: float) -> Separated:
+        """Separate a frame, then learn from it."""
+        online, noise = tuning.TUNING.online, tuning.TUNING.noise
+        before = frame if self._before is None else self._before
+        change = cv2.absdiff(frame, before)
+        if change.ndim == 3:
+            change = cv2.cvtColor(change, cv2.COLOR_RGB2GRAY)
+        moved = np.asarray(cv2.blur(change, (5, 5)), np.uint8)
+        self.gain_, explained = self._find_gain(frame)
+        part = self._separate(index, frame, self.gain_)
+        self.background_, self.mask_ = part.background, part.mask
+        self._notice_new_scene(moved, explained, seconds)
+        update_rows(
+            frame.reshape(self._scene.shape),
+            change,
+            moved,
+            self.gain_,
+            math.exp(-online.rows * seconds / self.forgetting),
+            online.value_seconds * self.frame_rate,
+            noise.floor,
+            noise.ceiling,
+            self._scene,
+            self._rival,
+            self._support,
+            self._rivalry,
+            self._noise,
+            index % online.rows,
+            online.rows,
+        )
+        self._before = frame
+        return part
+
+    def _bounded_noise(self, noise: Floats) -> Floats:
+        return np.clip(noise, tuning.TUNING.noise.floor, tuning.TUNING.noise.ceiling)
+
+    def _separate(self, index: int, frame: FrameArray, gain: float) -> Separated:
+        background = np.asarray(cv2.convertScaleAbs(self._scene, alpha=gain), np.uint8).reshape(frame.shape)
+        decision = MaskDecision(self._bounded_noise(self._noise), float(self.threshold))
+        return Separated(index, frame, background, decision.mask(frame, background))
+
+    def _find_gain(self, frame: FrameArray) -> tuple[float, float]:
+        """Return the gain of a frame by consensus, and the share of pixels that it explains."""
+        chosen = self._chosen
+        x = frame.reshape(self._noise.size, -1)[chosen].astype(np.float32)
+        b = self._scene.reshape(self._noise.size, -1)[chosen]
+        near = 2 * self._bounded_noise(self._noise.reshape(-1, 1)[chosen])
+        bright = b > min(tuning.TUNING.online.dark, float(np.median(b)))
+        if not bright.any():
+            return 1.0, 1.0
+
+        def explained(gain: float) -> NDArray[np.bool_]:
+            return np.asarray(np.abs(x - np.float32(gain) * b) < near)
+
+        ratios = np.divide(x, b, out=np.ones_like(x), where=bright)
+        candidates = [self.gain_, 1.0, float(np.median(ratios[bright]))]
+        best, votes = max(((gain, explained(gain)) for gain in candidates), key=lambda found: int(found[1].sum()))
+        if (votes & bright).any():
+            better = float(np.median(ratios[votes & bright]))
+            found = explained(better)
+            if found.sum() >= votes.sum():
+                best, votes = better, found
+        return max(best, 1e-3), float(votes.all(axis=1).mean())
+
+    def _notice_new_scene(self, moved: FrameArray, explained: float, seconds: float) -> None:
+        """Forget the past where most of the picture is still and has been unexplained for long enough."""
+        online = tuning.TUNING.online
+        still = float((moved.reshape(-1)[self._chosen] < tuning.TUNING.noise.floor).mean())
+        other = 1 - explained > online.new_share and still > online.still_share
+        self._unexplained = self._unexplained + seconds if other else 0.0
+        if self._unexplained >= online.new_seconds:
+            self._support *= np.float32(online.new_weight)
+            self._rivalry *= np.float32(online.new_weight)
+            self._unexplained = 0.0

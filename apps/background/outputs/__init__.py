@@ -1,0 +1,1 @@
+"""What the application writes: videos, masks, tables, events and COCO annotations."""

@@ -1,0 +1,268 @@
+"""The work of ``visionnmf background``: read a video, learn its background, separate it and write the results."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf._text import without_password
+from visionnmf.exceptions import ParameterError
+from visionnmf.io import is_live, output_folder, transaction, write_image
+
+from .evaluation.baselines import Separator, make_separator
+from .frame_arrays import check_model_size
+from .model.estimator import BackgroundModel
+from .model.mask import median_mask
+from .outputs.result_files import ResultFiles
+from .outputs.videos import VideoFormat
+from .outputs.writer import ResultWriter
+from .region import read_region, within
+from .reports import BackgroundReport, MaskCounts, MaskStatistics
+from .settings import EventSettings, ModelSettings, OutputSettings, RegionSettings, VideoSettings
+from .sources import Clip, Progress, Timeline, counted, expected_frames, open_clip, recorded, timed
+
+__all__ = ["Job", "process_video"]
+
+FrameArray = NDArray[np.uint8]
+
+DOUBTFUL_SHARE = 0.2  # of foreground: clips of a fixed camera seldom have so much
+NO_SOUND = "the sound of the video is not in the results"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A source, and what is to be done with it: in a batch (this module), or live (:mod:`.live`)."""
+
+    source: str | Path
+    out: Path
+    video: VideoSettings
+    region: RegionSettings
+    model: ModelSettings
+    outputs: OutputSettings
+    events: EventSettings
+
+    def open(self, until: Callable[[], bool] | None = None) -> Clip:
+        """Open the source; `until` ends the wait of a live one."""
+        return open_clip(self.source, self.video, until)
+
+    def read_region(self, clip: Clip) -> FrameArray | None:
+        """Return where foreground counts, as a mask, or None."""
+        return read_region(self.region, (clip.height, clip.width), self.video.scale)
+
+    def writer(self, files: ResultFiles, clip: Clip, timeline: Timeline | None = None) -> ResultWriter:
+        """Return what writes the results, evenly only where a `timeline` says that frames are."""
+        rate = clip.frame_rate / self.video.every if timeline is None else timeline.frame_rate
+        video = VideoFormat(clip.width, clip.height, rate, timeline is None or timeline.varies)
+        step = 1 / (float(clip.frame_rate) / self.video.every) if timeline is None else float(1 / rate)
+        return ResultWriter(files, video, self.outputs, self.events, step)
+
+    def counted(self, frames: Iterable[FrameArray], clip: Clip, stage: str, progress: Progress | None) -> Iterator[Any]:
+        """Pass the frames of a clip on, and report how many have been passed on."""
+        return counted(frames, stage, expected_frames(clip, self.video), progress)
+
+
+def process_video(
+    source: str | Path,
+    *,
+    out: str | Path = ".",
+    video: VideoSettings = VideoSettings(),
+    region: RegionSettings = RegionSettings(),
+    model: ModelSettings = ModelSettings(),
+    outputs: OutputSettings = OutputSettings(),
+    events: EventSettings = EventSettings(),
+    progress: Progress | None = None,
+) -> BackgroundReport:
+    """Separate a video into background and foreground, and write both.
+
+    The video is read twice, once to learn and once to separate, and memory does not grow with its length. All files
+    appear together when the work is done; after an error or Ctrl-C there is none of them. They are
+
+    - ``NAME_background.png``, the median of the modelled background, and ``NAME_background.mp4``, its course;
+    - ``NAME_foreground.mkv``, masks of 0 and 255, lossless (FFV1); ``NAME_foreground.mp4`` or ``NAME_masks/000000.png``
+      if `outputs.masks` says so;
+    - ``NAME_preview.mp4``: frame, background and mask side by side, each at most 640 pixels wide;
+    - ``NAME_overlay.mp4``, ``NAME_events.csv``, ``NAME_events.png``, ``NAME_event_001.png``, ``NAME_event_001.mp4``,
+      ``NAME_frames.csv`` or ``.jsonl``, ``NAME_coco.json`` and ``NAME_model.npz`` where they are asked for.
+
+    Each frame keeps its time, counted from the first frame.
+
+    Parameters
+    ----------
+    source : str or Path
+        Whatever :func:`visionnmf.io.open_video` opens, or ``"sample:surveillance"``, a clip that the project makes,
+        with known masks. A source that can be read only once is first copied, without loss, to a temporary file.
+    out : str or Path, default="."
+        Folder for the results. It is made if it is missing.
+    video : VideoSettings, optional
+        Which frames are read, and at which size.
+    region : RegionSettings, optional
+        Where foreground counts.
+    model : ModelSettings, optional
+        How the background is modelled, or which model is used again.
+    outputs : OutputSettings, optional
+        Which results are written.
+    events : EventSettings, optional
+        What counts as an event, and as a box in the tables.
+    progress : callable, optional
+        Called with (stage, frames done, frames in all or None); the stage is ``"learning"`` or ``"masking"``.
+
+    Returns
+    -------
+    BackgroundReport
+        Sizes, times, the result of the baseline beside ours, and the files.
+
+    Raises
+    ------
+    MediaError
+        If the video cannot be used (:class:`UnreadableError`, :class:`UnsupportedError`, :class:`TooLargeError`), a
+        result exists (:class:`OutputExistsError`), or the folder cannot be written.
+    ParameterError
+        If a setting is out of its range.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.background import OutputSettings, VideoSettings, process_video
+    >>> report = process_video(
+    ...     "sample:surveillance",
+    ...     video=VideoSettings(max_frames=8, scale=0.25),
+    ...     outputs=OutputSettings(videos=False, force=True),
+    ... )
+    >>> report.outputs
+    ['surveillance_background.png']
+    """
+    job = Job(source, Path(out), video, region, model, outputs, events)
+    if not is_live(source):
+        return _separate(job, progress)
+    with recorded(str(source), video) as (copy, reader):
+        of_file = replace(video, frame_rate=None, size=None, pixel_format=None)
+        report = _separate(replace(job, source=copy, video=of_file), progress)
+    lost = [note for note in reader.notes if note != reader.problem] + [NO_SOUND] * reader.has_sound
+    return replace(
+        report,
+        inputs=[without_password(source)],
+        truncated=reader.truncated,
+        problem=reader.problem,
+        notes=[*lost, *report.notes],
+    )
+
+
+def _separate(job: Job, progress: Progress | None) -> BackgroundReport:
+    """Separate a source that can be read twice."""
+    began = time.perf_counter()
+    model = _prepared_model(job.model)
+    clip = job.open()
+    if job.model.reuse is not None:
+        check_model_size(job.model.reuse, model.background_.shape, (clip.height, clip.width, 3))
+    if job.outputs.clips and str(job.source).startswith("sample:"):
+        raise ParameterError(f"clips must be False for {job.source}, which is no file; got True")
+    region = job.read_region(clip)
+    files = ResultFiles(job.source, job.out, job.outputs, keep_model=job.model.keep_model)
+    files.check()
+    timeline = _learn(job, model, clip, progress)
+    learnt = time.perf_counter()
+    output_folder(job.out)
+    with transaction():
+        write_image(files.background, model.background_, force=job.outputs.force)
+        if isinstance(model, BackgroundModel) and files.model is not None:
+            model.save(files.model, force=job.outputs.force)
+        counts = MaskCounts(getattr(clip, "masks", None))
+        with job.writer(files, clip, timeline) as writer:
+            times: deque[float] = deque()  # of the frames that are worked on
+            frames = counted(timed(clip, times.append), "masking", timeline.count, progress)
+            with closing(model.apply(frames)) as parts:
+                for part in parts:
+                    baseline = median_mask(part.frame, model.temporal_median_)
+                    inside = within(part, region)
+                    counts.add(inside, baseline if region is None else baseline & region)
+                    writer.write(inside, times.popleft())
+        written, uncut = writer.finish(job.source if job.outputs.clips else None)
+        files.check(written)  # again, because the work took long
+    if files.masks is not None:
+        files.masks.clear(counts.frames)
+    done = time.perf_counter()
+    seconds = {"learning": learnt - began, "masking": done - learnt, "total": done - began}
+    report = _report(job, model, clip, counts, timeline, seconds)
+    return replace(report, events=writer.events, outputs=files.listed(written), skipped=uncut)
+
+
+def _prepared_model(settings: ModelSettings) -> Separator:
+    """Return a new model, or the one that is used again."""
+    if settings.reuse is None:
+        return make_separator(
+            settings.method,
+            n_components=settings.n_components,
+            threshold=settings.threshold,
+            random_state=settings.random_state,
+        )
+    kept = BackgroundModel.load(settings.reuse)
+    if settings.threshold is not None:
+        kept.set_params(threshold=settings.threshold)
+    return kept
+
+
+def _learn(job: Job, model: Separator, clip: Clip, progress: Progress | None) -> Timeline:
+    """Learn the background unless a model is used again; return the times of the frames in either case."""
+    timeline = Timeline(clip.frame_rate / job.video.every)
+    stage = "learning" if job.model.reuse is None else "reading"
+    frames = job.counted(timed(clip, timeline.add), clip, stage, progress)
+    if job.model.reuse is None:
+        model.fit(frames)
+    else:
+        for _ in frames:
+            pass
+    return timeline
+
+
+def _report(
+    job: Job, model: Separator, clip: Clip, counts: MaskCounts, timeline: Timeline, seconds: dict[str, float]
+) -> BackgroundReport:
+    """Return the report of a batch, without its files and events."""
+    ours = isinstance(model, BackgroundModel)
+    masks = counts.statistics("masks")
+    return BackgroundReport(
+        width=clip.width,
+        height=clip.height,
+        frames=counts.frames,
+        frames_read=clip.frames_read,
+        declared_frames=clip.declared_frames,
+        truncated=clip.truncated,
+        problem=clip.problem,
+        method=job.model.method,
+        n_components=len(model.components_) if hasattr(model, "components_") else None,
+        most_components=model.n_components if ours else None,
+        learnt_frames=len(model.learnt_frames_),
+        random_state=job.model.random_state,
+        noise=float(np.median(model.noise_scale_)) if ours else None,
+        masks=masks,
+        temporal_median=counts.statistics("temporal_median"),
+        agreement=counts.agreement(),
+        frame_rate=float(clip.frame_rate),
+        variable_frame_rate=timeline.varies,
+        events=None,
+        frames_per_second=counts.frames / seconds["total"],
+        seconds=seconds,
+        inputs=[str(job.source)],
+        notes=_notes(counts.frames, masks, clip),
+    )
+
+
+def _notes(n_frames: int, masks: MaskStatistics, clip: Clip) -> list[str]:
+    """Return sentences about what makes the result doubtful, and about what is not in it."""
+    notes = []
+    if n_frames == 1:
+        notes.append("there is only one frame, from which nothing can be separated")
+    elif masks.foreground_share > DOUBTFUL_SHARE:
+        notes.append(f"{masks.foreground_share:.0%} of all pixels are foreground: does the camera move? (it must not)")
+    if not clip.truncated:
+        notes += clip.notes
+    if clip.has_sound:
+        notes.append(NO_SOUND)
+    return notes

@@ -1,0 +1,83 @@
+"""Where foreground counts: boxes, polygons and pictures.
+
+A region is text. ``"x,y,width,height"`` is a box and ``"x,y x,y x,y ..."`` a polygon of at least three corners.
+Anything else is the name of a picture of the size of the video, whose pixels brighter than half of white are inside.
+Coordinates are pixels of the video from its upper left corner. Corners and edges belong to the region.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf.exceptions import ParameterError, UnsupportedError
+from visionnmf.io import read_image, to_grey8
+
+from .frame_arrays import Separated
+from .settings import RegionSettings
+
+__all__ = ["read_region", "within"]
+
+FrameArray = NDArray[np.uint8]
+
+WHITE, HALF = 255, 127
+
+
+def read_region(region: RegionSettings, shape: tuple[int, int], scale: float = 1.0) -> FrameArray | None:
+    """Return a mask (height, width) that is 255 where foreground counts, or None where it counts everywhere.
+
+    `shape` is the size of the results and `scale` their size relative to the video. Raises ParameterError where numbers
+    are no box or polygon or nothing is left, UnsupportedError for a picture of another size than the video, and
+    UnreadableError for a picture that cannot be read.
+    """
+    if not region.roi and not region.ignore:
+        return None
+    inside = np.full(shape, 0 if region.roi else WHITE, np.uint8)
+    for text in region.roi:
+        inside |= _drawn(text, shape, scale)
+    for text in region.ignore:
+        inside &= ~_drawn(text, shape, scale)
+    if not inside.any():
+        raise ParameterError("roi and ignore must leave a part of the picture; got nothing left")
+    return inside
+
+
+def within(part: Separated, region: FrameArray | None) -> Separated:
+    """Return a frame whose mask is empty outside the region."""
+    return part if region is None else replace(part, mask=part.mask & region)
+
+
+def _drawn(region: str, shape: tuple[int, int], scale: float) -> FrameArray:
+    """Return a region as a mask."""
+    points = [corner.split(",") for corner in region.split()]
+    try:
+        numbers = [[float(number) for number in corner] for corner in points]
+    except ValueError:
+        return _picture(region, shape, scale)
+    if len(numbers) == 1 and len(numbers[0]) == 4:
+        x, y, width, height = numbers[0]
+        corners = [(x, y), (x + width - 1, y), (x + width - 1, y + height - 1), (x, y + height - 1)]
+        usable = width >= 1 and height >= 1
+    else:
+        usable = len(numbers) > 2 and all(len(corner) == 2 for corner in numbers)
+        corners = [(corner[0], corner[-1]) for corner in numbers]
+    if not usable or not np.isfinite(corners).all() or np.abs(corners).max() > 1e6:
+        raise ParameterError(
+            f"a region must be x,y,width,height, three or more corners x,y x,y x,y, or a picture; got {region!r}"
+        )
+    mask = np.zeros(shape, np.uint8)
+    cv2.fillPoly(mask, [np.round(np.array(corners) * scale).astype(np.int32)], (WHITE,))
+    return mask
+
+
+def _picture(path: str, shape: tuple[int, int], scale: float) -> FrameArray:
+    grey = to_grey8(read_image(path))
+    height, width = grey.shape
+    if (max(1, round(height * scale)), max(1, round(width * scale))) != shape:
+        raise UnsupportedError(f"{path}: has {width} x {height} pixels; give a picture of the size of the video")
+    if grey.shape != shape:
+        grey = np.asarray(cv2.resize(grey, shape[::-1], interpolation=cv2.INTER_AREA), np.uint8)
+    return np.where(grey > HALF, WHITE, 0).astype(np.uint8)

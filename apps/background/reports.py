@@ -1,0 +1,253 @@
+"""What the application reports, and the statistics of masks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf._text import printable
+from visionnmf.apps.report import Report
+
+from .frame_arrays import Separated
+from .outputs.frame_table import time_code
+
+__all__ = ["BackgroundReport", "LiveReport", "MaskCounts", "MaskStatistics", "event_sentence"]
+
+FrameArray = NDArray[np.uint8]
+
+SHOWN_EVENTS = 20
+
+
+@dataclass(frozen=True)
+class MaskStatistics:
+    """Statistics of masks, over all frames.
+
+    Attributes
+    ----------
+    foreground_share : float, 0 to 1
+        Share of all pixels that are foreground.
+    f_measure, precision, recall : float, 0 to 1, or None
+        Agreement with the true masks, where the clip has them.
+    """
+
+    foreground_share: float
+    f_measure: float | None = None
+    precision: float | None = None
+    recall: float | None = None
+
+
+@dataclass(frozen=True)
+class BackgroundReport(Report):
+    """What :func:`.process_video` did and found; with the attributes of :class:`~visionnmf.apps.report.Report`.
+
+    Attributes
+    ----------
+    width, height : int
+        Size of the results, in pixels.
+    frames : int
+        Number of frames that were separated.
+    frames_read : int
+        Number of frames that were decoded, those that `every` skips included.
+    declared_frames : int or None
+        Number of frames in the file according to its header.
+    truncated : bool
+        Whether the file is cut off or damaged; the results cover what could be read.
+    problem : str or None
+        What is wrong with the file.
+    method : str
+        One of `choices.BACKGROUND_METHODS`.
+    n_components : int or None
+        Components of the model; None for a method that has none.
+    most_components : int or None
+        The maximum number of components of the default method, which keeps one where more explain hardly more.
+    learnt_frames, random_state : int
+        Number of frames that the model was learnt from, and the seed.
+    noise : float or None
+        Median over pixels of the noise scale, in grey levels; None for a method that has none.
+    masks : MaskStatistics
+        The result.
+    temporal_median : MaskStatistics
+        The baseline on the same frames: difference from the temporal median above 25, and the same cleaning.
+    agreement : float, 0 to 1
+        F-measure between the two: 1 where they mark the same pixels, 0 where they have none in common.
+    frame_rate : float
+        Frames per second of the video; the mean where it varies.
+    variable_frame_rate : bool
+        Whether frames do not follow each other evenly; in the results each keeps its time.
+    events : list of dict or None
+        For each event ``start`` and ``end`` (seconds from the beginning of the video, padding included), ``peak_time``,
+        ``peak_area`` (share of the picture), the box ``x``, ``y``, ``width``, ``height``, the number of ``frames`` with
+        foreground, the ``thumbnail``, and the ``clip`` with its ``clip_start``, where the events were cut out. None
+        where no events were asked for.
+    frames_per_second : float
+        Frames separated in a second, the learning included.
+    seconds : dict of str to float
+        ``learning``, ``masking`` (encoding included) and ``total``.
+    """
+
+    width: int
+    height: int
+    frames: int
+    frames_read: int
+    declared_frames: int | None
+    truncated: bool
+    problem: str | None
+    method: str
+    n_components: int | None
+    most_components: int | None
+    learnt_frames: int
+    random_state: int
+    noise: float | None
+    masks: MaskStatistics
+    temporal_median: MaskStatistics
+    agreement: float
+    frame_rate: float
+    variable_frame_rate: bool
+    events: list[dict[str, Any]] | None
+    frames_per_second: float
+    seconds: dict[str, float]
+
+    def _figures(self) -> dict[str, Any]:
+        figures = super()._figures()
+        # the words of the command line
+        renamed = {"rank": figures.pop("n_components"), "seed": figures.pop("random_state")}
+        renamed |= {"most_rank": figures.pop("most_components")}
+        return {"input": self.inputs[0]} | figures | renamed
+
+    def summary(self) -> str:
+        """Return a few lines for a person.
+
+        Returns
+        -------
+        str
+        """
+        frames = "frame" if self.frames == 1 else "frames"
+        lines = [
+            f"{printable(self.inputs[0])}: {self.frames} {frames} of {self.width}x{self.height} in "
+            f"{self.seconds['total']:.1f} s ({self.frames_per_second:.0f} frames/s)"
+        ]
+        if self.truncated:
+            lines.append(f"  cut off: {self.problem}")
+        if self.most_components is not None and self.most_components > 1:
+            rank = f"rank {self.n_components} of at most {self.most_components}"
+            needed = f"needs {self.n_components} components" if self.n_components != 1 else "needs one factor a frame"
+            lines.append(f"  illumination: {needed} ({rank})")
+        ours, baseline = self.masks, self.temporal_median
+        lines.append(f"  foreground: {ours.foreground_share:.2%} of all pixels")
+        lines.append(
+            f"  temporal median, for comparison: {baseline.foreground_share:.2%}; agreement (F) {self.agreement:.3f}"
+        )
+        if ours.f_measure is not None:
+            lines.append(f"  against the truth (F): {ours.f_measure:.3f}; temporal median {baseline.f_measure:.3f}")
+        if self.events is not None:
+            lines.append(f"  events: {len(self.events)}")
+            lines += [f"    {event_sentence(event)}" for event in self.events[:SHOWN_EVENTS]]
+            if len(self.events) > SHOWN_EVENTS:
+                lines.append(f"    and {len(self.events) - SHOWN_EVENTS} more")
+        return "\n".join([*lines, *(f"  {line}" for line in self._ending())])
+
+
+@dataclass(frozen=True)
+class LiveReport(Report):
+    """What :func:`.follow_source` did; with the attributes of :class:`~visionnmf.apps.report.Report`.
+
+    Attributes
+    ----------
+    width, height : int
+        Size of the frames, in pixels.
+    frames : int
+        Number of frames of this run.
+    first_frame : int
+        The number of its first frame, above 0 where it resumed from a state.
+    seconds : float
+        How long it ran.
+    frames_per_second : float
+    foreground_share : float, 0 to 1
+        Share of all pixels that were foreground.
+    damaged : int
+        Number of frames that came damaged and were left out.
+    reconnections : int
+        How often the source was lost and found again.
+    events : list of dict or None
+        As those of :class:`.BackgroundReport`.
+    """
+
+    width: int
+    height: int
+    frames: int
+    first_frame: int
+    seconds: float
+    frames_per_second: float
+    foreground_share: float
+    damaged: int
+    reconnections: int
+    events: list[dict[str, Any]] | None
+
+    def summary(self) -> str:
+        """Return a few lines for a person.
+
+        Returns
+        -------
+        str
+        """
+        resumed = f", from frame {self.first_frame} on" if self.first_frame else ""
+        lines = [
+            f"{printable(self.inputs[0])}: {self.frames} frames of {self.width}x{self.height} in {self.seconds:.1f} s "
+            f"({self.frames_per_second:.0f} frames/s){resumed}",
+            f"  foreground: {self.foreground_share:.2%} of all pixels",
+        ]
+        if self.events is not None:
+            lines.append(f"  events: {len(self.events)}")
+        return "\n".join([*lines, *(f"  {line}" for line in self._ending())])
+
+
+def event_sentence(event: dict[str, Any]) -> str:
+    """Return what is printed about an event."""
+    span = f"{time_code(event['start'])} to {time_code(event['end'])}"
+    return f"{event['event']}: {span}, at most {event['peak_area']:.1%} of the picture"
+
+
+class MaskCounts:
+    """Counts of pixels over all frames: of the masks, of the temporal median's, of the truth, and of what they share.
+
+    `truth` is the list of true masks, where there are some.
+    """
+
+    def __init__(self, truth: list[FrameArray] | None) -> None:
+        self._truth = truth
+        self.frames = 0
+        self._pixels = self._true = self._shared = 0
+        self._found = {"masks": 0, "temporal_median": 0}
+        self._hits = {"masks": 0, "temporal_median": 0}
+
+    def add(self, part: Separated, baseline: FrameArray) -> None:
+        """Count one frame and the mask of the temporal median."""
+        self.frames += 1
+        self._pixels += part.mask.size
+        self._shared += cv2.countNonZero(part.mask & baseline)
+        for kind, mask in (("masks", part.mask), ("temporal_median", baseline)):
+            self._found[kind] += cv2.countNonZero(mask)
+            if self._truth is not None:
+                self._hits[kind] += cv2.countNonZero(mask & self._truth[part.index])
+        if self._truth is not None:
+            self._true += cv2.countNonZero(self._truth[part.index])
+
+    def agreement(self) -> float:
+        """Return the F-measure between masks and temporal median; 1 where neither finds anything."""
+        return _ratio(2 * self._shared, sum(self._found.values()))
+
+    def statistics(self, kind: str) -> MaskStatistics:
+        """Return the statistics of the "masks" or of the "temporal_median"."""
+        share = self._found[kind] / self._pixels
+        if self._truth is None:
+            return MaskStatistics(share)
+        hits, found, true = self._hits[kind], self._found[kind], self._true
+        return MaskStatistics(share, _ratio(2 * hits, found + true), _ratio(hits, found), _ratio(hits, true))
+
+
+def _ratio(part: int, whole: int) -> float:
+    return part / whole if whole else 1.0

@@ -1,0 +1,197 @@
+"""Where frames come from, and when each is shown."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf import choices
+from visionnmf._checks import check_frames_wanted
+from visionnmf._text import without_password
+from visionnmf.exceptions import ParameterError, UnreadableError
+from visionnmf.io import LiveReader, PictureSequence, VideoReader, VideoWriter, is_live, open_video
+from visionnmf.io.inputs import stem_of
+
+from .settings import VideoSettings
+
+__all__ = ["Clip", "Timeline", "counted", "expected_frames", "open_clip", "recorded", "timed"]
+
+Progress = Callable[[str, int, int | None], Any]
+FrameArray = NDArray[np.uint8]
+
+# The sample: half a minute of a street while a cloud passes. Its illumination drifts enough for one picture to fail.
+SAMPLE = "sample:surveillance"
+SAMPLE_OPTIONS: dict[str, Any] = {"n_frames": 300, "height": 240, "width": 320, "illumination": 0.25, "random_state": 0}
+SAMPLE_RATE = Fraction(10)
+
+RAW_OPTIONS = ("frame_rate", "size", "pixel_format")
+READ_OPTIONS = ("every", "max_frames", "scale", "start", "end")
+
+ROUNDING = 0.001  # seconds that containers round away: Matroska counts milliseconds
+SLOWEST, FASTEST = Fraction(1, 100), Fraction(1000)  # frames per second of results
+
+
+def open_clip(source: str | Path, video: VideoSettings, until: Callable[[], bool] | None = None) -> Clip:
+    """Open the sample, or whatever :func:`.open_video` opens; `until` ends the wait of a live source."""
+    raw = {name: getattr(video, name) for name in RAW_OPTIONS}
+    options = {name: getattr(video, name) for name in READ_OPTIONS}
+    _check_raw(source, raw)
+    if str(source) == SAMPLE:
+        return SampleClip(**options)
+    if str(source).startswith("sample:"):
+        raise UnreadableError(f"{source}: there is no such sample; the one video is {SAMPLE}")
+    return open_video(source, **options, **raw, until=until)
+
+
+def _check_raw(source: str | Path, options: Mapping[str, Any]) -> None:
+    """Refuse options that would be ignored; :func:`.open_video` judges files and pictures."""
+    own = str(source).startswith("sample:") or (is_live(source) and str(source) != "-")
+    if not own and (str(source) != "-" or options.get("size") is not None):
+        return
+    for name in RAW_OPTIONS:
+        if options.get(name) is not None:
+            reason = "which has its own" if own else "without size: only raw frames have none of their own"
+            raise ParameterError(f"{name} must be None for {without_password(source)}, {reason}; got {options[name]}")
+
+
+@contextmanager
+def recorded(source: str, video: VideoSettings, **options: Any) -> Iterator[tuple[Path, LiveReader]]:
+    """Write a source that can be read only once into a temporary file, without loss; yield the file and the reader.
+
+    A stream from an address that ends without an error is at its end. After an error the address is asked again only
+    where `end` or `max_frames` bounds what is written: a file would start from its beginning each time. `options` are
+    passed to the reader. Raises ParameterError for a source without an end where none is given.
+    """
+    raw = {name: getattr(video, name) for name in RAW_OPTIONS}
+    _check_raw(source, raw)
+    max_frames = None if video.max_frames is None or video.start > 0 else video.every * video.max_frames
+    endless = video.end is None and max_frames is None
+    if endless and not source.lower().startswith(("-", "http")):
+        raise ParameterError(
+            f"end or max_frames must be given for {without_password(source)}, which has no end of its own; got None"
+        )
+    patience = 0.0 if endless else choices.LIVE_PATIENCE
+    limits = {"end": video.end, "max_frames": max_frames, "again_after_end": False, "patience": patience}
+    with tempfile.TemporaryDirectory() as folder, LiveReader(source, **limits, **raw, **options) as reader:
+        path = Path(folder) / f"{stem_of(source)}.mkv"
+        shape = {"width": reader.width, "height": reader.height}
+        first: float | None = None
+        with VideoWriter(path, **shape, frame_rate=float(reader.frame_rate), codec="ffv1", timed=True) as writer:
+            for frame in reader:
+                first = reader.time if first is None else first
+                writer.write(frame, reader.time - first)
+        yield path, reader
+
+
+def expected_frames(clip: Clip, video: VideoSettings) -> int | None:
+    """Return how many frames a clip will deliver, or None where it does not say."""
+    if clip.declared_frames is None:
+        return None
+    rate = float(clip.frame_rate)
+    last = clip.declared_frames if video.end is None else min(clip.declared_frames, math.ceil(video.end * rate))
+    delivered = max(1, -(-(last - math.ceil(video.start * rate)) // video.every))
+    return delivered if video.max_frames is None else min(delivered, video.max_frames)
+
+
+def counted(
+    frames: Iterable[FrameArray], stage: str, total: int | None, progress: Progress | None
+) -> Iterator[FrameArray]:
+    """Pass frames on, and report to `progress` how many have been passed on."""
+    for done, frame in enumerate(frames, start=1):
+        yield frame
+        if progress is not None:
+            progress(stage, done, total)
+
+
+def timed(clip: Clip, take: Callable[[float], Any]) -> Iterator[FrameArray]:
+    """Pass the frames of a clip on, after calling `take` with the time of each."""
+    for frame in clip:
+        take(clip.time)
+        yield frame
+
+
+class Timeline:
+    """Whether frames follow each other evenly, at a declared frame rate.
+
+    Attributes
+    ----------
+    varies : bool
+        Whether a frame is further from where an even rate would have it than containers round.
+    count : int
+        Number of frames so far.
+    """
+
+    def __init__(self, frame_rate: Fraction) -> None:
+        self._declared = frame_rate
+        self._step = float(1 / frame_rate)
+        self.count = 0
+        self._first = self._last = 0.0
+        self.varies = False
+
+    def add(self, time: float) -> None:
+        """Take the time of the next frame, in seconds."""
+        if self.count == 0:
+            self._first = time
+        self.varies = self.varies or abs(time - self._first - self.count * self._step) > ROUNDING
+        self.count += 1
+        self._last = time
+
+    @property
+    def frame_rate(self) -> Fraction:
+        """The declared rate, or the mean rate where it varies."""
+        rate = self._declared
+        if self.varies:
+            rate = Fraction((self.count - 1) / (self._last - self._first)).limit_denominator(1001)
+        return min(max(rate, SLOWEST), FASTEST)
+
+
+class SampleClip:
+    """The made clip, in the shape of a :class:`.VideoReader`."""
+
+    frame_rate = SAMPLE_RATE
+    has_sound = truncated = False
+    begins_anew = True
+    damaged = reconnections = 0
+    problem = None
+    notes: tuple[str, ...] = ()
+
+    def __init__(
+        self, *, every: int, max_frames: int | None, scale: float, start: float = 0.0, end: float | None = None
+    ) -> None:
+        from visionnmf.datasets import make_surveillance
+
+        check_frames_wanted(every, max_frames, scale, start, end)
+        made = make_surveillance(**SAMPLE_OPTIONS)
+        first = math.ceil(start * SAMPLE_RATE)
+        last = len(made.frames) if end is None else min(len(made.frames), math.ceil(end * SAMPLE_RATE))
+        if first >= last:
+            raise ParameterError(f"start must lie in the video, before its end at {last / 10:.3f} s; got {start:g}")
+        picked = slice(first, last if max_frames is None else min(last, first + max_frames * every), every)
+        height, width = made.frames.shape[1:3]
+        self.width, self.height = max(1, round(width * scale)), max(1, round(height * scale))
+        self.declared_frames = self.frames_read = len(made.frames)
+        size = (self.width, self.height)
+        self.time = 0.0
+        self._first, self._step = float(first / SAMPLE_RATE), float(every / SAMPLE_RATE)
+        self._frames = [cv2.resize(frame, size, interpolation=cv2.INTER_AREA) for frame in made.frames[picked]]
+        self.masks = [
+            cv2.resize(mask.astype(np.uint8) * 255, size, interpolation=cv2.INTER_NEAREST)
+            for mask in made.masks[picked]
+        ]
+
+    def __iter__(self) -> Iterator[FrameArray]:
+        for index, frame in enumerate(self._frames):
+            self.time = self._first + index * self._step
+            yield frame
+
+
+Clip = VideoReader | PictureSequence | LiveReader | SampleClip

@@ -1,0 +1,196 @@
+"""Every tuning constant of the background application, with its unit and its effect, in one record.
+
+The parts of the application read :data:`TUNING`. The constants were chosen on the clips that `benchmarks/background.py`
+marks as "chosen on" and on made clips; `docs/decisions/background.md` says how. Options of users and their defaults are
+in :mod:`.settings` instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["TUNING", "Tuning"]
+
+
+@dataclass(frozen=True)
+class SampleTuning:
+    """How many frames are held to learn from."""
+
+    max_bytes: int = 340 << 20  # of frames and differences; large frames therefore take fewer
+    block_pixels: int = 2048  # pixels a thread works on at a time; has no effect on results
+
+
+@dataclass(frozen=True)
+class NoiseTuning:
+    """The noise of a pixel: the unit in which residuals are measured."""
+
+    # Differences of neighbouring frames show sensor noise, but not compression that skips quiet blocks, soft shadows
+    # or reflections. The floor stands for those. They also show foreground where it passes all the time, hence the
+    # ceiling. Noise above it does no harm where it is independent, because scores are smoothed.
+    floor: float = 6.0  # grey levels
+    ceiling: float = 7.0  # grey levels
+    # Median of max(|x - a|, |x - b|) for independent normal x, a, b of standard deviation 1.
+    normal_change: float = 1.418
+
+
+@dataclass(frozen=True)
+class LearningTuning:
+    """The alternation between the scene and the codes of the frames."""
+
+    code_pixels: int = 2048  # random pixels that determine the codes; more do no better
+    voting_share: int = 8  # one in so many of their values chooses the code to start from
+    rounds: int = 3  # alternations of components and codes; more change nothing
+    scene_sweeps: int = 1  # of a single component, whose medians one sweep finds
+    illumination_sweeps: int = 10
+    code_sweeps: int = 5
+    median_codes: int = 15  # codes whose backgrounds are averaged into `background_`
+    ahead_pixels: int = 4 << 20  # pixels of frames that may wait to be separated, but at least a frame a thread
+
+
+@dataclass(frozen=True)
+class IlluminationTuning:
+    """Illumination components: smooth fields on a coarse grid."""
+
+    grid: int = 8  # cells along the longer side; fewer follow the edges of light worse
+    cell_pixels: int = 8  # a cell with fewer bright pixels takes the factor of the whole frame
+    dark: float = 16  # grey levels: pixels as dark as this say little about illumination
+    kept: float = 0.5  # a cell is believed when it leaves at most this share of what one scene leaves unexplained
+    needed: float = 0.0005  # of all values: components that explain fewer beyond a single factor are dropped
+    hopeless: float = 0.00005  # of all values: the same test after the first round, to stop early
+
+
+@dataclass(frozen=True)
+class MaskTuning:
+    """From scores to a mask."""
+
+    one: int = 102  # the byte that stands for the threshold: scores are cut at 2.5 times it, or strong objects widen
+    coarse: int = 4  # pixels of the frame to one of the neighbourhood
+    smoothing: float = 1.5  # pixels: standard deviation of the smoothing of the scores
+    neighbourhood: float = 6.0  # pixels: standard deviation of the neighbourhood whose foreground moves the threshold
+    darkest: float = 0.7  # share of the light that a shadow leaves at least
+    shadow_weight: float = 0.5  # of the part of a residual that a shadow explains
+    median_threshold: float = 25  # grey levels: the usual threshold of the temporal-median baseline
+
+
+@dataclass(frozen=True)
+class CameraShakeTuning:
+    """Camera shake: registration of frames by Gauss-Newton steps."""
+
+    levels: tuple[int, ...] = (4, 2, 1)  # reductions of the image pyramid, from coarse to fine
+    steps: int = 5  # Gauss-Newton steps a level
+    pixels: int = 3000  # with the strongest gradients, a level
+    margin: int = 8  # pixels at the border that are not used
+    strongest: float = 30.0  # grey levels a pixel: a gradient counts up to this
+    outlier: float = 8.0  # grey levels: a pixel that differs by as much has a quarter of the weight
+    cap: float = 30.0  # grey levels: differences count up to this when two shifts are compared
+    asked: int = 24  # frames that decide whether the camera shakes
+    shakes: float = 0.3  # pixels: the median displacement above which it does
+    worth: float = 0.95  # of the difference: a shift that leaves more is not applied
+    dark: float = 16.0  # grey levels: darker pixels say little about illumination
+    thumbnail: int = 8  # reduction of the pictures that are compared for illumination; shake hardly moves them
+    explained: float = 0.2  # of the difference at gradients: shifts that explain less are no shake
+    fewest_frames: int = 8
+    smallest: int = 48  # pixels of the shorter side
+
+
+@dataclass(frozen=True)
+class DynamicBackgroundTuning:
+    """Dynamic background: leaves, water and reflections that move without going anywhere."""
+
+    frames: int = 40  # that are measured, fewer of large pictures
+    fewest_frames: int = 10
+    values: int = 32 << 20  # pixels of all measured frames, or `fewest_frames` frames
+    held: int = 4 << 20  # pixels measured at a time, or one frame; bounds the memory of large pictures
+    width: int = 320  # pixels: the width of pictures that the smoothing is chosen for
+    smoothing: float = 3.0  # pixels: standard deviation
+    survives: float = 0.32  # share of the energy that survives smoothing, below which the scene moves in place
+    survives_range: float = 0.12  # how far below it that is certain
+    energy: float = 4.0  # squared grey levels, of rounding
+    restless_frames: float = 0.5  # of the frames: what differs less often does not move in place
+    restless: float = 1.0  # times the noise: what differs by less does not either
+    least_share: float = 0.02  # of the picture: less may be chance
+    narrowest: int = 160  # pixels: in smaller pictures objects are no larger than the smoothing
+    cap: float = 40.0  # grey levels: larger residuals count as much
+    smooth_cap: float = 25.0  # grey levels: larger smoothed residuals count as much
+    neighbourhood: int = 11  # pixels, of the means of the energies
+    feather: int = 9  # pixels, of the border of the result
+    quantile: float = 0.75  # of the residual over the clip, which gives the noise there
+    wider: float = 1.1  # times that quantile
+    widest: float = 30.0  # grey levels: the most that this noise becomes
+    typical: float = 2.0  # times the median of the smoothed residual: its noise
+    least: float = 6.0  # grey levels: the least that this noise becomes
+    block_pixels: int = 4096  # pixels a thread works on at a time; has no effect on results
+
+
+@dataclass(frozen=True)
+class AlternatingModesTuning:
+    """Alternating modes: pixels that show two levels in turn, one of which is the scene."""
+
+    frames: int = 60  # that are measured; more change nothing
+    fewest_frames: int = 32  # of fewer frames a level says too little
+    illumination: tuple[float, float] = (0.75, 4 / 3)  # times the median's: frames that show levels of one scene
+    share_in_illumination: float = 0.8  # of the frames that must be in that range
+    near: float = 10.0  # grey levels: samples of one level
+    apart: float = 20.0  # grey levels between two levels
+    held: float = 0.55  # share of the support beyond which a level stays what it is
+    stronger: float = 1.3  # times the support of the present level, of one that replaces it
+    second_share: float = 0.1  # of the support, of a second level
+    sharpen: float = 9.0  # stillness is weighed as with a third of the noise
+    region_share: float = 0.002  # of the picture: smaller regions have too short a contour
+    contour: int = 3  # pixels between the two sides of a contour
+    contour_pixels: int = 10  # the fewest of a contour that says something
+    contrast_cap: float = 60.0  # grey levels: a larger contrast counts as much
+    smoother: float = 0.6  # times the contrast of the other level at the contour: a level that is the scene
+    follows: float = 0.6  # of the frames, more with than against the others: a pixel that shows what its region shows
+    course_pixels: int = 30_000  # of a region, evenly spaced, that tell when its levels are seen
+    changes: int = 4  # changes of a region that something which rests can cause, passers-by included
+
+
+@dataclass(frozen=True)
+class OnlineTuning:
+    """The online model: one step a frame."""
+
+    gain_pixels: int = 2048  # random pixels that determine the gain
+    rows: int = 4  # each row is learnt from every fourth frame
+    value_seconds: float = 4.0  # the scene's values follow within these
+    start_weight: float = 0.5  # of a frame of the warm-up, which is gone through a second time
+    dark: float = 16  # grey levels: darker pixels say little about illumination
+    held_frames: int = 100  # during the warm-up, at most
+    held_bytes: int = 200 << 20
+    longest_gap: float = 1.0  # seconds between frames: what was not seen is not forgotten
+    new_share: float = 0.5  # of the pixels that no gain explains, from which on the scene may be a new one
+    new_seconds: float = 1.0  # for which that must last
+    still_share: float = 0.8  # of the pixels that must be still meanwhile
+    new_weight: float = 0.01  # of all weights that is left then
+
+
+@dataclass(frozen=True)
+class BaselineTuning:
+    """The methods to compare with, as in the literature."""
+
+    n_frames: int = 100  # evenly spaced frames to learn from
+    code_pixels: int = 1024  # random pixels that determine a frame's codes
+    code_iterations: int = 50
+    rank: int = 2
+    outliers: float = 0.1  # share of the entries that are sparse in GoDec
+    tolerance: float = 1e-4  # relative; grey levels are whole numbers
+    history: int = 500  # frames, of MOG2 and KNN
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """All constants, by part."""
+
+    sample: SampleTuning = SampleTuning()
+    noise: NoiseTuning = NoiseTuning()
+    learning: LearningTuning = LearningTuning()
+    illumination: IlluminationTuning = IlluminationTuning()
+    mask: MaskTuning = MaskTuning()
+    camera_shake: CameraShakeTuning = CameraShakeTuning()
+    dynamic_background: DynamicBackgroundTuning = DynamicBackgroundTuning()
+    alternating_modes: AlternatingModesTuning = AlternatingModesTuning()
+    online: OnlineTuning = OnlineTuning()
+    baselines: BaselineTuning = BaselineTuning()
+
+
+TUNING = Tuning()

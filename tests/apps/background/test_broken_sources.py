@@ -1,0 +1,98 @@
+"""Sources that break off: what the command says of them."""
+
+import io
+import json
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import av
+import numpy as np
+import pytest
+from background_settings import follow
+from clips import encode
+from typer.testing import CliRunner
+
+from visionnmf.apps.cli import app
+from visionnmf.io import VideoWriter
+
+
+@pytest.fixture
+def cut(tmp_path, rng):
+    path = tmp_path / "cut.mkv"
+    with VideoWriter(path, width=64, height=48, frame_rate=10, codec="ffv1") as writer:
+        for _ in range(40):
+            writer.write(rng.integers(0, 256, (48, 64, 3), dtype=np.uint8))
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2])
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("live", [False, True])
+def test_half_a_file_on_standard_input_is_reported(cut, tmp_path, live):
+    command = [sys.executable, "-m", "visionnmf.apps.cli", "background", "-", "--json", "--out", str(tmp_path / "out")]
+    with cut.open("rb") as file:
+        piped = subprocess.Popen(["cat"], stdin=file, stdout=subprocess.PIPE)
+        ended = subprocess.run([*command, *["--live"] * live], stdin=piped.stdout, capture_output=True, check=False)
+        piped.stdout.close()
+        piped.wait()
+    assert ended.returncode == 0, ended.stderr
+    report = json.loads(ended.stdout.splitlines()[-1]) if live else json.loads(ended.stdout)["videos"][0]
+    if live:
+        assert "of 4.00 declared seconds" in report["notes"][-1]
+    else:
+        assert report["truncated"] and "of 4.00 declared seconds" in report["problem"]
+        assert not any("declared" in note for note in report["notes"])
+
+
+@pytest.mark.slow
+def test_a_signal_while_a_lost_source_is_looked_for_finishes_the_results(tmp_path):
+    file = io.BytesIO()
+    with av.open(file, "w", format="mpegts") as output:  # no duration: as a camera's
+        stream = output.add_stream("mpeg2video", rate=25)
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
+        for _ in range(30):
+            output.mux(stream.encode(av.VideoFrame.from_ndarray(np.zeros((48, 64, 3), np.uint8), format="rgb24")))
+        output.mux(stream.encode(None))
+    asked = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            if len(asked) > 1:
+                self.send_error(503)
+                return
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(file.getvalue())
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/yard"
+        report = follow(address, out=tmp_path / "out", masks="ffv1", until=lambda: len(asked) > 1)
+        server.shutdown()
+    assert report.frames == 30 and len(asked) == 2
+    assert (tmp_path / "out" / "yard_foreground.mkv").exists() and (tmp_path / "out" / "yard_background.png").exists()
+
+
+@pytest.mark.slow
+def test_sound_that_is_dropped_is_told_of_what_comes_but_once(tmp_path):
+    source = encode(tmp_path / "loud.mkv", "libx264", "yuv420p", sound=20)
+    command = [sys.executable, "-m", "visionnmf.apps.cli", "background", "-", "--json", "--out", str(tmp_path / "out")]
+    with open(source, "rb") as file:
+        ended = subprocess.run(command, stdin=file, capture_output=True, check=True)
+    notes = json.loads(ended.stdout)["videos"][0]["notes"]
+    assert notes.count("the sound of the video is not in the results") == 1
+
+
+def test_passwords_are_not_told(tmp_path):
+    address = "rtsp://me:secret@127.0.0.1:9/yard"
+    for live in ([], ["--live"]):
+        result = CliRunner().invoke(app, ["background", address, "--end", "1", "--json", "--out", str(tmp_path), *live])
+        assert result.exit_code == 2 and "secret" not in result.output + result.stderr
+        assert "rtsp://me:***@127.0.0.1:9/yard: no video comes from there" in result.stderr

@@ -1,0 +1,191 @@
+"""The kernels against numpy and slow loops."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from visionnmf.apps.background import kernels
+from visionnmf.apps.background.model.temporal_median import temporal_median
+from visionnmf.apps.background.tuning import TUNING
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_residuals_are_measured_as_by_numpy(channels, rng):
+    frames = rng.integers(0, 256, (12, 30, channels), dtype=np.uint8)
+    H = rng.uniform(0, 120, (2, 30, channels)).astype(np.float32)
+    codes = rng.uniform(0.5, 1.5, (2, 12)).astype(np.float32)
+    picks, limit = np.arange(0, 12, 2), np.linspace(0, 30000, 30, dtype=np.float32)
+    means, energy, above = np.zeros((6, 30), np.int16), np.zeros(30, np.float32), np.zeros(30, np.uint8)
+    scratch = np.empty(28 * channels, np.float32), np.empty((2, 28), np.float32)
+    kernels.measure_residuals(frames, picks, H, codes, 40.0, limit, *scratch, means, energy, above, 2)
+    y = frames[picks] - np.minimum(np.einsum("rt,rpc->tpc", codes[:, picks], H), 255)
+    squares = (y**2).mean(axis=2)
+    np.testing.assert_allclose(means[:, 2:] / 8, y.mean(axis=2)[:, 2:], atol=0.07)
+    np.testing.assert_allclose(energy[2:], np.minimum(squares, 1600).sum(axis=0)[2:], rtol=1e-4)
+    np.testing.assert_array_equal(above[2:], (squares > limit).sum(axis=0)[2:])
+    assert 0 < above.sum() < 6 * 28
+    assert not (means[:, :2].any() or energy[:2].any() or above[:2].any())
+    for rank in (0, 2, 5):
+        usual = np.zeros(30, np.float32)
+        kernels.rank_residuals(frames, picks, H, codes, rank, np.array([3, 17]), usual)
+        np.testing.assert_allclose(usual[[3, 17]], np.sqrt(np.sort(squares, axis=0)[rank, [3, 17]]), rtol=1e-4)
+        assert np.count_nonzero(usual) == 2
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 75, 255, 256, 300])
+def test_medians_of_bytes_are_those_of_numpy(n, rng):
+    few, many = rng.integers(120, 124, (n, 40, 3)), rng.integers(0, 256, (n, 3000, 3))
+    frames = np.concatenate([few, many, np.full((n, 1, 3), 255), np.zeros((n, 1, 3))], axis=1).astype(np.uint8)
+    np.testing.assert_array_equal(temporal_median(frames), np.median(frames, axis=0))
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_levels_are_those_of_a_slow_search(channels, rng):
+    n, pixels = 50, 40
+    H = rng.uniform(80, 120, (2, pixels, channels)).astype(np.float32)
+    codes = np.array([rng.uniform(0.5, 0.6, n), rng.uniform(0.4, 0.5, n)], np.float32)
+    shown = np.einsum("rt,rpc->tpc", codes, H)
+    offset = np.where(rng.random((n, pixels)) < 0.6, 60, 0)[..., None]  # more often than not, higher
+    offset[:, 20:] = 0
+    frames = np.clip(shown + offset + rng.normal(0, 2, shown.shape), 0, 255).astype(np.uint8)
+    weights = rng.uniform(0.5, 1, (n, pixels)).astype(np.float32)
+    first, other = np.full((2, pixels, channels), -1, np.float32)
+    share = np.full(pixels, -1, np.float32)
+    modes = TUNING.alternating_modes
+    constants = modes.near, modes.apart, modes.held, modes.stronger, modes.second_share
+    picks = np.arange(n)
+    kernels.find_levels(frames, weights, picks, H, codes, *constants, first, other, share, np.arange(pixels - 1))
+    assert (share[-1], first[-1, 0], other[-1, 0]) == (-1, -1, -1)
+    for p in range(pixels - 1):
+        y, w = frames[:, p] - shown[:, p], weights[:, p]
+        present = w[(np.abs(y) <= 10).all(axis=1)].sum()
+        high = (np.abs(y - 60) <= 12).all(axis=1)
+        if present < 0.55 * w.sum() and w[high].sum() > 1.4 * present:
+            np.testing.assert_allclose(first[p], np.average(y[high], axis=0, weights=w[high]), atol=0.5)
+        elif w[high].sum() < 1.2 * present:
+            np.testing.assert_array_equal(first[p], 0)
+        rest = (np.abs(y - first[p]) > 20).any(axis=1)
+        if w[rest].sum() > 0.12 * w.sum():
+            np.testing.assert_allclose(other[p], np.average(y[rest], axis=0, weights=w[rest]), atol=0.5)
+            assert share[p] == pytest.approx(w[rest].sum() / w.sum(), abs=0.02)
+        elif w[rest].sum() < 0.08 * w.sum():
+            assert share[p] == 0
+    scratch = np.empty(30 * channels, np.float32), np.empty((4, 30), np.float32)
+    asked = np.zeros(30, bool)
+    near, apart, held, _, second = constants
+    kernels.find_candidates(frames, weights[:, 9:39], picks, H, codes, near, apart, held, second, *scratch, asked, 9)
+    levels = (share[9:39] > 0) | (first[9:39] != 0).any(axis=1)
+    assert (asked >= levels).all()
+    assert levels.any() and not asked.all()
+    assert len(kernels._densest_level.signatures) <= 1  # each costs a third of a second while a user waits
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_which_level_is_seen(channels, rng):
+    n, pixels = 6, 30
+    H = rng.uniform(80, 120, (2, pixels, channels)).astype(np.float32)
+    codes, typical = rng.uniform(0.4, 0.6, (2, n)).astype(np.float32), np.array([0.5, 0.5], np.float32)
+    frames = rng.integers(0, 256, (n, pixels, channels), dtype=np.uint8)
+    first, other = rng.integers(0, 256, (2, pixels, channels), dtype=np.uint8)
+    asked, picks = np.arange(3, 27), np.array([0, 2, 5])
+    sides = np.empty((len(picks), len(asked)), np.int8)
+    kernels.assign_levels(frames, picks, H, codes, typical, first, other, 60.0, asked, sides)
+    for i, t in enumerate(picks):
+        for at, p in enumerate(asked):
+            y = frames[t, p] - codes[:, t] @ H[:, p] + typical @ H[:, p]
+            away = np.abs(y - first[p]).max(), np.abs(y - other[p]).max()
+            assert sides[i, at] == (0 if min(away) >= 60 else -1 if away[0] < away[1] else 1)
+    assert set(sides.ravel()) == {-1, 0, 1}
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_scores_are_those_of_a_slow_loop(channels, rng):
+    n = 50
+    frame = rng.integers(0, 256, (n, channels), dtype=np.uint8)
+    H = rng.uniform(0, 200, (2, n, channels)).astype(np.float32)
+    codes = np.array([0.9, 0.4], np.float32)
+    scale = rng.uniform(6, 16, n).astype(np.float32)
+    background = np.zeros_like(frame)
+    score = np.full(n, -1, np.float32)
+    kernels.show_background(H, codes, background, 0, n - 1)
+    kernels.score_pixels(frame, background, scale, 0.7, 0.5, score, 0, n - 1)
+    assert score[-1] == -1
+    for i in range(n - 1):
+        b = np.floor(np.minimum(codes @ H[:, i], 255).astype(float) + 0.5)
+        x = frame[i].astype(float)
+        residual = x - b
+        ratio = (x @ b) / (b @ b + 1)
+        if channels == 3 and 0.7 < ratio < 1:
+            shade = (ratio - 1) * b
+            along = shade * (residual @ shade) / (shade @ shade)
+            total = ((residual - along) ** 2).sum() + 0.25 * (along**2).sum()
+        else:
+            total = (residual**2).sum()
+        assert score[i] == pytest.approx(np.sqrt(total / channels) / scale[i], rel=2e-2, abs=2e-2)
+        np.testing.assert_array_equal(background[i], b)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_the_background_of_any_number_of_lights(rank, rng):
+    H = rng.uniform(0, 200, (rank, 30, 3)).astype(np.float32)
+    codes = rng.uniform(0.2, 1, rank).astype(np.float32)
+    background = np.full((30, 3), 7, np.uint8)
+    kernels.show_background(H, codes, background, 4, 29)
+    expected = np.floor(np.minimum(np.tensordot(codes, H, 1), 255) + 0.5)
+    np.testing.assert_array_equal(background[4:29], expected[4:29])
+    assert (background[[0, 3, 29]] == 7).all()
+
+
+def test_votes_and_mean_changes_are_those_of_numpy(rng):
+    X, shown = rng.uniform(0, 200, (4, 50)).astype(np.float32), rng.uniform(0, 200, (3, 50)).astype(np.float32)
+    near = rng.uniform(20, 100, 50).astype(np.float32)
+    votes = np.zeros((4, 3), np.int64)
+    kernels.count_explained(X, shown, near, votes)
+    np.testing.assert_array_equal(votes, (np.abs(X[:, None] - shown) < near).sum(axis=2))
+    change = np.array(list(itertools.product([0, 1, 2, 127, 128, 253, 254, 255], repeat=3)), np.uint8)
+    mean = np.zeros(len(change), np.uint8)
+    kernels.mean_over_channels(change.reshape(-1), mean)
+    np.testing.assert_array_equal(mean, np.rint(change.mean(axis=1)))
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_steps_are_those_of_a_slow_loop(channels, rng):
+    shape = (9, 7)
+    scene = rng.uniform(20, 200, (*shape, channels)).astype(np.float32)
+    rival = rng.uniform(20, 200, (*shape, channels)).astype(np.float32)
+    near_what = rng.integers(0, 3, shape)[..., None]
+    gain = 0.8
+    shown = np.where(near_what == 0, scene, np.where(near_what == 1, rival, rng.uniform(0, 255, scene.shape)))
+    frame = np.clip(gain * shown + rng.normal(0, 2, scene.shape), 0, 255).astype(np.uint8)
+    change, moved = (rng.integers(0, 20, shape, dtype=np.uint8) for _ in range(2))
+    support, rivalry = (rng.uniform(0, 3, shape).astype(np.float32) for _ in range(2))
+    rivalry[rng.random(shape) < 0.3] = 0
+    noise = rng.uniform(1, 20, shape).astype(np.float32)
+    before = [array.copy() for array in (scene, rival, support, rivalry, noise)]
+    kernels.update_rows(frame, change, moved, gain, 0.9, 2.0, 6.0, 16.0, scene, rival, support, rivalry, noise, 1, 3)
+    swapped = 0
+    for y, x in np.ndindex(shape):
+        b, r, held, against, sigma = (array[y, x].astype(float) for array in before)
+        if y % 3 == 1:
+            sigma += kernels.NOISE_STEP * max(sigma, 1) * (1 if change[y, x] / kernels.NORMAL_CHANGE > sigma else -1)
+            scale = min(max(sigma, 6), 16)
+            weight = 3 * gain / (1 + (moved[y, x] / scale) ** 2)
+            held, against = 0.9 * held, 0.9 * against
+            value = frame[y, x].astype(float)
+            if np.abs(value - gain * b).max() < 2 * scale:
+                step = kernels.MEDIAN_STEP * weight * scale / (min(held, 2) + 1)
+                b, held = b + np.clip(value / gain - b, -step, step), held + weight
+            elif against > 0 and np.abs(value - gain * r).max() < 2 * scale:
+                step = kernels.MEDIAN_STEP * weight * scale / (min(against, 2) + 1)
+                r, against = r + np.clip(value / gain - r, -step, step), against + weight
+            else:
+                against -= weight
+                if against < 0:
+                    r, against = value / gain, weight
+            if against > held:
+                b, r, held, against, swapped = r, b, against, held, swapped + 1
+        np.testing.assert_allclose(scene[y, x], b, rtol=1e-4)
+        np.testing.assert_allclose(rival[y, x], r, rtol=1e-4)
+        assert (support[y, x], rivalry[y, x], noise[y, x]) == pytest.approx((held, against, sigma), rel=1e-4)
+    assert swapped > 2

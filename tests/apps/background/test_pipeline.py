@@ -1,0 +1,278 @@
+"""The work of ``visionnmf background``: files in, files out, and nothing half-written."""
+
+import json
+import os
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from background_settings import separate
+from clips import encode
+
+from visionnmf.apps.background import BackgroundModel
+from visionnmf.apps.background import sources as _clips
+from visionnmf.apps.background.outputs import videos as _results
+from visionnmf.apps.background.outputs.videos import CAPTION_HEIGHT
+from visionnmf.datasets import make_surveillance
+from visionnmf.exceptions import MediaError, OutputExistsError, ParameterError, UnreadableError
+from visionnmf.io import VideoReader, VideoWriter, read_image
+
+pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
+
+N_FRAMES, HEIGHT, WIDTH = 30, 48, 64
+NAMES = {"clip_background.png", "clip_background.mp4", "clip_foreground.mkv", "clip_preview.mp4"}
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory):
+    path = tmp_path_factory.mktemp("clip") / "clip.mp4"
+    made = make_surveillance(N_FRAMES, HEIGHT, WIDTH, random_state=0)
+    with VideoWriter(path, width=WIDTH, height=HEIGHT, frame_rate=10, codec="h264") as writer:
+        for frame in made.frames:
+            writer.write(frame)
+    return path
+
+
+def read(path):
+    with VideoReader(path) as reader:
+        return np.stack(list(reader)), reader
+
+
+def left_in(folder):
+    return {path.name for path in folder.rglob("*")}
+
+
+def test_everything_is_written(clip, tmp_path):
+    report = separate(clip, out=tmp_path / "new" / "folder")
+    out = tmp_path / "new" / "folder"
+    assert left_in(out) == NAMES
+    assert {str(out / name) for name in NAMES} == set(report.outputs)
+
+    frames, _ = read(clip)
+    model = BackgroundModel().fit(frames)
+    parts = list(model.apply(frames))
+    expected = np.stack([part.mask for part in parts])
+    masks, reader = read(out / "clip_foreground.mkv")
+    assert float(reader.frame_rate) == pytest.approx(10)
+    for channel in range(3):
+        np.testing.assert_array_equal(masks[..., channel], expected)  # bit for bit
+    assert report.masks.foreground_share == pytest.approx((expected > 0).mean())
+
+    np.testing.assert_array_equal(read_image(out / "clip_background.png"), model.background_)
+    background, _ = read(out / "clip_background.mp4")
+    assert background.shape == frames.shape
+    assert np.abs(background.astype(int) - np.stack([part.background for part in parts])).mean() < 4
+
+    preview, _ = read(out / "clip_preview.mp4")
+    assert preview.shape == (N_FRAMES, HEIGHT + CAPTION_HEIGHT, 3 * WIDTH, 3)
+    preview = preview[:, CAPTION_HEIGHT:]
+    assert np.abs(preview[:, :, :WIDTH].astype(int) - frames).mean() < 4
+    assert np.abs(preview[:, :, WIDTH : 2 * WIDTH].astype(int) - background).mean() < 4
+    assert ((preview[:, :, 2 * WIDTH :, 0] > 127) == (expected > 0)).mean() > 0.99
+
+
+def test_the_report(clip, tmp_path):
+    report = separate(clip, out=tmp_path, random_state=3)
+    content = json.loads(json.dumps(report.as_dict()))
+    assert (content["width"], content["height"]) == (WIDTH, HEIGHT)
+    assert content["frames"] == content["frames_read"] == content["declared_frames"] == N_FRAMES
+    assert content["truncated"] is False
+    assert content["masks"]["f_measure"] is None
+    assert 0 < content["masks"]["foreground_share"] < 0.5
+    assert 0 < content["temporal_median"]["foreground_share"] < 0.5
+    assert 0.3 < content["agreement"] <= 1
+    assert content["seconds"]["total"] == pytest.approx(
+        content["seconds"]["learning"] + content["seconds"]["masking"], abs=0.01
+    )
+    assert content["frames_per_second"] == pytest.approx(N_FRAMES / content["seconds"]["total"], rel=0.01)
+    summary = report.summary()
+    for text in ("30 frames of 64x48", "temporal median, for comparison", "agreement (F)", "clip_preview.mp4"):
+        assert text in summary
+    assert "cut off" not in summary
+
+
+def test_the_sample_is_scored_against_its_truth(tmp_path, monkeypatch):
+    small = {"n_frames": 60, "height": 90, "width": 120, "illumination": 0.3, "random_state": 1}
+    monkeypatch.setattr(_clips, "SAMPLE_OPTIONS", small)
+    report = separate("sample:surveillance", out=tmp_path)
+    assert report.masks.f_measure > 0.85
+    assert report.temporal_median.f_measure < 0.6
+    assert report.masks.precision > 0.75
+    assert report.masks.recall > 0.85
+    assert f"against the truth (F): {report.masks.f_measure:.3f}" in report.summary()
+    assert "surveillance_background.png" in left_in(tmp_path)
+
+    half = separate("sample:surveillance", out=tmp_path / "half", every=2, max_frames=20, scale=0.5, videos=False)
+    assert (half.frames, half.width, half.height) == (20, 60, 45)
+    assert half.masks.f_measure > 0.7
+    assert left_in(tmp_path / "half") == {"surveillance_background.png"}
+    with pytest.raises(UnreadableError, match="sample:moon: there is no such sample"):
+        separate("sample:moon", out=tmp_path)
+    with pytest.raises(ParameterError, match="every must be a whole number >= 1; got 0"):
+        separate("sample:surveillance", out=tmp_path, every=0)
+
+
+def test_options_reach_the_reader(clip, tmp_path):
+    report = separate(clip, out=tmp_path, every=3, max_frames=7, scale=0.75, n_components=1)
+    masks, reader = read(tmp_path / "clip_foreground.mkv")
+    assert masks.shape[:3] == (7, 36, 48)
+    assert float(reader.frame_rate) == pytest.approx(10 / 3, rel=1e-3)
+    assert (report.n_components, report.frames, report.learnt_frames) == (1, 7, 7)
+
+
+def test_one_frame_is_enough(clip, tmp_path):
+    report = separate(clip, out=tmp_path, every=100_000)
+    assert report.frames == 1
+    assert report.masks.foreground_share == 0
+    assert report.agreement == 1
+    assert left_in(tmp_path) == NAMES
+    assert len(read(tmp_path / "clip_foreground.mkv")[0]) == 1
+
+
+@pytest.mark.parametrize(("height", "width"), [(33, 47), (1, 1), (2, 3)])
+def test_odd_sizes_stay(height, width, tmp_path, rng):
+    path = tmp_path / "odd.mkv"
+    with VideoWriter(path, width=width, height=height, frame_rate=5, codec="ffv1") as writer:
+        for _ in range(3):
+            writer.write(rng.integers(0, 256, (height, width, 3), dtype=np.uint8))
+    separate(path, out=tmp_path / "out")
+    for name in ("odd_background.mp4", "odd_foreground.mkv"):
+        assert read(tmp_path / "out" / name)[0].shape == (3, height, width, 3)
+    assert read(tmp_path / "out" / "odd_preview.mp4")[0].shape == (3, height + CAPTION_HEIGHT, 3 * width, 3)
+
+
+def test_the_preview_of_a_wide_video_is_reduced(tmp_path, monkeypatch, clip):
+    monkeypatch.setattr(_results, "PREVIEW_WIDTH", 32)
+    separate(clip, out=tmp_path, max_frames=3)
+    assert read(tmp_path / "clip_preview.mp4")[0].shape == (3, 24 + CAPTION_HEIGHT, 96, 3)
+    assert read(tmp_path / "clip_background.mp4")[0].shape == (3, HEIGHT, WIDTH, 3)
+
+
+def test_progress_counts_both_passes(clip, tmp_path):
+    calls = []
+    separate(clip, out=tmp_path, every=2, videos=False, progress=lambda *call: calls.append(call))
+    assert calls == [(stage, done, 15) for stage in ("learning", "masking") for done in range(1, 16)]
+
+
+@pytest.mark.parametrize("stage", ["learning", "masking"])
+def test_ctrl_c_leaves_nothing(clip, tmp_path, stage):
+    def interrupt(now, done, _):
+        if now == stage and done == 20:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        separate(clip, out=tmp_path, progress=interrupt)
+    assert left_in(tmp_path) == set()
+
+
+@pytest.mark.parametrize(("kind", "after"), [("write", 9), ("write", N_FRAMES - 1), ("__exit__", N_FRAMES)])
+def test_a_failing_encoder_leaves_nothing(clip, tmp_path, monkeypatch, kind, after):
+    original = getattr(VideoWriter, kind)
+
+    def fails(self, *arguments):
+        if self.path.name.endswith("_foreground.mkv") and self.frames_written >= after:
+            if kind == "__exit__":
+                original(self, *arguments)
+            raise MediaError("the disk is full")
+        return original(self, *arguments)
+
+    monkeypatch.setattr(VideoWriter, kind, fails)
+    with pytest.raises(MediaError, match="the disk is full"):
+        separate(clip, out=tmp_path)
+    assert left_in(tmp_path) == set()
+
+
+def test_existing_results_are_not_overwritten(clip, tmp_path):
+    (tmp_path / "clip_preview.mp4").write_bytes(b"mine")
+    with pytest.raises(OutputExistsError, match=r"clip_preview.mp4: exists already; pass force=True"):
+        separate(clip, out=tmp_path)
+    assert (tmp_path / "clip_preview.mp4").read_bytes() == b"mine"
+    assert left_in(tmp_path) == {"clip_preview.mp4"}
+    separate(clip, out=tmp_path, force=True)
+    assert left_in(tmp_path) == NAMES
+    assert len(read(tmp_path / "clip_preview.mp4")[0]) == N_FRAMES
+
+
+def test_a_result_that_appears_meanwhile_is_not_overwritten(clip, tmp_path):
+    def meddle(stage, done, _):
+        if stage == "masking" and done == 5:
+            (tmp_path / "clip_background.png").write_bytes(b"mine")
+
+    with pytest.raises(OutputExistsError, match="exists already"):
+        separate(clip, out=tmp_path, progress=meddle)
+    assert left_in(tmp_path) == {"clip_background.png"}
+
+
+def test_a_truncated_video_says_so(clip, tmp_path):
+    whole = clip.read_bytes()
+    cut = tmp_path / "cut.mp4"
+    cut.write_bytes(whole[: len(whole) * 6 // 10])
+    report = separate(cut, out=tmp_path / "out")
+    assert report.truncated
+    assert 0 < report.frames < N_FRAMES
+    assert f"cut off: read {report.frames_read} of {N_FRAMES} declared frames" in report.summary()
+    assert len(read(tmp_path / "out" / "cut_foreground.mkv")[0]) == report.frames
+
+
+def test_inputs_that_are_no_video(tmp_path):
+    with pytest.raises(UnreadableError, match="no such file"):
+        separate(tmp_path / "missing.mp4", out=tmp_path / "out")
+    (tmp_path / "text.mp4").write_text("not a video")
+    with pytest.raises(UnreadableError):
+        separate(tmp_path / "text.mp4", out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_cannot_be_made(clip, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(MediaError, match=r"file/out: cannot be written"):
+        separate(clip, out=tmp_path / "file" / "out")
+
+
+def test_an_interrupt_between_the_names_leaves_none(clip, tmp_path, monkeypatch):
+    for give in (os.replace, os.link):
+
+        def interrupted(source, target, give=give):
+            if str(target).endswith("_preview.mp4"):
+                raise KeyboardInterrupt
+            give(source, target)
+
+        monkeypatch.setattr(os, give.__name__, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        separate(clip, out=tmp_path / "out")
+    assert [path for path in (tmp_path / "out").iterdir() if not path.name.startswith(".")] == []
+
+
+def test_frames_keep_their_times(tmp_path, rng):
+    """Frame 30 of a clip of a variable rate stands where it stood."""
+    ticks = [3 * i if i < 20 else 60 + 9 * (i - 20) for i in range(40)]  # 1/60 s: first 20 frames a second, then 6.7
+    frames = make_surveillance(40, HEIGHT, WIDTH, random_state=0).frames
+    source = encode(tmp_path / "phone.mp4", "libx264", "yuv420p", frames=frames, pts=ticks, rate=60, sound=20)
+    report = separate(source, out=tmp_path / "out", every=2)
+    assert report.variable_frame_rate
+    assert report.notes == ["the sound of the video is not in the results"]
+    given = VideoReader(source, every=2)
+    expected = [given.time for _ in given]
+    assert expected[15] == pytest.approx(ticks[30] / 60)
+    for name, rounding in (("background.mp4", 2e-5), ("foreground.mkv", 0.0011), ("preview.mp4", 2e-5)):
+        made = VideoReader(tmp_path / "out" / f"phone_{name}")
+        assert [made.time for _ in made] == pytest.approx(expected, abs=rounding)
+        assert made.problem is None
+
+
+def test_even_frames_stay_even(clip, tmp_path):
+    report = separate(clip, out=tmp_path, every=3)
+    assert not report.variable_frame_rate and report.notes == []
+    assert VideoReader(tmp_path / "clip_background.mp4").frame_rate == Fraction(10, 3)
+
+
+def test_the_report_says_how_many_lights_are_needed(tmp_path):
+    path = tmp_path / "even.mkv"
+    frames = make_surveillance(40, 48, 64, illumination=0.0, random_state=0).frames
+    with VideoWriter(path, width=64, height=48, frame_rate=10, codec="ffv1") as writer:
+        for frame in frames:
+            writer.write(frame)
+    report = separate(path, out=tmp_path, videos=False)
+    assert (report.n_components, report.most_components) == (1, 2)
+    assert "illumination: needs one factor a frame (rank 1 of at most 2)" in report.summary()
+    assert (report.as_dict()["rank"], report.as_dict()["most_rank"]) == (1, 2)
