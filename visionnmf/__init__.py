@@ -18,6 +18,7 @@ from ._version import __version__
 if TYPE_CHECKING:
     from .models import NMF as NMF
     from .models import RPCA as RPCA
+    from .models import Checkpoint as Checkpoint
     from .models import ConservativeNMF as ConservativeNMF
     from .models import GoDec as GoDec
     from .models import MultiviewNMF as MultiviewNMF
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = [
     "NMF",
     "RPCA",
+    "Checkpoint",
     "ConservativeNMF",
     "GoDec",
     "MultiviewNMF",

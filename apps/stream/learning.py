@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from visionnmf import ConservativeNMF, OnlineNMF, fit_stream, load_model
+from visionnmf import Checkpoint, ConservativeNMF, OnlineNMF, fit_stream, load_model
 from visionnmf._checks import check_choice, check_image_shape
 from visionnmf.apps.drawing import components_picture
 from visionnmf.apps.report import Report
@@ -144,6 +144,11 @@ def learn_stream(
     start, resumed = time.perf_counter(), 0
     if checkpoints.checkpoint is not None and not checkpoints.restart and checkpoints.checkpoint.exists():
         resumed = load_model(checkpoints.checkpoint).n_samples_seen_
+    saving = None
+    if checkpoints.checkpoint is not None:
+        saving = Checkpoint(
+            checkpoints.checkpoint, every=checkpoints.every, resume=not checkpoints.restart, live=checkpoints.live
+        )
     with open_chunks(source, dataset=reading.dataset, longest_side=reading.longest_side) as chunks:
         _check_size(chunks, learning.n_components)
         learner = fit_stream(
@@ -153,10 +158,7 @@ def learn_stream(
             batch_size=learning.batch_size,
             shuffle=learning.shuffle,
             random_state=learning.random_state,
-            checkpoint=checkpoints.checkpoint,
-            every=checkpoints.every,
-            resume=not checkpoints.restart,
-            live=checkpoints.live,
+            checkpoint=saving,
             callback=partial(_after_batch, chunks, drawing, progress),
         )
         shape, skipped = drawing.picture_shape or chunks.image_shape, chunks.skipped

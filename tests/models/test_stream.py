@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.decomposition import MiniBatchNMF
 
-from visionnmf import NMF, ConservativeNMF, OnlineNMF, fit_stream, load_model
+from visionnmf import NMF, Checkpoint, ConservativeNMF, OnlineNMF, fit_stream, load_model
 from visionnmf.engine.online import METHODS
 from visionnmf.exceptions import MediaError, ParameterError, UnreadableError
 from visionnmf.io import write_image
@@ -151,7 +151,7 @@ def test_regrouped_rows_of_nothing():
             "source must hold data .*; got samples 31 to 40 of pass 1: X must not hold NaN",
         ),
         (-X[:1], "samples 31 to 40 of pass 1: Negative values"),
-        (X[:2, :9], "chunk 2 must have 12 features as those before; got 9"),
+        (X[:2, :9], "chunk 2 must have 12 features as the chunks before it; got 9"),
         (["text"], "chunk 2 must be an array of numbers"),
         (X[0], "chunk 2 must have shape"),
     ],
@@ -160,7 +160,7 @@ def test_what_is_refused_leaves_the_state_as_it_was(bad, sentence, tmp_path):
     path = tmp_path / "checkpoint.npz"
     model = clone(MODEL)
     with pytest.raises(ParameterError, match=sentence):
-        fit_stream(model, [X[:35], bad, X[35:]], checkpoint=path, every=2)
+        fit_stream(model, [X[:35], bad, X[35:]], checkpoint=Checkpoint(path, every=2))
     same_model(model, learnt(X[:30]))
     same_model(load_model(path), learnt(X[:20]))
     same_model(learnt([X[:35], X[35:]], checkpoint=path), learnt(X))  # mended, it goes on
@@ -200,7 +200,7 @@ def callback(done, total):
         os.kill(os.getpid(), signal.SIGKILL)
 
 model, source, options = here.STREAMS[sys.argv[1]]()
-here.fit_stream(model, source, checkpoint=sys.argv[2], every=4, callback=callback, **options)
+here.fit_stream(model, source, checkpoint=here.Checkpoint(sys.argv[2], every=4), callback=callback, **options)
 """
 
 
@@ -230,7 +230,9 @@ def test_wherever_a_stream_breaks_off_it_ends_as_one_that_did_not(how, stops, tm
                 raise KeyboardInterrupt
 
         model, source, options = STREAMS[how]()
-        return fit_stream(model, source, checkpoint=tmp_path / "x.npz", every=3, callback=callback, **options)
+        return fit_stream(
+            model, source, checkpoint=Checkpoint(tmp_path / "x.npz", every=3), callback=callback, **options
+        )
 
     for stop in stops:
         with pytest.raises(KeyboardInterrupt) if stop < 98 or "epochs" in STREAMS[how]()[2] else nullcontext():
@@ -270,13 +272,13 @@ def test_a_stream_that_has_ended_is_not_learnt_again_but_may_have_more_passes(tm
     learnt(X, checkpoint=path)
     same_model(learnt(X, checkpoint=path), learnt(X))
     same_model(learnt(X, checkpoint=path, epochs=3), learnt(X, epochs=3))
-    same_model(learnt(X, checkpoint=path, resume=False), learnt(X))
+    same_model(learnt(X, checkpoint=Checkpoint(path, resume=False)), learnt(X))
 
 
 def test_a_live_stream_skips_nothing(tmp_path):
     path = tmp_path / "checkpoint.npz"
-    learnt(iter([X[:40]]), checkpoint=path, live=True)
-    same_model(learnt(iter([X[40:]]), checkpoint=path, live=True), learnt(X))
+    learnt(iter([X[:40]]), checkpoint=Checkpoint(path, live=True))
+    same_model(learnt(iter([X[40:]]), checkpoint=Checkpoint(path, live=True)), learnt(X))
     assert load_model(path).n_samples_seen_ == 97
 
 
@@ -323,11 +325,8 @@ def test_damaged_checkpoints_are_refused(change, tmp_path, monkeypatch):
     ("options", "sentence"),
     [
         ({"epochs": 0}, "epochs must be a whole number >= 1; got 0"),
-        ({"every": 0.5}, "every must be a whole number >= 1; got 0.5"),
         ({"batch_size": 0}, "batch_size must be a whole number >= 1; got 0"),
         ({"shuffle": "yes"}, "shuffle must be True or False"),
-        ({"resume": None}, "resume must be True or False"),
-        ({"live": 1}, "live must be True or False"),
         ({"callback": 3}, "callback must be callable or None"),
         ({"shuffle": True, "random_state": -1}, "random_state must be"),
     ],
@@ -338,9 +337,16 @@ def test_arguments_that_are_not_allowed(options, sentence):
 
 
 def test_combinations_that_are_not_allowed(tmp_path):
-    with pytest.raises(ParameterError, match="epochs must be 1 for a source that can be read but once; got 2"):
+    for options, sentence in (
+        ({"every": 0.5}, r"every must be a whole number >= 1; got 0\.5"),
+        ({"resume": None}, "resume must be True or False"),
+        ({"live": 1}, "live must be True or False"),
+    ):
+        with pytest.raises(ParameterError, match=sentence):
+            Checkpoint("x.npz", **options)
+    with pytest.raises(ParameterError, match="epochs must be 1 for a source that can be read only once; got 2"):
         learnt(iter([X]), epochs=2)
-    with pytest.raises(ParameterError, match="shuffle must be False for a source that is read in its order"):
+    with pytest.raises(ParameterError, match="shuffle must be False for a source that can only be read in its order"):
         learnt([X], shuffle=True)
     with pytest.raises(ParameterError, match="model must be an estimator with partial_fit; got NMF"):
         fit_stream(NMF(2), X)

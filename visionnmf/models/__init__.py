@@ -1,4 +1,4 @@
-"""scikit-learn estimators, thin: validate, start, call the engine, keep the result."""
+"""Thin scikit-learn estimators: they check the input, make a start, call the engine, and keep the result."""
 
 from ._store import load_model
 from .conservative import ConservativeNMF
@@ -9,12 +9,13 @@ from .penalty import Penalty
 from .projective import ProjectiveNMF
 from .rank import RankSelection, select_rank
 from .robust_pca import RPCA, GoDec
-from .stream import fit_stream
+from .stream import Checkpoint, fit_stream
 from .symmetric import SymmetricNMF
 
 __all__ = [
     "NMF",
     "RPCA",
+    "Checkpoint",
     "ConservativeNMF",
     "GoDec",
     "MultiviewNMF",

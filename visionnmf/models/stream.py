@@ -1,9 +1,10 @@
-"""Learning from a stream: batches, passes, checkpoints, and going on where a killed run stood."""
+"""Learning from a stream: batches, passes, checkpoints, and continuing a run that was killed."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,25 +21,45 @@ from visionnmf.io.chunks import Chunks, Indexed, open_chunks
 from ._checkpoint import load_checkpoint, restore, same_parameters, save_checkpoint
 from ._store import Saveable
 
-__all__ = ["fit_stream"]
+__all__ = ["Checkpoint", "fit_stream"]
 
 Array = NDArray[Any]
 StreamCallback = Callable[[int, int | None], Any]
 
-BATCH = 1024  # of a model that has no `batch_size`
+BATCH = 1024  # samples in a batch of a model that has no `batch_size`
 GATHERED = 16  # blocks of a file whose samples are shuffled together
 
 
-class Position(NamedTuple):
-    """How far a stream has come.
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where :func:`fit_stream` saves the model and its position while it learns, so that a killed run can continue.
 
-    Attributes
+    Parameters
     ----------
-    epoch : int
-        Passes that are done.
-    samples : int
-        Samples of the present pass that are learnt.
+    path : str or Path
+        A file, usually ``*.npz``, that is written every so many batches and at the end, as a whole or not at all, and
+        replaced each time. If it exists already the stream continues from there. :func:`visionnmf.load_model` reads it.
+    every : int, default=100
+        Batches between two checkpoints.
+    resume : bool, default=True
+        False starts from the beginning and replaces an existing file.
+    live : bool, default=False
+        True for a source that does not start again with the program, so that a run that continues skips nothing.
     """
+
+    path: str | Path
+    every: int = choices.STREAM_EVERY
+    resume: bool = True
+    live: bool = False
+
+    def __post_init__(self) -> None:
+        check_count(self.every, "every")
+        check_flag(self.resume, "resume")
+        check_flag(self.live, "live")
+
+
+class Position(NamedTuple):
+    """How far a stream has come: the passes that are done, and the samples of the current pass that are learnt."""
 
     epoch: int = 0
     samples: int = 0
@@ -52,47 +73,37 @@ def fit_stream(
     batch_size: int | None = None,
     shuffle: bool = False,
     random_state: Any = 0,
-    checkpoint: str | Path | None = None,
-    every: int = choices.STREAM_EVERY,
-    resume: bool = True,
-    live: bool = False,
+    checkpoint: str | Path | Checkpoint | None = None,
     callback: StreamCallback | None = None,
 ) -> Any:
-    """Learn from data that do not fit into memory, or never end.
+    """Learn from data that do not fit into memory, or that never end.
 
-    The samples of the source are handed to ``model.partial_fit`` in batches of one size, however they come; memory
-    holds a chunk and a batch, whatever the length. With a `checkpoint`, a run that is killed and started again goes on
-    from the last checkpoint, and ends with the same model, to the bit, as one that was not.
+    The samples of the source are passed to ``model.partial_fit`` in batches of one size, whatever the sizes in which
+    they come. Memory holds a chunk and a batch, however long the source is. With a `checkpoint`, a run that is killed
+    and started again continues from the last checkpoint, and ends with exactly the model of an uninterrupted run.
 
     Parameters
     ----------
     model : OnlineNMF or ConservativeNMF
-        Learns on, where it has learnt before.
+        Continues to learn if it has learnt before.
     source : array-like, sparse matrix, str, Path, iterable of array-like or Chunks
         Array, file, folder or iterable; see :mod:`visionnmf.io.chunks`.
     epochs : int, default=1
         Passes over the source.
     batch_size : int or None, default=None
-        Samples to a call of `partial_fit`; the last of a pass may be fewer, the first of all are four a component or
-        more, of which a start can be made. None takes the model's `batch_size`, or 1024.
+        Samples in a call of `partial_fit`. The last call of a pass may have fewer. The very first has at least four for
+        each component, from which the starting components are made. None takes the model's `batch_size`, or 1024.
     shuffle : bool, default=False
-        Whether samples come in a new order in each pass. Not for what can only be read in its order. Of files that
-        store blocks, such as HDF5, sixteen blocks at a time are shuffled together, the blocks in random order. Of a
-        folder the files are shuffled, not the frames of a video.
+        Whether samples come in a new order in each pass. A source that can only be read in its order refuses it. Of
+        files that store blocks, such as HDF5, sixteen blocks at a time are shuffled together, and the blocks come in
+        random order. Of a folder the files are shuffled, but not the frames of a video.
     random_state : int, RandomState, Generator or None, default=0
-        Seed of the orders. A checkpoint keeps it.
-    checkpoint : str, Path or None, default=None
-        A file, as a rule ``*.npz``, that is written every so many batches and at the end, whole or not at all, and
-        replaced. Where it exists already the stream goes on from there. :func:`visionnmf.load_model` reads it.
-    every : int, default=100
-        Batches between two checkpoints.
-    resume : bool, default=True
-        False begins anew and replaces an existing checkpoint.
-    live : bool, default=False
-        True: the source does not begin anew with the program, so that a run that goes on skips nothing.
+        Seed of the orders, which a checkpoint keeps.
+    checkpoint : str, Path, Checkpoint or None, default=None
+        Where the state is saved; a path stands for a :class:`Checkpoint` with default settings.
     callback : callable or None, default=None
-        Called after each batch as ``callback(done, total)`` with the samples learnt in all passes and their number,
-        None where it is not known; a true return value ends the stream.
+        Called after each batch as ``callback(done, total)`` with the number of samples learnt in all passes and of all
+        samples, None if that is unknown. A true return value ends the stream.
 
     Returns
     -------
@@ -103,7 +114,7 @@ def fit_stream(
     ------
     ParameterError
         If an argument is out of its range or does not fit the source, if the checkpoint is of another stream, or if the
-        model refuses a batch (NaN, negative numbers): it is then as it was after the batch before.
+        model refuses a batch (NaN, negative numbers). The model is then as it was after the previous batch.
     MediaError
         If a file cannot be read or written.
 
@@ -122,39 +133,38 @@ def fit_stream(
         raise ParameterError(f"model must be an estimator with partial_fit; got {type(model).__name__}")
     if checkpoint is not None and not isinstance(model, Saveable):
         raise ParameterError(f"checkpoint must be None for a model without save; got one for {type(model).__name__}")
-    epochs, every = check_count(epochs, "epochs"), check_count(every, "every")
-    for value, name in ((shuffle, "shuffle"), (resume, "resume"), (live, "live")):
-        check_flag(value, name)
+    saving = checkpoint if isinstance(checkpoint, Checkpoint) or checkpoint is None else Checkpoint(checkpoint)
+    epochs, shuffle = check_count(epochs, "epochs"), check_flag(shuffle, "shuffle")
     own = getattr(model, "batch_size", None) or BATCH
     size = check_count(own if batch_size is None else batch_size, "batch_size")
     callback = check_callable(callback, "callback")
     with open_chunks(source) as chunks:
         _check_source(chunks, epochs, shuffle)
         stream = _Stream(model, chunks, size, check_seed(random_state) if shuffle else None)
-        if checkpoint is not None and resume and os.path.lexists(checkpoint):
-            stream.restore(Path(checkpoint), live=live, any_seed=random_state is None)
-        stream.run(epochs, checkpoint, every, callback)
+        if saving is not None and saving.resume and os.path.lexists(saving.path):
+            stream.restore(Path(saving.path), live=saving.live, any_seed=random_state is None)
+        stream.run(epochs, saving, callback)
     return model
 
 
 def _check_source(chunks: Chunks, epochs: int, shuffle: bool) -> None:
     if epochs > 1 and not chunks.repeatable:
-        raise ParameterError(f"epochs must be 1 for a source that can be read but once; got {epochs}")
+        raise ParameterError(f"epochs must be 1 for a source that can be read only once; got {epochs}")
     if shuffle and not (isinstance(chunks, Indexed) or chunks.can_reorder):
-        raise ParameterError("shuffle must be False for a source that is read in its order; got True")
+        raise ParameterError("shuffle must be False for a source that can only be read in its order; got True")
 
 
 class _Stream:
-    """A model, what it learns from, and how far it has come."""
+    """A model, the source from which it learns, and how far it has come."""
 
     def __init__(self, model: Any, chunks: Chunks, size: int, seed: int | None) -> None:
         self.model, self.chunks, self.size, self.seed = model, chunks, size, seed
         self.position = Position()
-        self.skip = 0  # samples at the beginning of the source
-        self.done = 0  # samples, of all passes
+        self.skip = 0  # samples at the beginning of the source that are already learnt
+        self.done = 0  # samples learnt in all passes
 
-    def run(self, epochs: int, checkpoint: str | Path | None, every: int, callback: StreamCallback | None) -> None:
-        """Learn until the end; write checkpoints."""
+    def run(self, epochs: int, checkpoint: Checkpoint | None, callback: StreamCallback | None) -> None:
+        """Learn until the end, and write checkpoints."""
         total = None if self.chunks.n_samples is None else epochs * self.chunks.n_samples
         batches, stopped = 0, False
         while self.position.epoch < epochs and not stopped:
@@ -164,18 +174,18 @@ class _Stream:
                 stopped = callback is not None and bool(callback(self.done, total))
                 if stopped:
                     break
-                if checkpoint is not None and batches % every == 0:
-                    self._write(checkpoint)
+                if checkpoint is not None and batches % checkpoint.every == 0:
+                    self._write(checkpoint.path)
             else:
                 self.position = Position(self.position.epoch + 1)
             self.skip = 0
         if not self.done:
             raise ParameterError("source must hold at least one sample; got none")
         if checkpoint is not None:
-            self._write(checkpoint)
+            self._write(checkpoint.path)
 
     def _first(self) -> int:
-        """Return the size of the next batch: a model that has learnt nothing makes its start of it."""
+        """Return the size of the first batch; a model that has learnt nothing makes its starting components from it."""
         wanted = getattr(self.model, "n_components", None)
         if self.done or hasattr(self.model, "components_") or not isinstance(wanted, int):
             return self.size
@@ -202,7 +212,7 @@ class _Stream:
         self.done += batch.shape[0]
 
     def _about(self) -> dict[str, Any]:
-        """Return what must be the same where a stream goes on."""
+        """Return what must be the same for a stream to continue."""
         return {"batch_size": self.size, "random_state": self.seed, "n_samples": self.chunks.n_samples}
 
     def _write(self, path: str | Path) -> None:
@@ -210,7 +220,7 @@ class _Stream:
         save_checkpoint(self.model, path, {**self._about(), **position})
 
     def restore(self, path: Path, *, live: bool, any_seed: bool) -> None:
-        """Go on where a checkpoint stands, when it is of this stream."""
+        """Continue from a checkpoint, if it is of this stream."""
         saved, stream = load_checkpoint(path)
         if not same_parameters(saved, self.model):
             raise ParameterError(
@@ -232,19 +242,7 @@ class _Stream:
 
 
 def regrouped(chunks: Iterator[Any], size: int, first: int) -> Iterator[Any]:
-    """Yield the rows of chunks in batches of one size, the last as large as is left.
-
-    Parameters
-    ----------
-    chunks : iterator of ndarray or csr_array
-    size : int
-    first : int
-        Size of the first batch.
-
-    Yields
-    ------
-    ndarray or csr_array [shape=(size, n_features)]
-    """
+    """Yield the rows of chunks in batches of `size`, except for the `first` batch and the last, which has the rest."""
     waiting: list[Any] = []
     count, wanted = 0, max(1, first)
     for chunk in chunks:
@@ -253,7 +251,7 @@ def regrouped(chunks: Iterator[Any], size: int, first: int) -> Iterator[Any]:
             part = chunk[start : start + wanted - count]
             start += part.shape[0]
             count += part.shape[0]
-            waiting.append(part if part.shape[0] == wanted else part.copy())  # the source may use its array again
+            waiting.append(part if part.shape[0] == wanted else part.copy())  # the source may reuse its array
             if count == wanted:
                 yield joined(waiting)
                 waiting, count, wanted = [], 0, size
@@ -262,7 +260,7 @@ def regrouped(chunks: Iterator[Any], size: int, first: int) -> Iterator[Any]:
 
 
 def joined(parts: list[Any]) -> Any:
-    """Return matrices one below the other; sparse where one of them is."""
+    """Return the rows of several matrices in one, which is sparse if any of them is."""
     if len(parts) == 1:
         return parts[0]
     if any(map(sp.issparse, parts)):
@@ -271,22 +269,11 @@ def joined(parts: list[Any]) -> Any:
 
 
 def shuffled(chunks: Indexed, size: int, skip: int, rng: np.random.Generator) -> Iterator[Any]:
-    """Yield all samples in random order.
+    """Yield all samples in random order, in portions of about `size`, without the first `skip` of that order.
 
-    Parameters
-    ----------
-    chunks : Indexed
-        Where samples are stored in blocks, those of sixteen blocks are shuffled together, the blocks in random order.
-    size : int
-        Samples that are wanted together.
-    skip : int
-        Samples to leave out at the beginning of that order; they are not read, but for those of a group.
-    rng : Generator
-        The same one gives the same order, whatever is skipped.
-
-    Yields
-    ------
-    ndarray or csr_array [shape=(n, n_features)]
+    If samples are stored in blocks, the blocks come in random order and the samples of sixteen are shuffled together.
+    The same generator gives the same order, whatever is skipped. Skipped samples are not read, except in part of a
+    portion.
     """
     n, block = chunks.n_samples, chunks.block
     order = rng.permutation(-(-n // block))
