@@ -1,20 +1,20 @@
-"""Recognition, reconstruction and clustering of faces with corrupted training sets; peers; speed.
+"""Recognition, reconstruction and clustering of faces with corrupted training images, against baselines; speed.
 
     python benchmarks/faces.py bars ORL [SPLITS]       the 12 conditions, clean and corrupted test images
     python benchmarks/faces.py table1 [SPLITS]         relative errors on Extended Yale B, as Table 1 of MahNMF
     python benchmarks/faces.py figure ORL [SPLITS]     accuracy against rank, as its Figures 5 and 7
-    python benchmarks/faces.py table ORL [SPLITS]      all rules, clean and corrupted test images (an hour)
+    python benchmarks/faces.py table ORL [SPLITS]      all rules, with clean and corrupted test images (one hour)
     python benchmarks/faces.py rules ORL [SPLITS]      MahNMF's Algorithm 4 as printed, and "mixed", at rank 100
     python benchmarks/faces.py plain ORL [SPLITS]      the same of the paper's model without a penalty, rank 100
     python benchmarks/faces.py clusters ORL [SPLITS]   k-means on codes, as its Figures 10 and 11
-    python benchmarks/faces.py strangers ORL [DRAWS]   who passes the threshold
+    python benchmarks/faces.py strangers ORL [DRAWS]   unknown people: which pass the threshold
     python benchmarks/faces.py missing ORL [SPLITS]    the choice of missing pixels against each of the three
     python benchmarks/faces.py large [N]               10,000 images of 32 x 32: time and memory of a fit
-    python benchmarks/faces.py rpca ORL [SPLITS]       robust PCA, then the nearest image
+    python benchmarks/faces.py rpca ORL [SPLITS]       robust PCA and the nearest image
 
-ORL, YALEB, YALE, UMIST or LFW; for strangers also MIXED, the people of all but YALE. Settings were chosen on splits 0
-and 1 of ORL and split 0 of Extended Yale B; what is reported begins with split 2. The data lie where
-`visionnmf.datasets.local.data_folder` says.
+The data sets are ORL, YALEB, YALE, UMIST and LFW; for `strangers` also MIXED, the people of all sets but YALE. Settings
+were chosen on splits 0 and 1 of ORL and split 0 of Extended Yale B; reported figures begin with split 2. The data are
+read from `visionnmf.datasets.local.data_folder`.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ CONDITIONS = (
     ("poisson", 0.01),
 )  # fmt: skip
 STRANGERS = tuple(CONDITIONS[i] for i in (0, 1, 6, 3, 4, 9))
-# with which our Frobenius model has about the training error that Table 1 gives for EucNMF
+# severities at which our Frobenius model has about the training error that Table 1 gives for EucNMF
 TABLE1 = (
     ("none", None), ("occlusion", 4), ("laplace", 50), ("salt_and_pepper", 0.19), ("gaussian", 85), ("poisson", 0.2)
 )  # fmt: skip
@@ -86,7 +86,7 @@ def load(name: str) -> Faces:
 
 
 def mixed() -> Faces:
-    """Return the people of four sets, some ten images of each, 32 x 32 pixels."""
+    """Return the people of four data sets, with about ten images of each, at 32 x 32 pixels."""
     images, labels = [], []
     for name in ("ORL", "YALEB", "UMIST", "LFW"):
         faces = load(name)
@@ -154,7 +154,7 @@ def figure(name: str = "ORL", splits: int = 0) -> None:
 
 
 def table(name: str = "ORL", splits: int = 0) -> None:
-    """Print a table a rank, in Markdown, with a row a rule and method."""
+    """Print a table for each rank, in Markdown, with a row for each rule and method."""
     methods = (
         "manhattan", "manhattan-cv", "frobenius", "kullback-leibler", "sklearn-frobenius", "sklearn-kullback-leibler",
         "pca",
@@ -184,7 +184,7 @@ def table(name: str = "ORL", splits: int = 0) -> None:
 
 
 def rules(name: str = "ORL", splits: int = 0) -> None:
-    """Print, at rank 100, what projecting the training images costs; columns as in :func:`table`, clean test images."""
+    """Print what projecting the training images costs, at rank 100 and on clean test images; columns as in `table`."""
     methods = ("manhattan", "manhattan-plain", "frobenius", "kullback-leibler")
     plan = FaceEvaluation(
         corruptions=FIGURE, methods=methods, ranks=(RANK,), rules=PROJECTED, splits=splits or SPLITS,
@@ -201,7 +201,7 @@ def rules(name: str = "ORL", splits: int = 0) -> None:
 
 
 def plain(name: str = "ORL", splits: int = 0) -> None:
-    """Print what the paper's own model, without a penalty, reaches at rank 100; columns as in :func:`table`."""
+    """Print what the paper's model without a penalty reaches at rank 100; columns as in :func:`table`."""
     plan = FaceEvaluation(
         corruptions=FIGURE, methods=("manhattan-plain",), ranks=(RANK,), splits=splits or SPLITS, random_state=FIRST,
         iterations=ITERATIONS, most_test=5 if name == "YALEB" else None,
@@ -212,7 +212,7 @@ def plain(name: str = "ORL", splits: int = 0) -> None:
 
 
 def clusters(name: str = "ORL", splits: int = 0) -> None:
-    """Cluster 20 people, all their images, by codes of rank 80."""
+    """Cluster all images of 20 people by codes of rank 80."""
     faces = load(name)
     models = {
         "manhattan": NMF(CLUSTER_RANK, nuclear=1.0, max_iter=100, tol=0),
@@ -244,7 +244,7 @@ def clusters(name: str = "ORL", splits: int = 0) -> None:
 
 
 def strangers(name: str = "ORL", draws: int = 0) -> None:
-    """Train on half of the people; rates announced and measured, of new images that are judged alike."""
+    """Train on half of the people; print reported and measured error rates of new images that are judged similar."""
     faces = mixed() if name == "MIXED" else load(name)
     pairs = off = 0
     for kind, severity in STRANGERS:
@@ -258,7 +258,7 @@ def strangers(name: str = "ORL", draws: int = 0) -> None:
             recognizer = FaceRecognizer(image_shape=task.image_shape, random_state=draw).fit(task.train, task.people)
             announced = 100 * recognizer.false_acceptance_rate_, 100 * recognizer.false_rejection_rate_
             if recognizer.noise_ is None:
-                print(f"{name}, trained with {kind} {severity}, draw {draw}: no rate is announced", flush=True)
+                print(f"{name}, trained with {kind} {severity}, draw {draw}: no rate is reported", flush=True)
                 continue
             clean = np.round(255 * task.tests["clean"]).astype(np.uint8).reshape(-1, *task.image_shape)
             unknown = rng.permutation(others.images)[:MOST_STRANGERS]
@@ -271,7 +271,7 @@ def strangers(name: str = "ORL", draws: int = 0) -> None:
                 if len(rates) == 2:
                     shares = len(passed) / len(unknown), len(known) / len(clean)
                     found.setdefault(f"{new} {level}", []).append((*announced, rates[0], 100 - rates[1], *shares))
-        print(f"{name}, trained with {kind} {severity}: rates are refused but of", flush=True)
+        print(f"{name}, trained with {kind} {severity}: rates hold for", flush=True)
         for new_kind, scores in found.items():
             acceptance, rejection, passes, rejected, strange, own = np.mean(scores, axis=0)
             if min(strange, own) > SEEN:
@@ -279,15 +279,15 @@ def strangers(name: str = "ORL", draws: int = 0) -> None:
                 within &= np.isnan(rejection) or rejection / 2 <= rejected <= 2 * rejection
                 pairs, off = pairs + 1, off + (not within)
             print(
-                f"  {new_kind}: announced {acceptance:.1f} and {rejection:.1f} %, {passes:.1f} % of strangers pass, "
+                f"  {new_kind}: reported {acceptance:.1f} and {rejection:.1f} %; {passes:.1f} % of unknown pass, "
                 f"{rejected:.1f} % of the known are rejected; alike are {strange:.2f} and {own:.2f} of the images",
                 flush=True,
             )
-    print(f"{name}: {pairs} pairs announced of more than {SEEN:.0%} of the images, {off} off by more than two")
+    print(f"{name}: {pairs} pairs with rates for more than {SEEN:.0%} of the images, {off} off by more than two")
 
 
 def missing(name: str = "ORL", splits: int = 0) -> None:
-    """Print what each search for missing pixels names, on clean and on corrupted test images, and what is chosen."""
+    """Print what each search for missing pixels identifies, on clean and corrupted test images, and what is chosen."""
     ways = ("none", "blocks", "saturated", "auto")
     print("| set, training images | " + " | ".join(ways) + " | chosen |\n" + "| --- " * 6 + "|")
     faces = load(name)
@@ -308,7 +308,7 @@ def missing(name: str = "ORL", splits: int = 0) -> None:
 
 
 def large(n: int = 0) -> None:
-    """Print what a fit of many images takes: Extended Yale B, mirrored and shifted, each way other people."""
+    """Print the time and memory of a fit to many images: Extended Yale B, mirrored and shifted into other people."""
     faces = load("YALEB")
     ways = [(side, shift) for side in (1, -1) for shift in (0, 2, -2)]
     images = np.concatenate([np.roll(faces.images[:, :, ::side], shift, axis=1) for side, shift in ways])
@@ -325,7 +325,7 @@ def large(n: int = 0) -> None:
 
 
 def robust_pca(X: NDArray[Any], iterations: int = 100) -> NDArray[Any]:
-    """Split off the low-rank part: inexact augmented Lagrangian (Lin, Chen, Ma 2010), their parameters."""
+    """Return the low-rank part, by the inexact augmented Lagrangian with the parameters of Lin, Chen and Ma (2010)."""
     weight = 1 / np.sqrt(max(X.shape))
     norm = np.linalg.norm(X, 2)
     dual = X / max(norm, np.abs(X).max() / weight)

@@ -172,7 +172,7 @@ def _read_folder(folder: Path, size: tuple[int, int] | None, read: Callable[[Pat
     if not entries:
         entries = [(0, picture) for picture in loose]
     elif loose:
-        warnings.warn(f"{folder}: {len(loose)} pictures beside the sub-folders left out", UserWarning, stacklevel=3)
+        warnings.warn(f"{folder}: {len(loose)} images next to the sub-folders left out", UserWarning, stacklevel=3)
     if not entries:
         raise UnreadableError(
             f"{folder} holds no pictures; it must have one sub-folder per person with "
@@ -265,7 +265,7 @@ def _read_faces_mat(path: Path, size: tuple[int, int] | None, image_shape: tuple
     height, width = image_shape or (side, side)
     if height * width != rows.shape[1]:
         raise UnsupportedError(
-            f"{path}: fea has {rows.shape[1]} columns, which are no images of {height}x{width} pixels; "
+            f"{path}: fea has {rows.shape[1]} columns, which do not fit images of {height}x{width} pixels; "
             "give image_shape=(height, width)."
         )
     images = np.ascontiguousarray(_to_uint8(path, rows).reshape(-1, width, height).swapaxes(1, 2))

@@ -236,15 +236,15 @@ def _fetch(name: str, data_home: str | Path | None, download_if_missing: bool) -
             if faces is not None:
                 return faces
     except (MediaError, OSError) as error:  # of the folder or the file, not of the downloaded content
-        told = getattr(error, "strerror", None) or error
+        reason = getattr(error, "strerror", None) or error
         raise MediaError(
-            f"{path} cannot be written ({told}); set VISIONNMF_CACHE or data_home to a folder that can."
+            f"{path} cannot be written ({reason}); set VISIONNMF_CACHE or data_home to a folder that can."
         ) from error
     if not download_if_missing:
         reasons.append("download_if_missing is False")
-    told = "; ".join(reason.removesuffix(".") for reason in reasons)
+    given = "; ".join(reason.removesuffix(".") for reason in reasons)
     raise UnreadableError(
-        f"{path}: {remote.title}, are not there ({told}). Download {remote.addresses[0]} by hand and save it as {path}."
+        f"{path}: {remote.title}, are missing ({given}). Download {remote.addresses[0]} by hand and save it as {path}."
     )
 
 

@@ -1,4 +1,4 @@
-"""Write the tables of the guides anew from what the engine's registers say: ``python docs/make_tables.py``."""
+"""Regenerate the tables of the guides from the engine's registers: ``python docs/make_tables.py``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def markdown(header: list[str], rows: list[list[str]]) -> str:
 
 
 def fitting_table() -> str:
-    """Tell which solvers minimise a loss with a kind of penalty, in the order of preference."""
+    """Return which solvers minimise a loss with a kind of penalty, in the order of preference."""
     rows = []
     for loss in LOSSES:
         able = {
@@ -33,7 +33,7 @@ def fitting_table() -> str:
 
 
 def codes_table() -> str:
-    """Tell which penalties of the codes `transform` honours."""
+    """Return which penalties of the codes `transform` takes into account."""
     rows = [
         [name, *("yes" if issubclass(term, CODES[record.codes].terms) else "–" for term in TERMS.values())]
         for name, record in LOSSES.items()
@@ -45,7 +45,7 @@ TABLES = {"fitting": fitting_table, "codes": codes_table}
 
 
 def with_tables(text: str) -> str:
-    """Return a guide with what lies between its marks ``<!-- table: name -->`` and ``<!-- end -->`` written anew."""
+    """Return a guide whose tables, between ``<!-- table: name -->`` and ``<!-- end -->``, are regenerated."""
     return re.sub(
         r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)",
         lambda found: f"{found[1]}{TABLES[found[2]]()}\n{found[3]}",

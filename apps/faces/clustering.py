@@ -180,7 +180,7 @@ def cluster(
     faces, skipped = open_faces(source, reading=reading)
     known = bool(faces.labels.all())
     if clustering.n_clusters is None and not known:
-        raise ParameterError("n_clusters must be given where the people are not known; got None")
+        raise ParameterError("n_clusters must be given if the people are not known; got None")
     wanted = len(np.unique(faces.labels)) if clustering.n_clusters is None else clustering.n_clusters
     images, brightest = faces.images.astype(np.float32), float(faces.images.max())
     mask = missing_pixels(images, clustering.missing, 255, brightest, flat_background(images, brightest))

@@ -186,7 +186,7 @@ def compare(
     if not len(faces.labels) or not faces.labels.any():
         raise ParameterError("faces must have known people; got labels 0; use a folder with one sub-folder per person")
     if len(np.unique(faces.labels)) < 2:
-        raise ParameterError("faces must have two people at least to tell apart; got 1")
+        raise ParameterError("faces must have at least two people; got 1")
     for corruption in evaluation.corruptions:
         make_split(faces, corruption, 0, evaluation)  # raises errors before the long computation
     # each corruption and split has rows of its own, so more of them continue with what is kept

@@ -87,7 +87,7 @@ def open_faces(source: str | Path, *, reading: FaceReading = FaceReading()) -> t
     fetchers = {"orl": datasets.fetch_orl, "yale": datasets.fetch_yale, "yaleb": datasets.fetch_yaleb}
     name, size, detect = str(source), reading.size, reading.detect
     if detect and not Path(source).is_dir():
-        raise ParameterError(f"detect must be False where the source is no folder of photographs; got {source}")
+        raise ParameterError(f"detect must be False if the source is not a folder of photographs; got {source}")
     if name.lower() in fetchers and not Path(source).exists():
         faces = fetchers[name.lower()]()
         if size:

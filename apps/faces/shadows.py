@@ -199,7 +199,7 @@ def _enough_images(faces: Faces, n_components: int, source: str | Path, skipped:
     for label, count in zip(people[counts <= n_components], counts[counts <= n_components], strict=True):
         who = f"{faces.names[label - 1]}: " if label and faces.names else ""
         skipped.append(
-            f"{who}images: {count}; at least {n_components + 1} under different light are needed to tell shadows"
+            f"{who}images: {count}; at least {n_components + 1} under different light are needed to find shadows"
         )
     if counts.max() <= n_components:
         raise ParameterError(

@@ -64,7 +64,7 @@ def test_pictures_without_sub_folders_are_unknown_people(tmp_path):
     assert faces.labels.tolist() == [0, 0, 0]
     assert faces.names == ()
     save(tmp_path / "anna" / "1.png", face(9))
-    with pytest.warns(UserWarning, match="3 pictures beside the sub-folders left out"):
+    with pytest.warns(UserWarning, match="3 images next to the sub-folders left out"):
         faces = load_faces(tmp_path)
     assert faces.names == ("anna",)
     assert faces.images[:, 0, 0].tolist() == [9]
@@ -345,7 +345,9 @@ def test_mat_images_that_are_no_squares_need_their_shape(tmp_path, rng):
     images = rng.integers(0, 256, (3, 4, 6), dtype=np.uint8)
     savemat(tmp_path / "x.mat", {"fea": images.swapaxes(1, 2).reshape(3, 24), "gnd": [[1], [1], [2]]})
     np.testing.assert_array_equal(load_faces(tmp_path / "x.mat", image_shape=(4, 6)).images, images)
-    with pytest.raises(UnsupportedError, match=r"24 columns, .* no images of 5x5 pixels; give image_shape=\(height"):
+    with pytest.raises(
+        UnsupportedError, match=r"24 columns, .* do not fit images of 5x5 pixels; give image_shape=\(height"
+    ):
         load_faces(tmp_path / "x.mat")
 
 

@@ -116,7 +116,7 @@ def test_ranks_are_taken_down_to_what_there_is(faces):
 
 def test_one_person_cannot_be_told_apart(faces):
     alone = Faces(faces.images[:6], faces.labels[:6], faces.names[:1])
-    with pytest.raises(ParameterError, match="faces must have two people at least"):
+    with pytest.raises(ParameterError, match="faces must have at least two people"):
         compare(alone, FaceEvaluation(methods=("raw",), per_person=3))
 
 

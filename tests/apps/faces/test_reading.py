@@ -31,7 +31,7 @@ def test_where_there_is_no_face_it_is_said(tmp_path):
 def test_detection_is_for_folders_and_fetched_faces_are_scaled(faces, tmp_path, monkeypatch):
     np.savez(tmp_path / "faces.npz", images=faces.images, labels=faces.labels)
     for source in (tmp_path / "faces.npz", "orl"):
-        with pytest.raises(ParameterError, match="detect must be False where the source is no folder of photographs"):
+        with pytest.raises(ParameterError, match="detect must be False if the source is not a folder of photographs"):
             open_faces(source, reading=FaceReading(detect=True))
     monkeypatch.setattr("visionnmf.datasets.fetch_orl", lambda: faces)
     assert open_faces("orl", reading=FaceReading(size=8))[0].images.shape == (24, 8, 8)
