@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 import cv2
 import numpy as np
@@ -124,7 +125,7 @@ def _write_tensors(name: str, planes: Iterable[Floats], tensors: Floats) -> None
     factors = {width: 1 if width <= 2 else 2 if width <= 8 else 4 for width in places}
     totals = {width: np.zeros((3, *sizes[factor][::-1]), np.float32) for width, factor in factors.items()}
     for plane in planes:
-        reduced = {1: plane}
+        reduced: dict[int, Any] = {1: plane}
         for factor in (2, 4) if max(factors.values()) > 1 else ():
             reduced[factor] = cv2.resize(reduced[factor // 2], sizes[factor], interpolation=cv2.INTER_AREA)
         for width, factor in factors.items():

@@ -62,7 +62,7 @@ def find_regions(energy: NDArray[np.float32], inside: NDArray[np.bool_] | None =
 
 
 def watershed(
-    values: NDArray[Any], markers: NDArray[np.int32], inside: NDArray[np.bool_] | None = None
+    values: NDArray[Any], markers: NDArray[Any], inside: NDArray[np.bool_] | None = None
 ) -> NDArray[np.int32]:
     """Flood a picture, >= 0, from markers over the four neighbours of each pixel; outside the mask the result is 0.
 

