@@ -291,6 +291,7 @@ def _adopt_source(model: OnlineBackgroundModel, job: Job, clip: Clip, state: Pat
     A source that starts again is recorded with which of its frames are read. Passwords are not recorded.
     """
     name = str(job.source)
+    source: dict[str, Any]
     if clip.begins_anew:
         name = name if name.startswith("sample:") else os.path.realpath(name)
         rate = float(clip.frame_rate) / job.video.every

@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from visionnmf import choices
 from visionnmf._text import without_password
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import is_live, output_folder, transaction, write_image
 
-from .evaluation.baselines import Separator, make_separator
 from .frame_arrays import check_model_size
 from .model.estimator import BackgroundModel
 from .model.mask import median_mask
@@ -28,6 +28,9 @@ from .region import read_region, within
 from .reports import BackgroundReport, MaskCounts, MaskStatistics
 from .settings import EventSettings, ModelSettings, OutputSettings, RegionSettings, VideoSettings
 from .sources import Clip, Progress, Timeline, counted, expected_frames, open_clip, recorded, timed
+
+if TYPE_CHECKING:
+    from .evaluation.baselines import Separator
 
 __all__ = ["Job", "process_video"]
 
@@ -195,17 +198,15 @@ def _separate(job: Job, progress: Progress | None) -> BackgroundReport:
 
 def _prepared_model(settings: ModelSettings) -> Separator:
     """Return a new model, or the one that is used again."""
+    if settings.method != choices.BACKGROUND_METHODS[0]:
+        from .evaluation.baselines import make_separator  # loads all models of visionnmf
+
+        return make_separator(settings.method, threshold=settings.threshold, random_state=settings.random_state)
     if settings.reuse is None:
-        return make_separator(
-            settings.method,
-            n_components=settings.n_components,
-            threshold=settings.threshold,
-            random_state=settings.random_state,
-        )
-    kept = BackgroundModel.load(settings.reuse)
-    if settings.threshold is not None:
-        kept.set_params(threshold=settings.threshold)
-    return kept
+        model = BackgroundModel(settings.n_components, random_state=settings.random_state)
+    else:
+        model = BackgroundModel.load(settings.reuse)
+    return model if settings.threshold is None else model.set_params(threshold=settings.threshold)
 
 
 def _learn(job: Job, model: Separator, clip: Clip, progress: Progress | None) -> Timeline:
@@ -225,7 +226,6 @@ def _report(
     job: Job, model: Separator, clip: Clip, counts: MaskCounts, timeline: Timeline, seconds: dict[str, float]
 ) -> BackgroundReport:
     """Return the report of a batch, without its files and events."""
-    ours = isinstance(model, BackgroundModel)
     masks = counts.statistics("masks")
     return BackgroundReport(
         width=clip.width,
@@ -237,10 +237,10 @@ def _report(
         problem=clip.problem,
         method=job.model.method,
         n_components=len(model.components_) if hasattr(model, "components_") else None,
-        most_components=model.n_components if ours else None,
+        most_components=model.n_components if isinstance(model, BackgroundModel) else None,
         learnt_frames=len(model.learnt_frames_),
         random_state=job.model.random_state,
-        noise=float(np.median(model.noise_scale_)) if ours else None,
+        noise=float(np.median(model.noise_scale_)) if isinstance(model, BackgroundModel) else None,
         masks=masks,
         temporal_median=counts.statistics("temporal_median"),
         agreement=counts.agreement(),

@@ -210,6 +210,6 @@ def evaluate_methods(
                 if bar is not None:
                     bar("clips and methods", done, total)
 
-            options = {"out": out, "masks": masks, "jobs": jobs, "force": force}
+            options: dict[str, Any] = {"out": out, "masks": masks, "jobs": jobs, "force": force}
             report = evaluate(clips, methods=methods.split(","), progress=progress, **options)
         run.report(report)

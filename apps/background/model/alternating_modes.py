@@ -100,7 +100,9 @@ def _find_levels(frames: FrameArray, weights: FrameArray, picks: Pixels, H: Floa
         w = np.ascontiguousarray(w[:, at])
         levels, share = np.empty((2, len(at), channels), np.float32), np.empty(len(at), np.float32)
         at += start
-        find_levels(frames, w, picks, H, Wt, *limits, modes.stronger, modes.second_share, *levels, share, at)
+        find_levels(
+            frames, w, picks, H, Wt, *limits, modes.stronger, modes.second_share, levels[0], levels[1], share, at
+        )
         replaced[at], found[at] = (levels[0] != 0).any(axis=1), share > 0
         first[at], other[at] = to_uint8(levels + _shown(H[:, at], typical))
 

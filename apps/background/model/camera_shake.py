@@ -119,7 +119,7 @@ def _reduced(grey: Floats, times: int) -> Floats:
 def _level(scene: Floats, times: int) -> _Level:
     shake = tuning.TUNING.camera_shake
     smooth = _reduced(scene, times)
-    right, down = (cv2.Sobel(smooth, cv2.CV_32F, *order, scale=1 / 8) for order in ((1, 0), (0, 1)))
+    right, down = (np.asarray(cv2.Sobel(smooth, cv2.CV_32F, x, 1 - x, scale=1 / 8), np.float32) for x in (1, 0))
     strength = np.zeros_like(smooth)
     margin = max(2, shake.margin // times)
     inner = (slice(margin, -margin),) * 2
