@@ -16,9 +16,7 @@ from example_files import make_files
 from test_docs import PUBLIC_MODULES
 
 # Why there is none.
-WITHOUT = {
-    "unpack_extraction": "needs an archive: see load_extraction",
-}
+WITHOUT = {}
 
 
 def public():

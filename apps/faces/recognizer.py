@@ -32,7 +32,7 @@ from .classifiers import ClassResidual, Nearest, relative_distance
 from .cleaning import Cleaned, Decomposition
 from .identity import Identity
 
-__all__ = ["WHITENING", "FaceRecognizer", "restored"]
+__all__ = ["WHITENING", "FaceRecognizer"]
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
@@ -563,24 +563,18 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         if self.image_shape is not None:
             check_image_shape(self.image_shape)
 
-
-def restored(
-    parameters: dict[str, Any], fitted: dict[str, Any], classes: Array, people: Labels, given: dict[str, Any] | None
-) -> FaceRecognizer:
-    """Return a recognizer with these parameters and fitted attributes; a new fit would use the parameters `given`."""
-    recognizer = FaceRecognizer(**parameters)
-    recognizer._check_parameters()
-    recognizer.classes_, recognizer.labels_ = classes, people
-    recognizer.missing_, recognizer.missing_scores_, recognizer.outliers_scores_ = recognizer.missing, {}, {}
-    for name, value in fitted.items():
-        setattr(recognizer, name, value)
-    recognizer.n_features_in_ = recognizer.cleaned_.shape[1]
-    recognizer._set_components()
-    recognizer.classifier_ = recognizer._classifier().fit(recognizer._features(recognizer.cleaned_, None), people)
-    if given is not None:
-        recognizer.set_params(**given)
-        recognizer._check_parameters()
-    return recognizer
+    def _restored(self) -> None:
+        self._check_parameters()
+        n_pixels = self.cleaned_.shape[1]
+        if self.image_shape is None or math.prod(self.image_shape) != n_pixels:
+            raise ValueError(f"image_shape must be that of images of {n_pixels} pixels")
+        if not (self.classes_[1:] > self.classes_[:-1]).all() or len(np.unique(self.labels_)) != len(self.classes_):
+            raise ValueError("classes_ must be sorted names, and labels_ must have all of them")
+        if self.noise_ is not None and self.noise_.shape[1] not in (3, 4):
+            raise ValueError(f"noise_ must have 3 or 4 columns; got {self.noise_.shape[1]}")
+        self.n_features_in_, self.missing_scores_, self.outliers_scores_ = n_pixels, {}, {}
+        self._set_components()
+        self.classifier_ = self._classifier().fit(self._features(self.cleaned_, None), self.labels_)
 
 
 def _takes_weights(model: Any) -> bool:

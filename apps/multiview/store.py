@@ -1,4 +1,4 @@
-"""Multi-view models in files: the model, what is done to views before it, and what describes images."""
+"""Files of multi-view models: the model, what is done to views before it, and what describes images."""
 
 from __future__ import annotations
 
@@ -7,24 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from visionnmf import MultiviewNMF
-from visionnmf.features.store import pack_extraction, unpack_extraction
-from visionnmf.io.archive import Format
-from visionnmf.models._store import pack_model, unpack_model
+from visionnmf import MultiviewNMF, choices
+from visionnmf.features.store import EXTRACTION
+from visionnmf.io.model_file import ModelFile
+from visionnmf.io.model_state import Maybe, Record, Text, Value
+from visionnmf.models._store import estimator_of
 
 from .preparation import Preparation
 
 __all__ = ["ViewModel", "load", "save"]
-
-FORMAT = Format(
-    "visionnmf-multiview",
-    version=1,
-    title="a multi-view model",
-    origin="make one with 'visionnmf multiview fit'",
-    smaller="fit fewer components",
-)
 
 
 @dataclass
@@ -44,6 +36,49 @@ class ViewModel:
     extraction: Any = None
 
 
+def _restored(model: MultiviewNMF, preparation: dict[str, Any], extraction: Any = None) -> ViewModel:
+    """Return the model of a file, after the checks that the fields do not make."""
+    sizes = dict(zip(model.views_.tolist(), np.bincount(model.view_groups_).tolist(), strict=True))
+    prepared = Preparation(preparation.pop("prepare"))
+    for name, values in preparation.items():
+        setattr(prepared, name, dict(values))
+    if list(prepared.kinds_) != list(sizes) or not set(prepared.kinds_.values()) <= {"range", "rows", "none"}:
+        raise ValueError("kinds_ must be those of the views of the model")
+    scaled = {name: size for name, size in sizes.items() if prepared.kinds_[name] == "range"}
+    for values in (prepared.lows_, prepared.widths_):
+        if {name: np.shape(value) for name, value in values.items()} != {name: (n,) for name, n in scaled.items()}:
+            raise ValueError("lows_ and widths_ must be of the features of the views")
+        if not all(value.dtype.kind == "f" and np.isfinite(value).all() for value in values.values()):
+            raise ValueError("lows_ and widths_ must be finite")
+    if not all((width > 0).all() for width in prepared.widths_.values()):
+        raise ValueError("widths_ must be > 0")
+    return ViewModel(model, prepared, extraction)
+
+
+PREPARATION = {
+    "prepare": Text(tuple(choices.VIEW_PREPARATIONS)),
+    "kinds_": Value(),
+    "lows_": Value(),
+    "widths_": Value(),
+}
+
+FILE = ModelFile(
+    "visionnmf-multiview",
+    version=2,
+    title="a multi-view model",
+    origin="make one with 'visionnmf multiview fit'",
+    smaller="fit fewer components",
+    state=Record(
+        {
+            "model": estimator_of("MultiviewNMF"),
+            "preparation": Record(PREPARATION),
+            "extraction": Maybe(EXTRACTION),
+        },
+        _restored,
+    ),
+)
+
+
 def save(model: ViewModel, path: str | Path, *, force: bool = False) -> None:
     """Write a model.
 
@@ -53,6 +88,7 @@ def save(model: ViewModel, path: str | Path, *, force: bool = False) -> None:
         Fitted.
     path : str or Path
     force : bool, default=False
+        Whether an existing file may be replaced.
 
     Raises
     ------
@@ -64,20 +100,11 @@ def save(model: ViewModel, path: str | Path, *, force: bool = False) -> None:
     >>> from visionnmf.apps.multiview import load, save
     >>> save(load("views.npz"), "copy.npz", force=True)
     """
-    arrays: dict[str, NDArray[Any]] = {}
-    prepared = model.preparation
-    header: dict[str, Any] = {"model": pack_model(model.model, arrays, "model.")}
-    header["prepare"], header["kinds"] = prepared.prepare, prepared.kinds_
-    for name in prepared.lows_:
-        place = list(prepared.kinds_).index(name)
-        arrays[f"low.{place}"], arrays[f"width.{place}"] = prepared.lows_[name], prepared.widths_[name]
-    if model.extraction is not None:
-        header["extraction"] = pack_extraction(model.extraction, arrays, "extraction.")
-    FORMAT.write(path, header, arrays, force=force)
+    FILE.save(model, path, force=force)
 
 
 def load(path: str | Path) -> ViewModel:
-    """Read a model that :func:`save` has written; files of strangers are safe to read.
+    """Read a model that :func:`save` has written. Untrusted files are safe to read.
 
     Parameters
     ----------
@@ -90,7 +117,7 @@ def load(path: str | Path) -> ViewModel:
     Raises
     ------
     MediaError
-        If the file is missing, damaged, no such model, or of a later version.
+        If the file is missing, damaged, of another kind, or of another version.
 
     Examples
     --------
@@ -98,23 +125,5 @@ def load(path: str | Path) -> ViewModel:
     >>> type(load("views.npz")).__name__
     'ViewModel'
     """
-    with FORMAT.read(path) as archive:
-        header = archive.header
-        model = unpack_model(header["model"], archive)
-        if not isinstance(model, MultiviewNMF):
-            raise TypeError("its model is of another kind")
-        preparation = Preparation(header["prepare"])
-        preparation.kinds_ = {str(name): str(kind) for name, kind in header["kinds"].items()}
-        sizes = dict(zip(model.views_.tolist(), np.bincount(model.view_groups_).tolist(), strict=True))
-        if list(preparation.kinds_) != list(sizes) or not set(preparation.kinds_.values()) <= {"range", "rows", "none"}:
-            raise ValueError("its views do not fit its model")
-        preparation.lows_, preparation.widths_ = {}, {}
-        for place, (name, kind) in enumerate(preparation.kinds_.items()):
-            if kind == "range":
-                low, width = archive.array(f"low.{place}"), archive.array(f"width.{place}")
-                fits = low.shape == (sizes[name],) and width.shape == low.shape
-                if not fits or not (np.isfinite(low) & np.isfinite(width) & (width > 0)).all():
-                    raise ValueError(f"the ranges of view {place} do not fit its model")
-                preparation.lows_[name], preparation.widths_[name] = low, width
-        extraction = unpack_extraction(header["extraction"], archive) if "extraction" in header else None
-        return ViewModel(model, preparation, extraction)
+    model: ViewModel = FILE.load(path)
+    return model

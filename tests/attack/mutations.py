@@ -190,8 +190,24 @@ def _npy(data: bytes, random: Random) -> bytes:
 
 
 VALUES: tuple[Any, ...] = (
-    *(None, True, 0, -1, 10**30, 1e308, "", "evil", [], {}, [[]] * 50, {"array": "header"}, {"float": "nan"}),
-    *({"tuple": [1, 2]}, {"slice": [None, None, 0]}, {"object": "NMF", "parameters": {}}, {"strings": ["a"] * 9}),
+    *(
+        None,
+        True,
+        0,
+        -1,
+        10**30,
+        1e308,
+        "",
+        "evil",
+        [],
+        {},
+        [[]] * 50,
+        "array",
+        "inf",
+        {"array": None},
+        {"float": "nan"},
+    ),
+    *({"tuple": [1, 2]}, {"slice": [None, None, 0]}, {"object": ["NMF", {"dict": [[], []]}]}, {"strings": ["a"] * 9}),
 )
 
 

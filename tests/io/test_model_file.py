@@ -275,6 +275,16 @@ def test_odd_parameters_come_back(path):
     assert same(found.mean_, model.mean_) and not hasattr(found, "spread_")
 
 
+def test_an_estimator_has_dimensions_of_its_own(path):
+    inner, sized = FITTED.state, Estimator(STATES, CLASSES.__getitem__, sizes=(("features", "rows*2"),))
+    file = kept(Record({"data": Array("float64", "rows features"), "model": inner, "sized": Maybe(sized)}))
+    state = {"data": np.zeros((3, 4)), "model": Model().fit(np.eye(5)), "sized": Model().fit(np.eye(6))}
+    file.save(state, path)
+    assert same(file.load(path)["model"].mean_, state["model"].mean_)
+    with pytest.raises(ParameterError, match=r"sized.mean_ must be float64 of shape \(features\)"):
+        file.save(state | {"sized": Model().fit(np.eye(7))}, path, force=True)
+
+
 def test_models_within_models_come_back_and_callables_do_not(path):
     model = Model(inner=[Model(4), len, np.random.default_rng(0)], random_state=np.random.RandomState(0))
     FITTED.save(model.fit(np.eye(3)), path)

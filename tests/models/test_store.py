@@ -1,14 +1,11 @@
 """Model files: what goes in comes out to the bit; the damaged, the foreign and the future are refused in one line."""
 
-import dataclasses
-import io
-import json
 import random
-import zipfile
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from model_files import rewrite
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -16,9 +13,7 @@ import visionnmf
 from visionnmf import NMF, Penalty, ProjectiveNMF, SymmetricNMF, load_model
 from visionnmf.exceptions import (
     MediaError,
-    OutputExistsError,
     ParameterError,
-    TooLargeError,
     UnreadableError,
     UnsupportedError,
 )
@@ -81,7 +76,7 @@ def test_a_symmetric_model_and_its_start(path):
     again = load_model(path)
     assert same(again.get_params(), model.get_params())
     np.testing.assert_array_equal(again.components_, model.components_)
-    assert {key for key in vars(model) if key.endswith("_")} <= set(_store.FITTED)
+    assert {key for key in vars(model) if key.endswith("_")} <= set(_store.STATES[type(model).__name__])
     np.testing.assert_array_equal(again.fit(A).components_, model.components_)
 
 
@@ -94,35 +89,6 @@ def test_penalties_with_arrays_in_them(path):
         again = load_model(path)
         assert same(again.penalty_H, penalty)
         np.testing.assert_array_equal(again.transform(X), fitted.transform(X))
-
-
-def test_odd_values_come_back(path):
-    values = {
-        "nothing": None,
-        "numbers": [1, -2.5, float("inf"), float("-inf"), True, 10**30],
-        "nan": float("nan"),
-        "tuple": (0, None, ("text", "\udc80é")),
-        "scalars": [np.float32(0.5), np.int64(3), np.bool_(True)],
-        "dict": {"a": {"tuple": 3}, "array": [1]},
-        "slice": slice(None, 4),
-        "cube": np.arange(24, dtype=np.int16).reshape(2, 3, 4),
-        "fortran": np.asfortranarray(X[:3]),
-        "zero-dimensional": np.array(3.5),
-        "empty": np.zeros((0, 4), np.float32),
-        "truth": np.array([True, False]),
-        "big-endian": np.arange(3, dtype=">f8"),
-        "names": np.array(["a", "é"], dtype=object),
-        "sparse": sp.csr_array(np.eye(3)),
-    }
-    model = fitted()
-    model.random_state = values
-    model.save(path)
-    found = load_model(path).random_state
-    values["scalars"] = [0.5, 3, True]
-    values["big-endian"] = values["big-endian"].astype(float)
-    for key, value in values.items():
-        assert same(value, found[key]), key
-    assert list(found) == list(values)
 
 
 def test_callbacks_and_generators_are_left_out(path):
@@ -149,129 +115,68 @@ def test_what_cannot_be_kept_is_refused(path):
     with pytest.raises(NotFittedError):
         NMF(2).save(path)
     model = fitted()
-    for value, word in (({1: 2}, "a dict"), (object(), "a object"), (np.array([1j]), "an array of complex128")):
-        model.init = value
-        with pytest.raises(
-            ParameterError, match=f"init must be a number, text, an array or a penalty to be saved; got {word}"
-        ):
-            model.save(path)
+    model.init = object()
+    with pytest.raises(ParameterError, match=r"model.parameters.* must be a number, text, .*; got a object"):
+        model.save(path)
 
     class Mine(NMF):
         pass
 
-    with pytest.raises(
-        ParameterError,
-        match=r"model must be one of \['ConservativeNMF', .*'NMF', 'OnlineNMF', .*\] to be saved; got a Mine",
-    ):
+    with pytest.raises(ParameterError, match=r"model must be one of \['ConservativeNMF', .*\] to be saved; got a Mine"):
         Mine(2, loss="frobenius", **FEW).fit(X).save(path)
     assert not path.exists()
-
-
-def test_nothing_is_overwritten_unless_told(path):
-    path.write_text("mine")
-    with pytest.raises(OutputExistsError, match=r"model\.npz: exists already; pass force=True to replace it"):
-        fitted().save(path)
-    assert path.read_text() == "mine"
-    fitted().save(path, force=True)
-    assert load_model(path).n_components_ == 3
-    with pytest.raises(MediaError, match="there is no folder"):
-        fitted().save(path.parent / "no" / "model.npz")
-
-
-def test_no_half_written_file_is_left(path, monkeypatch):
-    def fail(file, *_, **__):
-        file.write(b"half")
-        raise KeyboardInterrupt
-
-    model = fitted()
-    monkeypatch.setattr(np.lib.format, "write_array", fail)
-    with pytest.raises(KeyboardInterrupt):
-        model.save(path)
-    assert list(path.parent.iterdir()) == []
 
 
 # --- files that are not what they should be ---------------------------------------------------------------------------
 
 
-def changed(path, change, **options):
-    """Rewrite a good file with a changed header or changed arrays."""
-    with np.load(path, allow_pickle=False) as file:
-        arrays = {name: file[name] for name in file.files}
-    header = json.loads(arrays.pop("header").tobytes())
-    change(header, arrays)
-    text = header if isinstance(header, bytes) else json.dumps(header).encode()
-    with path.open("wb") as file:
-        np.savez(file, header=np.frombuffer(text, np.uint8), **arrays, **options)
+def parameter(**changed):
+    """Return a change of a file that gives the model other parameters."""
+
+    def change(state, arrays):
+        held = state["model"]["parameters"]["dict"]
+        values = dict(zip(*held, strict=True)) | changed
+        state["model"]["parameters"]["dict"] = [list(values), list(values.values())]
+
+    return change
 
 
-def deep(levels):
-    value = 1
-    for _ in range(levels):
-        value = {"tuple": [value]}
-    return value
+def attribute(**changed):
+    return lambda state, arrays: state["model"]["fitted"].update(changed)
 
 
+H, NORMS = "model.components_", "model.component_norms_"
 DAMAGES = {
-    "no components": lambda h, a: a.pop("components_"),
-    "components are no attribute": lambda h, a: h["fitted"].pop("components_"),
-    "components are text": lambda h, a: h["fitted"].update(components_="H"),
-    "components are a list": lambda h, a: a.update(components_=a["components_"][0]),
-    "components are integers": lambda h, a: a.update(components_=a["components_"].astype(int)),
-    "half precision": lambda h, a: a.update(components_=a["components_"].astype(np.float16)),
-    "negative components": lambda h, a: a.update(components_=-a["components_"]),
-    "components not finite": lambda h, a: a.update(components_=a["components_"] * np.nan),
-    "no component": lambda h, a: a.update(components_=a["components_"][:0]),
-    "another number of features": lambda h, a: h["fitted"].update(n_features_in_=11),
-    "no number of features": lambda h, a: h["fitted"].pop("n_features_in_"),
-    "another number of components": lambda h, a: h["fitted"].update(n_components_=2),
-    "norms of other components": lambda h, a: a.update(component_norms_=np.ones(2)),
-    "fewer names": lambda h, a: h["fitted"].update(feature_names_in_={"strings": ["a"]}),
-    "names are numbers": lambda h, a: h["fitted"].update(feature_names_in_={"strings": list(range(12))}),
-    "objects": lambda h, a: a.update(components_=np.array([{"evil": 1}], object)),
-    "text array": lambda h, a: a.update(components_=np.array(["a"])),
-    "structured": lambda h, a: a.update(components_=np.zeros(3, [("a", "f8")])),
-    "no parameters": lambda h, a: h.pop("parameters"),
-    "parameters are a list": lambda h, a: h.update(parameters=[1]),
-    "fitted is a list": lambda h, a: h.update(fitted=[1]),
-    "a method as attribute": lambda h, a: h["fitted"].update(transform=1),
-    "a private attribute": lambda h, a: h["fitted"].update(__class__=1),
-    "unknown form": lambda h, a: h["parameters"].update(tol={"pickle": "gASVAAAA"}),
-    "two forms": lambda h, a: h["parameters"].update(tol={"tuple": [], "dict": {}}),
-    "no form": lambda h, a: h["parameters"].update(tol={}),
-    "nested without end": lambda h, a: h["parameters"].update(tol=deep(300)),
-    "float is a list": lambda h, a: h["parameters"].update(tol={"float": [1]}),
-    "slice of text": lambda h, a: h["parameters"].update(tol={"slice": ["a", "b", "c"]}),
-    "unknown object": lambda h, a: h["parameters"].update(penalty_H={"object": "os.system", "parameters": {}}),
-    "object of a list": lambda h, a: h["parameters"].update(penalty_H={"object": [1], "parameters": {}}),
-    "sparse beyond its shape": lambda h, a: (
-        a.update(data=np.ones(1), indices=np.array([9]), indptr=np.array([0, 1])),
-        h["parameters"].update(
-            components_init={"csr": [[1, 3], *({"array": k} for k in ("data", "indices", "indptr"))]}
-        ),
-    ),
-    "unknown solver": lambda h, a: h["fitted"].update(solver_="evil"),
-    "no solver": lambda h, a: h["fitted"].pop("solver_"),
-    "no norms": lambda h, a: h["fitted"].pop("component_norms_"),
-    "a norm of zero": lambda h, a: a.update(component_norms_=np.zeros(3)),
-    "ridge is text": lambda h, a: h["fitted"].update(ridge_="1"),
-    "ridge below zero": lambda h, a: h["fitted"].update(ridge_=-1.0),
-    "loss parameter not finite": lambda h, a: h["fitted"].update(loss_parameter_={"float": "nan"}),
-    "loss parameter of more than 64 bits": lambda h, a: h["fitted"].update(loss_parameter_=10**30),
-    "no parameter of that name": lambda h, a: h["fitted"].pop("loss_parameter_"),
-    "history is a number": lambda h, a: h["fitted"].update(objective_history_=1),
-    "iterations are text": lambda h, a: h["fitted"].update(n_iter_="6"),
-    "an unknown loss": lambda h, a: h["parameters"].update(loss="evil"),
-    "a loss of a penalty": lambda h, a: h["parameters"].update(penalty_W={"float": "nan"}),
-    "tolerance not a number": lambda h, a: h["parameters"].update(tol={"float": "nan"}),
-    "a penalty of nan": lambda h, a: h["parameters"].update(
-        penalty_W={"object": "Penalty", "parameters": {"l1": {"float": "nan"}}}
-    ),
-    "weights of zeros": lambda h, a: h["parameters"].update(zero_weight=7),
-    "header no object": lambda h, a: (h.clear(), h.update(format=[])),
-    "another format": lambda h, a: h.update(format="visionnmf-masquerade"),
-    "no format": lambda h, a: h.pop("format"),
-    "version is text": lambda h, a: h.update(version="new"),
-    "no version": lambda h, a: h.pop("version"),
+    "components are integers": lambda s, a: a.update({H: a[H].astype(int)}),
+    "negative components": lambda s, a: a.update({H: -a[H]}),
+    "components not finite": lambda s, a: a.update({H: a[H] * np.nan}),
+    "no component": lambda s, a: a.update({H: a[H][:0]}),
+    "norms of other components": lambda s, a: a.update({NORMS: np.ones(2)}),
+    "a norm of zero": lambda s, a: a.update({NORMS: np.zeros(3)}),
+    "another number of features": attribute(n_features_in_=11),
+    "another number of components": attribute(n_components_=2),
+    "fewer names": attribute(feature_names_in_=["a"]),
+    "names are numbers": attribute(feature_names_in_=list(range(12))),
+    "a method as attribute": attribute(transform=1),
+    "an attribute of mine": attribute(note_=1),
+    "no number of features": lambda s, a: s["model"]["fitted"].pop("n_features_in_"),
+    "no solver": lambda s, a: s["model"]["fitted"].pop("solver_"),
+    "unknown solver": attribute(solver_="evil"),
+    "ridge is text": attribute(ridge_="1"),
+    "ridge below zero": attribute(ridge_=-1.0),
+    "loss parameter not finite": attribute(loss_parameter_="nan"),
+    "loss parameter of more than 64 bits": attribute(loss_parameter_=10**30),
+    "history is a number": attribute(objective_history_=1),
+    "iterations are text": attribute(n_iter_="6"),
+    "an output of another kind": attribute(_sklearn_output_config={"transform": "evil"}),
+    "an unknown loss": parameter(loss="evil"),
+    "a loss of a penalty": parameter(penalty_W={"float": "nan"}),
+    "tolerance not a number": parameter(tol={"float": "nan"}),
+    "a penalty of nan": parameter(penalty_W={"object": ["Penalty", {"dict": [["l1"], [{"float": "nan"}]]}]}),
+    "weights of zeros": parameter(zero_weight=7),
+    "a parameter of another version": parameter(speed=3),
+    "a class that is no model": lambda s, a: s["model"].update({"class": "Penalty"}),
+    "one array for two things": parameter(init={"array": None}),
 }
 
 
@@ -285,99 +190,26 @@ def test_a_model_of_both_signs_comes_back(path):
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
 def test_damaged_models_are_refused(damage, path):
     fitted().save(path)
-    changed(path, lambda header, arrays: None)
-    load_model(path)  # rewriting alone does no harm
-    changed(path, damage)
+    load_model(rewrite(path))  # rewriting alone does no harm
     with pytest.raises(UnreadableError, match=r"model\.npz: (damaged, or not a model|not a model)") as caught:
-        load_model(path)
+        load_model(rewrite(path, damage))
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 300 + len(str(path))
 
 
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        (lambda h, a: h.update(version=2), r"\(model version 2, this one reads up to 1\); upgrade visionnmf"),
-        (lambda h, a: h.update({"class": "MultiNMF"}), r"\(it has no estimator 'MultiNMF'\); upgrade"),
-        (lambda h, a: h.update({"class": "Penalty"}), r"\(it has no estimator 'Penalty'\); upgrade"),
-        (lambda h, a: h["parameters"].update(speed=3), r"\(NMF has no parameter 'speed' in this one\); upgrade"),
-    ],
-)
-def test_the_future_is_refused(change, sentence, path):
+def test_another_version_is_refused(path):
     fitted().save(path)
-    changed(path, change)
-    with pytest.raises(UnsupportedError, match=f"written by a later version of visionnmf {sentence}"):
-        load_model(path)
+    with pytest.raises(UnsupportedError, match=r"written by a later version of visionnmf .*; upgrade visionnmf"):
+        load_model(rewrite(path, header=lambda header: header.update(version=3)))
 
 
-def test_a_parameter_that_came_later_has_its_default(path):
+def test_a_parameter_that_the_file_does_not_have_has_its_default(path):
     fitted().save(path)
-    changed(path, lambda header, arrays: header["parameters"].pop("n_init"))
-    assert load_model(path).n_init == NMF().n_init
 
+    def change(state, arrays):
+        names, values = state["model"]["parameters"]["dict"]
+        del values[names.index("n_init")], names[names.index("n_init")]
 
-@pytest.mark.parametrize(
-    "content", [b"", b"PK", b"no model", b"PK\x05\x06" + bytes(18), b"PK\x05\x06" + bytes(9), b"\x93NUMPY" * 9]
-)
-def test_other_files_are_refused(content, path):
-    path.write_bytes(content)
-    with pytest.raises(UnreadableError):
-        load_model(path)
-    with pytest.raises(UnreadableError, match="no such file"):
-        load_model(path.with_name("missing"))
-    with pytest.raises(UnreadableError, match="a folder"):
-        load_model(path.parent)
-
-
-def test_files_that_ask_for_more_than_they_hold_are_refused(path, monkeypatch):
-    fitted().save(path)
-    with zipfile.ZipFile(path) as archive:
-        parts = {name: archive.read(name) for name in archive.namelist()}
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in parts.items():
-            archive.writestr(name, content)
-    with pytest.raises(UnreadableError, match=r"damaged, or not a model .*it is compressed"):
-        load_model(path)
-    header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (1 << 60, 4)})
-    parts["components_.npy"] = header.getvalue() + b"\0" * 8
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in parts.items():
-            archive.writestr(name, content)
-    with pytest.raises(UnreadableError, match="components_ is not of the size it says"):
-        load_model(path)
-    fitted().save(path, force=True)
-    changed(path, lambda h, a: h.update(bomb=[[]] * (8 << 20)))
-    many = path.with_name("many.npz")
-    fitted().save(many)
-    changed(many, lambda h, a: h.update(more=[[]] * 300_000))
-    monkeypatch.setattr(json, "loads", lambda data: pytest.fail("decoded"))
-    with pytest.raises(TooLargeError, match="its header has 32 MiB, 16 are allowed"):
-        load_model(path)
-    with pytest.raises(TooLargeError, match="its header has more than 250000 lists and objects"):
-        load_model(many)
-
-
-def test_members_that_share_their_bytes_are_refused(path):
-    fitted().save(path)
-    data = path.read_bytes()
-    with zipfile.ZipFile(path) as archive:
-        size = archive.getinfo("components_.npy").file_size
-    # the directory at the end of the file says how long a member is
-    entry = data.rindex(b"PK\x01\x02", 0, data.rindex(b"components_.npy"))
-    forged = bytearray(data)
-    for field in (20, 24):
-        assert int.from_bytes(forged[entry + field : entry + field + 4], "little") == size
-        forged[entry + field : entry + field + 4] = (1 << 30).to_bytes(4, "little")
-    path.write_bytes(bytes(forged))
-    with pytest.raises(UnreadableError, match="its members are larger than the file"):
-        load_model(path)
-
-
-def test_too_many_names_are_refused_when_saved(path, monkeypatch):
-    monkeypatch.setattr(_store, "FORMAT", dataclasses.replace(_store.FORMAT, header_bytes=100))
-    with pytest.raises(TooLargeError, match="its header has 0 MiB, 0 are allowed; fit without feature names"):
-        fitted().save(path)
-    assert not path.exists()
+    assert load_model(rewrite(path, change)).n_init == NMF().n_init
 
 
 def test_any_cut_and_any_flipped_byte_is_refused_or_harmless(path):
@@ -402,13 +234,13 @@ def test_any_cut_and_any_flipped_byte_is_refused_or_harmless(path):
 
 def test_every_estimator_can_be_saved():
     estimators = {name for name in visionnmf.__all__ if hasattr(getattr(visionnmf, name), "fit")}
-    assert estimators == set(_store._models())
+    assert estimators == set(_store.STATES)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_all_that_a_fit_leaves_is_kept(name):
     model = fitted(name)
-    assert {key for key in vars(model) if key.endswith("_")} <= set(_store.FITTED)
+    assert {key for key in vars(model) if key.endswith("_")} <= set(_store.STATES[type(model).__name__])
 
 
 def test_only_what_a_fit_leaves_is_written(path):
@@ -416,6 +248,3 @@ def test_only_what_a_fit_leaves_is_written(path):
     model.note_ = "mine"
     model.save(path)
     assert not hasattr(load_model(path), "note_")
-    changed(path, lambda header, arrays: header["fitted"].update(note_=1))
-    with pytest.raises(UnreadableError, match="'note_' is no fitted attribute"):
-        load_model(path)

@@ -10,6 +10,7 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from model_files import rewrite
 from sklearn.base import clone
 from sklearn.decomposition import MiniBatchNMF
 
@@ -308,16 +309,12 @@ def test_checkpoints_of_other_streams_are_refused(tmp_path):
         learnt(X, checkpoint=tmp_path / "no" / "checkpoint.npz")
 
 
-@pytest.mark.parametrize("change", [{"epoch": -1}, {"done": 1.5}, {"samples": "1"}, {"random_state": True}, None])
-def test_damaged_checkpoints_are_refused(change, tmp_path, monkeypatch):
-    from visionnmf.models import _checkpoint
-
+@pytest.mark.parametrize("change", [{"epoch": -1}, {"done": 1.5}, {"samples": "1"}, {"random_state": True}, {"x": 1}])
+def test_damaged_checkpoints_are_refused(change, tmp_path):
     path = tmp_path / "checkpoint.npz"
     learnt(X, checkpoint=path)
-    _, stream = _checkpoint.load_checkpoint(path)
-    changed = {} if change is None else stream | change
-    _checkpoint.save_checkpoint(load_model(path), path, changed)
-    with pytest.raises(UnreadableError, match="it does not say how far"):
+    rewrite(path, lambda state, arrays: state["stream"].update(change))
+    with pytest.raises(UnreadableError, match=r"damaged, or not a model .*stream"):
         learnt(X, checkpoint=path)
 
 

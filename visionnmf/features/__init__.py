@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from .regions.affinity import diffuse_affinity, geodesic_affinity, geodesic_distances, proximity_affinity
     from .regions.superpixels import Superpixels, find_superpixels, region_adjacency
     from .sift import DenseSift, HarrisSift, sift_descriptors
-    from .store import load_extraction, pack_extraction, save_extraction, unpack_extraction
+    from .store import load_extraction, save_extraction
     from .texture import CENTRIST, HOG, LBP, census_transform
 
 _MODULES = {
@@ -57,7 +57,7 @@ _MODULES = {
     "regions.affinity": ("diffuse_affinity", "geodesic_affinity", "geodesic_distances", "proximity_affinity"),
     "regions.superpixels": ("Superpixels", "find_superpixels", "region_adjacency"),
     "sift": ("DenseSift", "HarrisSift", "sift_descriptors"),
-    "store": ("load_extraction", "pack_extraction", "save_extraction", "unpack_extraction"),
+    "store": ("load_extraction", "save_extraction"),
     "texture": ("CENTRIST", "HOG", "LBP", "census_transform"),
 }
 
@@ -89,14 +89,12 @@ __all__ = [
     "hue_histograms",
     "load_extraction",
     "make_extractor",
-    "pack_extraction",
     "proximity_affinity",
     "reduce_image",
     "region_adjacency",
     "save_extraction",
     "sift_descriptors",
     "split_patches",
-    "unpack_extraction",
 ]
 
 

@@ -74,11 +74,9 @@ class BagOfWords(Extractor):
         self.dictionary_ = _dictionary(descriptors, self.n_words, check_seed(rng))
 
     def _check_learnt(self) -> None:
-        dictionary = self.dictionary_
-        if dictionary.dtype != np.float32 or dictionary.ndim != 2 or dictionary.shape[1] != self._descriptor_size():
-            raise ValueError("dictionary_ is not of the shape and dtype of the descriptors")
-        if not 1 <= len(dictionary) <= self.n_words or not np.isfinite(dictionary).all():
-            raise ValueError("dictionary_ has no words, too many, or some that are not finite")
+        n_words, size = self.dictionary_.shape
+        if n_words > self.n_words or size != self._descriptor_size():
+            raise ValueError("dictionary_ must be of the size of the descriptors and have at most n_words")
 
     def _n_features(self) -> int:
         return math.prod(self.layout) * len(self.dictionary_)

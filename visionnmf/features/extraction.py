@@ -96,6 +96,33 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         self.max_pixels = max_pixels
         self.cache = cache
 
+    @classmethod
+    def from_fitted(cls, extractors: Sequence[Extractor], *, max_pixels: int | None = MAX_PIXELS) -> Self:
+        """Make a union of extractors that are fitted already, such as those of a file.
+
+        Parameters
+        ----------
+        extractors : sequence of Extractor
+            Fitted, each with another view.
+        max_pixels : int or None, default=98_304
+            See the parameter of the class.
+
+        Returns
+        -------
+        FeatureExtraction
+            Fitted.
+
+        Raises
+        ------
+        ParameterError
+            If a parameter is not allowed.
+        """
+        union = cls(extractors, max_pixels=max_pixels)
+        union._begin()
+        union.extractors_ = {extractor.view: extractor.set_params(max_pixels=max_pixels) for extractor in extractors}
+        union._record()
+        return union
+
     def fit(self, images: Images, y: Any = None) -> Self:
         """Fit the extractors.
 

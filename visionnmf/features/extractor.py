@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from visionnmf._checks import check_count, shown
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_memory
+from visionnmf.io.model_state import Restorable
 
 from .prepared_image import PreparedImage
 
@@ -31,7 +32,7 @@ LARGE = 64 << 20  # bytes of working memory above which free memory is checked f
 MAX_PIXELS = 384 * 256  # the size of Corel's photographs, from which the published features were taken
 
 
-class Extractor(TransformerMixin, BaseEstimator, ABC):
+class Extractor(Restorable, TransformerMixin, BaseEstimator, ABC):
     """Turns images into rows of non-negative features.
 
     A subclass says how one image is described (:meth:`_describe`), how many features that gives, and which parameters
@@ -151,6 +152,11 @@ class Extractor(TransformerMixin, BaseEstimator, ABC):
     def _check_parameters(self) -> None:
         if self.max_pixels is not None:
             check_count(self.max_pixels, "max_pixels")
+
+    def _restored(self) -> None:
+        self._check_parameters()
+        self._check_learnt()
+        self._count()
 
     def _learn(self, images: Images) -> None:
         """Learn from images; most extractors have nothing to learn."""

@@ -19,7 +19,6 @@
 :func:`write_csv`            a table that spreadsheets open without running formulas in it
 :class:`CsvWriter`           the same a row at a time, into a file that is open
 :func:`read_mat`             matrices, cells and structures by name out of a MATLAB file, versions 5 to 7
-:class:`Format`              a kind of model file: one archive of a JSON header and arrays for all
 :func:`read_keywords`        the keywords of a photograph: IPTC, XMP, sidecars
 :func:`write_sidecar`        keywords as an XMP sidecar
 :func:`expand_inputs`        files, patterns and ``sample:`` names of a command line
@@ -47,7 +46,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .archive import Format as Format
     from .archive import read_arrays as read_arrays
     from .archive import write_arrays as write_arrays
     from .cache import ArrayCache as ArrayCache
@@ -92,7 +90,6 @@ _LAZY = {
     "Cut": ".video.cutting",
     "ArrayCache": ".cache",
     "CsvWriter": ".tables",
-    "Format": ".archive",
     "LiveReader": ".video.live",
     "PictureSequence": ".video.picture_sequence",
     "VideoReader": ".video.reader",

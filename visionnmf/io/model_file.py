@@ -18,9 +18,9 @@ A store declares the state as a tree of fields and names the dimensions of the a
     FILE.save(scene, path)
     scene = FILE.load(path)
 
-The name of a dimension stands for one number in the whole file; in the items of a `List` and in an `Estimator`, for one
-number there. The same checks run when a file is written and when it is read, so no file is written that could not be
-read.
+The name of a dimension stands for one number in the whole file. In an item of a `List` new names stand for a number of
+that item, and an `Estimator` has names of its own. The same checks run when a file is written and when it is read, so
+no file is written that could not be read.
 
 Files may come from untrusted sources. Members are stored without compression and the sizes in the archive's directory
 are checked before anything is read, so a file cannot ask for more memory than it is long. What the JSON would take when

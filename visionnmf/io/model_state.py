@@ -39,9 +39,13 @@ class Place:
     def __truediv__(self, key: str | int) -> Place:
         return Place(f"{self.name}.{key}".lstrip("."), self.arrays, self._sizes)
 
-    def scope(self, **sizes: int) -> Place:
-        """Return the same place; dimensions that are named from here on, and these sizes, hold only below it."""
-        return Place(self.name, self.arrays, self._sizes.new_child(sizes))
+    def inside(self) -> Place:
+        """Return the same place; dimensions that are named from here on hold only below it."""
+        return Place(self.name, self.arrays, self._sizes.new_child())
+
+    def apart(self, **sizes: int) -> Place:
+        """Return the same place, below which only these dimensions are known."""
+        return Place(self.name, self.arrays, ChainMap(sizes))
 
     def size(self, dimension: str | float) -> float:
         """Return a number, or the size of a named dimension or of a product of them, such as ``"height*width"``."""
@@ -98,7 +102,7 @@ class _Ranged(Field):
 
 @dataclass(frozen=True)
 class Array(_Ranged):
-    """An array of finite numbers.
+    """An array of numbers, which are finite unless `finite` is false.
 
     `dtype` names the dtype, or several of which one may be chosen. `shape` names each dimension; an empty text stands
     for an array without dimensions, and a last dimension with a question mark is not there if its size is 1. Unless
@@ -110,6 +114,7 @@ class Array(_Ranged):
     shape: str
     increasing: bool = False
     empty: bool = False
+    finite: bool = True
 
     def pack(self, value: Any, place: Place) -> str:
         array = np.asarray(value)
@@ -136,7 +141,8 @@ class Array(_Ranged):
         place.require(fits, f"{self.dtype.replace(' ', ' or ')} of shape ({', '.join(dimensions)})", array)
         if array.size:
             least, largest = array.min().item(), array.max().item()
-            place.require(math.isfinite(least) and math.isfinite(largest), "finite")  # NaN would be both of them
+            if self.finite:  # NaN would be both the least and the largest
+                place.require(math.isfinite(least) and math.isfinite(largest), "finite")
             self._check_range(least, largest, place)
         place.require(not self.increasing or (array[1:] > array[:-1]).all(), "increasing")
 
@@ -240,14 +246,14 @@ class List(Field):
     make: Callable[[list[Any]], Any] = list
 
     def pack(self, value: Any, place: Place) -> list[Any]:
-        items = [self.field.pack(item, (place / i).scope()) for i, item in enumerate(value)]
+        items = [self.field.pack(item, (place / i).inside()) for i, item in enumerate(value)]
         self._check(items, place)
         return items
 
     def unpack(self, item: Any, place: Place) -> Any:
         place.require(isinstance(item, list), "a list", item)
         self._check(item, place)
-        return self.make([self.field.unpack(part, (place / i).scope()) for i, part in enumerate(item)])
+        return self.make([self.field.unpack(part, (place / i).inside()) for i, part in enumerate(item)])
 
     def _check(self, items: list[Any], place: Place) -> None:
         place.require(items or self.empty, "a list of at least one")
@@ -409,7 +415,7 @@ class Estimator(Field):
         return {
             "class": name,
             "parameters": self.parameters.pack(model.get_params(deep=False), place / "parameters"),
-            "fitted": Record(self.states[name]).pack(vars(model), self._scope(place)),
+            "fitted": Record(self.states[name]).pack(vars(model), self._apart(place)),
         }
 
     def unpack(self, item: Any, place: Place) -> Any:
@@ -418,13 +424,13 @@ class Estimator(Field):
         seed = parameters.get("random_state")
         place.require(seed is None or type(seed) is int, "of a seed that is a whole number", seed)
         model = make_object(self.find_class(name), parameters, place)
-        for key, value in Record(self.states[name]).unpack(item["fitted"], self._scope(place)).items():
+        for key, value in Record(self.states[name]).unpack(item["fitted"], self._apart(place)).items():
             setattr(model, key, value)
         model._restored()
         return model
 
-    def _scope(self, place: Place) -> Place:
-        return place.scope(**{name: int(place.size(size)) for name, size in self.sizes})
+    def _apart(self, place: Place) -> Place:
+        return place.apart(**{name: int(place.size(size)) for name, size in self.sizes})
 
 
 def make_object(cls: type, parameters: dict[str, Any], place: Place) -> Any:

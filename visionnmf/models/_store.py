@@ -1,58 +1,53 @@
-"""Models in files: a section of an archive for each, its class, parameters and fitted attributes as JSON.
+"""Files of fitted estimators and of checkpoints; :data:`ESTIMATOR` is the part of a state for other files.
 
-An object of one key stands for what JSON does not have::
-
-    {"array": "components_"}            an array of numbers, the archive's member of that name
-    {"csr": [shape, data, indices, indptr]}   a sparse array
-    {"strings": [...]}                  an array of text, such as feature names
-    {"tuple": [...]}, {"dict": {...}}, {"slice": [start, stop, step]}
-    {"float": "inf"}                    or "-inf" or "nan"
-    {"object": "Penalty", "parameters": {...}}
-
-:func:`pack_model` and :func:`unpack_model` are for the files of applications that hold an estimator among other things;
-what such a file adds to the names of the arrays is their `prefix`.
+What a fit leaves is declared here for each class. Nothing else is saved, or set when a file asks for it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections import ChainMap
+from collections.abc import Mapping
 from importlib import import_module
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
-from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from visionnmf.engine.solvers import SOLVERS
-from visionnmf.exceptions import ParameterError
-from visionnmf.io.archive import NUMBERS, Archive, Format
-
-__all__ = [
-    "FITTED",
-    "FORMAT",
-    "Saveable",
-    "load_model",
-    "pack_model",
-    "pack_parameters",
-    "unpack_model",
-]
-
-Array = NDArray[Any]
-
-FORMAT = Format(
-    "visionnmf-model",
-    version=1,
-    title="a model of visionnmf's estimators",
-    origin="write one with model.save",
-    smaller="fit without feature names",
+from visionnmf.exceptions import UnreadableError
+from visionnmf.io.model_file import ModelFile
+from visionnmf.io.model_state import (
+    Array,
+    Estimator,
+    Field,
+    List,
+    Maybe,
+    Number,
+    Place,
+    Record,
+    Restorable,
+    Text,
+    Value,
+    Whole,
 )
 
-# Class: module. Those with `save` can be the model of a file, the others are parameters of one.
-CLASSES = {
+__all__ = [
+    *(
+        "ESTIMATOR",
+        "PARAMETERS",
+        "Saveable",
+        "estimator_of",
+        "load_checkpoint",
+        "load_model",
+        "restore",
+        "same_parameters",
+    ),
+    "save_checkpoint",
+]
+
+# The modules of the classes, which are imported when they are needed. A penalty is a parameter, not a model.
+MODULES = {
     "NMF": ".nmf",
     "ConservativeNMF": ".conservative",
     "MultiviewNMF": ".multiview",
@@ -64,72 +59,125 @@ CLASSES = {
     "Penalty": ".penalty",
 }
 
-# Attributes without which a fitted model of a class cannot work.
-NEEDED = {
-    "NMF": ("component_norms_", "loss_parameter_", "ridge_", "solver_"),
-    "MultiviewNMF": (
-        *("component_norms_", "loss_parameter_", "ridge_", "solver_"),
-        *("view_form_", "view_groups_", "view_scales_", "views_"),
-    ),
+
+def _names(names: list[str]) -> Any:
+    return np.array(names, object)
+
+
+FLOATS = "float32 float64"
+ANY_NUMBER = Number(also=(math.inf, -math.inf, math.nan))
+HISTORY = Array(FLOATS, "iterations", empty=True, finite=False)
+MATRIX = Array(FLOATS, "components features")
+NONNEGATIVE = Array(FLOATS, "components features", low=0)
+
+ALL: dict[str, Field] = {
+    "n_features_in_": Whole(size="features"),
+    "n_components_": Maybe(Whole(size="components")),
+    "n_iter_": Maybe(Whole()),
+    "objective_history_": Maybe(HISTORY),
+    "optimality_": Maybe(ANY_NUMBER),
+    "reconstruction_err_": Maybe(ANY_NUMBER),
+    "feature_names_in_": Maybe(List(Text(), size="features", make=_names)),
+    "_sklearn_output_config": Maybe(Record({"transform": Text(("default", "pandas", "polars"))})),
 }
-
-SIGNED = ("GoDec", "RPCA")  # components of both signs
-
-# What a fit leaves, of whichever class. Nothing else is written, nor set when a stranger's file asks for it.
-FITTED = (
-    "best_error_",
-    "chunk_loss_",
-    "codes_covariance_",
-    "codes_mean_",
-    "component_norms_",
-    "components_",
-    "encoder_",
-    "errors_",
-    "feature_names_in_",
-    "last_components_",
-    "last_encoder_",
-    "loss_parameter_",
-    "n_components_",
-    "n_features_in_",
-    "n_iter_",
-    "n_samples_seen_",
-    "n_steps_",
-    "objective_history_",
-    "objectives_",
-    "optimality_",
-    "reconstruction_err_",
-    "ridge_",
-    "singular_values_",
-    "solver_",
-    "view_errors_",
-    "view_form_",
-    "view_groups_",
-    "view_noise_",
-    "view_residuals_",
-    "view_scales_",
-    "view_usage_",
-    "view_weights_",
-    "views_",
-    "_open_batch",  # of a stream that has not come to an end
-    "state_",
-    "_sklearn_output_config",  # what set_output has chosen
+PLAIN: dict[str, Field] = {
+    "components_": MATRIX,  # of both signs with the solver "svd"
+    "component_norms_": Array(FLOATS, "components", above=0),
+    "loss_parameter_": Number(low=-(2.0**63), high=2.0**63),  # what compiled code takes
+    "ridge_": Number(low=0),
+    "solver_": Text(tuple(SOLVERS)),
+    **ALL,
+}
+VIEWS: dict[str, Field] = {
+    "views_": List(Text(), size="views", distinct=True, make=_names),
+    "view_groups_": Array("int64", "features", low=0, below="views"),
+    "view_form_": Text(("matrix", "list", "dict")),
+    "view_scales_": Array(FLOATS, "views", above=0),
+    "view_noise_": Array(FLOATS, "views", above=0),
+    "codes_mean_": Array(FLOATS, "components"),
+    "codes_covariance_": Array(FLOATS, "components components"),
+    "view_residuals_": Maybe(Array(FLOATS, "views 2", low=0, finite=False)),
+    "view_errors_": Maybe(Array(FLOATS, "views", finite=False)),
+    "view_usage_": Maybe(Array(FLOATS, "components views", finite=False)),
+    "view_weights_": Maybe(Array(FLOATS, "views", finite=False)),
+}
+CONSERVATIVE: dict[str, Field] = {
+    "components_": NONNEGATIVE,
+    "encoder_": MATRIX,
+    "last_components_": NONNEGATIVE,
+    "last_encoder_": MATRIX,
+    "errors_": Array("float64", "batches", empty=True, finite=False),
+    "best_error_": ANY_NUMBER,
+    "n_samples_seen_": Whole(),
+    "_open_batch": Value(),  # samples, and the sum of their errors
+    **ALL,
+}
+ONLINE: dict[str, Field] = {
+    "components_": NONNEGATIVE,
+    "state_": Value(),  # each method checks its own
+    "n_samples_seen_": Whole(),
+    "n_steps_": Whole(),
+    "chunk_loss_": Maybe(ANY_NUMBER),
+    **ALL,
+}
+ROBUST: dict[str, Field] = {"components_": MATRIX, "singular_values_": Maybe(Array(FLOATS, "components")), **ALL}
+STATES: Mapping[str, Mapping[str, Field]] = {
+    "NMF": PLAIN,
+    "ConservativeNMF": CONSERVATIVE,
+    "GoDec": ROBUST,
+    "MultiviewNMF": PLAIN | VIEWS,
+    "OnlineNMF": ONLINE,
+    "ProjectiveNMF": {"components_": NONNEGATIVE, **ALL},
+    "RPCA": ROBUST,
+    "SymmetricNMF": {"components_": NONNEGATIVE, "objectives_": Maybe(Array(FLOATS, "fits", finite=False)), **ALL},
+}
+STREAM = Record(
+    {
+        **{name: Whole() for name in ("epoch", "samples", "done", "batch_size")},
+        **{name: Maybe(Whole()) for name in ("random_state", "n_samples")},
+    }
 )
 
 
-class Saveable:
+def _find_class(name: str) -> type:
+    cls: type = getattr(import_module(MODULES[name], __package__), name)
+    return cls
+
+
+PARAMETERS = Value(_find_class)
+
+
+def estimator_of(*names: str, **sizes: str) -> Estimator:
+    """Return the field of an estimator of one of these classes; see `Estimator` for `sizes`."""
+    return Estimator({name: STATES[name] for name in names}, _find_class, PARAMETERS, tuple(sizes.items()))
+
+
+ESTIMATOR = estimator_of(*STATES)
+
+FILE = ModelFile(
+    "visionnmf-model",
+    version=2,
+    title="a model of visionnmf's estimators",
+    origin="write one with model.save",
+    smaller="fit without feature names",
+    state=Record({"model": ESTIMATOR, "stream": Maybe(STREAM)}),
+)
+
+
+class Saveable(Restorable):
     """Gives an estimator ``save``; :func:`load_model` is the way back."""
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the fitted model to a file that :func:`visionnmf.load_model` reads.
 
         Parameters, fitted attributes and the output that ``set_output`` has chosen are kept: the loaded model's
-        ``transform`` returns the same to the bit. A `callback`, and a `random_state` that is a generator, are saved as
+        ``transform`` returns exactly the same. A `callback`, and a `random_state` that is a generator, are saved as
         None, since ``transform`` needs neither.
 
         Parameters
         ----------
         path : str or Path
-            The file to write, as a rule ``*.npz``; written whole or not at all.
+            The file to write, usually ``*.npz``. It is written completely or not at all.
         force : bool, default=False
             Whether an existing file may be replaced.
 
@@ -146,15 +194,26 @@ class Saveable:
         MediaError
             If `path` is a folder, or its folder is missing or cannot be written.
         """
-        arrays: dict[str, Array] = {}
-        FORMAT.write(path, pack_model(self, arrays), arrays, force=force)
+        FILE.save({"model": self}, path, force=force)
+
+    def _restored(self) -> None:
+        self._check_parameters()
+        if getattr(self, "solver_", "svd") != "svd" and (self.components_ < 0).any():  # type: ignore[attr-defined]
+            raise ValueError("components_ must be >= 0")
+        self._check_state()
+
+    def _check_parameters(self) -> None:
+        """Raise ParameterError if a parameter is not allowed."""
+
+    def _check_state(self) -> None:
+        """Raise ValueError if the fitted attributes do not fit together beyond what is declared."""
 
 
 def load_model(path: str | Path) -> Any:
     """Read a model that its ``save`` has written.
 
-    Files of strangers are safe to read: nothing in them is executed, and their arrays cannot ask for more memory than
-    they are long.
+    Untrusted files are safe to read: nothing in them is executed, and their arrays cannot ask for more memory than the
+    file is long.
 
     Parameters
     ----------
@@ -164,16 +223,16 @@ def load_model(path: str | Path) -> Any:
     Returns
     -------
     NMF, ConservativeNMF, GoDec, MultiviewNMF, OnlineNMF, ProjectiveNMF, RPCA or SymmetricNMF
-        The fitted model; its ``transform`` returns what that of the saved one did, to the bit.
+        The fitted model. Its ``transform`` returns exactly what that of the saved one did.
 
     Raises
     ------
     UnreadableError
         If the file is missing, damaged, or no model of visionnmf.
     UnsupportedError
-        If a later version of visionnmf wrote it.
+        If another version of visionnmf wrote it.
     TooLargeError
-        If its header has more than 16 MiB, 250,000 lists and objects, or values of 160 MiB.
+        If its header has more than 32 MiB, 250,000 lists and objects, or values of 160 MiB.
 
     Examples
     --------
@@ -186,250 +245,36 @@ def load_model(path: str | Path) -> Any:
     >>> bool((again.transform(X) == model.transform(X)).all())
     True
     """
-    with FORMAT.read(path) as archive:
-        return unpack_model(archive.header, archive)
+    return FILE.load(path)["model"]
 
 
-def pack_model(model: Any, arrays: dict[str, Array], prefix: str = "") -> dict[str, Any]:
-    """Return a fitted estimator as the section of a header.
-
-    Parameters
-    ----------
-    model : NMF, OnlineNMF, ProjectiveNMF or SymmetricNMF
-    arrays : dict
-        Gets the model's arrays.
-    prefix : str, default=""
-        Begins the names of the arrays.
-
-    Returns
-    -------
-    dict
-        For JSON.
-
-    Raises
-    ------
-    sklearn.exceptions.NotFittedError
-        Before `fit`.
-    ParameterError
-        If a parameter is of a kind that files do not hold, or the class is not one of visionnmf's own.
-    """
-    check_is_fitted(model)
-    name = type(model).__name__
-    if name not in CLASSES or type(model) is not _class(name):
-        raise ParameterError(f"model must be one of {sorted(_models())} to be saved; got a {name}; save its parts")
-    fitted = ((key, vars(model)[key]) for key in FITTED if key in vars(model))
-    return {
-        "class": name,
-        "parameters": pack_parameters(model, arrays, prefix),
-        "fitted": {key: _encode(value, f"{prefix}{key}", arrays) for key, value in fitted},
-    }
+def save_checkpoint(model: Any, path: str | Path, stream: dict[str, int | None]) -> None:
+    """Write a model and how far the stream has come that it learns from; replaces an earlier checkpoint."""
+    FILE.save({"model": model, "stream": stream}, path, force=True)
 
 
-def pack_parameters(model: Any, arrays: dict[str, Array], prefix: str = "") -> dict[str, Any]:
-    """Return the parameters of an estimator, fitted or not, for JSON; their arrays go to `arrays`.
-
-    Parameters
-    ----------
-    model : estimator
-    arrays : dict
-    prefix : str, default=""
-
-    Returns
-    -------
-    dict
-    """
-    parameters = model.get_params(deep=False).items()
-    return {key: _encode(value, f"{prefix}parameters.{key}", arrays) for key, value in parameters}
+def load_checkpoint(path: str | Path) -> tuple[Any, dict[str, Any]]:
+    """Return the model and the stream that :func:`save_checkpoint` has written."""
+    found = FILE.load(path)
+    if found.get("stream") is None:
+        raise UnreadableError(f"{path}: a model, not a checkpoint of a stream; name another file")
+    return found["model"], found["stream"]
 
 
-def unpack_model(section: dict[str, Any], archive: Archive) -> Any:
-    """Return the estimator of a header's section, checked.
-
-    Parameters
-    ----------
-    section : dict
-        What :func:`pack_model` returned.
-    archive : Archive
-        Holds the arrays.
-
-    Returns
-    -------
-    NMF, OnlineNMF, ProjectiveNMF or SymmetricNMF
-
-    Raises
-    ------
-    UnsupportedError
-        If a later version of visionnmf wrote the section.
-    Exception
-        One of the archive's `DAMAGE`.
-    """
-    name = section["class"]
-    if name not in _models():
-        raise archive.later(f"it has no estimator {name!r:.60}")
-    reader = _Reader(archive)
-    model = reader.object({"object": name, "parameters": section["parameters"]})
-    for key, item in section["fitted"].items():
-        if key not in FITTED:
-            raise ValueError(f"{key!r:.60} is no fitted attribute")
-        setattr(model, key, reader.value(item))
-    _check_fitted(model)
-    return model
+def same_parameters(one: Any, other: Any) -> bool:
+    """Return whether two models are of one class and have the same parameters, as files hold them."""
+    first: dict[str, Any] = {}
+    second: dict[str, Any] = {}
+    packed = [
+        PARAMETERS.pack(model.get_params(deep=False), Place("", arrays, ChainMap()))
+        for model, arrays in ((one, first), (other, second))
+    ]
+    alike = type(one) is type(other) and packed[0] == packed[1]
+    return alike and all(np.array_equal(array, second[key]) for key, array in first.items())
 
 
-def _class(name: str) -> Any:
-    return getattr(import_module(CLASSES[name], __package__), name)
-
-
-def _models() -> list[str]:
-    return [name for name in CLASSES if issubclass(_class(name), Saveable)]
-
-
-# --- values as JSON, and back -----------------------------------------------------------------------------------------
-
-
-def _encode(value: Any, name: str, arrays: dict[str, Array]) -> Any:
-    """Return a value as JSON; its arrays go to `arrays`, under `name`."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else {"float": str(value)}
-    if isinstance(value, list):
-        return [_encode(item, f"{name}.{i}", arrays) for i, item in enumerate(value)]
-    if isinstance(value, tuple):
-        return {"tuple": _encode(list(value), name, arrays)}
-    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {"dict": {key: _encode(item, f"{name}.{key}", arrays) for key, item in value.items()}}
-    if isinstance(value, slice):
-        return {"slice": _encode([value.start, value.stop, value.step], name, arrays)}
-    if sp.issparse(value):
-        csr = sp.csr_array(value)
-        parts = (csr.data, csr.indices, csr.indptr)
-        return {"csr": [list(csr.shape), *(_encode(part, f"{name}.{i}", arrays) for i, part in enumerate(parts))]}
-    if isinstance(value, np.ndarray):
-        return _encode_array(value, name, arrays)
-    if type(value).__name__ in CLASSES and type(value) is _class(type(value).__name__):
-        parameters = value.get_params(deep=False).items()
-        encoded = {key: _encode(item, f"{name}.{key}", arrays) for key, item in parameters}
-        return {"object": type(value).__name__, "parameters": encoded}
-    if callable(value) or isinstance(value, np.random.RandomState | np.random.Generator):
-        return None  # callbacks and generators: the result does not need them
-    raise _not_kept(name, f"a {type(value).__name__}")
-
-
-def _encode_array(value: Array, name: str, arrays: dict[str, Array]) -> Any:
-    if value.dtype.kind in NUMBERS and value.dtype.itemsize <= 8:
-        arrays[name] = np.ascontiguousarray(value).reshape(value.shape)
-        return {"array": name}
-    strings = value.tolist()
-    if value.ndim == 1 and all(isinstance(item, str) for item in strings):
-        return {"strings": strings}
-    raise _not_kept(name, f"an array of {value.dtype}")
-
-
-def _not_kept(name: str, what: str) -> ParameterError:
-    name = name.split("parameters.", 1)[-1]
-    return ParameterError(f"{name} must be a number, text, an array or a penalty to be saved; got {what}")
-
-
-class _Reader:
-    """Turns the JSON of a section into values."""
-
-    def __init__(self, archive: Archive) -> None:
-        self.archive = archive
-        self.forms: dict[str, Callable[[Any], Any]] = {
-            "array": archive.array,
-            "csr": self.csr,
-            "strings": lambda items: np.array([_expect(item, str) for item in items], object),
-            "tuple": lambda items: tuple(self.value(_expect(items, list))),
-            "dict": lambda items: {key: self.value(item) for key, item in items.items()},
-            "slice": lambda items: slice(*(_expect(item, int | None) for item in items)),
-            "float": lambda text: float(_expect(text, str)),
-        }
-
-    def value(self, item: Any) -> Any:
-        if isinstance(item, list):
-            return [self.value(part) for part in item]
-        if not isinstance(item, dict):
-            return item
-        if set(item) == {"object", "parameters"}:
-            return self.object(item)
-        ((form, content),) = item.items()
-        return self.forms[form](content)
-
-    def object(self, item: dict[str, Any]) -> Any:
-        """Make an estimator of its class and parameters."""
-        cls = _class(_expect(item["object"], str))
-        parameters = {key: self.value(part) for key, part in item["parameters"].items()}
-        unknown = sorted(set(parameters) - set(signature(cls).parameters))
-        if unknown:
-            raise self.archive.later(f"{item['object']} has no parameter {unknown[0]!r:.60} in this one")
-        return cls(**parameters)
-
-    def csr(self, content: list[Any]) -> Any:
-        rows, columns = (_expect(size, int) for size in content[0])
-        data, indices, indptr = (self.value(part) for part in content[1:])
-        matrix = sp.csr_array((data, indices, indptr), shape=(rows, columns))
-        matrix.check_format(full_check=True)
-        return matrix
-
-
-def _expect(value: Any, kind: Any) -> Any:
-    if not isinstance(value, kind):
-        raise TypeError(f"{value!r:.40} where another kind of value belongs")
-    return value
-
-
-def _check_fitted(model: Any) -> None:
-    """Raise ValueError when a parameter is not allowed, or fitted attributes do not fit together."""
-    model._check_parameters()
-    H = model.components_
-    if not isinstance(H, np.ndarray) or H.ndim != 2 or H.dtype.name not in ("float32", "float64") or not len(H):
-        raise ValueError("components_ is not a matrix of float32 or float64")
-    signed = type(model).__name__ in SIGNED or getattr(model, "solver_", None) == "svd"
-    if not np.isfinite(H).all() or (not signed and (H < 0).any()):
-        raise ValueError("components_ is not finite and non-negative")
-    absent = [name for name in NEEDED.get(type(model).__name__, ()) if not hasattr(model, name)]
-    if absent:
-        raise ValueError(f"{absent[0]} is missing")
-    expected = {"n_features_in_": H.shape[1], "n_components_": len(H)}
-    for name, size in expected.items():
-        if (name == "n_features_in_" or hasattr(model, name)) and getattr(model, name) != size:
-            raise ValueError(f"{name} does not fit components_ of shape {H.shape}")
-    if hasattr(model, "_check_state"):  # what it learns on from
-        model._check_state()
-    for name, size in (("feature_names_in_", H.shape[1]), ("component_norms_", len(H))):
-        if hasattr(model, name) and np.shape(getattr(model, name)) != (size,):
-            raise ValueError(f"{name} does not fit components_ of shape {H.shape}")
-    for name in set(vars(model)) & set(CHECKS):
-        if not CHECKS[name](getattr(model, name)):
-            raise ValueError(f"{name} cannot be")
-
-
-def _fits(value: Any) -> bool:
-    """Return whether compiled code takes a number: floating point, or an integer of 64 bits."""
-    return isinstance(value, float) or abs(value) < 2**63
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "iuf"
-
-
-# Whether the value of a fitted attribute can be what a fit has left.
-CHECKS: dict[str, Callable[[Any], bool]] = {
-    "component_norms_": lambda value: _is_list(value) and bool((np.isfinite(value) & (value > 0)).all()),
-    "loss_parameter_": lambda value: _is_number(value) and math.isfinite(value) and _fits(value),
-    "n_iter_": lambda value: isinstance(value, int) and value >= 0,
-    "objective_history_": _is_list,
-    "objectives_": _is_list,
-    "optimality_": _is_number,
-    "reconstruction_err_": _is_number,
-    "singular_values_": _is_list,
-    "ridge_": lambda value: _is_number(value) and math.isfinite(value) and value >= 0,
-    "solver_": lambda value: isinstance(value, str) and value in SOLVERS,
-}
+def restore(model: Any, saved: Any) -> None:
+    """Give a model the state of another of its class."""
+    for key, value in vars(saved).items():
+        if key in STATES[type(saved).__name__]:
+            setattr(model, key, value)

@@ -3,12 +3,15 @@
 import csv
 import json
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers import run_command
+from model_files import rewrite
 from scipy.spatial.distance import pdist
 
 from visionnmf import MultiviewNMF
@@ -262,11 +265,10 @@ def test_labels_of_one_sample_are_refused(made):
 
 def test_a_model_with_foreign_parts_is_refused(files, made):
     run_command("multiview", "fit", "both.npz", "--model", "m.npz", "--rank", 2)
-    arrays = dict(np.load("m.npz"))
-    header = json.loads(arrays["header"].tobytes())
-    header["kinds"] = {"sounds": "range", "images": "exec"}
-    arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
-    np.savez("bad.npz", **arrays)
+    shutil.copy("m.npz", "bad.npz")
+    rewrite(
+        Path("bad.npz"), lambda state, arrays: state["preparation"]["kinds_"].update(dict=[[*"ab"], ["range", "exec"]])
+    )
     with pytest.raises(UnreadableError, match=r"bad\.npz"):
         load("bad.npz")
 
@@ -300,10 +302,10 @@ def test_a_strange_plot_is_refused_before_the_jobs(files):
 
 def test_ranges_of_a_file_are_finite(files):
     run_command("multiview", "fit", "both.npz", "--model", "m.npz", "--rank", 2)
-    arrays = dict(np.load("m.npz"))
-    for name in ("low.0", "width.0"):
-        np.savez("bad.npz", **{**arrays, name: np.full_like(arrays[name], np.inf)})
-        with pytest.raises(UnreadableError, match="the ranges of view 0 do not fit its model"):
+    for name in ("preparation.lows_.0", "preparation.widths_.0"):
+        shutil.copy("m.npz", "bad.npz")
+        rewrite(Path("bad.npz"), lambda state, arrays: arrays[name].fill(np.inf))  # noqa: B023
+        with pytest.raises(UnreadableError, match="lows_ and widths_ must be finite"):
             load("bad.npz")
 
 
