@@ -51,7 +51,7 @@ def test_a_public_name_is_loaded_when_it_is_used():
 
 def test_files_are_found_and_written_without_a_library_for_pictures():
     assert loaded_by("from visionnmf.io import check_outputs, expand_inputs, output_file, transaction") == set()
-    assert loaded_by("from visionnmf.io import Format, read_mat") == {"numpy"}
+    assert loaded_by("from visionnmf.io import read_arrays, read_mat") == {"numpy"}
 
 
 def test_datasets_know_files_and_checks_alone():
