@@ -73,6 +73,11 @@ def improve(
 def _improve_points(
     F: Array, gram: Array, right: Array, penalty: Penalty, sweeps: int, scale: float, alternate: bool
 ) -> None:
+    # a component that is as good as zero beside the others has no use, and its inverse would leave its range
+    squares = gram.diagonal()
+    dead = squares < np.finfo(gram.dtype).tiny / np.finfo(gram.dtype).eps
+    if dead.any():
+        gram, right = np.where(dead[:, None] | dead, 0, gram), np.where(dead[:, None], 0, right)
     low, high = penalty.box(F.dtype)
     l1, l2 = (F.dtype.type(scale) * weights for weights in penalty.weights(len(F), F.dtype))
 

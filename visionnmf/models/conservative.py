@@ -142,7 +142,7 @@ class ConservativeNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            When `X` holds NaN, infinity or negative numbers, its mean is beyond 1e12 (float32) or 1e100, or a parameter
+            When `X` holds NaN, infinity or negative numbers, its mean is beyond 1e12 (float32) or 1e70, or a parameter
             is not allowed.
         """
         self._check_parameters()

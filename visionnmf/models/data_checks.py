@@ -32,8 +32,8 @@ __all__ = [
 
 Array = NDArray[Any]
 
-# Means of X beyond which sums of squares or products of the factors over- or underflow.
-SIZES = {"float32": 1e12, "float64": 1e100}
+# Means of X beyond which sums of squares, or squares of gradients, over- or underflow.
+SIZES = {"float32": 1e12, "float64": 1e70}
 
 TEXT_AND_DATES = ("U", "S", "M", "m")  # kinds of dtypes that NumPy would silently convert to numbers
 NO_NUMBERS = (str, bytes, datetime.date, datetime.timedelta, np.datetime64, np.timedelta64)
@@ -117,10 +117,14 @@ def _canonical(data: Any, missing: float | None, *, fitting: bool) -> sp.csr_arr
     return data
 
 
-def check_range(data: Any) -> None:
-    """Raise ParameterError if the mean of the data is so large or small that products leave the dtype's range."""
-    size, limit = float(data.mean(dtype=np.float64)), SIZES[data.dtype.name]
-    if size and not 1 / limit <= size <= limit:
+def check_range(data: Any, *, small: bool = False) -> None:
+    """Raise ParameterError if the mean size of the data is so large or small that products leave the dtype's range.
+
+    `small` allows small data, for estimators that scale them.
+    """
+    with np.errstate(over="ignore"):  # an infinite mean is refused
+        size, limit = float(abs(data).mean(dtype=np.float64)), SIZES[data.dtype.name]
+    if (size and not (small or 1 / limit <= size)) or not size <= limit:
         word = "large" if size > 1 else "small"
         raise ParameterError(
             f"X must have a mean from {1 / limit:g} to {limit:g} in {data.dtype.name}; got {size:.3g}, too {word} for "
@@ -180,6 +184,9 @@ def check_kind(X: Any) -> Any:
             X = np.asarray(X)
         except ValueError:  # a ragged list, which validate_data refuses
             return X
+    dtype = getattr(X, "dtype", None)
+    if isinstance(dtype, np.dtype) and dtype.kind == "f" and not dtype.isnative:
+        X = X.astype(dtype.newbyteorder("="))  # scikit-learn would take big-endian float32 for another type
     dtypes = list(getattr(X, "dtypes", [])) if hasattr(X, "columns") else [getattr(X, "dtype", None)]
     odd = [dtype for dtype in dtypes if getattr(dtype, "kind", None) in TEXT_AND_DATES]
     has_objects = any(getattr(dtype, "kind", None) == "O" for dtype in dtypes)  # also text columns of data frames

@@ -270,7 +270,7 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
         ------
         ValueError
             If `X` holds NaN (but see `missing_values`), infinity or negative numbers, its mean is beyond 1e12 (float32)
-            or 1e100, a parameter is not allowed, or no solver can combine the loss, the penalties and the data.
+            or 1e70, a parameter is not allowed, or no solver can combine the loss, the penalties and the data.
         TooLargeError
             If `X` is dense and larger than 64 MiB, and less memory is free than `X` and `weights` take. A fit needs
             that much in addition to them, except for least squares without weights.

@@ -245,7 +245,7 @@ class OnlineNMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEsti
         ------
         ValueError
             When `X` holds NaN (but see `missing_values`), infinity or negative numbers, its mean is beyond 1e12
-            (float32) or 1e100, a parameter is not allowed, or the method does not take loss, penalties or data.
+            (float32) or 1e70, a parameter is not allowed, or the method does not take loss, penalties or data.
         """
         self._check_parameters()
         data: Any = X

@@ -144,7 +144,7 @@ class ProjectiveNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            When `X` holds NaN, infinity or negative numbers, its mean is beyond 1e12 (float32) or 1e100, or a parameter
+            When `X` holds NaN, infinity or negative numbers, its mean is beyond 1e12 (float32) or 1e70, or a parameter
             is not allowed.
         TooLargeError
             When `X` has more than 64 MiB and less memory is free than as much again, which a fit needs.

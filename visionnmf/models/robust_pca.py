@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from visionnmf._checks import check_count, check_number, check_random_state
 from visionnmf.engine import robust_pca
+from visionnmf.exceptions import ParameterError
 
 from ._store import Saveable
 from .data_checks import check_kind, check_room
@@ -24,6 +25,7 @@ __all__ = ["RPCA", "GoDec"]
 Array = NDArray[Any]
 
 CODE_ITERATIONS = 1000
+LARGEST_SHARE = 1e-6  # of the dtype's range: entries beyond leave no room for sums
 
 
 class _RobustPCA(Saveable, LinearModel):
@@ -70,6 +72,12 @@ class _RobustPCA(Saveable, LinearModel):
 
     def _checked(self, X: ArrayLike, *, reset: bool) -> Array:
         data = validate_data(self, check_kind(X), dtype=[np.float64, np.float32], order="C", reset=reset)
+        largest, limit = float(np.abs(data).max(initial=0)), float(np.finfo(data.dtype).max) * LARGEST_SHARE
+        kind = data.dtype.name
+        if largest > limit:
+            raise ParameterError(
+                f"X must have entries of at most {limit:.3g} in {kind}; got {largest:.3g}; divide X by its mean"
+            )
         if reset:
             check_room(data, 10)
         return np.asarray(data)
@@ -173,7 +181,7 @@ class RPCA(_RobustPCA, TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            When `X` holds NaN or infinity, or a parameter is not allowed.
+            When `X` holds NaN, infinity or entries near the end of the dtype's range, or a parameter is not allowed.
         TooLargeError
             When `X` has more than 64 MiB and less memory is free than ten times as much, which a fit needs.
         """
@@ -287,7 +295,7 @@ class GoDec(_RobustPCA, TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            When `X` holds NaN or infinity, or a parameter is not allowed.
+            When `X` holds NaN, infinity or entries near the end of the dtype's range, or a parameter is not allowed.
         TooLargeError
             When `X` has more than 64 MiB and less memory is free than ten times as much, which a fit needs.
         """

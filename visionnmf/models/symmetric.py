@@ -23,7 +23,7 @@ from visionnmf.engine.symmetric import LOSSES, fit_starts, scale_to_fit, symmetr
 from visionnmf.exceptions import ParameterError
 
 from ._store import Saveable
-from .data_checks import check_kind, check_room
+from .data_checks import check_kind, check_range, check_room
 
 __all__ = ["SymmetricNMF"]
 
@@ -201,6 +201,7 @@ class SymmetricNMF(Saveable, BaseEstimator):
         check_non_negative(S, "SymmetricNMF (input X)")
         if S.shape[0] != S.shape[1]:
             raise ParameterError(f"X must be a square affinity matrix; got shape {S.shape}")
+        check_range(S, small=True)
         check_room(S, 2)
         largest = float(np.abs(S - S.T).max())
         if largest > 1e-4 * float(S.max(initial=0)):

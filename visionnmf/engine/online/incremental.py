@@ -118,7 +118,8 @@ def _volume_slope(H: Array) -> Array:
     if not gram.any():
         return np.zeros_like(H)
     gram += np.finfo(H.dtype).eps * np.trace(gram) * np.eye(len(H))  # components that are alike have no volume
-    return np.linalg.solve(gram, H).astype(H.dtype)
+    # the pseudo-inverse, because with one huge entry the ridge is lost to rounding
+    return np.asarray(np.linalg.pinv(gram, hermitian=True) @ H).astype(H.dtype)
 
 
 def _method(name: str, *, constrained: bool) -> Method:

@@ -32,7 +32,7 @@ from visionnmf.engine.products import features_of, product, right_sides, squares
 
 from . import sparse_descent, sparse_hals
 from .contract import Progress
-from .momentum import Momentum, extrapolated
+from .momentum import Momentum, balance, extrapolated
 
 __all__ = ["codes", "iterate", "polish_clipped", "value_from_products"]
 
@@ -98,6 +98,7 @@ def _descend_both(problem: Problem, Wt: Array, H: Array, halves: Any, max_iter: 
             W_ahead, H_ahead = W_next, extrapolated(H_new, H_last, momentum.value, penalty_H)
             W_last, H_last = W_new, H_new
             momentum.grow()
+            balance(problem, [Wt, W_ahead, W_last], [H, H_ahead, H_last])
         else:
             momentum.restart()
             W_ahead, H_ahead = Wt.copy(), H.copy()

@@ -8,10 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf.engine.penalties import SEPARABLE, Penalty
+from visionnmf.engine.problem import Problem
 
-__all__ = ["Momentum", "extrapolated"]
+__all__ = ["Momentum", "balance", "extrapolated"]
 
 Array = NDArray[Any]
+
+UNEVEN = 1e12  # quotient of the largest entries of a component's two factors
 
 
 class Momentum:
@@ -57,6 +60,26 @@ class Momentum:
         self.ceiling, self.value = self.value, self.value / self.cut
         if self.value < self.floor:
             self.value = 0.0
+
+
+def balance(problem: Problem, codes: list[Array], components: list[Array]) -> None:
+    """Keep both factors of each component within the range of their dtype, in place.
+
+    Without penalties only the product of a component's two factors matters, and one of them can grow without bound
+    while the other vanishes. Where they are more than :data:`UNEVEN` apart, both are multiplied by powers of two, which
+    is exact. The first arrays of the lists decide; all are multiplied.
+    """
+    if problem.penalty_W.kinds or problem.penalty_H.kinds:
+        return
+    sizes = [factors[0].max(axis=1, initial=0).astype(np.float64) for factors in (codes, components)]
+    used = (sizes[0] > 0) & (sizes[1] > 0)
+    distance = np.log2(np.where(used, sizes[0], 1)) - np.log2(np.where(used, sizes[1], 1))
+    far = np.abs(distance) > np.log2(UNEVEN)
+    if far.any():
+        shift = np.where(far, np.round(distance / 2), 0)
+        for factors, sign in ((codes, -1), (components, 1)):
+            for F in factors:
+                F *= np.exp2(sign * shift).astype(F.dtype)[:, None]
 
 
 def extrapolated(new: Array, old: Array, momentum: float, penalty: Penalty) -> Array:

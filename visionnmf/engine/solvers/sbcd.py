@@ -24,7 +24,7 @@ from visionnmf.engine.stopping import Stopping
 from . import hals, newton, sbcd_rows
 from .contract import Progress
 from .divergence_gradient import check_positive
-from .momentum import Momentum, extrapolated
+from .momentum import Momentum, balance, extrapolated
 
 __all__ = ["codes", "improve", "iterate"]
 
@@ -140,6 +140,7 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int, exact: bool
             W_ahead, H_ahead = W_next, extrapolated(H_new, H_last, momentum.value, penalty_H)
             W_last, H_last = W_new, H_new
             momentum.grow()
+            balance(problem, [Wt, W_ahead, W_last], [H, H_ahead, H_last])
         else:
             momentum.restart()
             W_ahead, H_ahead = Wt.copy(), H.copy()
@@ -168,7 +169,7 @@ def _start_nearby(problem: Problem, Wt: Array, H: Array, objective: float) -> bo
 def _least_squares(problem: Problem, Wt: Array, H: Array) -> list[tuple[Array, Array]]:
     """Return factors found by least squares from the same start: as they are, and without zeros."""
     boxes = [Penalty(low=p.low, high=p.high) for p in (problem.penalty_W, problem.penalty_H)]
-    easy = Problem(problem.X, Loss("frobenius"), *boxes, weights=problem.weights)
+    easy = replace(problem, loss=Loss("frobenius"), penalty_W=boxes[0], penalty_H=boxes[1])
     W_new, H_new = Wt.copy(), H.copy()
     stopping = Stopping(SQUARES_TOLERANCE)
     for step in hals.iterate(easy, W_new, H_new, max_iter=SQUARES_ITERATIONS):

@@ -24,6 +24,7 @@ ALIGNMENT = 64  # bytes: a SIMD register, a cache line
 REFITS = 3  # of the model of a row whose divergence rose, at most
 HALVINGS = 12  # of a step, at most
 ROUNDING = 4.0  # of a sum over a row, in units of its mean and the dtype's precision
+LEAST_SHARE = 1e-18  # of the largest entry of all components
 STEPS = np.float32  # low precision is enough for the change of the codes, not for the codes
 
 
@@ -60,7 +61,8 @@ class Fixed:
         self, A: Array, penalty: Penalty, beta: float, *, exact: bool, rounds: int, sweeps: int, tol: float, alone: bool
     ) -> None:
         largest = A.max(axis=1, initial=0)
-        self.live = largest > 0  # not of a component that is zero everywhere
+        # Not the codes of a component that is as good as zero beside the others: they would leave their range.
+        self.live = largest > LEAST_SHARE * largest.max(initial=0)
         self.scale = np.where(self.live, largest, 1)
         self.units = A / self.scale[:, None]
         self.rough = padded(A.shape)
@@ -68,7 +70,7 @@ class Fixed:
         self.low, self.high = penalty.box(A.dtype)
         l1, l2 = penalty.weights(len(A), A.dtype)
         scale = self.scale
-        self.limits = np.stack([self.low * scale, self.high * scale, l1 / scale, l2 / (scale * scale)])
+        self.limits = np.stack([self.low * scale, self.high * scale, l1 / scale, l2 / scale / scale])
         self.penalised = bool((l1 + l2 > 0).any())
         self.beta, self.convex, self.floor = beta, 1.0 <= beta <= 2.0, A.dtype.type(floor_of(beta))
         self.slack = ROUNDING * A.shape[1] * (1e-7 if A.itemsize == 4 else 2e-16)

@@ -47,6 +47,7 @@ CODES_COUPLING = 0.01
 CODES_START_SWEEPS = 30
 CODES_POLISH = 30
 TRACE = 1e-9  # of a component's sum: less than that on a row's support is as good as nothing
+LEAST_SHARE = 1e-100  # of the largest component, and of a code's costs: less than that is as good as nothing, too
 
 
 def refuse_coupled(problem: Problem) -> None:
@@ -246,10 +247,13 @@ def _terms(problem: Problem, points: Array, start: int, stop: int) -> Array:
     tops = exact.max(axis=0, initial=0)
     tops[tops == 0] = 1  # of a component that has died away squares alone would be 0
     norms = tops * np.sqrt(stored @ (exact / tops) ** 2)
-    # a component that is 0 beside the data here, but for rounding, must not get an enormous code
-    scales = np.where(totals > TRACE * sums, norms, 1.0)
     low, high = penalty.box(np.float64)
     l1, l2 = penalty.weights(len(sums), np.float64)
     cost = float(problem.zero_weight) * np.maximum(sums - totals, 0.0) + l1
+    # A component that is zero on this row's support, but for rounding, must not get an enormous code. Nor need one be
+    # considered that costs enormously more than it can bring: its code ends at the lower end of the box.
+    used = (totals > TRACE * sums) & (norms > LEAST_SHARE * float(tops.max(initial=0)))
+    used &= (norms > LEAST_SHARE * cost) & (norms > LEAST_SHARE * np.sqrt(l2))
+    scales = np.where(used, norms, 1.0)
     terms: Array = np.stack([low * scales, high * scales, cost / scales, l2 / scales / scales, scales], axis=1)
     return terms

@@ -40,7 +40,9 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
     if X.sum() > 0:
         count = min(len(H), *X.shape)
         with one_blas_thread():
-            left, values, right = _decomposition(X, count)
+            size = X.dtype.type(X.max())
+            left, values, right = _decomposition(X / size, count)  # squares of tiny numbers are 0
+            values = values * size
         left, right = svd_flip(left, right, u_based_decision=False)
         Wt[:count], H[:count] = (left * values).T, right
     yield Progress(before, done=True)
