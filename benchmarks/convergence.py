@@ -35,7 +35,7 @@ from visionnmf.engine.stopping import exact_objective
 
 MORE = 10  # times the iterations of the default
 WITHIN = 1.01
-SHAPE = (240, 90)
+SHAPE = (120, 60)
 LOW_NOISE_SHAPE = (2000, 156)
 SKLEARN = {"frobenius": "cd", "kullback-leibler": "mu", "itakura-saito": "mu"}
 PEER_ITERATIONS = 20000  # of scikit-learn to the same objective, at most
@@ -63,13 +63,14 @@ def low_rank(rank: int, noise: float, seed: int, shape: tuple[int, int] = SHAPE)
 def cells() -> Iterator[tuple[str, Any, int, str, str, Any, dict[str, Any]]]:
     """Yield (data, X, rank, loss, solver, weights, further parameters)."""
     pairs = [
-        ("frobenius", "hals"), ("frobenius", "nenmf"), ("kullback-leibler", "sbcd"), ("kullback-leibler", "ccd"),
+        ("frobenius", "hals"), ("kullback-leibler", "sbcd"), ("kullback-leibler", "ccd"),
         ("itakura-saito", "sbcd"), ("manhattan", "admm"), ("huber", "admm"), ("elastic-net", "admm"), ("l21", "admm"),
     ]  # fmt: skip
     rng = np.random.default_rng(7)
     plain = [(f"bumps, noise {noise:g}", bumps(5, noise, 3, SHAPE)[0], 5) for noise in (0.0, 0.001, 0.01)]
     for noise in (0.0, 0.001, 0.01, 0.1, 0.5):
-        plain += [(f"rank {rank}, noise {noise:g}", low_rank(rank, noise, rank), rank) for rank in (1, 5, 20, 50)]
+        ranks = (1, 5, 20, 50) if noise in (0.001, 0.1) else (1, 5, 20)
+        plain += [(f"rank {rank}, noise {noise:g}", low_rank(rank, noise, rank), rank) for rank in ranks]
     for name, X, rank in plain:
         for loss, solver in pairs:
             yield name, X, rank, loss, solver, None, {}
@@ -77,7 +78,7 @@ def cells() -> Iterator[tuple[str, Any, int, str, str, Any, dict[str, Any]]]:
         X = low_rank(5, noise, 1)
         weights = rng.random(X.shape)
         incomplete = np.where(rng.random(X.shape) < 0.3, np.nan, X)
-        for loss, solver in [*pairs[:1], *pairs[2:]]:
+        for loss, solver in pairs:
             yield f"rank 5, noise {noise:g}, weights", X, 5, loss, solver, weights, {}
             yield (
                 f"rank 5, noise {noise:g}, 30 % missing",
