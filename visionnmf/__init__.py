@@ -9,11 +9,11 @@ Applications: :mod:`visionnmf.apps`. Made data: :mod:`visionnmf.datasets`.
 Importing this package loads no numerical library; each name is loaded when first used.
 """
 
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ._version import __version__
+from ._lazy import lazy_names
+from ._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from .models import NMF as NMF
@@ -30,40 +30,14 @@ if TYPE_CHECKING:
     from .models import load_model as load_model
     from .models import select_rank as select_rank
 
-__all__ = [
-    "NMF",
-    "RPCA",
-    "Checkpoint",
-    "ConservativeNMF",
-    "GoDec",
-    "MultiviewNMF",
-    "OnlineNMF",
-    "Penalty",
-    "ProjectiveNMF",
-    "SymmetricNMF",
-    "__version__",
-    "fit_stream",
-    "load_model",
-    "select_rank",
-]
-
-_LAZY = dict.fromkeys(__all__, ".models")
-del _LAZY["__version__"]
+_MODELS = (
+    "NMF", "RPCA", "Checkpoint", "ConservativeNMF", "GoDec", "MultiviewNMF", "OnlineNMF", "Penalty", "ProjectiveNMF",
+    "SymmetricNMF", "fit_stream", "load_model", "select_rank",
+)  # fmt: skip
+__getattr__, __dir__, __all__ = lazy_names(__name__, {"models": _MODELS}, also=("__version__",))
 
 # In a checkout the sub-packages `apps` and `datasets` lie beside this folder, not in it; with the checkout as working
 # directory it shadows the installed package, so it has to find them too.
 _root = Path(__file__).resolve().parent.parent
 if (_root / "apps" / "__init__.py").is_file() and (_root / "datasets" / "__init__.py").is_file():
     __path__.append(str(_root))
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        value = getattr(import_module(_LAZY[name], __name__), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

@@ -29,14 +29,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
-from visionnmf import NMF, RPCA, GoDec, choices
+import visionnmf
+from visionnmf import choices
 from visionnmf._checks import check_choice, check_random_state
 from visionnmf.apps.background import tuning
 from visionnmf.apps.background.frame_arrays import Separated, as_frames
 from visionnmf.apps.background.model.estimator import BackgroundModel
 from visionnmf.apps.background.model.frame_sample import FrameSample
 from visionnmf.apps.background.model.mask import median_mask
-from visionnmf.engine import robust_pca
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
@@ -203,6 +203,8 @@ class LowRank(_Sampled):
             Wt = np.linalg.lstsq(self._few.T, x[0], rcond=None)[0].clip(0)[:, None].astype(np.float32)
             rri.half(Problem(x, Loss("manhattan")), Wt, self._few, sweeps=tuning.TUNING.baselines.code_iterations)
             return Wt[:, 0]
+        from visionnmf.engine import robust_pca  # not needed by the default method
+
         found = robust_pca.lad(
             x, np.ascontiguousarray(self._basis.T), max_iter=tuning.TUNING.baselines.code_iterations
         )[0]
@@ -257,9 +259,9 @@ class Subtractor(_Sampled):
 
 
 LEARNERS: dict[str, Callable[[int], Any]] = {
-    "mahnmf": lambda seed: NMF(tuning.TUNING.baselines.rank, solver="rri", random_state=seed),
-    "rpca": lambda seed: RPCA(tol=tuning.TUNING.baselines.tolerance),
-    "godec": lambda seed: GoDec(
+    "mahnmf": lambda seed: visionnmf.NMF(tuning.TUNING.baselines.rank, solver="rri", random_state=seed),
+    "rpca": lambda seed: visionnmf.RPCA(tol=tuning.TUNING.baselines.tolerance),
+    "godec": lambda seed: visionnmf.GoDec(
         tuning.TUNING.baselines.rank, sparse_share=tuning.TUNING.baselines.outliers, random_state=seed
     ),
 }

@@ -1,0 +1,188 @@
+"""The table of solvers, and which of them can work on a problem.
+
+A solver improves both factors by turns, in place: ``iterate(problem, Wt, H, *, max_iter)``, with the codes transposed,
+``Wt`` of shape ``(n_components, n_samples)``. It yields a :class:`Progress` an iteration.
+
+Finding the codes of fixed components is a problem of its own, whatever solver found the components:
+the loss's record names the function of :mod:`..codes` for it.
+
+==========  ================  ==========================================================  ==============================
+name        loss              algorithm                                                   source
+==========  ================  ==========================================================  ==============================
+admm        robust [1]_       alternating directions with a growing penalty, the default  ours: docs/derivations/admm.md
+rri         manhattan [2]_    coordinate descent by weighted medians                      Guan et al. 2012, Algorithm 1
+ogm         manhattan [2]_    Nesterov's smoothing, from the factor at hand               ours: docs/derivations/ogm.md
+ogm-paper   manhattan [2]_    Nesterov's smoothing as published                           Guan et al. 2012, Algorithm 3
+hals        frobenius         extrapolated coordinate descent through Gram matrices       Ang & Gillis 2019, Algorithm 3
+nenmf       frobenius         accelerated proximal gradient for each factor by turns      Guan et al. 2012 (NeNMF)
+bpp         frobenius         exact halves by block principal pivoting                    Kim & Park 2008
+pg          frobenius         projected gradient, a baseline                              Lin 2007
+svd         frobenius         truncated SVD: the trivial baseline, with both signs        Eckart & Young 1936
+sbcd        all divergences   weighted least squares by coordinate descent, guarded       ours: docs/derivations/sbcd.md
+ccd         kullback-leibler  cyclic coordinate descent, with a step of our own           Hsieh & Dhillon 2011
+spg         divergences [3]_  spectral proximal gradient, for any penalty                 Wright et al. 2009
+mu          all divergences   multiplicative updates, the baseline                        Fevotte & Idier 2011
+sbcd-plain  all divergences   sBCD as published; al-a, al-b: its other weights            Li, Lebanon & Park 2012
+==========  ================  ==========================================================  ==============================
+
+.. [1] Manhattan, elastic net, Huber, L2,1, Kullback-Leibler.
+.. [2] And the elastic net.
+.. [3] But for least squares, which has no need of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple
+
+from visionnmf._checks import shown
+from visionnmf.engine.losses import LOSSES, Record
+from visionnmf.engine.penalties import ANY, L1, L2, SEPARABLE, Graph, Term
+from visionnmf.engine.problem import Problem
+from visionnmf.exceptions import ParameterError
+
+from . import admm, ccd, hals, ogm, rri, sbcd, spg
+from .baselines import bpp, mu, nenmf, ogm_paper, pg, sbcd_paper, svd
+from .contract import Codes, Iterate
+
+__all__ = ["SOLVERS", "Solver", "check_solver", "choose"]
+
+
+class Solver(NamedTuple):
+    """One solver, and what it can do.
+
+    Attributes
+    ----------
+    iterate : callable
+        See :class:`.contract.Iterate`.
+    minimises : callable
+        Whether it minimises a loss, from its record.
+    terms : tuple of type
+        The terms of penalties that it honours, on either factor, beside non-negativity: classes that it knows, or
+        :data:`..penalties.ANY` where it takes whatever has a gradient or a prox.
+    weights : bool
+        Whether entries may have weights, or be missing.
+    sparse : bool
+        Whether `X` may be sparse, for a loss that has a sparse form.
+    codes : callable or None
+        What finds the codes of its components, :class:`.contract.Codes`, where that is not what the loss names: of a
+        baseline whose factors have both signs.
+    """
+
+    iterate: Iterate
+    minimises: Callable[[Record], bool]
+    terms: tuple[type[Term], ...] = ()
+    weights: bool = False
+    sparse: bool = False
+    codes: Codes | None = None
+
+    @property
+    def losses(self) -> frozenset[str]:
+        """The losses that it minimises."""
+        return frozenset(name for name, record in LOSSES.items() if self.minimises(record))
+
+    def obstacle(self, problem: Problem) -> str | None:
+        """Say in a clause what keeps this solver from a problem.
+
+        Parameters
+        ----------
+        problem : Problem
+
+        Returns
+        -------
+        str or None
+            None when nothing does.
+        """
+        record = problem.loss.record
+        if not self.minimises(record):
+            return f"does not minimise {problem.loss.label}"
+        for side in ("W", "H"):
+            kinds = (problem.penalty_W if side == "W" else problem.penalty_H).beyond(self.terms)
+            if kinds:
+                return f"does not take {' and '.join(kinds)} in penalty_{side}"
+        missing = problem.is_sparse and problem.zero_weight == 0
+        if (problem.weights is not None or missing) and not self.weights:
+            return "does not take weights or missing entries"
+        if problem.is_sparse and not (self.sparse and record.sparse is not None):
+            return f"does not take sparse X with {problem.loss.label}"
+        return None
+
+
+def _only(names: Collection[str]) -> Callable[[Record], bool]:
+    return lambda record: record.name in names
+
+
+def _divergence(record: Record) -> bool:
+    return record.beta is not None
+
+
+LEAST_SQUARES = _only({"frobenius"})
+
+# In the order in which "auto" tries them: measured by benchmarks/solvers.py.
+SOLVERS: dict[str, Solver] = {
+    "hals": Solver(hals.iterate, LEAST_SQUARES, ANY, weights=True, sparse=True),
+    "nenmf": Solver(nenmf.iterate, LEAST_SQUARES, ANY, sparse=True),
+    "bpp": Solver(bpp.iterate, LEAST_SQUARES, SEPARABLE, sparse=True),
+    "pg": Solver(pg.iterate, LEAST_SQUARES, SEPARABLE, sparse=True),
+    "svd": Solver(svd.iterate, LEAST_SQUARES, sparse=True, codes=svd.codes),
+    "sbcd": Solver(sbcd.iterate, _divergence, SEPARABLE, weights=True),
+    "ccd": Solver(ccd.iterate, _only({"kullback-leibler"}), SEPARABLE, weights=True, sparse=True),
+    # least squares has no need of it
+    "spg": Solver(spg.iterate, lambda record: _divergence(record) and not LEAST_SQUARES(record), ANY, weights=True),
+    "admm": Solver(admm.iterate, lambda record: record.proximal is not None, ANY, weights=True),
+    "rri": Solver(rri.iterate, _only(rri.LOSSES), (*SEPARABLE, Graph), weights=True, sparse=True),
+    "mu": Solver(mu.iterate, _divergence, (L1, L2, Graph), weights=True),
+    "sbcd-plain": Solver(sbcd_paper.iterate_model, _divergence, SEPARABLE, weights=True),
+    "al-a": Solver(sbcd_paper.iterate_data, _divergence, SEPARABLE, weights=True),
+    "al-b": Solver(sbcd_paper.iterate_unit, _divergence, SEPARABLE, weights=True),
+    "ogm": Solver(ogm.iterate, _only(ogm.LOSSES), ANY, weights=True),
+    "ogm-paper": Solver(ogm_paper.iterate, _only(ogm.LOSSES), ANY, weights=True),
+}
+
+
+def check_solver(solver: Any) -> None:
+    """Raise ParameterError where `solver` is neither "auto" nor a key of :data:`SOLVERS`."""
+    if not isinstance(solver, str) or solver not in ("auto", *SOLVERS):
+        raise ParameterError(f"solver must be 'auto' or one of {sorted(SOLVERS)}; got {shown(solver)}")
+
+
+def choose(solver: str, problem: Problem) -> str:
+    """Resolve ``"auto"`` and check that the solver can work on the problem.
+
+    Parameters
+    ----------
+    solver : str
+        "auto" or a key of :data:`SOLVERS`.
+    problem : Problem
+
+    Returns
+    -------
+    str
+        A key of :data:`SOLVERS`.
+
+    Raises
+    ------
+    ParameterError
+        When there is no such solver, or it cannot work on the problem; the message says why, and names those that can.
+    """
+    able = [name for name, entry in SOLVERS.items() if entry.obstacle(problem) is None]
+    if solver == "auto":
+        if not able:
+            raise ParameterError(_no_solver(problem))
+        return able[0]
+    check_solver(solver)
+    obstacle = SOLVERS[solver].obstacle(problem)
+    if obstacle:
+        others = f", as {sorted(able)} can" if able else ""
+        raise ParameterError(f"solver must be able to work on this problem{others}; got {solver!r}, which {obstacle}")
+    return solver
+
+
+def _no_solver(problem: Problem) -> str:
+    """Say in one sentence why no solver can work on a problem."""
+    reasons: dict[str, list[str]] = {}
+    for name, entry in SOLVERS.items():
+        if entry.minimises(problem.loss.record):
+            reasons.setdefault(str(entry.obstacle(problem)), []).append(name)
+    listed = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
+    return f"X and penalties must be what a solver for {problem.loss.label} takes; got what none does ({listed})"
