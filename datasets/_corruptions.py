@@ -119,7 +119,7 @@ def corrupt(
     filling = white if fill is None else check_number(fill, "fill", black, white)
     rng = check_generator(random_state)
 
-    values, mask = _KINDS[kind](original.astype(np.float64), severity, _Levels(black, white, filling), rng)
+    values, mask = _KINDS[kind](original.astype(np.float64), severity, _GreyLevels(black, white, filling), rng)
     values = np.clip(values, black, white)
     if original.dtype.kind == "u":
         values = np.rint(values)
@@ -130,6 +130,7 @@ def corrupt(
 
 
 def _images(images: ArrayLike) -> NDArray[Any]:
+    """Return images as a checked array."""
     array = np.asarray(images)
     if array.dtype not in (np.uint8, np.uint16, np.float32, np.float64):
         raise ParameterError(f"images must be uint8, uint16, float32 or float64; got {array.dtype}; convert them")
@@ -142,6 +143,7 @@ def _images(images: ArrayLike) -> NDArray[Any]:
 
 
 def _value_range(given: tuple[float, float] | None, images: NDArray[Any]) -> tuple[float, float]:
+    """Return black and white, given or by dtype, and check that the images lie between them."""
     if given is None:
         black, white = (0.0, 1.0) if images.dtype.kind == "f" else (0.0, float(np.iinfo(images.dtype).max))
     else:
@@ -195,7 +197,9 @@ def block_mask(shape: tuple[int, ...], side: int, rng: np.random.Generator) -> N
     return inside[0][:, :, None] & inside[1][:, None, :]
 
 
-class _Levels(NamedTuple):
+class _GreyLevels(NamedTuple):
+    """Black, white and the value of blocks."""
+
     black: float
     white: float
     fill: float
@@ -205,45 +209,47 @@ class _Levels(NamedTuple):
         return self.white - self.black
 
 
-def _none(values: Values, severity: float | None, levels: _Levels, rng: np.random.Generator) -> Corrupted:
+def _none(values: Values, severity: float | None, levels: _GreyLevels, rng: np.random.Generator) -> Corrupted:
     return values, None
 
 
-def _occlusion(values: Values, severity: float | None, levels: _Levels, rng: np.random.Generator) -> Corrupted:
+def _occlusion(values: Values, severity: float | None, levels: _GreyLevels, rng: np.random.Generator) -> Corrupted:
     default = max(1, round(0.375 * min(values.shape[1:])))
     mask = block_mask(values.shape, check_count(default if severity is None else severity, "severity", 0), rng)
     return np.where(mask, levels.fill, values), mask
 
 
-def _laplace(values: Values, severity: float | None, levels: _Levels, rng: np.random.Generator) -> Corrupted:
+def _laplace(values: Values, severity: float | None, levels: _GreyLevels, rng: np.random.Generator) -> Corrupted:
     default = 30 / 255 * levels.span
     return add_laplace(values, check_number(default if severity is None else severity, "severity", 0), rng), None
 
 
-def _salt_and_pepper(values: Values, severity: float | None, levels: _Levels, rng: np.random.Generator) -> Corrupted:
+def _salt_and_pepper(
+    values: Values, severity: float | None, levels: _GreyLevels, rng: np.random.Generator
+) -> Corrupted:
     share = check_number(0.3 if severity is None else severity, "severity", 0, 1)
     return salt_and_pepper(values, share, levels.black, levels.white, rng)
 
 
-def _gaussian(values: Values, severity: float | None, levels: _Levels, rng: np.random.Generator) -> Corrupted:
+def _gaussian(values: Values, severity: float | None, levels: _GreyLevels, rng: np.random.Generator) -> Corrupted:
     default = 40 / 255 * levels.span
     return add_gaussian(values, check_number(default if severity is None else severity, "severity", 0), rng), None
 
 
-def _poisson(values: Values, severity: float | None, levels: _Levels, rng: np.random.Generator) -> Corrupted:
+def _poisson(values: Values, severity: float | None, levels: _GreyLevels, rng: np.random.Generator) -> Corrupted:
     default, most = 0.05 * 255 / levels.span, _MAX_PHOTONS / levels.span
     photons = check_number(default if severity is None else severity, "severity", 0, most, without_low=True)
     return levels.black + count_photons(values - levels.black, photons, rng), None
 
 
-def _dead_lines(values: Values, severity: float | None, levels: _Levels, rng: np.random.Generator) -> Corrupted:
+def _dead_lines(values: Values, severity: float | None, levels: _GreyLevels, rng: np.random.Generator) -> Corrupted:
     share = check_number(0.1 if severity is None else severity, "severity", 0, 1)
     count, height, width = values.shape
     mask = (rng.random((count, height, 1)) < share) | (rng.random((count, 1, width)) < share)
     return np.where(mask, levels.black, values), mask
 
 
-_KINDS: dict[str, Callable[[Values, float | None, _Levels, np.random.Generator], Corrupted]] = {
+_KINDS: dict[str, Callable[[Values, float | None, _GreyLevels, np.random.Generator], Corrupted]] = {
     "none": _none,
     "occlusion": _occlusion,
     "laplace": _laplace,

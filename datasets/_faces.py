@@ -154,6 +154,7 @@ def load_faces(
 
 
 def _check_shape(name: str, shape: object) -> None:
+    """Raise ParameterError unless a shape is None or a height and a width."""
     if shape is None:
         return
     if not (
@@ -165,6 +166,7 @@ def _check_shape(name: str, shape: object) -> None:
 
 
 def _read_folder(folder: Path, size: tuple[int, int] | None, read: Callable[[Path], NDArray[Any]] | None) -> Faces:
+    """Return the faces of a folder; each sub-folder is a person."""
     people = [(person.name, _pictures(person)) for person in _sorted(folder) if person.is_dir()]
     people = [(name, pictures) for name, pictures in people if pictures]
     entries = [(label, picture) for label, (_, pictures) in enumerate(people, 1) for picture in pictures]
@@ -187,6 +189,8 @@ def _read_folder(folder: Path, size: tuple[int, int] | None, read: Callable[[Pat
 
 
 def _sorted(folder: Path) -> list[Path]:
+    """Return the visible entries of a folder; numbers in names are sorted as numbers."""
+
     def key(path: Path) -> tuple[list[str | int], str]:
         parts = re.split(r"([0-9]+)", path.name.casefold())  # text, number, text, ...
         return [int(part) if i % 2 else part for i, part in enumerate(parts)], path.name
@@ -195,6 +199,7 @@ def _sorted(folder: Path) -> list[Path]:
 
 
 def _pictures(folder: Path) -> list[Path]:
+    """Return the image files of a folder."""
     return [path for path in _sorted(folder) if path.suffix.lower() in PICTURE_SUFFIXES and path.is_file()]
 
 
@@ -218,6 +223,7 @@ def _read_pictures(
 
 
 def _checked(values: Any) -> NDArray[Any]:
+    """Return the result of a custom reader if it is an image."""
     shape, dtype = np.shape(values), getattr(values, "dtype", None)
     if dtype not in (np.uint8, np.uint16) or 0 in shape or (len(shape) != 2 and (len(shape) != 3 or shape[2] != 3)):
         raise ParameterError(
@@ -273,6 +279,7 @@ def _read_faces_mat(path: Path, size: tuple[int, int] | None, image_shape: tuple
 
 
 def _to_uint8(path: Path, values: NDArray[Any]) -> NDArray[np.uint8]:
+    """Return grey values as uint8; floats up to 1 are scaled."""
     if values.dtype == np.uint8:
         return values
     if values.dtype.kind not in "iuf":

@@ -220,6 +220,7 @@ def fetch_yaleb(*, data_home: str | Path | None = None, download_if_missing: boo
 
 
 def _fetch(name: str, data_home: str | Path | None, download_if_missing: bool) -> Faces:
+    """Return a data set from the cache folder, or from the first address that serves it."""
     remote = _REMOTES[name]
     path = Path(cache_folder() if data_home is None else data_home) / f"{name}{remote.suffix}"
     reasons = []
@@ -261,6 +262,7 @@ def _download_checked(address: str, path: Path, remote: _Remote, reasons: list[s
 
 
 def _download(address: str, max_bytes: int) -> bytes:
+    """Return the content of a file on the internet, within limits of size and time."""
     # http and https only, because urllib's own opener also follows redirections to ftp and reads file addresses
     opener = urllib.request.OpenerDirector()
     for handler in (
@@ -293,6 +295,7 @@ def _download(address: str, max_bytes: int) -> bytes:
 
 
 def _reason(error: Exception) -> str:
+    """Return the cause of a network error on one line."""
     inner = error.reason if isinstance(error, urllib.error.URLError) else error
     return " ".join(str(inner).split()) or type(error).__name__
 

@@ -147,6 +147,7 @@ def make_corrupted_low_rank(
 
 
 def _image_shape(given: tuple[int, int] | None, n_features: int) -> tuple[int, int]:
+    """Return the given image shape, or the most nearly square one."""
     if given is None:
         height = next(h for h in range(math.isqrt(n_features), 0, -1) if n_features % h == 0)
         return height, n_features // height

@@ -151,6 +151,7 @@ def _colours(count: int, rng: np.random.Generator) -> Plane:
 
 
 def _wave(height: int, width: int, rng: np.random.Generator, angle: float, period: float) -> Plane:
+    """Return a sine wave in [-1, 1] with an angle and a period in pixels."""
     y, x = np.mgrid[:height, :width].astype(np.float32)
     phase = 2 * np.pi * ((x * np.cos(angle) + y * np.sin(angle)) / period + rng.uniform())
     return np.sin(phase, dtype=np.float32)

@@ -81,6 +81,7 @@ def make_objects(n_objects: int = 20, n_views: int = 36, *, size: int = 32, rand
 
 
 def _solid(rng: np.random.Generator) -> _Solid:
+    """Draw a random solid."""
     rotations = np.linalg.qr(rng.normal(size=(PARTS, 3, 3)))[0]
     squares = rng.uniform(*RADII, (PARTS, 1, 3)) ** 2
     return _Solid(

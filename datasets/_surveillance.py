@@ -218,6 +218,7 @@ def _street(height: int, width: int, rng: np.random.Generator) -> Image:
 
 
 def _fill(scene: Image, where: NDArray[np.bool_], colour: Image) -> None:
+    """Paint a part of the scene in one colour."""
     scene[np.broadcast_to(where, scene.shape[:2])] = colour
 
 
@@ -239,6 +240,7 @@ def _house(scene: Image, y: Image, x: Image, left: float, right: float, rng: np.
 
 
 def _tree(scene: Image, y: Image, x: Image, rng: np.random.Generator) -> None:
+    """Paint a tree with a ragged crown."""
     height, width = scene.shape[:2]
     centre = rng.uniform(0.1, 0.9)
     _fill(scene, (np.abs(x - centre) < 0.010) & (y > 0.3) & (y < 0.55), np.array([0.25, 0.19, 0.14], np.float32))
@@ -291,6 +293,7 @@ class _Object:
 
 
 def _pixels(height: float, width: float) -> tuple[int, int]:
+    """Return a size as whole pixels, at least 1."""
     return max(1, round(height)), max(1, round(width))
 
 
@@ -315,6 +318,7 @@ def _paint(height: int, width: int, rng: np.random.Generator) -> Image:
 
 
 def _car(height: int, width: int, rng: np.random.Generator) -> tuple[Image, NDArray[np.bool_]]:
+    """Return the patch of a car, and its silhouette."""
     y, x = _grid(height, width)
     across = np.abs(x - 0.5)
     body = (y > 0.36) & (y < 0.86) & (across + 0.12 * np.abs(y - 0.6) < 0.48)
@@ -330,6 +334,7 @@ def _car(height: int, width: int, rng: np.random.Generator) -> tuple[Image, NDAr
 
 
 def _pedestrian(height: int, width: int, rng: np.random.Generator) -> tuple[Image, NDArray[np.bool_]]:
+    """Return the patch of a pedestrian, and its silhouette."""
     y, x = _grid(height, width)
     across = np.abs(x - 0.5)
     head = ((x - 0.5) * width / height) ** 2 + (y - 0.09) ** 2 < 0.085**2

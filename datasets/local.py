@@ -213,6 +213,7 @@ def load_face_set(name: str) -> Faces:
 
 
 def _existing(name: str) -> Path:
+    """Return the path of a file of the research data, or raise UnreadableError."""
     folder = data_folder()
     if folder is None:
         named = os.environ.get("VISIONNMF_DATA")
@@ -246,6 +247,7 @@ def _read_frames_zip(name: str, path: Path) -> MaskedVideo:
 
 
 def _stack(images: Iterator[NDArray[np.uint8]], count: int, path: Path) -> NDArray[np.uint8]:
+    """Return images of one size as one array."""
     first = next(images, None)
     if first is None:
         raise UnreadableError(f"{path} holds no frames.")

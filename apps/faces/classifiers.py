@@ -107,6 +107,7 @@ class ClassResidual(BaseEstimator):
         return result
 
     def _distances(self, new: Array) -> Array:
+        """Return distances of images of unit norm: residual over norm of coefficients, person by person."""
         products = new @ self.images_.T
         # the new images along the principal directions, times the root of the powers unless directions are of pixels
         rotated = new @ self.directions_ if self.gram_ is None else products @ self.directions_
@@ -198,6 +199,7 @@ class Nearest(BaseEstimator):
         return np.asarray(np.minimum.reduceat(table, self.starts_, axis=1))
 
     def _prepared(self, X: Array) -> Array:
+        """Return whitened images if asked for, at unit norm for the cosine."""
         rotated = X if self.transform_ is None else X @ self.transform_
         return normalize(rotated) if self.cosine else rotated
 

@@ -104,6 +104,7 @@ class FaceComparisonReport(Report):
 
 
 def _line_name(method: str, rank: int | None, rule: str | None) -> str:
+    """Return the name of a line of the table."""
     return method if rank is None else f"{method} {rank}, {rule}"
 
 
@@ -285,16 +286,19 @@ def _models(evaluation: FaceEvaluation) -> dict[str, Factorisation]:
 
 
 def _picture_names(evaluation: FaceEvaluation) -> list[str]:
+    """Return the names of all files that plots write."""
     sheets = [name for corruption in evaluation.corruptions for name in _sheets(corruption)]
     return [CURVES, *sheets] if _models(evaluation) else [CURVES]
 
 
 def _sheets(corruption: Corruption) -> tuple[str, str]:
+    """Return the file names of the components and reconstructions for a corruption."""
     kind = _corruption_name(corruption)
     return f"components-{kind}.png", f"reconstructions-{kind}.png"
 
 
 def _corruption_name(corruption: Corruption) -> str:
+    """Return a corruption as part of a file name."""
     kind, severity = corruption
     return kind if severity is None else f"{kind}-{severity}"
 
@@ -381,6 +385,7 @@ def _figure(width: float, height: float) -> Any:
 
 
 def _panel(axis: Any, means: dict[tuple[Any, ...], tuple[float, float]], panel: tuple[Any, ...]) -> None:
+    """Draw the curves of one corruption, rule and test set, and methods without a rank as horizontal lines."""
     kind, severity, rule, test = panel
     curves: dict[str, list[tuple[int, float, float]]] = {}
     for (*place, method, rank, of_rule, of_test), (mean, deviation) in means.items():

@@ -87,6 +87,7 @@ def _figures(found: Identity) -> dict[str, Any]:
 
 
 def _sentence(found: Identity) -> str:
+    """Return who is on an image as a sentence."""
     who = found.person if found.person is not None else f"nobody known (nearest: {found.nearest})"
     then = "".join(f"; then {person} {distance:.3f}" for person, distance in found.ranking[1:])
     return (

@@ -211,6 +211,7 @@ def _without_convergence_warnings() -> Iterator[None]:
 
 
 def _error(reconstructions: Array, images: Array) -> float:
+    """Return the squared distance of reconstructions from images over the square of the images."""
     return float(np.square(reconstructions - images).sum(dtype=np.float64) / np.square(images).sum(dtype=np.float64))
 
 
@@ -238,6 +239,7 @@ def _crc_distances(split: FaceSplit) -> Callable[[Array], Array]:
 
 
 def _lda_distances(split: FaceSplit) -> Callable[[Array], Array]:
+    """Return distances by linear discriminants with shrinkage, after PCA."""
     dimensions = min(LDA_DIMENSIONS, len(split.train) - 1, split.train.shape[1])
     discriminants = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
     lda = make_pipeline(PCA(dimensions, random_state=split.seed), discriminants).fit(split.train, split.people)

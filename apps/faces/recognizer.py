@@ -261,6 +261,7 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         self.classifier_ = self._classifier().fit(features, people)
 
     def _set_components(self) -> None:
+        """Scale the components to unit norm, and compute their pseudo-inverse."""
         H = self.model_.components_
         norms = np.linalg.norm(H, axis=1, keepdims=True)
         self._norms = np.where(norms > 0, norms, 1)
@@ -514,6 +515,7 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         return data.reshape(-1, *check_image_shape(self.image_shape, n_pixels=data.shape[1]))
 
     def _decompose(self, data: Array, missing: Mask) -> Cleaned:
+        """Reconstruct new images, clean them, and measure their noise."""
         codes = self.model_.transform(data, weights=~missing) if missing.any() else self.model_.transform(data)
         reconstructions = (codes @ self.model_.components_).astype(data.dtype, copy=False)
         residuals = np.abs(data - reconstructions)
@@ -534,11 +536,13 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         return np.maximum(JUDGED * scale, VISIBLE * self.white_)
 
     def _distances(self, data: Array, missing: Mask, parts: Cleaned | None) -> Array:
+        """Return the distances of new images from all people; without `parts` they are not cleaned."""
         if parts is not None:
             data = parts.cleaned if self.rule in CLEANING else np.where(missing, parts.reconstructions, data)
         return self.classifier_.distances(self._features(data, None))
 
     def _features(self, data: Array, codes: Array | None) -> Array:
+        """Return what the rule compares: images, codes (given or computed), or projections."""
         if self.rule == "residual":
             return data
         if self.rule == "codes":
@@ -546,11 +550,13 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         return np.asarray(data @ self._inverse.astype(data.dtype, copy=False))
 
     def _classifier(self) -> ClassResidual | Nearest:
+        """Return an unfitted classifier for the rule."""
         if self.rule == "residual":
             return ClassResidual(adaptive=True)
         return Nearest(cosine=self.rule != "pseudo-inverse", whiten=WHITENING if self.rule == "whitened" else None)
 
     def _check_parameters(self) -> None:
+        """Raise ParameterError if a parameter is not allowed."""
         check_choice(self.rule, "rule", choices.FACE_RULES)
         check_choice(self.missing, "missing", (choices.FACE_MISSING_AUTO, *choices.FACE_MISSING))
         check_count(self.n_components, "n_components")

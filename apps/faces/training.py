@@ -105,6 +105,7 @@ def _threshold_sentence(recognizer: FaceRecognizer) -> str:
 
 
 def _rounded(number: float) -> float | None:
+    """Return a rate for JSON, which has no NaN."""
     return None if math.isnan(number) else round(number, 4)
 
 

@@ -27,7 +27,7 @@ def test_what_a_new_fit_needs_comes_back(faces, tmp_path):
     """Also the parameters of a model of one's own."""
     names = np.array(faces.names)[faces.labels - 1]
     recognizer = FaceRecognizer(
-        NMF(9, loss="huber", max_iter=40, random_state=1), image_shape=SHAPE, missing="saturated", outliers=2.0
+        NMF(9, loss="huber", max_iter=40, tol=0, random_state=1), image_shape=SHAPE, missing="saturated", outliers=2.0
     )
     recognizer.fit(rows(faces.images), names).save(tmp_path / "m.npz")
     again = FaceRecognizer.load(tmp_path / "m.npz")
