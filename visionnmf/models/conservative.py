@@ -30,11 +30,11 @@ class ConservativeNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
     .. math:: \min_{dE, dD}\; \tfrac12 \|dE\|_F^2 + \tfrac1{2w} \|dD\|_F^2
               \quad \text{with} \quad y = (E + dE) x \ge 0, \quad (D + dD)\, y = x, \quad D + dD \ge 0
 
-    to first order, and by a single iteration of conjugate gradients (Elser, steps 1 to 11). So what was learnt before
-    is disturbed least. There is no step length, memory is constant, and codes of new samples are one product. The fit
-    is not as close as that of :class:`NMF` with as many components, whose codes are the best ones, not the encoder's.
-    Penalties, weights and missing entries do not go with it: the encoder needs all of a sample, and each is to come out
-    exactly.
+    to first order, by a single iteration of conjugate gradients (Elser, steps 1 to 11). So learning a sample disturbs
+    what was learnt before as little as possible. There is no step length, memory is constant, and the codes of new
+    samples are one matrix product. The fit is not as close as that of :class:`NMF` with as many components, whose codes
+    are optimal rather than those of an encoder. Penalties, weights and missing entries are not possible, because the
+    encoder needs the whole sample and reproduces each one exactly.
 
     Rows of `X` are samples.
 
@@ -43,36 +43,36 @@ class ConservativeNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
     n_components : int or None, default=None
         Number of components; None takes the number of features.
     w : float, default=1e-5
-        What the decoder may change in proportion to the encoder. Small for natural data, which the components can only
-        approximate; about 1 for data that are exact mixtures.
+        How much the decoder may change compared with the encoder. Take a small value for natural data, which the
+        components can only approximate, and about 1 for data that are exact mixtures.
     batch_size : int, default=1024
-        Samples to a record of `errors_`. Learning does not depend on it, nor on how the samples are handed over.
+        Number of samples for each entry of `errors_`. Learning depends neither on it nor on the sizes of the chunks.
     max_iter : int, default=10
         Passes of `fit` over the data.
     shuffle : bool, default=False
-        Whether `fit` takes the samples in a new order in each pass. For data sorted by kind.
+        Whether `fit` takes the samples in a new order in each pass, which data sorted by kind need.
     random_state : int, RandomState instance or None, default=None
         Seed of the start, an encoder of uniform numbers from -1 to 1, and of `shuffle`.
 
     Attributes
     ----------
     components_ : ndarray [shape=(n_components, n_features), >= 0]
-        ``H`` at the end of the best batch so far, where learning stands before the first is full; in the dtype of the
-        training data (float32 or float64). Codes scale as they come out of learning: components have no common norm.
+        ``H`` at the end of the best batch so far, or the current one before the first batch is full; in the dtype of
+        the training data (float32 or float64). The components have no common norm.
     encoder_ : ndarray [shape=(n_components, n_features)]
-        ``E`` at the same moment. Each row is the detector of a component.
+        ``E`` at the same moment. Each row detects a component.
     last_components_, last_encoder_ : ndarray [shape=(n_components, n_features)]
-        Where learning stands.
+        The current state of learning.
     errors_ : ndarray [shape=(n_batches,), >= 0]
-        The log: for each batch the mean of ``|x - D y|`` over its samples, each before it was learnt, ``|x| = 1``.
+        For each batch the mean of ``|x - D y|`` over its samples with ``|x| = 1``, each before it was learnt.
     best_error_ : float
-        The least of them; infinite before the first batch is full.
+        The smallest of them; infinite before the first batch is full.
     n_components_ : int
         The number of components.
     n_samples_seen_ : int
-        Samples learnt, those of all passes.
+        Number of samples learnt in all passes.
     n_iter_ : int
-        Passes of `fit`; of `partial_fit` it counts the calls.
+        Passes of `fit`, or calls of `partial_fit`.
     n_features_in_ : int
         Number of features seen in `fit`.
     feature_names_in_ : ndarray [shape=(n_features_in_,)]
@@ -80,8 +80,8 @@ class ConservativeNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
 
     See Also
     --------
-    NMF : Closer, and robust, for data that fit into memory.
-    ProjectiveNMF : Codes that are a linear map, too, by the transposed components.
+    NMF : A closer and robust fit, for data that fit into memory.
+    ProjectiveNMF : Also has codes that are a linear map, by the transposed components.
 
     References
     ----------
@@ -125,14 +125,14 @@ class ConservativeNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         return tags
 
     def fit(self, X: ArrayLike, y: Any = None) -> ConservativeNMF:
-        """Learn the samples of `X`, `max_iter` times; what was learnt before is forgotten.
+        """Learn the samples of `X`, `max_iter` times, and forget what was learnt before.
 
         Parameters
         ----------
         X : array-like or sparse matrix [shape=(n_samples, n_features), >= 0, finite]
-            float32 stays float32; everything else is made float64.
+            float32 stays float32; everything else is converted to float64.
         y : Ignored
-            For scikit-learn's pipelines.
+            Present for scikit-learn's pipelines.
 
         Returns
         -------
@@ -142,7 +142,7 @@ class ConservativeNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            When `X` holds NaN, infinity or negative numbers, its mean is beyond 1e12 (float32) or 1e70, or a parameter
+            If `X` holds NaN, infinity or negative numbers, its mean is beyond 1e12 (float32) or 1e70, or a parameter
             is not allowed.
         """
         self._check_parameters()
@@ -155,7 +155,7 @@ class ConservativeNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         return self
 
     def partial_fit(self, X: ArrayLike, y: Any = None) -> ConservativeNMF:
-        """Learn the samples of a chunk, once and in their order; the first call starts anew.
+        """Learn the samples of a chunk, once and in their order.
 
         Parameters
         ----------
@@ -171,7 +171,7 @@ class ConservativeNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            As :meth:`fit`, and for another number of features than before; the model is then as it was.
+            As :meth:`fit`, and for another number of features than before. The model is then as it was.
         """
         self._check_parameters()
         first = not hasattr(self, "last_encoder_")
@@ -196,9 +196,9 @@ class ConservativeNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         Raises
         ------
         sklearn.exceptions.NotFittedError
-            Before `fit`.
+            If the estimator is not fitted.
         ValueError
-            When `X` holds NaN, infinity or negative numbers, or has another number of features.
+            If `X` holds NaN, infinity or negative numbers, or has another number of features.
         """
         check_is_fitted(self)
         data: Any = check_data(self, X, reset=False, sparse=True)[0]
@@ -214,7 +214,7 @@ class ConservativeNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         check_random_state(self.random_state)
 
     def _check_state(self) -> None:
-        """Raise ValueError when a model of a file cannot go on learning from where it stood."""
+        """Raise ValueError if a model that was read from a file cannot continue to learn."""
         H = self.components_
         for name in ("encoder_", "last_components_", "last_encoder_"):
             state = getattr(self, name)
@@ -227,7 +227,7 @@ class ConservativeNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         check_count(count, "count", 0), check_number(error, "error")
         errors = self.errors_
         if not isinstance(errors, np.ndarray) or errors.ndim != 1 or errors.dtype != np.float64:
-            raise ValueError("errors_ is no list of numbers")
+            raise ValueError("errors_ is not a list of numbers")
         if self.best_error_ != (errors.min() if len(errors) else np.inf):
             raise ValueError("best_error_ is not the least of errors_")
 
@@ -237,10 +237,10 @@ class ConservativeNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         self.last_encoder_, self.last_components_ = found
         self.errors_, self.best_error_ = np.empty(0), float("inf")
         self.n_samples_seen_ = self.n_iter_ = 0
-        self._open_batch = (0, 0.0)  # samples of the batch that is not full yet, and the sum of their errors
+        self._open_batch = (0, 0.0)  # samples in the unfinished batch, and the sum of their errors
 
     def _learn(self, X: Any) -> None:
-        """Learn samples in their order, and take note of each batch that they fill."""
+        """Learn samples in their order, and record the error of each batch that they complete."""
         done = 0
         while done < X.shape[0]:
             count, error = self._open_batch
@@ -248,7 +248,7 @@ class ConservativeNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
             found = conservative.learn(samples, self.last_encoder_, self.last_components_, float(self.w))
             done += len(found)
             self.n_samples_seen_ += len(found)
-            total = np.cumsum(np.append(error, found))[-1]  # one after the other: the pieces of a stream do not matter
+            total = np.cumsum(np.append(error, found))[-1]  # summed in order, so that the sizes of chunks do not matter
             self._open_batch = (count + len(found), float(total))
             if self._open_batch[0] >= self.batch_size:
                 self._close_batch()

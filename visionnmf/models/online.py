@@ -49,8 +49,8 @@ class OnlineNMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEsti
 
     .. math:: \min_{H \ge 0}\; \mathbb{E}_x \min_{w \ge 0} \Big[ \sum_j \ell(x_j, (w H)_j) + p_W(w) \Big] + p_H(H)
 
-    from samples that come in chunks, each seen once (or, in :meth:`fit`, once a pass). What is kept of the past does
-    not grow with it, and older samples count less.
+    from samples that come in chunks. Each sample is seen once, or in :meth:`fit` once in each pass. The memory for the
+    past does not grow, and older samples count less.
 
     Rows of `X` are samples. Components have unit Euclidean norm unless there are penalties or constraints.
 
@@ -61,28 +61,30 @@ class OnlineNMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEsti
     method : str, default="manhattan"
         How components are learnt; see the notes.
     loss : str or None, default=None
-        What the method minimises, where it has a choice; None is its first one.
+        What the method minimises, if it has a choice; None takes its first one.
     batch_size : int or None, default=None
-        Samples that are learnt together; larger chunks are cut into batches. None takes the method's own.
+        Samples that are learnt together; larger chunks are cut into batches. None takes the method's default.
     forget_factor : float, default=0.9
-        What the past counts after `batch_size` more samples, from 0 (without) to 1: everything counts alike for ever.
-        Below 1 the components follow a stream that changes, and are rid of what was learnt with poor components.
+        The weight of the past is multiplied by this number, > 0 and at most 1, for every `batch_size` samples. At 1 all
+        samples count alike for ever. Below 1 the components follow a stream that changes, and forget what was learnt
+        with the poor components of the beginning.
     init : {"batch", "random", "nndsvd", "nndsvda", "nndsvdar"}, default="batch"
-        Starting components, made from the first samples (four a component, or a batch if that is more), when none are
-        given. "batch" factorises them as :class:`NMF` would: let a stream begin with a chunk of so many.
+        How the starting components are made if none are given, from the first samples: four for each component, or a
+        batch if that is more. "batch" factorises them as :class:`NMF` would, so the first chunk of a stream should have
+        that many.
     components_init : array-like [shape=(n_components, n_features), >= 0] or None, default=None
         Components to start from.
     penalty_W, penalty_H : Penalty or None, default=None
-        Constraints and penalties of the codes and of the components beside non-negativity: see :class:`Penalty`. That
-        of the components counts once a sample, so that it means the same however long the stream is.
+        Constraints and penalties of the codes and of the components, in addition to non-negativity. The penalty of the
+        components counts once for each sample, so that it means the same however long the stream is.
     buffer : int or None, default=20
-        Batches that "or-nmf" remembers; None for all, so that memory and time grow with the stream.
+        Batches that "or-nmf" keeps; None keeps all, so that memory and time grow with the stream.
     horizon : int or None, default=None
-        Batches after which "or-nmf" will have come to rest. None: those of :meth:`fit`, or a stream that does not end.
+        Batches after which "or-nmf" stops changing. None takes those of :meth:`fit`, or a stream without an end.
     volume : float, default=0.1
-        Weight of the volume of "incremental-volume" at the start, relative to the mean loss of the model 0; it decays.
+        Weight of the volume in "incremental-volume" at the start, relative to the mean loss of a zero model. It decays.
     missing_values : None or numpy.nan, default=None
-        ``numpy.nan``: NaN in `X` are missing entries, which do not count. None: NaN are refused.
+        With ``numpy.nan``, NaN in `X` are missing entries and do not count. None refuses NaN.
     max_iter : int, default=5
         Passes over the data in :meth:`fit`.
     shuffle : bool, default=True
@@ -90,7 +92,7 @@ class OnlineNMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEsti
     random_state : int, RandomState instance or None, default=None
         Seed of the start and of the order. The same seed gives the same result for any number of threads.
     callback : callable or None, default=None
-        Called as ``callback(iteration, objective)`` after each pass of :meth:`fit`; a true return value stops it.
+        Called as ``callback(iteration, objective)`` after each pass of :meth:`fit`. A true return value stops it.
 
     Attributes
     ----------
@@ -99,19 +101,19 @@ class OnlineNMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEsti
     n_components_ : int
         The number of components.
     n_samples_seen_ : int
-        Samples learnt, those of later passes included.
+        Number of samples learnt, including those of later passes.
     n_steps_ : int
-        Batches learnt.
+        Number of batches learnt.
     n_iter_ : int
         Passes of :meth:`fit`; 0 after :meth:`partial_fit` alone.
     chunk_loss_ : float
-        The mean loss of a sample in the last chunk (of `fit`: in the last pass), at the components as they were before
-        each batch was learnt: an honest measure, as long as samples come for the first time.
+        Mean loss of a sample in the last chunk (in `fit`: in the last pass), with the components as they were before
+        each batch was learnt. For samples that come for the first time it is an unbiased measure.
     objective_history_ : ndarray [shape=(n_iter_,)]
-        That of each pass of :meth:`fit`.
+        The same for each pass of :meth:`fit`.
     state_ : dict
-        What the method keeps of the past, and the generator of random numbers; :meth:`save` writes it, so that a loaded
-        model goes on learning as if it had not been interrupted.
+        What the method keeps of the past, and the state of the random generator. :meth:`save` writes it, so that a
+        loaded model continues to learn as if it had not been interrupted.
     n_features_in_ : int
         Number of features seen in the first chunk.
     feature_names_in_ : ndarray [shape=(n_features_in_,)]
@@ -138,11 +140,11 @@ class OnlineNMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEsti
     onmf-is             itakura-saito  ONMF-IS: multiplicative updates from two matrices (Lefevre et al. 2011)
     ==================  =============  ============================================================================
 
-    "surrogate" is the one to take for clean data; those from "surrogate-diagonal" on are there to be compared with.
+    Take "surrogate" for clean data. The methods from "surrogate-diagonal" on are baselines.
 
-    All of them take weights of samples. "incremental" and "onmf" do not take missing entries or weights of entries:
-    what they keep of the past would be a matrix a feature. A chunk that is refused (empty, of another width, with NaN)
-    leaves the model as it was.
+    All methods take weights of samples. "incremental" and "onmf" take neither missing entries nor weights of entries,
+    because they would have to keep a matrix for each feature. A chunk that is refused (empty, of another width, with
+    NaN) leaves the model as it was.
 
     References
     ----------
@@ -221,20 +223,20 @@ class OnlineNMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEsti
     def fit(
         self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None, weights: ArrayLike | None = None
     ) -> OnlineNMF:
-        """Learn the components of `X` from the start, in `max_iter` passes of mini-batches.
+        """Learn the components of `X` from the beginning, in `max_iter` passes of mini-batches.
 
         Parameters
         ----------
         X : array-like, sparse matrix or numpy.memmap [shape=(n_samples, n_features), >= 0, finite]
-            float32 stays float32; everything else is made float64. A memory map is read, checked and converted batch by
-            batch; sparse data for the methods that take them.
+            float32 stays float32; everything else is converted to float64. A memory map is read, checked and converted
+            batch by batch. Sparse data are for the methods that take them.
         y : Ignored
-            For scikit-learn's pipelines.
+            Present for scikit-learn's pipelines.
         sample_weight : array-like [shape=(n_samples,), >= 0], optional
             A sample of weight 2 counts as two, one of weight 0 not at all.
         weights : array-like [shape=(n_samples, n_features), >= 0], optional
-            How much each entry counts; 0 for missing ones, whatever `X` holds there. Anything that broadcasts to the
-            shape of `X` will do. For dense `X` in memory, and the methods that take missing entries.
+            How much each entry counts. 0 marks a missing entry, whatever `X` holds there. Any shape that broadcasts to
+            that of `X` will do. For dense `X` in memory, and the methods that take missing entries.
 
         Returns
         -------
@@ -244,7 +246,7 @@ class OnlineNMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEsti
         Raises
         ------
         ValueError
-            When `X` holds NaN (but see `missing_values`), infinity or negative numbers, its mean is beyond 1e12
+            If `X` holds NaN (but see `missing_values`), infinity or negative numbers, its mean is beyond 1e12
             (float32) or 1e70, a parameter is not allowed, or the method does not take loss, penalties or data.
         """
         self._check_parameters()
@@ -286,14 +288,14 @@ class OnlineNMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEsti
     def partial_fit(
         self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None, weights: ArrayLike | None = None
     ) -> OnlineNMF:
-        """Learn a chunk of a stream, on top of what was learnt before.
+        """Learn a chunk of a stream in addition to what was learnt before.
 
         Parameters
         ----------
         X : array-like or sparse matrix [shape=(n_samples, n_features), >= 0, finite]
             One sample or more. Converted to the dtype of the first chunk.
         y : Ignored
-            For scikit-learn's pipelines.
+            Present for scikit-learn's pipelines.
         sample_weight : array-like [shape=(n_samples,), >= 0], optional
         weights : array-like [shape=(n_samples, n_features), >= 0], optional
             As for :meth:`fit`.
@@ -306,8 +308,8 @@ class OnlineNMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEsti
         Raises
         ------
         ValueError
-            As :meth:`fit`, for an empty chunk, and when `X` has another number of features than the first chunk, or
-            `method` or `n_components` are no longer those that the stream began with; the model is then as it was.
+            As :meth:`fit`, for an empty chunk, and if `X` has another number of features than the first chunk, or if
+            `method` or `n_components` have changed since then. The model is then as it was.
         """
         self._check_parameters()
         method, options = self._options(_count_features(X))
@@ -364,15 +366,15 @@ class OnlineNMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEsti
         Returns
         -------
         ndarray [shape=(n_samples, n_components), >= 0]
-            The codes ``W``, which minimise the method's loss; a row's codes do not depend on the other rows.
+            The codes ``W``, which minimise the method's loss. The codes of a row do not depend on the other rows.
 
         Raises
         ------
         sklearn.exceptions.NotFittedError
-            Before `fit` and `partial_fit`.
+            If the estimator has learnt nothing.
         ValueError
-            When `X` holds NaN (but see `missing_values`), infinity or negative numbers, has another number of
-            features, or is so much larger or smaller than the components that codes are not finite.
+            If `X` holds NaN (but see `missing_values`), infinity or negative numbers, has another number of
+            features, or is so much larger than the components that codes are not finite.
         """
         check_is_fitted(self)
         method, _ = self._options()
@@ -425,7 +427,7 @@ class OnlineNMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEsti
     def _problem(
         self, method: Method, X: ArrayLike, weights: ArrayLike | None = None, *, reset: bool = False
     ) -> Problem:
-        """Check a chunk, and say what is to be minimised on it."""
+        """Check a chunk, and return what is to be minimised on it."""
         data, entries = self._check_data(method, X, weights, reset=reset)
         if not reset and data.dtype != self.components_.dtype:
             data = data.astype(self.components_.dtype)
@@ -439,7 +441,7 @@ class OnlineNMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEsti
         return problem
 
     def _check_state(self) -> None:
-        """Raise ValueError when a model of a file cannot go on learning from where it stood."""
+        """Raise ValueError if a model that was read from a file cannot continue to learn."""
         method, _ = self._options()
         if self.state_["method"] != method.name:
             raise ValueError("state_ is of another method")
@@ -449,7 +451,7 @@ class OnlineNMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEsti
             check_count(getattr(self, name), name, 0)
 
     def _check_same(self, method: Method) -> None:
-        """Raise ParameterError when the parameters are not those that the stream began with."""
+        """Raise ParameterError if the parameters have changed since the stream began."""
         if self.state_["method"] != method.name:
             raise ParameterError(
                 f"method must be the one that the stream began with, {self.state_['method']!r}; got {method.name!r}"
@@ -467,7 +469,7 @@ class OnlineNMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEsti
         return max(options.batch_size, begin.SAMPLES_A_COMPONENT * n_components)
 
     def _begin(self, method: Method, problem: Problem, sample_weight: Array | None, rng: RandomState) -> None:
-        """Make the components that learning starts from, and the state of a method that has seen nothing."""
+        """Make the starting components, and the state of a method that has seen nothing."""
         problem, _ = with_sample_weight(replace(problem, penalty_W=NONNEGATIVE), sample_weight)
         X = problem.X
         n_components = X.shape[1] if self.n_components is None else int(self.n_components)

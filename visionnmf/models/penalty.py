@@ -1,4 +1,4 @@
-"""Constraints and penalties as the user writes them."""
+"""Constraints and penalties as users write them."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ POINTS = {"W": "samples", "H": "features"}
 
 
 class Penalty(BaseEstimator):
-    r"""Constraints and penalties of one factor of an :class:`NMF`, beside non-negativity.
+    r"""Constraints and penalties of one factor of an :class:`NMF`, in addition to non-negativity.
 
     The codes ``W`` (`penalty_W`) or the components ``H`` (`penalty_H`) pay
 
     .. math:: l_1 \sum_{kj} F_{kj} + \tfrac{l_2}{2} \sum_{kj} F_{kj}^2
               + \tfrac{\beta}{4} \sum_k \sum_{ij} S_{ij} (F_{ki} - F_{kj})^2 + \sum_g \eta_g \sum_k \|F_{k,g}\|_p
 
-    where k is a component and j a *point*: a sample for the codes, a feature for the components. Box, graph and groups
-    are those of MahNMF (Guan et al. 2012, sections 4.1 to 4.3), for every loss that a solver can combine them with.
+    where k is a component and j a *point*, which is a sample for the codes and a feature for the components. Box, graph
+    and groups are those of MahNMF (Guan et al. 2012, sections 4.1 to 4.3), for every loss that a solver can combine
+    with them.
 
     Parameters
     ----------
@@ -42,33 +43,33 @@ class Penalty(BaseEstimator):
     high : float or None, default=None
         Largest value of every entry; None is no bound.
     l1 : float, default=0
-        Weight of the l1 norm, >= 0: larger makes the factor sparser.
+        Weight of the l1 norm, >= 0. Larger values make the factor sparser.
     l2 : float, default=0
         Weight of half the squared Frobenius norm, >= 0.
     graph : None, "knn" or array-like or sparse matrix [shape=(n_points, n_points), >= 0], default=None
-        Affinity ``S`` of the points: those with a large entry get similar values. "knn" joins each point and its
-        `n_neighbors` nearest in the training data (an edge where either is a neighbour of the other; missing entries
-        are taken for 0). A given graph must be symmetric; its diagonal does not matter.
+        Affinity ``S`` of the points: two points with a large entry get similar values. "knn" joins each point with its
+        `n_neighbors` nearest in the training data; two points are joined if either is a neighbour of the other, and
+        missing entries are taken for 0. A given graph must be symmetric; its diagonal does not matter.
     graph_weight : float, default=1
         ``beta``, >= 0.
     n_neighbors : int, default=5
-        Of "knn".
+        Number of neighbours of "knn".
     simplex : bool, default=False
-        Each sample's codes sum to 1 (`penalty_W`), or each component's entries (`penalty_H`).
+        Whether the codes of each sample (`penalty_W`) or the entries of each component (`penalty_H`) sum to 1.
     groups : None, sequence of (array-like of int or slice), or array-like [shape=(n_points,)], default=None
         Groups of points, such as the views of the features: the indices of each group, or the label of each point. No
-        point may be in two groups; those in none do not pay.
+        point may be in two groups. Points in no group have no such penalty.
     group_norm : {2, "inf"}, default=2
         ``p``. "inf" (or ``numpy.inf``) counts a component's largest entry in a group.
     group_l1 : float or sequence of float, default=0
-        ``eta``, >= 0: larger makes more whole groups of a component zero (MahNMF's equation 41); one for all groups,
-        or one each.
+        ``eta``, >= 0, one number for all groups or one for each. Larger values make more whole groups of a component
+        zero (MahNMF's equation 41).
     group_bound : None, float or sequence of float, default=None
-        Constraint form (equation 40): ``sum_k |F_{k,g}|_p`` of each group is at most this; one for all groups, or one
+        Constraint form (equation 40): the upper bound of ``sum_k |F_{k,g}|_p``, one number for all groups or one for
         each.
     terms : None or sequence of visionnmf.engine.penalties.Term, default=None
-        Further constraints and penalties, of classes of your own: CONTRIBUTING.md, "How to add a penalty". Solvers that
-        take a proximal gradient step work with any; the others refuse them. A model that has them cannot be saved.
+        Further constraints and penalties, of your own classes; see CONTRIBUTING.md. Solvers that take proximal gradient
+        steps work with all of them, and the others refuse them. A model that has them cannot be saved.
 
     See Also
     --------
@@ -76,11 +77,11 @@ class Penalty(BaseEstimator):
 
     Notes
     -----
-    Values are checked when a model is fitted. A penalty that grows with its factor (l1, l2, graph, groups; a bound of
-    groups as well) says little on its own: multiplying the other factor makes up for it. Hold the other factor by
-    ``l2``, ``high`` or ``simplex``.
+    Values are checked when a model is fitted. A penalty that grows with its factor (l1, l2, graph, groups) and a bound
+    of groups have little effect on their own, because a larger second factor makes up for a smaller first one. Hold the
+    other factor by ``l2``, ``high`` or ``simplex``.
 
-    `NMF.transform` on new data leaves the graph and the groups of the codes out, as they are of the training samples.
+    `NMF.transform` leaves out the graph and the groups of the codes, because they belong to the training samples.
 
     Simplex, groups and bounds other than ``(0, None)`` cannot be combined with each other.
 
@@ -137,25 +138,11 @@ class Penalty(BaseEstimator):
         self.terms = terms
 
     def resolve(self, side: str, X: Any, dtype: DTypeLike) -> CombinedPenalty:
-        """Check the values and return the engine's form, for the data of a fit.
+        """Return the checked penalty in the engine's form, for the factor `side`, "W" or "H".
 
-        Parameters
-        ----------
-        side : {"W", "H"}
-            Whose penalty it is.
-        X : ndarray or scipy.sparse.csr_array [shape=(n_samples, n_features)] or None
-            Training data. None leaves out what is tied to the training points: graph and groups.
-        dtype : dtype
-            Of the graph's affinities.
-
-        Returns
-        -------
-        visionnmf.engine.penalties.Penalty
-
-        Raises
-        ------
-        ParameterError
-            When a value is not allowed, or two of the constraints cannot be combined.
+        `X` are the training data; None leaves out what depends on the training points, which are graph and groups.
+        `dtype` is that of the graph's affinities. Raises ParameterError if a value is not allowed, or if two of the
+        constraints cannot be combined.
         """
         where = f"penalty_{side}"
         low, high = self._check_box(where)
@@ -286,7 +273,7 @@ def given_penalty(penalty: Penalty | None, side: str) -> Penalty:
 
 
 def _check_affinity(given: ArrayLike | Any, n: int, side: str) -> sp.csr_array:
-    """Return a given graph as an array of double precision."""
+    """Return a given graph as a sparse array in double precision."""
     name = f"graph of penalty_{side}"
     check_sparse(given, name)
     try:

@@ -32,9 +32,9 @@ class ProjectiveNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
     .. math:: \min_{H \ge 0}\; \tfrac12 \|X - X H^T H\|_F^2 \quad \text{or} \quad
               \sum X \log \frac{X}{X H^T H} - X + X H^T H
 
-    (Yuan & Oja 2005; their ``W`` is ``H.T``, as they put samples in columns). The rows of the solution hardly overlap,
-    so that each component is a part of its own and the codes say how much of it a sample has: sparser and more local
-    than the components of :class:`NMF`, and new samples cost one product.
+    (Yuan & Oja 2005; their ``W`` is ``H.T``, because they put samples in columns). The components hardly overlap, so
+    that each is a separate part and the codes say how much of it a sample has. They are sparser and more local than
+    those of :class:`NMF`, and the codes of new samples are one matrix product.
 
     Rows of `X` are samples.
 
@@ -43,12 +43,13 @@ class ProjectiveNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
     n_components : int or None, default=None
         Number of components; None takes the smaller side of the data.
     loss : {"frobenius", "kullback-leibler"}, default="frobenius"
-        Frobenius for Gaussian noise, Kullback-Leibler for counts.
+        Take Frobenius for Gaussian noise and Kullback-Leibler for counts.
     solver : {"l-bfgs", "mu"}, default="l-bfgs"
-        "l-bfgs" is a quasi-Newton method, whose objective never rises; "mu" the paper's multiplicative update,
-        corrected, which is slower and ends higher.
+        "l-bfgs" is a quasi-Newton method whose objective never rises. "mu" is the paper's multiplicative update, with
+        its errors corrected, which is slower and ends with a higher objective.
     init : str, default="nndsvdar"
-        Starting components, as in :class:`NMF`. From "random" a fit first lingers where all components are alike.
+        How the starting components are made, as in :class:`NMF`. From "random" a fit first stays for long where all
+        components are alike.
     max_iter : int, default=1000
         Iterations.
     tol : float, default=1e-3
@@ -57,7 +58,7 @@ class ProjectiveNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
     random_state : int, RandomState instance or None, default=None
         Seed of the start.
     callback : callable or None, default=None
-        Called as ``callback(iteration, objective)`` after each iteration; a true return value stops the fit.
+        Called as ``callback(iteration, objective)`` after each iteration. A true return value stops the fit.
 
     Attributes
     ----------
@@ -66,7 +67,7 @@ class ProjectiveNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
     n_components_ : int
         The number of components.
     n_iter_ : int
-        Iterations run.
+        Number of iterations.
     reconstruction_err_ : float
         The loss at the solution.
     objective_history_ : ndarray [shape=(n_iter_ + 1,)]
@@ -81,7 +82,7 @@ class ProjectiveNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
 
     See Also
     --------
-    NMF : With codes of their own for each sample, and a choice of robust losses.
+    NMF : Optimises the codes of each sample, and has robust losses.
 
     References
     ----------
@@ -132,9 +133,9 @@ class ProjectiveNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like [shape=(n_samples, n_features), >= 0, finite]
-            float32 stays float32; everything else is made float64.
+            float32 stays float32; everything else is converted to float64.
         y : Ignored
-            For scikit-learn's pipelines.
+            Present for scikit-learn's pipelines.
 
         Returns
         -------
@@ -144,10 +145,10 @@ class ProjectiveNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            When `X` holds NaN, infinity or negative numbers, its mean is beyond 1e12 (float32) or 1e70, or a parameter
+            If `X` holds NaN, infinity or negative numbers, its mean is beyond 1e12 (float32) or 1e70, or a parameter
             is not allowed.
         TooLargeError
-            When `X` has more than 64 MiB and less memory is free than as much again, which a fit needs.
+            If `X` is larger than 64 MiB and less memory is free than as much again, which a fit needs.
         """
         data: Array = check_data(self, X, reset=True, sparse=False)[0]
         self._check_parameters()
@@ -156,7 +157,7 @@ class ProjectiveNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         at_once = 1 + min(n_threads(), projective.MAX_CHUNKS)  # products that are held: the sum, and one a thread
         check_room(data, 1 + products * 8 * at_once * n_features**2 / data.nbytes)
         n_components = min(data.shape) if self.n_components is None else int(self.n_components)
-        with one_blas_thread():  # else the start's rounding, and where it leads, depends on the number of threads
+        with one_blas_thread():  # otherwise rounding in the start would depend on the number of threads
             H = STARTS[self.init](data, n_components, check_random_state(self.random_state))[1]
         result = projective.fit(
             data, H, loss=self.loss, solver=self.solver, max_iter=self.max_iter, tol=self.tol, callback=self.callback
@@ -185,9 +186,9 @@ class ProjectiveNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         Raises
         ------
         sklearn.exceptions.NotFittedError
-            Before `fit`.
+            If the estimator is not fitted.
         ValueError
-            When `X` holds NaN, infinity or negative numbers, or has another number of features.
+            If `X` holds NaN, infinity or negative numbers, or has another number of features.
         """
         check_is_fitted(self)
         data: Array = check_data(self, X, reset=False, sparse=False)[0]

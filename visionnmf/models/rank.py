@@ -23,7 +23,7 @@ __all__ = ["RankSelection", "select_rank"]
 
 Array = NDArray[Any]
 
-NEGLIGIBLE = 0.02  # of the decrease of the error from the worst of the lower ranks to the best
+NEGLIGIBLE = 0.02  # share of the decrease of the error from the worst of the lower ranks to the best
 LARGEST = 20  # rank tried when none are given
 SEEDS = np.iinfo(np.int32).max
 
@@ -37,10 +37,10 @@ class RankSelection:
     n_components : int
         The rank proposed.
     ranks : ndarray of int [shape=(n_ranks,)]
-        The ranks tried, rising.
+        The ranks tried, in ascending order.
     scores : ndarray of float64 [shape=(n_ranks, n_splits)]
-        Mean loss of a held-out entry, in the estimator's own loss; low is good. Loss that no rank avoids, such as that
-        of outliers, is in all of them, so that only differences within a column mean something.
+        Mean loss of a held-out entry, in the estimator's own loss; low is good. Only differences within a column mean
+        something, because every rank has the loss that none can avoid, such as that of outliers.
     """
 
     n_components: int
@@ -50,12 +50,12 @@ class RankSelection:
     __repr__ = brief
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the mean score of each rank, those of the splits, and the rank proposed.
+        """Draw the mean score of each rank, the scores of the splits, and the proposed rank.
 
         Parameters
         ----------
         ax : matplotlib.axes.Axes, optional
-            Where to draw; a new figure when not given.
+            Where to draw; if not given, a new figure is made.
 
         Returns
         -------
@@ -64,7 +64,7 @@ class RankSelection:
         Raises
         ------
         ImportError
-            Without matplotlib, which is in the extra ``plots``.
+            If matplotlib is not installed; it is in the extra ``plots``.
         """
         if ax is None:
             try:
@@ -92,51 +92,51 @@ def select_rank(
     random_state: Any = None,
     callback: Callable[[int, int], Any] | None = None,
 ) -> RankSelection:
-    r"""Propose the rank whose model foretells entries that it was not shown.
+    r"""Propose the rank whose model best predicts entries that were hidden from it.
 
-    For each split a random `fraction` of the entries is hidden (weight 0), the estimator fitted with each rank, and the
-    loss of its model at the hidden entries taken (Wold 1978; for factorisations Owen & Perry 2009). Too low a rank
-    misses structure, too high a one follows noise and outliers of the shown entries, so the loss has a minimum. The
-    rank proposed is the lowest whose mean loss is within 2 % of the minimum, in shares of what the worst of the lower
-    ranks loses more than the best: ranks beyond the true one are often level.
+    For each split a random `fraction` of the entries is hidden (weight 0), the estimator is fitted with each rank, and
+    the loss of its model at the hidden entries is taken (Wold 1978; for factorisations Owen & Perry 2009). Too low a
+    rank misses structure, and too high a rank follows noise and outliers of the shown entries, so the loss has a
+    minimum. Ranks above the true one are often level. Therefore the proposed rank is the lowest whose mean loss is
+    close to the minimum: within 2 % of the difference between the minimum and the worst of the lower ranks.
 
     Parameters
     ----------
     X : array-like [shape=(n_samples, n_features), >= 0, finite]
-        Dense. NaN is a missing entry when the estimator's `missing_values` says so.
+        Dense data. NaN is a missing entry if the estimator's `missing_values` says so.
     ranks : sequence of int, optional
-        The ranks to try, each >= 1; when not given 1, 2, ... up to a third of the smaller side of `X`, and 20 at most.
-        The lowest should be too low: the rule needs to see what too low a rank costs.
+        The ranks to try, each >= 1. If not given: 1, 2, ... up to a third of the smaller side of `X`, but not above 20.
+        The lowest should be too low, because the rule needs to see what too low a rank costs.
     estimator : NMF, optional
-        What to fit: its loss, penalties and solver; it is not changed. ``NMF()``, with the Manhattan loss, when not
-        given: outliers in the data, up to a fifth of the entries or so, then do little harm.
+        Its loss, penalties and solver are used; it is not changed. If not given, ``NMF()`` with the Manhattan loss, for
+        which outliers in up to about a fifth of the entries do little harm.
     weights : array-like [shape=(n_samples, n_features), >= 0], optional
         How much each entry counts, 0 for missing ones.
     n_splits : int, default=3
-        How often entries are hidden anew.
+        Number of times that entries are hidden.
     fraction : float, default=0.1
         Share of the entries that is hidden, above 0 and at most 0.5.
     random_state : int, RandomState instance or None, default=None
-        Seed of the hidden entries and of the starts; it takes the place of the estimator's.
+        Seed of the hidden entries and of the starts, in place of the estimator's.
     callback : callable, optional
         Called as ``callback(n_done, n_fits)`` after each fit.
 
     Returns
     -------
     RankSelection
-        The rank proposed, and the scores of all.
+        The proposed rank, and the scores of all ranks.
 
     Raises
     ------
     ParameterError
-        When a parameter is not allowed, or the estimator is not an :class:`NMF`.
+        If a parameter is not allowed, or the estimator is not an :class:`NMF`.
     ValueError
-        When `X` holds infinity, negative numbers, or NaN that the estimator does not take.
+        If `X` holds infinity, negative numbers, or NaN that the estimator does not take.
 
     Warns
     -----
     sklearn.exceptions.ConvergenceWarning
-        Once, when fits stopped before they had converged.
+        Once, if fits stopped before they had converged.
 
     References
     ----------

@@ -29,7 +29,7 @@ LARGEST_SHARE = 1e-6  # of the dtype's range: entries beyond leave no room for s
 
 
 class _RobustPCA(Saveable, LinearModel):
-    """What both share: the split kept, and codes of least absolute deviations."""
+    """What RPCA and GoDec share: the attributes of a fit, and codes of least absolute deviations."""
 
     components_: Array
 
@@ -41,8 +41,7 @@ class _RobustPCA(Saveable, LinearModel):
     def transform(self, X: ArrayLike) -> Array:
         """Return codes of least absolute deviations, ``min |x - c H|_1`` for each sample.
 
-        Of the training data they are ``U S`` wherever a sample's outliers are few enough; see
-        :func:`visionnmf.engine.robust_pca.lad`.
+        For training samples with few enough outliers they are ``U S``; see :func:`visionnmf.engine.robust_pca.lad`.
 
         Parameters
         ----------
@@ -55,9 +54,9 @@ class _RobustPCA(Saveable, LinearModel):
         Raises
         ------
         sklearn.exceptions.NotFittedError
-            Before `fit`.
+            If the estimator is not fitted.
         ValueError
-            When `X` holds NaN or infinity, or has another number of features.
+            If `X` holds NaN or infinity, or has another number of features.
         """
         check_is_fitted(self)
         data = self._checked(X, reset=False)
@@ -65,7 +64,7 @@ class _RobustPCA(Saveable, LinearModel):
         return robust_pca.lad(data, components, max_iter=CODE_ITERATIONS)
 
     def _check_state(self) -> None:
-        """Raise ValueError where components of a file are not orthonormal: codes would not converge."""
+        """Raise ValueError if components from a file are not orthonormal, because codes would not converge."""
         H = self.components_
         if not np.allclose(H @ H.T, np.eye(len(H)), atol=1e-3):
             raise ValueError("components_ are not orthonormal")
@@ -103,16 +102,17 @@ class RPCA(_RobustPCA, TransformerMixin, BaseEstimator):
     .. math:: \min_{L, S}\; \|L\|_* + \lambda \|S\|_1 \quad \text{where}\quad X = L + S
 
     (principal component pursuit, Candès, Li, Ma & Wright 2011), by the inexact augmented Lagrangian method (Lin, Chen &
-    Ma 2010). It finds the rank by itself, is exact where the low-rank part is spread out and the sparse one random, and
-    has both signs. It takes a full singular value decomposition each iteration, and some six times the memory of `X`;
-    :class:`GoDec` and :class:`NMF` with ``nuclear=1`` are faster.
+    Ma 2010). It finds the rank itself, takes data of both signs, and is exact if the low-rank part is spread out and
+    the sparse part is random. It needs a full singular value decomposition in each iteration, and about six times the
+    memory of `X`. :class:`GoDec` and :class:`NMF` with ``nuclear=1`` are faster.
 
-    Rows of `X` are samples. It is not centred: subtract the median of each feature beforehand where that is wanted.
+    Rows of `X` are samples. The data are not centred: subtract the median of each feature first if that is wanted.
 
     Parameters
     ----------
     sparse_weight : float > 0 or None, default=None
-        λ. None takes ``1 / sqrt(max(n_samples, n_features))``; more makes the sparse part sparser and the rank higher.
+        λ. None takes ``1 / sqrt(max(n_samples, n_features))``. Larger values make the sparse part sparser and the rank
+        higher.
     max_iter : int, default=500
         Iterations.
     tol : float, default=1e-6
@@ -127,9 +127,9 @@ class RPCA(_RobustPCA, TransformerMixin, BaseEstimator):
     n_components_ : int
         Its rank; at least 1.
     low_rank_, sparse_ : ndarray [shape=(n_samples, n_features)]
-        L and S of the training data. As large as it, they are not saved with the model.
+        L and S of the training data. They are as large as the data, and are not saved with the model.
     n_iter_ : int
-        Iterations run.
+        Number of iterations.
     n_features_in_ : int
         Number of features seen in `fit`.
     feature_names_in_ : ndarray [shape=(n_features_in_,)]
@@ -164,14 +164,14 @@ class RPCA(_RobustPCA, TransformerMixin, BaseEstimator):
         self.tol = tol
 
     def fit(self, X: ArrayLike, y: Any = None) -> RPCA:
-        """Split `X`.
+        """Split `X` into a low-rank and a sparse part.
 
         Parameters
         ----------
         X : array-like [shape=(n_samples, n_features), finite]
-            float32 stays float32; everything else is made float64.
+            float32 stays float32; everything else is converted to float64.
         y : Ignored
-            For scikit-learn's pipelines.
+            Present for scikit-learn's pipelines.
 
         Returns
         -------
@@ -181,9 +181,9 @@ class RPCA(_RobustPCA, TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            When `X` holds NaN, infinity or entries near the end of the dtype's range, or a parameter is not allowed.
+            If `X` holds NaN, infinity or entries near the end of the dtype's range, or a parameter is not allowed.
         TooLargeError
-            When `X` has more than 64 MiB and less memory is free than ten times as much, which a fit needs.
+            If `X` is larger than 64 MiB and less memory is free than ten times as much, which a fit needs.
         """
         data = self._checked(X, reset=True)
         self._check_parameters()
@@ -205,9 +205,9 @@ class GoDec(_RobustPCA, TransformerMixin, BaseEstimator):
 
     .. math:: \min_{L, S}\; \|X - L - S\|_F \quad \text{where}\quad \operatorname{rank}(L) \le r,\; |S|_0 \le k
 
-    (Zhou & Tao 2011), by turns: L by randomised subspace iteration, S as the `k` largest entries of the rest. Much
-    faster than :class:`RPCA`, and made for noise; but the problem is not convex, and a `sparse_share` above the true
-    one costs accuracy where outliers crowd.
+    (Zhou & Tao 2011), in turn: L by randomised subspace iteration, and S as the `k` largest entries of the rest. It is
+    much faster than :class:`RPCA`, and made for noise. But the problem is not convex, and a `sparse_share` above the
+    true one costs accuracy where outliers are close together.
 
     Rows of `X` are samples. It is not centred.
 
@@ -216,14 +216,14 @@ class GoDec(_RobustPCA, TransformerMixin, BaseEstimator):
     n_components : int, default=2
         The rank; at most the smaller side of the data is used.
     sparse_share : float from 0 to 1, default=0.1
-        Share of the entries that may be outliers.
+        Largest share of the entries that may be outliers.
     max_iter : int, default=300
         Iterations.
     tol : float, default=1e-3
         Stop when twice the iterations would lower ``|X - L - S|_F^2`` by less than this share of it; see
         :mod:`visionnmf.engine.stopping`. 0 runs all iterations without a warning.
     random_state : int, RandomState instance or None, default=None
-        Draws the first subspace.
+        Seed of the first subspace.
 
     Attributes
     ----------
@@ -234,9 +234,9 @@ class GoDec(_RobustPCA, TransformerMixin, BaseEstimator):
     n_components_ : int
         Number of components.
     low_rank_, sparse_ : ndarray [shape=(n_samples, n_features)]
-        L and S of the training data. As large as it, they are not saved with the model.
+        L and S of the training data. They are as large as the data, and are not saved with the model.
     n_iter_ : int
-        Iterations run.
+        Number of iterations.
     n_features_in_ : int
         Number of features seen in `fit`.
     feature_names_in_ : ndarray [shape=(n_features_in_,)]
@@ -244,7 +244,7 @@ class GoDec(_RobustPCA, TransformerMixin, BaseEstimator):
 
     See Also
     --------
-    RPCA : Finds the rank, and how much is sparse.
+    RPCA : Finds the rank and the number of outliers itself.
 
     References
     ----------
@@ -278,14 +278,14 @@ class GoDec(_RobustPCA, TransformerMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: Any = None) -> GoDec:
-        """Split `X`.
+        """Split `X` into a low-rank and a sparse part.
 
         Parameters
         ----------
         X : array-like [shape=(n_samples, n_features), finite]
-            float32 stays float32; everything else is made float64.
+            float32 stays float32; everything else is converted to float64.
         y : Ignored
-            For scikit-learn's pipelines.
+            Present for scikit-learn's pipelines.
 
         Returns
         -------
@@ -295,9 +295,9 @@ class GoDec(_RobustPCA, TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            When `X` holds NaN, infinity or entries near the end of the dtype's range, or a parameter is not allowed.
+            If `X` holds NaN, infinity or entries near the end of the dtype's range, or a parameter is not allowed.
         TooLargeError
-            When `X` has more than 64 MiB and less memory is free than ten times as much, which a fit needs.
+            If `X` is larger than 64 MiB and less memory is free than ten times as much, which a fit needs.
         """
         data = self._checked(X, reset=True)
         self._check_parameters()
@@ -321,5 +321,5 @@ class GoDec(_RobustPCA, TransformerMixin, BaseEstimator):
 
 
 def _scale(X: Array) -> Any:
-    """Return the largest size of an entry: sums of squares of huge or tiny numbers leave the range of floats."""
+    """Return the largest absolute entry, by which data are divided because squares could leave the range of floats."""
     return X.dtype.type(np.abs(X).max(initial=0) or 1)

@@ -38,24 +38,24 @@ class SymmetricNMF(Saveable, BaseEstimator):
     .. math:: \min_{H \ge 0}\; \sum_{i \ne j} c_i c_j\, |A_{ij} - h_i \cdot h_j| \quad \text{or} \quad
               \tfrac12 \sum_{i \ne j} c_i c_j\, (A_{ij} - h_i \cdot h_j)^2
 
-    (MahNMF-SYM, Guan et al. 2012, section 4.5, and Vandaele et al. 2016; node weights are ours). ``h_i``, row i of the
-    codes, says how far node i belongs to each component: a soft clustering. The diagonal is left out, as it says
-    nothing about the clustering. The problem is not convex: several starts are run, in threads, and the one with the
-    lowest objective kept.
+    (MahNMF-SYM, Guan et al. 2012, section 4.5, and Vandaele et al. 2016; the node weights are ours). ``h_i``, row i of
+    the codes, says how strongly node i belongs to each component, which is a soft clustering. The diagonal is left out
+    because it says nothing about the clustering. The problem is not convex, so several starts are run in threads, and
+    the result with the lowest objective is kept.
 
     Parameters
     ----------
     n_components : int, default=2
         Number of components.
     loss : {"manhattan", "frobenius"}, default="manhattan"
-        Manhattan for affinities with wrong entries; Frobenius for small errors everywhere, and where speed counts.
+        Take Manhattan for affinities with wrong entries, and Frobenius for small errors everywhere or for speed.
     n_init : int, default=5
         Number of starts.
     init : {"k-means++", "random"} or array-like [shape=(n_components, n), >= 0], default="k-means++"
-        "k-means++" starts from columns of the affinity that differ, which ends far lower than "random" numbers. A
-        given array is used in place of the first start of "k-means++".
+        "k-means++" starts from columns of the affinity that differ, which ends far lower than "random" numbers. An
+        array replaces the first start of "k-means++".
     max_iter : int, default=200
-        Sweeps a start.
+        Maximum number of sweeps for each start.
     tol : float, default=1e-3
         A start is done when twice the sweeps would lower the objective by less than this share of it; see
         :mod:`visionnmf.engine.stopping`. 0 runs all sweeps.
@@ -67,16 +67,16 @@ class SymmetricNMF(Saveable, BaseEstimator):
     components_ : ndarray [shape=(n_components, n), >= 0]
         ``H``, transposed codes.
     n_iter_ : int
-        Sweeps of the best start.
+        Number of sweeps of the best start.
     reconstruction_err_ : float
         Its objective.
     objective_history_ : ndarray [shape=(n_iter_ + 1,)]
         The objective before its first sweep and after each one; never rises.
     objectives_ : ndarray [shape=(n_init,)]
-        The objective that each start ended with: how far the result depends on the start.
+        The final objective of each start, which shows how much the result depends on the start.
     optimality_ : float
-        How far the solution is from one in which no node's codes can be improved, free of the affinity's scale: 0 is
-        converged. See :mod:`visionnmf.engine.optimality`.
+        How far the solution is from one in which no node's codes can be improved, whatever the scale of the affinity;
+        0 is converged. See :mod:`visionnmf.engine.optimality`.
     n_features_in_ : int
         Number of nodes seen in `fit`.
 
@@ -87,8 +87,8 @@ class SymmetricNMF(Saveable, BaseEstimator):
 
     Notes
     -----
-    There is no ``transform``: codes are of the nodes that were factorised. So this is a last step, like a clustering,
-    and no step within a pipeline.
+    There is no ``transform``, because the codes are those of the nodes that were factorised. So this estimator can only
+    be the last step of a pipeline, like a clustering.
 
     References
     ----------
@@ -137,10 +137,10 @@ class SymmetricNMF(Saveable, BaseEstimator):
         Parameters
         ----------
         X : array-like [shape=(n, n), >= 0, finite], symmetric
-            Affinity of the nodes. float32 stays float32; everything else is made float64.
+            Affinity of the nodes. float32 stays float32; everything else is converted to float64.
         y : Ignored
         sample_weight : array-like [shape=(n,), >= 0], optional
-            Weights of the nodes: entry (i, j) counts ``c_i c_j`` times. 1 when not given.
+            Weights of the nodes: entry (i, j) counts ``c_i c_j`` times. They are 1 if not given.
 
         Returns
         -------
@@ -150,10 +150,10 @@ class SymmetricNMF(Saveable, BaseEstimator):
         Raises
         ------
         ValueError
-            When `X` is not square and symmetric, holds NaN, infinity or negative numbers, or a parameter is not
+            If `X` is not square and symmetric, holds NaN, infinity or negative numbers, or a parameter is not
             allowed.
         TooLargeError
-            When `X` has more than 64 MiB and less memory is free than twice as much, which a fit needs.
+            If `X` is larger than 64 MiB and less memory is free than twice as much, which a fit needs.
         """
         S = self._check_affinity(X)
         n = S.shape[0]
@@ -185,7 +185,7 @@ class SymmetricNMF(Saveable, BaseEstimator):
         Returns
         -------
         ndarray [shape=(n, n_components), >= 0]
-            How far each node belongs to each component.
+            How strongly each node belongs to each component.
         """
         return np.ascontiguousarray(self.fit(X, sample_weight=sample_weight).components_.T)
 
