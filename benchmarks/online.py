@@ -3,7 +3,7 @@
 ``python benchmarks/online.py`` runs everything (about half an hour), ``python benchmarks/online.py mnist`` one part:
 mnist (seconds to an error, with scikit-learn and spams), robust (samples a second), contaminated (salt, pepper and
 drift), batch (three passes against NMF), paper SET (figures 2 to 9), recognition (figures 10 and 11). One thread;
-process CPU seconds. For memory see streams.py, for how constants were chosen online_choices.py.
+process CPU seconds. For memory see streams.py.
 """
 
 from __future__ import annotations

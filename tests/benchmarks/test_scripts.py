@@ -18,7 +18,6 @@ NEED_DATA = [
     "masquerade",
     "multiview",
     "online",
-    "online_choices",
     "segmentation",
 ]
 OTHERS = [
@@ -47,7 +46,6 @@ PARTS = {
     "masquerade": ["table", "streams", "poison", "speed"],
     "multiview": ["sets", "robust", "missing", "words"],
     "online": ["mnist", "robust", "contaminated", "batch", "paper", "recognition"],
-    "online_choices": ["forgetting", "far", "least"],
     "segmentation": ["defaults", "corrupted", "partitions", "wrong", "pairs", "seconds"],
 }
 
