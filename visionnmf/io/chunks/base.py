@@ -92,7 +92,12 @@ class Chunks(ABC):
         """
 
     def reorder(self, rng: np.random.Generator) -> None:
-        """Draw a new order of the samples with `rng`; only if `can_reorder`."""
+        """Draw a new order of the samples; only if `can_reorder`.
+
+        Parameters
+        ----------
+        rng : Generator
+        """
         raise NotImplementedError
 
     def close(self) -> None:  # noqa: B027  # most sources have nothing to close
@@ -135,14 +140,42 @@ class Indexed(Chunks):
 
     @abstractmethod
     def at(self, start: int, stop: int) -> Any:
-        """Return the samples ``start:stop`` as an array or csr_array [shape=(stop - start, n_features)]."""
+        """Return the samples ``start:stop``, which exist.
+
+        Parameters
+        ----------
+        start, stop : int
+
+        Returns
+        -------
+        ndarray or csr_array [shape=(stop - start, n_features)]
+        """
 
     def take(self, rows: Array) -> Any:
-        """Return samples by their numbers, in any order, as an array or csr_array [shape=(len(rows), n_features)]."""
+        """Return samples by their numbers, in any order.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+
+        Returns
+        -------
+        ndarray or csr_array [shape=(len(rows), n_features)]
+        """
         return np.concatenate([self.at(row, row + 1) for row in rows.tolist()])
 
     def chunks(self, size: int, skip: int = 0) -> Iterator[Any]:
-        """Yield the samples in their order; see :meth:`Chunks.chunks`."""
+        """Yield the samples in their order; see :meth:`Chunks.chunks`.
+
+        Parameters
+        ----------
+        size : int
+        skip : int, default=0
+
+        Yields
+        ------
+        ndarray or csr_array [shape=(n, n_features)]
+        """
         step = -(-size // self.block) * self.block
         for start in range(skip, self.n_samples, step):
             yield self.at(start, min(start + step, self.n_samples))
@@ -161,10 +194,30 @@ class Sequential(Chunks):
 
     @abstractmethod
     def pieces(self, size: int) -> Iterator[Any]:
-        """Yield arrays or sparse matrices as they come, unchecked; `size` samples are wanted together."""
+        """Yield the samples as they come, unchecked.
+
+        Parameters
+        ----------
+        size : int
+            The number of samples that the caller wants together.
+
+        Yields
+        ------
+        array-like or sparse matrix
+        """
 
     def chunks(self, size: int, skip: int = 0) -> Iterator[Any]:
-        """Yield the samples in their order; see :meth:`Chunks.chunks`."""
+        """Yield the samples in their order; see :meth:`Chunks.chunks`.
+
+        Parameters
+        ----------
+        size : int
+        skip : int, default=0
+
+        Yields
+        ------
+        ndarray or csr_array [shape=(n, n_features)]
+        """
         for number, piece in enumerate(self.pieces(size), start=1):
             chunk = _checked(piece, number, self.n_features)
             if not chunk.shape[0]:
