@@ -1,6 +1,6 @@
-"""Checks of arguments: the value, then its name; every refusal reads ``name must be ...; got ...``, then the cure.
+"""Check arguments: each check takes the value and its name, and raises ``name must be ...; got ...``, then the cure.
 
-Each check returns what it was given in the form that the caller works with, or raises :class:`.ParameterError`.
+A check returns the value in the form that the caller works with, or raises :class:`.ParameterError`.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ Array = NDArray[Any]
 RandomState = int | np.random.RandomState | np.random.Generator | None
 
 LARGEST_SEED = 2**32 - 1
-MOST_ITEMS = 4  # of a list that is told in full
+MOST_ITEMS = 4  # of a list that is shown in full
 
 
 def check_count(value: Any, name: str, low: int = 1, high: int | None = None) -> int:
-    """Return `value` as an int when it is a whole number from `low` to `high`, both allowed."""
+    """Return `value` as an int if it is a whole number from `low` to `high`, both included."""
     if _is_whole(value) and low <= value and (high is None or value <= high):
         return int(value)
     allowed = f">= {low}" if high is None else f"from {low} to {high}"
@@ -60,7 +60,7 @@ def check_number(
     without_low: bool = False,
     without_high: bool = False,
 ) -> float:
-    """Return `value` as a float when it is finite and from `low` to `high`; without the ends themselves if told so."""
+    """Return `value` as a float if it is finite and from `low` to `high`; the options exclude the ends themselves."""
     if isinstance(value, Real) and not isinstance(value, bool):
         number = float(value)
         at_an_end = (without_low and number == low) or (without_high and number == high)
@@ -77,7 +77,7 @@ def check_number(
 
 
 def check_choice(value: Any, name: str, choices: Iterable[str]) -> str:
-    """Return `value` when it is one of `choices`."""
+    """Return `value` if it is one of `choices`."""
     allowed = list(choices)
     if not isinstance(value, str) or value not in allowed:
         raise ParameterError(f"{name} must be one of {allowed}; got {shown(value)}")
@@ -85,21 +85,21 @@ def check_choice(value: Any, name: str, choices: Iterable[str]) -> str:
 
 
 def check_flag(value: Any, name: str) -> bool:
-    """Return `value` when it is True or False."""
+    """Return `value` if it is True or False."""
     if not isinstance(value, bool | np.bool_):
         raise ParameterError(f"{name} must be True or False; got {shown(value)}")
     return bool(value)
 
 
 def check_callable(value: Any, name: str) -> Callable[..., Any] | None:
-    """Return `value` when it can be called, or is None."""
+    """Return `value` if it is callable or None."""
     if value is not None and not callable(value):
         raise ParameterError(f"{name} must be callable or None; got {shown(value)}")
     return value
 
 
 def check_random_state(value: Any, name: str = "random_state") -> np.random.RandomState:
-    """Return scikit-learn's kind of generator: of an int, itself, or the global one for None."""
+    """Return a RandomState, as scikit-learn does: seeded by an int, the given one, or the global one for None."""
     from sklearn.utils import check_random_state
 
     try:
@@ -111,7 +111,7 @@ def check_random_state(value: Any, name: str = "random_state") -> np.random.Rand
 
 
 def check_generator(value: Any, name: str = "random_state") -> np.random.Generator:
-    """Return numpy's kind of generator: of an int of any size, itself, of a RandomState's next draw, or a new one."""
+    """Return a Generator: seeded by an int or by the next draw of a RandomState, the given one, or a new one."""
     if isinstance(value, np.random.RandomState):
         return np.random.default_rng(check_seed(value, name))
     if value is None or isinstance(value, np.random.Generator):
@@ -124,7 +124,7 @@ def check_generator(value: Any, name: str = "random_state") -> np.random.Generat
 
 
 def check_seed(value: Any, name: str = "random_state") -> int:
-    """Return an int for code that needs one seed many times: itself, or the next draw of a generator."""
+    """Return an int for code that uses a seed several times: the given one, or the next draw of a generator."""
     if isinstance(value, np.random.Generator):
         return int(value.integers(LARGEST_SEED, endpoint=True))
     if value is None or isinstance(value, np.random.RandomState):
@@ -138,7 +138,7 @@ def check_seed(value: Any, name: str = "random_state") -> int:
 
 
 def check_image_shape(value: Any, name: str = "image_shape", n_pixels: int | None = None) -> tuple[int, int]:
-    """Return the height and width of an image, whose product must be `n_pixels` where that is known."""
+    """Return the height and width of an image; their product must be `n_pixels` if that is given."""
     pair = value if isinstance(value, tuple | list | np.ndarray) and len(value) == 2 else (0, 0)
     if all(_is_whole(side) and side >= 1 for side in pair):
         height, width = int(pair[0]), int(pair[1])
@@ -151,7 +151,7 @@ def check_image_shape(value: Any, name: str = "image_shape", n_pixels: int | Non
 
 
 def check_frames_wanted(every: Any, max_frames: Any, scale: Any, start: Any = 0.0, end: Any = None) -> None:
-    """Check which frames of a video are wanted, and how large."""
+    """Check the arguments that choose frames of a video and their size."""
     check_number(start, "start")
     if end is not None:
         check_number(end, "end", start, without_low=True)
@@ -162,7 +162,7 @@ def check_frames_wanted(every: Any, max_frames: Any, scale: Any, start: Any = 0.
 
 
 def check_numbers(value: ArrayLike, name: str, dtype: DTypeLike | None) -> Array:
-    """Return an array of a dtype, its own for None, when it holds numbers and is not ragged."""
+    """Return an array of a dtype (None keeps its own) if it holds numbers and is not ragged."""
     try:
         return np.asarray(value, dtype=dtype)
     except (TypeError, ValueError):
@@ -170,7 +170,7 @@ def check_numbers(value: ArrayLike, name: str, dtype: DTypeLike | None) -> Array
 
 
 def check_nonnegative_array(value: ArrayLike, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
-    """Return a copy as an array of a shape and dtype, when its numbers are finite and not negative."""
+    """Return a copy as an array of a shape and dtype if its numbers are finite and not negative."""
     array = check_numbers(value, name, dtype).copy()
     if array.shape != shape:
         raise ParameterError(f"{name} must have shape {shape}; got {array.shape}")
@@ -180,7 +180,7 @@ def check_nonnegative_array(value: ArrayLike, name: str, shape: tuple[int, ...],
 
 
 def check_sample_weight(value: ArrayLike, n_samples: int, dtype: DTypeLike) -> Array:
-    """Return the weights of samples, when at least one is not 0."""
+    """Return the weights of samples if at least one is not 0."""
     weight = check_nonnegative_array(value, "sample_weight", (n_samples,), dtype)
     if not weight.any():
         raise ParameterError("sample_weight must not be 0 for all samples; got only zeros")
@@ -188,10 +188,7 @@ def check_sample_weight(value: ArrayLike, n_samples: int, dtype: DTypeLike) -> A
 
 
 def check_sparse(matrix: Any, name: str) -> None:
-    """Raise ParameterError where the indices of a sparse matrix lie outside it: compiled code would follow them.
-
-    Formats without such indices, and what is not sparse, pass.
-    """
+    """Raise ParameterError if indices of a sparse matrix point outside it, because compiled code would follow them."""
     from scipy.sparse import issparse
 
     if not issparse(matrix):
@@ -213,8 +210,8 @@ def check_sparse(matrix: Any, name: str) -> None:
 
 
 def shown(value: Any) -> str:
-    """Return how a value is quoted in a message: on one line, and not all of a large one."""
-    return f"{' '.join(repr(value)[:1000].split()):.80}"  # words of all of it take ten times its memory
+    """Return a value as it is quoted in a message: on one line and shortened."""
+    return f"{' '.join(repr(value)[:1000].split()):.80}"  # splitting all of a large text takes ten times its memory
 
 
 def _is_whole(value: Any) -> bool:
@@ -222,7 +219,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def _worst(array: Array) -> float:
-    """Return a value of an array that is not finite, or its least."""
+    """Return a value of an array that is not finite, or its smallest."""
     odd = array[~np.isfinite(array)]
     return float(odd[0] if odd.size else array.min())
 
@@ -237,7 +234,7 @@ def _is_compressed(matrix: Any) -> bool:
         or indices.ndim != 1
         or len(starts) != rows + 1
         or starts[0] != 0
-        or (starts[1:] < starts[:-1]).any()  # a difference of 32 bits may overflow
+        or (starts[1:] < starts[:-1]).any()  # subtracting could overflow 32 bits
     ):
         return False
     return bool(starts[-1] <= min(len(indices), len(matrix.data))) and _within(indices[: starts[-1]], columns)
@@ -248,12 +245,7 @@ def _within(index: Array, size: int) -> bool:
 
 
 def brief(result: Any) -> str:
-    """Return a result on a line, for its ``__repr__``: arrays by shape and dtype, long lists by their length.
-
-    Parameters
-    ----------
-    result : dataclass or named tuple
-    """
+    """Return a dataclass or named tuple on one line, with arrays as shape and dtype, for its ``__repr__``."""
     names = getattr(result, "_fields", None) or [item.name for item in fields(result)]
     told = ", ".join(f"{name}={_brief_value(getattr(result, name))}" for name in names)
     return f"{type(result).__name__}({told})"

@@ -1,45 +1,46 @@
-"""Files in and out: the one place where they are opened.
+"""Open files; all reading and writing of visionnmf happens in this package.
 
 ===========================  =========================================================================================
-:func:`read_image`           one picture, upright, as RGB (height, width, 3), uint8 or uint16
+:func:`read_image`           one upright picture as RGB (height, width, 3), uint8 or uint16
 :func:`decode_image`         the same from bytes
-:func:`write_image`          one picture (height, width[, 3 or 4]), uint8 or uint16, as PNG
+:func:`write_image`          write a picture (height, width[, 3 or 4]), uint8 or uint16, as PNG
 :func:`sample_names`         the names of ``sample:NAME``
 :func:`to_grey8`             a picture as grey (height, width), uint8
-:func:`resize_grey`          a grey picture at another (height, width)
-:class:`VideoReader`         frames (height, width, 3), uint8, RGB, one at a time
-:class:`PictureSequence`     the same of the pictures of a folder or a pattern
-:class:`LiveReader`          the same of standard input, an address or a camera, which come but once
-:func:`open_video`           one of these three, by what the source is
-:class:`VideoWriter`         the same out, as H.264 or lossless
-:func:`cut_video`            parts of a video, not encoded anew
-:func:`sample_frames`        (n, height, width, 3): evenly spaced frames of a clip of unknown length, in one pass
-:func:`read_arrays`          arrays by name out of a ``.npz`` file
-:func:`write_arrays`         arrays by name into one
-:func:`write_csv`            a table that spreadsheets open without running formulas in it
-:class:`CsvWriter`           the same a row at a time, into a file that is open
-:func:`read_mat`             matrices, cells and structures by name out of a MATLAB file, versions 5 to 7
-:func:`read_keywords`        the keywords of a photograph: IPTC, XMP, sidecars
-:func:`write_sidecar`        keywords as an XMP sidecar
-:func:`expand_inputs`        files, patterns and ``sample:`` names of a command line
-:func:`find_files`           the files of a folder, by their suffixes
-:func:`is_live`              whether a source comes but once
-:func:`pictures_of`          the pictures of a folder or a pattern, in their natural order
-:func:`place_results`        a folder for each input's results, so that names are for themselves
-:func:`stem_of`              what the names of an input's results begin with
-:func:`regular_file`         a path that is a readable file
-:func:`check_memory`         refuses what the free memory cannot hold
-:func:`check_outputs`        refuses to overwrite, before the work
-:func:`check_outside`        refuses results among the inputs
-:func:`output_file`          one output, whole or not at all
-:func:`transaction`          several outputs, all or none, whoever writes them
-:func:`output_folder`        a folder for outputs
+:func:`resize_grey`          a grey picture in another size
+:class:`VideoReader`         the frames of a video file, (height, width, 3), uint8, RGB, one at a time
+:class:`PictureSequence`     the pictures of a folder or a pattern as frames
+:class:`LiveReader`          frames from standard input, a URL or a camera, which can be read once
+:func:`open_video`           the one of these three readers that suits a source
+:class:`VideoWriter`         write frames as H.264 or lossless
+:func:`cut_video`            copy parts of a video without encoding again
+:func:`sample_frames`        evenly spaced frames (n, height, width, 3) of a clip of unknown length, in one pass
+:func:`read_arrays`          arrays by name from an ``.npz`` file
+:func:`write_arrays`         write arrays by name
+:func:`write_csv`            write a table that spreadsheets can open without running formulas
+:class:`CsvWriter`           the same row by row, into an open file
+:func:`read_mat`             matrices, cells and structures by name from a MATLAB file of versions 5 to 7
+:class:`ArrayCache`          arrays that are kept between runs
+:func:`read_keywords`        the keywords of a photograph from IPTC, XMP and sidecars
+:func:`write_sidecar`        write keywords as an XMP sidecar
+:func:`expand_inputs`        the files, patterns and ``sample:`` names of a command line
+:func:`find_files`           the files of a folder with certain suffixes
+:func:`is_live`              whether a source can be read only once
+:func:`pictures_of`          the pictures of a folder or a pattern in natural order
+:func:`place_results`        a folder for the results of each input, so that no two have the same path
+:func:`stem_of`              the beginning of the names of an input's results
+:func:`regular_file`         check that a path is a readable file
+:func:`check_memory`         refuse what the free memory cannot hold
+:func:`check_outputs`        refuse to overwrite files, before any work
+:func:`check_outside`        refuse to write results among the inputs
+:func:`output_file`          write one file, whole or not at all
+:func:`transaction`          write several files, all or none
+:func:`output_folder`        create a folder for outputs
 ===========================  =========================================================================================
 
-Files come from strangers. What cannot be used raises a :class:`~visionnmf.exceptions.MediaError` of one line; sizes are
-checked before pixels are decoded; nothing is returned that was only partly decoded without saying so.
+Files can come from anybody. A file that cannot be used raises a :class:`~visionnmf.exceptions.MediaError` of one line,
+sizes are checked before anything is decoded, and what was only partly decoded is never returned without saying so.
 
-Importing this package loads no numerical library; each name is loaded when first used.
+Importing this package loads no numerical library; each name is loaded when it is first used.
 """
 
 from importlib import import_module

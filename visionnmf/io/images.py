@@ -1,4 +1,4 @@
-"""Read and write pictures."""
+"""Read and write images."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from .tiff_decoding import TIFF_STARTS, decode_tiff
 __all__ = ["decode_image", "image_digest", "read_image", "sample_names", "write_image"]
 
 MAX_IMAGE_PIXELS = 100_000_000
-DECODING = 12  # bytes a pixel while a picture is decoded: measured with 8 bits; 16 take more
+DECODING = 12  # bytes a pixel while a picture is decoded, as measured with 8 bits; 16 bits take more
 
-# Decoders that read only the bytes they are given. Pillow has others, which start programs or follow references (EPS).
+# Decoders that read only the bytes they are given. Others of Pillow start programs or follow references (EPS).
 PICTURE_FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "PPM", "TIFF")
 _READABLE = "JPEG, PNG, TIFF, WebP, BMP, GIF, PNM, AVIF and HEIC"
-_AVIF = (b"avif", b"avis")  # what the box at the start of a file calls it ...
+_AVIF = (b"avif", b"avis")  # brands in the first box of a file
 _HEIC = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis")
-_ANY_HEIF = (b"mif1", b"msf1")  # ... and where it says no more than that others follow
+_ANY_HEIF = (b"mif1", b"msf1")  # of these, the brands that follow decide
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 _PNG_END = b"\x00\x00\x00\x00IEND\xaeB`\x82"
@@ -44,17 +44,17 @@ _PNG_END = b"\x00\x00\x00\x00IEND\xaeB`\x82"
 def read_image(source: str | Path, *, max_pixels: int = MAX_IMAGE_PIXELS) -> NDArray[Any]:
     """Read one picture as upright RGB.
 
-    The rotation in the Exif data is applied. Grey becomes three equal channels; a palette, CMYK and 1-bit pictures
-    become 8-bit RGB. An alpha channel that is opaque everywhere is dropped; transparency is blended onto white, with
-    a warning. Of a file with several pictures the first is read, with a warning. Colour profiles are ignored.
+    The rotation in the Exif data is applied. Grey becomes three equal channels; palettes, CMYK and 1-bit pictures
+    become 8-bit RGB. Transparency is blended onto white, with a warning. If a file holds several pictures, the first is
+    read, with a warning. Colour profiles are ignored.
 
     Parameters
     ----------
     source : str or Path
         A JPEG, PNG, TIFF, WebP, BMP, GIF, PNM, AVIF or (with pillow-heif) HEIC file, or ``sample:NAME`` for a picture
-        that scikit-image brings along (:func:`sample_names`).
+        of scikit-image (:func:`sample_names`).
     max_pixels : int, default=100_000_000
-        Largest width times height. It is compared with the size that the file declares, before pixels are decoded.
+        Largest width times height. The declared size is checked before pixels are decoded.
 
     Returns
     -------
@@ -67,8 +67,8 @@ def read_image(source: str | Path, *, max_pixels: int = MAX_IMAGE_PIXELS) -> NDA
     UnreadableError
         If the file is missing, a folder, empty, cut off, damaged, or not a picture.
     UnsupportedError
-        If its values are not finite, floats outside [0, 1], or of a type without an obvious meaning as colours; if it
-        is HEIC or AVIF, and nothing is installed that reads it.
+        If its values are not finite, floats outside [0, 1], or of a type without an obvious meaning as colours, or if
+        it is HEIC or AVIF and no decoder is installed.
     TooLargeError
         If it declares more than `max_pixels`, or has more than 1 GiB.
 
@@ -93,7 +93,7 @@ def read_image(source: str | Path, *, max_pixels: int = MAX_IMAGE_PIXELS) -> NDA
 
 
 def read_with_notes(source: str | Path, *, max_pixels: int = MAX_IMAGE_PIXELS) -> tuple[NDArray[Any], list[str]]:
-    """Read one picture, and return what :func:`read_image` warns of: for those who read thousands."""
+    """Read one picture, and return the warnings of :func:`read_image` as a list, for callers that read thousands."""
     name = str(source)
     path = _sample_path(name) if name.startswith(SAMPLE_PREFIX) else regular_file(source, "image")
     check_bytes(name, path.stat().st_size)
@@ -101,14 +101,14 @@ def read_with_notes(source: str | Path, *, max_pixels: int = MAX_IMAGE_PIXELS) -
 
 
 def decode_image(data: bytes, name: str, *, max_pixels: int = MAX_IMAGE_PIXELS) -> NDArray[Any]:
-    """Decode one picture that lies in memory, as :func:`read_image` does.
+    """Decode one picture from bytes, as :func:`read_image` does.
 
     Parameters
     ----------
     data : bytes
-        A file's content.
+        The content of a file.
     name : str
-        For the messages.
+        The name for messages.
     max_pixels : int, default=100_000_000
         Largest width times height.
 
@@ -180,20 +180,20 @@ def _decoded(data: bytes, name: str, max_pixels: int) -> tuple[NDArray[Any], lis
     notes: list[str] = []
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # decoders warn of oddities in a file; what matters is said below
+            warnings.simplefilter("ignore")  # decoders warn of oddities; what matters is reported below
             image = _decode(data, name, max_pixels, notes)
     except MediaError:
         raise
-    except Image.DecompressionBombError as error:  # Pillow looks before we can; its sentence begins with the size
+    except Image.DecompressionBombError as error:  # Pillow's own limit; its sentence begins with the size
         pixels = "".join(re.findall(r"\d+", str(error))[:1])
         raise TooLargeError(f"{name}: declares {pixels} pixels; at most {max_pixels} are read") from error
-    except Exception as error:  # a damaged file makes a decoder raise nearly anything
+    except Exception as error:  # decoders raise nearly anything on damaged files
         raise UnreadableError(f"{name}: {_complaint(error)}") from error
     return image, notes
 
 
 def sample_names() -> list[str]:
-    """List the pictures that ``sample:NAME`` can name: those that lie in scikit-image's installation.
+    """List the pictures that ``sample:NAME`` can name: those installed with scikit-image.
 
     Returns
     -------
@@ -210,7 +210,7 @@ def sample_names() -> list[str]:
 
 
 def _samples() -> dict[str, Path]:
-    spec = find_spec("skimage")  # the folder alone is wanted; importing skimage.data would load its downloader
+    spec = find_spec("skimage")  # only the folder: importing skimage.data would load its downloader
     folders = list(spec.submodule_search_locations or ()) if spec is not None else []
     files = (path for folder in folders for path in sorted((Path(folder) / "data").iterdir()))
     return {path.stem: path for path in files if path.suffix in (".png", ".jpg")}
@@ -256,7 +256,7 @@ def _decode_with_pillow(data: bytes, name: str, max_pixels: int, notes: list[str
             notes.append("an animation; only its first picture is read")
         if image.format in ("JPEG", "MPO"):
             check_scans(data, name)
-        image.load()  # the whole file: half a picture is an error here
+        image.load()  # decodes the whole file, so that half a picture is an error
         orientation = _orientation(image)
         if image.format == "PNG" and len(data) > 25 and data[24] == 16 and data[25] in (2, 4, 6):
             return upright(_deep_png(data, image, name, notes), orientation)
@@ -264,7 +264,7 @@ def _decode_with_pillow(data: bytes, name: str, max_pixels: int, notes: list[str
 
 
 def _formats(data: bytes, name: str) -> tuple[str, ...]:
-    """Return the decoders for a picture; those of telephones are not in every installation."""
+    """Return the decoders for a picture; those for HEIC and AVIF are not in every installation."""
     brands = data[8:64] if data[4:8] == b"ftyp" else b""
     if brands[:4] in _AVIF or (brands[:4] in _ANY_HEIF and b"avif" in brands):
         if features.check("avif"):
@@ -294,7 +294,7 @@ def _orientation(image: Image.Image) -> int:
     """Return the Exif orientation, 1 to 8, that is still to be applied."""
     try:
         value = image.getexif().get(0x0112, 1)
-    except Exception:  # broken Exif data beside a healthy picture
+    except Exception:  # damaged Exif data; the picture itself may be good
         return 1
     return value if value in range(1, 9) else 1
 
@@ -322,23 +322,20 @@ def _pixels(image: Image.Image, name: str, notes: list[str]) -> NDArray[Any]:
 
 
 def _deep_png(data: bytes, shallow: Image.Image, name: str, notes: list[str]) -> NDArray[Any]:
-    """Decode a 16-bit colour PNG, which Pillow reduces to 8 bits, by OpenCV."""
+    """Decode a 16-bit colour PNG with OpenCV, because Pillow reduces it to 8 bits."""
     clean = b"".join([_PNG, *_chunks(data, (b"IHDR", b"tRNS", b"IDAT", b"IEND"))])
     decoded = decode_by_opencv(clean)
     if decoded is None or decoded.dtype != np.uint16 or decoded.ndim != 3:
         raise UnreadableError(f"{name}: the 16-bit PNG data are damaged")
     colour = decoded[..., 2::-1]
-    # Two decoders, one file: Pillow's 8 bits are the upper halves. A decoder that filled a gap would be found out.
+    # Pillow's 8 bits must be the upper halves of OpenCV's 16: OpenCV fills gaps in damaged files silently.
     if not np.array_equal(colour >> 8, np.asarray(shallow.convert("RGB"))):
         raise UnreadableError(f"{name}: the 16-bit PNG data are damaged (two decoders disagree)")
     return rgb_on_white(colour, decoded[..., 3] if decoded.shape[2] == 4 else None, notes)
 
 
 def _chunks(data: bytes, wanted: tuple[bytes, ...]) -> Iterator[bytes]:
-    """Yield the wanted chunks of a PNG file, whole.
-
-    Text, profiles and what else a stranger may put in do not reach the second decoder.
-    """
+    """Yield the wanted chunks of a PNG file; text, profiles and others do not reach the second decoder."""
     position = len(_PNG)
     while position + 12 <= len(data):
         (length,) = struct.unpack_from(">I", data, position)
@@ -354,7 +351,7 @@ def write_image(path: str | Path, array: NDArray[Any], *, force: bool = False) -
     Parameters
     ----------
     path : str or Path
-        The file; its name must end in ``.png``.
+        The file, which must end in ``.png``.
     array : ndarray [shape=(height, width) or (height, width, 3 or 4), uint8 or uint16]
         Grey values, labels, RGB or RGBA.
     force : bool, default=False
@@ -363,7 +360,7 @@ def write_image(path: str | Path, array: NDArray[Any], *, force: bool = False) -
     Raises
     ------
     ParameterError
-        If the name, the shape or the dtype is another.
+        If the name, the shape or the dtype is not one of these.
     OutputExistsError
         If the file exists and `force` is false.
     MediaError

@@ -1,4 +1,4 @@
-"""What is read: which inputs are meant, whether they are files, and how large they may be."""
+"""Find inputs, check that they are files, and check their sizes and the free memory."""
 
 from __future__ import annotations
 
@@ -34,11 +34,12 @@ __all__ = [
 SAMPLE_PREFIX = "sample:"
 ADDRESS = re.compile(r"(https?|rtsps?)://", re.IGNORECASE)
 CAMERA = re.compile(r"camera:(\d+)|/dev/video(\d+)")
-CGROUPS = (  # versions 2 and 1: the limit, what is used, statistics, and which of them is cache that can be given up
+# Control groups of versions 2 and 1: the limit, what is used, statistics, and the entry that counts cached files.
+CGROUPS = (
     ("memory.max", "memory.current", "memory.stat", "inactive_file"),
     ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_inactive_file"),
 )
-MAX_BYTES = 1 << 30  # of a picture's file or a set of images; video is a stream, models have limits of their own
+MAX_BYTES = 1 << 30  # of a file that is read whole; videos are streams, and models have their own limits
 
 
 def expand_inputs(arguments: Sequence[str]) -> list[str]:
@@ -48,15 +49,14 @@ def expand_inputs(arguments: Sequence[str]) -> list[str]:
     ----------
     arguments : sequence of str
         Files, patterns (``*``, ``?``, ``[...]``, ``**``, for shells that do not expand them) and ``sample:NAME``. The
-        suffix at the end of a pattern stands for its capitals too: ``*.jpg`` finds ``A.JPG``.
+        suffix of a pattern also matches in capitals: ``*.jpg`` finds ``A.JPG``.
 
     Returns
     -------
     list of str
-        One entry for each input. The order of the arguments is kept, matches of one pattern are sorted, and a file
-        that is named twice stays only at its first place. A file whose name contains pattern characters is taken as
-        that file. A missing file without pattern characters passes, so that whoever reads it reports it and a batch
-        goes on.
+        One entry for each input, in the order of the arguments; the matches of a pattern are sorted, and a file that
+        is named twice appears once. An existing file whose name contains pattern characters is that file. A missing
+        file is kept, so that whoever reads it reports it and a batch goes on.
 
     Raises
     ------
@@ -89,18 +89,17 @@ def expand_inputs(arguments: Sequence[str]) -> list[str]:
 
 
 def expand_images(arguments: Sequence[str]) -> list[str]:
-    """Turn the arguments of a command into a list of images; of a folder come all images, also of those below it.
+    """Turn the arguments of a command into a list of images; a folder stands for all images in it and below it.
 
     Parameters
     ----------
     arguments : sequence of str
-        What :func:`expand_inputs` takes, and folders.
+        As for :func:`expand_inputs`, and folders.
 
     Returns
     -------
     list of str
-        Each file once. Those of a folder are sorted; names that begin with a dot are left out, and so are
-        files in such folders.
+        Each file once. The files of a folder are sorted; hidden files and folders (with a leading dot) are left out.
 
     Raises
     ------
@@ -140,7 +139,7 @@ def _hidden(path: Path) -> bool:
 
 
 def _any_case(pattern: str) -> str:
-    """Let the suffix of a pattern stand for small letters and capitals."""
+    """Make the suffix of a pattern match in small letters and in capitals."""
     suffix = re.search(r"\.[A-Za-z0-9]+$", pattern)
     if suffix is None:
         return pattern
@@ -149,21 +148,21 @@ def _any_case(pattern: str) -> str:
 
 
 def find_files(folder: str | Path, suffixes: Sequence[str], *, recursive: bool = False) -> list[str]:
-    """List the files of a folder, as a rule to give them to a batch.
+    """List the files of a folder that have certain suffixes.
 
     Parameters
     ----------
     folder : str or Path
         The folder.
     suffixes : sequence of str
-        How the names of the files that are meant end, in small letters; capitals are meant too.
+        Endings of the wanted names, in small letters; they also match in capitals.
     recursive : bool, default=False
-        Whether folders in it are looked through; links to folders are not followed.
+        Whether to look into subfolders too. Links to folders are not followed.
 
     Returns
     -------
     list of str
-        Relative to `folder`, sorted. Names that begin with a dot are left out, and so are files in such folders.
+        Paths relative to `folder`, sorted. Hidden files and folders (with a leading dot) are left out.
 
     Raises
     ------
@@ -203,18 +202,18 @@ def _raise(error: OSError) -> None:
 
 
 def place_results(found: Sequence[tuple[str, str]]) -> list[str]:
-    """Choose for each input a folder in which its results have their names for themselves.
+    """Choose a folder for the results of each input, so that no two results have the same path.
 
     Parameters
     ----------
     found : sequence of (str, str)
-        Each input, and the folder that is meant for its results, relative to that of all results; ``""`` is that one.
+        Each input, and the folder wanted for its results, relative to the folder of all results.
 
     Returns
     -------
     list of str
-        The folders. Where two inputs of one folder would give results of the same names, these lie beneath it: in the
-        inputs' own folders, from where these part; in folders called like the inputs where these lie side by side.
+        The folders. If inputs would give results of the same name in one folder, subfolders are added: the folders of
+        the inputs below their common parent, or folders named like the inputs if these lie in the same folder.
 
     Examples
     --------
@@ -242,7 +241,7 @@ def _clashes(found: Sequence[tuple[str, str]], places: Sequence[str]) -> list[li
 
 
 def is_live(source: object) -> bool:
-    """Tell whether a source is standard input, an address or a camera: it comes but once.
+    """Return whether a source is standard input, a URL or a camera, which can be read only once.
 
     Parameters
     ----------
@@ -263,18 +262,17 @@ def is_live(source: object) -> bool:
 
 
 def pictures_of(source: str | Path) -> list[str]:
-    """Return the pictures that a folder or a pattern means, in their natural order: 9 before 10.
+    """Return the pictures of a folder or a pattern in natural order: 9 before 10.
 
     Parameters
     ----------
     source : str or Path
-        A folder, whose pictures are meant but not those of folders in it, or a pattern. Where there are videos, these
-        are meant, and no picture.
+        A folder, without its subfolders, or a pattern. If it has videos, these are meant and no pictures are returned.
 
     Returns
     -------
     list of str
-        Empty where there is no picture.
+        Empty if there is no picture.
 
     Examples
     --------
@@ -302,12 +300,12 @@ def _natural(name: str) -> list[tuple[int, str]]:
 
 
 def stem_of(source: str | Path) -> str:
-    """Return the name that results of an input begin with.
+    """Return the name with which the results of an input begin.
 
     Parameters
     ----------
     source : str or Path
-        A file, ``sample:NAME``, a pattern, ``-``, an address, or a camera.
+        A file, ``sample:NAME``, a pattern, ``-``, a URL or a camera.
 
     Returns
     -------
@@ -333,14 +331,14 @@ def stem_of(source: str | Path) -> str:
 
 
 def regular_file(path: str | Path, kind: str) -> Path:
-    """Make sure that a path is a readable, non-empty, regular file.
+    """Check that a path is a readable, non-empty, regular file.
 
     Parameters
     ----------
     path : str or Path
         The file.
     kind : str
-        What the file should be, for the messages: ``"image"`` or ``"video"``.
+        What the file should be, for messages: ``"image"`` or ``"video"``.
 
     Returns
     -------
@@ -350,8 +348,8 @@ def regular_file(path: str | Path, kind: str) -> Path:
     Raises
     ------
     UnreadableError
-        If it is missing, a folder, not a regular file (a pipe could block for ever), empty, or may not be read; if it
-        is an address or ``-``.
+        If it is missing, empty, a folder, not a regular file (a pipe could block for ever), a URL or ``-``, or may not
+        be read.
 
     Examples
     --------
@@ -383,24 +381,7 @@ def regular_file(path: str | Path, kind: str) -> Path:
 
 
 def check_is_path(path: str | Path, kind: str) -> None:
-    """Say of what is no path what can be done instead; ``Path`` would make one of it.
-
-    Parameters
-    ----------
-    path : str or Path
-    kind : str
-        What it should be, for the messages: ``"image"``.
-
-    Raises
-    ------
-    UnreadableError
-        If it is an address or ``-``.
-
-    Examples
-    --------
-    >>> from visionnmf.io.inputs import check_is_path
-    >>> check_is_path("photo.png", "image")
-    """
+    """Raise UnreadableError, with the cure, if a path is a URL or ``-``, of which ``Path`` would make a file name."""
     name = without_password(str(path))
     if name == "-":
         raise UnreadableError(f"-: standard input is not read here; write the {kind} into a file first")
@@ -414,18 +395,18 @@ def check_is_path(path: str | Path, kind: str) -> None:
 
 
 def check_bytes(name: object, count: int) -> None:
-    """Raise TooLargeError where `count` bytes are more than the limit."""
+    """Raise TooLargeError if `count` bytes are more than 1 GiB."""
     if count > MAX_BYTES:
         raise TooLargeError(f"{name} has {count} bytes, more than {MAX_BYTES}.")
 
 
 def check_memory(name: object, count: int) -> None:
-    """Raise TooLargeError where `count` bytes are more than the memory that is free; where that is not known, pass.
+    """Raise TooLargeError if `count` bytes are more than the free memory; pass if that is not known.
 
     Examples
     --------
     >>> from visionnmf.io import check_memory
-    >>> check_memory("a picture", 1000)  # raises where so many bytes are not free
+    >>> check_memory("a picture", 1000)  # raises if less is free
     """
     free = available_memory()
     if free is not None and count > free:
@@ -437,13 +418,7 @@ def _size(count: int) -> str:
 
 
 def available_memory() -> int | None:
-    """Return the bytes that a process may still take without swapping: of the machine, its control group, its limit.
-
-    Returns
-    -------
-    int or None
-        None where the system does not say.
-    """
+    """Return the bytes that the machine, its control group and the process's limit leave; None if they do not say."""
     known = []
     told = dict(line.split(":", 1) for line in _lines("/proc/meminfo") if ":" in line)
     if told.get("MemAvailable", "").split()[1:] == ["kB"]:

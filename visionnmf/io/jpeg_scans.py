@@ -1,4 +1,4 @@
-"""How many scans a JPEG file has: each is a pass over the whole picture, and takes twenty bytes."""
+"""Count the scans of a JPEG file: decoding each takes a pass over the whole picture, storing it twenty bytes."""
 
 from __future__ import annotations
 
@@ -8,23 +8,14 @@ from visionnmf.exceptions import UnreadableError
 
 __all__ = ["check_scans"]
 
-MOST_SCANS = 500  # of a picture; progressive files have some ten
+MOST_SCANS = 500  # progressive files have about ten
 SCAN, END = 0xDA, 0xD9
-# What divides a file into segments; not stuffed bytes, restarts of a scan, or the start of the picture.
+# The markers between segments, without stuffed bytes, restarts of a scan, and the start of the picture.
 _MARKER = re.compile(rb"\xff[^\x00\x01\xd0-\xd8\xff]")
 
 
 def check_scans(data: bytes, name: str, start: int = 0, stop: int | None = None) -> None:
-    """Raise UnreadableError where a picture has more scans than any that is meant to be looked at.
-
-    Parameters
-    ----------
-    data : bytes
-    name : str
-        Of the file.
-    start, stop : int, optional
-        Where the JPEG data begin and end.
-    """
+    """Raise UnreadableError if the JPEG data in ``data[start:stop]`` have more than 500 scans."""
     stop = len(data) if stop is None else stop
     scans, place = 0, start
     while (found := _MARKER.search(data, place, stop)) is not None:

@@ -1,6 +1,6 @@
-"""Keywords of photographs: read from IPTC and XMP, written to XMP sidecars; the photographs stay as they are.
+"""Read keywords of photographs from IPTC and XMP, and write them to XMP sidecars; photographs are never changed.
 
-Metadata come from strangers: XML is parsed without document types, so that no entity is ever expanded, and every size
+Metadata can come from anybody: XML is parsed without document types, so that no entity is ever expanded, and every size
 is bounded.
 """
 
@@ -25,7 +25,7 @@ from .outputs import output_file
 
 __all__ = ["Keywords", "clean_words", "find_keywords", "is_own_sidecar", "read_keywords", "sidecar_of", "write_sidecar"]
 
-MOST_SEARCHED = 64 << 20  # bytes of a file that are looked through for XMP
+MOST_SEARCHED = 64 << 20  # bytes of a file that are searched for XMP
 MOST_XMP = 1 << 20  # bytes of a packet
 MOST_DEPTH = 50  # elements within each other
 MOST_WORDS, LONGEST_WORD = 1000, 200  # of an image; characters
@@ -37,7 +37,7 @@ OURS = "visionnmf"
 
 
 def read_keywords(path: str | Path) -> list[str]:
-    """Read the keywords of a photograph: of its sidecar, of the XMP in it, and of its IPTC data.
+    """Read the keywords of a photograph from its sidecar, its XMP data and its IPTC data.
 
     A sidecar is ``NAME.jpg.xmp`` or ``NAME.xmp`` beside ``NAME.jpg``.
 
@@ -48,12 +48,12 @@ def read_keywords(path: str | Path) -> list[str]:
     Returns
     -------
     list of str
-        Each once, in their order; empty where there are none.
+        Each word once, in the order of the sources.
 
     Raises
     ------
     UnreadableError
-        If the file cannot be read, or its XMP or its sidecar's is damaged.
+        If the file cannot be read, or its XMP data or its sidecar is damaged.
 
     Examples
     --------
@@ -71,17 +71,7 @@ def read_keywords(path: str | Path) -> list[str]:
 
 
 class Keywords(NamedTuple):
-    """What :func:`find_keywords` found.
-
-    Attributes
-    ----------
-    words : list of str
-        Each once, in their order.
-    damaged : list of str
-        A sentence for each source that could not be read.
-    own : list of Path
-        Sidecars of visionnmf's own that were left out.
-    """
+    """The words found, a sentence for each damaged source, and visionnmf's own sidecars that were left out."""
 
     words: list[str]
     damaged: list[str]
@@ -89,32 +79,9 @@ class Keywords(NamedTuple):
 
 
 def find_keywords(path: str | Path, *, own: bool = True) -> Keywords:
-    """Find those keywords of a photograph that can be read, as :func:`read_keywords` does.
+    """Find those keywords of a photograph that can be read; raise UnreadableError if the photograph itself cannot.
 
-    Parameters
-    ----------
-    path : str or Path
-    own : bool, default=True
-        Whether sidecars that visionnmf wrote count, whose words may be a model's guesses.
-
-    Returns
-    -------
-    Keywords
-
-    Raises
-    ------
-    UnreadableError
-        If the photograph itself cannot be read.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from visionnmf.io import write_image, write_sidecar
-    >>> write_image("photo.png", np.full((8, 9, 3), 200, np.uint8), force=True)
-    >>> write_sidecar("photo.png.xmp", ["sea"], force=True)
-    >>> from visionnmf.io.keywords import find_keywords
-    >>> find_keywords("photo.png").words, find_keywords("photo.png", own=False).words
-    (['sea'], [])
+    With `own` false, sidecars that visionnmf wrote are left out, because their words may be the guesses of a model.
     """
     path = regular_file(path, "image")
     found = Keywords([], [], [])
@@ -135,30 +102,7 @@ def find_keywords(path: str | Path, *, own: bool = True) -> Keywords:
 
 
 def is_own_sidecar(path: str | Path) -> bool:
-    """Return whether visionnmf has written a sidecar.
-
-    Parameters
-    ----------
-    path : str or Path
-        An existing file.
-
-    Returns
-    -------
-    bool
-
-    Raises
-    ------
-    UnreadableError
-        If it cannot be read.
-
-    Examples
-    --------
-    >>> from visionnmf.io import write_sidecar
-    >>> from visionnmf.io.keywords import is_own_sidecar
-    >>> write_sidecar("sea.jpg.xmp", ["sky", "sea"], force=True)
-    >>> is_own_sidecar("sea.jpg.xmp")
-    True
-    """
+    """Return whether visionnmf wrote a sidecar."""
     return f'x:xmptk="{OURS} '.encode() in _read(Path(path), MOST_XMP)
 
 
@@ -193,13 +137,13 @@ def write_sidecar(path: str | Path, words: Iterable[str], *, force: bool = False
         The sidecar.
     words : iterable of str
     force : bool, default=False
-        Whether a sidecar that visionnmf has written may be replaced; one of another program, which holds more than
-        keywords, never is.
+        Whether a sidecar that visionnmf wrote may be replaced. One of another program, which holds more than keywords,
+        never is.
 
     Raises
     ------
     OutputExistsError
-        If the file exists, and `force` is false or it is not ours.
+        If the file exists, and `force` is false or another program wrote it.
     MediaError
         If it cannot be written.
 
@@ -234,7 +178,7 @@ def write_sidecar(path: str | Path, words: Iterable[str], *, force: bool = False
 
 
 def clean_words(words: Iterable[str]) -> list[str]:
-    """Return words in one form: composed, without control characters and surplus blanks, each once, none too long.
+    """Normalise words: composed Unicode, no control characters or extra blanks, at most 200 characters, each once.
 
     Parameters
     ----------
@@ -252,7 +196,7 @@ def clean_words(words: Iterable[str]) -> list[str]:
     """
     found: dict[str, None] = {}
     for word in words:
-        word = word.strip()[: 4 * LONGEST_WORD]  # before it is composed: marks are sorted in quadratic time
+        word = word.strip()[: 4 * LONGEST_WORD]  # before composing, which sorts marks in quadratic time
         plain = "".join(c if c.isprintable() else " " for c in unicodedata.normalize("NFC", word))
         plain = " ".join(plain.split())[:LONGEST_WORD]
         if plain:
@@ -269,18 +213,18 @@ def _read(path: Path, most: int) -> bytes:
 
 
 def _collect(packet: bytes, path: Path, found: Keywords) -> None:
-    """Add the words of a packet, or why there are none; an empty one has none."""
+    """Add the words of an XMP packet, or a sentence about its damage."""
     if len(packet) > MOST_XMP:
         found.damaged.append(f"{path}: its XMP metadata are larger than {MOST_XMP >> 20} MiB")
         return
     try:
         found.words.extend(_SubjectReader().read(packet) if packet else [])
-    except (expat.ExpatError, ValueError, LookupError) as error:  # the last, of an encoding
+    except (expat.ExpatError, ValueError, LookupError) as error:  # LookupError: an unknown encoding
         found.damaged.append(f"{path}: its XMP metadata are damaged ({error})")
 
 
 class _SubjectReader:
-    """Collects the items of ``dc:subject``."""
+    """Collects the items of ``dc:subject`` from an XMP packet."""
 
     def __init__(self) -> None:
         self.words: list[str] = []
@@ -292,7 +236,7 @@ class _SubjectReader:
         parser.StartElementHandler = self.start
         parser.EndElementHandler = self.end
         parser.CharacterDataHandler = self.characters
-        parser.StartDoctypeDeclHandler = self.refuse  # nothing can be expanded that was not declared
+        parser.StartDoctypeDeclHandler = self.refuse  # so nothing can be declared and expanded
         parser.Parse(packet, True)
         return self.words
 
@@ -322,12 +266,11 @@ def _iptc_words(path: Path) -> list[str]:
             warnings.simplefilter("ignore")
             with Image.open(path, formats=PICTURE_FORMATS) as image:
                 found: Any = IptcImagePlugin.getiptcinfo(image) or {}
-    except Exception:  # damaged metadata beside a healthy picture; what is no picture is reported by who decodes it
+    except Exception:  # damaged metadata; damage of the picture is reported when it is decoded
         return []
     items = found.get(KEYWORDS, [])
-    return [
-        _decoded(item) for item in (items if isinstance(items, list) else [items]) if item is not None
-    ]  # an empty one
+    listed = items if isinstance(items, list) else [items]
+    return [_decoded(item) for item in listed if item is not None]  # None: an empty keyword
 
 
 def _decoded(item: bytes) -> str:

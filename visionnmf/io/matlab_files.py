@@ -1,7 +1,7 @@
-"""Matrices of numbers out of MATLAB files, versions 5 to 7.
+"""Read matrices of numbers from MATLAB files of the versions 5 to 7.
 
-Not by scipy.io.loadmat: damaged files make it end the process by a segmentation fault (scipy 1.17.1), and it inflates
-without a limit. The format: "MAT-File Format", The MathWorks, Level 5.
+scipy.io.loadmat is not used, because damaged files end the process by a segmentation fault (SciPy 1.17.1), and because
+it inflates without a limit. Source of the format: "MAT-File Format", The MathWorks, Level 5.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ _COMPLEX = 0x800
 
 
 def read_mat(path: Path, names: list[str], *, nested: bool = False) -> dict[str, Any]:
-    """Read matrices by name; every size is looked at before memory is taken for it.
+    """Read matrices by name; every size is checked before memory is taken for it.
 
     Parameters
     ----------
     path : Path
     names : list of str
     nested : bool, default=False
-        Whether cells and structures are read, too.
+        Whether to read cells and structures too.
 
     Returns
     -------
     dict of str to ndarray
-        In the types they are stored in. A cell array is a list, down its columns, and an array of structures a list of
-        dicts; within them None stands for what is no matrix of real numbers.
+        Arrays in the types in which they are stored. A cell array becomes a list, column by column, and an array of
+        structures a list of dicts; inside them None stands for anything that is not a matrix of real numbers.
 
     Raises
     ------
     UnreadableError
         If the file is damaged, or a name is missing.
     UnsupportedError
-        If it is no file of MATLAB 5 to 7, or a name is no matrix of real numbers.
+        If it is not a file of MATLAB 5 to 7, or a name is not that of a matrix of real numbers.
     TooLargeError
         If the file has more than 1 GiB, compressed or not.
 
@@ -89,7 +89,7 @@ def read_mat(path: Path, names: list[str], *, nested: bool = False) -> dict[str,
 
 
 def _matrices(path: Path, data: bytes, order: str, depth: int) -> Iterator[tuple[str, Any]]:
-    """Yield name and value of each variable; None for one that is no matrix of real numbers."""
+    """Yield the name and value of each variable; None stands for anything but a matrix of real numbers."""
     total = 0
     for kind, content in _elements(memoryview(data)[_HEADER:], order):
         if kind == _COMPRESSED:
@@ -105,7 +105,7 @@ def _elements(data: memoryview, order: str) -> Iterator[tuple[int, memoryview]]:
     position = 0
     while position + 8 <= len(data):
         kind, count = struct.unpack_from(f"{order}II", data, position)
-        if kind >> 16:  # the small format: type and count share four bytes, the content has the other four
+        if kind >> 16:  # small format: type and count share four bytes, the content has the next four
             kind, count = kind & 0xFFFF, kind >> 16
             start, padded, room = position + 4, 4, 4
         else:

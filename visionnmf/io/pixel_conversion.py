@@ -1,4 +1,4 @@
-"""Pixels between decoders and users: sizes, orientation, channels, depth, grey; no file is opened here."""
+"""Convert decoded pixels: size, orientation, channels, bit depth, grey. No file is opened here."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def to_grey8(values: NDArray[Any]) -> NDArray[np.uint8]:
     Parameters
     ----------
     values : ndarray of uint8 or uint16 [shape=(height, width) or (height, width, 3)]
-        Grey or RGB. 16 bits are rounded to 8; colours are weighted as in ITU-R BT.601.
+        Grey or RGB. 16 bits are rounded to 8, and colours are weighted as in ITU-R BT.601.
 
     Returns
     -------
@@ -41,13 +41,13 @@ def to_grey8(values: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def resize_grey(image: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
-    """Scale a grey picture, averaging where it shrinks.
+    """Scale a grey picture; pixels are averaged if it shrinks.
 
     Parameters
     ----------
     image : ndarray of uint8 [shape=(height, width)]
     size : tuple of two ints
-        Height and width that are wanted.
+        The new height and width.
 
     Returns
     -------
@@ -66,7 +66,7 @@ def resize_grey(image: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.u
 
 
 def check_size(name: str, width: int, height: int, max_pixels: int) -> None:
-    """Raise TooLargeError or UnreadableError where a declared size should not be decoded."""
+    """Raise TooLargeError or UnreadableError if a picture of a declared size should not be decoded."""
     if width * height > max_pixels:
         raise TooLargeError(
             f"{name}: declares {width} x {height} = {width * height} pixels; at most {max_pixels} are read"
@@ -89,7 +89,7 @@ def upright(image: NDArray[Any], orientation: int) -> NDArray[Any]:
 def rgb_on_white(
     colour: NDArray[Any], alpha: NDArray[Any] | None, notes: list[str], *, premultiplied: bool = False
 ) -> NDArray[Any]:
-    """Make three channels, and blend what is transparent onto white."""
+    """Return three channels, with transparent parts blended onto white."""
     if colour.ndim == 2 or colour.shape[2] == 1:
         colour = np.repeat(colour.reshape(*colour.shape[:2], 1), 3, axis=2)
     white = int(np.iinfo(colour.dtype).max)
@@ -99,14 +99,14 @@ def rgb_on_white(
     blended = np.empty_like(colour)
     for start in range(0, len(colour), 256):  # in strips: the products take four times the picture's memory
         rows = slice(start, start + 256)
-        opacity = alpha[rows, :, np.newaxis].astype(np.uint32)  # 65535 squared and half of it still fit
+        opacity = alpha[rows, :, np.newaxis].astype(np.uint32)  # 65535 squared and half of it fit into 32 bits
         light = colour[rows].astype(np.uint32) * (white if premultiplied else opacity)
         blended[rows] = (np.minimum(light, white * opacity) + white * (white - opacity) + white // 2) // white
     return blended
 
 
 def from_float(values: NDArray[Any], name: str) -> NDArray[np.uint16]:
-    """Return floats in [0, 1] as 16 bits; UnsupportedError for others."""
+    """Return floats in [0, 1] as 16-bit integers; raise UnsupportedError for others."""
     bad = int(values.size - np.isfinite(values).sum())
     if bad:
         raise UnsupportedError(
@@ -122,7 +122,7 @@ def from_float(values: NDArray[Any], name: str) -> NDArray[np.uint16]:
 
 
 def decode_by_opencv(data: bytes) -> NDArray[Any] | None:
-    """Decode a picture as it is stored, channels in OpenCV's order; None where that fails."""
+    """Decode a picture without conversion, channels in OpenCV's order; None if that fails."""
     with _quiet_opencv():
         decoded: NDArray[Any] | None = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
     return decoded
@@ -130,7 +130,7 @@ def decode_by_opencv(data: bytes) -> NDArray[Any] | None:
 
 @contextmanager
 def _quiet_opencv() -> Iterator[None]:
-    """Keep OpenCV's reports on damaged files from standard error; ours is enough."""
+    """Keep OpenCV from printing about damaged files, which we report ourselves."""
     log: Any = getattr(cv2.utils, "logging", cv2)  # OpenCV 5, OpenCV 4
     level = log.getLogLevel()
     log.setLogLevel(0)

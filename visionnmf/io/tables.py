@@ -1,4 +1,4 @@
-"""Tables of numbers: ``.npy``, ``.npz``, ``.csv`` and ``.parquet``, whole."""
+"""Read tables of numbers (``.npy``, ``.npz``, ``.csv``, ``.parquet``), and write CSV."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ __all__ = ["TABLE_SUFFIXES", "CsvWriter", "Table", "read_column", "read_tables",
 Array = NDArray[Any]
 
 TABLE_SUFFIXES = (".npy", ".npz", ".csv", ".parquet")
-MISSING = ("", "nan", "na", "null", "none")  # cells without a number, in small letters
-PREFIX = "view_"  # of arrays that are views, in some collections
+MISSING = ("", "nan", "na", "null", "none")  # texts of cells without a number, in small letters
+PREFIX = "view_"  # of the names of arrays that are views, in some collections
 LABELS = "labels"
-MOST_NUMBERS = MAX_BYTES // 8  # of a file of text or of packed columns, where one may take a byte or less
-MOST_TEXT = 256 << 20  # bytes of memory that the keys or labels of a file may take
+MOST_NUMBERS = MAX_BYTES // 8  # of a text file or packed columns, where a number may take one byte or less
+MOST_TEXT = 256 << 20  # bytes of memory for the keys or labels of a file
 LONGEST_NAME = 200  # of an array
-TEXT_BYTES = 64  # that a text takes beside its letters
+TEXT_BYTES = 64  # of memory that a text takes besides its letters
 LONGEST_ROW = 16 << 20  # letters: a million numbers
 ROWS = 4096  # of keys that are read together
 # Spreadsheets take a text that begins with one of these for a formula. A leading apostrophe makes it text; one that is
@@ -44,18 +44,7 @@ FORMULA = re.compile("'*[=+\\-@\\t\\r\\n]")
 
 @dataclass(frozen=True)
 class Table:
-    """One matrix.
-
-    Attributes
-    ----------
-    name : str
-    X : ndarray of float [shape=(n_rows, n_columns)]
-        NaN where a cell is empty.
-    keys : list of str or None
-        What the rows are called.
-    labels : ndarray or None
-        The array ``labels`` of a ``.npz`` file.
-    """
+    """One matrix of a table, with NaN where a cell is empty; what its rows are called, and the array ``labels``."""
 
     name: str
     X: Array
@@ -64,29 +53,10 @@ class Table:
 
 
 def read_tables(path: str | Path, *, key: str | None = None) -> list[Table]:
-    """Read the matrices of a file.
+    """Read the matrices of a ``.npy``, ``.csv``, ``.parquet`` or ``.npz`` file; an ``.npz`` file can hold several.
 
-    Parameters
-    ----------
-    path : str or Path
-        ``.npy`` and ``.csv`` and ``.parquet`` hold one, ``.npz`` as many as it has arrays of two dimensions.
-    key : str or None, default=None
-        The column of a ``.csv`` or ``.parquet`` file, or the array of a ``.npz`` file, that says what the rows are
-        called.
-
-    Returns
-    -------
-    list of Table
-        At least one.
-
-    Raises
-    ------
-    UnreadableError
-        If the file is missing or damaged, or has no such key, or a matrix in it no rows or columns.
-    UnsupportedError
-        If it holds no numbers, infinity, or is of another kind.
-    TooLargeError
-        If it has more than 1 GiB, or its numbers have, keys take more than 256 MiB, or a row of text has more than 16.
+    `key` is the column (or array of an ``.npz`` file) that names the rows. Raises a MediaError of one line if the file
+    is damaged, holds no finite numbers or too many, has no such key, or is too large.
     """
     file = regular_file(path, "table")
     check_bytes(file, file.stat().st_size)
@@ -97,8 +67,8 @@ def read_tables(path: str | Path, *, key: str | None = None) -> list[Table]:
         found = _read(file, suffix, key)
     except MediaError:
         raise
-    except Exception as error:  # numpy, csv and pyarrow have many ways to say that a file is damaged
-        reason = one_line(error).split(" To allow loading")[0]  # numpy's cure is to trust the file: not ours
+    except Exception as error:  # numpy, csv and pyarrow raise many kinds of errors on damaged files
+        reason = one_line(error).split(" To allow loading")[0]  # numpy advises to trust the file
         raise UnreadableError(f"{file}: cannot be read ({reason:.200})") from error
     for table in found:
         name = f"{file}: {table.name}" if suffix == ".npz" else str(file)
@@ -113,34 +83,16 @@ def _read(file: Path, suffix: str, key: str | None) -> list[Table]:
     if suffix == ".npz":
         return _read_npz(file, key)
     if suffix == ".npy":
-        with np.errstate(over="ignore"):  # of a size that is refused, too
+        with np.errstate(over="ignore"):  # also for a size that is refused
             array = np.load(file, allow_pickle=False, mmap_mode="r")
         return [Table(file.stem, _numbers(array, str(file)))]
     return [_read_csv(file, key) if suffix == ".csv" else _read_parquet(file, key)]
 
 
 def read_column(path: str | Path, column: str | None = None) -> tuple[list[str], list[str] | None]:
-    """Read a column of text, such as labels.
+    """Read a column of text of a ``.csv`` file, the last one by default, or a text file with one value a line.
 
-    Parameters
-    ----------
-    path : str or Path
-        A ``.csv`` file, or a text file of a value a line.
-    column : str or None, default=None
-        None: the last one.
-
-    Returns
-    -------
-    values : list of str
-    keys : list of str or None
-        The first column, where there are others.
-
-    Raises
-    ------
-    UnreadableError
-        If the file cannot be read, or has no such column.
-    TooLargeError
-        If the values take more than 256 MiB.
+    Returns the values, and the first column as keys if there are several columns.
     """
     file = regular_file(path, "table")
     check_bytes(file, file.stat().st_size)
@@ -241,7 +193,7 @@ def text_of_cell(cell: str) -> str:
 
 
 def _shown(name: str) -> str:
-    """Return what a stranger wrote, short and on one line."""
+    """Return a text of the file, shortened and on one line."""
     return f"{' '.join(name[:LONGEST_NAME].split()):.40}"
 
 
@@ -292,7 +244,7 @@ def _array_keys(names: Array, key: str, file: Path) -> list[str]:
 
 
 def _table(name: str, X: Array, keys: list[str] | None, labels: Array | None, file: Path) -> Table:
-    if not name.isprintable() or len(name) > LONGEST_NAME:  # it stands in messages
+    if not name.isprintable() or len(name) > LONGEST_NAME:  # because it appears in messages
         raise UnreadableError(f"{file}: names must be printable, of at most {LONGEST_NAME} letters; got {name!r:.60}")
     if keys is not None and len(keys) != len(X):
         raise UnreadableError(f"{file}: {name}: must have {len(keys)} rows, one for each key; got {len(X)}")
@@ -300,36 +252,26 @@ def _table(name: str, X: Array, keys: list[str] | None, labels: Array | None, fi
 
 
 class _Texts:
-    """A list of texts, as many as fit into memory.
-
-    Parameters
-    ----------
-    file : Path
-        Where they come from.
-
-    Attributes
-    ----------
-    values : list of str
-    """
+    """A list of texts of a file that is bounded in memory; `values` holds them."""
 
     def __init__(self, file: Path) -> None:
         self.values: list[str] = []
         self._file, self._size = file, 0
 
     def add(self, text: str) -> None:
-        """Add a text."""
+        """Append a text."""
         self.check(1, len(text))
         self._size += TEXT_BYTES + len(text)
         self.values.append(text)
 
     def check(self, count: int, letters: int = 0) -> None:
-        """Raise TooLargeError where there is no room for so many more."""
+        """Raise TooLargeError if there is no room for `count` more texts."""
         if self._size + TEXT_BYTES * count + letters > MOST_TEXT:
             raise TooLargeError(f"{self._file}: has keys or labels of more than {MOST_TEXT >> 20} MiB")
 
 
 class _Lines:
-    """The lines of a file, for a reader that puts together rows of at most so many letters."""
+    """The lines of a file for a CSV reader, whose rows (of one or more lines) have a bounded length."""
 
     def __init__(self, text: TextIO, file: Path) -> None:
         self._text, self._file, self._letters = text, file, 0
@@ -347,12 +289,12 @@ class _Lines:
         return line
 
     def end_row(self) -> None:
-        """Begin to count anew."""
+        """Start to count the next row."""
         self._letters = 0
 
 
 def _rows(file: Path) -> Iterator[list[str]]:
-    """Yield the rows of a ``.csv`` file, at least one, without empty ones; all have as many cells as the first."""
+    """Yield the rows of a ``.csv`` file that are not empty; all have as many cells as the first, and there is one."""
     count = width = 0
     with file.open(newline="", encoding="utf-8-sig", errors="strict") as text:
         lines = _Lines(text, file)
@@ -399,7 +341,7 @@ def _read_csv(file: Path, key: str | None) -> Table:
 
 
 def _number(cell: str) -> float | None:
-    """Return the number in a cell, NaN in an empty one; None for text."""
+    """Return the number in a cell, NaN if it is empty, None if it is text."""
     try:
         return float(cell)
     except ValueError:
@@ -427,7 +369,7 @@ def _read_parquet(file: Path, key: str | None) -> Table:
             raise UnsupportedError(f"{file}: column {_shown(name)} must hold numbers; name it as the key if it is one")
     if key is not None and schema.field(key).type.num_fields:
         raise UnsupportedError(f"{file}: column {_shown(key)} must hold texts or numbers; got {schema.field(key).type}")
-    _check_size(file, metadata.num_rows * len(names))  # equal ones take no space
+    _check_size(file, metadata.num_rows * len(names))  # equal numbers take no space in the file
     table = opened.read(columns=names, use_threads=False)
     X = np.empty((metadata.num_rows, len(names)))
     for j, name in enumerate(names):
@@ -445,7 +387,7 @@ def _is_numeric(kind: Any) -> bool:
 def _parquet_keys(file: Path, key: str) -> list[str]:
     from pyarrow import parquet
 
-    opened = parquet.ParquetFile(file, read_dictionary=[key])  # a long text that is repeated stays one
+    opened = parquet.ParquetFile(file, read_dictionary=[key])  # a long text that is repeated is kept once
     keys = _Texts(file)
     for batch in opened.iter_batches(ROWS, columns=[key], use_threads=False):
         for value in batch.column(0):

@@ -1,4 +1,4 @@
-"""TIFF files: checked, and decoded where Pillow would lose bits or the process its memory."""
+"""Check TIFF files, and decode those of which Pillow would lose bits or that would take too much memory."""
 
 from __future__ import annotations
 
@@ -20,22 +20,31 @@ __all__ = ["TIFF_STARTS", "decode_tiff"]
 
 TIFF_STARTS = (b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+")
 
-# tifffile decodes these by itself with a bounded result; it wants another package for the rest, or does not bound it.
+# Compressions that tifffile decodes itself and in bounded memory.
 _TIFFFILE_COMPRESSIONS = {1, 8, 32773, 32946}
 _DEFLATE = {8, 32946}
 _JPEG = {6, 7}
-_SIZES = (256, 257, 277, 278, 322, 323, 32997, 32998)  # tags: of the picture, its samples, strips, tiles and slices
+_SIZES = (
+    256,
+    257,
+    277,
+    278,
+    322,
+    323,
+    32997,
+    32998,
+)  # tags that hold one number each
 
 
 def decode_tiff(data: bytes, name: str, max_pixels: int, notes: list[str]) -> NDArray[Any] | None:
-    """Check a TIFF file, and decode it if it holds 16-bit or float samples; Pillow does the others (None)."""
+    """Check a TIFF file, and decode it if it has 16-bit or float samples; Pillow decodes others (None)."""
     if not (log := logging.getLogger("tifffile")).handlers:
-        log.addHandler(logging.NullHandler())  # else its complaints about damaged files go to standard error
+        log.addHandler(logging.NullHandler())  # otherwise it prints about damaged files
     with tifffile.TiffFile(io.BytesIO(data)) as tiff:
         page = tiff.pages[0]
         assert isinstance(page, tifffile.TiffPage)
         for tag in (page.tags.get(number) for number in _SIZES):
-            if tag is not None and tag.count != 1:  # its value would be a tuple, and a product of it a longer one
+            if tag is not None and tag.count != 1:  # a tuple, and multiplying it would make it longer
                 raise UnreadableError(f"{name}: the file is damaged (its {tag.name} has {tag.count} values)")
         check_size(name, page.imagewidth, page.imagelength, max_pixels)
         if page.imagedepth > 1 or page.tiledepth > 1:
@@ -50,7 +59,7 @@ def decode_tiff(data: bytes, name: str, max_pixels: int, notes: list[str]) -> ND
                 check_scans(data, name, start, start + count)
         bits = page.bitspersample
         stored = sum(count for _, count in segments)
-        plain = page.compression == 1 and page.photometric != 6  # 6: YCbCr, whose colours are stored at half resolution
+        plain = page.compression == 1 and page.photometric != 6  # 6 is YCbCr, with colours at half resolution
         if plain and stored < page.imagelength * page.imagewidth * page.samplesperpixel * bits // 8:
             raise UnreadableError(f"{name}: the file is cut off or damaged (it holds fewer data than it declares)")
         if _has_second_picture(tiff):
@@ -70,8 +79,8 @@ def decode_tiff(data: bytes, name: str, max_pixels: int, notes: list[str]) -> ND
 
 def _has_second_picture(tiff: tifffile.TiffFile) -> bool:
     try:
-        return not getattr(tiff.pages[1], "is_reduced", False)  # a thumbnail is no second picture
-    except Exception:  # there is none, or it is damaged, which does not concern the first
+        return not getattr(tiff.pages[1], "is_reduced", False)  # a thumbnail does not count
+    except Exception:  # there is none, or it is damaged, which does not matter for the first
         return False
 
 
@@ -106,7 +115,7 @@ def _tiff_samples(
 def _check_decoded_size(
     page: tifffile.TiffPage, data: bytes, segments: list[tuple[int, int]], name: str, max_pixels: int
 ) -> None:
-    # tifffile decodes each strip or tile without a limit: a few kilobytes could become gigabytes
+    # tifffile decodes each strip or tile without a limit, so a few kilobytes could become gigabytes.
     rows, columns = min(page.rowsperstrip, page.imagelength), page.imagewidth
     if page.is_tiled:
         rows, columns = page.tilelength, page.tilewidth
@@ -124,7 +133,7 @@ def _inflates_beyond(data: memoryview, limit: int) -> bool:
 
 
 def _unpacks_beyond(data: memoryview, limit: int) -> bool:
-    """Walk over the runs of PackBits: a byte below 128 is followed by that many bytes and one, one above by one."""
+    """Walk over the runs of PackBits: a byte n < 128 is followed by n + 1 bytes, one > 128 by a repeated one."""
     position, size = 0, 0
     while position < len(data) and size <= limit:
         head = data[position]
@@ -138,7 +147,7 @@ def _unpacks_beyond(data: memoryview, limit: int) -> bool:
 
 
 def _tiff_colours(page: tifffile.TiffPage, samples: NDArray[Any], name: str, notes: list[str]) -> NDArray[Any]:
-    """Split colours from alpha; both as uint16."""
+    """Separate colours and alpha, and return RGB as uint16."""
     if samples.dtype.kind == "f":
         samples = from_float(samples, name)
     colours = 3 if page.photometric == 2 else 1

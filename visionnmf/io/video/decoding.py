@@ -1,4 +1,4 @@
-"""Decode video by PyAV: what a container gives, and what goes wrong on the way."""
+"""Decode video with PyAV, count damage, and turn frames upright."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from visionnmf.exceptions import UnsupportedError
 
 __all__ = ["CODEC_ERRORS", "Clock", "Decoder", "convert", "reason_of", "turn_of", "upright"]
 
-# Their headers carry a duration; in others it is guessed from the bit rate.
+# Containers with a duration in their header; for others FFmpeg guesses it from the bit rate.
 _TIMED_CONTAINERS = {"matroska", "webm", "mov", "mp4", "flv"}
 
-# Seconds. A longer gap between two frames is a damaged timestamp.
+# Seconds; a longer gap between two frames is a damaged timestamp.
 _LONGEST_GAP = 86_400
 
-# What PyAV raises on hostile files: its own errors, those of reading the file, and of texts that are no UTF-8.
+# What PyAV raises on damaged files: its own errors, errors of reading, and of texts that are not UTF-8.
 CODEC_ERRORS = (av.error.FFmpegError, OSError, ValueError, RuntimeError)
 
 
@@ -36,18 +36,18 @@ class Decoder:
         self.stream = stream
         self.packets = 0
         self.bad_packets = 0
-        self.end = 0.0  # seconds; the latest end of a packet of any stream
+        self.end = 0.0  # the latest end of a packet of any stream, in seconds
         self.first_error: str | None = None
-        self.reading_error: Exception | None = None  # which ended the packets
+        self.reading_error: Exception | None = None  # the error that ended the packets
 
     def frames(self) -> Iterator[VideoFrame]:
-        """Yield what can be decoded, to the end or to where reading fails."""
-        packets = self.container.demux()  # sound as well: it shows how far the file goes
+        """Yield the frames that can be decoded, up to the end or to an error of reading."""
+        packets = self.container.demux()  # also sound, which shows how far the file goes
         while True:
             try:
                 packet = next(packets, None)
             except IndexError:
-                # PyAV's own, at the end of a file whose streams were not all declared at its beginning.
+                # PyAV raises this at the end of a file whose streams are not all declared at its beginning.
                 packet = None
             except CODEC_ERRORS as error:
                 self._count(error)
@@ -57,7 +57,7 @@ class Decoder:
                 yield from self._decode(None)
                 return
             if packet.size == 0:
-                continue  # a dropped frame, or PyAV's sign of the end; a decoder would take either for the end
+                continue  # a dropped frame or PyAV's end mark; a decoder would end at either
             self._follow_time(packet)
             if packet.stream_index == self.stream.index:
                 self.packets += 1
@@ -83,7 +83,7 @@ class Decoder:
             self.end = max(self.end, float((time + (packet.duration or 0)) * packet.time_base))
 
     def declared_duration(self, counted: bool) -> float | None:
-        """Return the duration in seconds that the header gives, None where it gives none."""
+        """Return the duration in seconds from the header, None if it has none."""
         if self.stream.duration and self.stream.time_base:
             return float(self.stream.duration * self.stream.time_base)
         if self.container.duration and (counted or self.declares_itself()):
@@ -91,29 +91,22 @@ class Decoder:
         return None
 
     def missed(self, counted: bool, frame_rate: float) -> float | None:
-        """Return the declared duration where the packets end clearly before it, None where they do not."""
+        """Return the declared duration if the packets end clearly before it, otherwise None."""
         duration = self.declared_duration(counted)
         return duration if duration is not None and self.end < 0.99 * duration - 2 / frame_rate else None
 
     def declares_itself(self) -> bool:
-        """Return whether the header of the container carries a duration, which in others is guessed."""
+        """Return whether the header of the container has a duration; for others it is guessed."""
         return bool(_TIMED_CONTAINERS & set(self.container.format.name.split(",")))
 
 
 class Clock:
-    """When frames are shown, in seconds from the beginning of a file.
-
-    Parameters
-    ----------
-    decoder : Decoder
-    step : float
-        Seconds from a frame to the next where the file does not say.
-    """
+    """The times of frames in seconds from the beginning of a file; `step` is used where the file has no valid time."""
 
     def __init__(self, decoder: Decoder, step: float) -> None:
         start = decoder.container.start_time
         self._start = None if start is None else start / av.time_base
-        self._unit = decoder.stream.time_base  # not the frames': the last ones come without
+        self._unit = decoder.stream.time_base  # not that of the frames, because the last ones have none
         self._step = step
         self._last: float | None = None
 
@@ -137,7 +130,7 @@ class Clock:
 
 def convert(converter: VideoReformatter, frame: VideoFrame, **options: Any) -> VideoFrame:
     """Return a frame in another format."""
-    # One thread: waking a pool for each small frame costs more than the conversion.
+    # One thread: waking a pool for each frame takes longer than the conversion.
     return converter.reformat(frame, threads=1, **options)
 
 
@@ -148,7 +141,7 @@ def upright(
     turn: tuple[bool, bool, bool],
     size: tuple[int, int],
 ) -> NDArray[np.uint8]:
-    """Return a frame as RGB, turned as `turn_of` says and scaled to a width and height."""
+    """Return a frame as RGB, turned by the result of `turn_of` and scaled to `size`, (width, height)."""
     try:
         image: NDArray[Any] = convert(converter, frame, format="rgb24").to_ndarray()
     except CODEC_ERRORS as error:
@@ -169,8 +162,8 @@ def upright(
 def turn_of(frame: VideoFrame) -> tuple[bool, bool, bool]:
     """Read the display matrix: (swap axes, then mirror columns, then mirror rows) makes the frame upright.
 
-    The matrix maps (x, y) to (a x + c y, b x + d y), stored as a b u c d v x y w in 16.16 fixed point. Angles that are
-    no multiple of 90 degrees are ignored.
+    The matrix maps (x, y) to (a x + c y, b x + d y), stored as a b u c d v x y w in 16.16 fixed point. Angles that
+    are not multiples of 90 degrees are ignored.
     """
     data: Any = frame.side_data.get("DISPLAYMATRIX")
     if data is None:
@@ -184,6 +177,6 @@ def turn_of(frame: VideoFrame) -> tuple[bool, bool, bool]:
 
 
 def reason_of(error: Exception) -> str:
-    """Return what an error says, on one line."""
+    """Return the message of an error on one line."""
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return " ".join(str(text).split())

@@ -1,4 +1,4 @@
-"""How many samples the tables of an MP4 or QuickTime file declare."""
+"""Count the samples that the tables of an MP4 or QuickTime file declare, before FFmpeg allocates an index for them."""
 
 from __future__ import annotations
 
@@ -8,23 +8,22 @@ from typing import BinaryIO
 
 __all__ = ["most_samples"]
 
-HOLDERS = (b"moov", b"trak", b"mdia", b"minf", b"stbl", b"moof", b"traf")  # boxes of boxes, on the way to the tables
-MOST_BOXES = 100_000  # looked at; a long fragmented file has some six for each of its fragments
+HOLDERS = (
+    b"moov",
+    b"trak",
+    b"mdia",
+    b"minf",
+    b"stbl",
+    b"moof",
+    b"traf",
+)  # boxes around the tables
+MOST_BOXES = 100_000  # a fragmented file has about six for each fragment
 
 
 def most_samples(file: BinaryIO) -> int:
-    """Return the most samples that a table of a file declares; 0 for files of another kind.
+    """Return the largest number of samples that a table of an open file declares; 0 if it is not MP4.
 
-    FFmpeg makes an index of as many entries. A true table declares no more samples than the file has bytes.
-
-    Parameters
-    ----------
-    file : binary file
-        Left where it was.
-
-    Returns
-    -------
-    int
+    FFmpeg makes an index of as many entries, while a true table declares no more samples than the file has bytes.
     """
     began, length = file.tell(), file.seek(0, os.SEEK_END)
     most, left, todo = 0, MOST_BOXES, [(0, length)]
@@ -53,8 +52,8 @@ def most_samples(file: BinaryIO) -> int:
 
 
 def _declared(kind: bytes, content: bytes) -> int:
-    """Return how many samples a table declares: its first bytes are version and flags, and two numbers."""
+    """Return the number of samples of a table, which begins with version and flags and two numbers."""
     if len(content) < 12:
         return 0
     _, first, second = struct.unpack_from(">3I", content)
-    return int(first if kind == b"trun" else second)  # the others tell a size first
+    return int(first if kind == b"trun" else second)  # in the others a size comes first

@@ -1,4 +1,4 @@
-"""Whatever gives frames."""
+"""Open any source of frames."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ def open_video(
     until: Callable[[], bool] | None = None,
     **options: Any,
 ) -> VideoReader | PictureSequence | LiveReader:
-    """Open a source of frames by its kind.
+    """Open a source of frames with the reader for its kind.
 
     Parameters
     ----------
     source : str or Path
-        A video file; a folder or a pattern of pictures; ``"-"``, standard input; a ``http(s)`` or ``rtsp(s)`` address;
-        a camera, ``"camera:0"`` or ``"/dev/video0"``.
+        A video file; a folder or a pattern of pictures; ``"-"`` for standard input; a ``http(s)`` or ``rtsp(s)`` URL; a
+        camera, ``"camera:0"`` or ``"/dev/video0"``.
     frame_rate : float, optional
-        Of pictures and raw frames.
+        Frames per second of pictures and raw frames.
     size : (int, int), optional
         Width and height of raw frames on standard input.
     pixel_format : str, optional
-        Of raw frames on standard input.
+        The format of raw frames on standard input.
     until : callable, optional
-        See :class:`.LiveReader`; not asked by what does not wait for its frames.
+        See :class:`.LiveReader`; other readers do not call it.
     **options
         `every`, `max_frames`, `scale`, `start` and `end`, as of :class:`.VideoReader`.
 
@@ -51,9 +51,9 @@ def open_video(
     Raises
     ------
     MediaError
-        The source cannot be used.
+        If the source cannot be used.
     ParameterError
-        An argument is out of its range, or not for this kind of source.
+        If an argument is out of its range or does not apply to this kind of source.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Pictures as the frames of a video."""
+"""Read the pictures of a folder as the frames of a video."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from .reader import FALLBACK_RATE
 
 __all__ = ["PictureSequence"]
 
-SHOWN = 3  # names of pictures that could not be read
+SHOWN = 3  # names of unreadable pictures in a message
 
 
 class PictureSequence:
-    """The pictures of a folder or a pattern as the frames of a video; with the attributes of :class:`.VideoReader`.
+    """Read the pictures of a folder or a pattern as frames; the attributes are those of :class:`.VideoReader`.
 
-    A picture that cannot be read, or is of another size than the first, is left out; the frames after it keep their
+    A picture that cannot be read, or has another size than the first, is left out. The frames after it keep their
     times.
 
     Parameters
@@ -35,7 +35,7 @@ class PictureSequence:
     source : str or Path
         A folder, or a pattern such as ``"frames/*.png"``.
     frame_rate : float, optional
-        Frames per second; 25 when not given.
+        Frames per second; 25 if not given.
     every, max_frames, scale, start, end : optional
         See :class:`.VideoReader`.
 
@@ -47,12 +47,12 @@ class PictureSequence:
         The number of pictures.
     time : float
     frames_read, damaged : int
-        Pictures that were read, and those that could not be.
+        The numbers of pictures that were read and that could not be read.
 
     Raises
     ------
     UnreadableError
-        There is no picture, or the first cannot be read.
+        If there is no picture, or the first one cannot be read.
     ParameterError
         If an argument is out of its range.
 
@@ -91,7 +91,7 @@ class PictureSequence:
             check_number(frame_rate, "frame_rate", 0, 1000, without_low=True)
             self.frame_rate = Fraction(frame_rate).limit_denominator(1001)
         self._wanted = (every, max_frames, start, end)
-        self._said: dict[str, tuple[str, int]] = {}  # the first picture of which it is to be said, and of how many
+        self._said: dict[str, tuple[str, int]] = {}  # by note: the first picture that has it, and how many have
         self._size = self._read(self._pictures[0]).shape[1::-1]
         self.width, self.height = (max(1, round(side * scale)) for side in self._size)
         self.declared_frames = len(self._pictures)
@@ -101,7 +101,7 @@ class PictureSequence:
 
     @property
     def notes(self) -> list[str]:
-        """What is to be said of the last loop."""
+        """Sentences about the last loop."""
         said = [f"{first}: {note}{f' (and {n - 1} more)' * (n > 1)}" for note, (first, n) in self._said.items()]
         return [*([] if self.problem is None else [self.problem]), *said]
 

@@ -1,4 +1,4 @@
-"""Read video by PyAV."""
+"""Read video files with PyAV."""
 
 from __future__ import annotations
 
@@ -27,42 +27,42 @@ from .mp4_index import most_samples
 __all__ = ["VideoReader", "sample_frames"]
 
 MAX_FRAME_PIXELS = 50_000_000
-MAX_STREAMS = 64  # of all kinds; opening prepares a decoder for each, up to a megabyte; FFmpeg's own limit is 1000
-FEW_SAMPLES = 1 << 20  # of a table; what FFmpeg makes of these takes some 50 MB
+MAX_STREAMS = 64  # opening prepares a decoder of up to a megabyte for each; FFmpeg's own limit is 1000
+FEW_SAMPLES = 1 << 20  # FFmpeg's index of these takes about 50 MB
 _STILL = "a still picture, not a video; name the folder of its frames, or quote their pattern"
 FALLBACK_RATE = Fraction(25)
 
-# Containers that hold video in themselves. Left out on purpose: playlists and concatenations (they name other files and
-# addresses), image sequences, text terminals, devices.
+# Containers that hold the video themselves. Left out on purpose: playlists and concatenations, which name other files
+# and URLs, image sequences, text terminals, devices.
 CONTAINERS = (
     "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpeg,mpegts,mpegvideo,m4v,h263,h264,hevc,av1,obu,ivf,flv,asf,ogg,gif,"
     "apng,mjpeg,mxf,nut,yuv4mpegpipe,dv,rm,wtv,webp_anim,webp"
 )
-# One thread beside the caller's own. A fixed number: how many frames survive before a cut, and the bytes that x264
-# writes, depend on it, and the same file should give the same result on every machine.
+# A fixed number, because the frames that survive before a cut and the bytes that x264 writes depend on it, and the same
+# file should give the same result on every machine.
 CODEC_THREADS = 2
 
 
 class VideoReader:
     """Read a video as a stream of upright RGB frames.
 
-    Frames are decoded one at a time, so memory does not grow with the length. Each ``for`` loop opens the file anew:
-    the reader can be iterated as often as wanted (one loop at a time). Rotation and mirroring in the metadata, as
-    telephones write them, are applied. Pixels are taken as square.
+    Frames are decoded one at a time, so memory does not grow with the length. Each ``for`` loop opens the file again,
+    so the reader can be iterated as often as wanted, one loop at a time. Rotation and mirroring in the metadata, as
+    phones write them, are applied. Pixels are taken as square.
 
     Parameters
     ----------
     path : str or Path
         The file.
     every : int, default=1
-        Deliver every `every`-th frame, beginning with the first.
+        Deliver every `every`-th frame, starting with the first.
     max_frames : int, optional
         Stop after this many delivered frames.
     scale : float in (0, 1], default=1.0
         Factor on width and height; pixels are averaged over areas.
     start, end : float, default=0.0 and None
-        Deliver only frames that are shown from `start` on and before `end`, in seconds as :attr:`time` has them. Frames
-        before are decoded and thrown away, as not every file can be entered in the middle.
+        Deliver only frames that are shown from `start` on and before `end`, in seconds. Earlier frames are decoded and
+        dropped, because not every file can be entered in the middle.
     max_pixels : int, default=50_000_000
         Largest width times height that is decoded.
 
@@ -79,19 +79,19 @@ class VideoReader:
     has_sound : bool
         Whether the file has sound, which is not delivered.
     time : float
-        During a loop: when the frame delivered last is shown, in seconds from the beginning of the file, as players
-        count them. Later for each frame: where the file gives no time, one of the past or one a day away, a frame comes
-        ``1 / frame_rate`` after the one before.
+        During a loop: when the last delivered frame is shown, in seconds from the beginning of the file. It grows with
+        every frame: if the time in the file is missing, in the past or a day away, a frame comes ``1 / frame_rate``
+        after the one before it.
     frames_read : int
-        Frames decoded by the present or last loop, the ones that `every` skips included.
+        Frames that the current or last loop decoded, including those that `every` skips.
     truncated : bool
-        After a loop: the file is cut off or damaged. See Notes.
+        After a loop: whether the file is cut off or damaged. See Notes.
     problem : str or None
         After a loop: what is wrong with the file, in one line.
     damaged : int
-        After a loop: packets and frames that were damaged.
+        After a loop: the number of damaged packets and frames.
     begins_anew, reconnections : bool, int
-        True, and 0, of a file; see :class:`.LiveReader`.
+        True and 0 for a file; see :class:`.LiveReader`.
 
     Raises
     ------
@@ -106,15 +106,12 @@ class VideoReader:
         If `every`, `max_frames`, `scale`, `start` or `end` is out of range; while iterating: if the video ends before
         `start`, or has no frame before `end`.
 
-    Notes
-    -----
-    A loop over a damaged file delivers what can be decoded and does not raise. When it has come to the end, it sets
-    `truncated` if (a) reading stopped with an error, or packets or frames were marked corrupt or could not be decoded;
-    or (b) the timestamps of all streams, sound included, end more than 2 frames and 1 % before the declared duration.
-    The number of frames is no evidence: headers of healthy files are often off by one, and files with a variable rate,
-    dropped frames or edit lists give fewer frames than they declare. The margin lets a clean cut of the last frames
-    pass. MPEG streams, Ogg and GIF declare no duration, so that no clean cut of such a file can be seen. A loop that is
-    left early, or stopped by `max_frames` or `end`, does not judge.
+    Notes ----- A loop over a damaged file delivers what can be decoded and does not raise. At its end it sets
+    `truncated` if (a) reading stopped with an error, or packets or frames were corrupt or could not be decoded; or (b)
+    the timestamps of all streams, sound included, end more than 2 frames and 1 % before the declared duration. The
+    number of frames is not evidence: headers of good files are often off by one, and files with a variable rate,
+    dropped frames or edit lists give fewer frames than they declare. MPEG streams, Ogg and GIF declare no duration, so
+    a clean cut of such a file cannot be seen. A loop that ends early does not judge.
 
     Examples
     --------
@@ -153,15 +150,15 @@ class VideoReader:
 
     @property
     def notes(self) -> list[str]:
-        """What is to be said of the last loop: the problem, if there was one."""
+        """The problem of the last loop, if there was one, as a list."""
         return [] if self.problem is None else [self.problem]
 
     def _probe(self) -> None:
-        """Decode the first frame, which alone tells the true size and the rotation."""
+        """Decode the first frame, because only a frame has the true size and rotation."""
         with _opened(self.path, self.max_pixels) as decoder:
             frames = decoder.frames()
             first = next(frames, None)
-            # One picture decodes from a still, too. Two frames are a video, whatever the header looks like.
+            # A still picture also gives one frame; two frames are a video, whatever the header looks like.
             if (first is None or next(frames, None) is None) and _is_picture(self.path):
                 raise UnreadableError(f"{self.path}: {_STILL}")
             if first is None:
@@ -187,7 +184,7 @@ class VideoReader:
         self.close()
 
     def close(self) -> None:
-        """Close the file if a loop was left half way."""
+        """Close the file if a loop was left early."""
         if self._loop is not None:
             self._loop.close()
             self._loop = None
@@ -229,7 +226,7 @@ class VideoReader:
             raise ParameterError(f"start must lie in the video, before its end at {time:.3f} s; got {self.start:g}")
 
     def _judge(self, decoder: Decoder) -> None:
-        """Compare what was read to the end with what the header declares."""
+        """Compare what was read with what the header declares."""
         self.damaged = decoder.bad_packets
         declared = self.declared_frames
         missed = decoder.missed(declared is not None, float(self.frame_rate))
@@ -247,7 +244,7 @@ class VideoReader:
 
 @contextmanager
 def _opened(path: Path, max_pixels: int) -> Iterator[Decoder]:
-    """Open a file for decoding, with every limit set before the first byte is decoded."""
+    """Open a file for decoding, with every limit set before anything is decoded."""
     each = check_declared_size(path, max_pixels)
     with container_of(path, {"max_pixels": str(each)}) as container:
         stream = video_stream_of(path, container, max_pixels)
@@ -258,9 +255,11 @@ def _opened(path: Path, max_pixels: int) -> Iterator[Decoder]:
 
 
 def check_declared_size(path: Path, max_pixels: int) -> int:
-    # Opening decodes a few frames where the header leaves questions open, and under `max_pixels` forgets a size that is
-    # too large. Without decoders it reads what the header says, and no more. Returned is the limit for opening: sizes
-    # may be others than declared.
+    """Check the sizes in the header, and return the limit of pixels for opening the file.
+
+    Opening decodes a few frames if the header leaves questions open, and drops a size above FFmpeg's `max_pixels`, so
+    the file is opened without any decoder first.
+    """
     with container_of(path, {"codec_whitelist": "none"}) as container:
         video_stream_of(path, container, max_pixels)
         return pixels_of_each(container, max_pixels)
@@ -268,8 +267,9 @@ def check_declared_size(path: Path, max_pixels: int) -> int:
 
 @contextmanager
 def container_of(path: Path, options: dict[str, str]) -> Iterator[InputContainer]:
+    """Open a file with FFmpeg, without protocols and with a list of containers."""
     options = {"format_whitelist": CONTAINERS, "protocol_whitelist": "", **options}
-    # An open file instead of its name: FFmpeg reads names such as "concat:..." or "img%d.png" in its own way.
+    # An open file instead of its name, because FFmpeg interprets names such as "concat:..." or "img%d.png".
     with regular_file(path, "video").open("rb") as file:
         if most_samples(file) > max(FEW_SAMPLES, path.stat().st_size):
             raise UnreadableError(f"{path}: cut off or damaged (declares more frames than a file of its length holds)")
@@ -288,6 +288,7 @@ def container_of(path: Path, options: dict[str, str]) -> Iterator[InputContainer
 
 
 def video_stream_of(path: object, container: InputContainer, max_pixels: int) -> VideoStream:
+    """Return the first video stream of a container, after checking the number of streams and their declared sizes."""
     if len(container.streams) > MAX_STREAMS:
         raise TooLargeError(f"{path}: holds {len(container.streams)} streams; at most {MAX_STREAMS} are read")
     streams = [stream for stream in container.streams.video if not _is_cover(stream)]
@@ -295,7 +296,7 @@ def video_stream_of(path: object, container: InputContainer, max_pixels: int) ->
         what = "it holds only sound" if container.streams.audio else "it holds no video, or is cut off before it"
         raise UnreadableError(f"{path}: not a video: {what}")
     if streams[0].codec_context is None:
-        raise UnreadableError(f"{path}: the codec of the video is not known, or the file is cut off before it is told")
+        raise UnreadableError(f"{path}: the codec of the video is not known, or the file is cut off before it is named")
     each, several = pixels_of_each(container, max_pixels), len(container.streams.video) > 1
     for stream in streams:
         if stream.codec_context is not None and stream.width * stream.height > each:
@@ -307,7 +308,7 @@ def video_stream_of(path: object, container: InputContainer, max_pixels: int) ->
 
 
 def pixels_of_each(container: InputContainer, max_pixels: int) -> int:
-    """Return the pixels that frames of each stream may have: opening decodes some of all that leave questions open."""
+    """Return the limit of pixels for each video stream: opening a file can decode frames of all of them."""
     return max_pixels // max(1, len(container.streams.video))
 
 
@@ -319,15 +320,15 @@ def _is_picture(path: Path) -> bool:
     try:
         with Image.open(path, formats=PICTURE_FORMATS):
             return True
-    except Exception:  # whatever is wrong with it, it is no picture
+    except Exception:  # whatever the error, it is not a picture
         return False
 
 
 def sample_frames(frames: Iterable[NDArray[np.uint8]], n: int) -> NDArray[np.uint8]:
-    """Pick evenly spaced frames over the whole of a clip, in one pass, not knowing its length.
+    """Pick evenly spaced frames from a whole clip in one pass, without knowing its length.
 
-    Every k-th frame is kept; when 2 `n` are held, every other one is dropped and k doubles. Of the `n` to 2 `n` - 1
-    that remain, `n` are taken at even positions, so that gaps between neighbours differ by at most a factor of two.
+    Every k-th frame is kept. When 2 `n` are kept, every other one is dropped and k doubles. Of the `n` to 2 `n` - 1
+    that remain, `n` at even distances are returned, so gaps between neighbours differ by at most a factor of two.
 
     Parameters
     ----------
@@ -339,7 +340,7 @@ def sample_frames(frames: Iterable[NDArray[np.uint8]], n: int) -> NDArray[np.uin
     Returns
     -------
     ndarray [shape=(min(n, number of frames), height, width, 3), uint8]
-        The first frame is always among them; at most 2 `n` frames are in memory at a time.
+        They include the first frame. At most 2 `n` frames are in memory at a time.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Write video by PyAV."""
+"""Write video with PyAV."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from .reader import CODEC_THREADS
 
 __all__ = ["VideoWriter"]
 
-# Of files whose frames have a time each: MPEG's clock, and the only one that Matroska has.
+# Units of the times of frames: MPEG's clock, and the only one that Matroska has.
 _TIME_BASES = {"h264": Fraction(1, 90_000), "ffv1": Fraction(1, 1000)}
 
-# x264 holds some fifteen frames, 160 MB at 1920 x 1080, before it writes the first: fewer of large pictures.
+# x264 holds about fifteen frames (160 MB at 1920 x 1080) before it writes the first; large pictures get fewer.
 _LARGE = 1 << 20  # pixels
 _FEWER_HELD = {"rc-lookahead": "2", "bf": "1"}
 
@@ -35,11 +35,11 @@ _FEWER_HELD = {"rc-lookahead": "2", "bf": "1"}
 class VideoWriter:
     """Write a video, whole or not at all.
 
-    ``"h264"`` makes an MP4 file that browsers play: H.264 where the FFmpeg in PyAV has libx264 and both sides are even,
-    otherwise VP9, which keeps odd sizes; 4:2:0, colours as BT.709 in limited range and tagged so. H.264 of more than a
-    megapixel is encoded with less looked ahead: 2 to 3 dB less on still backgrounds, half the memory. ``"ffv1"`` makes
-    a Matroska file that comes back bit for bit. The file gets its name when the ``with`` block ends well and the
-    finished file has been counted to hold every frame; otherwise nothing is left.
+    ``"h264"`` makes an MP4 file that browsers play. It uses H.264 if PyAV has libx264 and both sides are even,
+    otherwise VP9, which keeps odd sizes; colours are 4:2:0 BT.709 in limited range. H.264 of more than a megapixel is
+    encoded with a shorter look-ahead: half the memory, and 2 to 3 dB less on still backgrounds. ``"ffv1"`` makes a
+    lossless Matroska file. The file gets its name when the ``with`` block ends without an error and the finished file
+    holds every frame; otherwise nothing is left.
 
     Parameters
     ----------
@@ -54,8 +54,8 @@ class VideoWriter:
     grey : bool, default=False
         Frames are (height, width) instead of (height, width, 3).
     timed : bool, default=False
-        Each frame comes with the time at which it is shown, to 1/90000 s in MP4 and 1/1000 s in Matroska; `frame_rate`
-        is then what the header declares. Otherwise one follows the other at `frame_rate`.
+        Whether each frame comes with its own time, in units of 1/90000 s in MP4 and 1/1000 s in Matroska; `frame_rate`
+        is then only declared in the header. Otherwise frames follow each other at `frame_rate`.
     force : bool, default=False
         Whether an existing file may be replaced.
 
@@ -69,11 +69,11 @@ class VideoWriter:
     Raises
     ------
     ParameterError
-        If an argument or a frame has another type, shape or range.
+        If an argument or a frame has the wrong type, shape or range.
     OutputExistsError
         If the file exists and `force` is false.
     MediaError
-        If the file cannot be written, or no frame was.
+        If the file cannot be written, or no frame was given.
 
     Examples
     --------
@@ -162,7 +162,7 @@ class VideoWriter:
         self._stream = stream
 
     def _abandon(self) -> None:
-        # The file is about to be removed, and another exception is on its way.
+        # The file will be removed, and another exception is being raised.
         with suppress(*CODEC_ERRORS):
             self._container.close()
 
@@ -181,13 +181,13 @@ class VideoWriter:
         frame : ndarray [shape=(height, width, 3), or (height, width) with ``grey``; uint8]
             The frame.
         time : float, optional
-            When it is shown, in seconds; with ``timed`` only. A frame that is not later than the one before comes as
-            soon after it as the file can say.
+            When the frame is shown, in seconds; only with ``timed``. A frame that is not later than the one before it
+            gets the next time that the file can express.
 
         Raises
         ------
         ParameterError
-            If shape or dtype is another, `time` is missing or not wanted, or the writer is not open.
+            If shape or dtype is wrong, `time` is missing or not expected, or the writer is not open.
         MediaError
             If the encoder fails.
         """
@@ -230,11 +230,11 @@ class VideoWriter:
 
 
 def _encoding(codec: str, width: int, height: int, grey: bool) -> tuple[str, str, dict[str, str]]:
-    """Choose encoder, pixel format and options."""
+    """Return the encoder, the pixel format and the options."""
     if codec == "ffv1":
-        # Version 3 with checksums: a damaged slice is noticed when it is read.
+        # Version 3 with checksums, so that damage is noticed when the file is read.
         options = {"level": "3", "slicecrc": "1"}
-        # of itself the encoder makes two slices a row of what is higher than one pixel, and one pixel has no halves
+        # by default the encoder makes two slices a row, which a width of one pixel does not allow
         return "ffv1", "gray" if grey else "bgr0", options | ({"slices": "1"} if width == 1 else {})
     if "libx264" in av.codecs_available and width % 2 == 0 and height % 2 == 0:
         fewer = _FEWER_HELD if width * height > _LARGE else {}
