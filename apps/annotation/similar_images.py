@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf._checks import check_count
+from visionnmf._text import printable
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import MediaError, ParameterError
 from visionnmf.io import check_outputs, read_image, write_image
@@ -160,7 +161,8 @@ def _sheet(files: list[str], captions: list[str], notes: list[str]) -> NDArray[n
 def _caption(text: str) -> NDArray[np.uint8]:
     """Return a picture of the lines of text that fit."""
     picture = np.full((LINES * LINE, TILE, 3), WHITE, np.uint8)
-    lines = [line for part in text.split("\n") for line in textwrap.wrap(part, LETTERS)]
+    # OpenCV crashes on names of files that are not UTF-8, which `printable` escapes.
+    lines = [line for part in text.split("\n") for line in textwrap.wrap(printable(part), LETTERS)]
     for i, line in enumerate(lines[:LINES]):
         place = (1, (i + 1) * LINE - 3)
         if hasattr(cv2, "FontFace"):

@@ -113,7 +113,7 @@ def extract_features(
     check_format(out)
     outputs = [Path(path) for path in (out, files.save) if path is not None]
     images = expand_images([str(source) for source in sources])
-    inputs = [*images, *([files.use] if files.use is not None else [])]
+    inputs: list[str | Path] = [*images, *([files.use] if files.use is not None else [])]
     check_outputs(outputs, force, inputs=inputs)
     if files.cache is not None:  # it may exist, but must be neither an input nor another output
         check_outputs([*outputs, files.cache], True, inputs=inputs)

@@ -282,6 +282,16 @@ def test_similar(model, sea, photos, tmp_path):
     assert result.exit_code == 0 and result.stdout.count("no such file") == 2
 
 
+@pytest.mark.skipif(os.name == "nt", reason="names of files are Unicode there")
+def test_a_name_that_is_not_utf8_is_drawn_escaped(model, sea, tmp_path):
+    """OpenCV ended in a segmentation fault."""
+    name = os.fsdecode(os.fsencode(tmp_path) + b"/\xffsea.png")
+    shutil.copy(sea, name)
+    result = run_command("annotate", "similar", model, name, "--count", 2, "--out", tmp_path / "out")
+    assert result.exit_code == 0, result.stderr
+    assert len(os.listdir(tmp_path / "out")) == 1
+
+
 def test_the_usual_features(photos, sea, tmp_path):
     folder, table = photos
     model = tmp_path / "usual.npz"
