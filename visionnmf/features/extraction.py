@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -15,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from visionnmf._checks import brief, check_count, shown
 from visionnmf.choices import FEATURE_KINDS
-from visionnmf.exceptions import MediaError, ParameterError
+from visionnmf.exceptions import MediaError, ParameterError, VisionNMFError
 
 from .extractor import MAX_PIXELS, Extractor, Images, check_images
 from .extractor_kinds import make_extractor
@@ -260,8 +261,13 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         with FeatureCache(self.cache, list(self.extractors_.values())) as cache:
             batches = (cache.tasks(images[start : start + BATCH]) for start in range(0, len(images), BATCH))
             workers = Parallel(n_jobs=self.n_jobs, return_as="generator")
-            for parts in workers(delayed(_describe)(cache.extractors, self.max_pixels, batch) for batch in batches):
-                yield from cache.rows(parts)
+            try:
+                for parts in workers(delayed(_describe)(cache.extractors, self.max_pixels, batch) for batch in batches):
+                    yield from cache.rows(parts)
+            except BrokenProcessPool as error:  # the base class of joblib's TerminatedWorkerError
+                raise VisionNMFError(
+                    "a process was ended from outside, perhaps because memory ran out; fewer at a time (n_jobs) may fit"
+                ) from error
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -3,15 +3,16 @@
 import csv
 import json
 import os
+import signal
 
 import numpy as np
 import pytest
 from helpers import run_command
 from PIL import Image
 
-from visionnmf.apps.features import read_table
-from visionnmf.exceptions import UnreadableError
-from visionnmf.features import FeatureExtraction
+from visionnmf.apps.features import extract_features, read_table
+from visionnmf.exceptions import UnreadableError, VisionNMFError
+from visionnmf.features import FeatureExtraction, RawPixels
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
 
@@ -106,6 +107,18 @@ def test_an_empty_input_does_not_become_a_cache(folder, monkeypatch):
     done = run_command("features", "empty.png", "--kind", "rgb", "--out", "f.npz", "--cache", "empty.png")
     assert done.exit_code == 2 and "would overwrite the input" in done.stderr
     assert not (folder / "empty.png").stat().st_size
+
+
+def test_a_worker_that_is_killed_is_one_sentence(folder):
+    ours = os.getpid()
+
+    class Killed(RawPixels):  # a local class, so that the other process gets its text
+        def describe(self, image):
+            assert os.getpid() != ours
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    with pytest.raises(VisionNMFError, match="a process was ended from outside"):
+        extract_features([folder], folder / "f.npz", kinds=[Killed()], n_jobs=2)
 
 
 def test_names_of_files_are_no_formulas_in_tables(folder, tmp_path, monkeypatch):
