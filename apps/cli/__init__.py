@@ -10,6 +10,7 @@ import inspect
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Callable
 from importlib import import_module
 from typing import Annotated, Any, NoReturn
@@ -156,6 +157,8 @@ def main() -> NoReturn:
     for number in _ENDING:
         if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
             signal.signal(number, on_signal)
+    # `_say_that_it_compiles` reports in one line where compiled kernels cannot be stored.
+    warnings.filterwarnings("ignore", message=".*kernels are compiled anew", category=RuntimeWarning)
     on_first_compile(_say_that_it_compiles)
     code: Any = 0
     try:

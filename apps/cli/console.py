@@ -15,8 +15,19 @@ from dataclasses import dataclass
 import typer
 
 from visionnmf._text import printable
+from visionnmf.exceptions import MediaError
 
-__all__ = ["Progress", "is_quiet", "is_verbose", "progress_bar", "say", "set_verbosity", "spinner", "with_safe_names"]
+__all__ = [
+    "Progress",
+    "echo",
+    "is_quiet",
+    "is_verbose",
+    "progress_bar",
+    "say",
+    "set_verbosity",
+    "spinner",
+    "with_safe_names",
+]
 
 Progress = Callable[[str, int, int | None], None]  # called with a stage, and how much of how much of it is done
 
@@ -47,6 +58,16 @@ def is_quiet() -> bool:
 def is_verbose() -> bool:
     """Return whether each step is reported on standard error."""
     return _verbosity.verbose
+
+
+def echo(text: str) -> None:
+    """Print on standard output, and name it in the error if that fails, for example because its disk is full."""
+    try:
+        typer.echo(text)
+    except BrokenPipeError:  # typer ends silently when a reader such as `head` has gone
+        raise
+    except OSError as error:
+        raise MediaError(f"standard output: cannot be written ({error.strerror})") from error
 
 
 def say(message: str) -> None:

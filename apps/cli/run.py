@@ -21,7 +21,7 @@ from visionnmf import __version__
 from visionnmf._text import one_line, printable, without_password
 from visionnmf.exceptions import PASS_FORCE, OutputExistsError, ParameterError, VisionNMFError
 
-from .console import Progress, is_quiet, is_verbose, progress_bar, say, spinner, with_safe_names
+from .console import Progress, echo, is_quiet, is_verbose, progress_bar, say, spinner, with_safe_names
 from .input_paths import Input, distinct, find_inputs, result_name
 from .records import in_flags
 from .signals import number_come
@@ -65,14 +65,14 @@ class Run:
         self.done += 1
         self._failed += len(report.skipped)
         if self.as_json:
-            typer.echo(json.dumps({"visionnmf": __version__, **report.as_dict()}, indent=2))
+            echo(json.dumps({"visionnmf": __version__, **report.as_dict()}, indent=2))
         else:
             self._print_summary(report)
 
     def remark(self, text: str) -> None:
         """Print a text for a person besides the reports."""
         if not self.as_json and not is_quiet():
-            typer.echo(printable(text, lines=True))
+            echo(printable(text, lines=True))
 
     def detail(self, text: str) -> None:
         """Print a line on standard error that only matters to somebody who asked for more."""
@@ -82,13 +82,13 @@ class Run:
     def line(self, line: str | dict[str, Any]) -> None:
         """Print one of many rows in a format of its own: a line of text, or of JSON."""
         self.done += 1
-        typer.echo(printable(line) if isinstance(line, str) else json.dumps(line))
+        echo(printable(line) if isinstance(line, str) else json.dumps(line))
 
     def row(self, row: Result) -> None:
         """Print one of many rows as soon as it is there: a line of JSON, or text."""
         self.done += 1
         if self.as_json:
-            typer.echo(json.dumps(row.as_dict()))
+            echo(json.dumps(row.as_dict()))
         else:
             self.remark(row.summary())
 
@@ -313,7 +313,7 @@ class Run:
         entries = [entry for entry in self._entries if entry]
         if self._kind and self.as_json:
             document = {"visionnmf": __version__, self._kind: entries, "failed": self._failed}
-            typer.echo(json.dumps(document, indent=2))
+            echo(json.dumps(document, indent=2))
         elif self._kind and self._failed and len(entries) > 1:
             say(f"{self._failed} of {len(entries)} {self._kind} failed")
         self.detail(f"{time.perf_counter() - self._began:.1f} s")

@@ -204,3 +204,17 @@ def test_w_of_conservative_learning(rows, images, tmp_path):
         value = 0.5 if sentence else 0
         result = run_command("stream", rows, "--model", tmp_path / "n.npz", "--rank", 3, "--w", value, *words)
         assert result.exit_code == 2 and (sentence or "w must be a finite number > 0; got 0") in result.stderr
+
+
+@pytest.mark.slow
+def test_an_unwritable_cache_and_a_full_standard_output_are_one_line_each(rows, tmp_path):
+    words = ["stream", rows, "--model", tmp_path / "m.npz", "--method", "surrogate", "--rank", 3]
+    command = [sys.executable, "-m", "visionnmf.apps.cli", *map(str, words)]
+    (tmp_path / "file").touch()
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "file" / "folder")}
+    with open("/dev/full", "w") if os.path.exists("/dev/full") else open(os.devnull, "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment)
+    assert "RuntimeWarning" not in done.stderr and "compiling kernels for this run only" in done.stderr
+    if os.path.exists("/dev/full"):
+        assert done.returncode != 0 and "standard output: cannot be written" in done.stderr
+        assert done.stderr.count("\n") == 2
