@@ -18,14 +18,7 @@ from visionnmf._text import printable
 from visionnmf.exceptions import MediaError
 
 __all__ = [
-    "Progress",
-    "echo",
-    "is_quiet",
-    "is_verbose",
-    "progress_bar",
-    "say",
-    "set_verbosity",
-    "spinner",
+    *("Progress", "echo", "is_quiet", "is_verbose", "progress_bar", "say", "set_verbosity", "spinner"),
     "with_safe_names",
 ]
 
