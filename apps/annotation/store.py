@@ -113,7 +113,7 @@ REGRESSION = {
     "rows": Array("int32", "landmarks", low=0, below="images"),
     "votes": Array("float32", "landmarks words", low=-MAX_VOTE, high=MAX_VOTE),
     "mean": Array("float32", "words", low=-MAX_VOTE, high=MAX_VOTE),
-    "width": Array("float32", "1", low=MIN_WIDTH),
+    "width": Array("float32", "1", low=float(MIN_WIDTH)),
 }
 FITTED = {
     "views_": Value(),

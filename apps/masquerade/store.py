@@ -108,7 +108,6 @@ USER = {
     "salt": Text(),  # hexadecimal
     "key_check": Text(),
 }
-WEIGHTS = {"low": 0, "high": MAX_WEIGHT, "empty": True}
 
 FILE = ModelFile(
     "visionnmf-masquerade",
@@ -125,10 +124,10 @@ FILE = ModelFile(
             # Commands and pairs of all users, one after the other.
             "text": Array("uint8", "bytes", empty=True),
             "text_lengths": Array("int32", "commands", low=0, empty=True),
-            "command_weights": Array("float64", "commands", **WEIGHTS),
+            "command_weights": Array("float64", "commands", low=0, high=MAX_WEIGHT, empty=True),
             "pair_first": Array("int32", "pairs", low=0, empty=True),
             "pair_second": Array("int32", "pairs", low=0, empty=True),
-            "pair_weights": Array("float64", "pairs", **WEIGHTS),
+            "pair_weights": Array("float64", "pairs", low=0, high=MAX_WEIGHT, empty=True),
         },
         _read,
     ),

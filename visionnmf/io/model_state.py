@@ -285,6 +285,9 @@ class Record(Field):
         return [(name, field) for name, field in self.fields.items() if name in values]
 
 
+NO_CLASSES: dict[str, type] = {}
+
+
 @dataclass(frozen=True)
 class Value(Field):
     """Any value of a parameter, which its owner checks: None, numbers, text, lists, tuples, dicts, slices, arrays.
@@ -293,7 +296,7 @@ class Value(Field):
     Callables and generators of random numbers become None, since a fitted model does not need them.
     """
 
-    find_class: Callable[[str], type] = {}.__getitem__
+    find_class: Callable[[str], type] = NO_CLASSES.__getitem__
 
     def pack(self, value: Any, place: Place) -> Any:
         import scipy.sparse as sp
