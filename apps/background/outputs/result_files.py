@@ -19,8 +19,6 @@ from .event_table import EventTable
 
 __all__ = ["MaskFolder", "ResultFiles"]
 
-NUMBERED = "######.png"  # the name of a mask, where # stands for any digit
-
 
 class ResultFiles:
     """The paths of the results of one run.
@@ -142,7 +140,11 @@ def _would_match(pattern: str, out: Path, numbered: bool) -> bool:
     parts = Path(os.path.abspath(pattern)).parts
     fixed = next(number for number, part in enumerate(parts) if glob.has_magic(part))
     folder = Path(os.path.realpath(Path(*parts[:fixed])))
-    names = [f"{stem_of(pattern)}_background.png"] + [f"{stem_of(pattern)}_masks/{NUMBERED}"] * numbered
+    names = [f"{stem_of(pattern)}_background.png"]
+    if numbered:
+        is_found = re.compile(fnmatch.translate(parts[-1].lower())).match
+        masks = (f"{number:06d}.png" for number in range(1_000_000))
+        names += [f"{stem_of(pattern)}_masks/{name}" for name in [next(filter(is_found, masks), None)] if name]
     found = (Path(os.path.realpath(out), name) for name in names)
     return any(path.is_relative_to(folder) and _match(path.relative_to(folder).parts, parts[fixed:]) for path in found)
 
@@ -153,23 +155,4 @@ def _match(parts: Sequence[str], patterns: Sequence[str]) -> bool:
         return not parts
     if patterns[0] == "**":
         return any(_match(parts[start:], patterns[1:]) for start in range(len(parts) + 1))
-    return bool(parts) and _is_named(parts[0].lower(), patterns[0].lower()) and _match(parts[1:], patterns[1:])
-
-
-def _is_named(name: str, pattern: str) -> bool:
-    if name == NUMBERED:
-        return _matches_digits(name, re.sub(r"\*+", "*", pattern))
-    return fnmatch.fnmatch(name, pattern)
-
-
-def _matches_digits(name: str, pattern: str) -> bool:
-    """Whether a pattern finds a name in which # stands for any digit, without a list of a million names."""
-    if not pattern:
-        return not name
-    if pattern[0] == "*":
-        return _matches_digits(name, pattern[1:]) or (bool(name) and _matches_digits(name[1:], pattern))
-    found = re.match(r"\[!?\]?[^\]]*\]|.", pattern, re.DOTALL)
-    token = found[0] if found else pattern
-    letters = "0123456789" if name[:1] == "#" else name[:1]
-    rest = pattern[len(token) :]
-    return any(fnmatch.fnmatchcase(letter, token) for letter in letters) and _matches_digits(name[1:], rest)
+    return bool(parts) and fnmatch.fnmatch(parts[0].lower(), patterns[0].lower()) and _match(parts[1:], patterns[1:])
