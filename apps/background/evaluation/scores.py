@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from visionnmf import choices
 from visionnmf._checks import check_choice
+from visionnmf._text import printable
 from visionnmf.apps.report import Report
 from visionnmf.apps.runner import RESULTS, run_jobs, settings_key
 from visionnmf.exceptions import MediaError
@@ -61,6 +62,7 @@ class BackgroundScoresReport(Report):
         by_clip: dict[str, dict[str, Any]] = {}
         for row in self.clips:
             by_clip.setdefault(row["clip"], {})[row["method"]] = row["f_measure"]
+        by_clip = {printable(clip): row for clip, row in by_clip.items()}  # names of folders come from outside
         width = max(len(name) for name in (*by_clip, "F-measure"))
         lines = [f"{'F-measure':{width}} " + " ".join(f"{name:>7}" for name in names)]
         lines += [
@@ -189,7 +191,7 @@ def score_clip(clip: TrueClip, method: str, folder: str | None = None) -> dict[s
                     _write_mask(Path(folder) / method / clip.category / clip.name, clip.numbers[part.index], part.mask)
     used = time.process_time() - start - reading.seconds - scoring.seconds
     elapsed = time.perf_counter() - began - reading.elapsed - scoring.elapsed
-    peak = _peak()
+    peak = _status("VmHWM")
     errors = dict.fromkeys(BACKGROUND_ERRORS, None)
     if clip.background is not None:
         errors |= background_errors(separator.background_, clip.background)
@@ -243,11 +245,8 @@ def _reset_peak() -> int | None:
     return _status("VmRSS")
 
 
-def _peak() -> int | None:
-    return _status("VmHWM")
-
-
 def _status(name: str) -> int | None:
+    """Return a figure of this process in KiB, or None where the system does not say."""
     with suppress(OSError):
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith(f"{name}:"):
