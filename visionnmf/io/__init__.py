@@ -43,8 +43,9 @@ sizes are checked before anything is decoded, and what was only partly decoded i
 Importing this package loads no numerical library; each name is loaded when it is first used.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from visionnmf._lazy import lazy_names
 
 if TYPE_CHECKING:
     from .archive import read_arrays as read_arrays
@@ -87,58 +88,31 @@ if TYPE_CHECKING:
     from .video.reader import sample_frames as sample_frames
     from .video.writer import VideoWriter as VideoWriter
 
-_LAZY = {
-    "Cut": ".video.cutting",
-    "ArrayCache": ".cache",
-    "CsvWriter": ".tables",
-    "LiveReader": ".video.live",
-    "PictureSequence": ".video.picture_sequence",
-    "VideoReader": ".video.reader",
-    "VideoWriter": ".video.writer",
-    "check_memory": ".inputs",
-    "check_outputs": ".outputs",
-    "check_outside": ".outputs",
-    "clean_words": ".keywords",
-    "cut_video": ".video.cutting",
-    "decode_image": ".images",
-    "expand_images": ".inputs",
-    "expand_inputs": ".inputs",
-    "is_live": ".inputs",
-    "open_video": ".video.opening",
-    "image_digest": ".images",
-    "find_files": ".inputs",
-    "output_file": ".outputs",
-    "output_folder": ".outputs",
-    "pictures_of": ".inputs",
-    "place_results": ".inputs",
-    "read_arrays": ".archive",
-    "read_image": ".images",
-    "read_keywords": ".keywords",
-    "read_mat": ".matlab_files",
-    "regular_file": ".inputs",
-    "resize_grey": ".pixel_conversion",
-    "sample_frames": ".video.reader",
-    "sample_names": ".images",
-    "stem_of": ".inputs",
-    "sidecar_of": ".keywords",
-    "to_grey8": ".pixel_conversion",
-    "transaction": ".outputs",
-    "write_arrays": ".archive",
-    "write_csv": ".tables",
-    "write_image": ".images",
-    "write_sidecar": ".keywords",
+_MODULES = {
+    "archive": ["read_arrays", "write_arrays"],
+    "cache": ["ArrayCache"],
+    "images": ["decode_image", "image_digest", "read_image", "sample_names", "write_image"],
+    "inputs": [
+        "check_memory",
+        "expand_images",
+        "expand_inputs",
+        "find_files",
+        "is_live",
+        "pictures_of",
+        "place_results",
+        "regular_file",
+        "stem_of",
+    ],
+    "keywords": ["clean_words", "read_keywords", "sidecar_of", "write_sidecar"],
+    "matlab_files": ["read_mat"],
+    "outputs": ["check_outputs", "check_outside", "output_file", "output_folder", "transaction"],
+    "pixel_conversion": ["resize_grey", "to_grey8"],
+    "tables": ["CsvWriter", "write_csv"],
+    "video.cutting": ["Cut", "cut_video"],
+    "video.live": ["LiveReader"],
+    "video.opening": ["open_video"],
+    "video.picture_sequence": ["PictureSequence"],
+    "video.reader": ["VideoReader", "sample_frames"],
+    "video.writer": ["VideoWriter"],
 }
-
-__all__ = list(_LAZY)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        value = getattr(import_module(_LAZY[name], __name__), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__, __all__ = lazy_names(__name__, _MODULES)
