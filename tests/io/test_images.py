@@ -443,7 +443,7 @@ def test_two_decoders_must_agree_on_deep_png(tmp_path, monkeypatch):
         return np.where(np.arange(HEIGHT)[:, None, None] < 12, RGB16[..., ::-1], 32768).astype(np.uint16)
 
     monkeypatch.setattr("visionnmf.io.images.decode_by_opencv", half_grey)
-    text = _chunk(b"tEXt", b"Comment\0of a stranger")
+    text = _chunk(b"tEXt", b"Comment\0of an attacker")
     with pytest.raises(UnreadableError, match="two decoders disagree"):
         _read(tmp_path, _png(RGB16, 2, extra=text))
     assert given == [_png(RGB16, 2)]  # texts and profiles do not reach the second decoder

@@ -1,4 +1,4 @@
-"""Keywords of photographs: what photo managers write, and what strangers make of it."""
+"""Keywords of photographs: what photo managers write, and what hostile files hold."""
 
 import struct
 import unicodedata

@@ -1,4 +1,4 @@
-"""Tables of numbers: what they may hold, and how much memory files of strangers can ask for."""
+"""Tables of numbers: what they may hold, and how much memory untrusted files can ask for."""
 
 import csv
 import io
