@@ -19,6 +19,7 @@ from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import Penalty
 from visionnmf.engine.problem import Problem
+from visionnmf.engine.products import squares
 from visionnmf.engine.stopping import Stopping
 
 from . import hals, newton, sbcd_rows
@@ -38,6 +39,8 @@ CEILING_GROWTH = 1.01
 
 SQUARES_ITERATIONS = 150  # of least squares for a start, at most
 SQUARES_TOLERANCE = 0.01  # of them, see :mod:`..stopping`
+FEW_SQUARES = 10  # iterations where the squares of the residuals stay above this share of those of the data: then the
+NOISY = 1e-3  # minima of least squares and of the divergence are far enough apart that more would be wasted
 LIFT = 1e-3  # of a component's mean: a second start of least squares has no entries below
 
 SAMPLE_SIZE = 4  # rows of the sample, times the components
@@ -171,9 +174,9 @@ def _least_squares(problem: Problem, Wt: Array, H: Array) -> list[tuple[Array, A
     boxes = [Penalty(low=p.low, high=p.high) for p in (problem.penalty_W, problem.penalty_H)]
     easy = replace(problem, loss=Loss("frobenius"), penalty_W=boxes[0], penalty_H=boxes[1])
     W_new, H_new = Wt.copy(), H.copy()
-    stopping = Stopping(SQUARES_TOLERANCE)
-    for step in hals.iterate(easy, W_new, H_new, max_iter=SQUARES_ITERATIONS):
-        if stopping.add(step.objective):
+    stopping, noisy = Stopping(SQUARES_TOLERANCE), NOISY / 2 * squares(problem.X)
+    for n_iter, step in enumerate(hals.iterate(easy, W_new, H_new, max_iter=SQUARES_ITERATIONS), 1):
+        if stopping.add(step.objective) or (n_iter >= FEW_SQUARES and step.objective > noisy):
             break
     # where the model is 0 and the data are not, a divergence is huge or infinite
     lifted = [np.maximum(F, F.dtype.type(LIFT) * F.mean(axis=1, keepdims=True)) for F in (W_new, H_new)]
