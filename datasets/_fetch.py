@@ -266,14 +266,10 @@ def _download(address: str, max_bytes: int) -> bytes:
     # http and https only, because urllib's own opener also follows redirections to ftp and reads file addresses
     opener = urllib.request.OpenerDirector()
     for handler in (
-        urllib.request.ProxyHandler,
-        urllib.request.UnknownHandler,
-        urllib.request.HTTPHandler,
-        urllib.request.HTTPSHandler,
-        urllib.request.HTTPDefaultErrorHandler,
-        urllib.request.HTTPRedirectHandler,
+        urllib.request.ProxyHandler, urllib.request.UnknownHandler, urllib.request.HTTPHandler,
+        urllib.request.HTTPSHandler, urllib.request.HTTPDefaultErrorHandler, urllib.request.HTTPRedirectHandler,
         urllib.request.HTTPErrorProcessor,
-    ):
+    ):  # fmt: skip
         opener.add_handler(handler())
     request = urllib.request.Request(address, headers={"User-Agent": f"visionnmf/{__version__}"})
     end = time.monotonic() + _DEADLINE

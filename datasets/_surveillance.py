@@ -125,15 +125,9 @@ class _Scene:
     """The random choices of a clip; iterating renders its frames and masks."""
 
     def __init__(
-        self,
-        n_frames: int,
-        height: int,
-        width: int,
-        n_objects: int,
-        noise: float,
-        illumination: float,
+        self, n_frames: int, height: int, width: int, n_objects: int, noise: float, illumination: float,
         random_state: RandomState,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.n_frames = check_count(n_frames, "n_frames", 1)
         self.height = check_count(height, "height", 1)
         self.width = check_count(width, "width", 1)
@@ -298,16 +292,9 @@ def _pixels(height: float, width: float) -> tuple[int, int]:
 
 
 _BODY_COLOURS = np.array(
-    [
-        [0.72, 0.12, 0.10],
-        [0.10, 0.22, 0.60],
-        [0.82, 0.80, 0.76],
-        [0.80, 0.62, 0.10],
-        [0.08, 0.40, 0.24],
-        [0.07, 0.07, 0.09],
-    ],
-    np.float32,
-)
+    [[0.72, 0.12, 0.10], [0.10, 0.22, 0.60], [0.82, 0.80, 0.76], [0.80, 0.62, 0.10], [0.08, 0.40, 0.24],
+     [0.07, 0.07, 0.09]], np.float32,
+)  # fmt: skip
 
 
 def _paint(height: int, width: int, rng: np.random.Generator) -> Image:

@@ -12,16 +12,9 @@ from visionnmf._checks import RandomState, brief, check_count, check_generator, 
 __all__ = ["PlantedViews", "make_views"]
 
 WIDTHS = (40, 60, 30, 50)  # features of the views
-USAGE = (
-    (1, 1, 1, 1),
-    (1, 1, 1, 1),
-    (1, 1, 0, 0),
-    (0, 0, 1, 1),
-    (1, 0, 0, 0),
-    (0, 1, 0, 0),
-    (0, 0, 1, 0),
-    (0, 0, 0, 1),
-)
+USAGE = (  # which of the four views use each part
+    (1, 1, 1, 1), (1, 1, 1, 1), (1, 1, 0, 0), (0, 0, 1, 1), (1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1),
+)  # fmt: skip
 DENSITY = 0.5  # share of codes, and of a part's entries, that are not 0
 
 

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -264,8 +263,7 @@ def evaluate(
         if out is None:
             raise ParameterError("out must be given with plots; got None")
         check_outside(out, source)
-        if find_spec("matplotlib") is None:  # before the long computation
-            raise ParameterError("matplotlib must be installed for plots; got none; pip install 'visionnmf[plots]'")
+        _figure(1, 1)  # raises an error before the long computation if matplotlib is missing
     faces, skipped = open_faces(source, reading=reading)
     pictures = _picture_names(evaluation) if plots else []
     found = compare(faces, evaluation, out=out, jobs=jobs, force=force, progress=progress, also=pictures)
