@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -82,7 +82,8 @@ def segment_images(
         if cut.markers is not None and len(inputs) > 1:
             raise ParameterError(f"markers must be given with one image; got {len(inputs)} images")
         if paper:
-            work = Work("visionnmf.apps.segmentation", "process_paper", {"n_segments": cut.n_segments, "force": force})
+            options: dict[str, Any] = {"n_segments": cut.n_segments, "force": force}
+            work = Work("visionnmf.apps.segmentation.process", "process_paper", options)
         else:
             options = {"cut": cut, "outputs": outputs, "force": force}
             work = Work("visionnmf.apps.segmentation", "process_image", options)
@@ -90,13 +91,13 @@ def segment_images(
             run.batch("images", inputs, work, out=out, jobs=jobs)
             return
         from visionnmf import io
-        from visionnmf.apps import segmentation
+        from visionnmf.apps.segmentation.process import join_coco, joined_files
 
-        files = segmentation.joined_files(outputs.names, out)
+        files = joined_files(outputs.names, out)
         io.check_outputs(files, force, inputs=[found.source for found in inputs])
         reports = run.batch("images", inputs, work, out=out, jobs=jobs)
         with run.attempt():
-            for file in segmentation.join_coco(reports, outputs.names, out, force=force):
+            for file in join_coco(reports, outputs.names, out, force=force):
                 run.remark(f"wrote {file}")
 
 

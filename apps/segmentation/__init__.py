@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .hierarchy import Hierarchy
     from .overlays import overlay
     from .paper_method import paper_segments
-    from .process import PaperReport, SegmentationReport, join_coco, joined_files, process_image, process_paper
+    from .process import SegmentationReport, process_image
     from .segmenter import SegmentationResult, segment, segment_images
     from .settings import Cut, Outputs
 
@@ -36,7 +36,7 @@ _MODULES = {
     "hierarchy": ("Hierarchy",),
     "overlays": ("overlay",),
     "paper_method": ("paper_segments",),
-    "process": ("PaperReport", "SegmentationReport", "join_coco", "joined_files", "process_image", "process_paper"),
+    "process": ("SegmentationReport", "process_image"),
     "segmenter": ("SegmentationResult", "segment", "segment_images"),
     "settings": ("Cut", "Outputs"),
 }
@@ -46,18 +46,14 @@ __all__ = [
     "Cut",
     "Hierarchy",
     "Outputs",
-    "PaperReport",
     "SegmentationReport",
     "SegmentationResult",
     "SegmentationScoresReport",
     "cut_out",
     "evaluate",
-    "join_coco",
-    "joined_files",
     "overlay",
     "paper_segments",
     "process_image",
-    "process_paper",
     "segment",
     "segment_images",
     "to_coco",

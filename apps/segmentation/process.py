@@ -101,17 +101,7 @@ class SegmentationReport(Report):
 
 @dataclass(frozen=True)
 class PaperReport(Report):
-    """What :func:`process_paper` did; with the attributes of :class:`~visionnmf.apps.report.Report`.
-
-    Attributes
-    ----------
-    shape : tuple of int
-        Height and width in pixels.
-    sizes : dict of str to list of int
-        Pixels of segment 0, 1, ... of each method.
-    seconds : float
-        The time from reading to the last file.
-    """
+    """What :func:`process_paper` did: the shape, the sizes of the segments by each method, and the seconds."""
 
     shape: tuple[int, int]
     sizes: dict[str, list[int]]
@@ -222,41 +212,10 @@ def process_image(
 def process_paper(
     source: str | Path, *, n_segments: int | str | None = None, out: str | Path = ".", force: bool = False
 ) -> PaperReport:
-    """Segment a file by the method of the MahNMF paper and by the methods that it is compared with.
+    """Segment a file by the method of the MahNMF paper and by the methods that it is compared with, in 5 segments.
 
     Writes ``<stem>_paper.png``, the picture and the segments of each method side by side, and the labels of each as
     ``<stem>_paper_<method>.png``, all or none.
-
-    Parameters
-    ----------
-    source : str or Path
-        A picture, or ``sample:NAME``.
-    n_segments : int, optional
-        5 when not given, or "auto".
-    out : str or Path, default="."
-        Folder for the results; made if missing.
-    force : bool, default=False
-        Overwrite results that exist already.
-
-    Returns
-    -------
-    PaperReport
-
-    Raises
-    ------
-    MediaError
-        If the picture cannot be read, or the results cannot or may not be written.
-    ParameterError
-        As in :func:`.paper_segments`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from visionnmf.io import write_image
-    >>> from visionnmf.apps.segmentation import process_paper
-    >>> write_image("noise.png", np.random.default_rng(0).integers(0, 255, (12, 12, 3), np.uint8), force=True)
-    >>> len(process_paper("noise.png", n_segments=2, force=True).outputs) > 2
-    True
     """
     begin = time.perf_counter()
     name, stem, folder = str(source), _stem(source), Path(out)
@@ -306,65 +265,16 @@ def read_markers(file: str | Path) -> NDArray[np.int64]:
 
 
 def joined_files(formats: Sequence[str], out: str | Path) -> list[Path]:
-    """Name the files that :func:`join_coco` writes for some formats.
-
-    Parameters
-    ----------
-    formats : sequence of str
-    out : str or Path
-        Folder for the results.
-
-    Returns
-    -------
-    list of Path
-        ``coco.json`` and ``coco_polygons.json``, if they are wanted.
-
-    Examples
-    --------
-    >>> from visionnmf.apps.segmentation import joined_files
-    >>> [path.name for path in joined_files(["coco"], ".")]
-    ['coco.json']
-    """
+    """Name the files that :func:`join_coco` writes for some formats in a folder."""
     return [Path(out) / FORMATS[entry].ending for entry in JOINED if entry in formats]
 
 
 def join_coco(
     reports: Sequence[SegmentationReport], formats: Sequence[str], out: str | Path, *, force: bool = False
 ) -> list[Path]:
-    """Join the COCO files of several images, because programs take one file for a folder.
+    """Join the COCO files of several images, because programs take one file for a folder; return the files written.
 
-    Parameters
-    ----------
-    reports : sequence of SegmentationReport
-        What :func:`process_image` returned.
-    formats : sequence of str
-        The formats that it was called with.
-    out : str or Path
-        Folder for the results.
-    force : bool, default=False
-        Overwrite files that exist already.
-
-    Returns
-    -------
-    list of Path
-        The files written; none for less than two images.
-
-    Raises
-    ------
-    MediaError
-        If they cannot or may not be written.
-
-    Examples
-    --------
-    >>> from visionnmf.apps.segmentation import Cut, Outputs, join_coco, process_image
-    >>> from visionnmf.io import write_image
-    >>> import numpy as np
-    >>> for name in ("a", "b"):
-    ...     write_image(f"{name}.png", np.full((8, 9, 3), 200, np.uint8), force=True)
-    >>> wanted = {"cut": Cut(n_segments=1), "outputs": Outputs(formats=["coco"])}
-    >>> reports = [process_image(f"{name}.png", **wanted, force=True) for name in ("a", "b")]
-    >>> [path.name for path in join_coco(reports, ["coco"], ".", force=True)]
-    ['coco.json']
+    `formats` are those that :func:`process_image` was called with. Nothing is written for less than two images.
     """
     if len(reports) < 2:
         return []

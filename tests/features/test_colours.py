@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from skimage.color import rgb2hsv, rgb2lab
 
-from visionnmf.features import ColorHistogram, DenseHue, hue_histograms
+from visionnmf.features import ColorHistogram, DenseHue
 from visionnmf.features.bag_of_words import nearest_words
+from visionnmf.features.hue import hue_histograms
 
 
 def naive_histogram(colours, low, extent, n_bins, layout):

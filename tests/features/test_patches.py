@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 
-from visionnmf.features import FeatureExtraction, PatchNMF, load_extraction, save_extraction, split_patches
+from visionnmf.features import FeatureExtraction, PatchNMF, load_extraction, save_extraction
+from visionnmf.features.patches import split_patches
 
 
 def naive_patches(rgb, patch, step):

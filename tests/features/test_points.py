@@ -7,8 +7,9 @@ from scipy.ndimage import gaussian_filter
 from skimage.data import camera
 from skimage.transform import rescale
 
-from visionnmf.features import DenseSift, harris_laplace, sift_descriptors
+from visionnmf.features import DenseSift, harris_laplace
 from visionnmf.features.interest_points import dense_grid
+from visionnmf.features.sift import sift_descriptors
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,8 @@ import pytest
 from skimage.data import camera
 from skimage.feature import hog, local_binary_pattern
 
-from visionnmf.features import CENTRIST, HOG, LBP, census_transform
+from visionnmf.features import CENTRIST, HOG, LBP
+from visionnmf.features.texture import census_transform
 
 
 @pytest.fixture(scope="module")

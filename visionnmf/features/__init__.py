@@ -32,16 +32,16 @@ if TYPE_CHECKING:
     from .extractor import Extractor
     from .extractor_kinds import KINDS, Kind, make_extractor
     from .gist import Gist
-    from .hue import DenseHue, HarrisHue, hue_histograms
+    from .hue import DenseHue, HarrisHue
     from .images import check_image, reduce_image
     from .interest_points import harris_laplace
-    from .patches import PatchNMF, split_patches
+    from .patches import PatchNMF
     from .raw_pixels import RawPixels
     from .regions.affinity import diffuse_affinity, geodesic_affinity, geodesic_distances, proximity_affinity
     from .regions.superpixels import Superpixels, find_superpixels, region_adjacency
-    from .sift import DenseSift, HarrisSift, sift_descriptors
+    from .sift import DenseSift, HarrisSift
     from .store import load_extraction, save_extraction
-    from .texture import CENTRIST, HOG, LBP, census_transform
+    from .texture import CENTRIST, HOG, LBP
 
 _MODULES = {
     "colour": ("ColorHistogram",),
@@ -49,16 +49,16 @@ _MODULES = {
     "extractor": ("Extractor",),
     "extractor_kinds": ("KINDS", "Kind", "make_extractor"),
     "gist": ("Gist",),
-    "hue": ("DenseHue", "HarrisHue", "hue_histograms"),
+    "hue": ("DenseHue", "HarrisHue"),
     "images": ("check_image", "reduce_image"),
     "interest_points": ("harris_laplace",),
-    "patches": ("PatchNMF", "split_patches"),
+    "patches": ("PatchNMF",),
     "raw_pixels": ("RawPixels",),
     "regions.affinity": ("diffuse_affinity", "geodesic_affinity", "geodesic_distances", "proximity_affinity"),
     "regions.superpixels": ("Superpixels", "find_superpixels", "region_adjacency"),
-    "sift": ("DenseSift", "HarrisSift", "sift_descriptors"),
+    "sift": ("DenseSift", "HarrisSift"),
     "store": ("load_extraction", "save_extraction"),
-    "texture": ("CENTRIST", "HOG", "LBP", "census_transform"),
+    "texture": ("CENTRIST", "HOG", "LBP"),
 }
 
 __all__ = [
@@ -79,22 +79,18 @@ __all__ = [
     "PatchNMF",
     "RawPixels",
     "Superpixels",
-    "census_transform",
     "check_image",
     "diffuse_affinity",
     "find_superpixels",
     "geodesic_affinity",
     "geodesic_distances",
     "harris_laplace",
-    "hue_histograms",
     "load_extraction",
     "make_extractor",
     "proximity_affinity",
     "reduce_image",
     "region_adjacency",
     "save_extraction",
-    "sift_descriptors",
-    "split_patches",
 ]
 
 

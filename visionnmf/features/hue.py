@@ -126,22 +126,8 @@ class HarrisHue(AtCorners, HueWords):
 
     Parameters
     ----------
-    n_words : int, default=100
-        The size of the dictionary, which mini-batch k-means learns; it is smaller where the images have fewer distinct
-        descriptors.
-    n_bins : int, default=36
-        The number of bins of the hue.
-    grey : float, default=0.3
-        The saturation at which a descriptor has half its length. Greyer patches have shorter descriptors, so that
-        words distinguish grey from coloured patches and noise in nearly grey ones counts little. 0 is the paper's
-        descriptor.
-    layout : tuple of two ints, default=(1, 1)
-        Rows and columns of cells, each with its own bag.
-    n_samples : int, default=100_000
-        The number of descriptors from which the dictionary is learnt, taken from at most a thousand images.
-    max_pixels : int or None, default=98_304
-        A larger image is averaged down to so many pixels.
-    random_state : int, RandomState, Generator or None, default=0
+    n_words, n_bins, grey, layout, n_samples, max_pixels, random_state
+        As for :class:`DenseHue`.
 
     Attributes
     ----------
@@ -190,33 +176,12 @@ def hue_histograms(rgb: Array, points: Array, n_bins: int = 36, *, grey: float =
     With the opponent colours ``O1 = (R - G) / sqrt(2)`` and ``O2 = (R + G - 2B) / sqrt(6)`` the hue is the angle
     ``atan2(O1, O2)`` and the saturation ``sqrt(O1^2 + O2^2)``. The uncertainty of a hue is inversely proportional to
     the saturation, so pixels are weighted by their saturation. They count less towards the sides of the patch (a
-    Gaussian with half the patch's radius), and a hue between the middles of two bins is shared between both.
+    Gaussian with half the patch's radius), and a hue between the middles of two bins is shared between both (van de
+    Weijer & Schmid 2006, equations 6 to 12).
 
-    Parameters
-    ----------
-    rgb : ndarray of float [shape=(height, width, 3)]
-    points : ndarray [shape=(n, 3)]
-        Row, column and scale of each patch, in pixels; a patch extends six scales to each side.
-    n_bins : int, default=36
-    grey : float, default=0
-        Added to the norm by which a histogram is divided, as a mean saturation of the patch.
-
-    Returns
-    -------
-    ndarray of float32 [shape=(n, n_bins), >= 0]
-        The norm is 1, or less with `grey`, and 0 for a grey patch.
-
-    References
-    ----------
-    J. van de Weijer, C. Schmid, "Coloring local feature extraction", ECCV 2006, equations (6) to (12).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from visionnmf.features import hue_histograms
-    >>> rgb = np.random.default_rng(0).random((32, 32, 3))
-    >>> hue_histograms(rgb, np.array([[16.0, 16, 2]])).shape
-    (1, 36)
+    `points` (n, 3) are row, column and scale of each patch, in pixels; a patch extends six scales to each side. `grey`
+    is added to the norm by which a histogram is divided, as a mean saturation of the patch. Returns (n, n_bins): the
+    norm is 1, or less with `grey`, and 0 for a grey patch.
     """
     angle, saturation = _hue(np.asarray(rgb, np.float32))
     bins = angle * np.float32(n_bins / (2 * np.pi)) % n_bins

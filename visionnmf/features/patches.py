@@ -175,29 +175,10 @@ def _learn_parts(patches: NDArray[np.float32], n_components: int, method: str, s
 
 
 def split_patches(rgb: NDArray[np.float32], patch: int, step: int) -> NDArray[np.float32]:
-    """Cut an image into patches, split each at its mean, and normalise its contrast.
+    """Cut an image (0 to 1) into patches, split each at its mean, and normalise its contrast.
 
-    Parameters
-    ----------
-    rgb : ndarray of float32 [shape=(height, width, 3), from 0 to 1]
-        The image; one that is smaller than a patch is extended by its border.
-    patch : int
-        The side of a patch in pixels.
-    step : int
-        The distance of two patches in pixels.
-
-    Returns
-    -------
-    ndarray of float32 [shape=(n_rows, n_columns, 6 * patch**2), >= 0]
-        What is above the mean of each patch, then what is below it. The norm is below 1, and smaller for patches with
-        little contrast.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from visionnmf.features import split_patches
-    >>> split_patches(np.random.default_rng(0).random((16, 16, 3), np.float32), 8, 4).shape
-    (3, 3, 384)
+    An image that is smaller than a patch is extended by its border. Returns (n_rows, n_columns, 6 * patch**2): what is
+    above the mean of each patch, then what is below it, of norm below 1, and smaller for patches with little contrast.
     """
     missing = [(0, max(0, patch - size)) for size in rgb.shape[:2]]
     padded = np.pad(rgb, [*missing, (0, 0)], mode="edge")

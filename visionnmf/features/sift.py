@@ -105,16 +105,8 @@ class HarrisSift(AtCorners, SiftWords):
 
     Parameters
     ----------
-    n_words : int, default=1000
-        The size of the dictionary, which mini-batch k-means learns; it is smaller where the images have fewer distinct
-        descriptors.
-    layout : tuple of two ints, default=(1, 1)
-        Rows and columns of cells, each with its own bag; (3, 1) are three horizontal bands.
-    n_samples : int, default=100_000
-        The number of descriptors from which the dictionary is learnt, taken from at most a thousand images.
-    max_pixels : int or None, default=98_304
-        A larger image is averaged down to so many pixels.
-    random_state : int, RandomState, Generator or None, default=0
+    n_words, layout, n_samples, max_pixels, random_state
+        As for :class:`DenseSift`.
 
     Attributes
     ----------
@@ -157,24 +149,8 @@ class HarrisSift(AtCorners, SiftWords):
 def sift_descriptors(grey: NDArray[np.uint8], points: NDArray[Any]) -> NDArray[np.float32]:
     """Describe patches by OpenCV's upright SIFT, each in the layer of the pyramid that fits its scale.
 
-    Parameters
-    ----------
-    grey : ndarray of uint8 [shape=(height, width)]
-    points : ndarray [shape=(n, 3)]
-        Row, column and scale (>= 0.8) of each patch, in pixels; the side of a patch is twelve scales.
-
-    Returns
-    -------
-    ndarray of float32 [shape=(n, 128), from 0 to 255]
-        Whole numbers; all 0 for a flat patch.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from visionnmf.features import sift_descriptors
-    >>> grey = np.random.default_rng(0).integers(0, 255, (32, 32), np.uint8)
-    >>> sift_descriptors(grey, np.array([[16.0, 16, 2]])).shape
-    (1, 128)
+    `points` (n, 3) are row, column and scale (>= 0.8) of each patch, in pixels; the side of a patch is twelve scales.
+    Returns whole numbers from 0 to 255 (n, 128), all 0 for a flat patch.
     """
     if not len(points):
         return np.empty((0, DESCRIPTOR), np.float32)

@@ -177,22 +177,8 @@ class CENTRIST(Extractor):
 def census_transform(grey: Array) -> NDArray[np.uint8]:
     """Encode which of the eight neighbours of each pixel are not brighter than it (Zabih & Woodfill 1994).
 
-    Parameters
-    ----------
-    grey : ndarray [shape=(height, width)]
-
-    Returns
-    -------
-    ndarray of uint8 [shape=(height - 2, width - 2)]
-        The neighbours from left to right and from top to bottom are the bits, the first one the highest. Pixels at the
-        border have no code.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from visionnmf.features import census_transform
-    >>> census_transform(np.random.default_rng(0).random((6, 7))).shape
-    (4, 5)
+    The neighbours from left to right and from top to bottom are the bits, the first one the highest. Pixels at the
+    border have no code, so the result has two rows and columns less.
     """
     height, width = (max(0, size - 2) for size in grey.shape)
     middle = grey[1 : 1 + height, 1 : 1 + width]
