@@ -17,7 +17,7 @@ SENTENCE = "symmetric factorisation"
 
 
 def impulses(share: float) -> Spoil:
-    """Return what makes a share of the pixels black or white."""
+    """Return a function that makes a share of the pixels black or white."""
 
     def spoil(image: Image, seed: int) -> Image:
         rng, spoilt = np.random.default_rng(seed), image.copy()
@@ -38,7 +38,7 @@ def text(image: Image, seed: int) -> Image:
 
 
 def spots(image: Image, seed: int) -> Image:
-    """Lay 40 white discs of 2 to 8 pixels' radius over the picture, as specular light does."""
+    """Draw 40 white discs with a radius of 2 to 8 pixels over the picture, like specular light."""
     spoilt, rng = image.copy(), np.random.default_rng(seed)
     for _ in range(40):
         place = int(rng.integers(0, image.shape[1])), int(rng.integers(0, image.shape[0]))
@@ -61,12 +61,12 @@ SPOILERS: dict[str, Spoil] = {
 
 
 def mean(values: list[float] | NDArray[np.float64]) -> str:
-    """Print a mean and its standard error."""
+    """Return a mean and its standard error as text."""
     error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
     return f"{np.mean(values):.3f} ± {error:.3f}"
 
 
 def paired(values: list[float] | NDArray[np.float64], others: list[float] | NDArray[np.float64]) -> str:
-    """Print the mean difference of scores of the same photographs, and its standard error."""
+    """Return the mean difference of scores of the same photographs, and its standard error, as text."""
     printed = mean(np.subtract(values, others))
     return printed if printed.startswith("-") else f"+{printed}"

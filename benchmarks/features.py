@@ -1,4 +1,4 @@
-"""Features of images: how fast, how like the published ones, and what they are worth in a classifier.
+"""Features of images: speed, agreement with published features, and accuracy in a classifier.
 
 ``python benchmarks/features.py`` runs everything, ``python benchmarks/features.py rates`` one part: rates (processor
 time an image and a kind), agreement (nearest neighbours by our features and by those published for the same
@@ -41,7 +41,7 @@ Array = NDArray[Any]
 
 
 def seconds(work: Callable[[Any], Any], items: list[Any]) -> float:
-    """Return the processor time an item, the least of some repetitions."""
+    """Return the processor time for an item, the least of some repetitions."""
     found = []
     for _ in range(REPEATS):
         start = time.process_time()
@@ -52,7 +52,7 @@ def seconds(work: Callable[[Any], Any], items: list[Any]) -> float:
 
 
 def rates() -> None:
-    """Print the processor time of each kind, of the libraries' own calls, and of all kinds together."""
+    """Print the processor time of each kind, of the libraries' own functions, and of all kinds together."""
     images = load_corel("train", RATE_IMAGES).images
     union = FeatureExtraction(list(KINDS)).fit(images)
     print("| kind | features | ms an image | the library's own call, ms |\n| --- | --- | --- | --- |")
@@ -67,7 +67,7 @@ def rates() -> None:
 
 
 def library_calls(height: int, width: int) -> dict[str, Callable[[Array], Any]]:
-    """Return what OpenCV and scikit-image do for the same, without counting words or patterns."""
+    """Return the functions of OpenCV and scikit-image for the same, without counting words or patterns."""
     points = keypoints(dense_grid(height, width, SIFT_SCALES, STEP))
     sift: Any = cv2.SIFT_create()  # type: ignore[attr-defined]
 
@@ -110,7 +110,7 @@ def neighbours(X: Array) -> Array:
 
 
 def words(nearest: Array, labels: Array) -> float:
-    """Return what share of the words of two neighbours they have in common, in the mean over the nearest five."""
+    """Return the share of their words that two neighbours have in common, in the mean over the nearest five."""
     pairs = [(i, j) for i, row in enumerate(nearest) for j in row[:WORD_NEIGHBOURS]]
     first, second = (labels[list(part)] for part in zip(*pairs, strict=True))
     return float(np.mean((first & second).sum(axis=1) / (first | second).sum(axis=1)))
@@ -145,7 +145,7 @@ def division(theme: Array, split: int) -> tuple[Array, Array]:
 
 
 def sample_of_themes(corel: Corel) -> tuple[Array, Array]:
-    """Return images of each theme, as many as are wanted, and the theme of each."""
+    """Return the wanted number of images of each theme, and the theme of each."""
     theme = np.array([int(number) // 1000 for number in corel.ids])
     rng = np.random.default_rng(0)
     chosen = []

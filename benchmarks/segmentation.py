@@ -1,11 +1,11 @@
-"""Segmentation of the 60 test photographs of BSDS500: as a user gets it, of spoilt photographs, parts, and seconds.
+"""Segmentation of 60 test photographs of BSDS500: by default, of spoilt photographs, soft parts, and seconds.
 
     python benchmarks/segmentation.py                 all parts (a quarter of an hour)
     python benchmarks/segmentation.py corrupted       one part: defaults, corrupted, partitions, wrong, pairs, seconds
 
-The peers at their best scales, and boundaries: ``visionnmf segment evaluate``. What `segment` has learnt and its scale
-come from training photographs (``segmentation_train.py``); the peers have the scale that is best for these very
-photographs.
+``visionnmf segment evaluate`` scores the other methods at their best scales, and boundaries. The borders and the scale
+of `segment` were learnt on training photographs (``segmentation_train.py``); the other methods have the scale that is
+best for these very photographs.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def normalised_cuts(image: Image) -> Any:
 
 
 def defaults() -> None:
-    """Print the scores of what a user gets."""
+    """Print the scores at the default scale, and of five segments."""
     print("\n| segments | covering | Rand index | variation of information, bits |\n| --- | --- | --- | --- |")
     for name, count in (("auto", None), (str(SEGMENTS), SEGMENTS)):
         found = [score_segmentation(segment(p.image, count).labels, p.segmentations) for p in photographs()]
@@ -62,7 +62,7 @@ def defaults() -> None:
 
 
 def corrupted() -> None:
-    """Print by how much covering falls, photograph by photograph, when photographs are spoilt."""
+    """Print how much covering falls, photograph by photograph, when photographs are spoilt."""
     ways: dict[str, Callable[[Image], Any]] = {
         "segment": lambda image: segment(image).labels,
         "Felzenszwalb": lambda image: felzenszwalb(image, **FELZENSZWALB),
@@ -95,7 +95,7 @@ def cluster(affinity: Any, sizes: Any) -> Any:
 
 
 def partitions() -> None:
-    """Print what symmetric NMF and spectral clustering of the same learnt connections give for five segments."""
+    """Print the covering of five segments by symmetric NMF and spectral clustering of the same learnt connections."""
     found: dict[str, dict[str, list[float]]] = {}
     kinds = ("clean", *(kind for kind in KINDS if kind in PARTITIONED))
     for kind in kinds:
@@ -117,7 +117,7 @@ def partitions() -> None:
 
 
 def spoil_entries(affinity: Any, share: float, seed: int) -> Any:
-    """Put random numbers from 0 to 1 in place of a share of the pairs' entries."""
+    """Replace a share of the entries of an affinity by random numbers from 0 to 1."""
     rng, spoilt = np.random.default_rng(seed), np.triu(affinity, 1)
     wrong = np.triu(rng.random(spoilt.shape) < share, 1)
     spoilt[wrong] = rng.random(np.count_nonzero(wrong))
@@ -125,7 +125,7 @@ def spoil_entries(affinity: Any, share: float, seed: int) -> Any:
 
 
 def wrong() -> None:
-    """Print what five segments are worth when some entries of the connections are wrong."""
+    """Print the covering of five segments when some entries of the connections are wrong."""
     found: dict[str, dict[float, list[float]]] = {}
     for seed, photograph in enumerate(photographs()):
         tree = segment(photograph.image).hierarchy
@@ -158,7 +158,7 @@ def wrong() -> None:
 
 
 def meeting_heights(tree: Hierarchy, regions: Any) -> Any:
-    """Return the height at which two regions of each pair come into one segment."""
+    """Return the height at which the two regions of each pair meet."""
     n = tree.n_regions
     heights, parent = np.append(np.zeros(n), tree.heights), np.full(2 * n - 1, -1)
     parent[tree.children] = n + np.arange(n - 1)[:, np.newaxis]
@@ -170,30 +170,32 @@ def meeting_heights(tree: Hierarchy, regions: Any) -> Any:
 
 
 def pairs() -> None:
-    """Print how well soft parts and the tree tell what share of the annotators puts two pixels into one segment."""
+    """Print how well soft parts and the tree predict the share of annotators who put two pixels into one segment."""
     errors: dict[str, list[float]] = {}
     for seed, photograph in enumerate(photographs()):
         chosen = np.random.default_rng(seed).integers(0, photograph.image[..., 0].size, (2, PAIRS))
         result = segment(photograph.image)
-        told = {
+        predictions = {
             "the tree, cut at the default scale": np.equal(*result.labels.ravel()[chosen]),
             "the tree, 1 minus the height at which they meet": 1
             - meeting_heights(result.hierarchy, result.hierarchy.labels.ravel().astype(np.int64)[chosen]),
         }
         for loss in LOSSES:
             soft = result.parts(SEGMENTS, loss=loss).reshape(SEGMENTS, -1)
-            told[f"five soft parts, {loss.title()}"] = np.einsum("ki,ki->i", soft[:, chosen[0]], soft[:, chosen[1]])
-            told[f"five soft parts, {loss.title()}, the largest alone"] = np.equal(*soft.argmax(axis=0)[chosen])
+            predictions[f"five soft parts, {loss.title()}"] = np.einsum(
+                "ki,ki->i", soft[:, chosen[0]], soft[:, chosen[1]]
+            )
+            predictions[f"five soft parts, {loss.title()}, the largest alone"] = np.equal(*soft.argmax(axis=0)[chosen])
         share = np.mean([np.equal(*each.ravel()[chosen]) for each in photograph.segmentations], axis=0)
-        for way, guess in told.items():
+        for way, guess in predictions.items():
             errors.setdefault(way, []).append(float(np.mean((guess - share) ** 2)))
-    print("\n| share of annotators who join two pixels, told by | squared error |\n| --- | --- |")
+    print("\n| share of annotators who join two pixels, predicted by | squared error |\n| --- | --- |")
     for way, values in errors.items():
         print(f"| {way} | {mean(values)} |")
 
 
 def seconds() -> None:
-    """Print processor seconds of the calls themselves, photograph by photograph, without imports and compiling."""
+    """Print processor seconds of the calls, without imports and compiling."""
     found: dict[str, list[float]] = {}
 
     def clock(name: str, *calls: Callable[[], Any]) -> Any:

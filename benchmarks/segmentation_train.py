@@ -2,9 +2,9 @@
 
 Only the 200 training photographs of BSDS500 are read. Textons are k-means centres of filter responses. The strength is
 a sum of regression trees, fitted to the share of pairs of pixels, one on each side of a border, that people put into
-different segments: first on borders of first regions, then, twice, on all that were met while merging by the trees
-before.
-The scale is the one of best covering out of fold: of trees learnt on every second photograph, on the others.
+different segments. The trees are fitted first on the borders of the first regions, then twice on all borders that are
+met while the previous trees merge regions. The scale is the one with the best covering out of fold: trees are learnt on
+every second photograph and scored on the others.
 
     python benchmarks/segmentation_train.py            # ten minutes; writes the file
     python benchmarks/segmentation_train.py --dry-run  # out-of-fold scores only
@@ -32,15 +32,15 @@ from visionnmf.datasets.local import load_bsds
 from visionnmf.features import reduce_image
 
 N_TEXTONS = 32
-RESPONSES = 1000  # a photograph, for the textons
-TREES, LEAVES, RATE, SMALLEST_LEAF = 150, 31, 0.08, 60  # 60 trees of 8 leaves: .007 less
+RESPONSES = 1000  # taken from each photograph, for the textons
+TREES, LEAVES, RATE, SMALLEST_LEAF = 150, 31, 0.08, 60  # 60 trees of 8 leaves lose 0.007
 ROUNDS = 2
 RECORDED = 20_000
 SCALES = np.linspace(0.02, 0.7, 69)
 
 
 class Photograph(NamedTuple):
-    """What is known of a photograph: `tables` are pixels of each region in each segment, one table an annotator."""
+    """A photograph; `tables` count the pixels of each region in each segment, with one table for each annotator."""
 
     partition: Partition
     tables: list[np.ndarray]
@@ -59,7 +59,7 @@ def learn_textons(images: list[np.ndarray]) -> np.ndarray:
 
 
 def look_at(image: np.ndarray, annotations: np.ndarray, textons: np.ndarray) -> Photograph:
-    """Measure a photograph, and count what people's segments share with its first regions."""
+    """Measure a photograph, and count the pixels that people's segments share with its first regions."""
     cues = find_cues(reduce_image(image, 2**18), textons)
     partition = measure(cues, find_regions(cues.energy))
     n, flat = len(partition.regions), partition.labels.ravel().astype(np.int64)

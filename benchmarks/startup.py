@@ -1,9 +1,9 @@
-"""What whole processes cost: `segment` of one photograph beside scikit-image, and a path that does not exist.
+"""The cost of whole processes: `segment` of one photograph, scikit-image, and a path that does not exist.
 
     python benchmarks/startup.py [--quick]
 
-Prints processor seconds (user and system, of the child), the median of the runs, which take turns; the first run of
-each is not counted, as it compiles or fills caches of files.
+Prints processor seconds (user and system) as the median of runs that take turns. The first run of each is not counted,
+because it compiles and fills the cache of files.
 """
 
 from __future__ import annotations
