@@ -41,7 +41,7 @@ def test_every_report_of_an_application_is_one():
         "AddedPersonReport", "FaceClustersReport", "FaceComparisonReport", "FaceTrainingReport",
         "IdentificationReport", "ShadowRemovalReport", "VerificationReport",
         "Evaluation", "EvaluationReport", "FitReport", "TransformReport",
-        "FeaturesReport", "LiveReport", "PaperReport", "SegmentationReport", "SegmentationScoresReport",
+        "FeaturesReport", "LiveReport", "SegmentationReport", "SegmentationScoresReport",
         "MasqueradeTrained", "StreamReport",
     }  # fmt: skip
     for each in found:

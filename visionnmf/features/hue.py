@@ -126,8 +126,7 @@ class HarrisHue(AtCorners, HueWords):
 
     Parameters
     ----------
-    n_words, n_bins, grey, layout, n_samples, max_pixels, random_state
-        As for :class:`DenseHue`.
+    n_words, n_bins, grey, layout, n_samples, max_pixels, random_state : as for :class:`DenseHue`
 
     Attributes
     ----------

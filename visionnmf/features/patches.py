@@ -123,7 +123,7 @@ class PatchNMF(Extractor):
             patches = split_patches(PreparedImage(images[i], self.max_pixels).floats, self.patch, self.step)
             patches = patches.reshape(-1, patches.shape[-1])
             found.append(patches[rng.permutation(len(patches))[:quota]])
-        self.components_ = _learn_parts(np.concatenate(found), self.n_components, self.method, check_seed(rng))
+        self.components_ = learn_parts(np.concatenate(found), self.n_components, self.method, check_seed(rng))
         self.encoder_ = np.ascontiguousarray(np.linalg.pinv(self.components_.astype(np.float64)), np.float32)
 
     def _check_learnt(self) -> None:
@@ -150,7 +150,7 @@ class PatchNMF(Extractor):
         return np.concatenate(cells)
 
 
-def _learn_parts(patches: NDArray[np.float32], n_components: int, method: str, seed: int) -> NDArray[np.float32]:
+def learn_parts(patches: NDArray[np.float32], n_components: int, method: str, seed: int) -> NDArray[np.float32]:
     """Learn parts (n_components, n_features) of unit norm in several passes of mini-batches in random order.
 
     These are the components of :class:`.OnlineNMF` with its default parameters.

@@ -105,8 +105,7 @@ class HarrisSift(AtCorners, SiftWords):
 
     Parameters
     ----------
-    n_words, layout, n_samples, max_pixels, random_state
-        As for :class:`DenseSift`.
+    n_words, layout, n_samples, max_pixels, random_state : as for :class:`DenseSift`
 
     Attributes
     ----------
