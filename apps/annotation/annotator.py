@@ -219,19 +219,13 @@ class ImageAnnotator(BaseEstimator):
         """
         check_is_fitted(self)
         codes, k = self._codes(X), self.n_neighbors_
-        if self.sigmoids_ is None:
+        if self.sigmoids_ is None or self.regression_ is None:
             which, distance = nearest(self.index_, codes, k)
             scores = TRANSFERS[self.method](which, self.Y_.toarray() > 0, self.n_words)
             return Neighbourhood(scores, which, distance, np.full(which.shape, 1 / which.shape[1], np.float32))
-        if self.regression_ is None:
-            which, distance = nearest(self.index_, codes, k)
-            votes = []
-        else:
-            some, predict = self.regression_.rows, self.regression_.predict
-            which, distance, scores = nearest_and(self.index_, codes, k, some, predict)
-            votes = [scores]
+        which, distance, votes = nearest_and(self.index_, codes, k, self.regression_.rows, self.regression_.predict)
         counts, shares = share_of_words(distance, which, self.Y_)
-        return Neighbourhood(expit(self.sigmoids_.logits([np.sqrt(shares), *votes])), which, distance, counts)
+        return Neighbourhood(expit(self.sigmoids_.logits([np.sqrt(shares), votes])), which, distance, counts)
 
     def nearest(self, X: ArrayLike, k: int) -> tuple[NDArray[np.intp], Array]:
         """Find the nearest training images.
