@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from model_files import rewrite
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from visionnmf import NMF, MultiviewNMF, load_model
@@ -66,6 +67,7 @@ def test_forms_of_views_agree(views, rng):
     assert np.linalg.norm(sparse.inverse_transform(sparse.transform([a, b]))[0] - a) < 0.1 * np.linalg.norm(a)
 
 
+@NOT_CONVERGED
 def test_a_private_part_is_found_and_saved(views, tmp_path):
     model = MultiviewNMF(3, random_state=0).fit(views)
     assert sorted((model.view_usage_ > 0).sum(axis=1).tolist()) == [1, 2, 2]
@@ -195,31 +197,28 @@ def test_the_usage_of_views_is_drawn(views):
 @NOT_CONVERGED
 def test_views_of_a_file_are_checked(views, tmp_path):
     model = MultiviewNMF(2, loss="frobenius", max_iter=5, random_state=0).fit(views)
-    groups, names = model.view_groups_, model.views_
-    for attribute, value, sentence in (
-        ("view_groups_", groups.astype(float), "view_groups_ is not the view of each of 32 features"),
-        ("view_groups_", groups[1:], "view_groups_ is not the view of each of 32 features"),
-        ("view_groups_", np.where(groups == 1, 10**15, groups), "view_groups_ does not number 2 views"),
-        ("view_groups_", groups - 1, "view_groups_ does not number 2 views"),
-        ("view_groups_", groups * 0 + 1, "view_groups_ does not number 2 views"),
-        ("views_", names[[0, 0]], "views_ has a name twice"),
-        ("views_", [1, 2], "views_ is not a list of names"),
-        ("view_scales_", np.array([1, np.inf]), "view_scales_ is not finite"),
-        ("view_scales_", np.ones(3), r"view_scales_ is not \(2,\) numbers"),
-        ("view_form_", "heap", "view_form_ is unknown"),
+    path, groups = tmp_path / "model.npz", model.view_groups_
+    for attribute, value in (
+        ("view_groups_", groups.astype(float)),
+        ("view_groups_", groups[1:]),
+        ("view_groups_", np.where(groups == 1, 10**15, groups)),
+        ("view_groups_", groups - 1),
+        ("view_groups_", groups * 0 + 1),
+        ("view_scales_", np.array([1, np.inf])),
+        ("view_scales_", np.ones(3)),
+        ("codes_mean_", np.ones(3)),
+        ("codes_covariance_", np.full((2, 2), np.inf)),
+        ("codes_covariance_", np.array([[1.0, 2], [2, 1]])),
+        ("codes_covariance_", np.array([[1.0, 0.5], [0, 1]])),
+        ("view_noise_", np.array([1.0, 0])),
     ):
-        kept = getattr(model, attribute)
-        setattr(model, attribute, value)
-        model.save(tmp_path / "bad.npz", force=True)
-        with pytest.raises(UnreadableError, match=sentence):
-            load_model(tmp_path / "bad.npz")
-        delattr(model, attribute)
-        model.save(tmp_path / "bad.npz", force=True)
-        with pytest.raises(UnreadableError, match=f"{attribute} is missing"):
-            load_model(tmp_path / "bad.npz")
-        setattr(model, attribute, kept)
-    model.save(tmp_path / "good.npz")
-    np.testing.assert_array_equal(load_model(tmp_path / "good.npz").transform(views), model.transform(views))
+        model.save(path, force=True)
+        (name,) = (name for name in np.load(path).files if name.endswith(attribute))
+        rewrite(path, lambda state, arrays, name=name, value=value: arrays.update({name: value}))
+        with pytest.raises(UnreadableError, match=r"model\.npz"):
+            load_model(path)
+    model.save(path, force=True)
+    np.testing.assert_array_equal(load_model(path).transform(views), model.transform(views))
 
 
 def test_names_of_views_are_drawn_as_they_are():
@@ -247,6 +246,7 @@ def test_frames_with_gaps_of_pandas_are_taken(views):
     np.testing.assert_array_equal(model.fit([frame, views["images"]]).components_, expected)
 
 
+@NOT_CONVERGED
 def test_views_that_would_be_lost_are_refused(views):
     a, b = views["sounds"], views["images"]
     model = MultiviewNMF(2, random_state=0)

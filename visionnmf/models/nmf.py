@@ -324,7 +324,7 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
             return self._fit_codes(problem, given, n_components, sample_weight)
         if problem.loss.name != "frobenius" or problem.weights is not None:  # least squares needs products of X only
             check_room(problem.X, 1 if problem.weights is None else 2)
-        weighted, row_scale = with_sample_weight(problem, sample_weight)
+        weighted, row_scale = (problem, None) if sample_weight is None else with_sample_weight(problem, sample_weight)
         solver = self.solver_ = choose(self.solver, weighted)
         check_codes(replace(problem, penalty_W=self._transform_penalty(problem.X.dtype)))
         rng = check_random_state(self.random_state)
@@ -407,7 +407,8 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
         data, observed = self._check_data(X, reset=True)
         data, entries = check_weights(weights, observed, data)
         loss = check_loss(self.loss, self.loss_parameter, data, entries)
-        check_zero_weight(loss, self.zero_weight)
+        if self.zero_weight != 1:
+            check_zero_weight(loss, self.zero_weight)
         check_positive(data, entries, loss)
         if self.nuclear and not loss.record.kink:  # for other losses its right size depends on the scale of the data
             able = [name for name, record in LOSSES.items() if record.kink]
