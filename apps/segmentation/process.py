@@ -19,7 +19,7 @@ from visionnmf.exceptions import PASS_FORCE, OutputExistsError, UnsupportedError
 
 from .overlays import draw_beside, paint
 from .segmenter import SegmentationResult, segment
-from .settings import AUTO, FORMATS, Cut, Outputs
+from .settings import FORMATS, Cut, Outputs
 
 __all__ = [
     "PaperReport",
@@ -224,7 +224,7 @@ def process_paper(
     from .paper_method import paper_segments  # imports scikit-learn, which other runs do not need
 
     image = io.read_image(source)
-    wanted = PAPER_SEGMENTS if n_segments in (None, AUTO) else n_segments
+    wanted = PAPER_SEGMENTS if n_segments is None or isinstance(n_segments, str) else n_segments
     labels = {method: paper_segments(image, wanted, method=method) for method in choices.PAPER_METHODS}
     io.output_folder(folder)
     with io.transaction():
