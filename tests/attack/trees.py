@@ -74,6 +74,8 @@ def _zarr(folder: Path, dice: Random) -> tuple[Path, str | None]:
         zarr.create_array(store=str(path), **options)[:] = X
     for _ in range(dice.randint(0, 3)):
         files = sorted(file for file in path.rglob("*") if not file.is_dir() and not file.is_symlink())
+        if not files:
+            break
         file = dice.choice(files)
         if dice.random() < 0.5:
             metadata = [each for each in files if each.name in ("zarr.json", ".zarray", ".zgroup")]
