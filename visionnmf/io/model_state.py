@@ -414,10 +414,11 @@ class Estimator(Field):
         if name not in self.states or type(model) is not self.find_class(name):
             wanted = f"model must be one of {sorted(self.states)} to be saved"
             raise ParameterError(f"{wanted}; got a {name}; save its parts")
+        parameters = model.get_params(deep=False)
         check_is_fitted(model)
         return {
             "class": name,
-            "parameters": self.parameters.pack(model.get_params(deep=False), place / "parameters"),
+            "parameters": self.parameters.pack(parameters, place / "parameters"),
             "fitted": Record(self.states[name]).pack(vars(model), self._apart(place)),
         }
 
