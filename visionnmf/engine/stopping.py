@@ -17,8 +17,8 @@ Three details:
 
 - Near a saddle point an objective hardly falls, and then falls faster and faster. So the rule also asks that the newer
   half of the window did not gain more than the older half, unless both are below what rounding can do.
-- An objective can go to 0. A fit whose objective is at most that of residuals of a millionth of the data is *exact*,
-  and stops: see :func:`exact_objective`.
+- An objective can go to 0. A fit whose objective is at most that of residuals of a hundred-thousandth of the data is
+  *exact*, and stops: see :func:`exact_objective`.
 - A solver that follows a path (ADMM with a growing penalty) nears the minimum at the pace of its path, and reports how
   far its iterates are from satisfying the model (:attr:`.solvers.contract.Progress.residual`). Its change is that
   residual plus the relative decrease over the last ten iterations.
@@ -41,7 +41,7 @@ __all__ = ["Stopping", "exact_objective", "warn_not_converged"]
 
 LEAST_WINDOW = 10  # iterations
 WINDOW_SHARE = 4  # the window is this part of all iterations
-EXACT = 1e-6  # relative residual of a model that is as good as exact
+EXACT = 1e-5  # relative residual of a model that is as good as exact
 
 
 class Stopping:
@@ -76,7 +76,7 @@ class Stopping:
         n_iter = len(history) - 1
         window = max(LEAST_WINDOW, n_iter // WINDOW_SHARE)
         if residual is not None:
-            before = history[-1 - LEAST_WINDOW] if n_iter >= LEAST_WINDOW else float("inf")
+            before = history[-1 - min(n_iter, LEAST_WINDOW)] if n_iter else float("inf")
             self.change = residual + (max(0.0, before - objective) / objective if objective > 0 else 0.0)
             self.converged = self.change < self.tol
         elif n_iter >= window and objective > 0:
@@ -96,7 +96,7 @@ class Stopping:
 
 
 def exact_objective(problem: Problem) -> float:
-    """Return the loss of a model whose residuals are a millionth (:data:`EXACT`) of the data."""
+    """Return the loss of a model whose residuals are :data:`EXACT` of the data."""
     X, M, loss = problem.X, problem.weights, problem.loss
     if problem.is_sparse:
         X = X.data

@@ -128,7 +128,7 @@ def fit_symmetric(S: Array, H: Array, c: Array, *, max_iter: int, tol: float, lo
 
 
 def _exact_objective(S: Array, H: Array, c: Array, loss: str) -> float:
-    """Return the loss of residuals of a millionth of the affinity."""
+    """Return the loss of residuals of a hundred-thousandth of the affinity."""
     return LOSSES[loss].objective(S * S.dtype.type(EXACT), np.zeros_like(H), c)
 
 

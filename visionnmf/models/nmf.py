@@ -109,8 +109,8 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
         take larger steps.
     tol : float, default=1e-3
         Stop when twice the iterations would lower the objective by less than this share of it, at the pace of the last
-        quarter of the iterations, or when the residuals are below a millionth of the data (the exact rule is in
-        :mod:`visionnmf.engine.stopping`; it is the same for every solver). 0 runs all iterations without a warning.
+        quarter of the iterations, or when the residuals are below a hundred-thousandth of the data (the exact rule is
+        in :mod:`visionnmf.engine.stopping`; it is the same for every solver). 0 runs all iterations without a warning.
     random_state : int, RandomState instance or None, default=None
         Seed of the start. The same seed gives the same result for any number of threads, up to rounding.
     callback : callable or None, default=None
