@@ -410,8 +410,9 @@ class Estimator(Field):
     def pack(self, model: Any, place: Place) -> dict[str, Any]:
         from sklearn.utils.validation import check_is_fitted
 
-        name = type(model).__name__
-        if name not in self.states or type(model) is not self.find_class(name):
+        kind = type(model)
+        name = kind.__name__
+        if name not in self.states or kind is not self.find_class(name):
             wanted = f"model must be one of {sorted(self.states)} to be saved"
             raise ParameterError(f"{wanted}; got a {name}; save its parts")
         parameters = model.get_params(deep=False)
