@@ -14,12 +14,12 @@ from visionnmf.exceptions import ParameterError
 
 __all__ = ["STEP", "check_grid", "dense_grid", "grid_size", "harris_laplace"]
 
-MOST_SCALES = 10
+MOST_SCALES = 10  # of a dense grid
 STEP = 3.0  # in scales; a quarter of a patch
 
 HARRIS_SCALES = 1.2 * 1.4 ** np.arange(8)  # of the windows, in pixels; the first and the last only serve as neighbours
 DIFFERENTIATION = 0.7  # the scale of derivatives, as a share of the window's scale
-KAPPA = 0.04
+KAPPA = 0.04  # weight of the squared trace in the Harris measure, the usual value
 CORNER = 0.005  # least strength, as a share of the strongest corner of the image
 FLAT = 1e-9  # cornerness below this is rounding, for brightness from 0 to 1
 
@@ -54,6 +54,7 @@ def dense_grid(height: int, width: int, scales: Sequence[float], step: float) ->
 
 
 def _centred(size: int, step: float, count: int) -> NDArray[np.float64]:
+    """Return `count` positions that are `step` apart, centred in an axis of `size` pixels."""
     offsets = np.arange(count) - (count - 1) / 2
     return np.asarray((size - 1) / 2 + step * offsets, np.float64)
 
@@ -99,6 +100,7 @@ def harris_laplace(grey: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def _blurred(image: NDArray[Any], scale: float) -> NDArray[Any]:
+    """Return an image blurred by a Gaussian whose standard deviation is `scale` pixels."""
     return np.asarray(cv2.GaussianBlur(image, (0, 0), scale, borderType=cv2.BORDER_REPLICATE))
 
 
@@ -108,11 +110,18 @@ def _laplacian(image: NDArray[Any], scale: float) -> NDArray[Any]:
 
 
 def _cornerness(image: NDArray[Any], scale: float) -> NDArray[Any]:
+    """Return the scale-adapted Harris measure of each pixel: large at corners, negative at edges, 0 in flat areas.
+
+    It is ``det(M) - 0.04 trace(M)^2`` of the matrix ``M`` of products of the derivatives, averaged by a Gaussian window
+    of `scale` pixels. The derivatives are taken at 0.7 times that scale.
+    """
     fine = DIFFERENTIATION * scale
     smooth = _blurred(image, fine)
+    # With ksize 1 and a factor of 0.5 these are central differences. The factor `fine` makes scales comparable.
     dx, dy = (
         cv2.Sobel(smooth, cv2.CV_32F, *order, ksize=1, scale=0.5 * fine, borderType=cv2.BORDER_REPLICATE)
         for order in ((1, 0), (0, 1))
     )
+    # The entries of M.
     xx, yy, xy = (_blurred(product, scale) for product in (dx * dx, dy * dy, dx * dy))
     return np.asarray(xx * yy - xy**2 - KAPPA * (xx + yy) ** 2)

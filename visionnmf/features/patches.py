@@ -115,6 +115,7 @@ class PatchNMF(Extractor):
         check_count(self.n_samples, "n_samples", self.n_components)
 
     def _learn(self, images: Images) -> None:
+        """Learn the parts from patches of randomly chosen images, an equal number of each."""
         rng = check_generator(self.random_state)
         chosen = rng.permutation(len(images))[:FIT_IMAGES]
         quota = math.ceil(self.n_samples / len(chosen))
@@ -134,6 +135,10 @@ class PatchNMF(Extractor):
         return math.prod(self.layout) * self.n_components
 
     def _describe(self, image: PreparedImage) -> Array:
+        """Return the features of an image: the mean codes of the patches of each cell, cell by cell.
+
+        Patches are cut and encoded one strip, of a patch's height, at a time, to limit memory.
+        """
         rgb, last = image.floats, max(0, image.rgb.shape[0] - self.patch)
         rows, columns = ((max(0, size - self.patch)) // self.step + 1 for size in rgb.shape[:2])
         check_room("patch and step", rows * columns, self.n_components)
@@ -151,16 +156,18 @@ class PatchNMF(Extractor):
 
 
 def learn_parts(patches: NDArray[np.float32], n_components: int, method: str, seed: int) -> NDArray[np.float32]:
-    """Learn parts (n_components, n_features) of unit norm in several passes of mini-batches in random order.
+    """Learn parts (n_components, n_features) of unit norm from `patches` (n_patches, n_features) by online NMF.
 
-    These are the components of :class:`.OnlineNMF` with its default parameters.
+    A batch fit of the first patches supplies the start; then several passes learn mini-batches in random order. The
+    result is that of :class:`.OnlineNMF` with its default parameters. `method` is a key of `METHODS`.
     """
     learner, rng, rows = METHODS[method], np.random.RandomState(seed), np.arange(len(patches))
-    size = learner.batch_size or n_components
+    size = learner.batch_size or n_components  # patches that are learnt together
     batches = blocks(len(rows), size)
     options = Options(size, FORGETTING, horizon=len(batches) * PASSES)
 
     def problem(chosen: NDArray[np.intp]) -> Problem:
+        """Return the factorisation problem of some patches."""
         return Problem(patches[chosen], Loss(learner.losses[0]), NONNEGATIVE, NONNEGATIVE)
 
     with one_blas_thread():
@@ -170,6 +177,7 @@ def learn_parts(patches: NDArray[np.float32], n_components: int, method: str, se
         for _ in range(PASSES):
             order = rng.permutation(rows)
             for start, stop in batches:
+                # Updates the parts and the learner's statistics of past batches in place.
                 learner.learn(problem(order[start:stop]), parts, state, options, rng, None)
     return np.asarray(parts, np.float32)
 
@@ -185,6 +193,7 @@ def split_patches(rgb: NDArray[np.float32], patch: int, step: int) -> NDArray[np
     windows = sliding_window_view(padded, (patch, patch), axis=(0, 1))[::step, ::step]
     flat = windows.transpose(0, 1, 3, 4, 2).reshape(*windows.shape[:2], -1)
     flat = flat - flat.mean(axis=-1, keepdims=True)
+    # The constant added to the norm keeps patches without contrast from being amplified to full noise.
     norm = np.linalg.norm(flat, axis=-1, keepdims=True)
     flat /= norm + np.float32(CONTRAST * math.sqrt(flat.shape[-1]))
     return np.concatenate([np.maximum(flat, 0), np.maximum(-flat, 0)], axis=-1)

@@ -34,7 +34,7 @@ NUMBERS = "biuf"  # kinds of arrays: truth values, integers, floating point
 NPY_HEADER = 128  # bytes before the data of an array
 MAX_NPY_HEADER = 1 << 16  # bytes of that; NumPy allocates as many as the file says before it looks at them
 MAX_DIRECTORY = 1 << 20  # bytes of a zip file's directory, which takes up to 20 times the memory when it is read
-BLOCK = 1 << 20
+BLOCK = 1 << 20  # bytes that are read at a time
 END_BYTES = (1 << 16) + 22  # the end of a zip file: a record of 22 bytes, and a comment whose length has 16 bits
 ENCRYPTED = 1  # a bit of a member's flags; zipfile asks for a password by raising RuntimeError
 
@@ -130,7 +130,7 @@ def check_directory(path: Path) -> None:
         length = file.seek(0, io.SEEK_END)
         start = file.seek(max(0, length - END_BYTES))
         tail = file.read()
-        at = tail.rfind(b"PK\5\6", 0, max(0, len(tail) - 18))  # of 22 bytes
+        at = tail.rfind(b"PK\5\6", 0, max(0, len(tail) - 18))  # the end record, which has 22 bytes
         if at < 0:
             return
         sizes = list(struct.unpack_from("<L", tail, at + 12))
@@ -162,11 +162,16 @@ def check_names(path: Path, names: Iterable[str], held: set[str]) -> None:
 
 
 def read_member(file: zipfile.ZipFile, name: str, *, bounded: bool = False) -> Array:
-    """Read an array. NumPy's own loader allocates what a header asks for before it looks at the file."""
+    """Read the array `name` of an open archive, after checking that its header and the file's directory agree.
+
+    NumPy's own loader would allocate what the header asks for before it looks at the file, so that a small damaged or
+    malicious file could use up the memory. With `bounded`, arrays of more than 1 GiB raise TooLargeError. Raises
+    ValueError if the array holds objects, or has another size than the archive says.
+    """
     member = file.getinfo(f"{name}.npy")
     with file.open(member) as content:
         check_npy(content)
-    with file.open(member) as content:
+    with file.open(member) as content:  # from the beginning again: the check has read a few bytes
         version = np.lib.format.read_magic(content)
         headers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
         shape, fortran_order, dtype = headers[version](content)
@@ -178,6 +183,7 @@ def read_member(file: zipfile.ZipFile, name: str, *, bounded: bool = False) -> A
         if size != member.file_size - content.tell():
             raise ValueError(f"{name:.60} is not of the size it says")
         data = np.empty(size, np.uint8)
+        # Block by block, so that the bytes are not in memory twice.
         for start in range(0, size, BLOCK):
             data[start : start + BLOCK] = np.frombuffer(content.read(min(BLOCK, size - start)), np.uint8)
     return data.view(dtype).reshape(shape, order="F" if fortran_order else "C")

@@ -166,7 +166,7 @@ def transaction() -> Iterator[None]:
 
 
 def _remove(path: Path) -> None:
-    """Remove a file if possible; the error that led here matters more than one in cleaning up."""
+    """Remove a file if possible. An error is ignored, because the one that led to the removal matters more."""
     with suppress(OSError):
         path.unlink()
     _unfinished.discard(path)
@@ -187,7 +187,10 @@ def _create(temporary: Path, path: Path) -> None:
 
 @functools.cache
 def _machine() -> str:
-    """Return a name for this machine and its process numbers; a container on it has its own."""
+    """Return 8 hexadecimal digits for this machine and its process namespace.
+
+    A container numbers its processes separately, so its temporary files must not be judged by the host's processes.
+    """
     try:
         numbers = os.stat("/proc/self/ns/pid").st_ino
     except OSError:
@@ -206,28 +209,33 @@ def _remove_leftovers(folder: Path) -> None:
 
 
 def _is_running(process: int) -> bool:
-    if os.name == "nt":  # where signal 0 is not a question
+    """Return whether a process of this number runs; True if that cannot be found out."""
+    if os.name == "nt":  # on Windows, signal 0 is Ctrl-C and would disturb the process
         return True
     try:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    except OSError:
+    except OSError:  # it runs, but belongs to another user
         pass
     return True
 
 
 def _give_names(waiting: list[_Finished]) -> None:
-    """Give complete files their names; after an error, what was there before is back."""
+    """Rename complete temporary files to their final names, all or none.
+
+    If one of several files cannot be renamed, or a signal interrupts, the new files are removed, and the files that
+    they replaced are restored. Raises OutputExistsError or MediaError.
+    """
     for finished in waiting:
         _check_free(finished.path, finished.force)
-    before: dict[Path, Path] = {}  # what had the name of an output, under a second name
-    begun = 0
+    before: dict[Path, Path] = {}  # for each output that existed: the second name that keeps the old file
+    begun = 0  # how many of the files have been renamed, including the one in progress
     try:
         for temporary, path, force in waiting:
             begun += 1
             try:
-                if len(waiting) > 1 and path.exists():
+                if len(waiting) > 1 and path.exists():  # a single rename is atomic and needs no way back
                     before[path] = path.with_name(f".{secrets.token_hex(6)}.old{path.suffix}")
                     _keep(path, before[path])
                 _rename(temporary, path, force)
@@ -236,9 +244,10 @@ def _give_names(waiting: list[_Finished]) -> None:
                 raise
             except OSError as error:
                 raise MediaError(f"{path}: cannot be written ({error.strerror})") from error
-        _unfinished.update(before.values())  # from here on the old files can go
+        _unfinished.update(before.values())  # all is renamed, so the old files are removed, at exit at the latest
     except BaseException:  # also a signal right after a file got its name, so look at the files themselves
         for temporary, path, _ in waiting[:begun]:
+            # True if the file has its final name: its temporary name is gone, or is a second link to the same file.
             if not temporary.exists() or _same_file(temporary, path):
                 _remove(path)
         for path, old in before.items():
@@ -274,6 +283,7 @@ def _rename(temporary: Path, path: Path, force: bool) -> None:
 
 
 def _check_free(path: Path, force: bool) -> None:
+    """Raise MediaError if the output is a folder, and OutputExistsError if it exists and must not be replaced."""
     try:
         is_folder = path.is_dir()
     except OSError as error:  # a name that is too long
@@ -381,7 +391,7 @@ def check_outside(out: str | Path, source: str | Path) -> None:
 
 
 def _same_file(first: str | Path, second: str | Path) -> bool:
-    # Two names can be one file: hard links, folders that ignore case.
+    """Return whether two names are one file, as with hard links or in folders that ignore case."""
     try:
         return os.path.samefile(first, second)
     except (OSError, ValueError):

@@ -163,10 +163,15 @@ def _bounded(array: Any, path: Path) -> Any:
 
 
 def _bounded_codecs(codecs: tuple[Any, ...], shape: tuple[int, ...], itemsize: int, path: Path) -> tuple[Any, ...]:
-    """Replace the compressors of Zarr 3 by bounded ones; `shape` is that of a chunk."""
+    """Return the codecs of a Zarr 3 array, with each compressor replaced by one that stops at the declared size.
+
+    `shape` is that of a chunk, or of a shard, whose inner codecs are replaced as well; `itemsize` is in bytes. Filters
+    that hardly change the size stay. Raises UnsupportedError for unknown codecs, TooLargeError for too large shards.
+    """
     size, bounded = math.prod(shape) * itemsize, []
     for codec in codecs:
         if isinstance(codec, ShardingCodec):
+            # The number of inner chunks, with each side rounded up: the index of a shard has an entry for each.
             if (
                 math.prod(-(-whole // inner) for whole, inner in zip(shape, codec.chunk_shape, strict=True))
                 > INNER_CHUNKS
@@ -174,6 +179,7 @@ def _bounded_codecs(codecs: tuple[Any, ...], shape: tuple[int, ...], itemsize: i
                 raise TooLargeError(f"{path}: has shards of more than {INNER_CHUNKS} chunks")
             if len(codecs) > 1:  # a shard is then decoded whole, not chunk by chunk
                 check_bytes(f"{path}: a shard", size)
+            # The class of zarr is frozen, which a plain assignment would refuse.
             object.__setattr__(codec, "codecs", _bounded_codecs(codec.codecs, codec.chunk_shape, itemsize, path))
         elif isinstance(codec, BytesBytesCodec):
             about = codec.to_dict()
@@ -188,6 +194,7 @@ def _bounded_codecs(codecs: tuple[Any, ...], shape: tuple[int, ...], itemsize: i
 
 
 def _check_filter(name: str, options: Any, path: Path) -> None:
+    """Raise UnsupportedError for a codec that is not a known filter, UnreadableError if it does not return numbers."""
     if name not in FILTERS:
         if "pickle" in name:
             raise UnsupportedError(f"{path}: holds pickled objects, which are never read")
@@ -220,7 +227,7 @@ class _Unpacker:
 
     def decode(self, data: Any, out: Any = None) -> bytes:
         """Unpack the bytes of a chunk."""
-        most = 2 * self.size + SLACK
+        most = 2 * self.size + SLACK  # filters may have enlarged the chunk before it was packed
         unpacked: bytes = UNPACK[self.name](bytes(memoryview(data).cast("B")), most, self.options)
         if len(unpacked) > most:
             raise _too_large(most)
@@ -229,7 +236,7 @@ class _Unpacker:
 
 @dataclass(frozen=True)
 class _BoundedCodec(BytesBytesCodec):
-    """A compressor of Zarr 3."""
+    """A compressor of Zarr 3 that unpacks by an :class:`_Unpacker`; it never compresses."""
 
     unpacker: _Unpacker
     is_fixed_size = False
@@ -249,13 +256,14 @@ def _too_large(most: int) -> ValueError:
 
 
 def _declared(data: bytes, size: int, most: int, name: str) -> bytes:
-    """Unpack a format whose header says the size, which its decoder relies on."""
+    """Unpack data whose header declares `size` bytes; the decoder writes no more, so checking it is enough."""
     if size > most:
         raise _too_large(most)
     return bytes(get_codec({"id": name}).decode(data))
 
 
 def _blosc(data: bytes, most: int, options: Any) -> bytes:
+    """Unpack Blosc, whose header holds the unpacked size at byte 4 and the packed size at byte 12."""
     if len(data) < 16 or int.from_bytes(data[12:16], "little") != len(data):  # c-blosc reads as far as it says
         raise ValueError("a chunk is cut off or damaged")
     return _declared(data, int.from_bytes(data[4:8], "little"), most, "blosc")
@@ -263,7 +271,7 @@ def _blosc(data: bytes, most: int, options: Any) -> bytes:
 
 def _zstd(data: bytes, most: int, options: Any) -> bytes:
     """Unpack Zstandard; where the header says no size, its blocks bound it (RFC 8878, section 3.1.1)."""
-    if len(data) < 6 or data[:4] != b"\x28\xb5\x2f\xfd":
+    if len(data) < 6 or data[:4] != b"\x28\xb5\x2f\xfd":  # the magic number of a frame
         raise ValueError("a chunk is cut off or damaged")
     flags = data[4]
     single, width = flags >> 5 & 1, (0, 2, 4, 8)[flags >> 6]
@@ -271,6 +279,8 @@ def _zstd(data: bytes, most: int, options: Any) -> bytes:
     if width or single:
         width = width or 1
         return _declared(data, int.from_bytes(data[place : place + width], "little"), most, "zstd")
+    # No size: add up the blocks. Each has a header of three bytes, with a bit for the last block, the kind (0 raw,
+    # 1 one repeated byte, 2 compressed) in two bits, and the length. A compressed block unpacks to 128 KiB at most.
     size, last = 0, False
     while not last and place + 3 <= len(data):
         header = int.from_bytes(data[place : place + 3], "little")
@@ -283,6 +293,7 @@ def _zstd(data: bytes, most: int, options: Any) -> bytes:
 
 
 def _lzma(data: bytes, most: int, options: Any) -> bytes:
+    """Unpack LZMA, with its dictionary limited as well; format 1 is the xz container, numcodecs' default."""
     return lzma.LZMADecompressor(int(options.get("format", 1)), LZMA_MEMORY).decompress(data, most + 1)
 
 

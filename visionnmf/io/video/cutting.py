@@ -135,12 +135,16 @@ def _streams(path: Path) -> Iterator[tuple[Any, list[Any]]]:
 
 
 def _beginnings(path: Path, container: Any, video: Any, starts: list[float], zero: float) -> list[_Beginning]:
-    """Find the key frames with which parts begin."""
+    """Find the key frame with which each part begins, by reading all picture packets of the video.
+
+    `starts` are the first moments of the parts by the clock of the video, and `zero` is the time at which that clock
+    starts. Raises UnsupportedError if the packets have no times, or a part starts after the last picture.
+    """
     times = array("d")
     keys: list[_Beginning] = []
     for number, packet in enumerate(_packets(container, [video])):
         times.append(_time(packet, packet.pts))
-        if packet.is_keyframe or not keys:
+        if packet.is_keyframe or not keys:  # some files do not mark their first packet
             keys.append(_Beginning(number, times[-1]))
     if not keys:
         raise UnsupportedError(
@@ -156,27 +160,35 @@ def _beginnings(path: Path, container: Any, video: Any, starts: list[float], zer
 
 
 class _Part:
-    """A part that takes its packets from those of the whole video; `end` is by the clock of the video."""
+    """One output file of a cut, to which all packets of the video are offered in turn.
+
+    The file is created with the first packet that belongs to the part. `beginning` is the key frame that the part
+    starts with, and `end` its last moment, in seconds by the clock of the video. `force` allows replacing a file.
+    """
 
     def __init__(self, cut: Cut, beginning: _Beginning, end: float, force: bool) -> None:
         self.beginning = beginning
         self._cut, self._end, self._force = cut, end, force
         self._last = -math.inf  # the latest time of a picture that was written
+        # Whether no later packet of pictures, or of sound, can belong to the part; when both are, the file is closed.
         self._pictures_over = self._sound_over = self.closed = False
-        self._lifetime: ExitStack | None = None
-        self._container: Any = None
-        self._targets: dict[int, Any] = {}
+        self._lifetime: ExitStack | None = None  # closes the output file; None until the first packet
+        self._container: Any = None  # the open output
+        self._targets: dict[int, Any] = {}  # output streams by the index of the stream they copy
 
     def offer(self, packet: Packet, number: int, streams: list[Any], stack: ExitStack) -> None:
         """Write a packet if it belongs to the part, and close the part after the last one.
 
-        Left out are sound outside the part, pictures that are shown before its key frame, which need what is not there,
-        and pictures after its end, except those that others in it need: they are decoded before these.
+        `number` counts the picture packets of the video, and `streams` holds the copied streams, pictures first. An
+        output is opened on `stack`. Three kinds of packets are left out: sound outside the part; pictures shown before
+        its key frame, which cannot be decoded; and pictures after its end, unless others in the part depend on them.
         """
         time, decoded = _time(packet, packet.pts), _time(packet, packet.dts)
         if packet.stream_index == streams[0].index:
             if number < self.beginning.number:
                 return
+            # Packets come in the order of decoding. Once that is past the end and past all that was written, no later
+            # picture is needed.
             self._pictures_over = self._pictures_over or decoded > max(self._end, self._last)
             self._sound_over = self._sound_over or len(streams) == 1 or decoded > self._end + SOUND_BEHIND
             wanted = time >= self.beginning.time and (decoded <= self._end or time <= self._last)
@@ -192,6 +204,7 @@ class _Part:
             self.close()
 
     def _open(self, streams: list[Any], stack: ExitStack) -> None:
+        """Create the output file, with one stream for each of `streams`."""
         path = self._cut.path
         self._lifetime = stack.enter_context(ExitStack())  # ends with the work on the whole video, if not earlier
         temporary = self._lifetime.enter_context(output_file(path, force=self._force))

@@ -208,24 +208,31 @@ class LiveReader:
             raise ParameterError(f"start must lie before the end of {self._name} at {at:.3f} s; got {start:g}")
 
     def _decoded(self) -> Generator[tuple[float, NDArray[np.uint8]], None, None]:
-        """Yield the time and picture of every undamaged frame, over all connections."""
+        """Yield the time in seconds and the picture of every undamaged frame, and reconnect when a URL is lost.
+
+        Times go on over all connections and include the gaps between them. Before the first frame, errors are raised.
+        Later a lost source is tried again after pauses that double, until `patience` is over or `until` returns True.
+        """
         if camera := CAMERA.fullmatch(self.source):
             yield from self._of_camera(int(camera[1] or camera[2]))
             return
         before = 0.0  # seconds until the current connection began
+        # The time of the last frame, the clock when it came, and the seconds to wait before the next attempt. A longer
+        # pause than the first also means that no frame has come since the source was lost.
         last, heard, pause = 0.0, time.monotonic(), FIRST_PAUSE
         while True:
             try:
                 with self._connected() as decoder:
                     for at, frame in self._of_connection(decoder):
-                        if self.frames_read and pause > FIRST_PAUSE:
+                        if self.frames_read and pause > FIRST_PAUSE:  # the first frame after a reconnection
                             self.reconnections += 1
                             before = last + max(time.monotonic() - heard, self._step)
                         pause = FIRST_PAUSE
                         self.frames_read += 1
                         last, heard = before + at, time.monotonic()
                         yield last, frame
-                        heard = time.monotonic()
+                        heard = time.monotonic()  # the time that the caller took is no silence of the source
+                    # A source with a length is a file: a new connection would start from its beginning.
                     sized = decoder.declared_duration(True) is not None or decoder.container.size >= 0
                     if not self._again or sized:
                         self._judge(decoder)
@@ -238,7 +245,7 @@ class LiveReader:
                 if not self.frames_read:
                     raise
                 self._error = str(error)
-            if not self.frames_read:
+            if not self.frames_read:  # connected, but no frame came: the caller raises the error
                 return
             if time.monotonic() - heard + pause > self._settings.patience:
                 self._said.append(f"the source was lost{self._why()}")
@@ -248,10 +255,11 @@ class LiveReader:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def _asked_to_end(self) -> bool:
+        """Return whether the caller's `until` asks for the end of the frames."""
         return self._settings.until is not None and self._settings.until()
 
     def _waited(self, pause: float) -> bool:
-        """Wait; return False as soon as `until` asks for the end."""
+        """Wait for `pause` seconds and return True, or return False as soon as `until` asks for the end."""
         over = time.monotonic() + pause
         while not self._asked_to_end():
             left = over - time.monotonic()
@@ -261,7 +269,7 @@ class LiveReader:
         return False
 
     def _judge(self, decoder: Decoder) -> None:
-        """Compare what was read with the duration that the header declares, as `VideoReader` does."""
+        """Set `problem` and `truncated` if the source ended early: before its declared duration, or by an error."""
         counted = bool(decoder.stream.frames)
         missed = None
         if counted or decoder.declares_itself():
@@ -273,13 +281,15 @@ class LiveReader:
             self.problem = f"read {self.frames_read} frames: the source broke off{self._why()}"
         self.truncated = self.problem is not None
 
-    _error: str | None = None
-    _step = float(1 / FALLBACK_RATE)
+    _error: str | None = None  # the latest error of reading or decoding, in words
+    _step = float(1 / FALLBACK_RATE)  # seconds between two frames of the current connection
 
     def _why(self) -> str:
+        """Return the latest error in brackets, to be added to a message."""
         return "" if self._error is None else f" ({self._error})"
 
     def _of_connection(self, decoder: Decoder) -> Iterator[tuple[float, NDArray[np.uint8]]]:
+        """Yield the time since the connection began and the picture of each frame, and count damaged ones."""
         converter = VideoReformatter()
         rate = decoder.stream.average_rate or decoder.stream.guessed_rate
         if not self.frames_read:
@@ -288,23 +298,26 @@ class LiveReader:
             self.has_sound = bool(decoder.container.streams.audio)
         self._step = float(1 / self.frame_rate)
         clock = Clock(decoder, self._step)
-        bad = 0
+        bad = 0  # damaged packets that are counted already; the decoder counts them from its own beginning
         for frame in decoder.frames():
             at = clock.read(frame)
             self.damaged, bad = self.damaged + decoder.bad_packets - bad, decoder.bad_packets
             if frame.is_corrupt:
                 continue
             yield at, self._picture(frame, converter)
+        # The error that ended the connection is counted as a packet by the decoder, but is not a damaged one.
         self.damaged += decoder.bad_packets - bad - (decoder.reading_error is not None)
         self._error = decoder.first_error
 
     def _picture(self, frame: VideoFrame, converter: VideoReformatter) -> NDArray[np.uint8]:
+        """Return a frame as RGB, turned upright as its metadata ask."""
         turn = turn_of(frame)
         size = (frame.height, frame.width) if turn[0] else (frame.width, frame.height)
         return upright(self._name, frame, converter, turn, size)
 
     @contextmanager
     def _connected(self) -> Iterator[Decoder]:
+        """Connect to the source, and yield a decoder of its video stream; leaving the block disconnects."""
         limit = {"max_pixels": str(self._settings.max_pixels)}
         with self._opened(limit | {"max_streams": str(MAX_STREAMS)}) as container:
             stream = video_stream_of(self._name, container, self._settings.max_pixels)
@@ -314,6 +327,10 @@ class LiveReader:
 
     @contextmanager
     def _opened(self, limit: dict[str, str]) -> Iterator[InputContainer]:
+        """Open standard input or the URL by FFmpeg, allowing only the protocols and containers of that kind of source.
+
+        `limit` holds FFmpeg options against untrusted sources. Raises UnreadableError if no video can be opened.
+        """
         options = {**limit}
         more: dict[str, Any] = {"metadata_errors": "replace"}
         if self.source == "-":
@@ -327,8 +344,8 @@ class LiveReader:
             kind = self.source[:4].lower()
             options |= {"protocol_whitelist": _PROTOCOLS[kind], "format_whitelist": _STREAMED}
             if kind == "rtsp":
-                options["rtsp_transport"] = "tcp"
-            more["timeout"] = (self._settings.timeout,) * 2
+                options["rtsp_transport"] = "tcp"  # over UDP, lost packets would damage frames
+            more["timeout"] = (self._settings.timeout,) * 2  # of opening, and of each read
         with ExitStack() as stack:
             try:
                 container = stack.enter_context(av.open(file, "r", options=options, **more))
@@ -338,6 +355,7 @@ class LiveReader:
             yield container
 
     def _of_camera(self, number: int) -> Iterator[tuple[float, NDArray[np.uint8]]]:
+        """Yield the time since the camera was opened, in seconds, and the picture of each frame, until it is lost."""
         if sys.platform == "linux" and not os.path.exists(f"/dev/video{number}"):
             raise UnreadableError(f"{self._name}: there is no camera {number}")
         camera = cv2.VideoCapture(number)
@@ -354,7 +372,7 @@ class LiveReader:
                 if not good:
                     self._said.append("the camera was lost")
                     return
-                last = max(time.monotonic() - began, last + 1e-3)
+                last = max(time.monotonic() - began, last + 1e-3)  # times must increase, by 1 ms at least
                 self.frames_read += 1
                 yield last, np.asarray(cv2.cvtColor(frame, cv2.COLOR_BGR2RGB), np.uint8)
         finally:

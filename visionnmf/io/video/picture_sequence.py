@@ -106,7 +106,13 @@ class PictureSequence:
         return [*([] if self.problem is None else [self.problem]), *said]
 
     def __iter__(self) -> Iterator[NDArray[np.uint8]]:
+        """Yield the wanted pictures as RGB frames, from the first one again in each loop.
+
+        A picture's time follows from its number. Pictures that cannot be read or differ in size are left out and
+        described in `problem`. Raises ParameterError if no picture lies after `start`.
+        """
         every, max_frames, start, end = self._wanted
+        # `passed` counts the pictures between start and end, and `delivered` those that were yielded.
         self.frames_read = self.damaged = delivered = passed = 0
         self.problem = None
         self._said = {}
@@ -118,7 +124,7 @@ class PictureSequence:
             if end is not None and time >= end:
                 break
             passed += 1
-            if (passed - 1) % every:
+            if (passed - 1) % every:  # only every n-th picture is wanted, the first among them
                 continue
             try:
                 frame = self._read(path)
@@ -146,6 +152,7 @@ class PictureSequence:
             raise ParameterError(f"start must lie in the video, before its end at {last:.3f} s; got {start:g}")
 
     def _read(self, path: str) -> NDArray[np.uint8]:
+        """Read a picture as 8-bit RGB, and remember the notes on it. 16-bit values are divided by 257 and rounded."""
         picture, notes = read_with_notes(path)
         for note in notes:
             first, count = self._said.get(note, (os.path.basename(path), 0))

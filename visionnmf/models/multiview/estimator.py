@@ -410,7 +410,7 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         return len(self.components_)
 
     def _check_parameters(self) -> None:
-        """Check what needs no data."""
+        """Raise ParameterError for parameters that are wrong whatever the data are."""
         check_choice(self.scale, "scale", choices.VIEW_SCALES)
         check_number(self.group_l1, "group_l1")
         check_number(self.codes_l2, "codes_l2", without_low=True)
@@ -424,25 +424,32 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         check_parameters(self._plain_model())
 
     def _plain_model(self) -> NMF:
-        """Return an NMF with the parameters that both have."""
+        """Return an unfitted NMF with the parameters that both estimators have; each fit of views starts from it."""
         shared = ("loss", "loss_parameter", "solver", "init", "nuclear", "n_init", "max_iter", "tol", "random_state")
         return NMF(self.n_components, **{name: getattr(self, name) for name in shared})
 
     def _fit(self, X: Any, observed: ArrayLike | None) -> tuple[Views, Array, Array]:
-        """Fit; return the views, their codes by what counts, and which views are outlying."""
+        """Fit the model, and return the training views, their codes, and which of the views are outlying.
+
+        Three records of the same samples appear below: `given` holds the views as the caller passed them, `views` is
+        without the outlying ones, and `complete` also has predictions in place of missing views. The components are
+        learnt from `complete`. The codes returned are found from the entries that count, before anything is filled in.
+        """
         self._check_parameters()
         model = self._plain_model()
         given = training_views(self, X, self.groups, observed, self.missing_values)
+        # The weights are None here if cross-validation chooses them below.
         views, weights = given, check_view_weight(self.view_weight, given.names)
         if self.view_outliers is not None:
-            known = np.ones(given.n_views) if weights is None else weights
+            known = np.ones(given.n_views) if weights is None else weights  # the outlier test needs some weights
             self.outlying_views_, self.view_residuals_ = judge_training(given, known, model, self.view_outliers)
             views = given.keep(~self.outlying_views_)
-        sizes = np.ones(views.n_views)
+        sizes = np.ones(views.n_views)  # what each view is divided by
         if self.scale != "none":
             sizes = view_energies(views) if self.scale == "energy" else view_noises(views, model)
         sparsity = GroupSparsity(self.group_norm, self.group_l1, self.group_bound, self.codes_l2)
         if weights is None:
+            # Each call fits the weights that are `tried` to `shown`, which are the views without the hidden entries.
             weights = choose_view_weights(
                 views,
                 lambda tried, shown: fit_components(self._plain_model(), shown, tried / sizes, sparsity)[0],
@@ -450,21 +457,22 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             )
         complete = complete_views(model, views, given, weights / sizes)
         self._keep(*fit_components(model, complete, weights / sizes, sparsity), given, weights)
-        codes, outlying = self._judge(given)
+        codes, outlying = self._judge(given)  # training samples are treated here exactly as new samples would be
         self.view_errors_ = view_errors(views, codes, self.components_)
         prior = learn_prior(views, codes, self.components_)
         self.codes_mean_, self.codes_covariance_, self.view_noise_ = prior
         return given, codes, outlying
 
     def _keep(self, found: Components, figures: FitFigures, views: Views, weights: Array) -> None:
-        """Set the attributes of a fit; components get unit norm in the scaled views."""
+        """Set the fitted attributes from the components `found`, normalised to unit norm in the scaled views."""
         norms = np.linalg.norm(found.scaled_H, axis=1)
-        norms[norms == 0] = 1
+        norms[norms == 0] = 1  # a component of zeros stays as it is
         H = found.scaled_H / norms[:, None]
         self.views_ = np.array(views.names, object)
         self.view_groups_, self.view_form_ = views.groups, views.form
         self.view_scales_, self.view_weights_ = found.scales, weights
         self.components_ = H / found.scales[views.groups].astype(H.dtype)
+        # The ridge on the codes applies before normalisation, so the norms of both steps have to be remembered.
         self.component_norms_, self.n_components_ = found.norms * norms, len(H)
         self.view_usage_ = usage(H, views.groups, views.n_views)
         self.loss_parameter_, self.ridge_, self.solver_ = found.loss.parameter, found.ridge, found.solver
@@ -472,7 +480,7 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         self.optimality_, self.reconstruction_err_ = figures.optimality, figures.reconstruction_err
 
     def _components(self) -> Components:
-        """Return the fitted attributes that codes are found from."""
+        """Return the fitted attributes that are needed to find codes, as one record."""
         H, record = self.components_, find_loss(self.loss)
         assert record is not None
         scaled_H = H * self.view_scales_[self.view_groups_].astype(H.dtype)
@@ -480,16 +488,17 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         return Components(H, scaled_H, self.component_norms_, self.view_scales_, loss, self.ridge_, self.solver_)
 
     def _new(self, X: Any, observed: ArrayLike | None) -> Views:
+        """Return the checked views of new samples, in the order of the training views."""
         check_is_fitted(self)
         return new_views(self, X, self.views_.tolist(), self.view_groups_, observed, self.missing_values)
 
     def _judge(self, views: Views) -> tuple[Array, Array]:
-        """Return codes by the views that belong to their samples, and which do not."""
+        """Return the codes found from the views that are not outlying, and the mask of the outlying views."""
         usual = None if self.view_outliers is None else self.view_residuals_
         return judge_new(views, self._components(), usual, self.view_outliers)
 
     def _complete(self, views: Views, codes: Array, outlying: Array) -> Array:
-        """Return the codes after missing and outlying views are filled in."""
+        """Return `codes` with the rows of samples that lack a view found again after that view was filled in."""
         prior = CodesPrior(self.codes_mean_, self.codes_covariance_, self.view_noise_)
         return complete_codes(views, codes, outlying, self._components(), prior, self.loss)
 
@@ -497,6 +506,7 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         """Raise ValueError if the fitted attributes, which a file may have given, do not fit together."""
         if not np.bincount(self.view_groups_, minlength=len(self.views_)).all():
             raise ValueError("view_groups_ must have a feature of each view")
+        # Normalised to a maximum of 1, so that the tolerances below do not depend on the units of the codes.
         covariance = self.codes_covariance_ / max(np.abs(self.codes_covariance_).max(), np.finfo(np.float64).tiny)
         lowest = np.linalg.eigvalsh(covariance).min()
         if np.abs(covariance - covariance.T).max() > 1e-8 or lowest < -1e-8 * len(covariance):

@@ -48,7 +48,7 @@ class GroupSparsity:
 
 @dataclass(frozen=True, eq=False)
 class Components:
-    """All that codes of new samples are found from.
+    """The components of a fit, with everything else that is needed to find the codes of samples.
 
     Attributes
     ----------
@@ -86,12 +86,17 @@ class FitFigures:
 
 
 def find_view_codes(views: Views, components: Components) -> Array:
-    """Return the codes of samples from the entries that count, of shape (n_samples, n_components)."""
+    """Return the codes (n_samples, n_components) that fit samples best, with the components held fixed.
+
+    Only the entries that count are fitted. The same scales, loss, ridge and solver apply as when the components were
+    learnt. Raises ParameterError if the data are too large for their type, or not positive where the loss needs it.
+    """
     scaled = views.scaled(components.scales[views.groups])
     check_range(scaled.data)
     weights = scaled.weights()
     check_positive(scaled.data, weights, components.loss)
     H = np.array(components.scaled_H, scaled.data.dtype)
+    # The ridge belongs to the codes of unnormalised components, so it is converted to those of normalised ones.
     penalty = Penalty(l2=components.ridge).resolve("W", None, H.dtype).rescaled(components.norms.astype(np.float64))
     problem = Problem(scaled.data, components.loss, penalty, weights=weights)
     return finite_codes(find_codes(problem, H, components.solver))
@@ -100,7 +105,11 @@ def find_view_codes(views: Views, components: Components) -> Array:
 def fit_components(
     model: NMF, views: Views, scales: Array, sparsity: GroupSparsity | None
 ) -> tuple[Components, FitFigures]:
-    """Fit `model`, an NMF without penalties, to views multiplied by `scales`, and all by what makes their mean 1."""
+    """Fit `model`, an NMF without penalties, to views multiplied by `scales`, and return components and figures.
+
+    All scaled views are also divided by their common mean, so that the solvers work with numbers near 1; the scales in
+    the result include this factor. With `sparsity`, a second fit adds the penalties or bounds of whole views.
+    """
     scaled = views.scaled(scales[views.groups])
     count = np.prod(scaled.data.shape) if views.entries is None else np.count_nonzero(views.entries)
     mean = float(scaled.data.sum(dtype=np.float64)) / float(count)
@@ -119,6 +128,7 @@ def fit_components(
 
 
 def _result(model: NMF, scaled_H: Array, scales: Array, groups: Array, n_iter: int) -> tuple[Components, FitFigures]:
+    """Collect what is kept of a fitted `model`; `groups` holds the number of the view of each feature."""
     H = scaled_H / scales[groups].astype(scaled_H.dtype)
     ridge = model.ridge_ + (0.0 if model.penalty_W is None else model.penalty_W.l2)
     record = find_loss(model.loss)
@@ -142,15 +152,17 @@ def _fit_groups(
     norms = np.sqrt((W**2).mean(axis=0, dtype=np.float64))
     norms[norms == 0] = 1
     W, H = W / norms.astype(W.dtype), model.components_ * norms.astype(W.dtype)[:, None]
+    # For each view: the sum of the norms of its blocks, its number of features, and the force of noise on a block.
     order = 2 if sparsity.norm == 2 else np.inf
     totals = np.array([np.linalg.norm(H[:, own], order, axis=1).sum() for own in columns], float)
     widths = np.array([len(own) for own in columns], float)
     pulls = math.sqrt(X.shape[0]) * (np.sqrt(widths) if sparsity.norm == 2 else widths)
     balance = float(pulls @ totals) / (X.shape[0] * len(H)) or 1.0
-    bounds = None
+    bounds = None  # the constraint form replaces the penalty if there is a bound
     if sparsity.bound is not None:
         start = STARTS[model.init](X, len(H), check_random_state(model.random_state))[1]
         bounds = [sparsity.bound * float(np.linalg.norm(start[:, own], order, axis=1).sum()) for own in columns]
+        # Scale the components so that every view keeps its bound, and the codes so that their product stays the same.
         shares = [bound / total for bound, total in zip(bounds, totals, strict=True) if total > 0]
         share = min(shares, default=1.0) or 1.0
         W, H, balance = W / W.dtype.type(share), H * H.dtype.type(share), balance * share**2
@@ -161,6 +173,7 @@ def _fit_groups(
         group_bound=bounds,
     )
     l2 = sparsity.codes_l2 * balance * (sparsity.l1 if bounds is None else 1.0)
+    # The number of iterations is divided and rounded up.
     second = clone(model).set_params(
         penalty_W=Penalty(l2=l2), penalty_H=penalty, n_init=1, max_iter=-(-model.max_iter // SHORTER)
     )
@@ -169,7 +182,10 @@ def _fit_groups(
 
 
 def _without_traces(H: Array, columns: list[Array]) -> Array:
-    """Return components whose blocks are zero where they have next to no energy, which is what noise leaves of them."""
+    """Return a copy of `H` in which blocks with less than 1 % of their component's energy are zero.
+
+    `columns` are the features of each view. Such small blocks are only noise; the view does not use the component.
+    """
     H = H.copy()
     energy = (H.astype(np.float64) ** 2).sum(axis=1)
     for own in columns:

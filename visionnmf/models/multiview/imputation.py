@@ -1,4 +1,4 @@
-"""What the views that a sample has let expect of the views that it lacks."""
+"""Predict the missing views of a sample from the views that it has."""
 
 from __future__ import annotations
 
@@ -46,9 +46,13 @@ class CodesPrior(NamedTuple):
 
 @one_blas_thread()
 def learn_prior(views: Views, codes: Array, H: Array) -> CodesPrior:
-    """Learn the prior from training samples, their codes and the components in the units of the data."""
+    """Return the prior of the codes and the noise of each view, from training samples and their codes.
+
+    `H` holds the components in the units of the data. The residuals are summed block by block, to limit memory.
+    """
     mean = codes.mean(axis=0, dtype=np.float64)
     spread = codes - mean
+    # Per feature: the sums of squared residuals and of squared data, and the number of entries that count.
     left, size, count = np.zeros(H.shape[1]), np.zeros(H.shape[1]), np.zeros(H.shape[1])
     step = max(1, BLOCK // H.shape[1])
     for start in range(0, len(views), step):
@@ -85,6 +89,8 @@ def fill_views(views: Views, kept: Array, codes: Array, H: Array, prior: CodesPr
     data, groups = views.data.copy(), views.groups
     parts, noise = H.astype(np.float64), prior.noise[groups]
     low = least * (prior.mean @ parts)
+    # The matrix that maps data to expected codes depends only on which views are there, so it is computed once for
+    # each pattern of kept views.
     patterns, which = np.unique(kept, axis=0, return_inverse=True)
     for p, pattern in enumerate(patterns):
         there = pattern[groups]
@@ -110,7 +116,7 @@ def fill_views(views: Views, kept: Array, codes: Array, H: Array, prior: CodesPr
 
 @one_blas_thread()
 def fill_entries(views: Views, codes: Array, H: Array) -> Array:
-    """Return the data, dense, with the entries that do not count filled in by the model."""
+    """Return a dense copy of the data in which the reconstruction ``codes @ H`` replaces entries that do not count."""
     if views.entries is None:
         return dense(views.data) if sp.issparse(views.data) else views.data.copy()
     data = views.data.copy()
@@ -120,14 +126,16 @@ def fill_entries(views: Views, codes: Array, H: Array) -> Array:
 
 
 def complete_views(model: NMF, views: Views, given: Views, scales: Array) -> Views:
-    """Fill in the missing views of training samples before many components are learnt.
+    """Return the training views with missing views predicted, if the fit has many components; else `views` unchanged.
 
-    Components that are many compared with the samples fit only the entries that are there. If there is more than one
-    for three samples, a fit of one for six predicts what is missing, by :func:`fill_views`, and all components are then
-    learnt from complete views. A view that is there but was left out is not filled in: it is part of `given`, and does
-    not count in `views`. `scales` are what the views are multiplied by.
+    A fit with many components for few samples would learn only the entries that are there and predict missing views
+    badly. If there is more than one component for three samples (`CROWDED`), a smaller fit with one for six (`SHARE`)
+    predicts the missing views by :func:`fill_views`, and the main fit then learns from the result.
+
+    `given` are all views that the caller passed, and `views` are those without outlying ones. Outlying views are not
+    filled in and still do not count in the result. Each view is multiplied by its number in `scales` for the fit.
     """
-    there = given.observed()
+    there = given.observed()  # of shape (n_samples, n_views): also true for outlying views, which are not missing
     if there.all() or (model.n_components or min(views.data.shape)) <= len(views) / CROWDED:
         return views
     small = clone(model).set_params(n_components=max(1, len(views) // SHARE))
@@ -135,20 +143,21 @@ def complete_views(model: NMF, views: Views, given: Views, scales: Array) -> Vie
         warnings.simplefilter("ignore")  # the fit is good enough for a start; the main fit warns itself
         components = fit_components(small, views, scales, None)[0]
     codes = find_view_codes(views, components)
-    kept = views.observed()
+    kept = views.observed()  # the views to predict from: neither missing nor outlying
     prior = learn_prior(views, codes, components.H)
     filled = fill_views(views, kept, codes, components.H, prior, least=_least(model.loss))
     entries = _count_filled(views.entries, there, views.groups)
+    # Entries that do not count must be zero in the data; this also removes the predictions of outlying views.
     return replace(views, data=filled if entries is None else filled * entries, entries=entries)
 
 
 def complete_codes(
     views: Views, codes: Array, outlying: Array, components: Components, prior: CodesPrior, loss: Any
 ) -> Array:
-    """Return codes of samples, with those of samples that lack a view found from views that are filled in.
+    """Find the codes of samples with missing or outlying views again, after these views have been predicted.
 
-    `codes` are found from the views that count, and are completed in place. `outlying` are views that are there and do
-    not count. `loss` is the parameter of the estimator.
+    `codes`, found from the views that count, are changed in place and returned; rows of complete samples stay as they
+    are. `outlying` marks views that are there but do not belong to their sample. `loss` is the estimator's parameter.
     """
     kept = views.observed() & ~outlying
     gaps = np.flatnonzero(~kept.all(axis=1))
@@ -163,6 +172,7 @@ def complete_codes(
 
 
 def _solve(matrix: Array, right: Array) -> Array:
+    """Solve a linear system; raise ParameterError if the matrix is singular."""
     try:
         return np.linalg.solve(matrix, right)
     except np.linalg.LinAlgError:
@@ -170,11 +180,13 @@ def _solve(matrix: Array, right: Array) -> Array:
 
 
 def _beyond(dtype: Any) -> ParameterError:
+    """Return the error for codes that overflow the floating point type of the data."""
     return ParameterError(f"X must have codes within {dtype}; got some beyond; the model's prior does not fit it")
 
 
 def _least(loss: Any) -> float:
     """Return the minimum that may be filled in for a loss, as a share of the mean code's reconstruction."""
+    # The beta divergences with beta <= 0, such as Itakura-Saito, are infinite where the data are zero.
     record = find_loss(loss)
     beta = loss if isinstance(loss, Real) or record is None else record.beta
     return LEAST if isinstance(beta, Real) and beta <= 0 else 0.0
@@ -184,5 +196,6 @@ def _count_filled(entries: Array | None, kept: Array, groups: Array) -> Array | 
     """Return which entries count after the views that were not kept are filled in; None if all do."""
     if entries is None:
         return None
-    counts = kept[:, groups] <= entries  # kept views have gaps where `entries` has some
+    # For booleans, a <= b means "not a, or b": all entries of a filled view count, and those of a kept view that did.
+    counts = kept[:, groups] <= entries
     return None if counts.all() else counts

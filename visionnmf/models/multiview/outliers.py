@@ -24,7 +24,7 @@ Array = NDArray[Any]
 FOLDS = 2  # each sample is judged by a model of the other half of the samples
 SPLITS = 3  # into halves, because a model that missed a part reconstructs clean views badly
 STARTS = 2  # of such a model, for the same reason
-PASSES = 2
+PASSES = 2  # the second pass leaves the outlying views of the first out of its models
 SHARE = 6  # minimum number of samples for each component of such a model
 MAX_ITERATIONS = 100  # of such a model
 FEWEST = 12  # samples; fewer are not judged
@@ -81,6 +81,8 @@ def find_outlying(
     figures of :func:`usual_residuals`; without them those of these samples are taken, which needs `means`.
     """
     kept = observed.copy()
+    # `rows` are the samples still to be judged: all at first, then those that have just lost a view. `found` holds the
+    # latest residuals of all samples.
     rows, found = np.arange(len(kept)), np.full(kept.shape, np.nan)
     given = usual
     while len(rows):
@@ -88,7 +90,7 @@ def find_outlying(
         usual = usual_residuals(found, kept, np.asarray(means)) if given is None else given
         excess = found - usual[:, 0]
         above = np.divide(excess, usual[:, 1], out=np.zeros_like(excess), where=usual[:, 1] > 0)
-        above[~kept] = -np.inf
+        above[~kept] = -np.inf  # a view that is missing or left out already is never the worst
         worst = above.argmax(axis=1)
         rows = np.flatnonzero((above.max(axis=1) > threshold) & (kept.sum(axis=1) > 1))
         kept[rows, worst[rows]] = False
@@ -122,6 +124,7 @@ def judge_training(views: Views, weights: Array, model: NMF, threshold: float) -
         fits = [(fold == k, _fit_small(known.rows(fold != k), model)) for fold in splits for k in range(FOLDS)]
 
         def residuals(rows: Array, kept: Array, fits: list[tuple[Array, NMF]] = fits) -> Array:
+            """Return the smallest residual of each view, in the units of the data, over the fits of other samples."""
             least = np.full(kept.shape, np.nan)
             for judged, fitted in fits:
                 here = judged[rows]
@@ -156,9 +159,11 @@ def judge_new(
 
 
 def _judge_block(views: Views, components: Components, usual: Array, threshold: float) -> tuple[Array, Array]:
+    """Return the codes and the outlying views of some samples; see :func:`judge_new`."""
     codes = np.empty((len(views), len(components.H)), views.data.dtype)
 
     def residuals(rows: Array, kept: Array) -> Array:
+        # Also stores the codes: the last call for a sample uses the views that are finally kept.
         part = views.rows(rows).keep(kept)
         codes[rows] = find_view_codes(part, components)
         return block_residuals(part, codes[rows], components.H)
@@ -167,6 +172,7 @@ def _judge_block(views: Views, components: Components, usual: Array, threshold: 
 
 
 def _fit_small(views: Views, model: NMF) -> NMF:
+    """Fit a model with few components and iterations to scaled views; it only has to tell noise from clean views."""
     largest = max(1, min(len(views) // SHARE, views.data.shape[1]))
     small = clone(model).set_params(
         n_components=min(model.n_components or largest, largest),

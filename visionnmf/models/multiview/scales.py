@@ -1,4 +1,4 @@
-"""How much each view counts: its size, and its weight."""
+"""How much each view counts in a fit: the scale that it is divided by, and its weight."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ Array = NDArray[Any]
 
 LEAST_NOISE = 0.01  # of a view's mean; less is rounding, or the view's own model fits it exactly
 STEPS = (0.5, 2.0)  # factors by which a weight is changed to see whether it should be another
-ROUNDS = 2  # over all views
-HIDDEN = 0.1  # share of the entries
+ROUNDS = 2  # how often all views are gone through
+HIDDEN = 0.1  # share of the entries that is hidden from the fits and then predicted
 
 
 def check_view_weight(given: Any, names: Sequence[str]) -> Array | None:
@@ -51,19 +51,24 @@ def check_view_weight(given: Any, names: Sequence[str]) -> Array | None:
 
 
 def view_energies(views: Views) -> Array:
-    """Return the root mean square norm of the samples of each view; 1 for a view of zeros."""
+    """Return the root mean square norm of the samples of each view; 1 for a view of zeros.
+
+    Where entries are missing, it is the norm that a complete sample with the same mean square would have.
+    """
     return np.array([np.sqrt(_sum(own, 2) / _count(own, there) * own.shape[1]) or 1.0 for own, there in _each(views)])
 
 
 @one_blas_thread()
 def view_noises(views: Views, model: NMF) -> Array:
-    """Return the mean absolute residual that its own NMF, with the settings of `model`, leaves of each view.
+    """Estimate the noise of each view, as the mean absolute residual of an NMF of this view alone; shape (n_views,).
 
-    It is 1 for a view of zeros.
+    `model` supplies the settings of these fits. Dividing the views by their noise makes those with less noise count
+    more. The estimate is never below 1 % of the view's mean, and is 1 for a view of zeros.
     """
     noises = np.ones(views.n_views)
     for v, (own, there) in enumerate(_each(views)):
         view = dense(own) if sp.issparse(own) else np.ascontiguousarray(own)
+        # With more components than a third of its shorter side, a view would be fitted too well to show its noise.
         n_components = max(1, min(model.n_components or min(view.shape), min(view.shape) // 3))
         alone = clone(model).set_params(n_components=n_components)
         with warnings.catch_warnings():
@@ -80,8 +85,9 @@ def choose_view_weights(views: Views, fit: Callable[[Array, Views], Components],
     """Choose the weights of views, powers of 2, by how well a fit predicts entries that were hidden from it.
 
     Each view in turn gets half and twice its weight, and what lowers the error is kept. The error is the sum of the
-    absolute residuals at the hidden entries as a share of the sum of these entries, averaged over the views, so that no
-    weight lowers it by itself. ``fit(weights, views)`` returns the components of views multiplied by weights.
+    absolute residuals at the hidden entries as a share of the sum of these entries, averaged over the views. It does
+    not contain the weights, so no weight lowers it by itself. ``fit(weights, views)`` returns the components of views
+    multiplied by weights.
     """
     X = dense(views.data)
     hidden = rng.random_sample(X.shape) < HIDDEN
@@ -93,6 +99,7 @@ def choose_view_weights(views: Views, fit: Callable[[Array, Views], Components],
 
     @one_blas_thread()
     def error(weights: Array) -> float:
+        """Return the mean relative error at the hidden entries of a fit with these weights."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the fits are good enough for a comparison
             found = fit(weights, shown_views)
@@ -113,13 +120,13 @@ def choose_view_weights(views: Views, fit: Callable[[Array, Views], Components],
                 if found < least:
                     weights, least = tried, found
                     break
-        if weights is before:
+        if weights is before:  # a whole round changed nothing
             break
     return weights
 
 
 def _each(views: Views) -> list[tuple[Any, Array | None]]:
-    """Return the data and the weights of the entries of each view."""
+    """Return, for each view, its data and the weights of its entries (None if all entries count)."""
     weights = views.weights()
     return [
         (views.data[:, own], None if weights is None else np.ascontiguousarray(weights[:, own]))
@@ -128,9 +135,11 @@ def _each(views: Views) -> list[tuple[Any, Array | None]]:
 
 
 def _count(view: Any, weights: Array | None) -> int:
+    """Return the number of entries of a view that count."""
     return view.shape[0] * view.shape[1] if weights is None else int(np.count_nonzero(weights))
 
 
 def _sum(view: Any, power: int) -> float:
+    """Return the sum of a power of all entries of a dense or sparse view."""
     values = view.data if sp.issparse(view) else view
     return float((values**power).sum(dtype=np.float64))

@@ -61,6 +61,7 @@ def plot_usage(shares: Array, names: Sequence[str], ax: Any = None) -> Any:
         except ImportError as error:
             raise ImportError("plot_view_usage needs matplotlib: pip install 'visionnmf[plots]'") from error
         ax = plt.subplots()[1]
+    # Components that more views use come first; then they are ordered by their main view and its share.
     order = np.lexsort((-shares.max(axis=1), shares.argmax(axis=1), -(shares > 0).sum(axis=1)))
     picture = ax.imshow(shares[order].T, aspect="auto", cmap="Greys", vmin=0, vmax=1)
     ax.set_yticks(range(len(names)), names, parse_math=False)  # a name may hold dollar signs

@@ -148,6 +148,7 @@ class _Joined(NamedTuple):
 
 
 def _join_training(X: Any, groups: Any) -> _Joined:
+    """Put the views of training samples side by side, in any of the forms that `fit` accepts."""
     parts = _parts(X)
     if parts is None:
         matrix = check_kind(X)
@@ -171,6 +172,7 @@ def _join_training(X: Any, groups: Any) -> _Joined:
 
 
 def _join_new(X: Any, names: Sequence[str], groups: Array) -> _Joined:
+    """Put the views of new samples side by side in the order of training, with NaN for views that are absent."""
     parts = _parts(X)
     if parts is None:
         return _Joined(check_kind(X), tuple(names), groups, "matrix")
@@ -194,6 +196,7 @@ def _join_new(X: Any, names: Sequence[str], groups: Array) -> _Joined:
                 f"view {name} must have {sizes[name]} features as in training; got {np.shape(there[name])[1]}"
             )
     n_samples = np.shape(next(iter(there.values())))[0]
+    # The type of the blocks of NaN: they must not turn float32 views into float64.
     blank = np.float32 if all(_dtype(view) == np.float32 for view in there.values()) else np.float64
     full = {name: there[name] if name in there else np.full((n_samples, sizes[name]), np.nan, blank) for name in names}
     joined = _side_by_side(full)
@@ -203,7 +206,10 @@ def _join_new(X: Any, names: Sequence[str], groups: Array) -> _Joined:
 
 
 def _check(estimator: Any, given: _Joined, observed: ArrayLike | None, *, reset: bool, missing: float | None) -> Views:
-    """Check the data as a whole; `reset` is true in a fit, which sets the estimator's number of features."""
+    """Return the checked views, after NaN has replaced what `observed` marks as missing.
+
+    `reset` is true in a fit: it sets the estimator's number of features, and needs a sample of every view.
+    """
     X = given.X
     if observed is not None:
         mask, shape = np.asarray(observed), (np.shape(X)[0], len(given.names))
@@ -261,6 +267,7 @@ def _named_groups(groups: Any, n_features: int, columns: list[Any] | None) -> tu
 
 
 def _indices(given: Any, n_features: int, columns: list[Any] | None, name: str) -> Array:
+    """Return the feature numbers of the view `name`, which was given as a slice, column names or indices."""
     if isinstance(given, slice):
         return np.arange(n_features)[given]
     listed = list(given)
@@ -301,10 +308,12 @@ def _parts(X: Any) -> tuple[str, dict[str, Any]] | None:
 
 
 def _is_view(item: Any) -> bool:
+    """Return whether an item of a list is a view, and not a row of a matrix that is given as nested lists."""
     return not isinstance(item, list | tuple) and len(getattr(item, "shape", ())) == 2
 
 
 def _checked(view: Any, name: str) -> Any:
+    """Return a view of a kind that can be read; errors name the view instead of X."""
     try:
         view = check_kind(view)
     except ParameterError as error:
@@ -315,6 +324,7 @@ def _checked(view: Any, name: str) -> Any:
 
 
 def _dtype(view: Any) -> Any:
+    """Return the type of the numbers of a view, which may be a nested list."""
     return view.dtype if hasattr(view, "dtype") else np.asarray(view).dtype
 
 
@@ -329,6 +339,7 @@ def _side_by_side(views: Mapping[str, Any]) -> Any:
 
 
 def _array(view: Any) -> Array:
+    """Return a dense view, such as a data frame or a nested list, as an array."""
     array = np.asarray(view)
     if array.dtype == object and hasattr(view, "to_numpy"):  # a frame that may hold pandas.NA
         array = view.to_numpy(np.float64, na_value=np.nan)
