@@ -1,7 +1,7 @@
-r"""How far factors are from a stationary point, free of the data's scale: 0 tells converged from stopped.
+r"""Distance of factors from a stationary point, independent of the scale of the data; it is 0 at convergence.
 
-Let ``G`` be the gradient of a factor ``F``, the other factor ``A`` fixed. One step of projected (or proximal) gradient,
-with the step length of component k the inverse of ``sigma |A_k|^2``, would move the factor by
+Let ``G`` be the gradient with respect to a factor ``F`` while the other factor ``A`` is fixed. One step of
+projected (or proximal) gradient, in which component k has the step length ``1 / (sigma |A_k|^2)``, moves the factor by
 
 .. math:: \Delta_k = F_k - \mathrm{prox}\bigl(F_k - G_k / (\sigma \|A_k\|^2)\bigr),
           \qquad \text{residual} = \sqrt{\textstyle\sum_k \|A_k\|^2 \|\Delta_k\|^2} \,/\, \|X\|_F
@@ -39,26 +39,17 @@ __all__ = ["optimality"]
 
 Array = NDArray[Any]
 
-ENOUGH = 1e-5  # of the size of a row's derivative: the signs need not be balanced better
-SIGN_SWEEPS = 30
-MAX_CHUNKS = 16  # of rows, each with a share of the components' gradient
+ENOUGH = 1e-5  # accuracy of the balancing, relative to the size of a row's derivative
+SIGN_SWEEPS = 30  # maximum number of sweeps of the balancing
+MAX_CHUNKS = 16  # maximum number of chunks of rows, each with its share of the gradient of the components
 
 
 def optimality(problem: Problem, Wt: Array, H: Array) -> float:
-    """Measure how far factors are from a stationary point of a problem; see the top of :mod:`.optimality`.
+    """Return how far the factors are from a stationary point (formula at the top of this module); 0 at one.
 
-    Parameters
-    ----------
-    problem : Problem
-    Wt : ndarray [shape=(n_components, n_samples)]
-        Codes, transposed.
-    H : ndarray [shape=(n_components, n_features)]
-
-    Returns
-    -------
-    float >= 0
-        0 at a stationary point. For a kinked loss with simplex or group constraints it is an upper bound, as the signs
-        are chosen without these.
+    `Wt` (n_components, n_samples) holds the codes, transposed, `H` (n_components, n_features) the components. For a
+    loss with a kink and simplex or group constraints the value is an upper bound, because the signs are chosen without
+    regard to these.
     """
     X = problem.X
     W64, H64 = Wt.astype(np.float64), H.astype(np.float64)
@@ -73,7 +64,7 @@ def optimality(problem: Problem, Wt: Array, H: Array) -> float:
             G_W, G_H, derivative = _kinked_gradients(problem, W64, H64)
         else:
             G_W, G_H, derivative = _gradients(problem, W64, H64)
-    sigma = derivative / size or 1.0  # of data that are all 0
+    sigma = derivative / size or 1.0  # 1 if the data are all 0
     changes = (
         _change(W64, G_W + _penalty_gradient(problem.penalty_W, W64), norms_H, problem.penalty_W, sigma),
         _change(H64, G_H + _penalty_gradient(problem.penalty_H, H64), norms_W, problem.penalty_H, sigma),
@@ -82,12 +73,16 @@ def optimality(problem: Problem, Wt: Array, H: Array) -> float:
 
 
 def _sum_squares(X: Any) -> float:
+    """Return the sum of squares of a dense or sparse array, in double precision."""
     values = X.data if sp.issparse(X) else np.ravel(X)
     return float(np.einsum("i,i->", values, values, dtype=np.float64))
 
 
 def _penalty_gradient(penalty: Penalty, F: Array) -> Array:
-    """Return the gradient of what is smooth on ``F >= 0``: linear terms are, where the rest is a box."""
+    """Return the gradient of the penalty terms that are smooth on ``F >= 0``.
+
+    Linear terms such as l1 are included if the constraint is a box; otherwise the prox handles them.
+    """
     G = penalty.gradient(F)
     if isinstance(penalty.constraint, Box):
         for term in penalty.linear:
@@ -96,8 +91,11 @@ def _penalty_gradient(penalty: Penalty, F: Array) -> Array:
 
 
 def _change(F: Array, G: Array, norms: Array, penalty: Penalty, sigma: float) -> float:
-    """Return the norm of the change of the model when a factor takes a step; `norms` are those of the other factor."""
-    # what a component does whose other factor is (as good as) 0 does not show in the model
+    """Return the norm of the change of the model after one projected gradient step on `F`.
+
+    `G` is the gradient, `norms` are the norms of the components of the other factor.
+    """
+    # a component whose other factor is (nearly) 0 does not change the model, whatever step it takes
     used = norms > 1e-30 * norms.max(initial=0)
     if not used.any():
         return 0.0
@@ -112,14 +110,15 @@ def _change(F: Array, G: Array, norms: Array, penalty: Penalty, sigma: float) ->
 
 
 def _gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Array, float]:
-    """Return the gradients of a smooth loss by both factors, and the size of its derivative."""
+    """Return the gradients of a smooth loss with respect to `Wt` and `H`, and the norm of its derivative at zero."""
     X, M = problem.X, problem.weights
     loss = problem.loss
     G_W = np.empty_like(Wt)
     size = rows_per_block(X.shape[1])
-    per_chunk = size * max(1, -(-len(X) // (size * MAX_CHUNKS)))  # whatever the number of threads
+    per_chunk = size * max(1, -(-len(X) // (size * MAX_CHUNKS)))  # independent of the number of threads
 
     def rows(chunk: tuple[int, int]) -> tuple[Array, float]:
+        """Fill `G_W` for one chunk of rows; return the chunk's share of the gradient of `H` and of the squared norm."""
         G, squares = np.zeros_like(H), 0.0
         for first, last in ((a, min(a + size, chunk[1])) for a in range(*chunk, size)):
             block = slice(first, last)
@@ -140,7 +139,10 @@ def _gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Array, flo
 
 
 def _kinked_gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Array, float]:
-    """Return the gradients by both factors with the zero residuals' signs balanced, and the size of the derivative."""
+    """Return the gradients of a kinked loss with respect to `Wt` and `H`, and the norm of its derivative.
+
+    At residuals of zero the subgradient is chosen so that the total gradient is as small as possible.
+    """
     X, M, parameter = problem.X, problem.weights, problem.loss.parameter
     derivative, kink = problem.loss.record.derivative, problem.loss.record.kink
     tiny = ZERO * float(X.mean(dtype=np.float64))
@@ -150,10 +152,16 @@ def _kinked_gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Arr
         squares += _sum_squares(derivative(part, part, 1.0 if M is None else M[first:last], parameter, tiny)[1])
 
     def half(F: Array, A: Array, X: Array, M: Array | None, penalty: Penalty) -> Array:
+        """Return the gradient of the loss with respect to `F` for the model ``F.T @ A`` of `X` with weights `M`.
+
+        An entry whose residual is at most `tiny` counts as zero. There the derivative may take any value between
+        ``-kink * m`` and ``kink * m``, and `_Balance` picks the values that make the gradient of the row smallest.
+        """
         G = np.empty_like(F)
         balance = _Balance(F, A, penalty, squares / len(X))
 
         def rows(block: tuple[int, int]) -> None:
+            """Fill the columns of `G` that belong to one block of rows of `X`."""
             part = slice(*block)
             P = F[:, part].T @ A
             zero = np.abs(P - X[part]) <= tiny
@@ -173,7 +181,7 @@ def _kinked_gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Arr
 
 
 class _Balance:
-    """Balances the signs of the zero residuals of some rows; in units in which the components of `A` have norm 1."""
+    """Chooses the derivative at zero residuals of some rows; works in units in which components of `A` have norm 1."""
 
     def __init__(self, F: Array, A: Array, penalty: Penalty, row_squares: float) -> None:
         norms = np.linalg.norm(A, axis=1)
@@ -187,7 +195,11 @@ class _Balance:
         self.enough = ENOUGH * float(np.sqrt(row_squares))
 
     def __call__(self, part: slice, G: Array, starts: Array, columns: Array, bounds: Array) -> Array:
-        """Return the loss's gradient `G` of these rows with the best signs."""
+        """Return the gradient of these rows with the best choice of the derivative at zero residuals.
+
+        `G` (r, n_rows) is the gradient of the other entries. `columns` lists the columns of the zero residuals, those
+        of row i at ``starts[i]:starts[i + 1]``, and `bounds` the largest absolute derivative at each.
+        """
         total = np.ascontiguousarray(((G + self.penalty_gradient[:, part]) / self.norms).T)
         codes = np.ascontiguousarray(self.F[:, part].T)
         balance_signs(
@@ -197,11 +209,11 @@ class _Balance:
         return total.T * self.norms - self.penalty_gradient[:, part]
 
 
-# --- sparse data: through Gram matrices and the stored entries --------------------------------------------------------
+# --- sparse data: Gram matrices and the stored entries ----------------------------------------------------------------
 
 
 def _sparse_gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Array, float]:
-    """Return the gradients by both factors for sparse data, and the size of the derivative."""
+    """Return the gradients with respect to `Wt` and `H` for sparse data, and the norm of the loss's derivative."""
     X, form = problem.X, problem.loss.record.sparse
     assert form is not None
     elsewhere = 0.0 if form.squared else problem.zero_weight**2 * (float(X.shape[0]) * X.shape[1] - X.nnz)
@@ -210,9 +222,10 @@ def _sparse_gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Arr
 
 
 def _sparse_half(problem: Problem, F: Array, A: Array) -> Array:
-    """Return the gradient by one factor: that of data which are 0, and what the stored entries deviate from it.
+    """Return the gradient with respect to `F`: as if all data were 0, plus the correction at the stored entries.
 
-    Where the loss has a kink and `X` is 0, the derivative is `zero_weight` also where the model is 0: it can only grow.
+    Where the loss has a kink and `X` is 0, the derivative is `zero_weight` even if the model is 0, because the model
+    can only grow.
     """
     X, loss, weight = problem.X, problem.loss, problem.zero_weight
     form, kink = loss.record.sparse, loss.record.kink

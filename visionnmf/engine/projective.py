@@ -12,12 +12,12 @@ and for the divergence, with ``Z = X / (X H^T H)`` and the matrix ``1`` of ones,
 ========  ==========================================================================================================
 solver
 ========  ==========================================================================================================
-l-bfgs    SciPy's L-BFGS-B (Zhu, Byrd, Lu & Nocedal 1997) on these gradients: never rises, and leaves the saddle near
-          which all components are alike far sooner than the multiplicative update
+l-bfgs    SciPy's L-BFGS-B (Zhu, Byrd, Lu & Nocedal 1997) on these gradients: never rises, and leaves the saddle
+          point near which all components are alike far sooner than the multiplicative update
 mu        the paper's ``H <- H * G_minus / G_plus``. Its equation 16 lacks the factor 2 of ``G_minus``, and its
-          equation 22 stands upside down. So no stationary point is a fixed point of the former; each is one of the
-          latter, but unstable: its steps lead away. Least squares then scale H to spectral norm 1; the divergence takes
-          the square root of the quotient, as the full step can swing for ever
+          equation 22 has the quotient inverted. So no stationary point is a fixed point of the former. Each is a fixed
+          point of the latter, but an unstable one. For least squares H is then scaled to spectral norm 1. For the
+          divergence the square root of the quotient is used, because the full step can oscillate for ever
 ========  ==========================================================================================================
 """
 
@@ -39,13 +39,13 @@ __all__ = ["SOLVERS", "fit", "optimality"]
 
 Array = NDArray[Any]
 
-MEMORY = 10  # pairs of vectors that L-BFGS keeps
-MAX_CHUNKS = 16  # of rows, each with a share of the gradient
-ROUNDING = 1e-13  # of the loss at the model 0: an objective below cannot be told from an exact fit
+MEMORY = 10  # number of vector pairs that L-BFGS stores
+MAX_CHUNKS = 16  # maximum number of chunks of rows, each with its share of the gradient
+ROUNDING = 1e-13  # relative to the loss of the zero model: below it, rounding hides whether a fit is exact
 
 
 class _Slope(NamedTuple):
-    """The loss at some components, and its gradient in two non-negative parts."""
+    """The loss at some components, and its gradient as ``plus - minus`` with two non-negative parts."""
 
     objective: float
     plus: Array
@@ -53,7 +53,10 @@ class _Slope(NamedTuple):
 
 
 class _LeastSquares:
-    """Through ``X.T @ X`` where that is the smaller, else through two products with the data."""
+    """The least-squares loss; called with components `H`, it returns a :class:`_Slope`.
+
+    It uses the Gram matrix ``X.T @ X`` if that is smaller than the data, otherwise two products with the data.
+    """
 
     def __init__(self, X: Array) -> None:
         self.X = X
@@ -62,17 +65,20 @@ class _LeastSquares:
         if X.shape[1] <= X.shape[0]:
             chunks = blocks(len(X), max(1, -(-len(X) // MAX_CHUNKS)))
             self.gram, threads = np.zeros((X.shape[1], X.shape[1])), n_threads()
-            for first in range(0, len(chunks), threads):  # not all at once: each is a matrix of features by features
+            # a few at a time, because each result is as large as the Gram matrix
+            for first in range(0, len(chunks), threads):
                 now = chunks[first : first + threads]
                 for part in map_blocks(self._gram, now, parallel=X.size > BLOCK_ELEMENTS):
                     self.gram += part
         self.size = self.square / 2
 
     def _gram(self, chunk: tuple[int, int]) -> Array:
+        """Return the Gram matrix of one chunk of rows, in double precision."""
         rows = self.X[slice(*chunk)].astype(np.float64)
         return np.asarray(rows.T @ rows)
 
     def __call__(self, H: Array) -> _Slope:
+        """Return the loss and its gradient at `H` (n_components, n_features)."""
         if self.gram is not None:
             A = H @ self.gram
         else:
@@ -84,7 +90,10 @@ class _LeastSquares:
 
 
 class _Divergence:
-    """Block by block, without holding the model."""
+    """The Kullback-Leibler divergence; called with `H`, it returns a :class:`_Slope`, block by block of rows.
+
+    The model is never held as a whole.
+    """
 
     def __init__(self, X: Array) -> None:
         self.X = X
@@ -92,6 +101,7 @@ class _Divergence:
         self.size = float(self.sums.sum())
 
     def __call__(self, H: Array) -> _Slope:
+        """Return the loss and its gradient at `H` (n_components, n_features)."""
         X = self.X
         components = H.astype(X.dtype)
         chunks = blocks(len(X), max(rows_per_block(X.shape[1]), -(-len(X) // MAX_CHUNKS)))
@@ -101,13 +111,14 @@ class _Divergence:
         return _Slope(float(sum(losses)), codes[:, None] + H.sum(axis=1)[:, None] * self.sums, minus)
 
     def _rows(self, chunk: tuple[int, int], H: Array) -> tuple[float, Array, Array]:
+        """Return one chunk's share of the loss, of ``G_minus``, and of the sums of the codes ``X H^T``."""
         X, objective = self.X, 0.0
         minus, codes = np.zeros(H.shape), np.zeros(len(H))
         size = rows_per_block(X.shape[1])
         for first in range(*chunk, size):
             x = X[first : min(first + size, chunk[1])]
             C = x @ H.T
-            # the floor of the loss itself, under which a model counts as 0
+            # the same floor as in the loss: a model below it counts as 0
             P = np.maximum(C @ H, np.maximum(1e-7 * x.mean(axis=1, keepdims=True), 1e-30)).astype(X.dtype)
             Z = x / P
             logarithm = np.log(np.where(Z > 0, Z, 1))
@@ -123,25 +134,11 @@ SLOPES: dict[str, Callable[[Array], Any]] = {"frobenius": _LeastSquares, "kullba
 def fit(
     X: Array, H: Array, *, loss: str, solver: str, max_iter: int, tol: float, callback: Callback | None = None
 ) -> Fit:
-    """Minimise the loss of ``X - X H^T H`` over ``H >= 0``, in place.
+    """Minimise the loss of ``X - X H^T H`` over ``H >= 0``, from the start `H` and in place.
 
-    Parameters
-    ----------
-    X : ndarray [shape=(n_samples, n_features), >= 0]
-    H : ndarray [shape=(n_components, n_features), >= 0]
-        The start; updated.
-    loss : {"frobenius", "kullback-leibler"}
-    solver : str
-        A key of :data:`SOLVERS`.
-    max_iter : int
-    tol : float, >= 0
-        See :mod:`.stopping`; 0 runs all iterations.
-    callback : callable, optional
-        See :func:`.alternate.fit`; here the objective is that after the iteration.
-
-    Returns
-    -------
-    Fit
+    `X` (n_samples, n_features) is non-negative, `H` has the shape (n_components, n_features). `loss` is "frobenius" or
+    "kullback-leibler", `solver` a key of :data:`SOLVERS`. `tol` is explained in :mod:`.stopping`; 0 runs all
+    iterations. `callback` is that of :func:`.alternate.fit`, but it receives the objective after the iteration.
     """
     with one_blas_thread():
         slope = SLOPES[loss](X)
@@ -155,7 +152,7 @@ def fit(
 
 
 class _Log:
-    """The stopping rule, and the callback."""
+    """Records the objective of each iteration, applies the stopping rule and calls the callback."""
 
     def __init__(self, slope: Any, tol: float, callback: Callback | None) -> None:
         self.stopping, self.callback = Stopping(tol, exact=ROUNDING * slope.size), callback
@@ -168,7 +165,8 @@ class _Log:
 
     def add(self, objective: float) -> bool:
         """Record the objective after an iteration; return whether to stop."""
-        self.converged = self.stopping.add(objective) or not self.stopping.exact  # 0: there is nothing to fit
+        # exact is 0 if the data are 0: there is nothing to fit
+        self.converged = self.stopping.add(objective) or not self.stopping.exact
         n_iter = len(self.history) - 1
         if n_iter and self.callback is not None and self.callback(n_iter, objective):
             self.converged = True
@@ -176,20 +174,26 @@ class _Log:
 
 
 def _scaled(H: Array) -> Array:
-    """Give a start the scale of a projection: its largest singular value becomes 1."""
+    """Return `H` divided by its largest singular value, which gives it the scale of a projection."""
     norm = float(np.linalg.norm(H, 2))
     return H / norm if norm > 0 else H
 
 
 def _l_bfgs(slope: Any, H: Array, log: _Log, max_iter: int) -> Array:
-    """Minimise by L-BFGS-B; the objective never rises."""
+    """Minimise over ``H >= 0`` by SciPy's L-BFGS-B and return the components; the objective never rises.
+
+    `slope` is a loss object: called with components, it returns the loss and its gradient (:class:`_Slope`), and its
+    `size` is the loss of the zero model, by which loss and gradient are divided. `log` decides when to stop.
+    """
     shape, size = H.shape, slope.size
 
     def value_and_gradient(h: Array) -> tuple[float, Array]:
+        """Return the scaled loss and gradient for SciPy, which works on flat vectors."""
         found = slope(h.reshape(shape))
         return found.objective / size, ((found.plus - found.minus) / size).ravel()
 
     def after(intermediate_result: Any) -> None:
+        """Record an iteration; raising StopIteration makes SciPy stop."""
         if log.add(float(intermediate_result.fun) * size):
             raise StopIteration
 
@@ -202,13 +206,13 @@ def _l_bfgs(slope: Any, H: Array, log: _Log, max_iter: int) -> Array:
         callback=after,
         options={"maxiter": max_iter, "maxcor": MEMORY, "ftol": 0, "gtol": 0, "maxfun": 20 * max_iter},
     )
-    if len(log.history) <= max_iter:  # stopped by itself: no step decreases the objective beyond rounding
+    if len(log.history) <= max_iter:  # L-BFGS-B stopped early: no step decreases the objective by more than rounding
         log.converged = True
     return np.asarray(result.x).reshape(shape)
 
 
 def _multiplicative(slope: Any, H: Array, log: _Log, max_iter: int) -> Array:
-    """Minimise by multiplicative updates."""
+    """Minimise by multiplicative updates and return the components; the arguments are those of :func:`_l_bfgs`."""
     least_squares = isinstance(slope, _LeastSquares)
     found = slope(H)
     for _ in range(max_iter):
@@ -224,18 +228,10 @@ SOLVERS: dict[str, Callable[[Any, Array, _Log, int], Array]] = {"l-bfgs": _l_bfg
 
 
 def optimality(X: Array, H: Array, *, loss: str) -> float:
-    """Measure how far components are from a stationary point; free of the scale of the data.
+    """Return how far components are from a stationary point, independent of the scale of the data; 0 at one.
 
-    Parameters
-    ----------
-    X : ndarray [shape=(n_samples, n_features), >= 0]
-    H : ndarray [shape=(n_components, n_features), >= 0]
-    loss : {"frobenius", "kullback-leibler"}
-
-    Returns
-    -------
-    float >= 0
-        The change that a step of projected gradient would make, relative to `H`; its length is ``|H| / |G_plus|``.
+    It is the change that a projected gradient step of length ``|H| / |G_plus|`` would make, relative to `H`. Shapes and
+    `loss` are those of :func:`fit`.
     """
     components = H.astype(np.float64)
     with one_blas_thread():

@@ -2,8 +2,8 @@ r"""The quadratic half-problem: one factor against a Gram matrix, with any penal
 
 .. math:: \min_F\; \tfrac12 \langle F, G F \rangle - \langle B, F \rangle + s\, p(F)
 
-with ``G = A A^T`` and ``B = A V`` for data ``V`` and the other factor ``A``: what least squares, ADMM and majorised
-losses come down to.
+with ``G = A A^T`` and ``B = A V`` for data ``V`` and the fixed factor ``A``. Least squares, ADMM and majorised losses
+all lead to this problem.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ __all__ = ["accelerate", "improve", "largest_eigenvalue", "solve"]
 
 Array = NDArray[Any]
 
-RIDGE = 1e-12  # of the largest diagonal entry: where components are alike, one solution of many is taken
-STEPS_A_SWEEP = 4  # of proximal gradient, which gains less a step than coordinate descent does a sweep
+RIDGE = 1e-12  # relative to the largest diagonal entry: picks one of many solutions if components are alike
+STEPS_A_SWEEP = 4  # proximal gradient steps in place of one sweep, because a step gains less than a sweep
 
 
 def improve(
@@ -37,28 +37,18 @@ def improve(
     scale: float = 1.0,
     alternate: bool = False,
 ) -> None:
-    """Decrease ``<F, gram F> / 2 - <right, F> + scale * penalty(F)``, in place.
+    """Decrease ``<F, gram F> / 2 - <right, F> + scale * penalty(F)``, in place, by the method that suits the penalty.
 
-    - box, l1, l2: HALS (:func:`.kernels.hals.hals_columns`), in threads over the points;
-    - a graph beside these: coordinate descent point after point (:func:`.kernels.penalties.graph_points`);
-    - what ties no two components together, as groups in penalty form: a proximal step a component, an exact minimiser
-      without a graph;
-    - else accelerated proximal gradient (:func:`accelerate`).
+    - box, l1 and l2: HALS (:func:`.kernels.hals.hals_columns`), in threads over the columns;
+    - these with a graph: coordinate descent, one column after the other (:func:`.kernels.penalties.graph_points`);
+    - penalties that do not couple components, such as groups in penalty form: one proximal step for each component,
+      which is the exact minimiser if there is no graph;
+    - all others: accelerated proximal gradient (:func:`accelerate`).
 
-    Parameters
-    ----------
-    F : ndarray [shape=(n_components, n_points)]
-        Feasible (:meth:`.penalties.Penalty.feasible`); overwritten.
-    gram : ndarray [shape=(n_components, n_components)], symmetric, positive semi-definite
-    right : ndarray [shape=(n_components, n_points)]
-        Like `gram` in the dtype of `F`.
-    penalty : Penalty
-    sweeps : int
-        Passes over the components; a few times as many steps of proximal gradient.
-    scale : float, > 0, default=1
-        Of the penalty.
-    alternate : bool, default=False
-        Whether every second sweep of HALS goes backward.
+    `F` and `right` have the shape (n_components, n_points), `gram` (n_components, n_components), all in one dtype. `F`
+    must be feasible (:meth:`.penalties.Penalty.feasible`). `sweeps` counts passes over the components; proximal
+    gradient takes :data:`STEPS_A_SWEEP` steps for each. If `alternate` is true, every second sweep of HALS runs
+    backward.
     """
     if not penalty.beyond(SEPARABLE):
         _improve_points(F, gram, right, penalty, sweeps, scale, alternate)
@@ -73,7 +63,8 @@ def improve(
 def _improve_points(
     F: Array, gram: Array, right: Array, penalty: Penalty, sweeps: int, scale: float, alternate: bool
 ) -> None:
-    # a component that is as good as zero beside the others has no use, and its inverse would leave its range
+    """Run HALS sweeps over `F` in place, for a penalty that consists of a box, l1 and l2; columns are independent."""
+    # a component whose squared norm is nearly zero is left out: dividing by that norm would overflow
     squares = gram.diagonal()
     dead = squares < np.finfo(gram.dtype).tiny / np.finfo(gram.dtype).eps
     if dead.any():
@@ -82,12 +73,19 @@ def _improve_points(
     l1, l2 = (F.dtype.type(scale) * weights for weights in penalty.weights(len(F), F.dtype))
 
     def columns(block: tuple[int, int]) -> None:
+        """Run all sweeps on the columns ``block[0]:block[1]`` of `F`."""
         hals_columns(F, gram, right, 0, low, high, l1, l2, sweeps, alternate, *block)
 
     map_blocks(columns, blocks(F.shape[1], 4 * TILE), parallel=F.size * len(F) > 4 * BLOCK_ELEMENTS)
 
 
 def _improve_on_graph(F: Array, gram: Array, right: Array, penalty: Penalty, sweeps: int, scale: float) -> None:
+    """Run coordinate descent on `F` in place, one point (column of `F`) after the other, with a graph penalty.
+
+    The graph penalty is a quadratic form in the graph Laplacian, which couples each point to its neighbours. The kernel
+    therefore uses the newest codes of the neighbours, and points cannot be updated in parallel. The graph is passed as
+    its CSR adjacency arrays and the degrees of its nodes. The kernel expects one point in a row, hence the transposes.
+    """
     dtype, graph = F.dtype, penalty.graph
     points = np.ascontiguousarray(F.T)
     _penalty_kernels.graph_points(
@@ -109,7 +107,7 @@ def _improve_on_graph(F: Array, gram: Array, right: Array, penalty: Penalty, swe
 def _improve_components(F: Array, gram: Array, right: Array, penalty: Penalty, sweeps: int, scale: float) -> None:
     """Take a proximal gradient step on each component in turn, with its own step length (block coordinate descent)."""
     curvatures = np.asarray(gram.diagonal(), np.float64)
-    # a component that the other factor does not use has no curvature, but its penalty should still vanish
+    # a component that the fixed factor does not use has zero curvature; the floor lets its penalty still reach zero
     curvatures = np.maximum(curvatures, np.finfo(F.dtype).eps * curvatures.max(initial=0))
     parts = [penalty.component(k) for k in range(len(F))]
     ridges = [scale * part.lipschitz() for part in parts]
@@ -141,28 +139,16 @@ def accelerate(
     tol: float | None = None,
     scale: float = 1.0,
 ) -> tuple[int, float]:
-    r"""Minimise by accelerated proximal gradient with restarts, in place; the objective never rises.
+    """Minimise the objective of :func:`improve` by accelerated proximal gradient, in place; it never rises.
 
-    Nesterov's method as in NeNMF (Guan et al. 2012), with a prox in place of the projection. A step that would raise
-    the objective is not taken; the momentum starts anew instead (O'Donoghue & Candes 2015). The product with `gram` is
-    linear, so that of the extrapolated point is extrapolated: one product a step gives gradient and objective.
+    This is Nesterov's method as in NeNMF (Guan et al. 2012), with a prox instead of the projection. A step that would
+    raise the objective is rejected, and the momentum is reset (O'Donoghue & Candes 2015). The gradient is linear in
+    `F`, so the gradient at the extrapolated point is extrapolated as well, and one product with `gram` a step is
+    enough.
 
-    Parameters
-    ----------
-    F, gram, right, penalty, scale
-        As for :func:`improve`.
-    steps : int
-        At most so many.
-    tol : float, optional
-        Stop when the norm of the projected gradient, ``|L (Y - prox(Y - gradient / L))|``, is at most this. None does
-        without measuring it.
-
-    Returns
-    -------
-    n_steps : int
-        Steps taken.
-    size : float
-        Norm of the projected gradient at the first point; 0 when not measured.
+    At most `steps` steps are taken. With `tol`, the method stops when the norm of the projected gradient, ``|L (Y -
+    prox(Y - gradient / L))|``, is at most `tol`. Returns the number of steps, and that norm at the first point (0 if
+    `tol` is None, because it is then not computed).
     """
     curvatures = _curvatures(gram, penalty) + scale * penalty.lipschitz()
     if not curvatures.max(initial=0) > 0:
@@ -180,13 +166,13 @@ def accelerate(
             Q_new = _slopes(new, gram, penalty, scale)
             value_new = scale * penalty.nonsmooth_value(new)
             move = new - F
-            # the change of the objective as one product, which cancellation does not spoil
+            # the change of a quadratic is the inner product of the move and the mean gradient: no cancellation
             middle = Q_new + Q
             middle *= half
             middle -= right
             change = float(np.vdot(move, middle)) + value_new - value
             if change > 0 and t == 1:
-                return step, first  # a plain step cannot rise but by rounding
+                return step, first  # a step without momentum raises the objective only by rounding
             if change > 0:
                 t, ahead, Q_ahead = 1.0, F, Q
                 continue
@@ -205,7 +191,7 @@ def accelerate(
 
 
 def _slopes(F: Array, gram: Array, penalty: Penalty, scale: float) -> Array:
-    """Evaluate the part of the gradient that is linear in `F`."""
+    """Return ``gram @ F`` plus the gradient of the smooth penalties: the gradient without its constant ``-right``."""
     result = np.matmul(gram, F)
     if penalty.smooth:
         result += F.dtype.type(scale) * penalty.gradient(F)
@@ -213,7 +199,7 @@ def _slopes(F: Array, gram: Array, penalty: Penalty, scale: float) -> Array:
 
 
 def _proximal_step(F: Array, slopes: Array, right: Array, penalty: Penalty, scale: float, curvatures: Array) -> Array:
-    """Return where a proximal gradient step leads."""
+    """Return the point that one proximal gradient step from `F` reaches; `slopes` comes from :func:`_slopes`."""
     new = right - slopes
     new *= (1 / curvatures[:, None]).astype(F.dtype)
     new += F
@@ -222,31 +208,23 @@ def _proximal_step(F: Array, slopes: Array, right: Array, penalty: Penalty, scal
 
 
 def _curvatures(gram: Array, penalty: Penalty) -> Array:
-    """Return numbers d, one a component, with ``gram <= diag(d)``.
+    """Return one number d for each component so that ``diag(d) - gram`` is positive semi-definite.
 
-    With ``gram = S C S`` for correlations C, ``d = largest eigenvalue of C times S^2``: components of different sizes
-    get steps of their own. Where the penalty ties components together, its prox wants one number for all.
+    With ``gram = S C S`` for a diagonal S and correlations C, ``d`` is the largest eigenvalue of C times ``S^2``, so
+    that components of different norms get their own step length. If the penalty couples components, its prox needs one
+    number for all, which is the largest eigenvalue of `gram`.
     """
     if penalty.couples_components:
         return np.full(len(gram), largest_eigenvalue(gram))
     squares = gram.diagonal().astype(np.float64)
-    # a component that the other factor does not use has no curvature, but its penalty should still vanish
+    # a component that the fixed factor does not use has zero curvature; the floor lets its penalty still reach zero
     squares = np.maximum(squares, np.finfo(gram.dtype).eps * squares.max(initial=0))
     roots = np.sqrt(np.where(squares > 0, squares, 1))
     return squares * largest_eigenvalue(gram / np.outer(roots, roots))
 
 
 def largest_eigenvalue(gram: Array) -> float:
-    """Return the largest eigenvalue of a Gram matrix, with a margin for rounding.
-
-    Parameters
-    ----------
-    gram : ndarray [shape=(n_components, n_components)], symmetric
-
-    Returns
-    -------
-    float
-    """
+    """Return the largest eigenvalue of a symmetric Gram matrix, slightly enlarged to allow for rounding."""
     if not len(gram):
         return 0.0
     largest = float(np.linalg.eigvalsh(gram.astype(np.float64))[-1])
@@ -254,33 +232,22 @@ def largest_eigenvalue(gram: Array) -> float:
 
 
 def _scaled_norm(move: Array, curvatures: Array) -> float:
+    """Return the norm of `move` after each row k has been multiplied by ``curvatures[k]``."""
     rows = np.einsum("ij,ij->i", move, move, dtype=np.float64)
     return float(np.sqrt(np.dot(rows, curvatures**2)))
 
 
 def solve(F: Array, grams: Array, right: Array, penalty: Penalty, *, sweeps: int, tol: float) -> Array:
-    """Minimise ``f G f / 2 - b f + penalty(f)`` for each point, exactly: Cholesky factors and block principal pivoting.
+    """Minimise ``f G f / 2 - b f + penalty(f)`` for each point exactly, by block principal pivoting and Cholesky.
 
-    In double precision; a point's result does not depend on the other points, to the bit.
+    `F` (n_points, n_components) holds a feasible start and is overwritten. `grams` has the shape (n_points,
+    n_components, n_components), or (1, ...) for one matrix shared by all points; `right` has the shape of `F`. All are
+    float64. The penalty must be separable or the simplex. `sweeps` of coordinate descent beforehand find most of the
+    variables at a bound; 0 suits a start near the solution. `tol` bounds the derivative, relative to the largest entry
+    of a point's right-hand side. Points do not influence each other, not even in the last bit.
 
-    Parameters
-    ----------
-    F : ndarray of float64 [shape=(n_points, n_components)]
-        Start, in the box; overwritten. A point that cannot be settled, for rounding, keeps its start, or what
-        coordinate descent has made of it.
-    grams : ndarray of float64 [shape=(n_points, n_components, n_components)], or (1, ...) for all
-    right : ndarray of float64 [shape=(n_points, n_components)]
-    penalty : Penalty
-        Separable, or the simplex.
-    sweeps : int
-        Of coordinate descent beforehand, which finds most of the variables at a bound; 0 for a start that is near.
-    tol : float
-        Of the derivative, relative to the largest entry of a point's right-hand side.
-
-    Returns
-    -------
-    ndarray of bool [shape=(n_points,)]
-        Whether the conditions of optimality hold.
+    Returns a bool for each point: whether the optimality conditions hold. A point for which rounding prevents this
+    keeps its start, or the result of coordinate descent.
     """
     r = F.shape[1]
     on_simplex = penalty.simplex is not None
@@ -290,7 +257,9 @@ def solve(F: Array, grams: Array, right: Array, penalty: Penalty, *, sweeps: int
     largest[~(largest > 0)] = 1
     G += (RIDGE * largest)[:, None, None] * np.eye(r)
     if on_simplex:
-        G += largest[:, None, None]  # a constant there: components are dependent only where differences are
+        # On the simplex this adds a constant to the objective, and G is then singular only if the differences of
+        # components are linearly dependent.
+        G += largest[:, None, None]
     settled = np.empty(len(F), np.bool_)
     _exact_kernels.exact_rows(
         F,

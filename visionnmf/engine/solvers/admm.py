@@ -1,14 +1,14 @@
-"""Continuation ADMM for the losses that outliers move little: the default solver for them.
+"""Continuation ADMM: the default solver for the losses that are robust to outliers.
 
-The residual ``S = X - W H`` is a variable of its own, tied to the factors by a scaled dual ``U`` and a penalty ``rho``
+The residual ``S = X - W H`` is a separate variable, coupled to the factors by a scaled dual ``U`` and a penalty ``rho``
 that grows geometrically. One iteration is one pass over the data (:mod:`..kernels.admm`), which gives the
-cleaned data ``V``, and a few sweeps of HALS for each factor on ``||V - W H||^2``. The loss enters by its prox alone.
-Early on, with a small rho, outliers pull like in least squares; as rho grows they are clipped harder and harder. That
-slow change of the problem is what finds good solutions where coordinate descent stalls, so the number of iterations is
-the length of the path. Missing entries are filled in by the model.
+cleaned data ``V``, and a few sweeps of HALS for each factor on ``||V - W H||^2``. Only the
+prox of the loss is needed. While rho is small, outliers pull as they do in least squares; as rho grows they are clipped
+more and more. This slow change of the problem finds good solutions where coordinate descent stalls, so the number of
+iterations is the length of the path. Missing entries are filled in by the model.
 
-The data are taken in blocks of rows that stay in cache: product, pass, codes and the block's share of the components'
-right-hand side. Memory: the data, the dual, and the blocks.
+The data are processed in blocks of rows that stay in cache: the product, the pass, the codes, and the block's share of
+the right-hand side for the components. The memory needed is that of the data, the dual and the blocks.
 """
 
 from __future__ import annotations
@@ -35,46 +35,37 @@ __all__ = ["codes", "iterate"]
 
 Array = NDArray[Any]
 
-# Chosen on made low-rank data and the L1 problems of benchmarks/; docs/decisions/manhattan.md has the table.
+# Chosen on synthetic low-rank data and the L1 problems of benchmarks/; docs/decisions/manhattan.md has the table.
 FIRST_PENALTY = 1.5  # rho at the start, in units of the loss's slope at the mean of the data over that mean
-PENALTY_GROWTH = 3e4  # over the whole path, of which
-SLOW_GROWTH = 40.0  # are spread over the first
-SLOW_SHARE = 0.7  # of the iterations: there noisy data settle; exact ones need the rest
-SWEEPS = 5  # of HALS a factor and iteration, back and forth unless ridged; fewer, or an even number, end higher
-PATH = 400  # iterations over which rho grows, at most
-SMOOTH = 1e-3  # primal residual from which on the Huber loss is descended without a penalty, relative to the loss, and
-SETTLED = 0.05  # this share of the loss of a model that is 0
-BLOCKS = 2  # cache-sized blocks that are taken together: products of more rows gain more than the passes lose;
-LEAST_ROWS = 256  # and at least so many rows
-MAX_CHUNKS = 16  # of rows, each with a share of the right-hand side: as many threads can work
+PENALTY_GROWTH = 3e4  # factor by which rho grows over the whole path
+SLOW_GROWTH = 40.0  # the part of that factor that is applied slowly,
+SLOW_SHARE = 0.7  # over this share of the iterations; noisy data converge there, exact data need the rest
+SWEEPS = 5  # of HALS for each factor in one iteration; fewer, or an even number, end at a higher objective
+PATH = 400  # maximum number of iterations during which rho grows
+# The Huber loss is minimised directly once the primal residual, relative to the loss plus SETTLED times the loss of the
+# zero model, is below SMOOTH.
+SMOOTH = 1e-3
+SETTLED = 0.05
+BLOCKS = 2  # cache-sized blocks processed together: larger products gain more than the pass loses
+LEAST_ROWS = 256  # minimum number of rows in a block
+MAX_CHUNKS = 16  # maximum number of chunks of rows that can be processed in parallel
 CODES_ITERATIONS = 200
 CODES_GROWTH = 30.0  # of rho, which starts at 1 / mean residual of the row's least-squares fit
-CODES_TIE = 0.01  # strength of the tie between the codes and their copy in the box, for components of unit norm
-SIMPLEX_TIE = 0.1  # and their copy on the simplex; no coordinate descent follows there
+CODES_TIE = 0.01  # consensus penalty between the codes and their copy in the box, for components of unit norm
+SIMPLEX_TIE = 0.1  # the same for the copy on the simplex, where no coordinate descent follows
 CODES_START_SWEEPS = 30
-CODES_POLISH = 30  # sweeps of coordinate descent at most, where a loss has them; most rows need two or three
-ROWS = 8  # in a product: with more, some BLAS kernels round a row by its position
+CODES_POLISH = 30  # maximum number of final sweeps of coordinate descent; most rows need two or three
+ROWS = 8  # rows in one product: with more, some BLAS kernels round a row depending on its position
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Improve both factors in place, yielding after each iteration the objective before it.
+    """Run continuation ADMM: update both factors in place, and yield the objective before each iteration.
 
-    Parameters
-    ----------
-    problem : Problem
-        Its loss has a :class:`..losses.Proximal` form.
-    Wt : ndarray [shape=(n_components, n_samples)]
-        Codes, transposed; updated.
-    H : ndarray [shape=(n_components, n_features)]
-        Updated.
-    max_iter : int
-        Over the first :data:`PATH` of them at most, rho grows by :data:`PENALTY_GROWTH`; then it stays.
-
-    Yields
-    ------
-    Progress
-        The objective, and as the residual the primal residual ``||X - WH - S||_1 / ||X||_1`` relative to the share of
-        the loss of a model that is 0 which is left.
+    `Wt` (n_components, n_samples) holds the codes, transposed, `H` (n_components, n_features) the components. The loss
+    needs a :class:`..losses.Proximal` form. During the first :data:`PATH` iterations at most, `rho` grows by the factor
+    :data:`PENALTY_GROWTH`; then it stays constant. `Progress.residual` is the primal residual ``||X - WH - S||_1 /
+    ||X||_1``, divided by the current loss relative to the loss of the zero model. All other solvers share this
+    interface.
     """
     X = problem.X
     size, largest = _natural_scale(problem)
@@ -96,7 +87,7 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
         yield Progress(objective, residual)
         settled = residual * loss / (SETTLED * largest + loss) < SMOOTH
         if problem.loss.name == "huber" and (settled or iteration >= SLOW_SHARE * path):
-            # where the loss is smooth, descent converges and a growing penalty would only freeze the factors
+            # where the loss is smooth, descent converges, whereas a growing penalty would only freeze the factors
             yield from hals.polish_clipped(problem, Wt, H, max_iter=max_iter - iteration - 1)
             return
         decay = 1 / _growth(iteration, path)
@@ -104,7 +95,7 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
 
 
 def _growth(iteration: int, path: int) -> float:
-    """Return the factor by which rho grows after an iteration."""
+    """Return the factor by which rho grows after an iteration of a path of that length."""
     slow = SLOW_SHARE * path
     if iteration >= path:
         return 1.0
@@ -114,20 +105,22 @@ def _growth(iteration: int, path: int) -> float:
 
 
 def _form(loss: Loss) -> Proximal:
+    """Return the proximal form of a loss, which every loss solved here has."""
     form = loss.record.proximal
     assert form is not None, "choose() asks for it"
     return form
 
 
 def _slope(loss: Loss, size: Any, n_features: int) -> Any:
-    """Return the loss's derivative where every entry of a row of residuals has this size (> 0)."""
+    """Return the derivative of the loss for rows of residuals whose entries all have the given size (> 0)."""
     return _form(loss).slope(size, n_features, loss.parameter)
 
 
 def _natural_scale(problem: Problem) -> tuple[float, float]:
-    """Return the natural ``1 / rho`` of the data, and the loss of a model that is 0; both positive.
+    """Return the natural ``1 / rho`` of the data and the loss of the zero model; both are positive.
 
-    Free of the scale of the data and of the weights.
+    The first is the mean of the data over the derivative of the loss there, so that the path does not depend on the
+    scale of the data or of the weights.
     """
     X, M, loss = problem.X, problem.weights, problem.loss
     mean, weight = float(X.mean(dtype=np.float64)), 1.0
@@ -135,7 +128,7 @@ def _natural_scale(problem: Problem) -> tuple[float, float]:
         n_observed = float(np.count_nonzero(M)) or 1.0
         weight = float(M.sum(dtype=np.float64)) / n_observed or 1.0
         mean *= X.size / n_observed  # missing entries are 0
-    mean = mean or 1.0  # where the data are all 0 any number will do
+    mean = mean or 1.0  # if the data are all 0, any positive number will do
     weight **= loss.record.weight_degree
     if loss.record.beta is not None:  # a divergence from the model 0 is infinite
         largest = mean * weight * X.size
@@ -145,33 +138,35 @@ def _natural_scale(problem: Problem) -> tuple[float, float]:
 
 
 class _Half:
-    """One pass over the data, which improves the codes and gathers the components' right-hand side.
+    """One pass over the data: update the codes, and accumulate the right-hand side for the components.
 
-    Attributes
-    ----------
-    losses, residuals : ndarray [shape=(n_samples,)]
-        Of each row, before the pass.
+    The arrays `losses` and `residuals` [shape=(n_samples,)] hold the loss and the l1 norm of the primal residual of
+    each row before the pass.
     """
 
     def __init__(self, problem: Problem, n_components: int) -> None:
         X = problem.X
         n_samples, n_features = X.shape
         self.problem = problem
-        least = min(LEAST_ROWS, -(-n_samples // (2 * TILE)) * TILE)  # and work for two threads
+        # at least half of the rows, so that two threads have work
+        least = min(LEAST_ROWS, -(-n_samples // (2 * TILE)) * TILE)
         size = max(least, BLOCKS * rows_per_block(n_features))
         self.size = size // TILE * TILE  # whole tiles of HALS
-        # whole blocks a chunk, whatever the number of threads
+        # each chunk is a whole number of blocks, and does not depend on the number of threads
         self.chunks = blocks(n_samples, self.size * max(1, -(-n_samples // (self.size * MAX_CHUNKS))))
         self.parallel = X.size * n_components > 4 * BLOCK_ELEMENTS
-        # with both factors ridged nothing swings, and sweeps that all go forward are the faster ones
+        # with an l2 penalty on both factors the iterates do not oscillate, and forward sweeps alone are faster
         self.back_and_forth = not ("l2" in problem.penalty_W.kinds and "l2" in problem.penalty_H.kinds)
         self.U = np.zeros_like(X)
         self.losses, self.residuals = np.empty(n_samples), np.empty(n_samples)
-        # a penalty that ties the codes of samples together wants all targets at once
+        # a penalty that couples the codes of samples needs the cleaned data of all rows at once
         self.V = np.empty_like(X) if problem.penalty_W.beyond(SEPARABLE) else None
 
     def __call__(self, Wt: Array, H: Array, bound: float, decay: float) -> Array:
-        """Improve `Wt` in place, with ``1 / rho = bound``; return ``Wt @ V``."""
+        """Update `Wt` in place with ``1 / rho = bound``; return ``Wt @ V``, where `V` is the cleaned data.
+
+        `decay` rescales the dual after rho has grown.
+        """
         step = _Step(H, H @ H.T, np.full(len(self.losses), bound, H.dtype), H.dtype.type(decay))
         if self.V is None:
             return self._sum(lambda chunk: self._separable(chunk, Wt, step))
@@ -186,9 +181,11 @@ class _Half:
         return self._sum(lambda chunk: Wt[:, slice(*chunk)] @ targets[slice(*chunk)])
 
     def _blocks(self, chunk: tuple[int, int]) -> list[tuple[int, int]]:
+        """Split a chunk of rows into blocks that stay in cache."""
         return [(chunk[0] + start, chunk[0] + stop) for start, stop in blocks(chunk[1] - chunk[0], self.size)]
 
     def _sum(self, function: Callable[[tuple[int, int]], Array]) -> Array:
+        """Apply a function to all chunks in threads and add up the results in a fixed order."""
         first, *others = map_blocks(function, self.chunks, parallel=self.parallel)
         for other in others:
             first += other
@@ -205,6 +202,7 @@ class _Half:
         return np.asarray(step.H @ V.T)
 
     def _separable(self, chunk: tuple[int, int], Wt: Array, step: _Step) -> Array:
+        """Update the codes of one chunk block by block while it is in cache; return its share of ``Wt @ V``."""
         penalty, dtype = self.problem.penalty_W, Wt.dtype
         box = penalty.box(dtype)
         l1, l2 = (step.bounds[0] * weights for weights in penalty.weights(len(Wt), dtype))
@@ -221,7 +219,7 @@ class _Half:
 
 
 class _Step(NamedTuple):
-    """What one iteration is given: components, their Gram matrix, 1 / rho of each row, shrinkage of the dual."""
+    """Inputs of one iteration: components, their Gram matrix, 1 / rho of each row, and the factor for the dual."""
 
     H: Array
     gram: Array
@@ -230,20 +228,17 @@ class _Step(NamedTuple):
 
 
 def codes(problem: Problem, Wt: Array, H: Array) -> None:
-    """Solve for the codes of fixed components, in place: a convex problem, row by row.
+    """Solve for the codes `Wt` of fixed components `H`, in place: a convex problem that separates by row.
 
-    Here the constraint has a copy of the codes of its own (consensus form: Boyd et al. 2011, section 5), so that the
-    step for the codes is linear and one decomposition serves all rows and iterations; sweeps of HALS in its place are
-    left far from the minimum when components are alike. Coordinate descent then finishes for the Manhattan loss and the
-    elastic net: exact near the minimum, though it can stall far from it. A row's codes do not depend on the other rows.
+    `Wt` (n_components, n_samples) is overwritten and its initial values are ignored; so is `penalty_H`. Losses that
+    share their codes with another loss (`codes_as`) are passed to its solver, and sparse data to
+    :mod:`.sparse_descent`.
 
-    Parameters
-    ----------
-    problem : Problem
-        Its loss has a :class:`..losses.Proximal` form; its `penalty_H` does not matter.
-    Wt : ndarray [shape=(n_components, n_samples)]
-        Overwritten; its values do not matter.
-    H : ndarray [shape=(n_components, n_features)]
+    All others are solved by ADMM in consensus form (Boyd et al. 2011, section 5): the constraint acts on a copy of the
+    codes, so that the step for the codes is linear, and one decomposition serves all rows and iterations. HALS sweeps
+    instead would end far from the minimum if components are alike. For the Manhattan loss and the elastic net,
+    coordinate descent finishes: it is exact near the minimum, but can stall far from it. The codes of a row do not
+    depend on the other rows.
     """
     if problem.is_sparse:
         sparse_descent.median_codes(problem, Wt, H)
@@ -261,11 +256,11 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
 
 
 class _Codes:
-    """The consensus form for the codes of a block of rows.
+    """ADMM in consensus form for the codes of a block of rows, here of shape (n_rows, n_components).
 
-    A row's codes shall not depend, to the last bit, on the rows beside it. But a BLAS product rounds by its shape, and
-    by the position of a row among many, so all are of :data:`ROWS` rows, the last ones padded. Codes are ``(n_rows,
-    n_components)`` here.
+    The codes of a row must not depend on the other rows, not even in the last bit. The rounding of a BLAS product
+    depends on its shape and on the position of a row, so every product has exactly :data:`ROWS` rows, and the last ones
+    are padded.
     """
 
     def __init__(self, problem: Problem, H: Array) -> None:
@@ -301,12 +296,16 @@ class _Codes:
         Wt[:, rows] = found[:, : block[1] - block[0]]
 
     def _iterate(self, X: Array, M: Array | None) -> Array:
+        """Run :data:`CODES_ITERATIONS` iterations for rows `X` with weights `M`; return the feasible copy of the codes.
+
+        The codes are in units in which components have norm 1.
+        """
         dtype = X.dtype
         number = dtype.type
         copy = self._start(X)
         U, dual = np.zeros_like(X), np.zeros_like(copy)
         V = _product(copy, self.unit)
-        # codes that a penalty shrinks leave residuals as large as the data, and no polish follows that would help
+        # codes shrunk by l1 or l2 leave residuals as large as the data, and no coordinate descent follows
         shrunk = self.problem.penalty_W.kinds & {"l1", "l2"} and self.problem.loss.name not in rri.LOSSES
         bounds = _row_scales(self.problem.loss, X, np.zeros_like(V) if shrunk else V, M)
         decay = number(CODES_GROWTH ** (-1 / CODES_ITERATIONS))
@@ -328,7 +327,11 @@ class _Codes:
         return copy
 
     def _start(self, X: Array) -> Array:
-        """Return the non-negative least-squares codes, nearly."""
+        """Return starting codes (n_rows, n_components): approximate non-negative least squares on the rows `X`.
+
+        They come from :data:`CODES_START_SWEEPS` HALS sweeps from 0 on ``|X - F unit|^2``, where `unit` holds the
+        components scaled to norm 1, and are then projected onto the constraint of the penalty.
+        """
         F = np.zeros((len(self.H), len(X)), X.dtype)
         none, zero, infinite = np.zeros(len(F), X.dtype), X.dtype.type(0), X.dtype.type(np.inf)
         right = np.ascontiguousarray(_product(X, self.unit.T).T)
@@ -336,13 +339,14 @@ class _Codes:
         return self._project(np.ascontiguousarray(F.T))
 
     def _linear(self, right: Array, bounds: Array) -> Array:
-        """Solve ``(G + tie + b ridge) f = right - b l1`` for each row's ``b = 1 / rho``."""
+        """Solve ``(G + tie + b ridge) f = right - b l1`` for each row, where ``b = 1 / rho`` of that row."""
         right -= self.lean * bounds
         if self.inverse is not None:
             return _product(right, self.inverse)
         return _product(_product(right, self.vectors) / (1 + self.values * bounds), self.vectors.T)
 
     def _project(self, F: Array) -> Array:
+        """Project scaled codes onto the box or the simplex."""
         penalty = self.problem.penalty_W
         if "simplex" in penalty.kinds:
             return projections.project_simplex(F, float(self.scale[0]))
@@ -351,7 +355,7 @@ class _Codes:
 
 
 def _product(F: Array, A: Array, out: Array | None = None) -> Array:
-    """Return ``F @ A``, :data:`ROWS` rows at a time."""
+    """Return ``F @ A``, computed :data:`ROWS` rows at a time so that each row is rounded in the same way."""
     if out is None:
         out = np.empty((len(F), A.shape[1]), F.dtype)
     np.matmul(F.reshape(-1, ROWS, F.shape[1]), A, out=out.reshape(-1, ROWS, A.shape[1]))
@@ -359,12 +363,13 @@ def _product(F: Array, A: Array, out: Array | None = None) -> Array:
 
 
 def _padded(rows: Array) -> Array:
+    """Append rows of zeros up to a multiple of :data:`ROWS`."""
     missing = -len(rows) % ROWS
     return np.pad(rows, ((0, missing), (0, 0))) if missing else rows
 
 
 def _row_scales(loss: Loss, X: Array, V: Array, M: Array | None) -> Array:
-    """Return the natural ``1 / rho`` of each row; see :func:`_natural_scale`."""
+    """Return the natural ``1 / rho`` of each row, from its mean residual ``|X - V|``; see :func:`_natural_scale`."""
     sizes = np.abs(X - V)
     weights = np.ones(len(X))
     if M is None:
@@ -374,6 +379,6 @@ def _row_scales(loss: Loss, X: Array, V: Array, M: Array | None) -> Array:
         weights = M.sum(axis=1, dtype=np.float64) / n_observed
         weights[weights == 0] = 1
         means = (sizes * (M > 0)).sum(axis=1, dtype=np.float64) / n_observed
-    means[means == 0] = 1  # an exact fit already: any number will do
+    means[means == 0] = 1  # the fit is already exact, so any positive number will do
     weights **= loss.record.weight_degree
     return (means / (weights * _slope(loss, means, X.shape[1]))).astype(X.dtype)

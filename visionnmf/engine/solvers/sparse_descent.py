@@ -1,7 +1,8 @@
-"""Coordinate descent on sparse data: for "rri" (Manhattan), "ccd" (Kullback-Leibler) and, of missing zeros, "hals".
+"""Coordinate descent on sparse data for the solvers "rri", "ccd" and, if unstored entries are missing, "hals".
 
-Row by row as on dense data, but on the stored entries alone: the others enter by the sums of the fixed factor, so a
-sweep costs O(nnz r). Each row's components are first gathered into a small dense matrix, which all sweeps share.
+Rows are updated as for dense data, but only their stored entries are visited. The other entries enter through the sums
+of the fixed factor, so a sweep costs O(nnz r). Each row's components are first gathered into a small dense matrix,
+which all sweeps share.
 """
 
 from __future__ import annotations
@@ -38,20 +39,20 @@ __all__ = [
 
 Array = NDArray[Any]
 
-SWEEPS = 2  # share one gathering of the components
+SWEEPS = 2  # sweeps that share one gathering of the components
 CODES_SWEEPS = 500
 CODES_TOLERANCE = 1e-6  # of a row's largest code
-CODES_ITERATIONS = 200  # of ADMM, for the Manhattan loss; its other constants as in :mod:`.admm`
+CODES_ITERATIONS = 200  # of ADMM for the Manhattan loss; the constants below have the meaning they have in :mod:`.admm`
 CODES_GROWTH = 30.0
 CODES_COUPLING = 0.01
 CODES_START_SWEEPS = 30
 CODES_POLISH = 30
-TRACE = 1e-9  # of a component's sum: less than that on a row's support is as good as nothing
-LEAST_SHARE = 1e-100  # of the largest component, and of a code's costs: less than that is as good as nothing, too
+TRACE = 1e-9  # a component with less than this share of its sum on a row's stored entries counts as absent there
+LEAST_SHARE = 1e-100  # the same for its norm there, relative to the largest component and to the code's cost
 
 
 def refuse_coupled(problem: Problem) -> None:
-    """Raise ParameterError where a penalty ties points together, or a sample's codes."""
+    """Raise ParameterError if a penalty couples points, or the codes of one sample."""
     for name, penalty in (("penalty_W", problem.penalty_W), ("penalty_H", problem.penalty_H)):
         kinds = penalty.beyond(SEPARABLE)
         if kinds:
@@ -62,24 +63,11 @@ def refuse_coupled(problem: Problem) -> None:
 
 
 def median_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int) -> float:
-    """Sweep over the codes of all rows by weighted medians, in place; a row's codes do not depend on the other rows.
+    """Update the codes `Ft` in place by weighted medians (Manhattan loss, sparse `X`); return the loss before.
 
-    Parameters
-    ----------
-    problem : Problem
-        With sparse `X` [shape=(n_rows, n)] and the Manhattan loss; for the components of a model, the transposed
-        problem.
-    Ft : ndarray [shape=(r, n_rows)]
-        The factor to improve.
-    A : ndarray [shape=(r, n), >= 0]
-        The factor that is fixed.
-    sweeps : int
-        At most so many a row; a row is left when a sweep changes nothing, as its minimisers are reached exactly.
-
-    Returns
-    -------
-    float
-        The loss before.
+    `Ft` has the shape (r, n_rows); `A` (r, n), non-negative, is fixed. To update the components of a model, pass the
+    transposed problem. A row gets at most `sweeps` sweeps and is finished when a sweep changes nothing, because each
+    code moves to its exact minimiser. The rows are independent of each other.
     """
     X, penalty = problem.X, problem.penalty_W
     points, sums = np.ascontiguousarray(A.T), A.sum(axis=1, dtype=np.float64)
@@ -88,6 +76,7 @@ def median_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int) -> float:
     eps, weight = _kernels.sum_rounding(X.dtype), float(problem.zero_weight)
 
     def sweep(block: tuple[int, int]) -> None:
+        """Run all sweeps on rows ``block[0]:block[1]``."""
         longest = _longest_row(X.indptr, *block)
         _kernels.rri_sparse_rows(
             X.data, X.indices, X.indptr, Ft, points, sums, weight, *limits, sweeps, eps, *block, losses,
@@ -100,28 +89,21 @@ def median_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int) -> float:
 
 
 def newton_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: float = 0) -> float:
-    """Sweep over the codes of all rows by Newton's steps for Kullback-Leibler, in place; see :func:`median_half`.
+    """Update the codes `Ft` in place by Newton steps on the Kullback-Leibler divergence; return the loss before.
 
-    Parameters
-    ----------
-    problem, Ft, A, sweeps
-        As for :func:`median_half`.
-    tol : float, default=0
-        A row is left when a sweep changes no code by more than this share of its largest code.
-
-    Returns
-    -------
-    float
-        The loss before.
+    `problem.X` (n_rows, n) is sparse, `Ft` has the shape (r, n_rows), and `A` (r, n), non-negative, is fixed. Each of
+    at most `sweeps` sweeps over a row moves its codes one after the other. A row is finished when a sweep changes no
+    code by more than `tol` times its largest code. The loss is that of all rows, without penalties.
     """
     X, penalty = problem.X, problem.penalty_W
     points, sums = np.ascontiguousarray(A.T), A.sum(axis=1, dtype=np.float64).astype(X.dtype)
     if problem.zero_weight == 0:
-        sums = sums[:0]  # those of the stored entries, which differ from row to row
+        sums = sums[:0]  # empty: the kernel then sums A over the stored entries of each row instead
     limits = (*penalty.box(X.dtype), *penalty.weights(len(A), X.dtype))
     losses, levels, tolerance = np.empty(X.shape[0]), floors(X), X.dtype.type(tol)
 
     def sweep(block: tuple[int, int]) -> None:
+        """Run all sweeps on rows ``block[0]:block[1]``."""
         _sparse_kernels.kl_rows(
             X.data, X.indices, X.indptr, Ft, points, sums, *limits, sweeps, tolerance, levels, *block, losses
         )
@@ -132,17 +114,9 @@ def newton_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: floa
 
 
 def residual_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: float = 0) -> float:
-    """Sweep over the codes of all rows by least squares on the stored entries, in place; see :func:`median_half`.
+    """Update the codes `Ft` in place by least squares on the stored entries only; return the loss before.
 
-    Parameters
-    ----------
-    problem, Ft, A, sweeps, tol
-        As for :func:`newton_half`.
-
-    Returns
-    -------
-    float
-        The loss before.
+    The arguments are those of :func:`newton_half`; entries that are not stored are missing.
     """
     X, penalty = problem.X, problem.penalty_W
     points, tolerance = np.ascontiguousarray(A.T), X.dtype.type(tol)
@@ -150,6 +124,7 @@ def residual_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: fl
     losses = np.empty(X.shape[0])
 
     def sweep(block: tuple[int, int]) -> None:
+        """Run all sweeps on rows ``block[0]:block[1]``."""
         _stored_kernels.residual_rows(
             X.data, X.indices, X.indptr, Ft, points, *limits, sweeps, tolerance, *block, losses
         )
@@ -160,7 +135,7 @@ def residual_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: fl
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, half: Half, *, max_iter: int) -> Iterator[Progress]:
-    """Improve both factors in place, two sweeps of `half` each; see :func:`.admm.iterate`."""
+    """Update `Wt`, then `H`, in place by two sweeps of `half` each; yield the objective before each iteration."""
     refuse_coupled(problem)
     for _ in range(max_iter):
         penalties = problem.penalty_value(Wt, H)
@@ -170,7 +145,7 @@ def iterate(problem: Problem, Wt: Array, H: Array, half: Half, *, max_iter: int)
 
 
 def newton_codes(problem: Problem, Wt: Array, H: Array) -> None:
-    """Solve for the codes of fixed components for Kullback-Leibler, row by row; see :func:`.admm.codes`."""
+    """Solve for the codes of fixed components under the Kullback-Leibler divergence, row by row, overwriting `Wt`."""
     refuse_coupled(replace(problem, penalty_H=NONNEGATIVE))
     X = problem.X
     low, high = problem.penalty_W.box(X.dtype)
@@ -178,7 +153,7 @@ def newton_codes(problem: Problem, Wt: Array, H: Array) -> None:
     live = sums > 0
     # each component explains an equal share of the row's sum
     totals, shares = X.sum(axis=1, dtype=np.float64), np.where(live, sums, 1)[:, None]
-    if problem.zero_weight == 0:  # of the sums over the entries that count
+    if problem.zero_weight == 0:  # sums over the stored entries only, because the others are missing
         stored = sp.csr_array((np.ones_like(X.data), X.indices, X.indptr), X.shape)
         counted = np.asarray(stored @ H.T).T
         shares = np.where(counted > 0, counted, np.inf)
@@ -189,7 +164,7 @@ def newton_codes(problem: Problem, Wt: Array, H: Array) -> None:
 
 
 def residual_codes(problem: Problem, Wt: Array, H: Array) -> None:
-    """Solve for the codes of fixed components by least squares on the stored entries; see :func:`.admm.codes`."""
+    """Solve for the codes of fixed components by least squares on the stored entries, overwriting `Wt`."""
     refuse_coupled(replace(problem, penalty_H=NONNEGATIVE))
     wide = replace(problem, X=problem.X.astype(np.float64))
     codes = np.full(Wt.shape, problem.penalty_W.box(np.float64)[0])
@@ -198,9 +173,9 @@ def residual_codes(problem: Problem, Wt: Array, H: Array) -> None:
 
 
 def median_codes(problem: Problem, Wt: Array, H: Array) -> None:
-    """Solve for the codes of fixed components for the Manhattan loss, row by row; see :func:`.admm.codes`.
+    """Solve for the codes of fixed components under the Manhattan loss, row by row, overwriting `Wt`.
 
-    Coordinate descent alone can stall, so ADMM starts it.
+    Coordinate descent alone can stall, so ADMM provides its start.
     """
     refuse_coupled(replace(problem, penalty_H=NONNEGATIVE))
     X = problem.X
@@ -208,6 +183,7 @@ def median_codes(problem: Problem, Wt: Array, H: Array) -> None:
     decay = CODES_GROWTH ** (-1 / CODES_ITERATIONS)
 
     def solve(block: tuple[int, int]) -> None:
+        """Run ADMM for rows ``block[0]:block[1]`` and write their codes."""
         start, stop = block
         terms = _terms(problem, points, start, stop)
         codes, scales = np.empty((stop - start, len(H))), terms[:, 4]
@@ -229,14 +205,15 @@ def median_codes(problem: Problem, Wt: Array, H: Array) -> None:
 
 
 def _longest_row(indptr: Array, start: int, stop: int) -> int:
-    """Return the largest number of stored entries in a row."""
+    """Return the largest number of stored entries in a row of ``start:stop``."""
     return int(np.diff(indptr[start : stop + 1]).max(initial=0))
 
 
 def _terms(problem: Problem, points: Array, start: int, stop: int) -> Array:
-    """Return the ends of the box, cost, ridge and scale of each code of some rows, for components of unit norm there.
+    """Return lower bound, upper bound, cost, ridge and scale of the codes of rows ``start:stop``, (n_rows, 5, r).
 
-    The entries that are not stored add a cost to each code.
+    The scale of a code is the norm of its component on the stored entries of the row. The entries that are not stored
+    add to its cost.
     """
     X, penalty = problem.X, problem.penalty_W
     indptr = X.indptr[start : stop + 1]
@@ -245,13 +222,13 @@ def _terms(problem: Problem, points: Array, start: int, stop: int) -> Array:
     exact = points.astype(np.float64)
     sums, totals = exact.sum(axis=0), stored @ exact
     tops = exact.max(axis=0, initial=0)
-    tops[tops == 0] = 1  # of a component that has died away squares alone would be 0
+    tops[tops == 0] = 1  # scaled by the maximum, because the squares of a vanishing component underflow
     norms = tops * np.sqrt(stored @ (exact / tops) ** 2)
     low, high = penalty.box(np.float64)
     l1, l2 = penalty.weights(len(sums), np.float64)
     cost = float(problem.zero_weight) * np.maximum(sums - totals, 0.0) + l1
-    # A component that is zero on this row's support, but for rounding, must not get an enormous code. Nor need one be
-    # considered that costs enormously more than it can bring: its code ends at the lower end of the box.
+    # A component that is zero on the stored entries of a row, apart from rounding, must not get an enormous code. One
+    # whose cost far exceeds any possible gain is left out as well: its code ends at the lower bound.
     used = (totals > TRACE * sums) & (norms > LEAST_SHARE * float(tops.max(initial=0)))
     used &= (norms > LEAST_SHARE * cost) & (norms > LEAST_SHARE * np.sqrt(l2))
     scales = np.where(used, norms, 1.0)

@@ -1,1 +1,1 @@
-"""Solvers that are there for comparison only: published algorithms that a newer one in the folder above surpasses."""
+"""Published algorithms for comparison only; newer solvers in the parent package are better."""

@@ -2,9 +2,9 @@ r"""Alternating least squares with exact halves, by block principal pivoting (Ki
 
 .. math:: \min_{W, H \ge 0}\; \tfrac12 \|X - W H\|_F^2 + p_W(W) + p_H(H)
 
-Each half-problem is solved to its minimum, point by point: variables at a bound and free ones trade places until the
-conditions of optimality hold, from the sets of the iteration before. An exact half costs more than a few sweeps and
-gains less than another iteration: HALS is the faster solver.
+Each half-problem is solved to its minimum, one column at a time. Variables are exchanged between the set at a bound and
+the free set until the optimality conditions hold, starting from the sets of the previous iteration. An exact half costs
+more than a few HALS sweeps and gains less than another iteration, so HALS is the faster solver.
 
 References
 ----------
@@ -31,12 +31,16 @@ __all__ = ["iterate"]
 
 Array = NDArray[Any]
 
-COLUMNS = 64  # that one thread takes at a time
-TOLERANCE = 1e-8  # of the derivative, relative to the largest entry of a point's right-hand side; double precision
+COLUMNS = 64  # columns that one thread solves at a time
+TOLERANCE = 1e-8  # of the derivative, relative to the largest entry of a column's right-hand side; for double precision
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Solve for the codes, then for the components, in place; see :func:`.admm.iterate`."""
+    """Solve for the codes `Wt`, then for the components `H`, each exactly and in place, with the other factor fixed.
+
+    `Wt` has the shape (n_components, n_samples), `H` (n_components, n_features). Each `Progress` holds the objective
+    before the iteration.
+    """
     features, square = features_of(problem), squares(problem.X)
     objective = problem.objective(Wt, H)
     for _ in range(max_iter):
@@ -49,9 +53,12 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
 
 
 def _solve(F: Array, gram: Array, right: Array, penalty: Penalty) -> None:
-    """Minimise over the factor; a point that pivoting cannot settle, for rounding, keeps its codes."""
+    """Minimise over `F` exactly, given the Gram matrix of the fixed factor and its product `right` with the data.
+
+    A column that pivoting cannot solve because of rounding keeps its previous codes.
+    """
     grams = gram.astype(np.float64)[None]
-    # single-precision products are exact to their rounding only
+    # products in single precision are only as exact as their rounding
     tolerance = max(TOLERANCE, float(np.finfo(F.dtype).eps))
 
     def columns(block: tuple[int, int]) -> None:

@@ -1,7 +1,7 @@
 """Multiplicative updates for every beta-divergence (Lee & Seung 2000; Fevotte & Idier 2011).
 
-The baseline of all packages: simple, never rising, and slow; a code that is zero stays zero. Denominators are kept
-above zero (Lin 2007).
+This is the baseline of all packages. It is simple and slow, the objective never rises, and a code that is zero stays
+zero. Denominators are kept above zero (Lin 2007).
 """
 
 from __future__ import annotations
@@ -22,16 +22,22 @@ Array = NDArray[Any]
 
 
 def exponent(beta: float) -> float:
-    """Return the power of the update with which the divergence never rises (Fevotte & Idier 2011, section 4.1)."""
+    """Return the exponent of the update for which the divergence never rises (Fevotte & Idier 2011, section 4.1)."""
     if beta < 1:
         return 1 / (2 - beta)
     return 1.0 if beta <= 2 else 1 / (beta - 1)
 
 
 def half(problem: Problem, Ft: Array, A: Array) -> float:
-    """Update the codes of all rows, in place; return the loss before, without penalties."""
+    """Update all codes `Ft` in place with the factor `A` fixed; return the loss before, without penalties.
+
+    `Ft` has the shape (n_components, n_rows), `A` (n_components, n). A code is multiplied by ``(G_minus /
+    G_plus)^power``, where ``G_plus - G_minus`` is the gradient split into non-negative parts. Rows are in units of
+    their means.
+    """
     penalty, dtype, beta = problem.penalty_W, Ft.dtype, problem.loss.beta
     losses, numerator, denominator, units = gradient_parts(problem, Ft, A)
+    # the gradient parts are in units of each row's mean, so the penalties' gradients are scaled to match
     scale = units.astype(dtype) ** dtype.type(1 - beta)
     if penalty.kinds:
         l1, l2 = (value[:, None] for value in penalty.weights(len(A), dtype))
@@ -46,12 +52,9 @@ def half(problem: Problem, Ft: Array, A: Array) -> float:
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Update both factors in place; see :func:`.admm.iterate`.
+    """Update `Wt`, then `H`, multiplicatively and in place; each `Progress` holds the objective before the iteration.
 
-    Raises
-    ------
-    ParameterError
-        When `X` has zeros and beta is not positive.
+    Raises ParameterError if `X` has zeros and beta is not positive, because the divergence is then infinite.
     """
     check_positive(problem)
     for _ in range(max_iter):

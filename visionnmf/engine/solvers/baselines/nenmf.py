@@ -1,9 +1,9 @@
-"""NeNMF: Nesterov's optimal gradient method for each factor by turns, with any penalty (Guan et al. 2012).
+"""NeNMF: Nesterov's optimal gradient method for each factor in turn, with any penalty (Guan et al. 2012).
 
-The factors are improved alternately; each half-problem, quadratic and convex, is solved by accelerated (proximal)
-gradient until the projected gradient is small enough, with a tolerance that is tightened tenfold whenever the inner
-solver stops at once. Beyond the paper: a prox in place of the projection, so that every penalty works; a step length of
-its own for each component; restarts, so that the objective never rises.
+The factors are updated alternately. Each half-problem is quadratic and convex, and is solved by accelerated (proximal)
+gradient until the projected gradient is small enough. The tolerance is divided by ten whenever the inner solver stops
+at once. Three things differ from the paper: a prox replaces the projection, so that every penalty works; each component
+has its own step length; and the momentum is restarted, so that the objective never rises.
 
 References
 ----------
@@ -30,20 +30,26 @@ __all__ = ["iterate"]
 
 Array = NDArray[Any]
 
-INNER_STEPS = 100  # at most, of each factor and iteration
-FIRST_TOLERANCE = 1e-3  # of the inner solver, relative to the first projected gradient; the paper's
+INNER_STEPS = 100  # maximum number of gradient steps for each factor in one iteration
+FIRST_TOLERANCE = 1e-3  # of the inner solver, relative to the first projected gradient, as in the paper
 TIGHTENING = 0.1
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Improve both factors in place; see :func:`.admm.iterate`."""
+    """NeNMF (Guan et al. 2012): update `Wt`, then `H`, in place, each by accelerated proximal gradient.
+
+    `Wt` has the shape (n_components, n_samples), `H` (n_components, n_features). An update stops when the norm of the
+    projected gradient is below a tolerance, which is relative to the norm in the first iteration. The tolerance is
+    multiplied by :data:`TIGHTENING` whenever an update needs no more than one step. Each `Progress` holds the objective
+    before the iteration.
+    """
     square = squares(problem.X)
-    # each factor with the other one, the data by its rows, and its penalty
+    # for each half: the factor to update, the fixed factor, the data with one row per column of the former, the penalty
     halves = [
         (Wt, H, problem.X, problem.penalty_W),
         (H, Wt, features_of(problem), problem.penalty_H),
     ]
-    first = 0.0
+    first = 0.0  # norm of the projected gradients of both factors in the first iteration
     tolerances = [FIRST_TOLERANCE, FIRST_TOLERANCE]
     for _ in range(max_iter):
         sizes = [0.0, 0.0]
@@ -63,7 +69,11 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
 
 
 def _objective(problem: Problem, Wt: Array, H: Array, gram: Array, right: Array, square: float) -> float:
-    """Evaluate the loss from the products at hand, unless it is so small that their rounding would show."""
+    """Return the objective of least squares from the Gram matrix and the right-hand side, ``O(r^2 n)`` operations.
+
+    `square` is ``|X|^2``. If the loss is so small that cancellation would show, it is computed from the residuals
+    instead.
+    """
     inner = float(np.einsum("ij,ij->", right, Wt, dtype=np.float64))
     model = float(np.einsum("ij,ij->", gram, product(Wt, Wt.T), dtype=np.float64))
     loss = (square - 2 * inner + model) / 2

@@ -2,8 +2,9 @@ r"""Alternating projected gradient (Lin 2007): a baseline.
 
 .. math:: \min_{W, H \ge 0}\; \tfrac12 \|X - W H\|_F^2 + p_W(W) + p_H(H)
 
-A few steps ``F - t gradient``, projected onto the box, on each factor by turns; the length ``t`` of a step is the one
-before, multiplied or divided by ten until it is the longest that gives a sufficient decrease (Lin's Algorithm 4).
+The two factors are updated in turn. Each update takes a few steps ``F - t gradient``, projected onto the box. The
+search for the step length ``t`` starts from the previous one and multiplies or divides it by ten until it is the
+longest that gives a sufficient decrease (Lin's Algorithm 4).
 
 References
 ----------
@@ -29,17 +30,22 @@ __all__ = ["iterate"]
 
 Array = NDArray[Any]
 
-STEPS = 10  # of each factor an iteration
-TRIALS = 20  # of the length of a step
-FACTOR = 0.1  # between two lengths; Lin's beta
-DECREASE = 0.01  # that is sufficient, as a share of the first-order decrease; Lin's sigma
+STEPS = 10  # gradient steps for each factor in one iteration
+TRIALS = 20  # maximum number of step lengths tried in one line search
+FACTOR = 0.1  # ratio of two successive trial step lengths (Lin's beta)
+DECREASE = 0.01  # sufficient decrease, as a share of the first-order decrease (Lin's sigma)
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Improve both factors in place; see :func:`.admm.iterate`."""
+    """Alternating projected gradient (Lin 2007): update `Wt`, then `H`, in place, with the other factor fixed.
+
+    `Wt` has the shape (n_components, n_samples), `H` (n_components, n_features). Each update needs only the Gram matrix
+    ``A A^T`` of the fixed factor ``A`` and its product with the data. After each iteration the generator yields a
+    `Progress` with the objective before that iteration.
+    """
     features, square = features_of(problem), squares(problem.X)
     objective = problem.objective(Wt, H)
-    lengths = [1.0, 1.0]  # in units of one over the largest curvature
+    lengths = [1.0, 1.0]  # step lengths for Wt and H, in units of 1 / (largest curvature)
     for _ in range(max_iter):
         before = objective
         lengths[0] = _improve(Wt, product(H, H.T), right_sides(problem.X, H), problem.penalty_W, lengths[0])
@@ -50,10 +56,14 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
 
 
 def _improve(F: Array, gram: Array, right: Array, penalty: Penalty, length: float) -> float:
-    """Take :data:`STEPS` projected steps in place; return the last length."""
+    """Take up to :data:`STEPS` projected gradient steps on `F` in place; return the last step length.
+
+    The steps decrease ``<F, gram F> / 2 - <right, F> + penalty(F)``. `length` is the initial step length in units of
+    ``1 / L``, where ``L`` bounds the curvature; the line search multiplies or divides it by ten (Lin's Algorithm 4).
+    """
     l1, l2 = penalty.weights(len(F), F.dtype)
     system = gram + np.diag(l2)
-    unit = float(np.abs(system).sum(axis=1).max(initial=0))  # at least the largest eigenvalue
+    unit = float(np.abs(system).sum(axis=1).max(initial=0))  # row-sum norm: an upper bound of the largest eigenvalue
     if not unit > 0:
         return length
     with one_blas_thread():
@@ -62,7 +72,7 @@ def _improve(F: Array, gram: Array, right: Array, penalty: Penalty, length: floa
             gradient -= right
             gradient += l1[:, None]
             move, enough = _move(F, gradient, system, penalty, length / unit)
-            growing = enough
+            growing = enough  # lengthen the step while it is accepted, otherwise shorten it until it is
             for _ in range(TRIALS):
                 trial = length / FACTOR if growing else length * FACTOR
                 tried, accepted = _move(F, gradient, system, penalty, trial / unit)
@@ -72,14 +82,17 @@ def _improve(F: Array, gram: Array, right: Array, penalty: Penalty, length: floa
                 if not growing and accepted:
                     break
             if not enough:
-                break  # only rounding is left
+                break  # no trial length decreases the objective: only rounding errors are left
             F += move
             np.clip(F, *penalty.box(F.dtype), out=F)
     return length
 
 
 def _move(F: Array, gradient: Array, system: Array, penalty: Penalty, length: float) -> tuple[Array, bool]:
-    """Return the projected step of a length, and whether it decreases the objective enough (Lin's equation 17)."""
+    """Return the projected step ``P(F - length * gradient) - F``, and whether it satisfies Lin's equation 17.
+
+    That equation demands a sufficient decrease: at least the share :data:`DECREASE` of the first-order prediction.
+    """
     move = np.clip(F - F.dtype.type(length) * gradient, *penalty.box(F.dtype))
     move -= F
     slope = float(np.vdot(gradient, move))

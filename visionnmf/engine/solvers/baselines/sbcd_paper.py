@@ -1,7 +1,7 @@
 """Scalar block coordinate descent as published (Li, Lebanon & Park 2012), for comparison with :mod:`.sbcd`.
 
-Once a round the entries get weights, and the components are improved one after the other on the weighted least-squares
-model. Nothing is damped, so the objective may rise.
+In each iteration every entry is given a weight, and the components are updated one after the other on the weighted
+least-squares model. The steps are not damped, so the objective may rise.
 
 ==========  ================================  ====================
 solver      weight of an entry x, model p     paper
@@ -11,12 +11,12 @@ al-a        ``x^(beta - 2)``                  section 4.3, sBCD_AL_A
 al-b        1                                 section 4.3, sBCD_AL_B
 ==========  ================================  ====================
 
-Weights are taken relative to that at the mean of the data, and penalties multiplied by ``mean(X)^(2 - beta)`` with
-them. That changes nothing for the first two; AL-B's weights are 1 as printed, so its l1 and l2 are that factor times
-the given ones: else a penalty would not keep its size beside the loss that AL-B stands for.
+Weights are divided by the weight at the mean of the data, and the penalties are multiplied by ``mean(X)^(2 - beta)`` to
+match. This changes nothing for the first two solvers. The weights of AL-B are 1 in the paper, so only its l1 and l2 are
+multiplied; otherwise the penalties would not keep their size relative to the loss that AL-B approximates.
 
-The paper's update for an l1 penalty adds it to the denominator, which is not where the derivative vanishes; here it is
-taken from the numerator.
+The paper adds an l1 penalty to the denominator of the update, but the derivative does not vanish there. Here it is
+subtracted from the numerator.
 """
 
 from __future__ import annotations
@@ -39,28 +39,33 @@ Array = NDArray[Any]
 
 
 def iterate_model(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Improve both factors in place with weights from the model; see :func:`.admm.iterate`."""
+    """Update both factors in place with weights computed from the model (Algorithm 1)."""
     return _iterate(problem, Wt, H, "model", max_iter)
 
 
 def iterate_data(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Improve both factors in place with weights from the data, as in AL-A; see :func:`.admm.iterate`."""
+    """Update both factors in place with weights computed from the data (AL-A)."""
     return _iterate(problem, Wt, H, "data", max_iter)
 
 
 def iterate_unit(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Improve both factors in place without weights, as in AL-B; see :func:`.admm.iterate`."""
+    """Update both factors in place without weights (AL-B)."""
     return _iterate(problem, Wt, H, "one", max_iter)
 
 
 def _iterate(problem: Problem, Wt: Array, H: Array, source: str, max_iter: int) -> Iterator[Progress]:
+    """Update each component of `Wt` and `H` in turn, in place, on the weighted least-squares model of the divergence.
+
+    `source` selects the weights ("model", "data" or "one"). Each `Progress` holds the objective before the iteration.
+    """
     check_positive(problem)
     X, M = problem.X, problem.weights
     dtype, beta = X.dtype, problem.loss.beta
     unit = float(X.mean(dtype=np.float64)) or 1.0
-    floor = floor_of(beta)
+    floor = floor_of(beta)  # keeps the base of the power positive
 
     def limits(penalty: Any, count: int) -> tuple[Any, ...]:
+        """Return the bounds and the rescaled l1 and l2 weights of a penalty."""
         l1, l2 = (value * dtype.type(unit ** (2 - beta)) for value in penalty.weights(count, dtype))
         return (*penalty.box(dtype), l1, l2)
 

@@ -2,8 +2,9 @@ r"""The truncated singular value decomposition: the trivial baseline, without no
 
 .. math:: \min_{W, H}\; \tfrac12 \|X - W H\|_F^2, \qquad X \approx U S V^T,\; W = U S,\; H = V^T
 
-No factors of that many components have a smaller loss (Eckart & Young 1936): it is the floor under that of every other
-solver. The factors have both signs: they are no parts of the data, and what needs non-negative factors cannot use them.
+No factorisation with the same number of components has a smaller loss (Eckart & Young 1936), so it is a lower bound for
+every other solver. The factors have both signs. They are not parts of the data, and methods that need non-negative
+factors cannot use them.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ Array = NDArray[Any]
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Overwrite both factors by the decomposition, in one iteration; see :func:`.admm.iterate`.
+    """Overwrite both factors by the truncated decomposition, in a single iteration.
 
-    Components have unit norm and come in the order of their singular values; those beyond the rank that the shape
-    allows are zero. Signs are such that the largest entry of a component is positive.
+    Components have unit norm and are ordered by decreasing singular value. Components beyond the rank that the shape of
+    `X` allows are zero. Signs are chosen so that the largest entry of each component is positive.
     """
     if max_iter < 1:
         return
@@ -41,7 +42,7 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
         count = min(len(H), *X.shape)
         with one_blas_thread():
             size = X.dtype.type(X.max())
-            left, values, right = _decomposition(X / size, count)  # squares of tiny numbers are 0
+            left, values, right = _decomposition(X / size, count)  # squares of tiny numbers underflow
             values = values * size
         left, right = svd_flip(left, right, u_based_decision=False)
         Wt[:count], H[:count] = (left * values).T, right
@@ -49,8 +50,9 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
 
 
 def _decomposition(X: Any, count: int) -> tuple[Array, Array, Array]:
+    """Return the leading `count` left singular vectors, values and right singular vectors, in descending order."""
     smaller = min(X.shape)
-    if 2 * count > smaller:  # as fast as iterating, and ARPACK cannot find all
+    if 2 * count > smaller:  # as fast as ARPACK, which cannot find all singular values
         dense = X.toarray() if count == smaller and not isinstance(X, np.ndarray) else X
         if isinstance(dense, np.ndarray):
             left, values, right = np.linalg.svd(dense, full_matrices=False)
@@ -61,6 +63,6 @@ def _decomposition(X: Any, count: int) -> tuple[Array, Array, Array]:
 
 
 def codes(problem: Problem, Wt: Array, H: Array) -> None:
-    """Project the rows of the data on the components, whose norms are 1; see :func:`.admm.codes`."""
+    """Overwrite `Wt` by the projection of the rows of the data on the components `H`, which have unit norm."""
     with one_blas_thread():
         Wt[:] = right_sides(problem.X, H)
