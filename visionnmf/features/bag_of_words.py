@@ -61,6 +61,7 @@ class BagOfWords(Extractor):
         check_layout(self.layout)
 
     def _learn(self, images: Images) -> None:
+        """Learn the dictionary of words from descriptors of randomly chosen images, about equally many of each."""
         rng = check_generator(self.random_state)
         chosen = rng.permutation(len(images))[:FIT_IMAGES]
         quota = math.ceil(self.n_samples / len(chosen))
@@ -74,6 +75,7 @@ class BagOfWords(Extractor):
         self.dictionary_ = _dictionary(descriptors, self.n_words, check_seed(rng))
 
     def _check_learnt(self) -> None:
+        """Raise ValueError if a dictionary that was read from a file does not fit the parameters."""
         n_words, size = self.dictionary_.shape
         if n_words > self.n_words or size != self._descriptor_size():
             raise ValueError("dictionary_ must be of the size of the descriptors and have at most n_words")
@@ -82,6 +84,7 @@ class BagOfWords(Extractor):
         return math.prod(self.layout) * len(self.dictionary_)
 
     def _describe(self, image: PreparedImage) -> Array:
+        """Return how often each word occurs in each cell of an image."""
         descriptors, places = self._local(image)
         words = nearest_words(descriptors, self.dictionary_)
         return count_in_cells(words, places[:, 0], places[:, 1], self.layout, len(self.dictionary_))
@@ -98,6 +101,7 @@ class OnGrid(BagOfWords):
         check_grid(self.scales, self.step)
 
     def _points(self, image: PreparedImage) -> Array:
+        """Return the points of the grid: row, column and scale."""
         height, width = image.grey.shape
         count = sum(rows * columns for rows, columns in grid_size(height, width, self.scales, self.step))
         check_room("scales and step", count, self._descriptor_size())

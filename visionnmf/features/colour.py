@@ -87,6 +87,7 @@ class ColorHistogram(Extractor):
         return math.prod(self.layout) * self.n_bins**3
 
     def _describe(self, image: PreparedImage) -> NDArray[Any]:
+        """Return the joint colour histogram of each cell, as shares of all pixels of the image."""
         conversion, low, extent = SPACES[self.space]
         high = np.array(low, np.float32) + np.array(extent, np.float32)
         colours: NDArray[Any] = image.rgb

@@ -290,6 +290,7 @@ def _describe(extractors: list[Extractor], max_pixels: int | None, tasks: list[T
 
 
 def _is_readable(image: ArrayLike | str | Path) -> bool:
+    """Return whether an image can be read, by reading it."""
     try:
         PreparedImage(image, 1)
     except MediaError:

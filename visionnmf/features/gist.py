@@ -93,6 +93,11 @@ class Gist(Extractor):
         return self.n_scales * self.n_orientations * self.n_cells**2
 
     def _describe(self, image: PreparedImage) -> Array:
+        """Return the mean magnitude of each Gabor filter's response in each cell of the resized image.
+
+        The image is mirrored at its border, because the Fourier transform would otherwise join opposite sides.
+        Coarse filters are applied to the low frequencies only, which subsamples the response by `shrink` and is faster.
+        """
         grey = _normalise(255 * image.resized_grey(self.size, self.size))
         margin = int(MARGIN * self.size)
         spectrum = fft2(np.pad(grey, margin, mode="symmetric"))

@@ -61,6 +61,7 @@ def check_image(image: ArrayLike) -> NDArray[Any]:
 
 
 def _check_floats(pixels: NDArray[Any]) -> NDArray[np.float32]:
+    """Return pixels of floating point type as float32; raise ParameterError if they are not all from 0 to 1."""
     bad = int(pixels.size - np.count_nonzero(np.isfinite(pixels)))
     if bad:
         raise ParameterError(
@@ -81,6 +82,7 @@ def full_range(dtype: np.dtype[Any]) -> float:
 
 
 def _on_white(pixels: NDArray[Any]) -> NDArray[Any]:
+    """Return RGB from RGBA pixels, laid on white; opaque images keep their type, others become float32 from 0 to 1."""
     white = full_range(pixels.dtype)
     colour, alpha = pixels[..., :3], pixels[..., 3:]
     if (alpha == white).all():

@@ -177,6 +177,10 @@ def image_digest(source: str | Path) -> str:
 
 
 def _decoded(data: bytes, name: str, max_pixels: int) -> tuple[NDArray[Any], list[str]]:
+    """Decode the bytes of a picture as RGB; return it with notes on what was left out.
+
+    Whatever a decoder raises for damaged or hostile files becomes UnreadableError or TooLargeError.
+    """
     notes: list[str] = []
     try:
         with warnings.catch_warnings():
@@ -210,6 +214,7 @@ def sample_names() -> list[str]:
 
 
 def _samples() -> dict[str, Path]:
+    """Return the files of the sample pictures by name; they come with scikit-image."""
     spec = find_spec("skimage")  # only the folder: importing skimage.data would load its downloader
     folders = list(spec.submodule_search_locations or ()) if spec is not None else []
     files = (path for folder in folders for path in sorted((Path(folder) / "data").iterdir()))
@@ -217,6 +222,7 @@ def _samples() -> dict[str, Path]:
 
 
 def _sample_path(name: str) -> Path:
+    """Return the file of a sample such as ``sample:camera``."""
     samples = _samples()
     wanted = name.removeprefix(SAMPLE_PREFIX)
     if wanted not in samples:
@@ -225,6 +231,7 @@ def _sample_path(name: str) -> Path:
 
 
 def _complaint(error: Exception) -> str:
+    """Return what is wrong with a picture in words, for an error of a decoder."""
     if isinstance(error, MemoryError):
         return "there is not enough memory to decode it"
     text = " ".join(str(error).split()) or type(error).__name__
@@ -234,6 +241,7 @@ def _complaint(error: Exception) -> str:
 
 
 def _decode(data: bytes, name: str, max_pixels: int, notes: list[str]) -> NDArray[Any]:
+    """Decode a picture: TIFF by tifffile if that can read it, all others by Pillow."""
     if data[:4] in TIFF_STARTS:
         image = decode_tiff(data, name, max_pixels, notes)
         if image is not None:
@@ -244,6 +252,7 @@ def _decode(data: bytes, name: str, max_pixels: int, notes: list[str]) -> NDArra
 
 
 def _decode_with_pillow(data: bytes, name: str, max_pixels: int, notes: list[str]) -> NDArray[Any]:
+    """Decode a picture by Pillow, after checking its declared size, and turn it upright."""
     try:
         image: Image.Image = Image.open(io.BytesIO(data), formats=_formats(data, name))
     except Image.UnidentifiedImageError as error:
@@ -281,6 +290,7 @@ def _formats(data: bytes, name: str) -> tuple[str, ...]:
 
 
 def _looks_like(data: bytes) -> str:
+    """Return what a file that is not a picture seems to be, by its first bytes, to be added to a message."""
     video = (
         data[4:8] == b"ftyp" or data[8:12] == b"AVI " or data[:4] in (b"\x1aE\xdf\xa3", b"FLV\x01", b"\x00\x00\x01\xba")
     )
@@ -300,7 +310,7 @@ def _orientation(image: Image.Image) -> int:
 
 
 def _pixels(image: Image.Image, name: str, notes: list[str]) -> NDArray[Any]:
-    """Return a decoded Pillow picture as RGB."""
+    """Return a decoded Pillow picture as RGB with 8 or 16 bits, transparent parts on white."""
     mode = image.mode
     if mode.startswith("I"):  # 16-bit grey; Pillow widens it to 32 bits in some formats and versions
         values = np.asarray(image)

@@ -124,6 +124,7 @@ def expand_images(arguments: Sequence[str]) -> list[str]:
 
 
 def _images_of(folder: str) -> list[str]:
+    """Return the images in a folder and below it, sorted, without hidden ones."""
     try:
         inside = sorted(path for path in Path(folder).rglob("*") if path.suffix.lower() in IMAGE_SUFFIXES)
         found = [str(path) for path in inside if path.is_file() and not _hidden(path.relative_to(folder))]
@@ -234,6 +235,7 @@ def place_results(found: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def _clashes(found: Sequence[tuple[str, str]], places: Sequence[str]) -> list[list[int]]:
+    """Return the groups of inputs whose outputs would get the same name in the same folder, as indices."""
     groups = defaultdict(list)
     for index, ((source, _), place) in enumerate(zip(found, places, strict=True)):
         groups[os.path.normpath(place), stem_of(source)].append(index)
@@ -439,6 +441,7 @@ def available_memory() -> int | None:
 
 
 def _lines(path: str) -> list[str]:
+    """Return the lines of a small text file; none if it cannot be read."""
     try:
         return Path(path).read_text("ascii").splitlines()
     except (OSError, ValueError):

@@ -205,6 +205,7 @@ def clean_words(words: Iterable[str]) -> list[str]:
 
 
 def _read(path: Path, most: int) -> bytes:
+    """Return the first `most` bytes of a file."""
     try:
         with path.open("rb") as file:
             return file.read(most)
@@ -227,11 +228,12 @@ class _SubjectReader:
     """Collects the items of ``dc:subject`` from an XMP packet."""
 
     def __init__(self) -> None:
-        self.words: list[str] = []
-        self.open: list[str] = []
-        self.text: list[str] = []
+        self.words: list[str] = []  # the keywords found so far
+        self.open: list[str] = []  # the names of the elements that have begun and not ended, outermost first
+        self.text: list[str] = []  # the text since the last tag, in pieces
 
     def read(self, packet: bytes) -> list[str]:
+        """Parse an XMP packet and return its keywords; raise an error of the parser or ValueError if it is damaged."""
         parser: Any = expat.ParserCreate(namespace_separator=" ")
         parser.StartElementHandler = self.start
         parser.EndElementHandler = self.end
@@ -241,12 +243,14 @@ class _SubjectReader:
         return self.words
 
     def start(self, name: str, _attributes: Any) -> None:
+        """Note that an element begins; the parser calls this."""
         self.open.append(name)
         if len(self.open) > MOST_DEPTH:
             raise ValueError(f"more than {MOST_DEPTH} elements within each other")
         self.text.clear()
 
     def end(self, name: str) -> None:
+        """Note that an element ends, and keep its text if it is an item of ``dc:subject``."""
         self.open.pop()
         if name == ITEM and SUBJECT in self.open and len(self.words) < MOST_WORDS:
             self.words.append("".join(self.text))
@@ -261,6 +265,7 @@ class _SubjectReader:
 
 
 def _iptc_words(path: Path) -> list[str]:
+    """Return the keywords in the IPTC metadata of a picture; none if they are damaged."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -274,6 +279,7 @@ def _iptc_words(path: Path) -> list[str]:
 
 
 def _decoded(item: bytes) -> str:
+    """Return an IPTC keyword as text: UTF-8, or else Latin-1, because the encoding is rarely declared."""
     try:
         return item.decode("utf-8")
     except UnicodeDecodeError:

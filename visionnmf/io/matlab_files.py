@@ -118,6 +118,7 @@ def _elements(data: memoryview, order: str) -> Iterator[tuple[int, memoryview]]:
 
 
 def _inflate(path: Path, content: memoryview, before: int) -> bytes:
+    """Decompress an element; raise TooLargeError if it and the `before` bytes unpacked earlier are too large."""
     inflater = zlib.decompressobj()
     parts = []
     rest: bytes | memoryview = content
@@ -130,6 +131,10 @@ def _inflate(path: Path, content: memoryview, before: int) -> bytes:
 
 
 def _matrix(content: memoryview, order: str, depth: int) -> tuple[str, Any]:
+    """Return the name and the value of a matrix element, whose bytes have the byte order `order`.
+
+    Cells become lists and structures dicts, down to `depth` levels. The value is None for kinds that are not read.
+    """
     parts = _elements(content, order)
     flags, shape, name = (next(parts, (0, content[:0]))[1] for _ in range(3))
     (first,) = struct.unpack_from(f"{order}I", flags)
@@ -149,6 +154,7 @@ def _matrix(content: memoryview, order: str, depth: int) -> tuple[str, Any]:
 
 
 def _inner(part: tuple[int, memoryview], order: str, depth: int) -> Any:
+    """Return the value of an element within a cell or a structure."""
     kind, content = part
     if kind != _MATRIX:
         raise ValueError(f"an element of type {kind} where a matrix is due")
@@ -156,6 +162,7 @@ def _inner(part: tuple[int, memoryview], order: str, depth: int) -> Any:
 
 
 def _structures(parts: Iterator[tuple[int, memoryview]], order: str, depth: int) -> list[dict[str, Any]]:
+    """Return the elements of a structure array as dicts. Its parts are: the width of a name, all names, the values."""
     (width,) = struct.unpack_from(f"{order}i", next(parts, (0, memoryview(b"")))[1])
     text = bytes(next(parts, (0, memoryview(b"")))[1])
     if width < 1:

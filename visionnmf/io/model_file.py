@@ -75,6 +75,7 @@ class _Members(dict[str, Any]):
         self.unread = {member.filename for member in file.infolist()}
 
     def __getitem__(self, name: str) -> NDArray[Any]:
+        """Read the array `name` from the archive; raise StateError if it is not one of numbers."""
         self.unread.remove(f"{name}.npy")
         array = read_member(self._file, name)
         if array.dtype.kind not in NUMBERS or array.dtype.itemsize > 8:
@@ -147,6 +148,7 @@ class ModelFile:
         self._check_size(path, file.getinfo("header.npy").file_size - NPY_HEADER)
 
     def _header(self, path: Path, members: _Members) -> dict[str, Any]:
+        """Return the header of a model file; raise if it is not of this format or of another version."""
         text = members["header"].tobytes()
         self._check_header(path, text)
         header = json.loads(text.decode("ascii"))  # a character beyond ASCII would double or quadruple the memory
@@ -176,6 +178,7 @@ class ModelFile:
             raise TooLargeError(f"{path}: {what}; {self.smaller}")
 
     def _check_size(self, path: str | Path, size: int) -> None:
+        """Raise TooLargeError if a header of `size` bytes is larger than allowed."""
         if size > MAX_HEADER:
             what = f"its header has {size >> 20} MiB, {MAX_HEADER >> 20} are allowed"
             raise TooLargeError(f"{path}: {what}; {self.smaller}")

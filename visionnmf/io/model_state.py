@@ -90,6 +90,7 @@ class _Ranged(Field):
     below: float | str | None = None
 
     def _check_range(self, least: Any, largest: Any, place: Place) -> None:
+        """Raise StateError if the smallest or the largest number is outside the limits of the field."""
         for limit, wanted, number, holds in (
             (self.low, ">=", least, lambda limit: least >= limit),
             (self.high, "<=", largest, lambda limit: largest <= limit),
@@ -117,6 +118,7 @@ class Array(_Ranged):
     finite: bool = True
 
     def pack(self, value: Any, place: Place) -> str:
+        """Store the array among those of the file, and return a mark in its place."""
         array = np.asarray(value)
         if array.dtype.kind in "iu" and array.dtype.name not in self.dtype:  # whatever the platform's integers are
             array = array.astype(self.dtype, casting="same_kind")
@@ -131,6 +133,10 @@ class Array(_Ranged):
         return array
 
     def _check(self, array: NDArray[Any], place: Place) -> None:
+        """Raise StateError if the type, the shape or the values do not fit the field.
+
+        A last dimension that ends in ``?`` is left out if its size is 1.
+        """
         dimensions = self.shape.split()
         if dimensions and dimensions[-1].endswith("?"):
             last = dimensions.pop()[:-1]
@@ -256,6 +262,7 @@ class List(Field):
         return self.make([self.field.unpack(part, (place / i).inside()) for i, part in enumerate(item)])
 
     def _check(self, items: list[Any], place: Place) -> None:
+        """Raise StateError if the number of items is wrong, or items that must be distinct are equal."""
         place.require(items or self.empty, "a list of at least one")
         place.require(not self.size or place.fits(self.size, len(items)), f"as long as there are {self.size}")
         place.require(not self.distinct or len(set(items)) == len(items), "different from each other")
@@ -280,6 +287,7 @@ class Record(Field):
         return self.make(**{name: field.unpack(item[name], place / name) for name, field in self._held(item, place)})
 
     def _held(self, values: Mapping[str, Any], place: Place) -> list[tuple[str, Field]]:
+        """Return the fields that `values` holds; raise StateError if a required one is missing."""
         for name, field in self.fields.items():
             (place / name).require(name in values or isinstance(field, Maybe), "there")
         return [(name, field) for name, field in self.fields.items() if name in values]
@@ -299,6 +307,10 @@ class Value(Field):
     find_class: Callable[[str], type] = NO_CLASSES.__getitem__
 
     def pack(self, value: Any, place: Place) -> Any:
+        """Return a parameter as JSON; tuples, slices, arrays and objects become dicts with their kind as the only key.
+
+        Functions and random generators become None, because they cannot be stored.
+        """
         import scipy.sparse as sp
 
         value = value.item() if isinstance(value, np.generic) else value
@@ -330,6 +342,7 @@ class Value(Field):
         raise StateError(f"{place.name} must be a number, text, an array or a penalty; got {kind}")
 
     def _knows(self, kind: type) -> bool:
+        """Return whether objects of a class can be made again from their parameters."""
         try:
             return self.find_class(kind.__name__) is kind
         except KeyError:
@@ -368,6 +381,7 @@ class Value(Field):
         return np.array(self._strings(content, place), object)
 
     def _read_csr(self, content: Any, place: Place) -> Any:
+        """Return a sparse matrix from its shape and arrays, after checking that the arrays fit together."""
         import scipy.sparse as sp
 
         shape, parts = content
@@ -408,6 +422,7 @@ class Estimator(Field):
     sizes: tuple[tuple[str, str], ...] = ()
 
     def pack(self, model: Any, place: Place) -> dict[str, Any]:
+        """Return the class, the parameters and the fitted attributes of a model."""
         from sklearn.utils.validation import check_is_fitted
 
         kind = type(model)
@@ -424,6 +439,7 @@ class Estimator(Field):
         }
 
     def unpack(self, item: Any, place: Place) -> Any:
+        """Make a model from its packed parameters and attributes, which are all checked."""
         name = Text(tuple(self.states)).unpack(item["class"], place)
         parameters = self.parameters.unpack(item["parameters"], place / "parameters", dict)
         seed = parameters.get("random_state")

@@ -80,6 +80,7 @@ def read_tables(path: str | Path, *, key: str | None = None) -> list[Table]:
 
 
 def _read(file: Path, suffix: str, key: str | None) -> list[Table]:
+    """Read the tables of a file of the kind `suffix`; `key` names the column or array that names the rows."""
     if suffix == ".npz":
         return _read_npz(file, key)
     if suffix == ".npy":
@@ -182,6 +183,7 @@ def write_csv(path: str | Path, rows: Iterable[Iterable[Any]], *, force: bool = 
 
 
 def _cell(value: Any) -> Any:
+    """Return a value for a CSV file, with an apostrophe before text that a spreadsheet would run as a formula."""
     if isinstance(value, str) and FORMULA.match(value) and (value[0] == "'" or _number(value) is None):
         return f"'{value}"
     return value
@@ -202,6 +204,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _numbers(given: Any, name: str) -> Array:
+    """Return a matrix as float32 or float64; raise UnsupportedError if it is not one of numbers."""
     if given.ndim != 2 or given.dtype.kind not in NUMBERS:
         raise UnsupportedError(f"{name}: must hold a matrix of numbers; got {given.dtype} of shape {given.shape}")
     if given.dtype.itemsize < 4:
@@ -210,6 +213,7 @@ def _numbers(given: Any, name: str) -> Array:
 
 
 def _read_npz(file: Path, key: str | None) -> list[Table]:
+    """Read the tables of a ``.npz`` file: the views written by ``visionnmf features``, or one for each matrix."""
     check_directory(file)
     with zipfile.ZipFile(file) as opened:
         names = [name.removesuffix(".npy") for name in opened.namelist() if name.endswith(".npy")]
@@ -234,6 +238,7 @@ def _read_npz(file: Path, key: str | None) -> list[Table]:
 
 
 def _array_keys(names: Array, key: str, file: Path) -> list[str]:
+    """Return the keys of the rows as texts, from the array called `key`."""
     if names.ndim != 1:
         raise UnreadableError(f"{file}: {key} must name the rows; got an array of shape {names.shape}")
     keys = _Texts(file)
@@ -244,6 +249,7 @@ def _array_keys(names: Array, key: str, file: Path) -> list[str]:
 
 
 def _table(name: str, X: Array, keys: list[str] | None, labels: Array | None, file: Path) -> Table:
+    """Return a table after checking its name and its number of keys."""
     if not name.isprintable() or len(name) > LONGEST_NAME:  # because it appears in messages
         raise UnreadableError(f"{file}: names must be printable, of at most {LONGEST_NAME} letters; got {name!r:.60}")
     if keys is not None and len(keys) != len(X):
@@ -280,6 +286,7 @@ class _Lines:
         return self
 
     def __next__(self) -> str:
+        """Return the next line; raise TooLargeError if the current row has become too long."""
         line = self._text.readline(LONGEST_ROW + 1 - self._letters)
         self._letters += len(line)
         if self._letters > LONGEST_ROW:
@@ -314,6 +321,7 @@ def _rows(file: Path) -> Iterator[list[str]]:
 
 
 def _read_csv(file: Path, key: str | None) -> Table:
+    """Read a CSV file. Its first row is a header if there is a key, or if one of its cells is not a number."""
     rows = _rows(file)
     first = next(rows)
     has_header = key is not None or any(_number(cell) is None for cell in first)
@@ -354,6 +362,7 @@ def _check_size(file: Path, numbers: int) -> None:
 
 
 def _read_parquet(file: Path, key: str | None) -> Table:
+    """Read a Parquet file column by column; its size is checked from its metadata before anything is decoded."""
     try:
         import pyarrow.parquet as parquet
     except ImportError as error:
@@ -378,6 +387,7 @@ def _read_parquet(file: Path, key: str | None) -> Table:
 
 
 def _is_numeric(kind: Any) -> bool:
+    """Return whether a type of Arrow can be read as numbers."""
     import pyarrow
 
     types = pyarrow.types
@@ -385,6 +395,7 @@ def _is_numeric(kind: Any) -> bool:
 
 
 def _parquet_keys(file: Path, key: str) -> list[str]:
+    """Return the values of the column `key` as texts, read in batches."""
     from pyarrow import parquet
 
     opened = parquet.ParquetFile(file, read_dictionary=[key])  # a long text that is repeated is kept once

@@ -191,10 +191,11 @@ class _LineSplitter:
     """Turns bytes into lines; keeps the beginning of an unfinished line, up to `LINE_BYTES`."""
 
     def __init__(self) -> None:
-        self.rest = b""
+        self.rest = b""  # the beginning of a line whose end has not come
         self.skipping = False  # the first line is skipped, because its beginning was not seen
 
     def feed(self, data: bytes) -> Iterator[str]:
+        """Yield the lines that `data` completes."""
         if self.skipping:
             _, end, data = data.partition(b"\n")
             self.skipping = not end
@@ -205,6 +206,7 @@ class _LineSplitter:
         self.rest += rest[: max(0, LINE_BYTES - len(self.rest))]
 
     def finish(self) -> Iterator[str]:
+        """Yield the last line if it has no line end, and reset the state for the next file."""
         if self.rest:
             yield _text(self.rest)
         self.rest = b""
@@ -212,6 +214,7 @@ class _LineSplitter:
 
 
 def _text(line: bytes) -> str:
+    """Return a line as text, also if it is UTF-16 of ASCII characters."""
     if b"\0" in line:  # UTF-16 of ASCII characters reads as ASCII without its NULs and byte order mark
         line = line.replace(b"\0", b"").removeprefix(b"\xff\xfe").removeprefix(b"\xfe\xff")
     return line[:LINE_BYTES].decode("utf-8", "replace").strip("\r\ufeff")

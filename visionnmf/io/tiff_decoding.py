@@ -78,6 +78,7 @@ def decode_tiff(data: bytes, name: str, max_pixels: int, notes: list[str]) -> ND
 
 
 def _has_second_picture(tiff: tifffile.TiffFile) -> bool:
+    """Return whether a TIFF file has a second page that is not a thumbnail."""
     try:
         return not getattr(tiff.pages[1], "is_reduced", False)  # a thumbnail does not count
     except Exception:  # there is none, or it is damaged, which does not matter for the first
@@ -85,6 +86,7 @@ def _has_second_picture(tiff: tifffile.TiffFile) -> bool:
 
 
 def _tiff_orientation(page: tifffile.TiffPage) -> int:
+    """Return the orientation of a page (tag 274), from 1 to 8; 1, upright, if it is missing or not valid."""
     tag = page.tags.get(274)
     value = tag.value if tag is not None else 1
     return value if value in range(1, 9) else 1
@@ -115,6 +117,7 @@ def _tiff_samples(
 def _check_decoded_size(
     page: tifffile.TiffPage, data: bytes, segments: list[tuple[int, int]], name: str, max_pixels: int
 ) -> None:
+    """Raise UnreadableError if a strip or tile, given as start and length in bytes, unpacks to more than it should."""
     # tifffile decodes each strip or tile without a limit, so a few kilobytes could become gigabytes.
     rows, columns = min(page.rowsperstrip, page.imagelength), page.imagewidth
     if page.is_tiled:
@@ -127,6 +130,7 @@ def _check_decoded_size(
 
 
 def _inflates_beyond(data: memoryview, limit: int) -> bool:
+    """Return whether Deflate data unpack to more than `limit` bytes."""
     inflater = zlib.decompressobj()
     inflater.decompress(data, limit)
     return bool(inflater.decompress(inflater.unconsumed_tail, 1))

@@ -197,6 +197,7 @@ class Saveable(Restorable):
         FILE.save({"model": self}, path, force=force)
 
     def _restored(self) -> None:
+        """Check a model that was read from a file; raise ValueError if its attributes do not fit together."""
         self._check_parameters()
         if getattr(self, "solver_", "svd") != "svd" and (self.components_ < 0).any():  # type: ignore[attr-defined]
             raise ValueError("components_ must be >= 0")

@@ -232,6 +232,7 @@ class ConservativeNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
             raise ValueError("best_error_ is not the least of errors_")
 
     def _start(self, X: Any, rng: np.random.RandomState) -> None:
+        """Set the state of a model that has seen no samples; `X`, the first chunk, gives the number of features."""
         self.n_components_ = X.shape[1] if self.n_components is None else int(self.n_components)
         found = conservative.start(self.n_components_, X.shape[1], rng, X.dtype)
         self.last_encoder_, self.last_components_ = found
@@ -256,6 +257,7 @@ class ConservativeNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
             self.encoder_, self.components_ = self.last_encoder_, self.last_components_
 
     def _close_batch(self) -> None:
+        """Record the mean error of the finished batch, and keep the current factors if it is the smallest so far."""
         count, error = self._open_batch
         self._open_batch = (0, 0.0)
         self.errors_ = np.append(self.errors_, error / count)

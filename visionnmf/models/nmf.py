@@ -402,7 +402,10 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
         return 0.0 if self.missing_values == 0 and sp.issparse(X) else float(self.zero_weight)
 
     def _problem(self, X: ArrayLike, weights: ArrayLike | None) -> Problem:
-        """Check the parameters and the data, and return what is to be minimised."""
+        """Check the parameters and the data, and return the problem to minimise: data, loss, penalties and weights.
+
+        Also sets `ridge_`, the weight of the squared factors that stands for the nuclear norm, added to both penalties.
+        """
         check_parameters(self)
         data, observed = self._check_data(X, reset=True)
         data, entries = check_weights(weights, observed, data)
@@ -426,6 +429,7 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
         return Problem(data, loss, sides["W"], sides["H"], weights=entries, zero_weight=self._weight_of_zeros(data))
 
     def _count_components(self, shape: tuple[int, int], given: ArrayLike | None) -> int:
+        """Return the number of components: the parameter, that of given components, or the smaller side of the data."""
         if self.n_components is not None:
             return int(self.n_components)
         return int(np.shape(given)[0]) if given is not None and np.ndim(given) == 2 else min(shape)
@@ -433,7 +437,7 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
     def _fit_codes(
         self, problem: Problem, given: ArrayLike | None, n_components: int, sample_weight: ArrayLike | None
     ) -> Array:
-        """Fit with fixed components."""
+        """Find and return codes for the given components, which stay fixed, and set the attributes of a fit."""
         if given is None:
             raise ParameterError("components_init must be given with update_components=False; got None")
         coupling = problem.penalty_W.of_points
@@ -460,7 +464,11 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
         row_scale: Array | None,
         history: list[float],
     ) -> Array:
-        """Scale the components, find the final codes, and set the attributes of a fit."""
+        """Normalise the components, find the final codes, and set the attributes of a fit. Returns the codes.
+
+        `Wt` holds the transposed codes. Components get unit norm only if both constraints allow it, because they do not
+        depend on scale. `weighted` and `row_scale` are the problem and the factors of its rows with sample weights.
+        """
         norms = np.ones(len(H), H.dtype)
         if problem.penalty_W.is_cone and problem.penalty_H.is_cone:
             norms = np.linalg.norm(H, axis=1)

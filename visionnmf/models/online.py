@@ -469,7 +469,7 @@ class OnlineNMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEsti
         return max(options.batch_size, begin.SAMPLES_A_COMPONENT * n_components)
 
     def _begin(self, method: Method, problem: Problem, sample_weight: Array | None, rng: RandomState) -> None:
-        """Make the starting components, and the state of a method that has seen nothing."""
+        """Find the starting components from the first samples, and set the state before any learning."""
         problem, _ = with_sample_weight(replace(problem, penalty_W=NONNEGATIVE), sample_weight)
         X = problem.X
         n_components = X.shape[1] if self.n_components is None else int(self.n_components)
@@ -490,6 +490,7 @@ class OnlineNMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEsti
     def _learn(
         self, method: Method, problem: Problem, sample_weight: Array | None, options: Options, rng: RandomState
     ) -> float:
+        """Learn one batch, which updates the components and the state in place, and return its loss."""
         with one_blas_thread():
             loss = method.learn(problem, self.components_, self.state_, options, rng, sample_weight)
         self.n_samples_seen_ += problem.X.shape[0]

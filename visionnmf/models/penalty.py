@@ -166,6 +166,7 @@ class Penalty(BaseEstimator):
             raise ParameterError(f"penalty_{side}: {error}") from None
 
     def _check_terms(self, where: str, *, new: bool) -> tuple[Term, ...]:
+        """Return the terms of the user; for new samples, without those that depend on the training samples."""
         terms = () if self.terms is None else tuple(self.terms)
         for term in terms:
             if not isinstance(term, Term):
@@ -173,6 +174,7 @@ class Penalty(BaseEstimator):
         return tuple(term for term in terms if not (new and term.of_points))
 
     def _check_box(self, where: str) -> tuple[float, float]:
+        """Return the lower and the upper bound of the entries."""
         low = check_number(self.low, f"low of {where}")
         if self.high is None:
             return low, float("inf")
@@ -182,6 +184,10 @@ class Penalty(BaseEstimator):
         return low, high
 
     def _build_graph(self, points: Any, side: str, dtype: DTypeLike) -> sp.csr_array | None:
+        """Return the affinities of `points` (its rows), multiplied by the weight, as a sparse array without diagonal.
+
+        Returns None without a graph or with weight 0. Parameters are checked in any case.
+        """
         where = f"penalty_{side}"
         weight = check_number(self.graph_weight, f"graph_weight of {where}")
         if self.graph is None:
@@ -201,12 +207,13 @@ class Penalty(BaseEstimator):
         if not weight:
             return None
         graph = sp.csr_array(graph * weight).astype(dtype)
-        graph.setdiag(0)
+        graph.setdiag(0)  # the affinity of a point with itself has no effect
         graph.eliminate_zeros()
         graph.sort_indices()
         return graph
 
     def _check_groups(self, n: int, side: str) -> dict[str, Any]:
+        """Return the groups of `n` points with norm, weights and bounds; empty if there is nothing to penalise."""
         where = f"penalty_{side}"
         given = self.group_l1
         weights = check_number(given, f"group_l1 of {where}") if np.ndim(given) == 0 else tuple(given)  # type: ignore[arg-type]
@@ -231,6 +238,7 @@ class Penalty(BaseEstimator):
         }
 
     def _check_each(self, given: Any, name: str, n_groups: int, where: str) -> tuple[float, ...]:
+        """Return one number for each group, from a single number or one for each."""
         values = [given] * n_groups if np.ndim(given) == 0 else list(given)
         if len(values) != n_groups:
             raise ParameterError(
@@ -273,7 +281,7 @@ def given_penalty(penalty: Penalty | None, side: str) -> Penalty:
 
 
 def _check_affinity(given: ArrayLike | Any, n: int, side: str) -> sp.csr_array:
-    """Return a given graph as a sparse array in double precision."""
+    """Return the given graph of `n` points as a symmetric sparse array; raise ParameterError if it is not one."""
     name = f"graph of penalty_{side}"
     check_sparse(given, name)
     try:
@@ -295,7 +303,7 @@ def _check_affinity(given: ArrayLike | Any, n: int, side: str) -> sp.csr_array:
 
 
 def _check_index_sets(given: Any, n: int, side: str) -> tuple[Array, ...]:
-    """Return groups, given as labels or as index sets, as arrays of indices."""
+    """Return groups of `n` points, given as one label for each point or as index sets, as arrays of indices."""
     name = f"groups of penalty_{side}"
     members = list(given) if isinstance(given, Sequence | np.ndarray) and not isinstance(given, str) else []
     if not members:

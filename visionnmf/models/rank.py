@@ -190,6 +190,7 @@ def select_rank(
 
 
 def _ranks(ranks: Sequence[int] | None, shape: tuple[int, ...]) -> NDArray[np.int_]:
+    """Return the ranks to compare, in increasing order; the default is 1 to a third of the smaller side."""
     if ranks is None:
         return np.arange(1, max(1, min(LARGEST, min(shape) // 3)) + 1)
     given = sorted({check_count(rank, "each of ranks") for rank in ranks})

@@ -70,6 +70,7 @@ class _RobustPCA(Saveable, LinearModel):
             raise ValueError("components_ are not orthonormal")
 
     def _checked(self, X: ArrayLike, *, reset: bool) -> Array:
+        """Return the data as an array; raise ParameterError if its entries are so large that squares would overflow."""
         data = validate_data(self, check_kind(X), dtype=[np.float64, np.float32], order="C", reset=reset)
         largest, limit = float(np.abs(data).max(initial=0)), float(np.finfo(data.dtype).max) * LARGEST_SHARE
         kind = data.dtype.name
@@ -82,6 +83,7 @@ class _RobustPCA(Saveable, LinearModel):
         return np.asarray(data)
 
     def _keep(self, split: robust_pca.Split, scale: Any, converged: bool) -> None:
+        """Set the fitted attributes from a decomposition of X / `scale`, and warn if it has not converged."""
         self.components_ = split.components
         self.singular_values_ = split.values * scale
         self.n_components_ = len(split.components)

@@ -147,6 +147,7 @@ def fit_stream(
 
 
 def _check_source(chunks: Chunks, epochs: int, shuffle: bool) -> None:
+    """Raise ParameterError if the source cannot be read as often, or in the order, that is asked for."""
     if epochs > 1 and not chunks.repeatable:
         raise ParameterError(f"epochs must be 1 for a source that can be read only once; got {epochs}")
     if shuffle and not (isinstance(chunks, Indexed) or chunks.can_reorder):
@@ -191,6 +192,10 @@ class _Stream:
         return -(-SAMPLES_A_COMPONENT * wanted // self.size) * self.size
 
     def _chunks(self) -> Iterator[Any]:
+        """Return the chunks of the current pass, without the first `skip` samples, shuffled if there is a seed.
+
+        The order depends only on the seed and the number of the pass, so that a resumed run sees the same one.
+        """
         if self.seed is not None:
             rng = np.random.default_rng([self.seed, self.position.epoch])
             if isinstance(self.chunks, Indexed):
@@ -199,6 +204,7 @@ class _Stream:
         return self.chunks.chunks(self.size, self.skip)
 
     def _learn(self, batch: Any) -> None:
+        """Learn a batch and move the position on. Errors of the data say where in the source they are."""
         epoch, samples = self.position
         try:
             self.model.partial_fit(batch)

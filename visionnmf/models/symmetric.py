@@ -197,6 +197,7 @@ class SymmetricNMF(Saveable, BaseEstimator):
         check_number(self.tol, "tol")
 
     def _check_affinity(self, X: ArrayLike) -> Array:
+        """Return the affinity matrix, made exactly symmetric; raise ParameterError if it is clearly not symmetric."""
         S: Array = validate_data(self, check_kind(X), dtype=[np.float64, np.float32], order="C")
         check_non_negative(S, "SymmetricNMF (input X)")
         if S.shape[0] != S.shape[1]:
@@ -212,6 +213,7 @@ class SymmetricNMF(Saveable, BaseEstimator):
         return (S + S.T) / 2 if largest > 0 else S
 
     def _starts(self, S: Array, c: Array, n_components: int, n_init: int) -> list[Array]:
+        """Return `n_init` starting factors by `init`; a given array replaces the first of them."""
         rng = check_random_state(self.random_state)
         if isinstance(self.init, str) and self.init == "random":
             return [random_symmetric(S, n_components, rng) for _ in range(n_init)]
@@ -224,6 +226,7 @@ class SymmetricNMF(Saveable, BaseEstimator):
         return starts
 
     def _given_start(self, shape: tuple[int, int], dtype: Any) -> Array:
+        """Return the array given as `init`; raise ParameterError if its shape or entries do not fit."""
         try:
             start = np.array(self.init, dtype=dtype, order="C")
         except (TypeError, ValueError):

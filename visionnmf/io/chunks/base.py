@@ -244,7 +244,10 @@ class Iterated(Sequential):
 
 
 def _checked(piece: Any, number: int, n_features: int | None) -> Any:
-    """Return a piece as a matrix of numbers, when it has as many features as the pieces before it."""
+    """Return chunk `number` of a source as a matrix of numbers, one row for each sample.
+
+    Raises ParameterError if it is not one, or has another number of features than the chunks before it.
+    """
     if sp.issparse(piece):
         check_sparse(piece, f"chunk {number}")
         chunk: Any = sp.csr_array(piece)

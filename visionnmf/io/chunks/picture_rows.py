@@ -96,6 +96,7 @@ class PictureRows(Sequential):
 
 
 def _image(path: Path) -> Array:
+    """Read an image without the warning about transparency, which would be repeated for each image."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # each image with transparency warns
         return read_image(path)

@@ -40,6 +40,7 @@ class TextRows(Sequential):
 
     @contextmanager
     def _opened(self) -> Iterator[BinaryIO]:
+        """Open the file, or yield standard input, which is not closed afterwards."""
         if self._path is None:
             yield sys.stdin.buffer
             return
@@ -59,6 +60,7 @@ class TextRows(Sequential):
             yield np.array(rows)
 
     def _rows(self, file: BinaryIO) -> Iterator[list[float]]:
+        """Yield the numbers of each line, except empty lines, comments and one line with the names of the columns."""
         width, number = 0, 0
         while line := file.readline(LONGEST_LINE + 1):
             number += 1
@@ -77,6 +79,7 @@ class TextRows(Sequential):
             yield row
 
     def _numbers(self, fields: list[bytes], number: int) -> list[float]:
+        """Return the fields of a line as numbers; raise UnreadableError with the number of the line."""
         try:
             return [float(field) for field in fields]
         except ValueError:
@@ -95,6 +98,7 @@ def _fields(line: bytes) -> list[bytes]:
 
 
 def _is_number(field: bytes) -> bool:
+    """Return whether a field of a line is a number."""
     try:
         float(field)
     except ValueError:

@@ -65,6 +65,7 @@ class Decoder:
                 yield from self._decode(packet)
 
     def _decode(self, packet: Any) -> Iterator[VideoFrame]:
+        """Yield the frames that a packet completes, and count errors. A packet of None yields the remaining frames."""
         try:
             for frame in self.stream.codec_context.decode(packet):
                 assert isinstance(frame, VideoFrame)
@@ -78,6 +79,7 @@ class Decoder:
         self.first_error = self.first_error or reason_of(error)
 
     def _follow_time(self, packet: Any) -> None:
+        """Move `end` to the end of a packet, if that is later."""
         time = packet.pts if packet.pts is not None else packet.dts
         if time is not None and packet.time_base is not None:
             self.end = max(self.end, float((time + (packet.duration or 0)) * packet.time_base))

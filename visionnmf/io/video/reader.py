@@ -154,7 +154,11 @@ class VideoReader:
         return [] if self.problem is None else [self.problem]
 
     def _probe(self) -> None:
-        """Decode the first frame, because only a frame has the true size and rotation."""
+        """Set the size, rotation, frame rate and similar attributes from the first frame, which must be decoded for it.
+
+        Only a decoded frame has the true size and rotation. Raises UnreadableError if there is none, or the file is a
+        still picture.
+        """
         with _opened(self.path, self.max_pixels) as decoder:
             frames = decoder.frames()
             first = next(frames, None)
@@ -195,6 +199,10 @@ class VideoReader:
         return self._loop
 
     def _frames(self) -> Generator[NDArray[np.uint8], None, None]:
+        """Yield the wanted frames as RGB, and set `frames_read`, `time` and, at the end, `problem` as it goes.
+
+        `passed` counts the frames between `start` and `end`, and `delivered` those of them that were yielded.
+        """
         self.frames_read, self.truncated, self.problem = 0, False, None
         delivered = passed = 0
         converter = VideoReformatter()
@@ -317,6 +325,7 @@ def _is_cover(stream: VideoStream) -> bool:
 
 
 def _is_picture(path: Path) -> bool:
+    """Return whether Pillow recognises a file as a picture."""
     try:
         with Image.open(path, formats=PICTURE_FORMATS):
             return True

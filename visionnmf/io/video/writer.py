@@ -151,6 +151,7 @@ class VideoWriter:
                 self._verify(temporary)
 
     def _start(self) -> None:
+        """Add the video stream to the open container, with the chosen encoder, size and colours."""
         stream = self._container.add_stream(self.encoder, rate=self.frame_rate, options=self._options)
         stream.width, stream.height, stream.pix_fmt = self.width, self.height, self._pixel_format
         context = stream.codec_context
@@ -162,12 +163,13 @@ class VideoWriter:
         self._stream = stream
 
     def _abandon(self) -> None:
-        # The file will be removed, and another exception is being raised.
+        """Close the container and ignore errors: the file is removed, and another exception is being raised."""
         with suppress(*CODEC_ERRORS):
             self._container.close()
 
     @contextmanager
     def _encoding_errors(self) -> Iterator[None]:
+        """Turn errors of FFmpeg within the block into MediaError."""
         try:
             yield
         except CODEC_ERRORS as error:
@@ -221,6 +223,7 @@ class VideoWriter:
         return {"dst_colorspace": 1, "dst_color_range": 1, "interpolation": "AREA"}
 
     def _verify(self, temporary: Path) -> None:
+        """Raise MediaError if the written file does not hold as many frames as were given."""
         with av.open(str(temporary.absolute())) as container:
             held = sum(packet.size > 0 for packet in container.demux(video=0))
         if held != self.frames_written:
