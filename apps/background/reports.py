@@ -113,13 +113,17 @@ class BackgroundReport(Report):
 
     def _figures(self) -> dict[str, Any]:
         figures = super()._figures()
-        # the words of the command line
+        # The JSON file uses the names of the command-line options instead of those of the attributes.
         renamed = {"rank": figures.pop("n_components"), "seed": figures.pop("random_state")}
         renamed |= {"most_rank": figures.pop("most_components")}
         return {"input": self.inputs[0]} | figures | renamed
 
     def summary(self) -> str:
-        """Return a few lines for a person.
+        """Return the report as a few lines of text to print.
+
+        The first line names the input, its size and the speed. The others, indented by two spaces, give the
+        illumination components, the share of foreground, the comparison with the temporal median and the true masks,
+        the first events, and the ending that all reports share.
 
         Returns
         -------
@@ -188,7 +192,10 @@ class LiveReport(Report):
     events: list[dict[str, Any]] | None
 
     def summary(self) -> str:
-        """Return a few lines for a person.
+        """Return the report as a few lines of text to print.
+
+        The first line names the source, the number and size of the frames and the speed. The others give the share of
+        foreground, the number of events, and the ending that all reports share.
 
         Returns
         -------
@@ -250,4 +257,5 @@ class MaskCounts:
 
 
 def _ratio(part: int, whole: int) -> float:
+    """Return ``part / whole``, and 1 if `whole` is 0: two empty masks agree."""
     return part / whole if whole else 1.0

@@ -241,9 +241,9 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         return clone(self.model)
 
     def _learn(self, data: Array, missing: Mask, people: Labels, model: Any) -> None:
-        """Fit everything except the threshold."""
+        """Fit all but the threshold: the model, the cleaned images and the classifier; `people` index ``classes_``."""
         self.model_, self.labels_ = model, people
-        # a model without `weights` gets none, as its images have no missing pixels
+        # Some models take no weights, and have no missing pixels.
         codes = self.model_.fit_transform(data, weights=~missing) if missing.any() else self.model_.fit_transform(data)
         self._set_components()
         self.reconstructions_ = (codes @ self.model_.components_).astype(data.dtype, copy=False)
@@ -269,9 +269,10 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         self._inverse = np.linalg.pinv(self.components_, rcond=CONDITION)
 
     def _limit_scores(self, data: Array, missing: Mask, limits: tuple[float, ...]) -> dict[float, float]:
-        """Return the share of left-out training images that is identified with each limit of cleaning."""
+        """Return for each limit of cleaning the share of training images identified when left out of the gallery."""
         scores = {}
-        for outliers in limits:
+        # The model is not fitted again: only the classifier is, to the cleaned images without one fold at a time.
+        for outliers in limits:  # in standard deviations of the noise
             cleaned = cleaning.winsorise(
                 data, self.reconstructions_, cleaning.pull_limit(outliers, self.scale_), missing
             )
@@ -281,7 +282,7 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         return scores
 
     def _choose_missing(self, data: Array, given: Mask, people: Labels) -> tuple[str, dict[str, float]]:
-        """Return the search for missing pixels that identifies most left-out training images, and all their shares."""
+        """Return the search for missing pixels to use, and with "auto" the share of left-out images each identified."""
         if not _takes_weights(self.model):
             if self.missing not in (choices.FACE_MISSING_AUTO, "none"):
                 raise ParameterError(
@@ -305,7 +306,7 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         return max(scores, key=scores.__getitem__), scores
 
     def _left_out(self, data: Array, missing: Mask) -> calibration.LeftOut:
-        """Look at training images with recognizers fitted without them, and without the people who play unknown."""
+        """Judge left-out training images by recognizers that saw neither them nor the people who play unknown."""
         people, found = self.labels_, []
         chosen: dict[str, Any] = {"outliers": self.outliers_, "missing": self.missing_}
         for unknown, known in calibration.people_folds(people):
@@ -473,7 +474,10 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         return found
 
     def explain(self, X: ArrayLike, mask: ArrayLike | None = None) -> Decomposition:
-        """Return the model's reconstructions of images, the images cleaned, and the pixels it judges corrupted.
+        """Return what the recognizer makes of images before it compares them with the gallery.
+
+        Each image is reconstructed by the model. Cleaning pulls pixels far from the reconstruction towards it, and
+        replaces missing pixels by it. Missing pixels and those that visibly differ from it are reported as corrupted.
 
         Parameters
         ----------
@@ -484,6 +488,7 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         Returns
         -------
         Decomposition
+            The reconstructions, the cleaned images, and the mask of corrupted pixels, each of the shape of `X`.
         """
         found = self._decompose(*self._check_new(X, mask))
         return Decomposition(found.reconstructions, found.cleaned, found.corrupted)
@@ -515,7 +520,7 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         return data.reshape(-1, *check_image_shape(self.image_shape, n_pixels=data.shape[1]))
 
     def _decompose(self, data: Array, missing: Mask) -> Cleaned:
-        """Reconstruct new images, clean them, and measure their noise."""
+        """Reconstruct new images, clean them, find corrupted pixels, and measure the noise of each image."""
         codes = self.model_.transform(data, weights=~missing) if missing.any() else self.model_.transform(data)
         reconstructions = (codes @ self.model_.components_).astype(data.dtype, copy=False)
         residuals = np.abs(data - reconstructions)
@@ -542,7 +547,11 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         return self.classifier_.distances(self._features(data, None))
 
     def _features(self, data: Array, codes: Array | None) -> Array:
-        """Return what the rule compares: images, codes (given or computed), or projections."""
+        """Return the vectors that the rule compares, a row for each image (n_samples, n_pixels) in `data`.
+
+        "residual" compares the images themselves, "codes" the codes of the model, and the other rules the projections
+        on the pseudo-inverse of the components. `codes` are the model's codes of `data`; None computes them if needed.
+        """
         if self.rule == "residual":
             return data
         if self.rule == "codes":
@@ -570,6 +579,7 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
             check_image_shape(self.image_shape)
 
     def _restored(self) -> None:
+        """Check the fields read from a file (ValueError if they disagree), and compute what is not stored."""
         self._check_parameters()
         n_pixels = self.cleaned_.shape[1]
         if self.image_shape is None or math.prod(self.image_shape) != n_pixels:

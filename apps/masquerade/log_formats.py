@@ -183,7 +183,11 @@ def _recognised(lines: Iterator[Line]) -> tuple[str, Iterator[Line]]:
 
 
 def _format_of(texts: list[str]) -> str:
-    """Recognise a format by some lines that are not empty."""
+    """Guess the format of a log from its first lines that are not empty; "plain" if nothing else fits.
+
+    A format needs half of the lines, but bash a quarter only, because times alternate with commands of several lines.
+    Tables are recognised by a column of commands in the header.
+    """
     if not texts:
         return "plain"
     tests: dict[str, Callable[[str], object]] = {
@@ -205,6 +209,7 @@ def _format_of(texts: list[str]) -> str:
 
 
 def _plain(lines: Iterator[Line], user: str, whole: bool) -> Iterator[Event | None]:
+    """Read a log with one command line per line and neither users nor times; None is passed on."""
     for line in lines:
         if line is None:
             yield None
@@ -214,6 +219,7 @@ def _plain(lines: Iterator[Line], user: str, whole: bool) -> Iterator[Event | No
 
 
 def _bash(lines: Iterator[Line], user: str, whole: bool) -> Iterator[Event | None]:
+    """Read a bash history, in which a line ``#SECONDS`` gives the time of the commands that follow."""
     moment: float | None = None
     for line in lines:
         if line is None:
@@ -226,6 +232,7 @@ def _bash(lines: Iterator[Line], user: str, whole: bool) -> Iterator[Event | Non
 
 
 def _zsh(lines: Iterator[Line], user: str, whole: bool) -> Iterator[Event | None]:
+    """Read an extended zsh history, whose entries give the time before the command; continuation lines are skipped."""
     goes_on = False  # true after a backslash at the end: the next line belongs to the same command
     for line in lines:
         if line is None:
@@ -239,6 +246,7 @@ def _zsh(lines: Iterator[Line], user: str, whole: bool) -> Iterator[Event | None
 
 
 def _acct(lines: Iterator[Line], user: str, whole: bool) -> Iterator[Event | None]:
+    """Read what `lastcomm` prints from process accounting: a program, its user, and a time without a year."""
     for line in lines:
         if line is None:
             yield None
@@ -247,6 +255,11 @@ def _acct(lines: Iterator[Line], user: str, whole: bool) -> Iterator[Event | Non
 
 
 def _audit(lines: Iterator[Line], user: str, whole: bool) -> Iterator[Event | None]:
+    """Read a log of the Linux audit daemon.
+
+    An execution has a SYSCALL record with the user and an EXECVE record with the program, which share a serial number.
+    Only the users of the latest SERIALS_KEPT serial numbers are remembered, which bounds the memory.
+    """
     owners: OrderedDict[str, str] = OrderedDict()  # by serial number, because the records of events may be interleaved
     for line in lines:
         if line is None:
@@ -271,10 +284,15 @@ def _audit(lines: Iterator[Line], user: str, whole: bool) -> Iterator[Event | No
 
 
 def _csv(lines: Iterator[Line], user: str, whole: bool, name: str = "the log") -> Iterator[Event | None]:
-    """Read a table; errors call it `name`."""
-    header: list[str] | None = None
-    columns: Columns = None, None, None
-    delimiter = ","
+    """Yield an event for each program in the command column of a table with a header line.
+
+    The header names the columns of commands, users and times; only commands are required. Rows without a user belong to
+    `user`, and `whole` is passed to `programs`. None in `lines` is passed on. Lines that are not valid CSV are skipped.
+    Raises UnreadableError, which calls the log `name`, if the header has no column of commands.
+    """
+    header: list[str] | None = None  # the header read last; None until the first line
+    columns: Columns = None, None, None  # positions of commands, users and times in a row
+    delimiter = ","  # guessed from the first line
     for line in lines:
         if line is None:
             yield None
@@ -285,6 +303,7 @@ def _csv(lines: Iterator[Line], user: str, whole: bool, name: str = "the log") -
             row = next(csv.reader([line], delimiter=delimiter if header else _delimiter(line)), [])
         except csv.Error:
             continue
+        # A log that is followed over a rotation has a second header, perhaps with other columns.
         if header is None or _is_header(row, header, columns):
             delimiter = _delimiter(line) if header is None else delimiter
             header, columns = row, _columns(row)
@@ -303,6 +322,7 @@ def _csv(lines: Iterator[Line], user: str, whole: bool, name: str = "the log") -
 
 
 def _columns(header: list[str]) -> Columns:
+    """Return the positions of the commands, users and times in a header, None for each that it lacks."""
     return _column(header, COMMAND_KEYS), _column(header, USER_KEYS), _column(header, TIME_KEYS)
 
 
@@ -327,6 +347,7 @@ def _is_header(row: list[str], header: list[str], columns: Columns) -> bool:
 
 
 def _jsonl(lines: Iterator[Line], user: str, whole: bool) -> Iterator[Event | None]:
+    """Read JSON objects, one per line, with a command and perhaps a user and a time; other lines are skipped."""
     for line in lines:
         if line is None:
             yield None
@@ -337,7 +358,7 @@ def _jsonl(lines: Iterator[Line], user: str, whole: bool) -> Iterator[Event | No
             continue
         if not isinstance(record, dict):
             continue
-        # as in a table: of equal names the first counts, and case does not matter
+        # As in a table, names ignore case, and the first of equal names counts, because it enters the dict last.
         record = {key.strip().lower(): value for key, value in reversed(record.items())}
         values = [
             next((record[key] for key in keys if record.get(key) is not None), None)
@@ -351,10 +372,12 @@ def _jsonl(lines: Iterator[Line], user: str, whole: bool) -> Iterator[Event | No
 
 
 def _delimiter(header: str) -> str:
+    """Return the most frequent of comma, semicolon and tab in a header line."""
     return max(",;\t", key=header.count)
 
 
 def _column(header: list[str], keys: Iterable[str]) -> int | None:
+    """Return the position of the first of `keys` that is a column name, ignoring case, or None."""
     names = [name.strip().lower() for name in header]
     return next((names.index(key) for key in keys if key in names), None)
 

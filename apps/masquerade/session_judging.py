@@ -13,9 +13,10 @@ from .settings import Judging
 
 __all__ = ["Judgement", "ReadSession", "judge", "judge_in_rounds"]
 
-MAX_CARRIED = 1.0  # deviations by which the session before can raise a score
-ROUND = 2000  # sessions that are judged while the next ones are read
-SHARES = 4  # of a round for each process, because users differ in their cost
+# Deviations: the previous session adds at most this to a score (CARRY * CARRY_LIMIT of the scorer is 0.8).
+MAX_CARRIED = 1.0
+ROUND = 2000  # sessions in a round, which is judged while the next one is read
+SHARES = 4  # tasks per process and round: users differ in cost, and small tasks balance the load
 
 
 class Judgement(NamedTuple):
@@ -38,11 +39,17 @@ class ReadSession(NamedTuple):
 
 
 def judge(scorer: SessionScorer, commands: Sequence[str], learn: bool, judging: Judging) -> Judgement:
-    """Judge a session, and learn it if `learn` is true."""
-    learning = scorer.learning
+    """Score the commands of one session by its user's scorer, and give reasons if the score may reach the threshold.
+
+    With `learn` the session also updates the scorer, and the score includes a share of the previous session's score.
+    Without it the scorer stays as it is, and the session is scored alone. `judging` gives a threshold that replaces the
+    scorer's own, and the number of reasons.
+    """
+    learning = scorer.learning  # true while the user has too few sessions for an alarm
     alone = float(scorer.anomaly_score([commands])[0])
     threshold = scorer.threshold_ if judging.threshold is None else judging.threshold
-    # Reasons are found before the session is learnt. A score that is far below the threshold needs none.
+    # The reasons must be found before `update` learns the session, when the final score is not known yet. That score is
+    # at most `alone + MAX_CARRIED`, so a session further below the threshold raises no alarm and needs no reasons.
     near = alone > threshold - MAX_CARRIED
     reasons = scorer.explain(commands, top=judging.reasons) if near else []
     usual = scorer.usual() if near and not learning else []
@@ -83,7 +90,11 @@ def _read_round(found: Iterator[ReadSession]) -> tuple[list[ReadSession], Except
 def _begin_round(
     sessions: list[ReadSession], scorers: dict[str, SessionScorer], judging: Judging, pool: Executor, processes: int
 ) -> Callable[[], Iterable[tuple[ReadSession, Judgement | None]]]:
-    """Hand a round to a pool, and return a function that waits for its results."""
+    """Submit a round of sessions to a pool, and return a function that waits for the judgements.
+
+    All sessions of one user go to the same task in their order, because each may change the user's scorer. The returned
+    function yields the sessions in their order with their judgements, and stores the scorers that have learnt.
+    """
     by_user: dict[str, list[ReadSession]] = {}
     for each in sessions:
         if each.session.user in scorers:
@@ -94,6 +105,7 @@ def _begin_round(
     for user, own in by_user.items():
         share[user] = scorers[user], [(each.session.commands, each.learn) for each in own]
         count += len(own)
+        # Submit the share once it holds its part of the round.
         if count * SHARES * processes >= len(sessions):
             shares.append(pool.submit(_judge_users, share, judging))
             share, count = {}, 0

@@ -230,7 +230,11 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
             raise ParameterError("key must be None without hashed commands; got one; set hash_commands=True as well")
 
     def _calibrate(self, learnt: list[CountedSession]) -> None:
-        """Fill the profile, and score each third of the sessions by those before it to find the usual cost."""
+        """Fill the profile, and set the usual cost, its deviation and the threshold.
+
+        Each third of the sessions but the first is scored by a profile of those before it, as new sessions will be.
+        The results are averaged with priors from other users, which count as much as PRIOR_SESSIONS sessions.
+        """
         self.profile_ = Profile()
         edges = [round(len(learnt) * i / FOLDS) for i in range(FOLDS + 1)]
         costs, weights = [], []
@@ -246,10 +250,14 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
         deviation = math.sqrt(np.average((np.array(costs) - mean) ** 2, weights=weights)) if costs else 0.0
         self.usual_cost_ = own * mean + (1 - own) * USUAL_COST
         self.deviation_ = own * deviation + (1 - own) * USUAL_DEVIATION
+        # The quantile of Student's t distribution, because the deviation itself is only an estimate.
         self.threshold_ = -float(stdtrit(seen + PRIOR_SESSIONS - 1, self.false_alarm_rate))
 
     def _find_doubtful(self, counted: list[CountedSession]) -> NDArray[np.intp]:
-        """Find sessions that the others do not explain; the worst are removed before the next are sought."""
+        """Return the positions of sessions that the others do not explain, such as those of another person.
+
+        The worst are removed from the profile before the next are sought, because they hide each other.
+        """
         profile = Profile()
         for session in counted:
             profile.add(session, bounded=False)
@@ -260,6 +268,7 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
         while len(found) < most:
             costs = np.array([profile.cost(counted[i], own=1.0)[0] for i in kept])
             above = costs - np.median(costs)
+            # 1.4826 times the median absolute deviation estimates the standard deviation of a normal distribution.
             limit = DOUBTFUL * (1.4826 * np.median(np.abs(above)) + MIN_DEVIATION)
             above *= [self._certainty(counted[i]) for i in kept]
             worst = np.argsort(-above, kind="stable")[: min(at_once, most - len(found))]
@@ -272,6 +281,7 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
         return np.array(sorted(found), np.intp)
 
     def _certainty(self, session: CountedSession) -> float:
+        """Return the weight of a session's score, below 1 for short sessions, whose mean cost varies more."""
         return math.sqrt(min(1.0, session.length / self.session_length_))
 
     def _anomaly(self, cost: float, session: CountedSession) -> float:
@@ -407,6 +417,9 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
     def explain(self, session: Symbols, *, top: int = 5) -> list[Reason]:
         """Name the commands that make a session costly.
 
+        A command's excess is its share of the session's cost above that of equally many usual commands. The commands
+        with the largest excess are returned.
+
         Parameters
         ----------
         session : sequence of hashable symbols
@@ -463,15 +476,21 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
         return [str(command) for command in nlargest(top, self.profile_.commands, self.profile_.commands.__getitem__)]
 
     def _sentence(self, command: Hashable, session: CountedSession, names: dict[Hashable, Hashable]) -> str:
+        """Say in words why a command makes a session costly, such as "nmap (10 times): never seen before".
+
+        The causes are tried in this order: the command is new, rare, follows commands that it never followed before, or
+        is merely more frequent than usual. `names` maps the symbols, which may be hashes, to the commands themselves.
+        """
         count = session.commands[command]
         what = f"{names[command]} ({count} time{'s' if count > 1 else ''})"
-        known = self.profile_.commands.get(command, 0.0)
-        if known < 0.5:
+        known = self.profile_.commands.get(command, 0.0)  # sessions with it, of which doubtful ones count in part
+        if known < 0.5:  # not in a single session of full weight
             return f"{what}: " + ("seen only in doubtful sessions" if known else "never seen before")
         # `known` counts rejected sessions a little, and `n_sessions_` does not.
         sessions = f"{max(1, min(round(known), self.n_sessions_))} of {self.n_sessions_} sessions"
         if known < 0.1 * self.n_sessions_:
             return f"{what}: rare, seen in {sessions}"
+        # How often the command follows each predecessor after which the profile never had it.
         new = Counter(
             {
                 pair[0]: n
@@ -484,6 +503,7 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
         return f"{what}: known from {sessions}, but seldom so often"
 
     def _symbol(self, command: Hashable) -> Hashable:
+        """Return the symbol of a command in the profile: the command itself, or its salted and perhaps keyed hash."""
         if not self.hash_commands:
             return command
         hashes = self.__dict__.setdefault("_hashes", {})  # a loaded scorer has none

@@ -31,6 +31,7 @@ class SideBySide:
     """
 
     def __init__(self, train: ViewArrays) -> None:
+        # Features without any value in the training samples have no mean; they count as zero.
         gaps = np.concatenate([np.isnan(view).all(axis=0) for view in train.values()])
         matrix = np.hstack(list(train.values()))
         matrix[:, gaps] = 0
@@ -41,6 +42,7 @@ class SideBySide:
         for v in range(len(train)):
             size = float(np.sqrt((full[:, self.groups == v] ** 2).sum(axis=1).mean()))
             self.scales[self.groups == v] = 1 / size if size > 0 else 1
+        # Scale all views together so that the training matrix has mean 1; a matrix of zeros stays as it is.
         self.scales /= float((full * self.scales).mean()) or 1.0
         self.train = full * self.scales
 
@@ -49,6 +51,7 @@ class SideBySide:
         return self._filled(np.hstack(list(views.values()))) * self.scales
 
     def _filled(self, matrix: Array) -> Array:
+        """Replace missing entries (NaN) by the training means of their features."""
         return np.where(np.isnan(matrix), self.means, matrix)
 
 
@@ -72,6 +75,8 @@ class ComparedMethod(NamedTuple):
 
 
 def _multiview(**options: Any) -> Callable[..., LearntFeatures]:
+    """Return the `learn` function of a multi-view model that is fitted to the separate views with these options."""
+
     def learn(train: ViewArrays, rank: int, seed: int, choice: ModelChoice) -> LearntFeatures:
         model = make_model(rank, choice, random_state=seed, **options)
         W = model.fit_transform(dict(train))
@@ -82,11 +87,19 @@ def _multiview(**options: Any) -> Callable[..., LearntFeatures]:
 
 
 def _matrix(make: Callable[[int, int, SideBySide], Any]) -> Callable[..., LearntFeatures]:
+    """Return the `learn` function of a method that factorises a single matrix, the views side by side.
+
+    ``make(rank, seed, side)`` returns an unfitted estimator with ``fit``, ``transform`` and ``components_``. The rank
+    is limited to the size of the training matrix.
+    """
+
     def learn(train: ViewArrays, rank: int, seed: int, choice: ModelChoice) -> LearntFeatures:
         side = SideBySide(train)
         model = make(min(rank, *side.train.shape), seed, side)
         model.fit(side.train)
         H = model.components_
+        # scikit-learn's NMF leaves the scale of each component arbitrary. Its norm is moved from H to the features, so
+        # that distances between features are meaningful. The other models are used as they are.
         sizes = np.linalg.norm(H, axis=1) if isinstance(model, JointNMF) else np.ones(len(H))
         H = H / np.where(sizes > 0, sizes, 1)[:, None]
         features = model.transform(side.train) * sizes
@@ -96,11 +109,13 @@ def _matrix(make: Callable[[int, int, SideBySide], Any]) -> Callable[..., Learnt
 
 
 def _concatenation(train: ViewArrays, rank: int, seed: int, choice: ModelChoice) -> LearntFeatures:
+    """Use the scaled views themselves as features, without any model; a baseline."""
     side = SideBySide(train)
     return LearntFeatures(side.train, side.test)
 
 
 def _eucnmf_gs(rank: int, seed: int, side: SideBySide) -> NMF:
+    """Return an unfitted EucNMF-GS of Guan et al. (2012): Frobenius loss with a group-sparse H, one group per view."""
     sets = [np.flatnonzero(side.groups == v) for v in np.unique(side.groups)]
     penalty = Penalty(groups=sets, group_norm="inf", group_l1=EUCNMF_GROUPS)
     return NMF(rank, loss="frobenius", penalty_W=Penalty(l2=EUCNMF_RIDGE), penalty_H=penalty, random_state=seed)

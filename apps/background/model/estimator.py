@@ -211,14 +211,19 @@ class BackgroundModel(Saveable, BaseEstimator):
         self._derive()
 
     def _derive(self) -> None:
-        """Set the attributes that follow from what was learnt, now or by the model in a file."""
+        """Compute the public attributes and what `apply` needs from ``_learnt``, after `fit` or loading from a file.
+
+        The online model of `partial_fit` is dropped, because it continues what was learnt before.
+        """
         learnt = self._learnt
         n_components = self.n_components_ = len(learnt.H)
         if hasattr(self, "online_"):
             del self.online_
         with one_blas_thread():
             background = _median_background(learnt.H, learnt.Wt)
-        self._last_decision: MaskDecision | None = None
+        self._last_decision: MaskDecision | None = None  # cache of `_decision` for the latest threshold
+        # What `find_codes` needs for a new frame: how near a pixel must be to agree, the components at the pixels that
+        # determine the codes, and the learnt codes with their median as starting points.
         self._near = learnt.near()
         self._chosen_H = learnt.H[:, learnt.chosen].reshape(n_components, -1)
         self._candidates = with_median(learnt.Wt)
@@ -272,6 +277,10 @@ class BackgroundModel(Saveable, BaseEstimator):
                     future.cancel()
 
     def _separate(self, index: int, frame: FrameArray) -> Separated:
+        """Separate one uint8 frame: register it, find its codes, render its background, and decide on the mask.
+
+        The background and the mask are shifted back, so that they fit the frame as the camera saw it.
+        """
         height, width = self.frame_shape_[:2]
         registration = self._learnt.registration
         shift = registration.shift(frame) if registration is not None else (0.0, 0.0)
@@ -289,6 +298,7 @@ class BackgroundModel(Saveable, BaseEstimator):
         return Separated(index, frame, shown, mask)
 
     def _decision(self, threshold: float) -> MaskDecision:
+        """Return the mask decision for a threshold, which is cached until the threshold changes."""
         if self._last_decision is None or self._last_decision.threshold != threshold:
             self._last_decision = MaskDecision(self.noise_scale_, threshold, self._learnt.dynamic)
         return self._last_decision

@@ -46,6 +46,7 @@ class MaskDecision:
 
     @cached_property
     def _noise(self) -> Floats:
+        """Return the noise of each pixel, where the background moves blended with the noise over the clip."""
         noise = self.noise
         if self.dynamic is not None:
             noise = noise + self.dynamic.share * (self.dynamic.noise - noise)
@@ -62,16 +63,22 @@ class MaskDecision:
         shadow = tuning.TUNING.mask.darkest, tuning.TUNING.mask.shadow_weight
         score_pixels(pixels, behind, self._noise.reshape(-1), *shadow, score.reshape(-1), 0, n_pixels)
         if self.dynamic is not None:
+            # `share` is 0 where the background is still, 1 where it surely moves: blend the two scores accordingly.
             score += self.dynamic.share * (_smoothed_score(frame, background, self.dynamic) - score)
         return foreground_mask(score, self.threshold)
 
 
 def _smoothed_score(frame: FrameArray, background: FrameArray, dynamic: DynamicBackground) -> Floats:
-    """Return the smoothed residual, mean over channels, in units of its noise (height, width)."""
-    residual = cv2.subtract(frame, background, dtype=cv2.CV_16S)
+    """Return scores (height, width) from the smoothed residual, for places where the background moves.
+
+    The signed difference between frame and background is averaged over the channels, smoothed, and divided by its usual
+    size. Leaves or waves leave positive and negative differences side by side, which cancel; an object's do not.
+    """
+    residual = cv2.subtract(frame, background, dtype=cv2.CV_16S)  # signed, so that differences can cancel
     if residual.ndim == 3:
         residual = cv2.transform(residual, np.full((1, 3), 1 / 3, np.float32))
     height, width = shape = dynamic.share.shape
+    # `smoothed_size` works at half the resolution, so its result is enlarged to the frame.
     smooth = cv2.resize(smoothed_size(residual, shape), (width, height), interpolation=cv2.INTER_LINEAR)
     return np.asarray(smooth / dynamic.smooth_noise, np.float32)
 
@@ -104,12 +111,13 @@ def foreground_mask(score: Floats, threshold: float) -> FrameArray:
     """
     steps = tuning.TUNING.mask
     height, width = score.shape
-    # in bytes, whose blurs are fast; what is beyond white is cut
+    # Scores become bytes, which are blurred fast. `steps.one` stands for the threshold, and large scores saturate.
     smooth = cv2.GaussianBlur(cv2.convertScaleAbs(score, alpha=steps.one / threshold), (0, 0), steps.smoothing)
     above = cv2.threshold(smooth, steps.one, WHITE, cv2.THRESH_BINARY)[1]
     small = (-(-width // steps.coarse), -(-height // steps.coarse))  # the neighbourhood is smooth: few pixels will do
     reduced = cv2.resize(above, small, interpolation=cv2.INTER_AREA)
     share = cv2.GaussianBlur(reduced, (0, 0), steps.neighbourhood / steps.coarse)
+    # The threshold of each pixel falls linearly from 1.5 times (no neighbour above it) to 0.5 times (all above it).
     asked = cv2.resize(cv2.convertScaleAbs(share, alpha=-steps.one / WHITE, beta=1.5 * steps.one), (width, height))
     return np.asarray(cv2.medianBlur(cv2.compare(smooth, asked, cv2.CMP_GT), 5), np.uint8)
 

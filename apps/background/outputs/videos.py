@@ -22,7 +22,7 @@ __all__ = ["VideoEncoders", "VideoFormat", "captioned", "tinted"]
 
 FrameArray = NDArray[np.uint8]
 
-QUEUED_FRAMES, QUEUED_PIXELS = 4, 4 << 20  # that may wait for an encoder at most, but always one frame
+QUEUED_FRAMES, QUEUED_PIXELS = 4, 4 << 20  # limits on what may wait for an encoder, but one frame is always allowed
 # Pixels: the three panels of a wider video's preview are reduced to this, as many players refuse widths above 4096.
 PREVIEW_WIDTH = 640
 CAPTION_HEIGHT, CAPTION_WIDTH = 20, 150  # pixels of the line above a picture, and the least width that it needs
@@ -54,7 +54,7 @@ class VideoEncoders:
 
     def __init__(self, paths: dict[str, Path], video: VideoFormat, *, force: bool, alpha: float = 0.5) -> None:
         self._varies, self._alpha = video.varies, alpha
-        self._start: float | None = None
+        self._start: float | None = None  # time of the first frame, in seconds, so that the videos begin at 0
         self._room = min(QUEUED_FRAMES, max(1, QUEUED_PIXELS // (video.width * video.height)))
         self._stack = ExitStack()
         self._panel = (video.width, video.height)
@@ -106,6 +106,10 @@ class VideoEncoders:
             self._give("overlay", tinted(part.frame, part.mask, self._alpha))
 
     def _give(self, kind: str, frame: FrameArray) -> None:
+        """Queue a frame for the encoder of one kind of video, or do nothing if this kind is not written.
+
+        If too many frames are queued, wait until the oldest is encoded, which bounds the memory and raises its error.
+        """
         if kind not in self._encoders:
             return
         encoder = self._encoders[kind]
@@ -114,7 +118,7 @@ class VideoEncoders:
             encoder.waiting.popleft().result()
 
     def _flush(self, kind: type[BaseException] | None, *_: Any) -> None:
-        """Wait for every frame and raise what an encoder has raised, if all went well so far."""
+        """Wait for all queued frames and raise an encoder's error; after an earlier error (`kind`) do not wait."""
         for encoder in self._encoders.values():
             while encoder.waiting and kind is None:
                 encoder.waiting.popleft().result()
