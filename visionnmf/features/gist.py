@@ -123,6 +123,7 @@ def _normalise(grey: NDArray[np.float32]) -> NDArray[np.float32]:
     blur = _low_pass(len(logs))
     contrast = logs - ifft2(fft2(logs) * blur).real
     deviation = np.sqrt(np.abs(ifft2(fft2(contrast**2) * blur)))
+    # The constant 0.2 is that of the authors; it keeps flat areas from being amplified.
     result: NDArray[np.float32] = (contrast / (np.float32(0.2) + deviation))[WINDOW:-WINDOW, WINDOW:-WINDOW]
     return result
 
@@ -140,11 +141,12 @@ def _filters(side: int, n_scales: int, n_orientations: int) -> list[tuple[NDArra
     """Return the filters of each scale as factors of a spectrum, and the factor by which responses are subsampled."""
     found = []
     for scale in range(n_scales):
-        frequency = HIGHEST / RATIO**scale
+        frequency = HIGHEST / RATIO**scale  # of the filter's centre, in cycles a pixel
         shrink = next(s for s in (4, 2, 1) if s == 1 or REACH * frequency <= 0.5 / s)
         axis = np.fft.fftfreq(side // shrink, shrink)
         radius = np.hypot(axis[:, np.newaxis], axis)
         angle = np.arctan2(axis[:, np.newaxis], axis[np.newaxis, :])
+        # A filter is a ring around its frequency times a wedge around its direction; widths are the authors' constants.
         ring = np.exp(-3.5 * (radius / frequency - 1) ** 2)
         turned = angle + np.pi / n_orientations * np.arange(n_orientations)[:, np.newaxis, np.newaxis]
         turned = (turned + np.pi) % (2 * np.pi) - np.pi

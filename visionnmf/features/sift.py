@@ -168,6 +168,7 @@ def keypoints(points: NDArray[Any]) -> list[cv2.KeyPoint]:
 
     OpenCV computes descriptors in the layer that a keypoint's ``octave`` names; 0 would mean the finest for all.
     """
+    # OpenCV keeps the octave in the lowest byte and the layer in the next one.
     packed = [(level // LAYERS & 255) | (level % LAYERS << 8) for level in _levels(points)]
     return [
         cv2.KeyPoint(column, row, 2 * scale, 0.0, 0.0, octave)

@@ -93,6 +93,7 @@ def find_keywords(path: str | Path, *, own: bool = True) -> Keywords:
         else:
             _collect(_read(sidecar, MOST_XMP + 1), sidecar, found)
     content = _read(path, MOST_SEARCHED)
+    # An XMP packet within the picture; one without an end counts as damaged.
     start = content.find(START)
     if start >= 0:
         end = content.find(END, start, start + MOST_XMP)

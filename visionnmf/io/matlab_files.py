@@ -135,6 +135,7 @@ def _matrix(content: memoryview, order: str, depth: int) -> tuple[str, Any]:
 
     Cells become lists and structures dicts, down to `depth` levels. The value is None for kinds that are not read.
     """
+    # The parts of a matrix, in this order: flags with the class, dimensions, name, values.
     parts = _elements(content, order)
     flags, shape, name = (next(parts, (0, content[:0]))[1] for _ in range(3))
     (first,) = struct.unpack_from(f"{order}I", flags)

@@ -330,6 +330,7 @@ def _read_csv(file: Path, key: str | None) -> Table:
         raise UnreadableError(f"{file}: has no column {key!r}; it has {_listed(header)}")
     place = None if key is None else header.index(key)
     columns = [i for i in range(len(header)) if i != place]
+    # Numbers are collected in one flat array, which takes 8 bytes each instead of the 24 of a Python float.
     keys, numbers, count = _Texts(file), array("d"), 0
     for row in body:
         count += 1

@@ -99,7 +99,10 @@ def check_data(
 
 
 def _canonical(data: Any, missing: float | None, *, fitting: bool) -> sp.csr_array:
-    """Return sparse data without duplicates, NaN and, if zeros are missing, without stored zeros."""
+    """Return sparse data with one stored number for each entry; `missing` is 0 if zeros are missing.
+
+    In that case zeros that are stored are removed. The caller's data are never changed. Raises ParameterError for NaN.
+    """
     data = sp.csr_array(data)
     if not data.has_canonical_format:
         data = data.copy()

@@ -440,7 +440,7 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
         """Find and return codes for the given components, which stay fixed, and set the attributes of a fit."""
         if given is None:
             raise ParameterError("components_init must be given with update_components=False; got None")
-        coupling = problem.penalty_W.of_points
+        coupling = problem.penalty_W.of_points  # terms that link samples, so codes cannot be found one by one
         if coupling:
             raise ParameterError(
                 f"update_components must be True with {' and '.join(coupling)} in penalty_W; got "

@@ -164,7 +164,10 @@ class _Stream:
         self.done = 0  # samples learnt in all passes
 
     def run(self, epochs: int, checkpoint: Checkpoint | None, callback: StreamCallback | None) -> None:
-        """Learn until the end, and write checkpoints."""
+        """Learn from the source for `epochs` passes, or until the callback returns True, and write checkpoints.
+
+        Raises ParameterError if the source holds no samples.
+        """
         total = None if self.chunks.n_samples is None else epochs * self.chunks.n_samples
         batches, stopped = 0, False
         while self.position.epoch < epochs and not stopped:
@@ -176,9 +179,9 @@ class _Stream:
                     break
                 if checkpoint is not None and batches % checkpoint.every == 0:
                     self._write(checkpoint.path)
-            else:
+            else:  # the pass ended without being stopped
                 self.position = Position(self.position.epoch + 1)
-            self.skip = 0
+            self.skip = 0  # only the first pass of a resumed run begins in the middle
         if not self.done:
             raise ParameterError("source must hold at least one sample; got none")
         if checkpoint is not None:
@@ -225,7 +228,11 @@ class _Stream:
         save_checkpoint(self.model, path, {**self._about(), **position})
 
     def restore(self, path: Path, *, live: bool, any_seed: bool) -> None:
-        """Continue from a checkpoint, if it is of this stream."""
+        """Continue from a checkpoint; raise ParameterError if it is of another model or another stream.
+
+        With `any_seed`, the seed of the checkpoint replaces that of this stream. A `live` source is read on from where
+        it is now, because what was learnt earlier cannot be read again.
+        """
         saved, stream = load_checkpoint(path)
         if not same_parameters(saved, self.model):
             raise ParameterError(

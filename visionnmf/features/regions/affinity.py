@@ -131,8 +131,10 @@ def diffuse_affinity(affinity: Array, sizes: NDArray[Any], *, n_blocks: float) -
     values = np.clip(values, 0, 1)
 
     def excess(log_t: float) -> float:
+        """Return by how much the trace after diffusion for the time exp(log_t) is above the wanted one."""
         return float((values ** np.exp(log_t)).sum()) - n_blocks
 
+    # The trace falls with the time t. Find the t that reaches `n_blocks`, or use the nearest limit.
     longest = float(np.log(LONGEST_DIFFUSION))
     if excess(0.0) <= 0:
         t = 1.0

@@ -104,11 +104,12 @@ def _means(labels: NDArray[Any], values: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _colours(labels: NDArray[Any], lab: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the mean CIELAB colour of each region, of shape (n, 3)."""
     return np.stack([_means(labels, lab[..., channel]) for channel in range(3)], axis=1)
 
 
 def _join_flat(labels: NDArray[np.int32], lab: NDArray[Any]) -> NDArray[np.int32]:
-    """Join superpixels that touch and have the same colour."""
+    """Return labels in which superpixels that touch and have the same mean colour are one region."""
     edges = region_adjacency(labels)
     colours = _colours(labels, lab)
     same = np.linalg.norm(colours[edges[:, 0]] - colours[edges[:, 1]], axis=1) < FLAT
@@ -144,7 +145,7 @@ def region_adjacency(labels: NDArray[Any]) -> NDArray[np.int64]:
     [[0, 1], [0, 2], [1, 2]]
     """
     count = int(labels.max()) + 1
-    codes = []
+    codes = []  # each pair as one number, low * count + high, so that `unique` is fast
     for first, second in ((labels[:, 1:], labels[:, :-1]), (labels[1:], labels[:-1])):
         differ = first != second
         low, high = np.minimum(first, second)[differ], np.maximum(first, second)[differ]

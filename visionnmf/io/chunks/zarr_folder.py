@@ -144,7 +144,10 @@ def _arrays_of(path: Path, group: Any) -> list[str]:
 
 
 def _bounded(array: Any, path: Path) -> Any:
-    """Return an array of zarr whose chunks are unpacked to their declared size at most."""
+    """Return the same array with codecs that stop when a chunk unpacks to far more than its declared size.
+
+    Raises UnsupportedError or UnreadableError if it does not hold numbers, or has a codec that cannot be bounded.
+    """
     metadata = array.metadata
     if array.dtype.kind not in KINDS:
         raise UnsupportedError(f"{path}: holds {array.dtype}, not numbers")
@@ -154,6 +157,7 @@ def _bounded(array: Any, path: Path) -> Any:
     if metadata.zarr_format == 2:
         compressor = metadata.compressor and _Unpacker.of(metadata.compressor, size, path)
         filters = tuple(_Unpacker.of(codec, size, path) for codec in metadata.filters or ())
+        # The metadata are a frozen class, which refuses plain assignments.
         object.__setattr__(metadata, "compressor", compressor)
         object.__setattr__(metadata, "filters", filters or None)
     else:

@@ -219,6 +219,7 @@ def _check(estimator: Any, given: _Joined, observed: ArrayLike | None, *, reset:
                 f"{mask.shape}"
             )
         X = np.where(mask[:, given.groups], dense(X) if sp.issparse(X) else np.asarray(X), np.nan)
+    # NaN now also marks what the caller declared missing, even if NaN in the data themselves were not allowed.
     missing = np.nan if observed is not None or given.some_absent else missing
     data, entries = check_data(estimator, X, reset=reset, missing=missing, sparse=True)
     if reset:
