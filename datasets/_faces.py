@@ -255,6 +255,7 @@ def _stack(
 
 
 def _read_faces_npz(path: Path, size: tuple[int, int] | None) -> Faces:
+    """Read faces from the arrays `images`, and perhaps `labels` and `names`, of an NPZ file."""
     arrays = read_arrays(path, ["images"], ["labels", "names"])
     images = arrays["images"]
     if images.ndim != 3 or images.size == 0:
@@ -263,6 +264,7 @@ def _read_faces_npz(path: Path, size: tuple[int, int] | None) -> Faces:
 
 
 def _read_faces_mat(path: Path, size: tuple[int, int] | None, image_shape: tuple[int, int] | None) -> Faces:
+    """Read faces from a MATLAB file: a row of `fea` for each image, column by column, and people in `gnd`."""
     arrays = read_mat(path, ["fea", "gnd"])
     rows = arrays["fea"]
     if rows.ndim != 2 or rows.size == 0:

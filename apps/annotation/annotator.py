@@ -423,6 +423,7 @@ def best_words(scores: Array, n_words: int) -> NDArray[np.intp]:
 
 
 def _features(X: ArrayLike) -> Array:
+    """Return `X` as a float32 matrix, or raise ParameterError if it is empty, not finite or negative."""
     array = check_numbers(X, "X", np.float32)
     if array.ndim != 2 or 0 in array.shape:
         raise ParameterError(f"X must have shape (n_images, n_features), and not be empty; got {array.shape}")
@@ -432,6 +433,7 @@ def _features(X: ArrayLike) -> Array:
 
 
 def _checked_views(views: Mapping[str, slice] | None, n_features: int) -> dict[str, slice]:
+    """Return the columns of each view, which must cover all features in order; None makes one view of all."""
     found = {"all": slice(0, n_features)} if views is None else dict(views)
     ends = [0, *(columns.stop for columns in found.values())]
     starts = [columns.start for columns in found.values()]
@@ -441,6 +443,7 @@ def _checked_views(views: Mapping[str, slice] | None, n_features: int) -> dict[s
 
 
 def _labels(Y: Any, n_images: int) -> Any:
+    """Return `Y` (n_images, n_words) as a sparse float32 matrix of ones, or raise ParameterError."""
     array = sp.csr_array(Y if sp.issparse(Y) else np.asarray(Y)).astype(np.float32)
     if array.shape[0] != n_images or not array.shape[1]:
         raise ParameterError(f"Y must have a row for each image, {n_images}, and a column a word; got {array.shape}")

@@ -88,11 +88,14 @@ class _Likelihood:
         self.pair = np.repeat(np.arange(n_images * k), np.diff(neighbours.indptr))
         self.cell = (self.pair // k) * Y.shape[1] + neighbours.indices
         self.truth = Y[rows].toarray().astype(bool)
+        # Images with a word weigh as much in total as images without it, however rare the word is.
         have = self.truth.sum(axis=0)
         weight = np.where(self.truth, 1 / np.maximum(have, 1), 1 / np.maximum(n_images - have, 1))
         self.weight = (weight / weight.sum()).astype(np.float32)
 
     def __call__(self, w: Array) -> tuple[float, Array]:
+        """Return the weighted cross-entropy of predicted and true words, and its gradient, for weights of distances."""
+        # p: how much each neighbour counts; shares: the sum of p over the neighbours that have a word.
         p = _softmax(-(self.D @ w.astype(np.float32)))
         shares = np.bincount(self.cell, p.ravel()[self.pair], self.truth.size).reshape(self.shape)
         q = (1 - 2 * MIN_SHARE) * np.clip(shares, 0, 1) + MIN_SHARE

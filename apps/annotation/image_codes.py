@@ -82,6 +82,7 @@ def prepared(X: Array, hellinger: bool) -> Array:
 
 
 def _learnt(X: Array, coder: Any, rank: int, random_state: Any) -> Any:
+    """Return a copy of `coder`, or the default NMF, fitted to `X` with `rank` components."""
     model = NMF(loss="frobenius", max_iter=MAX_ITERATIONS) if coder is None else clone(coder)
     model.set_params(n_components=rank)
     if model.get_params(deep=False).get("random_state", 0) is None:

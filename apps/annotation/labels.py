@@ -102,6 +102,7 @@ def read_labels(path: str | Path) -> dict[str, list[str]]:
 
 
 def _json_lines(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield the file and the words of each JSON line; ValueError with the line's number if it is not of this form."""
     for number, line in enumerate(text.split("\n"), 1):  # `splitlines` cuts at characters that JSON allows
         if not line.strip():
             continue
@@ -117,6 +118,7 @@ def _json_lines(text: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _csv_lines(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield the file and the words of each row; a cell may hold several words."""
     for number, row in enumerate(csv.reader(io.StringIO(text)), 1):
         if not row or not row[0].strip() or (number == 1 and row[0].strip().casefold() in HEADINGS):
             continue
@@ -125,6 +127,7 @@ def _csv_lines(text: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _keywords(images: Sequence[str], notes: list[str]) -> list[list[str]]:
+    """Return the keywords in the metadata of each image; problems are added to `notes`."""
     of_images: list[list[str]] = []
     own = 0
     for image in images:

@@ -107,6 +107,7 @@ def average_precisions(truth: Array, scores: Array) -> Array:
 
 
 def _per_image(truth: Array, given: Array, hits: Array) -> tuple[float, float, float]:
+    """Return the mean precision, recall and normalised score (recall minus false alarm rate) over images with words."""
     labelled = truth.any(axis=1)
     n, r = truth[labelled].sum(1), hits[labelled].sum(1)
     w = given[labelled].sum(1) - r

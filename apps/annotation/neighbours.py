@@ -85,6 +85,7 @@ def manhattan(rows: Array, queries: Array) -> Array:
 
 
 def _smallest(D: Array, k: int) -> tuple[NDArray[np.intp], Array]:
+    """Return the columns and values of the `k` smallest distances in each row of `D`, in increasing order."""
     which = np.argpartition(D, k - 1, axis=1)[:, :k] if k < D.shape[1] else np.tile(np.arange(k), (len(D), 1))
     which.sort(axis=1)  # keeps equal distances in the order of the rows
     distance = np.take_along_axis(D, which, axis=1)

@@ -141,6 +141,7 @@ def similar(
 
 
 def _sheet(files: list[str], captions: list[str], notes: list[str]) -> NDArray[np.uint8]:
+    """Return a contact sheet of images with captions; an unreadable one is grey and adds to `notes`."""
     columns = int(np.ceil(np.sqrt(len(files))))
     rows = -(-len(files) // columns)
     width, height = TILE + GAP, TILE + LINES * LINE + GAP
@@ -174,6 +175,7 @@ def _caption(text: str) -> NDArray[np.uint8]:
 
 
 def _tile(file: str) -> NDArray[np.uint8]:
+    """Return an image as uint8, scaled so that its longer side is TILE pixels."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         image = read_image(file)

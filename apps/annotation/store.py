@@ -98,6 +98,7 @@ def _count_columns(slices: list[slice]) -> int:
 
 
 def _check_block(block: Block, known: ImageAnnotator) -> None:
+    """Raise ValueError if the coder of a block does not fit its view, or its components have extreme scales."""
     columns, view = block.columns, known.views_[block.view]
     made, size = columns.stop - columns.start, view.stop - view.start
     if (size, size) != (made, size) if block.coder is None else block.coder.components_.shape != (made, size):

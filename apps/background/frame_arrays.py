@@ -79,6 +79,7 @@ def _several(frames: Iterable[Any], shape: tuple[int, ...] | None) -> Iterable[A
 
 
 def _as_uint8(frame: Any, index: int) -> FrameArray:
+    """Return a frame as uint8, without opacity; ParameterError if its dtype, shape or range is wrong."""
     kind = getattr(frame, "dtype", None)
     if not isinstance(frame, np.ndarray) or kind is None or not (kind in (np.uint8, np.uint16) or kind.kind == "f"):
         found = kind if kind is not None else type(frame).__name__

@@ -389,7 +389,11 @@ def assign_levels(frames, picks, H, codes, typical, first, other, apart, pixels,
 
 @kernel(part=True)
 def _densest_level(y, grey, w, order, near, level, away, apart):  # type: ignore[no-untyped-def]
-    """Write to `level` where samples further than `apart` from `away` are densest; return their weight."""
+    """Write the level at which weighted samples are densest to `level`, and return the weight of samples near it.
+
+    Samples `y` (k, channels), of weights `w`, count only if they are further than `apart` from the level `away`. A
+    window of width ``2 * near`` slides over their grey values, which `order` sorts, and the heaviest window wins.
+    """
     k, n_channels = y.shape
     best = np.float32(0)
     low = high = 0

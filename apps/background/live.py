@@ -190,6 +190,7 @@ class _Run:
     def follow(self, writer: ResultWriter, region: FrameArray | None, progress: Progress | None) -> None:
         """Mask and write frames until the source ends or fails, or the end is asked for."""
         clip, callbacks = self._clip, self._callbacks
+        # A source that does not begin anew continues one frame after the last one of the state.
         offset = self._model.time_ + 1 / self._model.frame_rate if self._first and not clip.begins_anew else 0.0
         times: deque[float] = deque()
         frames = self._job.counted(self._wanted(lambda: times.append(clip.time + offset)), clip, "following", progress)
@@ -263,7 +264,11 @@ def _refuse_batch_settings(job: Job) -> None:
 
 
 def _prepared_model(job: Job, live: LiveSettings, clip: Clip) -> OnlineBackgroundModel:
-    """Return the model of the state or of the model that is used again, or a new one."""
+    """Return the online model to follow the source with.
+
+    A saved state has priority, with the parameters of this run. Otherwise a new model starts, from the scene of a batch
+    model if one is given, or else from a warm-up.
+    """
     parameters: dict[str, Any] = {
         "forgetting": live.forgetting,
         "warm_up": live.warm_up,

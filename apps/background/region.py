@@ -51,7 +51,11 @@ def within(part: Separated, region: FrameArray | None) -> Separated:
 
 
 def _drawn(region: str, shape: tuple[int, int], scale: float) -> FrameArray:
-    """Return a region as a mask."""
+    """Return a region as a mask of `shape`: 255 inside, 0 outside.
+
+    `region` is ``x,y,width,height``, three or more corners ``x,y``, or the path of a picture. Its numbers are in pixels
+    of the source, and `scale` converts them to pixels of the mask.
+    """
     points = [corner.split(",") for corner in region.split()]
     try:
         numbers = [[float(number) for number in corner] for corner in points]
@@ -74,6 +78,7 @@ def _drawn(region: str, shape: tuple[int, int], scale: float) -> FrameArray:
 
 
 def _picture(path: str, shape: tuple[int, int], scale: float) -> FrameArray:
+    """Return a region from a picture of the size of the source, which is white inside the region."""
     grey = to_grey8(read_image(path))
     height, width = grey.shape
     if (max(1, round(height * scale)), max(1, round(width * scale))) != shape:

@@ -107,7 +107,11 @@ class ClassResidual(BaseEstimator):
         return result
 
     def _distances(self, new: Array) -> Array:
-        """Return distances of images of unit norm: residual over norm of coefficients, person by person."""
+        """Return the distances (n_new, n_people) of images of unit norm from all people.
+
+        Ridge regression explains each image by all images of the gallery. A person's distance is the residual of that
+        person's part alone, divided by the norm of its coefficients.
+        """
         products = new @ self.images_.T
         # the new images along the principal directions, times the root of the powers unless directions are of pixels
         rotated = new @ self.directions_ if self.gram_ is None else products @ self.directions_

@@ -77,7 +77,7 @@ class FaceTrainingReport(Report):
 
 
 def _threshold_sentence(recognizer: FaceRecognizer) -> str:
-    """Return what is known about the threshold's error rates."""
+    """Describe the threshold and, as far as the training images show them, its error rates in a sentence."""
     people, rate = len(recognizer.classes_), recognizer.unknown_rate
     passed, rejected = recognizer.false_acceptance_rate_, recognizer.false_rejection_rate_
     if recognizer.threshold_ == 0:

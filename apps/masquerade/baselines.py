@@ -286,6 +286,7 @@ class WangNMF(_Baseline):
         self._factorise()
 
     def _factorise(self) -> None:
+        """Factorise the relative frequencies of commands (n_commands, n_sessions) from a random start; set `basis_`."""
         rng = check_generator(self.random_state)
         V = self._counts.matrix()
         V /= np.maximum(V.sum(axis=0), 1.0)
@@ -344,6 +345,7 @@ class EigenCooccurrence(_Baseline):
         self._find_components()
 
     def _find_components(self) -> None:
+        """Compute the principal components of the sessions' co-occurrence matrices, and the sessions' features."""
         self._rows: dict[Hashable, int] = {}
         for session in self._sessions:
             for command in session:
@@ -355,6 +357,7 @@ class EigenCooccurrence(_Baseline):
         self._features = (data - self._mean) @ self._components.T
 
     def _matrix(self, session: Symbols) -> Floats:
+        """Return how often commands follow each other within `scope`, flattened; unknown ones share a row."""
         n = len(self._rows) + 1
         ids = np.array([self._rows.get(command, n - 1) for command in session], np.intp)
         matrix = np.zeros((n, n))

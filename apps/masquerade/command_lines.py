@@ -95,9 +95,12 @@ def programs(line: str, whole: bool) -> list[str]:
 
 
 def _add_programs(words: Iterator[str], found: list[str]) -> None:
-    """Add the program that some words run, and while it is a wrapper, the one that it runs."""
-    wrapper: _Wrapper | None = None
-    operands = 0
+    """Append to `found` the program that the words of a simple command run.
+
+    A wrapper such as sudo or nice is followed by the program that it runs, after its own options and operands.
+    """
+    wrapper: _Wrapper | None = None  # the program found last, if it runs another one
+    operands = 0  # words of the wrapper that are still to be skipped
     for word in words:
         if wrapper is not None and word[0] == "-" and len(word) > 1:
             if _takes_value(word, wrapper):

@@ -203,7 +203,11 @@ class _Task(NamedTuple):
 def _tasks(
     sessions: Mapping[str, Iterable[Symbols]], skipped: list[str], comparison: DetectorComparison
 ) -> list[_Task]:
-    """Divide each user's sessions, and draw the intruders."""
+    """Return a task for each user: the first sessions to train on, then the later ones and intruders to test on.
+
+    Intruders are test sessions of other users, drawn at random. Users with too few sessions are left out, and
+    UnreadableError is raised if fewer than two users remain.
+    """
     split: dict[str, tuple[list[Symbols], list[Symbols]]] = {}
     for name, own in ((name, list(own)) for name, own in sessions.items()):
         if len(own) >= MIN_SESSIONS:
@@ -219,7 +223,7 @@ def _tasks(
     for name, (training, held_out) in split.items():
         n_others = len(late) - len(held_out)
         chosen = rng.choice(n_others, min(INTRUDERS, n_others), replace=False)
-        chosen[chosen >= start] += len(held_out)
+        chosen[chosen >= start] += len(held_out)  # step over the user's own sessions
         start += len(held_out)
         tasks.append(_Task(name, training, [*held_out, *(late[i] for i in chosen)], len(held_out)))
     return tasks

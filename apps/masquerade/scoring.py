@@ -117,6 +117,7 @@ class _Reader:
         self.failures: list[str] = []  # since the last session
 
     def read(self, update: bool) -> Iterator[ReadSession]:
+        """Yield the sessions of all logs; complete ones are marked to be learnt if `update` is true."""
         found = sessions(
             self._commands(),
             size=self.model.size,
@@ -133,6 +134,7 @@ class _Reader:
             yield ReadSession(session, self.place.source, update and session.complete, failures)
 
     def _commands(self) -> Iterator[Event | None]:
+        """Yield the events of all logs in turn; with `skip_errors` unreadable ones are noted in `failures`."""
         for path in self.paths:
             self.place.source, self.place.number = path, 0
             try:
@@ -144,6 +146,7 @@ class _Reader:
                 self.failures.append(str(error))
 
     def _events(self, path: str) -> Iterator[Event | None]:
+        """Yield the events of one log: standard input, a file that is followed as it grows, or a whole file."""
         lines: str | Iterator[Line] = path
         user, format = self.source.user, self.source.format
         if path == STANDARD_INPUT:
@@ -181,6 +184,7 @@ def _ignore(sentence: str) -> None:
 
 
 def _judged(reader: _Reader, judging: Judging, n_jobs: int) -> Iterator[tuple[ReadSession, Judgement | None]]:
+    """Yield each session with its judgement, by one process or several; None for users without a scorer."""
     scorers = reader.model.scorers
     if n_jobs > 1:
         with open_pool(n_jobs) as pool:
@@ -202,6 +206,7 @@ def _is_news(result: SessionResult, alarmed: dict[str, int]) -> bool:
 
 
 def _result(read: ReadSession, judgement: Judgement | None) -> SessionResult:
+    """Return the result to report for a session; without a judgement its user is unknown."""
     session, origins = read.session, read.session.origins
     source = origins[-1].source if origins else read.source  # where it ended; it may begin in the log before
     start, end = (None if at is None or at < FIRST_TIME else at for at in (session.start, session.end))

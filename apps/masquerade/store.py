@@ -199,6 +199,7 @@ def save(model: MasqueradeModel | SessionScorer, path: str | Path, *, force: boo
 
 
 def _user(name: str, scorer: SessionScorer) -> dict[str, Any]:
+    """Return what a file holds about a user besides the counts; of a key only a check value is stored."""
     return {
         "name": name,
         "n_commands": len(scorer.profile_.commands),
@@ -254,6 +255,7 @@ def load(path: str | Path, *, key: str | None = None) -> MasqueradeModel:
 
 
 def _scorer(path: str | Path, user: dict[str, Any], key: str | None) -> SessionScorer:
+    """Return the scorer of a user read from a file; ParameterError if its commands are hashed with another key."""
     needs_key, salt = bool(user["key_check"]), user["salt"]
     if needs_key and (key is None or _key_check(key, salt) != user["key_check"]):
         which = "another key" if key is not None else "none"

@@ -278,6 +278,11 @@ def summarise(rows: Sequence[Row]) -> list[dict[str, Any]]:
 def _job(
     views: Mapping[str, Array], labels: Array, comparison: Comparison, condition: str, method: str, split: int
 ) -> list[dict[str, Any]]:
+    """Evaluate one method on one random split under one condition; return a row for each rank and each test set.
+
+    The views are prepared by the training samples alone. A condition may have several test sets, one for each view that
+    is missing in it, but all share the training set of the first.
+    """
     seed = comparison.random_state + split
     train, test = _split(labels, comparison.test_share, seed)
     before = {name: np.asarray(view[train], np.float32) for name, view in views.items()}

@@ -206,6 +206,7 @@ def fit_views(
 
 
 def _describe_views(model: MultiviewNMF, preparation: Preparation, views: dict[str, Array]) -> list[dict[str, Any]]:
+    """Return for each view its size, missing and outlying samples, preparation, used components, error and weight."""
     outlying = [0] * len(views) if model.view_outliers is None else model.outlying_views_.sum(axis=0).tolist()
     return [
         {
@@ -330,6 +331,7 @@ def impute_views(
 
 
 def _new_samples(model: str | Path, sources: Sequence[str | Path], key: str | None) -> tuple[ViewSet, ViewModel]:
+    """Read new samples and the model to apply; UnreadableError if their views are not those of the model."""
     known = load(model)
     folder = next((path for _, path in map(named, sources) if Path(path).is_dir()), None)
     if folder is not None and known.extraction is None:

@@ -148,6 +148,7 @@ def named(source: str | Path) -> tuple[str, str]:
 
 
 def _match_by_position(tables: Sequence[Table], result: ViewSet) -> None:
+    """Set the views and keys of `result` from tables whose equal rows are the same sample; the sizes must agree."""
     sizes = {table.name: len(table.X) for table in tables}
     if len(set(sizes.values())) > 1:
         listed = ", ".join(f"{name} {size}" for name, size in sizes.items())
@@ -158,6 +159,10 @@ def _match_by_position(tables: Sequence[Table], result: ViewSet) -> None:
 
 
 def _match_by_key(tables: Sequence[Table], result: ViewSet) -> None:
+    """Set the views and keys of `result` from tables whose rows are matched by their keys.
+
+    Samples are ordered by the first table that has them. A table that lacks a sample has a row of NaN, and a note.
+    """
     order: dict[str, int] = {}
     for table in tables:
         if table.keys is None:

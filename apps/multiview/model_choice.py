@@ -105,6 +105,7 @@ def _hide_entries(views: ViewArrays, rng: np.random.Generator) -> tuple[ViewArra
 
 
 def _hide(view: Array, rng: np.random.Generator) -> Array:
+    """Return a random mask of entries to hide from the fit, by which models are compared."""
     given = ~np.isnan(view)
     hidden = given & (rng.random(view.shape) < HIDDEN)
     if not (given & ~hidden).any():  # keep an entry of a view that has few, as nothing can be learnt from none

@@ -82,6 +82,7 @@ class Preparation(BaseEstimator):
         return "rows" if not signed and is_sparse(view) else "range"
 
     def _prepared(self, name: str, view: Array) -> Array:
+        """Return a view scaled to its training range, as logarithms with rows of unit norm, or as it is."""
         kind = self.kinds_[name]
         if kind == "range":
             return np.maximum((view - self.lows_[name]) / self.widths_[name], 0)

@@ -55,6 +55,7 @@ def _quickshift(image: NDArray[Any]) -> Scales:
 
 
 def _normalised_cuts(image: NDArray[Any]) -> Scales:
+    """Yield thresholds and segmentations by scikit-image's normalised cuts of SLIC superpixels."""
     from skimage.graph import cut_normalized, rag_mean_color
     from skimage.segmentation import slic
 
@@ -67,6 +68,7 @@ def _normalised_cuts(image: NDArray[Any]) -> Scales:
 
 
 def _k_means(image: NDArray[Any]) -> Scales:
+    """Yield counts and segmentations by k-means of colour and position, each scaled to unit variance."""
     small = reduce_image(image, 2**18)
     lab = cv2.cvtColor(small, cv2.COLOR_RGB2LAB).reshape(-1, 3)
     places = np.moveaxis(np.indices(small.shape[:2]), 0, -1).reshape(-1, 2)
@@ -78,6 +80,7 @@ def _k_means(image: NDArray[Any]) -> Scales:
 
 
 def _spectral(image: NDArray[Any]) -> Scales:
+    """Yield counts and segmentations by spectral clustering of superpixels, weighted by their sizes."""
     small = reduce_image(image, 2**18)
     regions = find_superpixels(small)
     affinity = geodesic_affinity(geodesic_distances(regions.colours, regions.edges), regions.sizes)

@@ -118,7 +118,11 @@ def find_cues(image: Floats, textons: Floats) -> Cues:
 
 
 def _write_tensors(name: str, planes: Iterable[Floats], tensors: Floats) -> None:
-    """Write the tensors of all cues of a kind of channels; the planes are needed one at a time only."""
+    """Write the gradient tensors of all cues of one kind of channels to `tensors` (n_cues, 3, height, width).
+
+    A cue is named by its channels and the width of its filter. Wide filters work on reduced planes, whose sums are
+    enlarged in the end. `planes` are read one at a time, so they need not be in memory together.
+    """
     shape = tensors.shape[2:]
     sizes = {factor: tuple(max(1, -(-side // factor)) for side in shape[::-1]) for factor in (1, 2, 4)}
     places = {int(cue.split()[1]): place for place, cue in enumerate(CUES) if cue.split()[0] == name}

@@ -181,6 +181,7 @@ def read_truth(files: list[str]) -> list[NDArray[Any]]:
 
 
 def _labels_in_mat(file: str) -> list[NDArray[Any]]:
+    """Return the segmentations of all annotators in a MATLAB file of the Berkeley data set."""
     cells = io.read_mat(Path(file), ["groundTruth"], nested=True)["groundTruth"]
     found = []
     for cell in cells if isinstance(cells, list) else [None]:

@@ -174,7 +174,11 @@ def _spread(regions, i):  # type: ignore[no-untyped-def]
 
 @kernel(part=True)
 def _describe(graph, e, out):  # type: ignore[no-untyped-def]
-    """Write the features of border e."""
+    """Write the features of border e to `out`, from which trees predict its strength.
+
+    They are the mean cues along the border, differences of the two regions in colour and texture, and their sizes,
+    energies, spreads and shapes. The smaller region always comes first, so that the order of the regions is irrelevant.
+    """
     regions, perimeters, picture = graph.regions, graph.perimeters, graph.picture
     i, j = graph.ends[e, 0], graph.ends[e, 1]
     if regions[i, SIZE] > regions[j, SIZE]:

@@ -68,7 +68,11 @@ def check_markers(markers: ArrayLike, mask: NDArray[np.bool_]) -> Markers:
 
 
 def mark_regions(hierarchy: Hierarchy, markers: Markers, image: NDArray[Any]) -> MarkedTree:
-    """Find the marker of each region; a region with several is divided by the watershed of the picture's gradient."""
+    """Find the marker of each region of the hierarchy, -1 for none.
+
+    A region that holds several markers is divided by the watershed of the picture's gradient: its first marker keeps
+    the region's number, and the other pieces get new ones. The tree then joins these pieces first.
+    """
     count = int(markers.numbers.max()) + 1
     marked = hierarchy.labels.ravel()[markers.places]
     regions, own_markers = np.divmod(np.unique(marked.astype(np.int64) * count + markers.numbers), count)

@@ -70,6 +70,7 @@ def _check_mask(mask: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.bool_]:
 
 
 def _check_bands(values: NDArray[Any]) -> NDArray[Any]:
+    """Return a picture as (height, width, n_bands), or raise ParameterError if it is not a finite numeric array."""
     if values.ndim == 2:
         values = values[..., np.newaxis]
     if values.ndim != 3 or values.size == 0 or values.dtype.kind not in "buif":

@@ -326,7 +326,10 @@ def segment_images(
 
 
 def _grow(pixels: NDArray[Any], inside: NDArray[np.bool_] | None) -> Hierarchy:
-    """Grow the tree of a picture."""
+    """Return the hierarchy of regions of a picture (height, width, 3); pixels outside `inside` belong to no region.
+
+    Regions are found and merged on a picture reduced to WORKING_PIXELS, and their labels are then enlarged.
+    """
     model = load_border_model()
     clean = remove_impulses(pixels)
     working = reduce_image(clean, WORKING_PIXELS)

@@ -101,6 +101,7 @@ def _grey(picture: FrameArray) -> NDArray[Any]:
 
 
 def _ms_ssim(a: NDArray[Any], b: NDArray[Any]) -> float | None:
+    """Return the multi-scale structural similarity of two grey pictures, or None if they are too small."""
     if min(a.shape) < WINDOW * 2 ** (len(WEIGHTS) - 1):
         return None
     parts = []

@@ -117,6 +117,7 @@ def _reduced(grey: Floats, times: int) -> Floats:
 
 
 def _level(scene: Floats, times: int) -> _Level:
+    """Return a level of the pyramid, reduced `times`: the scene, and its gradients where they are strongest."""
     shake = tuning.TUNING.camera_shake
     smooth = _reduced(scene, times)
     right, down = (np.asarray(cv2.Sobel(smooth, cv2.CV_32F, x, 1 - x, scale=1 / 8), np.float32) for x in (1, 0))

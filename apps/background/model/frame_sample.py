@@ -34,9 +34,14 @@ class FrameSample:
         self.seen = 0
 
     def add(self, frame: FrameArray) -> None:
-        """Take the next frame of the stream."""
+        """Take the next frame of the stream, and keep it if its position is due.
+
+        When the sample is full, every other frame is dropped and the step between kept frames doubles. With each kept
+        frame goes its largest difference from the frames before and after it, by which its pixels are weighted later.
+        """
         if self.seen == 0:
             self._allocate(frame)
+        # The frame before was kept: its change also counts the difference from this frame.
         if self._held and self._positions[-1] == self.seen - 1:
             last = self._changes[self._held - 1]
             np.maximum(last, frame_difference(frame, self._frames[self._held - 1]), out=last)
@@ -55,9 +60,11 @@ class FrameSample:
         self._before = frame.copy() if self._due else None
 
     def _is_due(self, position: int) -> bool:
+        """Return whether the frame at a position of the stream is to be kept, at the present step."""
         return _kept_of(position // self._step * self._step, self._step) == position
 
     def _allocate(self, frame: FrameArray) -> None:
+        """Allocate the sample for frames like this one; large frames get less room, to bound the memory."""
         self.frame_shape = frame.shape
         pixels = frame.shape[0] * frame.shape[1]
         self._room = max(2, min(self._room, tuning.TUNING.sample.max_bytes // (frame.size + pixels)))
@@ -66,6 +73,7 @@ class FrameSample:
         self._changes = np.empty((self._room, *frame.shape[:2]), np.uint8)
 
     def _halve(self) -> None:
+        """Double the step, and move the frames that are still due to the front of the sample."""
         self._step *= 2
         wanted = {_kept_of(start, self._step) for start in range(0, self.seen, self._step)}
         stay = [i for i, position in enumerate(self._positions) if position in wanted]

@@ -257,7 +257,11 @@ class OnlineBackgroundModel(Saveable, BaseEstimator):
             raise ValueError("the latest frame is missing, or there was none")
 
     def _take(self, frame: NDArray[Any], time: float | None) -> Generator[Separated, None, None]:
-        """Learn from a frame and yield it; at the end of the warm-up yield all frames of that."""
+        """Separate and learn a frame, and yield the result.
+
+        During the warm-up frames are only held, and nothing is yielded. Its last frame yields the results of all
+        held frames. It ends after `warm_up` seconds, or earlier if the frames are too many or take too much memory.
+        """
         self._check_parameters()  # each time, because they may have been set since
         if not hasattr(self, "n_frames_seen_"):
             self.n_frames_seen_, self.time_ = 0, -math.inf
@@ -300,6 +304,7 @@ class OnlineBackgroundModel(Saveable, BaseEstimator):
             learnt = learn_background(sample, n_components=1, rng=check_generator(self.random_state))
         scene = learnt.H[0] * np.median(learnt.Wt)
         near = 2 * learnt.noise_scale.reshape(-1, 1)
+        # How much evidence each pixel of the scene has: the sampled frames that it explains.
         support = np.zeros(len(scene), np.float32)
         for frame in sample.taken()[0]:
             explained = (np.abs(frame - scene) < near).all(axis=1)
@@ -352,11 +357,16 @@ class OnlineBackgroundModel(Saveable, BaseEstimator):
         return Separated(index, frame, background, decision.mask(frame, background))
 
     def _find_gain(self, frame: FrameArray) -> tuple[float, float]:
-        """Return the gain of a frame by consensus, and the share of pixels that it explains."""
+        """Return the gain of a frame, its brightness relative to the scene, and the share of pixels that it explains.
+
+        Of the previous gain, 1 and the median ratio to the scene, the candidate that explains most pixels is refined.
+        So an object that fills much of the frame does not pass for a change of illumination.
+        """
         chosen = self._chosen
         x = frame.reshape(self._noise.size, -1)[chosen].astype(np.float32)
         b = self._scene.reshape(self._noise.size, -1)[chosen]
         near = 2 * self._bounded_noise(self._noise.reshape(-1, 1)[chosen])
+        # The ratio of dark pixels is mostly noise.
         bright = b > min(tuning.TUNING.online.dark, float(np.median(b)))
         if not bright.any():
             return 1.0, 1.0

@@ -101,6 +101,7 @@ class EventFinder:
         return self._close()
 
     def _extend(self, time: float, frame: FrameArray, mask: FrameArray, boxes: list[Box]) -> None:
+        """Add a frame to the open event, or open one; the frame with the largest area is its thumbnail."""
         area = cv2.countNonZero(mask) / mask.size
         event = self._open
         if event is None:
