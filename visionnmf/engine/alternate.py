@@ -1,4 +1,4 @@
-"""The outer loop: history, stopping, callback, warning."""
+"""The outer loop of a fit: it records the objective, applies the stopping rule and calls the callback."""
 
 from __future__ import annotations
 
@@ -18,16 +18,10 @@ Callback = Callable[[int, float], Any]
 
 
 class Fit(NamedTuple):
-    """What :func:`fit` found out.
+    """Result of :func:`fit`: number of iterations, history, whether it converged, and the last predicted change.
 
-    Attributes
-    ----------
-    n_iter : int
-    history : list of float
-        The objective before the first iteration and after each one.
-    converged : bool
-    change : float
-        The last estimate of the share of the objective that twice the iterations would gain.
+    `history` holds the objective before the first iteration and after each one. `change` is the predicted relative
+    decrease of the objective if the number of iterations were doubled.
     """
 
     n_iter: int
@@ -48,24 +42,10 @@ def fit(
 ) -> Fit:
     """Minimise a problem over both factors, in place.
 
-    Parameters
-    ----------
-    problem : Problem
-    Wt : ndarray [shape=(n_components, n_samples)]
-    H : ndarray [shape=(n_components, n_features)]
-    solver : str
-        A key of :data:`.solvers.SOLVERS`.
-    max_iter : int
-    tol : float, >= 0
-        The fit has converged when twice the iterations would lower the objective by less than this share of it; see
-        :mod:`.stopping`. 0 runs all iterations.
-    callback : callable, optional
-        Called as ``callback(iteration, objective)`` after each iteration, with the objective before it; a true
-        return value stops the fit.
-
-    Returns
-    -------
-    Fit
+    `Wt` (n_components, n_samples) holds the codes, transposed, `H` (n_components, n_features) the components. `solver`
+    is a key of :data:`.solvers.SOLVERS`. The fit has converged when twice the iterations would lower the objective by
+    less than the share `tol` (see :mod:`.stopping`); 0 runs all iterations. `callback(iteration, objective)` is called
+    after each iteration with the objective before it, and stops the fit by returning a true value.
     """
     stopping = Stopping(tol, exact=exact_objective(problem) if tol > 0 else 0.0)
     converged = False

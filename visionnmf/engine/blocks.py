@@ -1,9 +1,9 @@
 """Blocks of work in ordinary Python threads.
 
-The kernels and the BLAS release the interpreter lock, so a block may hold a matrix product (on one BLAS thread), a
-kernel, and another product, without a second pool of threads: alternating OpenBLAS's pool with numba's costs
-milliseconds an iteration, because both spin. What a block computes does not depend on how many threads there are, and
-sums over blocks are taken in their order, so results are the same for any number of threads.
+The kernels and BLAS release the interpreter lock, so a block may consist of a matrix product (on one BLAS thread), a
+kernel and another product, without a second thread pool. Alternating between the pools of OpenBLAS and numba would cost
+milliseconds in each iteration, because both spin. The result of a block does not depend on the number of threads, and
+sums over blocks are computed in a fixed order, so results are the same for any number of threads.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ BLOCK_ELEMENTS = 1 << 16  # a block of X, U and P in single precision (3 * 256 K
 
 
 def n_threads() -> int:
-    """Return how many threads may be used: VISIONNMF_NUM_THREADS, else OMP_NUM_THREADS, else the processors we have."""
+    """Return the number of threads to use: VISIONNMF_NUM_THREADS, else OMP_NUM_THREADS, else the available processors."""
     for variable in ("VISIONNMF_NUM_THREADS", "OMP_NUM_THREADS"):
         value = os.environ.get(variable, "")
         if value.isdecimal() and int(value) > 0:
@@ -44,7 +44,8 @@ def n_threads() -> int:
 
 @cache
 def _pool(pid: int, size: int) -> ThreadPoolExecutor:
-    # keyed on the process: threads do not survive a fork, as joblib's workers may do one
+    """Return the thread pool of a process."""
+    # keyed on the process, because threads do not survive a fork, which joblib's workers may do
     return ThreadPoolExecutor(size, thread_name_prefix="visionnmf", initializer=_mark_worker)
 
 
@@ -52,14 +53,15 @@ _here = threading.local()
 
 
 def _mark_worker() -> None:
+    """Mark the current thread as a worker of the pool."""
     _here.is_worker = True
 
 
 class _Keeper:
-    """A thread that calls what it is given, one after the other; :meth:`call` by one caller at a time.
+    """A thread that runs the functions passed to :meth:`call`, one after the other, and returns their results.
 
-    Not an executor: a signal that comes while one starts its thread leaves a thread that nobody ends, and for which the
-    process waits at its end, for ever.
+    Only one caller at a time may use it. An executor would not do: if a signal arrives while it starts its thread, that
+    thread is never ended, and the process waits for it for ever when it exits.
     """
 
     def __init__(self) -> None:
@@ -76,6 +78,7 @@ class _Keeper:
 
 
 def _serve(work: SimpleQueue[_Work]) -> None:
+    """Run queued functions for ever and hand over their results or exceptions."""
     while True:
         future, function, arguments = work.get()
         try:
@@ -85,7 +88,7 @@ def _serve(work: SimpleQueue[_Work]) -> None:
 
 
 class _Limit:
-    """How many callers hold BLAS to one thread, and what the first of them set."""
+    """The number of callers that hold BLAS to one thread, and the limit that the first of them set."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -99,16 +102,16 @@ _limit_of: dict[int, _Limit] = {}
 
 
 def _limit(pid: int) -> _Limit:
-    """Return that of a process, the same to all threads; after a fork a new one: the lock may be held for ever."""
+    """Return the limit of a process, shared by its threads. A fork gets a new one, because the old lock may be held."""
     return _limit_of.get(pid) or _limit_of.setdefault(pid, _Limit())
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Hold the BLAS to one thread; the blocks are the parallelism.
+    """Restrict BLAS to one thread, because the blocks already run in parallel.
 
-    The limit belongs to the process, so it is set when the first of several callers enters and lifted when the last
-    one leaves. A limit that the user has set with threadpoolctl stays as it is.
+    The limit belongs to the process: it is set when the first of several callers enters, and lifted when the last one
+    leaves. A limit that the user has set with threadpoolctl is kept.
     """
     limit = _limit(os.getpid())
     with limit.lock:
@@ -125,6 +128,7 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def _hold_blas() -> threadpool_limits:
+    """Set the limit and return it."""
     limits = _controller(os.getpid()).limit(limits=1, user_api="blas")
     limits.__enter__()
     return limits
@@ -132,7 +136,8 @@ def _hold_blas() -> threadpool_limits:
 
 @cache
 def _controller(pid: int) -> ThreadpoolController:
-    import scipy.linalg.blas  # noqa: F401  # numba's products use SciPy's BLAS: it must be loaded to be held
+    """Return the controller of the loaded BLAS libraries."""
+    import scipy.linalg.blas  # noqa: F401  # numba's products use SciPy's BLAS: it must be loaded to be limited
 
     return ThreadpoolController()  # looks through all loaded libraries, which takes a millisecond
 
@@ -148,49 +153,32 @@ def rows_per_block(n_features: int) -> int:
 
 
 def row_blocks(X: Any, size: int = BLOCK_ELEMENTS) -> list[Block]:
-    """Split the rows of the data into ranges of about `size` entries: all of a dense array, the stored of a sparse one.
+    """Split the rows of the data into ranges of about `size` entries, whatever the number of threads.
 
-    Parameters
-    ----------
-    X : ndarray or scipy.sparse.csr_array [shape=(n_rows, n)]
-    size : int
-        The default stays in cache.
-
-    Returns
-    -------
-    list of (int, int)
-        The same for any number of threads; a row is never split.
+    For a dense array all entries count, for a sparse one the stored entries. The default size stays in cache. A row is
+    never split.
     """
     if not sp.issparse(X):
         return blocks(X.shape[0], max(1, size // max(1, X.shape[1])))
-    work = X.indptr + np.arange(X.shape[0] + 1, dtype=np.int64)  # an empty row is work too
+    work = X.indptr + np.arange(X.shape[0] + 1, dtype=np.int64)  # each row adds one, because even an empty row costs time
     cuts = np.searchsorted(work, np.arange(size, work[-1], size))
     return [(start, stop) for start, stop in pairwise([0, *cuts.tolist(), X.shape[0]]) if start < stop]
 
 
 def map_blocks(function: Callable[[Block], T], work: Sequence[Block], *, parallel: bool = True) -> list[T]:
-    """Apply `function` to every block, in threads where that helps, and return the results in the blocks' order.
+    """Apply `function` to every block ``(start, stop)`` and return the results in the order of the blocks.
 
-    Parameters
-    ----------
-    function : callable
-        Takes ``(start, stop)``.
-    work : sequence of (int, int)
-    parallel : bool, default=True
-        False for work too small to be handed to another thread (some 50 microseconds).
-
-    Returns
-    -------
-    list
+    It uses threads unless `parallel` is false, which suits work too small to hand to another thread (about 50
+    microseconds).
     """
-    nested = getattr(_here, "is_worker", False)  # a worker that waited for workers would wait for ever
+    nested = getattr(_here, "is_worker", False)  # a worker that waits for other workers could deadlock
     threads = n_threads()
     if threads == 1 or len(work) == 1 or nested or not parallel:
         return [function(block) for block in work]
     try:
         return list(_pool(os.getpid(), threads).map(function, work))
     except BaseException:
-        # a signal that comes while the pool starts a thread leaves one it does not know, for which the process would
-        # wait at its end: only a pool that nobody holds wakes it
+        # If a signal arrives while the pool starts a thread, the pool does not know that thread, and the process would
+        # wait for it on exit. Dropping the last reference to the pool wakes it.
         _pool.cache_clear()
         raise

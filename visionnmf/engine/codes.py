@@ -1,7 +1,7 @@
-"""The half-problem: codes for fixed components. The loss says what finds them, whatever solver found the components.
+"""Codes for fixed components. The loss determines the method, whichever solver found the components.
 
-The problem is convex for all losses but some beta-divergences, and a row's codes do not depend on the other rows. So
-codes of a graph or of groups are not solved for here: those couple the rows.
+The problem is convex for all losses except some beta-divergences, and it separates by row. Graph and group penalties
+couple the rows, and are therefore not supported here.
 """
 
 from __future__ import annotations
@@ -24,14 +24,9 @@ Array = NDArray[Any]
 
 
 class CodesSolver(NamedTuple):
-    """One function for codes, and what it can do. Each takes weights, and sparse data of losses that have such a form.
+    """A function that finds codes (:class:`.solvers.contract.Codes`), and the penalty terms that it supports.
 
-    Attributes
-    ----------
-    codes : callable
-        See :class:`.solvers.contract.Codes`.
-    terms : tuple of type
-        The terms of penalties that it honours.
+    Every such function accepts weights, and sparse data for losses that have a sparse form.
     """
 
     codes: Codes
@@ -39,7 +34,7 @@ class CodesSolver(NamedTuple):
 
 
 def _or_simplex(codes: Codes) -> Codes:
-    """Extend codes of a divergence to the simplex, which coordinate descent cannot stay on."""
+    """Return a codes function for a divergence that also supports the simplex, by spectral projected gradient."""
 
     def either(problem: Problem, Wt: Array, H: Array) -> None:
         (spg.codes if "simplex" in problem.penalty_W.kinds else codes)(problem, Wt, H)
@@ -56,17 +51,9 @@ CODES: dict[str, CodesSolver] = {
 
 
 def check_codes(problem: Problem) -> None:
-    """Raise ParameterError when the codes of a problem cannot be solved for: for calls before a long fit.
+    """Raise ParameterError if the loss cannot be combined with the penalty or with sparse data.
 
-    Parameters
-    ----------
-    problem : Problem
-        Its `penalty_H` does not matter.
-
-    Raises
-    ------
-    ParameterError
-        When the loss cannot be combined with the penalty or sparse data.
+    Call it before a long fit whose codes will be needed; `penalty_H` is ignored.
     """
     kinds = problem.penalty_W.beyond(CODES[problem.loss.record.codes].terms)
     if kinds:
@@ -77,23 +64,9 @@ def check_codes(problem: Problem) -> None:
 
 
 def solve_codes(problem: Problem, H: Array) -> Array:
-    """Find the codes of each row of the data for fixed components.
+    """Return the codes ``Wt`` (n_components, n_samples) of the data for fixed components `H`, in the dtype of the data.
 
-    Parameters
-    ----------
-    problem : Problem
-        Its `penalty_H` does not matter.
-    H : ndarray [shape=(n_components, n_features), >= 0]
-
-    Returns
-    -------
-    ndarray [shape=(n_components, n_samples)]
-        ``Wt``, in the dtype of the data.
-
-    Raises
-    ------
-    ParameterError
-        When the loss cannot be combined with the penalty or sparse data.
+    `penalty_H` is ignored. Raises ParameterError if the loss cannot be combined with the penalty or with sparse data.
     """
     check_codes(problem)
     Wt = np.empty((H.shape[0], problem.X.shape[0]), problem.X.dtype)

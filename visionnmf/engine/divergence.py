@@ -1,7 +1,7 @@
-"""The beta-divergences of blocks of rows: which kernel goes with which exponent.
+"""The beta-divergences of blocks of rows, each computed by the kernel for its exponent.
 
-With ``beta = 1`` the divergence is Kullback and Leibler's, with 0 Itakura and Saito's, with 2 half the squared
-distance. Rows are taken in units of their means, so that no number leaves the range of single precision.
+For ``beta = 1`` the divergence is that of Kullback and Leibler, for 0 that of Itakura and Saito, and for 2 half the
+squared distance. Rows are divided by their means, so that no number leaves the range of single precision.
 """
 
 from __future__ import annotations
@@ -21,28 +21,20 @@ __all__ = [
 
 Array = NDArray[Any]
 
-EMPTY_FLOOR = 1e-30  # of the model of a row of zeros
-LEAST_VALUE = 1e-30  # of which a power is taken
-LEAST_MEAN = {4: 1e-30, 8: 1e-290}  # that one can divide by, by the size of a number
+EMPTY_FLOOR = 1e-30  # smallest value of the model of a row of zeros
+LEAST_VALUE = 1e-30  # smallest base of a power
+LEAST_MEAN = {4: 1e-30, 8: 1e-290}  # smallest mean to divide by, for each item size in bytes
 
 
 def floor_of(beta: float) -> float:
-    """Return the level, as a share of a row's mean, that is as good as 0 in a model, but can be divided by."""
+    """Return the smallest value of a model, as a share of the row's mean: almost 0, but safe to divide by."""
     return 1e-7 if beta >= 1.0 else 1e-10
 
 
 def row_means(X: Array, M: Array | None) -> Array:
-    """Return the mean of the observed entries of each row; 0 also where it is too small to divide by.
+    """Return the mean of the observed entries of each row of `X` (n_rows, n); 0 if it is too small to divide by.
 
-    Parameters
-    ----------
-    X : ndarray [shape=(n_rows, n), >= 0]
-    M : ndarray [shape=(n_rows, n), >= 0] or None
-        Weights of the entries; those of weight 0 are not observed.
-
-    Returns
-    -------
-    ndarray of float64 [shape=(n_rows,)]
+    `M` holds the weights of the entries, in the shape of `X`, or is None; entries of weight 0 are not observed.
     """
     if M is None:
         means = np.einsum("ij->i", X) / X.shape[1]
@@ -53,6 +45,7 @@ def row_means(X: Array, M: Array | None) -> Array:
 
 
 def _raised(values: Array, exponent: float) -> Array:
+    """Return ``values ** exponent`` by a compiled kernel."""
     out = np.empty_like(values)
     power = elementary.power_single if values.dtype == np.float32 else elementary.power_double
     power(values.reshape(-1), exponent, out.reshape(-1))
@@ -60,7 +53,7 @@ def _raised(values: Array, exponent: float) -> Array:
 
 
 def powers_of(Y: Array, beta: float) -> Array | None:
-    """Return ``Y**beta`` where :func:`values` needs it."""
+    """Return ``Y ** beta`` if :func:`values` needs it for this beta, otherwise None."""
     if beta in (0.0, 1.0, 2.0):
         return None
     if Y.size and Y.min() >= LEAST_VALUE:
@@ -71,7 +64,7 @@ def powers_of(Y: Array, beta: float) -> Array | None:
 
 
 def curvatures(P: Array, beta: float) -> Array:
-    """Return Fisher's curvatures ``P**(beta - 2)`` of models."""
+    """Return ``P ** (beta - 2)``, the second derivative (Fisher information) of the divergence at a perfect fit."""
     if beta == 2.0:
         return np.ones_like(P)
     if beta == 1.0:
@@ -83,23 +76,10 @@ def curvatures(P: Array, beta: float) -> Array:
 
 
 def values(Y: Array, powers: Array | None, P: Array, M: Array | None, beta: float, V: Array | None = None) -> Array:
-    """Evaluate ``sum m d(y | p)`` of each row.
+    """Return the weighted divergence ``sum m d(y | p)`` of each row, in double precision.
 
-    Parameters
-    ----------
-    Y, P : ndarray [shape=(n_rows, n)]
-        Data and model, which is positive.
-    powers : ndarray [shape=(n_rows, n)] or None
-        :func:`powers_of` the data.
-    M : ndarray [shape=(n_rows, n)] or None
-        Weights of the entries.
-    beta : float
-    V : ndarray [shape=(n_rows, n)], optional
-        :func:`curvatures` of the model, where they are at hand.
-
-    Returns
-    -------
-    ndarray of float64 [shape=(n_rows,)]
+    `Y` are the data and `P` > 0 the model, both (n_rows, n). `powers` comes from :func:`powers_of`, `M` are weights or
+    None, and `V` are the :func:`curvatures` of the model if they are already known.
     """
     out = np.empty(len(Y))
     if beta == 1.0:
@@ -119,14 +99,17 @@ def values(Y: Array, powers: Array | None, P: Array, M: Array | None, beta: floa
 
 
 def beta_rows(X: Array, P: Array, M: Array | None, parameter: float, start: int, stop: int, out: Array) -> None:
-    """Write the beta-divergence of each row, in double precision; the parameter is beta. See :mod:`.losses.record`."""
+    """Write the beta-divergence of rows ``start:stop`` to `out`, in double precision; see :mod:`.losses.record`.
+
+    `parameter` is beta. Rows are divided by their means before powers are taken.
+    """
     beta = float(parameter)
     X, P = X[start:stop].astype(np.float64, copy=False), P.astype(np.float64, copy=False)
     M = None if M is None else M[start:stop].astype(np.float64, copy=False)
     means = row_means(X, M)
     units = np.where(means > 0, means, 1)
     floors = np.where(means > 0, floor_of(beta), EMPTY_FLOOR)
-    if beta in (0.0, 1.0):  # no powers, which could leave their range
+    if beta in (0.0, 1.0):  # these need no powers, which could overflow
         out[start:stop] = values(X, None, np.maximum(P, (floors * units)[:, None]), M, beta)
         return
     X, P = X / units[:, None], P / units[:, None]
@@ -137,12 +120,12 @@ def beta_rows(X: Array, P: Array, M: Array | None, parameter: float, start: int,
 def kullback_leibler_rows(
     X: Array, P: Array, M: Array | None, parameter: float, start: int, stop: int, out: Array
 ) -> None:
-    """Write ``sum m (x log(x / p) - x + p)`` of each row."""
+    """Write ``sum m (x log(x / p) - x + p)`` of each row to `out`."""
     beta_rows(X, P, M, 1.0, start, stop, out)
 
 
 def itakura_saito_rows(
     X: Array, P: Array, M: Array | None, parameter: float, start: int, stop: int, out: Array
 ) -> None:
-    """Write ``sum m (x / p - log(x / p) - 1)`` of each row; `X` must be positive."""
+    """Write ``sum m (x / p - log(x / p) - 1)`` of each row to `out`; `X` must be positive."""
     beta_rows(X, P, M, 0.0, start, stop, out)

@@ -1,4 +1,4 @@
-"""What is minimised: a loss of ``X - W H``, weights, and a penalty for each factor."""
+"""The minimisation problem: a loss between ``X`` and ``W H``, weights, and a penalty for each factor."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class Problem:
     Attributes
     ----------
     X : ndarray, C-contiguous, or scipy.sparse.csr_array [shape=(n_samples, n_features), >= 0, finite]
-        float32 or float64. Where a weight is 0 the entry is missing, and 0.
+        float32 or float64. An entry of weight 0 is missing, and must be 0.
     loss : Loss
     penalty_W, penalty_H : Penalty
-        Of the codes ``Wt`` (n_components, n_samples) and of the components ``H`` (n_components, n_features).
+        Penalties of the codes ``Wt`` (n_components, n_samples) and of the components ``H`` (n_components, n_features).
     weights : ndarray [shape=(n_samples, n_features), >= 0], optional
-        Of the entries, in the dtype of `X`; for dense `X` only.
+        Weights of the entries, in the dtype of `X`; for dense `X` only.
     zero_weight : float in [0, 1], default=1
-        Weight of the entries that a sparse `X` does not store; 0 where they are missing, and between only for the
-        Manhattan loss (Seraghiti et al. 2026).
+        Weight of the entries that a sparse `X` does not store; 0 if they are missing. Values between 0 and 1
+        are allowed only for the Manhattan loss (Seraghiti et al. 2026).
     """
 
     X: Any
@@ -51,9 +51,9 @@ class Problem:
 
     @cached_property
     def transposed(self) -> Problem:
-        """The same problem with samples and features exchanged (a copy of the data, made once).
+        """The same problem with samples and features exchanged; the data are copied once.
 
-        A solver that improves the codes of rows improves the components by working on it with ``H`` and ``Wt``
+        A solver that updates codes also updates components: it is applied to this problem with ``H`` and ``Wt``
         exchanged.
         """
         X = self.X.T.tocsr() if self.is_sparse else np.ascontiguousarray(self.X.T)
@@ -61,47 +61,15 @@ class Problem:
         return replace(self, X=X, weights=weights, penalty_W=self.penalty_H, penalty_H=self.penalty_W)
 
     def objective(self, Wt: Array, H: Array) -> float:
-        """Evaluate the loss and both penalties.
-
-        Parameters
-        ----------
-        Wt : ndarray [shape=(n_components, n_samples)]
-            Codes, transposed.
-        H : ndarray [shape=(n_components, n_features)]
-
-        Returns
-        -------
-        float
-            Summed in double precision.
-        """
+        """Return the loss plus both penalties, in double precision, for codes `Wt` (transposed) and components `H`."""
         return self.loss_value(Wt, H) + self.penalty_value(Wt, H)
 
     def loss_value(self, Wt: Array, H: Array) -> float:
-        """Evaluate the loss alone.
-
-        Parameters
-        ----------
-        Wt, H : ndarray
-            As for :meth:`objective`.
-
-        Returns
-        -------
-        float
-        """
+        """Return the loss alone."""
         if self.is_sparse:
             return sparse.loss_value(self.X, Wt, H, self.loss, zero_weight=self.zero_weight)
         return losses.loss_value(self.X, Wt, H, self.loss, weights=self.weights)
 
     def penalty_value(self, Wt: Array, H: Array) -> float:
-        """Evaluate both penalties alone.
-
-        Parameters
-        ----------
-        Wt, H : ndarray
-            As for :meth:`objective`.
-
-        Returns
-        -------
-        float
-        """
+        """Return the sum of both penalties alone."""
         return self.penalty_W.value(Wt) + self.penalty_H.value(H)

@@ -1,4 +1,4 @@
-"""Products of the data with a factor, the same call for dense and for sparse data."""
+"""Products of the data with a factor, with one interface for dense and sparse data."""
 
 from __future__ import annotations
 
@@ -16,20 +16,13 @@ __all__ = ["features_of", "product", "right_sides", "squares"]
 
 Array = NDArray[Any]
 
-COLUMNS = 256  # of a dense product that one thread takes at a time
+COLUMNS = 256  # columns of a dense product that one thread computes at a time
 
 
 def product(A: Array, B: Array) -> Array:
-    """Multiply in our threads with one BLAS thread each; OpenBLAS's own stall when another process holds a core.
+    """Return ``A @ B``, computed in the package's own threads with one BLAS thread each.
 
-    Parameters
-    ----------
-    A : ndarray [shape=(r, m)]
-    B : ndarray [shape=(m, n)]
-
-    Returns
-    -------
-    ndarray [shape=(r, n)]
+    OpenBLAS's own threads stall when another process occupies a core.
     """
     result = np.empty((A.shape[0], B.shape[1]), A.dtype)
 
@@ -43,22 +36,12 @@ def product(A: Array, B: Array) -> Array:
 
 
 def right_sides(X: Any, A: Array) -> Array:
-    """Multiply ``A @ X.T``: the right-hand sides of the least-squares problems of the rows of the data.
-
-    Parameters
-    ----------
-    X : ndarray or scipy.sparse.csr_array [shape=(n_rows, n)]
-    A : ndarray [shape=(r, n)]
-
-    Returns
-    -------
-    ndarray [shape=(r, n_rows)]
-    """
+    """Return ``A @ X.T`` (r, n_rows), the right-hand sides of the least-squares problems of the rows of `X`."""
     return sparse.product(X, A) if sp.issparse(X) else product(A, X.T)
 
 
 def features_of(problem: Problem) -> Any:
-    """Return the transposed data: a view of dense data, a copy of sparse data, made once a problem."""
+    """Return the transposed data: a view of dense data, or a copy of sparse data that each problem makes once."""
     return problem.transposed.X if problem.is_sparse else problem.X.T
 
 

@@ -1,7 +1,7 @@
-"""Sparse data in compressed rows (CSR): losses and products. Nothing here ever holds a dense copy.
+"""Sparse data in compressed rows (CSR): losses and products. No function makes a dense copy.
 
-What makes O(nnz r) possible: where the data are 0 the loss of a non-negative model ``P`` is ``P`` itself (Manhattan,
-Kullback-Leibler) or ``P^2 / 2`` (Frobenius), and sums of those over all entries follow from the factors alone.
+The cost is O(nnz r) because, where the data are 0, the loss of a non-negative model ``P`` is ``P`` itself (Manhattan,
+Kullback-Leibler) or ``P^2 / 2`` (Frobenius), and the sums of these over all entries follow from the factors alone.
 """
 
 from __future__ import annotations
@@ -21,22 +21,11 @@ __all__ = ["check_zero_weight", "floors", "loss_value", "product"]
 
 Array = NDArray[Any]
 
-FLOOR = 1e-7  # of the model under a logarithm or in a denominator, as a share of the mean of a row of the data
+FLOOR = 1e-7  # smallest model in a logarithm or denominator, as a share of the mean of the row
 
 
 def product(X: Any, A: Array) -> Array:
-    """Multiply ``A @ X.T``: the right-hand sides of the least-squares problems of the rows.
-
-    Parameters
-    ----------
-    X : scipy.sparse.csr_array [shape=(n_rows, n)]
-    A : ndarray [shape=(r, n)]
-        In the dtype of `X`, which is that of the result.
-
-    Returns
-    -------
-    ndarray [shape=(r, n_rows)]
-    """
+    """Return ``A @ X.T`` (r, n_rows) for sparse `X` (n_rows, n): the right-hand sides of its rows' least squares."""
     points = np.ascontiguousarray(A.T)
     out = np.empty((X.shape[0], len(A)), A.dtype)
 
@@ -49,53 +38,24 @@ def product(X: Any, A: Array) -> Array:
 
 
 def floors(X: Any) -> Array:
-    """Return for each row a level that is as good as 0 beside its entries, but positive.
-
-    Parameters
-    ----------
-    X : scipy.sparse.csr_array [shape=(n_rows, n)]
-
-    Returns
-    -------
-    ndarray [shape=(n_rows,), > 0]
-        In the dtype of `X`.
-    """
+    """Return for each row of sparse `X` a positive level that is negligible compared with its entries."""
     levels = X.sum(axis=1, dtype=np.float64) * (FLOOR / X.shape[1])
-    return np.maximum(levels, 1e-30).astype(X.dtype)  # also of a row of zeros
+    return np.maximum(levels, 1e-30).astype(X.dtype)  # the minimum is for rows of zeros
 
 
 def loss_value(X: Any, Wt: Array, H: Array, loss: Loss, *, zero_weight: float = 1.0) -> float:
-    """Evaluate a loss in O(nnz r); see :func:`.losses.loss_value`.
+    """Return the loss of sparse `X` in O(nnz r), in double precision; see :func:`.losses.loss_value`.
 
-    The share of the entries that are not stored is a difference of two sums, so the rounding of the result is that of
-    the loss at ``P = 0``.
-
-    Parameters
-    ----------
-    X : scipy.sparse.csr_array [shape=(n_samples, n_features), >= 0]
-    Wt : ndarray [shape=(n_components, n_samples)]
-    H : ndarray [shape=(n_components, n_features)]
-    loss : Loss
-        One with a sparse form.
-    zero_weight : float, default=1
-        Weight of the entries that are not stored; 0 where they are missing.
-
-    Returns
-    -------
-    float
-        Summed in double precision.
-
-    Raises
-    ------
-    ParameterError
-        For another loss, or a `zero_weight` other than 1 where the loss does not take one.
+    `zero_weight` is the weight of the entries that are not stored, 0 if they are missing. Their share is a difference
+    of two sums, so the absolute rounding error is that of the loss at ``P = 0``. Raises ParameterError if the loss has
+    no sparse form or does not support this `zero_weight`.
     """
     form = loss.record.sparse
     if form is None:
         able = sorted(name for name, record in LOSSES.items() if record.sparse)
         raise ParameterError(f"loss must be one of {able} for a sparse X; got {loss.name!r}; pass X.toarray()")
     check_zero_weight(loss, zero_weight)
-    # in double precision, in which the kernel is compiled for the conditions of optimality already
+    # in double precision, because the optimality measure has already compiled the kernel for it
     codes, points = Wt.T.astype(np.float64, order="C"), H.T.astype(np.float64, order="C")
     levels = floors(X)
 
@@ -117,17 +77,9 @@ def loss_value(X: Any, Wt: Array, H: Array, loss: Loss, *, zero_weight: float = 
 
 
 def check_zero_weight(loss: Loss, zero_weight: float) -> None:
-    """Raise ParameterError when the entries that a sparse `X` does not store have a weight that the loss cannot take.
+    """Raise ParameterError if the loss does not support this weight of the entries that are not stored.
 
-    Parameters
-    ----------
-    loss : Loss
-    zero_weight : float
-
-    Raises
-    ------
-    ParameterError
-        The message names the losses that can.
+    The message names the losses that do.
     """
     if zero_weight in (0, 1) or (loss.record.sparse is not None and loss.record.sparse.weighted):
         return
@@ -138,7 +90,7 @@ def check_zero_weight(loss: Loss, zero_weight: float) -> None:
 
 
 def _model_total(Wt: Array, H: Array, *, squared: bool) -> float:
-    """Sum the model ``W @ H``, or its squares, over all entries."""
+    """Return the sum of the model ``W @ H``, or of its squares, over all entries."""
     if not squared:
         return float(np.dot(Wt.sum(axis=1, dtype=np.float64), H.sum(axis=1, dtype=np.float64)))
     wide = [F.astype(np.float64) for F in (Wt, H)]

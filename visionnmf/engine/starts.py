@@ -2,7 +2,7 @@
 
 ========  ===========================================================================================
 random    absolute normal numbers, scaled so that ``W @ H`` has a quarter of the mean of the data
-nndsvd    non-negative double SVD (Boutsidis & Gallopoulos 2008): deterministic but for the SVD's seed; its zeros
+nndsvd    non-negative double SVD (Boutsidis & Gallopoulos 2008): deterministic except for the seed of the SVD; its zeros
           stay zero under multiplicative updates
 nndsvda   the same, zeros replaced by the size of a random start's entries
 nndsvdar  the same, zeros replaced by random numbers of a hundredth of that size
@@ -29,6 +29,7 @@ Array = NDArray[Any]
 
 
 def _absolute_normal(rng: RandomState, shape: tuple[int, int], scale: float, dtype: Any) -> Array:
+    """Return absolute values of normal numbers, multiplied by `scale`."""
     values: Array = np.abs(rng.standard_normal(shape)).astype(dtype)
     values *= np.dtype(dtype).type(scale)
     return values
@@ -38,47 +39,22 @@ def _scale(X: Any, n_components: int) -> float:
     """Return the standard deviation of a random start.
 
     ``W @ H`` then has a quarter of the mean of `X`, as |normal| has the mean sqrt(2/pi). Smaller starts change little;
-    with the whole mean ADMM ends in poor solutions when outliers dominate the mean (docs/decisions/manhattan.md).
+    with the full mean, ADMM ends in poor solutions if outliers dominate the mean (docs/decisions/manhattan.md).
     """
     return 0.5 * float(np.sqrt(X.mean(dtype=np.float64) / n_components * np.pi / 2))
 
 
 def random(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]:
-    """Draw both factors.
-
-    Parameters
-    ----------
-    X : ndarray or scipy.sparse.csr_array [shape=(n_samples, n_features), >= 0]
-    n_components : int
-    rng : RandomState
-
-    Returns
-    -------
-    Wt : ndarray [shape=(n_components, n_samples)]
-        Codes, transposed.
-    H : ndarray [shape=(n_components, n_features)]
-    """
+    """Draw both factors at random; return ``Wt`` (n_components, n_samples) and ``H`` (n_components, n_features)."""
     scale = _scale(X, n_components)
     H = _absolute_normal(rng, (n_components, X.shape[1]), scale, X.dtype)
     return _absolute_normal(rng, (n_components, X.shape[0]), scale, X.dtype), H
 
 
 def nndsvd(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]:
-    """Take the positive parts of the leading singular triples (Boutsidis & Gallopoulos 2008, Figure 1).
+    """Return the positive parts of the leading singular triples (Boutsidis & Gallopoulos 2008, Figure 1).
 
-    Components beyond the rank of the data, if more are asked for, are random.
-
-    Parameters
-    ----------
-    X : ndarray or scipy.sparse.csr_array [shape=(n_samples, n_features), >= 0]
-    n_components : int
-    rng : RandomState
-
-    Returns
-    -------
-    Wt : ndarray [shape=(n_components, n_samples)]
-        Codes, transposed.
-    H : ndarray [shape=(n_components, n_features)]
+    The result has the shapes of :func:`random`. Components beyond the rank of the data are random.
     """
     Wt, H = random(X, n_components, rng)
     k = min(n_components, *X.shape)
@@ -96,25 +72,12 @@ def nndsvd(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]:
         weight = np.sqrt(values[i] * size)
         Wt[i], H[i] = weight * u, weight * v
         for F in (Wt[i], H[i]):
-            F[F < np.sqrt(np.finfo(F.dtype).eps) * F.max()] = 0  # rounding of the decomposition
+            F[F < np.sqrt(np.finfo(F.dtype).eps) * F.max()] = 0  # these entries are rounding errors of the decomposition
     return Wt, H
 
 
 def nndsvda(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]:
-    """Start as :func:`nndsvd`, with the size of a random start's entries for zeros.
-
-    Parameters
-    ----------
-    X : ndarray or scipy.sparse.csr_array [shape=(n_samples, n_features), >= 0]
-    n_components : int
-    rng : RandomState
-
-    Returns
-    -------
-    Wt : ndarray [shape=(n_components, n_samples)]
-        Codes, transposed.
-    H : ndarray [shape=(n_components, n_features)]
-    """
+    """Return the factors of :func:`nndsvd` with zeros replaced by the typical entry of a random start."""
     Wt, H = nndsvd(X, n_components, rng)
     fill = X.dtype.type(_scale(X, n_components))
     for F in (Wt, H):
@@ -123,20 +86,7 @@ def nndsvda(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]:
 
 
 def nndsvdar(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]:
-    """Start as :func:`nndsvd`, with random numbers of a hundredth of a random start's size for zeros.
-
-    Parameters
-    ----------
-    X : ndarray or scipy.sparse.csr_array [shape=(n_samples, n_features), >= 0]
-    n_components : int
-    rng : RandomState
-
-    Returns
-    -------
-    Wt : ndarray [shape=(n_components, n_samples)]
-        Codes, transposed.
-    H : ndarray [shape=(n_components, n_features)]
-    """
+    """Return the factors of :func:`nndsvd` with zeros replaced by random numbers, 100 times smaller than a random start."""
     Wt, H = nndsvd(X, n_components, rng)
     scale = _scale(X, n_components) / 100
     for F in (Wt, H):
@@ -145,41 +95,18 @@ def nndsvdar(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]
 
 
 def random_symmetric(S: Array, n_components: int, rng: RandomState) -> Array:
-    """Draw the factor of a symmetric model so that ``H.T @ H`` has the mean of `S`.
-
-    Parameters
-    ----------
-    S : ndarray [shape=(n, n), >= 0]
-    n_components : int
-    rng : RandomState
-
-    Returns
-    -------
-    ndarray [shape=(n_components, n)]
-    """
+    """Draw the factor (n_components, n) of a symmetric model at random, with ``H.T @ H`` on the scale of `S` (n, n)."""
     scale = _scale(S, n_components)
     return _absolute_normal(rng, (n_components, S.shape[0]), scale, S.dtype)
 
 
 def spread_symmetric(S: Array, c: Array, n_components: int, rng: RandomState | np.random.Generator) -> Array:
-    """Start a symmetric model from columns of `S` that differ, chosen as k-means++ chooses its centres.
+    """Return a start for a symmetric model: columns of `S` that differ, chosen in the manner of k-means++.
 
-    A column says which nodes belong with the chosen one, so it is a component already; from random numbers the
-    weighted medians end far higher (``docs/decisions/segmentation.md``).
-
-    Parameters
-    ----------
-    S : ndarray [shape=(n, n), >= 0], symmetric
-        A node with 0 on the diagonal counts as alike to itself as its most alike neighbour.
-    c : ndarray [shape=(n,), >= 0]
-        Node weights.
-    n_components : int
-    rng : RandomState or Generator
-
-    Returns
-    -------
-    ndarray [shape=(n_components, n), >= 0]
-        Components beyond those that explain every node are 0.
+    A column says which nodes belong with the chosen node, so it is already close to a component. From random numbers
+    the weighted medians end at a far higher objective (``docs/decisions/segmentation.md``). `S` (n, n) is symmetric; a
+    node with 0 on the diagonal uses its largest similarity instead. `c` (n,) are node weights. Components are 0 once
+    every node is explained.
     """
     own = S.diagonal().astype(np.float64)
     own = np.where(own > 0, own, S.max(axis=1))

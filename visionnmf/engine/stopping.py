@@ -1,4 +1,4 @@
-r"""The one stopping rule of all fits: stop when more iterations would no longer lower the objective noticeably.
+r"""The stopping rule of all fits: stop when more iterations would no longer lower the objective noticeably.
 
 After ``t`` iterations the rule looks back over the last quarter of them (at least :data:`LEAST_WINDOW`), in two halves
 of ``h`` iterations, and asks how far the objective would fall during ``t`` more iterations if its decreases went on
@@ -40,28 +40,15 @@ if TYPE_CHECKING:
 __all__ = ["Stopping", "exact_objective", "warn_not_converged"]
 
 LEAST_WINDOW = 10  # iterations
-WINDOW_SHARE = 4  # the window is this part of all iterations
-EXACT = 1e-5  # relative residual of a model that is as good as exact
+WINDOW_SHARE = 4  # the window is one part in this many of all iterations
+EXACT = 1e-5  # relative residual below which a model counts as exact
 
 
 class Stopping:
     """The history of an objective, and whether the fit has converged by the rule at the top of this module.
 
-    Parameters
-    ----------
-    tol : float, >= 0
-        0 never stops, but at an exact fit.
-    exact : float, default=0
-        An objective of at most this is an exact fit.
-    rounding : float, default=1e-12
-        Relative decreases below this over half a window are rounding.
-
-    Attributes
-    ----------
-    history : list of float
-    change : float
-        The predicted relative decrease; infinite before the first window is full.
-    converged : bool
+    With `tol` 0 only an exact fit stops: an objective of at most `exact`. Relative decreases below `rounding` over half
+    a window count as rounding. `change` is the predicted relative decrease, infinite before the first window is full.
     """
 
     def __init__(self, tol: float, *, exact: float = 0.0, rounding: float = 1e-12) -> None:
@@ -96,7 +83,7 @@ class Stopping:
 
 
 def exact_objective(problem: Problem) -> float:
-    """Return the loss of a model whose residuals are :data:`EXACT` of the data."""
+    """Return the loss of a model whose residuals are the share :data:`EXACT` of the data."""
     X, M, loss = problem.X, problem.weights, problem.loss
     if problem.is_sparse:
         X = X.data
@@ -117,7 +104,7 @@ def exact_objective(problem: Problem) -> float:
 
 
 def warn_not_converged(name: str, result: Any, tol: float) -> None:
-    """Issue scikit-learn's ConvergenceWarning, with the iterations and the last change."""
+    """Issue scikit-learn's ConvergenceWarning, which names the number of iterations and the last change."""
     warnings.warn(
         f"{name} stopped after {result.n_iter} iterations before it had converged: twice as many would lower the "
         f"objective by a share of about {result.change:.2g} (tol={tol:.2g}); increase max_iter, or tol if that is near "

@@ -1,7 +1,7 @@
 """Cyclic coordinate descent for the Kullback-Leibler divergence (after Hsieh & Dhillon 2011).
 
-Each variable is moved by Newton's step on ``1 / S(f) = 1 / sum(a)`` instead of on ``S(f) = sum(a)``; see
-``docs/derivations/kullback_leibler.md``. Start, extrapolation and restarts are those of :mod:`.sbcd`.
+Each variable moves by a Newton step on ``1 / S(f) = 1 / sum(a)`` instead of on ``S(f) = sum(a)``; see
+``docs/derivations/kullback_leibler.md``. The start, the extrapolation and the restarts are those of :mod:`.sbcd`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Array = NDArray[Any]
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Improve both factors in place, two sweeps each; see :func:`.admm.iterate`."""
+    """Update `Wt`, then `H`, in place by two sweeps each; yield the objective before each iteration."""
     if problem.is_sparse:
         yield from sparse_descent.iterate(problem, Wt, H, sparse_descent.newton_half, max_iter=max_iter)
     else:
@@ -30,7 +30,7 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
 
 
 def codes(problem: Problem, Wt: Array, H: Array) -> None:
-    """Solve for the codes of fixed components, a convex problem, row by row; see :func:`.admm.codes`."""
+    """Solve for the codes of fixed components, a convex problem that separates by row, overwriting `Wt`."""
     if problem.is_sparse:
         sparse_descent.newton_codes(problem, Wt, H)
     else:

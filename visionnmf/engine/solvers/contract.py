@@ -1,8 +1,8 @@
-"""The contracts: what a solver is, what its halves return, and what finds codes.
+"""The interfaces of solvers, of updates of one factor, and of functions that find codes.
 
 Codes are transposed, ``Wt`` of shape ``(n_components, n_samples)``, components ``H`` of ``(n_components, n_features)``.
-Factors are improved in place and stay in the dtype of the data; a half that works on the codes of a problem works on
-the components of its transposed problem.
+Factors are updated in place and stay in the dtype of the data. A function that updates the codes of a problem also
+updates its components, when it is given the transposed problem.
 """
 
 from __future__ import annotations
@@ -22,15 +22,9 @@ Array = NDArray[Any]
 class Progress(NamedTuple):
     """Progress of one iteration.
 
-    Attributes
-    ----------
-    objective : float
-        The objective of the factors before the iteration, which is known at no cost when the iteration ends.
-    residual : float or None, default=None
-        How far the iterates of a method with a split variable still are from satisfying the model, relative to the
-        objective; None for a method without one. See :mod:`..stopping`.
-    done : bool, default=False
-        Whether the solver has found the minimum in closed form.
+    `objective` is the objective before the iteration, which is a by-product of it. `residual` measures how far a method
+    with a split variable is from satisfying the model, relative to the objective (see :mod:`..stopping`); it is None
+    for other methods. `done` is true if the solver has found the minimum in closed form.
     """
 
     objective: float
@@ -39,7 +33,7 @@ class Progress(NamedTuple):
 
 
 class Iterate(Protocol):
-    """A solver: improves both factors in place, and yields after each of at most `max_iter` iterations."""
+    """A solver: updates both factors in place, and yields after each of at most `max_iter` iterations."""
 
     def __call__(self, problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
         """Iterate."""
@@ -47,10 +41,10 @@ class Iterate(Protocol):
 
 
 class Half(Protocol):
-    """One factor's turn: improves `Ft` in place for a fixed `A`, in some sweeps.
+    """An update of one factor: improves `Ft` in place for a fixed `A`, in some sweeps.
 
-    What is called a half returns the loss *before*, without penalties: it falls off while the residuals are at hand.
-    Steps that have to know where they led are no halves (:func:`.sbcd.improve` returns the loss afterwards).
+    A function called `half` returns the loss *before* the update, without penalties, because it is a by-product of
+    computing the residuals. Updates that need the loss afterwards have another name (:func:`.sbcd.improve`).
     """
 
     def __call__(self, problem: Problem, Ft: Array, A: Array, *, sweeps: int) -> float:
@@ -59,7 +53,7 @@ class Half(Protocol):
 
 
 class Codes(Protocol):
-    """Overwrites `Wt` with the codes of fixed components; a row's codes do not depend on the other rows."""
+    """Overwrites `Wt` with the codes of fixed components; the codes of a row do not depend on the other rows."""
 
     def __call__(self, problem: Problem, Wt: Array, H: Array) -> None:
         """Solve for the codes."""

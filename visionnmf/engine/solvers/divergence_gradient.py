@@ -1,4 +1,4 @@
-"""What the solvers of the beta-divergences share: the gradient in two non-negative parts, and a check of the data."""
+"""Shared by the solvers of the beta-divergences: the gradient in two non-negative parts, and a check of the data."""
 
 from __future__ import annotations
 
@@ -18,13 +18,7 @@ Array = NDArray[Any]
 
 
 def check_positive(problem: Problem) -> None:
-    """Refuse zeros in the data where the divergence from them is infinite: for ``beta <= 0``.
-
-    Raises
-    ------
-    ParameterError
-        When an entry that is not missing is 0.
-    """
+    """Raise ParameterError if the data contain zeros and ``beta <= 0``, because the divergence is then infinite."""
     if not problem.loss.needs_positive:
         return
     zeros = problem.X == 0
@@ -41,25 +35,12 @@ def check_positive(problem: Problem) -> None:
 def gradient_parts(
     problem: Problem, Ft: Array, A: Array, vanishing: Array | None = None
 ) -> tuple[Array, Array, Array, Array]:
-    """Evaluate the loss of each row and the gradient with respect to its codes, as a difference.
+    """Return the loss of each row and the gradient with respect to its codes, as a difference of two parts.
 
-    Parameters
-    ----------
-    problem : Problem
-        Its penalties do not matter.
-    Ft, A : ndarray
-        Codes, transposed, and components.
-    vanishing : ndarray of int [shape=(n_samples,)], optional
-        Receives how many entries above 0 of each row have a model that is as good as 0.
-
-    Returns
-    -------
-    losses : ndarray [shape=(n_samples,)]
-        Without penalties.
-    negative, positive : ndarray [shape=(n_components, n_samples), >= 0]
-        The gradient is ``(positive - negative) * units**(beta - 1)``.
-    units : ndarray [shape=(n_samples,), > 0]
-        Of each row, so that powers neither overflow nor vanish.
+    `Ft` (n_components, n_rows) are the codes, `A` (n_components, n) is fixed; penalties are ignored. Returns `losses`
+    (n_rows,), `negative` and `positive`, which are non-negative in the shape of `Ft`, and `units` (n_rows,). The
+    gradient is ``(positive - negative) * units**(beta - 1)``: dividing each row by its unit prevents overflow in
+    powers. `vanishing`, if given, receives the number of positive entries of each row whose model is almost 0.
     """
     X, M = problem.X, problem.weights
     dtype, beta = X.dtype, problem.loss.beta
@@ -67,7 +48,7 @@ def gradient_parts(
     negative, positive = np.empty_like(Ft), np.empty_like(Ft)
     least = np.finfo(dtype).tiny / np.finfo(dtype).eps
     floor = floor_of(beta)
-    if beta < 0:  # its powers must not overflow
+    if beta < 0:  # so that the powers below do not overflow
         floor = max(floor, float(np.finfo(dtype).max) ** (0.5 / (beta - 2)))
 
     def evaluate(block: tuple[int, int]) -> None:

@@ -2,16 +2,16 @@ r"""Extrapolated hierarchical alternating least squares for the Frobenius loss.
 
 .. math:: \min_{W, H \ge 0}\; \tfrac12 \sum_{ij} m_{ij} (X - W H)_{ij}^2 + p_W(W) + p_H(H)
 
-HALS (Cichocki & Phan 2009, Algorithm 2) with several sweeps a product with the data, and extrapolation between
-iterations with restarts (Ang & Gillis 2019, Algorithm 3): a step that raises the objective is taken back, so the
-objective never rises. What a sweep is depends on the data:
+HALS (Cichocki & Phan 2009, Algorithm 2) with several sweeps for each product with the data, and extrapolation between
+iterations with restarts (Ang & Gillis 2019, Algorithm 3). A step that raises the objective is undone, so the objective
+never rises. The kind of sweep depends on the data:
 
 - without weights, through Gram matrices (:class:`_Gram`);
-- with weights, the data where a weight is small are filled in by the model,
+- with weights, entries of small weight are replaced by the model,
   ``V = P + m / max(m) (X - P)``, which majorises the loss, and the sweeps are those of ``V`` (:class:`_Filled`);
-- where the largest weight is many times the mean one, that step would be tiny: coordinate descent on the weighted
-  residuals instead (:class:`_Residual`);
-- where data are sparse and what is not stored is missing, on the residuals of what is (:class:`_Stored`).
+- if the largest weight is many times the mean weight, those steps would be tiny, and coordinate descent on the weighted
+  residuals is used instead (:class:`_Residual`);
+- for sparse data whose unstored entries are missing, on the residuals of the stored entries (:class:`_Stored`).
 """
 
 from __future__ import annotations
@@ -38,27 +38,27 @@ __all__ = ["codes", "iterate", "polish_clipped", "value_from_products"]
 
 Array = NDArray[Any]
 
-# Sweeps that share one product with the data: as many as cost no more than the product, between these limits. With
-# components that are alike, 40 sweeps need a fifth of the iterations that 6 need.
+# Number of sweeps for each product with the data: as many as cost no more than the product, within these limits. For
+# similar components, 40 sweeps need a fifth of the iterations that 6 sweeps need.
 LEAST_SWEEPS, MOST_SWEEPS = 6, 40
-RESIDUAL_SWEEPS = 2  # where a sweep costs as much as the products
-SKEW = 3.0  # largest weight over mean weight: above, descent on residuals was the faster
+RESIDUAL_SWEEPS = 2  # fewer, because a sweep over residuals costs as much as a product
+SKEW = 3.0  # largest weight over mean weight, above which descent on residuals is faster
 FIRST_MOMENTUM = 0.3  # see :class:`.momentum.Momentum`
 MOMENTUM_GROWTH = 1.05
 MOMENTUM_CUT = 1.5
 CEILING_GROWTH = 1.01
 MOMENTUM_FLOOR = 0.1
-CODES_SWEEPS = 10  # before the active set is settled, at most, and
-COMPONENTS_A_SWEEP = 5  # few components settle as fast without
-SYMMETRIC = 16  # components from which on the BLAS takes a product with its own transpose in less time than another
+CODES_SWEEPS = 10  # maximum number of sweeps before block pivoting; fewer for
+COMPONENTS_A_SWEEP = 5  # few components: one sweep, and another for this many components
+SYMMETRIC = 16  # number of components from which BLAS multiplies a matrix by its own transpose faster
 CODES_TOLERANCE = 1e-8  # of the derivative, relative to the largest entry of a row's right-hand side
 # From this share of the data's squares on, the loss follows from Gram matrices: their rounding is below 1e-5 of it.
 SMALL = {4: 5e-3, 8: 1e-10}
-CODES_STEPS = 5000  # of accelerated gradient for rows that block pivoting cannot settle
+CODES_STEPS = 5000  # of accelerated gradient for rows that block pivoting cannot solve
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Improve both factors in place, a few sweeps each; see :func:`.admm.iterate`."""
+    """Update `Wt`, then `H`, in place by a few sweeps each; yield the objective before each iteration."""
     if problem.is_sparse and problem.zero_weight == 1 and _separable(problem):
         yield from sparse_hals.iterate(problem, Wt, H, max_iter=max_iter)
         return
@@ -66,16 +66,19 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
 
 
 def polish_clipped(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Descend the Huber loss from factors that are near its minimum, in place.
+    """Minimise the Huber loss from factors near its minimum, in place; yield as :func:`iterate` does.
 
-    Clipped residuals ``V = P + clip(X - P, -delta, delta)`` make the least-squares problem of ``V`` a majorant of the
-    Huber loss, which is exact where no residual is clipped.
+    The least-squares problem of the data ``V = P + clip(X - P, -delta, delta)`` majorises the Huber loss, and is exact
+    where no residual is clipped.
     """
     yield from _descend_both(problem, Wt, H, _Clipped(problem), max_iter)
 
 
 def _descend_both(problem: Problem, Wt: Array, H: Array, halves: Any, max_iter: int) -> Iterator[Progress]:
-    """Take extrapolated sweeps of both factors; steps that raise the objective are taken back."""
+    """Update both factors with extrapolation; an iteration that raises the objective is undone.
+
+    `halves` provides the updates of the codes and of the components, and the objective.
+    """
     penalty_W, penalty_H = problem.penalty_W, problem.penalty_H
     objective = problem.objective(Wt, H)
     W_last, H_last = Wt.copy(), H.copy()  # the last accepted factors, before extrapolation
@@ -92,7 +95,7 @@ def _descend_both(problem: Problem, Wt: Array, H: Array, halves: Any, max_iter: 
         halves.improve_components(H_new, W_next)
         found = halves.objective(W_next, H_new)
         if found <= objective or momentum.is_none:
-            # without momentum a rise can only be rounding
+            # without momentum only rounding can raise the objective
             objective = min(found, objective)
             Wt[:], H[:] = W_next, H_new
             W_ahead, H_ahead = W_next, extrapolated(H_new, H_last, momentum.value, penalty_H)
@@ -107,10 +110,12 @@ def _descend_both(problem: Problem, Wt: Array, H: Array, halves: Any, max_iter: 
 
 
 def _separable(problem: Problem) -> bool:
+    """Return whether both penalties consist of a box, l1 and l2 only."""
     return not problem.penalty_W.beyond(SEPARABLE) and not problem.penalty_H.beyond(SEPARABLE)
 
 
 def _halves(problem: Problem) -> _Gram | _Residual | _Stored:
+    """Return the updates that suit the weights and the sparsity of the data."""
     weights = problem.weights
     if problem.is_sparse and problem.zero_weight == 0:
         return _Stored(problem)
@@ -121,13 +126,13 @@ def _halves(problem: Problem) -> _Gram | _Residual | _Stored:
 
 
 class _Gram:
-    """Sweeps of each factor through Gram matrices."""
+    """Updates through Gram matrices."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.data, self.transposed = problem.X, features_of(problem)
         self.square = squares(problem.X)
-        self.scale = 1.0  # of the penalties
+        self.scale = 1.0  # factor of the penalties
         self.separable = _separable(problem)
         self.products: tuple[Array, Array]
 
@@ -152,9 +157,9 @@ class _Gram:
 
 
 class _Filled(_Gram):
-    """Sweeps on data in which the model fills in what has little weight, made anew before each iteration.
+    """Updates on data in which the model replaces entries of small weight, refreshed before each iteration.
 
-    They majorise the loss divided by the largest weight, so the penalties are divided by it, too.
+    They majorise the loss divided by the largest weight, so the penalties are divided by it as well.
     """
 
     def __init__(self, problem: Problem, weights: Array) -> None:
@@ -183,7 +188,7 @@ class _Filled(_Gram):
 
 
 class _Clipped(_Filled):
-    """Sweeps on the model plus the clipped residuals, made anew before each iteration: they majorise the Huber loss."""
+    """Updates on the model plus the clipped residuals, refreshed before each iteration; they majorise the Huber loss."""
 
     def __init__(self, problem: Problem) -> None:
         weights = problem.weights
@@ -206,7 +211,7 @@ class _Clipped(_Filled):
 
 
 class _Residual:
-    """Coordinate descent on weighted residuals, row by row; the components on the transposed data."""
+    """Updates by coordinate descent on the weighted residuals, row by row, or on the transposed data for components."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -223,7 +228,7 @@ class _Residual:
 
 
 class _Stored:
-    """Coordinate descent on the residuals of the entries that sparse data store; the others are missing."""
+    """Updates by coordinate descent on the residuals of the stored entries; the other entries are missing."""
 
     def __init__(self, problem: Problem) -> None:
         sparse_descent.refuse_coupled(problem)
@@ -241,6 +246,7 @@ class _Stored:
 
 
 def _descend(problem: Problem, Ft: Array, A: Array) -> None:
+    """Run coordinate descent on the weighted residuals for the codes `Ft`, in place."""
     X, penalty = problem.X, problem.penalty_W
     low, high = penalty.box(X.dtype)
     l1, l2 = penalty.weights(len(Ft), X.dtype)
@@ -253,24 +259,10 @@ def _descend(problem: Problem, Ft: Array, A: Array) -> None:
 
 
 def value_from_products(problem: Problem, Wt: Array, H: Array, gram: Array, right: Array, square: float) -> float:
-    """Evaluate the objective from products at hand, unless the loss is so small that their rounding would show.
+    """Return the objective of least squares without weights, from known products.
 
-    Parameters
-    ----------
-    problem : Problem
-        Of the Frobenius loss, without weights.
-    Wt : ndarray [shape=(n_components, n_samples)]
-    H : ndarray [shape=(n_components, n_features)]
-    gram : ndarray [shape=(n_components, n_components)]
-        ``Wt @ Wt.T``.
-    right : ndarray [shape=(n_components, n_features)]
-        ``Wt @ X``.
-    square : float
-        Sum of the squares of the data.
-
-    Returns
-    -------
-    float
+    `gram` is ``Wt @ Wt.T``, `right` is ``Wt @ X`` and `square` the sum of squares of the data. If the loss is so small
+    that cancellation would show, it is computed from the residuals instead.
     """
     inner = float(np.einsum("ij,ij->", right, H, dtype=np.float64))
     model = float(np.einsum("ij,ij->", gram, product(H, H.T), dtype=np.float64))
@@ -282,10 +274,10 @@ def value_from_products(problem: Problem, Wt: Array, H: Array, gram: Array, righ
 
 
 def codes(problem: Problem, Wt: Array, H: Array) -> None:
-    """Solve the least-squares problem of each row exactly, in the box or on the simplex; see :func:`.admm.codes`.
+    """Solve the least-squares problem of each row exactly, in the box or on the simplex, overwriting `Wt`.
 
-    Coordinate descent finds most of the codes that are at a bound, block principal pivoting the rest (Kim & Park 2008).
-    In double precision; with weights, each row has a Gram matrix of its own.
+    Coordinate descent finds most of the codes that are at a bound, and block principal pivoting the rest (Kim & Park
+    2008), in double precision. With weights, each row has its own Gram matrix.
     """
     if problem.is_sparse and problem.zero_weight == 0:
         sparse_descent.residual_codes(problem, Wt, H)
@@ -328,7 +320,7 @@ def _weighted_grams(A: Array, weights: Array) -> Array:
 def _right_rows(X: Any, weights: Array | None, A: Array) -> Array:
     """Return ``A @ (m x)`` for each row of the data, in double precision [shape=(n_rows, n_components)].
 
-    Row by row: of a product of matrices, the BLAS rounds the last bit by its shape.
+    It is computed row by row, because the rounding of a product of matrices depends on its shape.
     """
     rows = X.astype(np.float64)
     if sp.issparse(X):

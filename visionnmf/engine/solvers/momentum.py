@@ -14,29 +14,16 @@ __all__ = ["Momentum", "balance", "extrapolated"]
 
 Array = NDArray[Any]
 
-UNEVEN = 1e12  # quotient of the largest entries of a component's two factors
+UNEVEN = 1e12  # largest allowed quotient of the maxima of a component's two factors
 
 
 class Momentum:
-    """How far to go beyond each step: further after each that lowered the objective, less after one that raised it.
+    """The extrapolation factor: it grows after each step that lowered the objective, and shrinks after a rise.
 
-    Attributes
-    ----------
-    value : float, >= 0
-        Share of the change of a factor that is added to it once more.
-    ceiling : float
-        The largest, which a rise of the objective lowers to the momentum that failed.
-
-    Parameters
-    ----------
-    first : float
-        Momentum of the first step; 0 for none from a start whose scale may be far off.
-    growth, ceiling_growth : float, > 1
-        Of both after an accepted iteration.
-    floor : float
-        Below it none is used, once; from it it grows again.
-    cut : float, > 1, default=inf
-        What it is divided by after an iteration that raised the objective; infinite restarts without any.
+    `value` is the share of the last change of a factor that is added once more; it starts at `first`, 0 if the scale of
+    the start may be far off. An accepted iteration multiplies it by `growth`, up to `ceiling`, which itself grows by
+    `ceiling_growth` up to 1. After a rise, `ceiling` becomes the value that failed, and `value` is divided by `cut`
+    (infinite: restart from 0). A value below `floor` is replaced by 0 for one step, and then grows from `floor`.
     """
 
     def __init__(
@@ -47,27 +34,27 @@ class Momentum:
 
     @property
     def is_none(self) -> bool:
-        """Whether the next step is a plain one, which can raise the objective by rounding alone."""
+        """Whether the next step is not extrapolated, so that only rounding can raise the objective."""
         return self.value == 0
 
     def grow(self) -> None:
-        """Note that the iteration was accepted."""
+        """Increase the momentum after an accepted iteration."""
         self.ceiling = min(1.0, self.ceiling_growth * self.ceiling)
         self.value = min(self.ceiling, self.growth * max(self.value, self.floor))
 
     def restart(self) -> None:
-        """Note that the iteration raised the objective, and was taken back."""
+        """Reduce the momentum after an iteration that raised the objective and was undone."""
         self.ceiling, self.value = self.value, self.value / self.cut
         if self.value < self.floor:
             self.value = 0.0
 
 
 def balance(problem: Problem, codes: list[Array], components: list[Array]) -> None:
-    """Keep both factors of each component within the range of their dtype, in place.
+    """Rescale components so that both of their factors stay within the range of their dtype, in place.
 
-    Without penalties only the product of a component's two factors matters, and one of them can grow without bound
-    while the other vanishes. Where they are more than :data:`UNEVEN` apart, both are multiplied by powers of two, which
-    is exact. The first arrays of the lists decide; all are multiplied.
+    Without penalties only the product of a component's two factors matters, so one of them can grow without bound while
+    the other vanishes. If they are more than :data:`UNEVEN` apart, both are multiplied by powers of two, which is
+    exact. The first array of each list determines the factors, and all arrays are multiplied.
     """
     if problem.penalty_W.kinds or problem.penalty_H.kinds:
         return
@@ -83,22 +70,14 @@ def balance(problem: Problem, codes: list[Array], components: list[Array]) -> No
 
 
 def extrapolated(new: Array, old: Array, momentum: float, penalty: Penalty) -> Array:
-    """Return ``new + momentum (new - old)``, moved to where a penalty allows it.
+    """Return ``new + momentum (new - old)``, projected onto the constraint of the penalty.
 
-    Parameters
-    ----------
-    new, old : ndarray [shape=(n_components, n_points)]
-    momentum : float, >= 0
-    penalty : Penalty
-
-    Returns
-    -------
-    ndarray [shape=(n_components, n_points)]
+    Both factors have the shape (n_components, n_points).
     """
     ahead = new - old
     ahead *= new.dtype.type(momentum)
     ahead += new
     if not penalty.beyond(SEPARABLE):
         return np.clip(ahead, *penalty.box(new.dtype), out=ahead)
-    penalty.prox(ahead, 0.0)  # a step of no length is the projection
+    penalty.prox(ahead, 0.0)  # the prox of step length 0 is the projection
     return ahead

@@ -1,7 +1,8 @@
 """Rank-one residual iteration: coordinate descent by weighted medians (Guan et al. 2012, Algorithm 1).
 
-Exact in each variable and never increases the objective. Cyclic descent on a non-smooth loss can stall where no single
-variable helps, so on dense data it is a good last solver. For sparse data it is the one there is.
+Each step is the exact minimiser in one variable, so the objective never increases. Cyclic descent on a non-smooth loss
+can stall where changing a single variable does not help, so on dense data it is best used to finish the work of another
+solver. For sparse data it is the only solver.
 """
 
 from __future__ import annotations
@@ -28,23 +29,10 @@ LOSSES = frozenset({"manhattan", "elastic-net"})  # |e| + alpha / 2 e^2
 
 
 def half(problem: Problem, Wt: Array, H: Array, *, sweeps: int) -> float:
-    """Sweep over the codes of all rows, in place.
+    """Sweep over the codes `Wt` (r, n_rows) in place, with `H` (r, n) fixed; return the loss before.
 
-    Parameters
-    ----------
-    problem : Problem
-        Of one of :data:`LOSSES`. For the components of a model, the transposed problem.
-    Wt : ndarray [shape=(r, n_rows)]
-        The factor to improve.
-    H : ndarray [shape=(r, n), >= 0]
-        The factor that is fixed.
-    sweeps : int
-        At most so many a row; a row is left when a sweep changes nothing.
-
-    Returns
-    -------
-    float
-        The loss before.
+    The loss is one of :data:`LOSSES`. To update the components of a model, pass the transposed problem. A row gets at
+    most `sweeps` sweeps and is finished when a sweep changes nothing.
     """
     losses = np.empty(problem.X.shape[0])
     _sweep(problem, Wt, H, sweeps, losses)
@@ -52,11 +40,12 @@ def half(problem: Problem, Wt: Array, H: Array, *, sweeps: int) -> float:
 
 
 def polish(problem: Problem, Wt: Array, H: Array, *, sweeps: int) -> None:
-    """Sweep as :func:`half`, without the loss: one kernel less to compile for a fit of another solver."""
+    """Sweep as :func:`half` does, but without computing the loss, which saves compiling a second kernel."""
     _sweep(problem, Wt, H, sweeps, None)
 
 
 def _sweep(problem: Problem, Wt: Array, H: Array, sweeps: int, losses: Array | None) -> None:
+    """Sweep over all rows in place, and write the loss of each row before to `losses` unless it is None."""
     X, M, penalty = problem.X, problem.weights, problem.penalty_W
     dtype = X.dtype
     alpha = problem.loss.parameter or None  # of the elastic net; the Manhattan loss has none
@@ -68,12 +57,13 @@ def _sweep(problem: Problem, Wt: Array, H: Array, sweeps: int, losses: Array | N
         _kernels.rri_rows(X, M, Wt, H, *arguments, sweeps, eps, *block, losses, weighted, scratch)
 
     size = max(1, rows_per_block(X.shape[1]) // 4)
-    # with a graph the rows are taken in their order
+    # a graph couples the rows, so they form one block and are updated in order
     work = blocks(X.shape[0], size if penalty.graph is None else X.shape[0])
     map_blocks(sweep, work, parallel=X.size > BLOCK_ELEMENTS)
 
 
 def _graph(penalty: Penalty, dtype: Any) -> tuple[Array, ...] | None:
+    """Return the CSR arrays and degrees of the graph in the penalty, or None."""
     if penalty.graph is None:
         return None
     graph = penalty.graph
@@ -81,23 +71,11 @@ def _graph(penalty: Penalty, dtype: Any) -> tuple[Array, ...] | None:
 
 
 def weighted_half(X: Array, M: Array, Ft: Array, A: Array, *, penalty: Penalty, sweeps: int) -> None:
-    """Sweep over the codes of all rows with weights that rows share, in place: ``sum m |X - Ft.T @ A|``.
+    """Minimise ``sum m |X - Ft.T @ A|`` over `Ft` (r, n_rows) in place by at most `sweeps` sweeps, in this thread.
 
-    In the calling thread alone; a caller with many rows splits them (:func:`..blocks.map_blocks`).
-
-    Parameters
-    ----------
-    X : ndarray [shape=(n_rows, n)]
-        Of any dtype, such as uint8.
-    M : ndarray [shape=(n_rows / group, n), >= 0]
-        Weights, of any dtype; a row of them serves ``group`` successive rows of `X`, such as a pixel's channels.
-    Ft : ndarray [shape=(r, n_rows)]
-        The factor to improve.
-    A : ndarray [shape=(r, n), >= 0]
-        The factor that is fixed, of the dtype of `Ft`.
-    penalty : Penalty
-    sweeps : int
-        At most so many a row.
+    `X` (n_rows, n) may have any dtype, such as uint8. Each row of the weights `M` (n_rows / group, n) serves ``group``
+    successive rows of `X`, such as the channels of a pixel. `A` (r, n) is fixed, in the dtype of `Ft`. A caller with
+    many rows can split them with :func:`..blocks.map_blocks`.
     """
     eps = _kernels.sum_rounding(A.dtype)
     group = X.shape[0] // M.shape[0] if len(M) else 1
@@ -105,7 +83,7 @@ def weighted_half(X: Array, M: Array, Ft: Array, A: Array, *, penalty: Penalty, 
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Improve both factors in place, one sweep each; see :func:`.admm.iterate`."""
+    """Update `Wt`, then `H`, in place by one sweep each; yield the objective before each iteration."""
     if problem.is_sparse:
         yield from sparse_descent.iterate(problem, Wt, H, sparse_descent.median_half, max_iter=max_iter)
         return
