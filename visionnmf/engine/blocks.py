@@ -32,7 +32,7 @@ BLOCK_ELEMENTS = 1 << 16  # a block of X, U and P in single precision (3 * 256 K
 
 
 def n_threads() -> int:
-    """Return the number of threads to use: VISIONNMF_NUM_THREADS, else OMP_NUM_THREADS, else the available processors."""
+    """Return the number of threads: VISIONNMF_NUM_THREADS, else OMP_NUM_THREADS, else the available processors."""
     for variable in ("VISIONNMF_NUM_THREADS", "OMP_NUM_THREADS"):
         value = os.environ.get(variable, "")
         if value.isdecimal() and int(value) > 0:
@@ -160,7 +160,7 @@ def row_blocks(X: Any, size: int = BLOCK_ELEMENTS) -> list[Block]:
     """
     if not sp.issparse(X):
         return blocks(X.shape[0], max(1, size // max(1, X.shape[1])))
-    work = X.indptr + np.arange(X.shape[0] + 1, dtype=np.int64)  # each row adds one, because even an empty row costs time
+    work = X.indptr + np.arange(X.shape[0] + 1, dtype=np.int64)  # even an empty row costs time
     cuts = np.searchsorted(work, np.arange(size, work[-1], size))
     return [(start, stop) for start, stop in pairwise([0, *cuts.tolist(), X.shape[0]]) if start < stop]
 

@@ -110,7 +110,7 @@ def _change(F: Array, G: Array, norms: Array, penalty: Penalty, sigma: float) ->
 
 
 def _gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Array, float]:
-    """Return the gradients of a smooth loss with respect to `Wt` and `H`, and the norm of its derivative at zero."""
+    """Return the gradients of a smooth loss with respect to `Wt` and `H`, and the size of its derivative."""
     X, M = problem.X, problem.weights
     loss = problem.loss
     G_W = np.empty_like(Wt)

@@ -41,7 +41,7 @@ Array = NDArray[Any]
 
 MEMORY = 10  # number of vector pairs that L-BFGS stores
 MAX_CHUNKS = 16  # maximum number of chunks of rows, each with its share of the gradient
-ROUNDING = 1e-13  # relative to the loss of the zero model: below it, rounding hides whether a fit is exact
+ROUNDING = 1e-13  # relative to the scale of the loss: below it, rounding hides whether a fit is exact
 
 
 class _Slope(NamedTuple):
@@ -182,8 +182,9 @@ def _scaled(H: Array) -> Array:
 def _l_bfgs(slope: Any, H: Array, log: _Log, max_iter: int) -> Array:
     """Minimise over ``H >= 0`` by SciPy's L-BFGS-B and return the components; the objective never rises.
 
-    `slope` is a loss object: called with components, it returns the loss and its gradient (:class:`_Slope`), and its
-    `size` is the loss of the zero model, by which loss and gradient are divided. `log` decides when to stop.
+    `slope` is a loss object: called with components, it returns the loss and its gradient (:class:`_Slope`). Its `size`
+    is the scale of the loss (half the sum of squares of the data, or their sum), by which loss and gradient are
+    divided. `log` records the objective and decides when to stop.
     """
     shape, size = H.shape, slope.size
 

@@ -1,4 +1,4 @@
-r"""Robust principal components, without non-negativity: what a matrix has of low rank, and what is sparse in it.
+r"""Robust principal components, without non-negativity: split a matrix into a low-rank and a sparse part.
 
 ==============  ====================================================================================================
 :func:`rpca`    principal component pursuit, ``min |L|_* + w |S|_1`` with ``X = L + S``, by the inexact augmented
@@ -28,22 +28,14 @@ FIRST_PENALTY, GROWTH = 1.25, 1.5  # as in the authors' code
 # optimum where recovery is hard, and smaller values take twice as long.
 STILL = 0.01
 GRAM_COLUMNS = 8192
-POWER = 1  # further products with the matrix in each of GoDec's subspace iterations
+POWER = 1  # additional power iterations in each low-rank step of GoDec
 
 
 class Split(NamedTuple):
-    """A matrix taken apart.
+    """A matrix split into a low-rank and a sparse part, both of the shape of `X` (n_samples, n_features).
 
-    Attributes
-    ----------
-    values : ndarray [shape=(rank,)]
-        Singular values of the low-rank part, in descending order.
-    components : ndarray [shape=(rank, n_features)]
-        Its right singular vectors.
-    low_rank, sparse : ndarray [shape=(n_samples, n_features)]
-    n_iter : int
-    change : float
-        What the stopping rule saw last.
+    `values` (rank,) are the singular values of the low-rank part in descending order, `components` (rank, n_features)
+    its right singular vectors. `change` is the last value of the stopping criterion.
     """
 
     values: Array
@@ -55,22 +47,10 @@ class Split(NamedTuple):
 
 
 def rpca(X: Array, weight: float, *, max_iter: int, tol: float) -> Split:
-    """Split `X` by principal component pursuit.
+    """Split `X` by principal component pursuit until ``|X - L - S|_F <= tol |X|_F``.
 
-    Parameters
-    ----------
-    X : ndarray [shape=(n_samples, n_features)]
-    weight : float, > 0
-        Of the l1 norm of the sparse part. ``1 / sqrt(max(X.shape))`` recovers both parts exactly where the low-rank one
-        is spread out and the sparse one is random (Candès et al. 2011).
-    max_iter : int, >= 1
-    tol : float, > 0
-        Stop when ``|X - L - S|_F`` is at most this share of ``|X|_F``.
-
-    Returns
-    -------
-    Split
-        The change is ``|X - L - S|_F / |X|_F``.
+    `weight` > 0 multiplies the l1 norm of the sparse part. ``1 / sqrt(max(X.shape))`` recovers both parts exactly if
+    the low-rank part is spread out and the support of the sparse part is random (Candès et al. 2011).
     """
     with one_blas_thread():
         norm, size = float(np.linalg.norm(X, 2)), float(np.linalg.norm(X))
@@ -97,23 +77,9 @@ def rpca(X: Array, weight: float, *, max_iter: int, tol: float) -> Split:
 def godec(
     X: Array, n_components: int, cardinality: int, *, max_iter: int, tol: float, rng: np.random.RandomState
 ) -> Split:
-    """Split `X` into rank `n_components`, at most `cardinality` outliers, and noise.
+    """Split `X` into a part of rank `n_components`, at most `cardinality` outliers, and noise.
 
-    Parameters
-    ----------
-    X : ndarray [shape=(n_samples, n_features)]
-    n_components : int, from 1 to the smaller side
-    cardinality : int, from 0 to X.size
-    max_iter : int, >= 1
-    tol : float, >= 0
-        Stop when ``|X - L - S|_F^2`` has settled; see :mod:`.stopping`.
-    rng : RandomState
-        Draws the first subspace.
-
-    Returns
-    -------
-    Split
-        The change is the share of ``|X - L - S|_F^2`` that twice the iterations would gain.
+    `rng` draws the first subspace. The iteration stops when ``|X - L - S|_F^2`` has settled (see :mod:`.stopping`).
     """
     size = float(np.linalg.norm(X)) or 1.0
     basis = rng.standard_normal((X.shape[1], n_components)).astype(X.dtype)
@@ -135,27 +101,17 @@ def godec(
 
 
 def lad(X: Array, components: Array, *, max_iter: int, tol: float = 1e-7) -> Array:
-    """Find codes of least absolute deviations, ``min |x - c H|_1`` for each row.
+    """Return the codes c (n_samples, n_components) of least absolute deviations, ``min |x - c H|_1`` for each row x.
 
-    Parameters
-    ----------
-    X : ndarray [shape=(n_samples, n_features)]
-    components : ndarray [shape=(n_components, n_features)]
-        Orthonormal rows.
-    max_iter : int
-    tol : float, default=1e-7
-        A row is done when no code of it moves by more than this share of the largest.
-
-    Returns
-    -------
-    ndarray [shape=(n_samples, n_components)]
+    `components` (n_components, n_features) has orthonormal rows. A row is finished when no code moves by more than the
+    share `tol` of its largest code.
     """
     with one_blas_thread():
         codes = X @ components.T
         rest = X - codes @ components
         dual = np.zeros_like(X)
-        threshold = np.abs(rest).mean(axis=1, keepdims=True)  # of each row, by its own scale
-        at = np.arange(len(X))  # rows that still move: each ends by itself, whatever stands beside it
+        threshold = np.abs(rest).mean(axis=1, keepdims=True)  # one for each row, from its own scale
+        at = np.arange(len(X))  # rows that have not converged; each row stops independently of the others
         for _ in range(max_iter):
             sparse = _shrunk(rest + dual, threshold)
             dual = rest + dual - sparse
@@ -170,15 +126,15 @@ def lad(X: Array, components: Array, *, max_iter: int, tol: float = 1e-7) -> Arr
 
 
 def _shrunk(A: Array, by: Any) -> Array:
-    """Pull entries towards zero."""
+    """Return soft-thresholded entries: each moves towards zero by `by`."""
     return np.asarray(np.sign(A) * np.maximum(np.abs(A) - np.asarray(by, A.dtype), 0))
 
 
 def _shrunk_values(A: Array, by: float) -> tuple[Array, Array, Array]:
-    """Pull singular values towards zero; return the matrix, the values above it, and their right vectors.
+    """Soft-threshold the singular values of `A`; return the matrix, its remaining values and right singular vectors.
 
-    By the Gram matrix of the shorter side, in double precision: ten times as fast on long matrices, and what it does
-    not see, values below 1e-8 of the largest, is far below where the shrinkage ends.
+    The values come from the Gram matrix of the shorter side in double precision, ten times as fast for long matrices.
+    It misses values below 1e-8 of the largest, which are far below the threshold anyway.
     """
     wide = A if A.shape[0] <= A.shape[1] else A.T
     squares, left = np.linalg.eigh(_gram(wide))
@@ -194,7 +150,7 @@ def _shrunk_values(A: Array, by: float) -> tuple[Array, Array, Array]:
 
 
 def _gram(A: Array) -> Array:
-    """Return ``A A^T`` in double precision, without a copy of that size."""
+    """Return ``A A^T`` in double precision, without copying all of `A`."""
     total = np.zeros((len(A), len(A)))
     for start in range(0, A.shape[1], GRAM_COLUMNS):
         block = A[:, start : start + GRAM_COLUMNS].astype(np.float64, copy=False)
@@ -203,7 +159,7 @@ def _gram(A: Array) -> Array:
 
 
 def _largest(A: Array, count: int) -> Array:
-    """Keep the `count` entries of the largest size."""
+    """Return `A` with all entries set to 0 except the `count` largest in absolute value."""
     kept = np.zeros_like(A)
     if count:
         size = np.abs(A)

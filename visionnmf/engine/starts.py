@@ -2,8 +2,8 @@
 
 ========  ===========================================================================================
 random    absolute normal numbers, scaled so that ``W @ H`` has a quarter of the mean of the data
-nndsvd    non-negative double SVD (Boutsidis & Gallopoulos 2008): deterministic except for the seed of the SVD; its zeros
-          stay zero under multiplicative updates
+nndsvd    non-negative double SVD (Boutsidis & Gallopoulos 2008): deterministic except for the seed of the SVD; its
+          zeros stay zero under multiplicative updates
 nndsvda   the same, zeros replaced by the size of a random start's entries
 nndsvdar  the same, zeros replaced by random numbers of a hundredth of that size
 ========  ===========================================================================================
@@ -38,8 +38,8 @@ def _absolute_normal(rng: RandomState, shape: tuple[int, int], scale: float, dty
 def _scale(X: Any, n_components: int) -> float:
     """Return the standard deviation of a random start.
 
-    ``W @ H`` then has a quarter of the mean of `X`, as |normal| has the mean sqrt(2/pi). Smaller starts change little;
-    with the full mean, ADMM ends in poor solutions if outliers dominate the mean (docs/decisions/manhattan.md).
+    ``W @ H`` then has a quarter of the mean of `X`, as |normal| has the mean sqrt(2/pi). Smaller starts change little.
+    With the full mean, ADMM ends in poor solutions if outliers dominate the mean (docs/decisions/manhattan.md).
     """
     return 0.5 * float(np.sqrt(X.mean(dtype=np.float64) / n_components * np.pi / 2))
 
@@ -72,7 +72,7 @@ def nndsvd(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]:
         weight = np.sqrt(values[i] * size)
         Wt[i], H[i] = weight * u, weight * v
         for F in (Wt[i], H[i]):
-            F[F < np.sqrt(np.finfo(F.dtype).eps) * F.max()] = 0  # these entries are rounding errors of the decomposition
+            F[F < np.sqrt(np.finfo(F.dtype).eps) * F.max()] = 0  # rounding errors of the decomposition
     return Wt, H
 
 
@@ -86,7 +86,10 @@ def nndsvda(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]:
 
 
 def nndsvdar(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]:
-    """Return the factors of :func:`nndsvd` with zeros replaced by random numbers, 100 times smaller than a random start."""
+    """Return the factors of :func:`nndsvd` with zeros replaced by small random numbers.
+
+    They are a hundred times smaller than the entries of a random start.
+    """
     Wt, H = nndsvd(X, n_components, rng)
     scale = _scale(X, n_components) / 100
     for F in (Wt, H):

@@ -1,13 +1,13 @@
 """The symmetric model: ``S ~ H.T @ H`` with one factor (MahNMF-SYM: Guan et al. 2012, section 4.5).
 
 =========  =================================================  ======================================================
-loss       objective                                          a sweep
+loss       objective                                          sweep
 =========  =================================================  ======================================================
 manhattan  ``sum_{i != j} c_i c_j |S_ij - h_i . h_j|``        weighted medians, code by code
-frobenius  ``sum_{i != j} c_i c_j (S_ij - h_i . h_j)^2 / 2``  node by node, coordinate descent on its least squares
+frobenius  ``sum_{i != j} c_i c_j (S_ij - h_i . h_j)^2 / 2``  coordinate descent on least squares, node by node
 =========  =================================================  ======================================================
 
-The diagonal is left out: it says nothing about how nodes group. A sweep costs O(n^2 r).
+The diagonal is left out, because it says nothing about how nodes group. A sweep costs O(n^2 r).
 """
 
 from __future__ import annotations
@@ -31,27 +31,30 @@ __all__ = ["LOSSES", "fit_starts", "fit_symmetric", "scale_to_fit", "symmetric_o
 
 Array = NDArray[Any]
 
-PASSES = 4  # of the Frobenius loss over the codes of a node: its right-hand side is what costs
-NODES = 64  # whose right-hand sides are one product
+PASSES = 4  # over the codes of a node for the Frobenius loss; the right-hand side is the expensive part
+NODES = 64  # nodes whose right-hand sides are computed in one product
 
 
 class _Loss(NamedTuple):
-    """``sweep(S, H, c)`` improves the factor in place; ``objective(S, H, c)``."""
+    """A loss: ``sweep(S, H, c)`` updates the factor in place, ``objective(S, H, c)`` returns the objective."""
 
     sweep: Callable[[Array, Array, Array], None]
     objective: Callable[[Array, Array, Array], float]
 
 
 def _manhattan_sweep(S: Array, H: Array, c: Array) -> None:
+    """Update all codes in place by weighted medians."""
     scratch = np.empty((3, len(S)), S.dtype)
     _kernels.rri_symmetric_sweep(S, H, H * c, c, _kernels.sum_rounding(S.dtype), scratch, 0.0)
 
 
 def _manhattan_objective(S: Array, H: Array, c: Array) -> float:
+    """Return the Manhattan objective without the diagonal."""
     return float(_kernels.symmetric_objective(S, H, c, np.empty((3, len(S)), S.dtype)))
 
 
 def _frobenius_sweep(S: Array, H: Array, c: Array) -> None:
+    """Update all codes in place by coordinate descent, a block of nodes at a time."""
     HC = H * c
     G = HC.astype(np.float64) @ H.T.astype(np.float64)
     for first, last in blocks(len(S), NODES):
@@ -60,6 +63,7 @@ def _frobenius_sweep(S: Array, H: Array, c: Array) -> None:
 
 
 def _frobenius_objective(S: Array, H: Array, c: Array) -> float:
+    """Return the least-squares objective without the diagonal."""
     total = 0.0
     weights = c.astype(np.float64)
     for first, last in blocks(len(S), rows_per_block(len(S))):
@@ -76,16 +80,10 @@ LOSSES = {
 
 
 def scale_to_fit(S: Array, H: Array, c: Array) -> None:
-    """Multiply a start by the number for which the Frobenius loss is least, in place.
+    """Multiply a start `H` by the number that minimises the Frobenius loss, in place.
 
-    The columns of an affinity whose diagonal varies much make starts that are far too large, and coordinate descent
-    from there ends in poor minima (docs/decisions/segmentation.md).
-
-    Parameters
-    ----------
-    S : ndarray [shape=(n, n), >= 0], symmetric
-    H : ndarray [shape=(n_components, n), >= 0]
-    c : ndarray [shape=(n,), >= 0]
+    Columns of an affinity `S` whose diagonal varies strongly make starts that are far too large, from which coordinate
+    descent ends in poor minima (docs/decisions/segmentation.md). `c` are node weights.
     """
     inner = square = 0.0
     weights = c.astype(np.float64)
@@ -99,24 +97,10 @@ def scale_to_fit(S: Array, H: Array, c: Array) -> None:
 
 
 def fit_symmetric(S: Array, H: Array, c: Array, *, max_iter: int, tol: float, loss: str = "manhattan") -> Fit:
-    """Minimise the loss of ``S - H.T @ H`` over ``H >= 0`` in place, without the diagonal.
+    """Minimise the loss of ``S - H.T @ H`` without its diagonal over ``H >= 0``, in place from the start `H`.
 
-    Parameters
-    ----------
-    S : ndarray [shape=(n, n), >= 0], symmetric
-    H : ndarray [shape=(n_components, n), >= 0]
-        The start; updated.
-    c : ndarray [shape=(n,), >= 0]
-        Node weights.
-    max_iter : int
-    tol : float, >= 0
-        See :mod:`.stopping`.
-    loss : str, default="manhattan"
-        A key of :data:`LOSSES`.
-
-    Returns
-    -------
-    Fit
+    `S` (n, n) is symmetric, `H` has the shape (n_components, n), and `c` (n,) are node weights. `loss` is a key of
+    :data:`LOSSES`; `tol` is explained in :mod:`.stopping`.
     """
     sweep, objective = LOSSES[loss]
     stopping = Stopping(tol, exact=_exact_objective(S, H, c, loss) if tol > 0 else 0.0)
@@ -128,29 +112,16 @@ def fit_symmetric(S: Array, H: Array, c: Array, *, max_iter: int, tol: float, lo
 
 
 def _exact_objective(S: Array, H: Array, c: Array, loss: str) -> float:
-    """Return the loss of residuals of a hundred-thousandth of the affinity."""
+    """Return the objective of residuals that are the share :data:`EXACT` of the affinity."""
     return LOSSES[loss].objective(S * S.dtype.type(EXACT), np.zeros_like(H), c)
 
 
 def fit_starts(
     S: Array, starts: list[Array], c: Array, *, max_iter: int, tol: float, loss: str = "manhattan"
 ) -> list[Fit]:
-    """Run :func:`fit_symmetric` from several starts, in threads; each start is updated in place.
+    """Run :func:`fit_symmetric` from several starts in threads, updating each in place; return the fits in order.
 
-    Parameters
-    ----------
-    S : ndarray [shape=(n, n), >= 0], symmetric
-    starts : list of ndarray [shape=(n_components, n), >= 0]
-    c : ndarray [shape=(n,), >= 0]
-    max_iter : int
-    tol : float, >= 0
-    loss : str, default="manhattan"
-        A key of :data:`LOSSES`.
-
-    Returns
-    -------
-    list of Fit
-        In the order of the starts; the last entry of a history is the objective that the start ended with.
+    The last entry of a history is the final objective of that start.
     """
 
     def run(block: tuple[int, int]) -> Fit:
@@ -161,23 +132,10 @@ def fit_starts(
 
 
 def symmetric_optimality(S: Array, H: Array, c: Array, *, loss: str) -> float:
-    """Measure how far a factor is from a point where no node's codes can be improved; see :mod:`.optimality`.
-
-    Parameters
-    ----------
-    S : ndarray [shape=(n, n), >= 0], symmetric
-    H : ndarray [shape=(n_components, n), >= 0]
-    c : ndarray [shape=(n,), >= 0]
-    loss : str
-        A key of :data:`LOSSES`.
-
-    Returns
-    -------
-    float >= 0
-    """
+    """Return how far a factor is from a point where no node's codes can be improved; see :mod:`.optimality`."""
     weights = np.outer(c, c)
     np.fill_diagonal(weights, 0)
     off_diagonal = S.copy()
     np.fill_diagonal(off_diagonal, 0)
-    # by symmetry the gradient is twice that by either factor
+    # by symmetry the gradient is twice that with respect to one of the two factors
     return optimality(Problem(off_diagonal, Loss(loss), weights=weights), H, H)

@@ -188,7 +188,7 @@ class _Filled(_Gram):
 
 
 class _Clipped(_Filled):
-    """Updates on the model plus the clipped residuals, refreshed before each iteration; they majorise the Huber loss."""
+    """Updates on the model plus clipped residuals, refreshed before each iteration; they majorise the Huber loss."""
 
     def __init__(self, problem: Problem) -> None:
         weights = problem.weights

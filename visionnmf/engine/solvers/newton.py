@@ -1,7 +1,7 @@
-"""Codes of fixed components for the beta-divergences: Newton's method, all rows of a block at a time.
+"""Codes of fixed components for the beta-divergences by Newton's method, for all rows of a block at once.
 
-In double precision, and every sum of a row is taken in an order of its own: a row's codes are the same to the bit
-whatever rows are beside it. See ``docs/derivations/sbcd.md``.
+It works in double precision, and the order of summation in a row does not depend on the other rows, so the codes of a
+row are the same to the last bit whatever the other rows are. See ``docs/derivations/sbcd.md``.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ __all__ = ["improve"]
 
 Array = NDArray[Any]
 
-STEPS = 100  # of Newton's method, at most
-HALVINGS = 30  # of a step, at most
+STEPS = 100  # maximum number of Newton steps
+HALVINGS = 30  # maximum number of halvings of a step
 ARMIJO = 1e-4  # share of the first-order decrease that a step must reach
 RIDGE = 1e-11  # of the largest curvature: where components are alike, one solution of many is taken
 ROUNDING = 1e-15  # of a sum over a row, in units of its length
-LEAST_DECREASE = 1e-12  # in the same units: a step of which less is expected is the last: Newton's error is squared
-STILL = 1e-9  # of the largest code: as good as no change
+LEAST_DECREASE = 1e-12  # in the same units: a smaller prediction ends (quadratic convergence)
+STILL = 1e-9  # relative to the largest code: a smaller change counts as none
 
 
 @dataclass
 class _Rows:
-    """Data, their powers, weights and codes of rows, with bounds and penalties of the codes, in the rows' own units."""
+    """Data, their powers, weights and codes of some rows, with bounds and penalties, scaled by each row's mean."""
 
     Y: Array
     powers: Array | None
@@ -43,29 +43,22 @@ class _Rows:
     l2: Array
 
     def take(self, index: Array) -> _Rows:
+        """Return a copy of some of the rows."""
         return _Rows(*(None if value is None else value[index] for value in vars(self).values()))  # type: ignore[arg-type]
 
     def penalty(self, codes: Array) -> Array:
+        """Return the l1 and l2 penalties of the codes of each row."""
         return np.einsum("ij,ij->i", codes, self.l1 + self.l2 * codes / 2)
 
 
 def improve(
     X: Array, M: Array | None, Ft: Array, A: Array, beta: float, low: float, high: float, l1: Array, l2: Array
 ) -> None:
-    """Bring codes to the minimum, or to a stationary point where the divergence is not convex; in place.
+    """Move codes `Ft` (n_components, n_rows) to the minimum, or a stationary point if not convex, in place.
 
-    Parameters
-    ----------
-    X : ndarray of float64 [shape=(n_rows, n), >= 0]
-    M : ndarray of float64 [shape=(n_rows, n), >= 0] or None
-        Weights of the entries.
-    Ft : ndarray of float64 [shape=(n_components, n_rows)]
-        Good codes.
-    A : ndarray of float64 [shape=(n_components, n)]
-    beta : float
-    low, high : float
-        Bounds of the codes.
-    l1, l2 : ndarray [shape=(n_components,), >= 0]
+    `X` (n_rows, n) are the data, `M` their weights or None, and `A` (n_components, n) the fixed components, all
+    float64. `Ft` must hold good starting codes. `low` and `high` bound the codes, `l1` and `l2` (n_components,) are
+    penalties.
     """
     means, scale = row_means(X, M), A.max(axis=1, initial=0)
     live, index = scale > 0, np.flatnonzero(means > 0)
@@ -85,6 +78,7 @@ def improve(
 
 
 def _minimise(rows: _Rows, A: Array, beta: float) -> Array:
+    """Return the codes of all rows after Newton's method with line search; converged rows are dropped on the way."""
     codes, index, floor = rows.codes.copy(), np.arange(len(rows.codes)), floor_of(beta)
     P = np.maximum(_times(rows.codes, A), floor)
     for _ in range(STEPS):
@@ -99,7 +93,7 @@ def _minimise(rows: _Rows, A: Array, beta: float) -> Array:
         newton *= fisher
         gradient = _times(slope, A.T) + rows.l1 + rows.l2 * rows.codes
         step, decrease = _newton_step(rows, A, newton, gradient)
-        flat = np.flatnonzero(~(decrease > 0))  # Newton's curvature where it serves, else Fisher's
+        flat = np.flatnonzero(~(decrease > 0))  # rows where Newton's curvature gives no descent use Fisher's
         if flat.size:
             step[flat], decrease[flat] = _newton_step(rows.take(flat), A, fisher[flat], gradient[flat])
         share = _search(rows, P, value, _times(step, A), step, np.where(decrease > 0, decrease, 0), beta)
@@ -119,12 +113,12 @@ def _minimise(rows: _Rows, A: Array, beta: float) -> Array:
 
 
 def _times(F: Array, A: Array) -> Array:
-    """Multiply ``F @ A`` row by row: no row's result depends on the others."""
+    """Return ``F @ A`` computed row by row, so that no row's result depends on the others."""
     return np.matmul(F[:, None], A)[:, 0]
 
 
 def _search(rows: _Rows, P: Array, value: Array, ahead: Array, step: Array, decrease: Array, beta: float) -> Array:
-    """Return the share of each row's step with which the objective falls enough (Armijo), or 0."""
+    """Return for each row the share of its step that decreases the objective enough (Armijo), or 0."""
     slack = ROUNDING * (rows.weight + np.abs(value))
     shares, left, going, share = np.zeros(len(P)), np.arange(len(P)), decrease > 0, 1.0
     for _ in range(HALVINGS):
@@ -145,10 +139,10 @@ def _search(rows: _Rows, P: Array, value: Array, ahead: Array, step: Array, decr
 
 
 def _newton_step(rows: _Rows, A: Array, curvature: Array, gradient: Array) -> tuple[Array, Array]:
-    """Return the change of the codes that Newton's method wants for curvatures of the entries, and the decrease.
+    """Return the Newton step of the codes for given curvatures of the entries, and its first-order decrease.
 
-    Only codes inside the box, or drawn inside by the gradient, take part. The decrease is that of the first order; it
-    is not positive when the change is no descent, as when the curvature is not positive definite.
+    Codes at a bound take part only if the gradient moves them inside. The decrease is not positive if the step is not a
+    descent direction, for example because the Hessian is not positive definite; the step is then 0.
     """
     free = ((rows.codes > rows.low) | (gradient < 0)) & ((rows.codes < rows.high) | (gradient > 0))
     order = np.argsort(~free, axis=1, kind="stable")

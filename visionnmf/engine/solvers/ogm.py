@@ -1,8 +1,8 @@
 """Nesterov smoothing of the Manhattan loss and the elastic net (MahNMF, Guan et al. 2012, Algorithms 2 and 3).
 
 The kink of ``|e|`` is replaced by a parabola of half-width ``smoothing * q_i``, ``q_i`` the norm of column i of the
-fixed factor, and Nesterov's optimal gradient method (OGM) runs on the smoothed half-problem for each factor by turns,
-while the smoothing goes to 0. Two sets of options (``docs/derivations/ogm.md``):
+fixed factor. Nesterov's optimal gradient method (OGM) runs on the smoothed half-problem for each factor in turn, while
+the smoothing goes to 0. Two sets of options (``docs/derivations/ogm.md``):
 
 =========  ==============================================  ========================================================
 option     ``ogm``                                         :mod:`.baselines.ogm_paper`
@@ -37,22 +37,17 @@ Array = NDArray[Any]
 LOSSES = frozenset({"manhattan", "elastic-net"})  # |e| + alpha / 2 e^2
 
 FIRST_SMOOTHING = 0.3  # half-width of the parabola at the start, in units of the mean of the data
-SMOOTHING_DECAY = 30.0  # over the whole path
-STEPS = 10  # a factor and iteration
-GAP = 1e-4  # relative duality gap at which a half-problem in a finite box is left
+SMOOTHING_DECAY = 30.0  # factor by which the smoothing decreases over the whole path
+STEPS = 10  # for each factor in one iteration
+GAP = 1e-4  # relative duality gap at which a half-problem in a finite box counts as solved
 
 
 class Options(NamedTuple):
-    """What the paper leaves open or does otherwise.
+    """Choices in which this solver differs from the paper.
 
-    Attributes
-    ----------
-    centred : bool
-        Whether the prox-function is centred at the present factor; at 0 it throws the warm start away.
-    trace : bool
-        Whether the curvature is bounded by a trace instead of the largest eigenvalue.
-    relative : bool
-        Whether the smoothing is in units of the data, whatever the scale of the factors.
+    If `centred`, the prox-function is centred at the current factor; a centre at 0 discards the warm start. If `trace`,
+    the curvature is bounded by a trace instead of the largest eigenvalue. If `relative`, the smoothing is in units of
+    the data, whatever the scale of the factors.
     """
 
     centred: bool
@@ -64,9 +59,9 @@ OURS = Options(centred=True, trace=False, relative=True)
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Improve both factors in place, a few steps each; see :func:`.admm.iterate`.
+    """Update `Wt`, then `H`, in place by a few gradient steps each; yield the objective before each iteration.
 
-    `max_iter` is the length of the path along which the smoothing falls by :data:`SMOOTHING_DECAY`.
+    `max_iter` is the length of the path along which the smoothing decreases by the factor :data:`SMOOTHING_DECAY`.
     """
     smoothing = FIRST_SMOOTHING * float(problem.X.mean(dtype=np.float64))
     decay = SMOOTHING_DECAY ** (-1 / max_iter)
@@ -76,7 +71,7 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
 def follow(
     problem: Problem, Wt: Array, H: Array, path: list[tuple[float, int]], options: Options
 ) -> Iterator[Progress]:
-    """Run the rounds of a path, each a smoothing and a number of steps; see :func:`iterate`."""
+    """Run one iteration for each pair (smoothing, number of steps) of a path; yield as :func:`iterate` does."""
     for smoothing, steps in path:
         objective = problem.penalty_value(Wt, H)
         with one_blas_thread():
@@ -86,35 +81,19 @@ def follow(
 
 
 def half(problem: Problem, Wt: Array, H: Array, *, smoothing: float, steps: int, options: Options = OURS) -> float:
-    """Take steps of Nesterov's method on the smoothed problem for the codes, in place (Algorithm 2).
+    """Take at most `steps` Nesterov steps on the smoothed problem for `Wt` (r, n_rows), in place (Algorithm 2).
 
-    The caller holds the BLAS to one thread.
-
-    Parameters
-    ----------
-    problem : Problem
-        Of one of :data:`LOSSES`. For the components of a model, the transposed problem.
-    Wt : ndarray [shape=(r, n_rows)]
-        The factor to improve.
-    H : ndarray [shape=(r, n), >= 0]
-        The factor that is fixed.
-    smoothing : float, > 0
-    steps : int
-        At most so many. In a finite box the duality gap ends the steps earlier (after the paper's eq. 25).
-    options : Options
-
-    Returns
-    -------
-    float
-        The loss before.
+    `H` (r, n) is fixed; to update the components of a model, pass the transposed problem. In a finite box the duality
+    gap can end the steps earlier (after eq. 25 of the paper). The caller holds BLAS to one thread. Returns the loss
+    before.
     """
     penalty, number = problem.penalty_W, Wt.dtype.type
     smooth = _Smoothed(problem, H, smoothing, options)
     if not smooth.curvature > 0:
-        return smooth.gradient(Wt)[0]  # the fixed factor is 0: these codes do not matter
+        return smooth.gradient(Wt)[0]  # the fixed factor is 0, so the codes do not matter
     down = number(1 / smooth.curvature)
     centre = Wt.copy() if options.centred else np.zeros_like(Wt)
-    total = np.zeros_like(Wt)
+    total = np.zeros_like(Wt)  # weighted sum of all gradients so far
     first, weight = 0.0, 0.0
     for k in range(steps):
         value, gradient, gap = smooth.gradient(Wt)
@@ -136,12 +115,9 @@ def half(problem: Problem, Wt: Array, H: Array, *, smoothing: float, steps: int,
 
 
 class _Smoothed:
-    """The smoothed loss as a function of the codes.
+    """The smoothed loss as a function of the codes, for fixed `A`.
 
-    Attributes
-    ----------
-    curvature : float
-        A Lipschitz constant of its gradient and that of the penalty's smooth part.
+    `curvature` is a Lipschitz constant of its gradient, including that of the smooth penalty.
     """
 
     def __init__(self, problem: Problem, A: Array, smoothing: float, options: Options) -> None:
@@ -179,9 +155,9 @@ class _Smoothed:
         return value, result, self._gap(value, result, problem.penalty_W)
 
     def _gap(self, value: float, gradient: Array, penalty: Penalty) -> float:
-        """Bound the distance from the minimum; infinite where there is no such bound.
+        """Return an upper bound of the distance from the minimum, or infinity if there is none.
 
-        For any u in [-m, m] the minimum is at least ``min_f <f A - x, u>``; in a box that is attained at a corner.
+        For any u in [-m, m] the minimum is at least ``min_f <f A - x, u>``, which in a box is attained at a corner.
         """
         if penalty.kinds != {"box"} or np.isinf(penalty.high) or self.problem.loss.parameter:
             return float("inf")

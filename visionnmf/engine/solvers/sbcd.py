@@ -1,9 +1,9 @@
 """Damped scalar block coordinate descent (sBCD) for every beta-divergence (after Li, Lebanon & Park 2012).
 
-The divergence of a row is replaced by a weighted least-squares model, whose weights are computed once, and the codes
-are improved by coordinate descent on it: no division or power in the inner loops. What is ours: the weights, a second
-try where the divergence of a row has risen, extrapolation between iterations (Ang & Gillis 2019, Algorithm 3, as in
-:mod:`.hals`), and a start on a sample of the data. See ``docs/derivations/sbcd.md``.
+The divergence of a row is replaced by a weighted least-squares model, whose weights are computed once, and coordinate
+descent on it updates the codes without divisions or powers in the inner loops. New in this package are the weights, a
+second attempt if the divergence of a row has risen, extrapolation between iterations (Ang & Gillis 2019, Algorithm 3,
+as in :mod:`.hals`), and a start on a sample of the data. See ``docs/derivations/sbcd.md``.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ __all__ = ["codes", "improve", "iterate"]
 
 Array = NDArray[Any]
 
-SWEEPS = 2  # of coordinate descent a model
+SWEEPS = 2  # of coordinate descent on each model
 
 FIRST_MOMENTUM = 0.3  # see :class:`.momentum.Momentum`
 MOMENTUM_GROWTH = 1.02
 CEILING_GROWTH = 1.01
 
-SQUARES_ITERATIONS = 150  # of least squares for a start, at most
-SQUARES_TOLERANCE = 0.01  # of them, see :mod:`..stopping`
+SQUARES_ITERATIONS = 150  # maximum number of iterations of least squares for a start
+SQUARES_TOLERANCE = 0.01  # their tolerance, see :mod:`..stopping`
 FEW_SQUARES = 10  # iterations where the squares of the residuals stay above this share of those of the data: then the
 NOISY = 1e-3  # minima of least squares and of the divergence are far enough apart that more would be wasted
 LIFT = 1e-3  # of a component's mean: a second start of least squares has no entries below
 
-SAMPLE_SIZE = 4  # rows of the sample, times the components
-SAMPLE_SHARE = 0.25  # of the rows, at most
+SAMPLE_SIZE = 4  # rows of the sample for each component
+SAMPLE_SHARE = 0.25  # maximum share of the rows in the sample
 SAMPLE_ITERATIONS = 5
 SAMPLE_MOMENTUM = 0.6
-SAMPLE_SWEEPS = 4  # over the codes of all rows, which start far away
+SAMPLE_SWEEPS = 4  # over the codes of all rows, which start far from their minimum
 SAMPLE_SEED = 0
 
 START_ROUNDS, START_SWEEPS = 10, 4  # of the codes, before Newton's method
 START_TOLERANCE = 1e-3  # of a row's largest code
-CODES_ROWS = 256  # at a time in double precision, at least
+CODES_ROWS = 256  # minimum number of rows processed at a time in double precision
 
 
 def improve(
@@ -66,27 +66,12 @@ def improve(
     tol: float = 0.0,
     alone: bool = False,
 ) -> float:
-    """Improve the codes of all rows of a problem, in place.
+    """Update the codes `Ft` (n_components, n_rows) in place for fixed `A` (n_components, n); return the loss after.
 
-    Parameters
-    ----------
-    problem : Problem
-        Of which `X`, `loss`, `weights` and `penalty_W` matter.
-    Ft : ndarray [shape=(n_components, n_rows)]
-    A : ndarray [shape=(n_components, n_columns)]
-    exact : bool
-        Take the coordinate steps of :mod:`.ccd`; for the Kullback-Leibler divergence only.
-    rounds, sweeps : int
-        Models a row, and sweeps of coordinate descent on each.
-    tol : float
-        A row is left when a round changes no code by more than this share of its largest one.
-    alone : bool
-        Whether a row's codes must not depend on the other rows, to the last bit.
-
-    Returns
-    -------
-    float
-        The loss afterwards, without penalties.
+    Each of `rounds` builds a new least-squares model of every row and takes `sweeps` of coordinate descent on it. With
+    `exact`, the steps of :mod:`.ccd` are used (Kullback-Leibler only). A row is finished when a round changes no code
+    by more than the share `tol` of its largest one. With `alone`, the codes of a row do not depend on the other rows,
+    not even in the last bit. The loss is without penalties.
     """
     X, M, penalty = problem.X, problem.weights, problem.penalty_W
     l1, l2 = penalty.weights(len(A), X.dtype)
@@ -98,6 +83,7 @@ def improve(
         )
 
         def improve(block: tuple[int, int]) -> None:
+            """Update one block of rows."""
             rows = slice(*block)
             losses[rows] = sbcd_rows.improve(X[rows], None if M is None else M[rows], Ft[:, rows], fixed)
 
@@ -106,26 +92,16 @@ def improve(
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int, exact: bool = False) -> Iterator[Progress]:
-    """Improve both factors in place, two sweeps each; see :func:`.admm.iterate`.
+    """Update `Wt`, then `H`, in place by two sweeps each; yield the objective before each iteration.
 
-    Parameters
-    ----------
-    problem, Wt, H, max_iter
-        See :func:`.admm.iterate`.
-    exact : bool
-        See :func:`improve`.
-
-    Raises
-    ------
-    ParameterError
-        When `X` has zeros and beta is not positive.
+    `exact` is that of :func:`improve`. Raises ParameterError if `X` has zeros and beta is not positive.
     """
     check_positive(problem)
     penalty_W, penalty_H, transposed = problem.penalty_W, problem.penalty_H, problem.transposed
     objective = problem.objective(Wt, H)
     W_last, H_last = Wt.copy(), H.copy()  # the last accepted factors, before extrapolation
     W_ahead, H_ahead = Wt.copy(), H.copy()  # after it
-    # none from a start whose scale may be far off
+    # no momentum at first, because the scale of the start may be far off
     momentum = Momentum(0.0, growth=MOMENTUM_GROWTH, ceiling_growth=CEILING_GROWTH, floor=FIRST_MOMENTUM)
     for iteration in range(max_iter):
         before = objective
@@ -152,11 +128,11 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int, exact: bool
 
 
 def _start_nearby(problem: Problem, Wt: Array, H: Array, objective: float) -> bool:
-    """Make a better start, in place, at a fraction of an iteration's cost or little more; return whether there is one.
+    """Look for a better start at about the cost of one iteration, and write it over the factors; return success.
 
-    Two are tried: the factors of a sample of the data, and those of least squares, whose iterations cost far less. For
-    data with little noise, least squares ends next to the minimum of every divergence. For noisy data either start can
-    be the lower one.
+    Two starts are tried: the factors of a sample of the data, and those of least squares, whose iterations are much
+    cheaper. For data with little noise, least squares ends next to the minimum of every divergence. For noisy data
+    either start can be better.
     """
     best = Wt.copy(), H.copy()
     found = _start_on_sample(problem, *best, objective)
@@ -170,7 +146,7 @@ def _start_nearby(problem: Problem, Wt: Array, H: Array, objective: float) -> bo
 
 
 def _least_squares(problem: Problem, Wt: Array, H: Array) -> list[tuple[Array, Array]]:
-    """Return factors found by least squares from the same start: as they are, and without zeros."""
+    """Return two starts found by least squares from the given one: with its zeros, and with small values instead."""
     boxes = [Penalty(low=p.low, high=p.high) for p in (problem.penalty_W, problem.penalty_H)]
     easy = replace(problem, loss=Loss("frobenius"), penalty_W=boxes[0], penalty_H=boxes[1])
     W_new, H_new = Wt.copy(), H.copy()
@@ -186,15 +162,16 @@ def _least_squares(problem: Problem, Wt: Array, H: Array) -> list[tuple[Array, A
 
 
 def _lengthened(new: Array, old: Array, penalty: Penalty) -> Array:
-    """Extrapolate without a guard: no entry is more than halved, so no entry of the model vanishes."""
+    """Extrapolate without checking the objective; no entry is more than halved, so the model stays positive."""
     ahead = extrapolated(new, old, SAMPLE_MOMENTUM, penalty)
     return np.maximum(ahead, new / 2, out=ahead)
 
 
 def _start_on_sample(problem: Problem, Wt: Array, H: Array, objective: float) -> bool:
-    """Make a better start from a sample of the rows or columns, in place; return whether it has become one.
+    """Find a better start from a sample of the rows or columns and write it over the factors; return success.
 
-    The factor of the shorter side is learnt from a few rows of the longer side, at a fraction of an iteration's cost.
+    The factor of the shorter side is learnt from a few rows of the longer side, at a fraction of the cost of an
+    iteration.
     """
     if problem.X.shape[0] < problem.X.shape[1]:
         return _start_on_sample(problem.transposed, H, Wt, objective)
@@ -214,13 +191,13 @@ def _start_on_sample(problem: Problem, Wt: Array, H: Array, objective: float) ->
     for turn in range(SAMPLE_ITERATIONS):
         before = sample.copy()
         improve(few, sample, found)
-        if turn > 0:  # the first step is long enough: it brings the scale
+        if turn > 0:  # the first step is long enough, because it corrects the scale
             sample = _lengthened(sample, before, few.penalty_W)
         before = found.copy()
         improve(few.transposed, found, sample)
         if 0 < turn < SAMPLE_ITERATIONS - 1:
             found = _lengthened(found, before, few.penalty_H)
-    # the others start from the sample's mean codes, in proportion to their sums
+    # the other rows start from the mean codes of the sample, in proportion to their sums
     sums = problem.X.sum(axis=1)
     total = sums[chosen].sum()
     codes = np.empty_like(Wt)
@@ -235,15 +212,10 @@ def _start_on_sample(problem: Problem, Wt: Array, H: Array, objective: float) ->
 
 
 def codes(problem: Problem, Wt: Array, H: Array) -> None:
-    """Solve for the codes of fixed components row by row, in double precision; see :func:`.admm.codes`.
+    """Solve for the codes of fixed components row by row, in double precision, overwriting `Wt`.
 
-    Newton's method, from a start by a few rounds of sBCD. The problem is convex for ``1 <= beta <= 2``; for the others
-    the codes are stationary.
-
-    Raises
-    ------
-    ParameterError
-        When `X` has zeros and beta is not positive.
+    Newton's method starts from a few rounds of sBCD. The problem is convex for ``1 <= beta <= 2``; for other beta the
+    codes are a stationary point. Raises ParameterError if `X` has zeros and beta is not positive.
     """
     check_positive(problem)
     sums = H.sum(axis=1, dtype=np.float64)
@@ -262,7 +234,7 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
 
 
 def _newton(problem: Problem, Ft: Array, A: Array) -> Array:
-    """Return the codes of all rows by Newton's method, in double precision."""
+    """Return the codes of all rows after Newton's method, in double precision."""
     X, codes = problem.X.astype(np.float64), Ft.astype(np.float64)
     M = None if problem.weights is None else problem.weights.astype(np.float64)
     low, high = (float(bound) for bound in problem.penalty_W.box(np.float64))

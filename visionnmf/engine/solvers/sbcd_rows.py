@@ -1,6 +1,6 @@
 """Damped scalar block coordinate descent for the rows of one factor; see :mod:`.sbcd` and ``docs/derivations/sbcd.md``.
 
-Works in units in which each row's mean and each component's maximum are 1.
+It works in units in which the mean of each row and the maximum of each component are 1.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ __all__ = ["Fixed", "improve"]
 Array = NDArray[Any]
 
 ALIGNMENT = 64  # bytes: a SIMD register, a cache line
-REFITS = 3  # of the model of a row whose divergence rose, at most
-HALVINGS = 12  # of a step, at most
+REFITS = 3  # maximum number of new models for a row whose divergence rose
+HALVINGS = 12  # maximum number of times that a step is shortened
 ROUNDING = 4.0  # of a sum over a row, in units of its mean and the dtype's precision
 LEAST_SHARE = 1e-18  # of the largest entry of all components
 STEPS = np.float32  # low precision is enough for the change of the codes, not for the codes
 
 
 def padded(shape: tuple[int, int], dtype: DTypeLike = STEPS) -> Array:
-    """Return zeros whose rows all start on a cache line: rows that do not cost a third more."""
+    """Return zeros in which every row starts on a cache line; unaligned rows would be a third slower."""
     size = np.dtype(dtype).itemsize
     columns = -(-shape[1] * size // ALIGNMENT) * ALIGNMENT // size
     buffer = np.zeros(shape[0] * columns * size + ALIGNMENT, np.uint8)
@@ -38,30 +38,16 @@ def padded(shape: tuple[int, int], dtype: DTypeLike = STEPS) -> Array:
 
 
 class Fixed:
-    """What the rows of a half-problem share: the fixed factor, the penalty and the divergence.
+    """The inputs that all rows of a half-problem share: the fixed factor `A` (n_components, n), penalty and divergence.
 
-    Parameters
-    ----------
-    A : ndarray [shape=(n_components, n)]
-        The fixed factor.
-    penalty : Penalty
-        On the codes.
-    beta : float
-    exact : bool
-        Take the coordinate steps of :mod:`.ccd`; for the Kullback-Leibler divergence only.
-    rounds, sweeps : int
-        Models a row, and sweeps of coordinate descent on each.
-    tol : float
-        A row is left when a round changes no code by more than this share of its largest one.
-    alone : bool
-        Whether a row's codes must not depend on the other rows, to the last bit.
+    The other parameters are those of :func:`.sbcd.improve`.
     """
 
     def __init__(
         self, A: Array, penalty: Penalty, beta: float, *, exact: bool, rounds: int, sweeps: int, tol: float, alone: bool
     ) -> None:
         largest = A.max(axis=1, initial=0)
-        # Not the codes of a component that is as good as zero beside the others: they would leave their range.
+        # components that are almost zero compared with the others are left out, because their codes would overflow
         self.live = largest > LEAST_SHARE * largest.max(initial=0)
         self.scale = np.where(self.live, largest, 1)
         self.units = A / self.scale[:, None]
@@ -77,20 +63,20 @@ class Fixed:
         self.exact, self.rounds, self.sweeps, self.tol, self.alone = exact, rounds, sweeps, tol, alone
 
     def times(self, F: Array, A: Array) -> Array:
-        """Multiply ``F @ A``; row by row where rows must not depend on each other."""
+        """Return ``F @ A``, computed row by row if rows must not depend on each other."""
         return np.matmul(F[:, None], A)[:, 0] if self.alone else np.matmul(F, A)
 
     def slope(self, rows: _Rows, codes: Array) -> Array:
-        """Return the derivatives of the penalty at codes of rows."""
+        """Return the derivative of the penalty at the codes of some rows."""
         return self.limits[2] * rows.units[:, 1:2] + self.limits[3] * (rows.units[:, 2:] * codes)
 
     def penalty(self, rows: _Rows, codes: Array) -> Array:
-        """Evaluate ``l1 . f + l2 . f^2 / 2`` of each row."""
+        """Return ``l1 . f + l2 . f^2 / 2`` of each row."""
         values: Array = np.asarray(np.sum(codes * self.slope(rows, codes / 2), axis=1, dtype=np.float64))
         return values
 
     def model(self, codes: Array) -> Array:
-        """Return the model of codes, at least the floor."""
+        """Return the model of the codes, bounded below by the floor."""
         P = self.times(codes, self.units)
         return np.maximum(P, self.floor, out=P)
 
@@ -119,19 +105,9 @@ class _Rows:
 
 
 def improve(X: Array, M: Array | None, Ft: Array, fixed: Fixed) -> Array:
-    """Improve the codes of rows, in place; return their losses without penalties.
+    """Update the codes `Ft` (n_components, n_rows) in place; return the loss of each row, without penalties.
 
-    Parameters
-    ----------
-    X : ndarray [shape=(n_rows, n)]
-    M : ndarray [shape=(n_rows, n)] or None
-        Weights of the entries.
-    Ft : ndarray [shape=(n_components, n_rows)]
-    fixed : Fixed
-
-    Returns
-    -------
-    ndarray of float64 [shape=(n_rows,)]
+    `X` (n_rows, n) are the data, `M` their weights or None.
     """
     number, beta = X.dtype.type, fixed.beta
     means = row_means(X, M)
@@ -171,7 +147,10 @@ def improve(X: Array, M: Array | None, Ft: Array, fixed: Fixed) -> Array:
 
 
 def _step(rows: _Rows, fixed: Fixed) -> None:
-    """Take one model of each row; no objective rises, beyond rounding. More rounds find their models in the rows."""
+    """Build and minimise one model of each row; no objective rises, except by rounding.
+
+    If further rounds follow, `rows.P` holds the new model of the data.
+    """
     if fixed.exact:
         _polish(rows, fixed)
         if fixed.rounds > 1:
@@ -193,7 +172,7 @@ def _step(rows: _Rows, fixed: Fixed) -> None:
 
 
 def _polish(rows: _Rows, fixed: Fixed) -> None:
-    """Sweep with exact coordinate steps, for the Kullback-Leibler divergence."""
+    """Update the codes by exact coordinate steps, for the Kullback-Leibler divergence."""
     rows.codes = rows.codes.copy()
     _ccd_kernels.ccd_rows(
         rows.Y, rows.P, rows.M, rows.codes, fixed.units, fixed.limits, rows.units, fixed.floor, fixed.sweeps
@@ -202,9 +181,9 @@ def _polish(rows: _Rows, fixed: Fixed) -> None:
 
 
 def _solve(rows: _Rows, Y: Array, V: Array, M: Array | None, convex: bool, fixed: Fixed) -> tuple[Array, Array, Array]:
-    """Minimise the least-squares models of rows; return the new codes, their divergences and their models of the data.
+    """Minimise the least-squares models of rows; return new codes, their divergences and their model of the data.
 
-    `Y`, `V`, `M` and `convex` say which models; see :func:`.kernels.sbcd.improve_rows`.
+    `Y`, `V`, `M` and `convex` define the models; see :func:`.kernels.sbcd.improve_rows`.
     """
     codes, model = rows.codes.copy(), np.empty_like(rows.P)
     _sbcd_kernels.improve_rows(
@@ -220,6 +199,7 @@ def _solve(rows: _Rows, Y: Array, V: Array, M: Array | None, convex: bool, fixed
 
 
 def _fallen(rows: _Rows, new: Array, reached: Array, fixed: Fixed) -> Array:
+    """Return for each row whether its objective has not risen, except by rounding."""
     rise = reached - rows.losses
     if fixed.penalised:
         rise += fixed.penalty(rows, new) - fixed.penalty(rows, rows.codes)
@@ -227,7 +207,7 @@ def _fallen(rows: _Rows, new: Array, reached: Array, fixed: Fixed) -> Array:
 
 
 def _refit(rows: _Rows, model: Array, fixed: Fixed) -> tuple[Array, Array]:
-    """Try greater curvatures on rows that have risen to `model`, then shorter steps; return codes and divergences."""
+    """Retry rows that have risen to `model` with larger curvatures, then shorter steps; return codes and losses."""
     codes, losses, beta = rows.codes.copy(), rows.losses.copy(), fixed.beta
     left = np.arange(len(codes))
     ratio = np.maximum(beta - 1 + (2 - beta) * rows.Y / rows.P, _sbcd_kernels.LEAST_CURVATURE)
@@ -251,7 +231,10 @@ def _refit(rows: _Rows, model: Array, fixed: Fixed) -> tuple[Array, Array]:
 
 
 def _damped(rows: _Rows, new: Array, reached: Array, model: Array, fixed: Fixed) -> tuple[Array, Array]:
-    """Take new codes back towards the old ones until the objective has not risen; return codes and divergences."""
+    """Shorten the step of each row until its objective does not rise; return codes and divergences.
+
+    Each trial length minimises the parabola through the last two values.
+    """
     before = rows.losses + fixed.penalty(rows, rows.codes)
     objective = reached + fixed.penalty(rows, new)
     fall = rows.V * (rows.Y - rows.P) * (1 if rows.M is None else rows.M)

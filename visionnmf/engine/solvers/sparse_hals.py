@@ -38,8 +38,8 @@ Array = NDArray[Any]
 # Chosen on made topics and counts of other seeds than the benchmark's; docs/decisions/least_squares.md.
 MAX_PARTS = 8
 PART_ENTRIES = 0.3  # stored entries of a part, at least, in units of the components' size: what their sweep costs
-CODES_SWEEPS = 2  # share one product with the data
-FIRST_SWEEPS = 3  # of codes that are far off
+CODES_SWEEPS = 2  # sweeps for each product with the data
+FIRST_SWEEPS = 3  # sweeps over codes that are far from their minimum
 FIRST_MOMENTUM, MOMENTUM_GROWTH, CEILING_GROWTH, MOMENTUM_FLOOR = (
     0.5,
     1.05,
@@ -47,15 +47,15 @@ FIRST_MOMENTUM, MOMENTUM_GROWTH, CEILING_GROWTH, MOMENTUM_FLOOR = (
     0.3,
 )  # see :class:`.momentum.Momentum`
 CODES_SHARE, COMPONENTS_SHARE = 0.5, 0.25  # of the momentum; the components move several times a pass
-SAMPLE = 16  # one row of so many, at first, and
-SAMPLE_ROWS = 50  # rows a component, at least
+SAMPLE = 16  # the first sample takes one row in this many,
+SAMPLE_ROWS = 50  # but at least this many rows for each component
 SAMPLE_PASSES, MERGED_PASSES = 6, 1  # before and after merging
 SAMPLE_GROWTH = 4  # of the sample, after merging
 TINY = 1e-300  # for quotients of zeros
 
 
 class _Factor:
-    """A factor, or a range of one, point-major: the last descent's result, and the extrapolated values."""
+    """A factor or a part of one, stored point by point: `last` before extrapolation, `ahead` after it."""
 
     def __init__(self, F: Array, penalty: Penalty, share: float = 1.0) -> None:
         self.last = np.array(F.T, order="C")
@@ -65,7 +65,7 @@ class _Factor:
         self.limits = (*penalty.box(F.dtype), share * l1, share * l2)
 
     def reset(self, F: Array) -> None:
-        """Go back to an earlier value, and forget the change."""
+        """Return to an earlier value and discard the last change."""
         self.last[:] = self.ahead[:] = F.T
 
 
@@ -194,11 +194,12 @@ class _Model:
 
 
 def _gram(points: Array) -> Array:
+    """Return ``points.T @ points`` in double precision."""
     return np.asarray(points.T @ points, dtype=np.float64)
 
 
 def _components_of_samples(problem: Problem, Wt: Array, H: Array) -> Array | None:
-    """Return components found on samples of the rows, or None where that is not worth while."""
+    """Return components found on samples of the rows, or None if that is not worthwhile."""
     X, r = problem.X, len(H)
     step = min(SAMPLE, X.shape[0] // (SAMPLE_ROWS * r))
     weights = (weight for p in (problem.penalty_W, problem.penalty_H) for weight in (p.l1, p.l2))
@@ -220,20 +221,12 @@ def _components_of_samples(problem: Problem, Wt: Array, H: Array) -> Array | Non
 
 
 def _merging(codes: Array, components: Array, rank: int) -> Array:
-    """Return how to add components up so that `rank` are left, and the least is lost (docs/derivations/merging.md).
+    """Return weights (q, rank) that merge q components into `rank` sums (docs/derivations/merging.md).
 
-    Parameters
-    ----------
-    codes, components : ndarray of float64 [shape=(q, q)]
-        Gram matrices of the codes and of the components.
-    rank : int, <= q
-
-    Returns
-    -------
-    ndarray of float64 [shape=(q, rank), >= 0]
-        The weights of the components in each sum.
+    `codes` and `components` (q, q) are the Gram matrices of the two factors. Each step merges the two components whose
+    joint contribution is nearest to rank one, so that the least is lost.
     """
-    # of size 1, for the powers below; the weights do not depend on it
+    # scaled to maximum 1 because of the powers below; the weights do not depend on the scale
     A, B = (gram / max(float(gram.max()), TINY) for gram in (codes, components))
     sums = np.eye(len(codes))
     while len(A) > rank:
@@ -260,9 +253,9 @@ def _merging(codes: Array, components: Array, rank: int) -> Array:
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Improve both factors in place; see :func:`.hals.iterate`."""
+    """Update both factors in place; yield the objective before each iteration."""
     if problem.X.shape[0] < problem.X.shape[1]:
-        problem, Wt, H = problem.transposed, H, Wt  # the longer side is taken in parts
+        problem, Wt, H = problem.transposed, H, Wt  # the longer side is split into parts
     square = squares(problem.X)
     with one_blas_thread():
         found = _components_of_samples(problem, Wt, H)
@@ -283,7 +276,7 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
                 model.improve_all(momentum.value)
             value = model.objective(problem, square)
             if value <= objective or momentum.is_none:
-                objective = min(value, objective)  # without momentum a rise can only be rounding
+                objective = min(value, objective)  # without momentum only rounding can raise it
                 model.keep(Wt, H)
                 momentum.grow()
             else:

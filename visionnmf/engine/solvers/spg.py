@@ -1,4 +1,4 @@
-r"""Spectral proximal gradient for the divergences, with penalties that their own solvers do not take.
+r"""Spectral proximal gradient for the divergences, with penalties that the other solvers do not support.
 
 .. math:: \min_{W, H \ge 0}\; D_\beta(X \| W H) + p_W(W) + p_H(H)
 
@@ -38,10 +38,10 @@ __all__ = ["codes", "iterate"]
 
 Array = NDArray[Any]
 
-STEPS = 4  # of each factor an iteration
+STEPS = 4  # for each factor in one iteration
 START = 10  # iterations of coordinate descent
 DECREASE, SHORTEN, LENGTHEN = (getattr(_simplex_kernels, name) for name in ("DECREASE", "SHORTEN", "LENGTHEN"))
-LONGEST = 1e6  # a step may become so many times as long as the first
+LONGEST = 1e6  # maximum length of a step, relative to the first
 LEAST_MEAN = 1e-12  # of all data, for a row whose steps follow its mean
 LEAST_SIZE = 1e-6  # of the largest point, for the first step of a point that is zero
 CODES_STEPS = 5000
@@ -49,7 +49,7 @@ CODES_TOLERANCE = 1e-8
 
 
 class _Side:
-    """One factor of a problem: the codes `Ft` of its rows, their step lengths, and the objective as they see it."""
+    """One factor of a problem: the codes `F` of its rows, their step lengths and their objective."""
 
     def __init__(self, problem: Problem, F: Array) -> None:
         penalty = problem.penalty_W
@@ -63,7 +63,7 @@ class _Side:
         # whether the l1 norm, linear on F >= 0, goes with the gradient, so that steps may differ between points
         self.linear = self.apart or not penalty.beyond((*SEPARABLE, Graph))
         self.projection = replace(penalty, l1=0.0)
-        self.metric = np.ones(1)  # of the steps of the points
+        self.metric = np.ones(1)  # relative step lengths of the points
         if self.linear and not self.apart:
             means = problem.X.mean(axis=1, dtype=np.float64)
             self.metric = (np.where(means > LEAST_MEAN * mean, means, mean) / mean) ** (2 - self.beta)
@@ -72,7 +72,7 @@ class _Side:
         self.moved = False
 
     def improve(self, A: Array) -> float:
-        """Take a few steps for components `A`, in place; return the loss and this factor's penalty."""
+        """Take a few steps for fixed `A`, in place; return the loss plus the penalty of this factor."""
         F, penalty = self.F, self.problem.penalty_W
         values, vanishing, slope = self._evaluate(F, A)
         lengths, self.moved = self.lengths, False
@@ -106,10 +106,11 @@ class _Side:
         return float(values.sum())
 
     def _sum(self, numbers: Array) -> Array:
+        """Sum over components, and also over points unless points are independent."""
         return numbers.sum(axis=0) if self.apart else numbers.sum(keepdims=True).ravel()
 
     def _evaluate(self, F: Array, A: Array) -> tuple[Array, Array, Array]:
-        """Return the objective and the vanishing entries, of each point or in all, and the smooth part's gradient."""
+        """Return the objective and the vanishing entries, for each point or in total, and the smooth gradient."""
         penalty = self.problem.penalty_W
         vanishing = np.empty(F.shape[1], np.intp)
         losses, numerator, slope, unit = gradient_parts(self.problem, F, A, vanishing)
@@ -125,12 +126,9 @@ class _Side:
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Improve both factors in place; see :func:`.admm.iterate`.
+    """Update both factors in place; yield the objective before each iteration.
 
-    Raises
-    ------
-    ParameterError
-        When `X` has zeros and beta is not positive.
+    Raises ParameterError if `X` has zeros and beta is not positive.
     """
     check_positive(problem)
     sides = _Side(problem, Wt), _Side(problem.transposed, H)
@@ -146,7 +144,7 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
 
 
 def _start_without(problem: Problem, Wt: Array, H: Array, objective: float) -> None:
-    """Start from a short fit without the penalties that coordinate descent does not take, in place, if it is lower."""
+    """Start from a short fit without the penalties that coordinate descent lacks, in place, if that is better."""
     easy = [Penalty(p.low, p.high, p.l1, p.l2) for p in (problem.penalty_W, problem.penalty_H)]
     W_new, H_new = Wt.copy(), H.copy()
     for _ in sbcd.iterate(replace(problem, penalty_W=easy[0], penalty_H=easy[1]), W_new, H_new, max_iter=START):
@@ -158,12 +156,9 @@ def _start_without(problem: Problem, Wt: Array, H: Array, objective: float) -> N
 
 
 def codes(problem: Problem, Wt: Array, H: Array) -> None:
-    """Solve for the codes on the simplex of fixed components, row by row, in double precision.
+    """Solve for the codes on the simplex of fixed components, row by row and in double precision, overwriting `Wt`.
 
-    Raises
-    ------
-    ParameterError
-        When `X` has zeros and beta is not positive.
+    Raises ParameterError if `X` has zeros and beta is not positive.
     """
     check_positive(problem)
     beta, A = problem.loss.beta, H.astype(np.float64)

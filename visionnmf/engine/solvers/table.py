@@ -1,20 +1,20 @@
 """The table of solvers, and which of them can work on a problem.
 
-A solver improves both factors by turns, in place: ``iterate(problem, Wt, H, *, max_iter)``, with the codes transposed,
-``Wt`` of shape ``(n_components, n_samples)``. It yields a :class:`Progress` an iteration.
+A solver updates both factors in turn, in place: ``iterate(problem, Wt, H, *, max_iter)``, with the codes transposed,
+``Wt`` of shape ``(n_components, n_samples)``. It yields a :class:`Progress` after each iteration.
 
-Finding the codes of fixed components is a problem of its own, whatever solver found the components:
-the loss's record names the function of :mod:`..codes` for it.
+Finding the codes of fixed components is a separate problem, whichever solver found the components. The record of the
+loss names the function of :mod:`..codes` for it.
 
 ==========  ================  ==========================================================  ==============================
 name        loss              algorithm                                                   source
 ==========  ================  ==========================================================  ==============================
 admm        robust [1]_       alternating directions with a growing penalty, the default  ours: docs/derivations/admm.md
 rri         manhattan [2]_    coordinate descent by weighted medians                      Guan et al. 2012, Algorithm 1
-ogm         manhattan [2]_    Nesterov's smoothing, from the factor at hand               ours: docs/derivations/ogm.md
+ogm         manhattan [2]_    Nesterov's smoothing, warm-started                          ours: docs/derivations/ogm.md
 ogm-paper   manhattan [2]_    Nesterov's smoothing as published                           Guan et al. 2012, Algorithm 3
 hals        frobenius         extrapolated coordinate descent through Gram matrices       Ang & Gillis 2019, Algorithm 3
-nenmf       frobenius         accelerated proximal gradient for each factor by turns      Guan et al. 2012 (NeNMF)
+nenmf       frobenius         accelerated proximal gradient for each factor in turn       Guan et al. 2012 (NeNMF)
 bpp         frobenius         exact halves by block principal pivoting                    Kim & Park 2008
 pg          frobenius         projected gradient, a baseline                              Lin 2007
 svd         frobenius         truncated SVD: the trivial baseline, with both signs        Eckart & Young 1936
@@ -26,8 +26,8 @@ sbcd-plain  all divergences   sBCD as published; al-a, al-b: its other weights  
 ==========  ================  ==========================================================  ==============================
 
 .. [1] Manhattan, elastic net, Huber, L2,1, Kullback-Leibler.
-.. [2] And the elastic net.
-.. [3] But for least squares, which has no need of it.
+.. [2] Also the elastic net.
+.. [3] Except least squares, which does not need it.
 """
 
 from __future__ import annotations
@@ -56,17 +56,17 @@ class Solver(NamedTuple):
     iterate : callable
         See :class:`.contract.Iterate`.
     minimises : callable
-        Whether it minimises a loss, from its record.
+        Tells from the record of a loss whether the solver minimises it.
     terms : tuple of type
-        The terms of penalties that it honours, on either factor, beside non-negativity: classes that it knows, or
-        :data:`..penalties.ANY` where it takes whatever has a gradient or a prox.
+        The penalty terms that it supports on either factor, in addition to non-negativity;
+        :data:`..penalties.ANY` if it supports every term with a gradient or a prox.
     weights : bool
         Whether entries may have weights, or be missing.
     sparse : bool
         Whether `X` may be sparse, for a loss that has a sparse form.
     codes : callable or None
-        What finds the codes of its components, :class:`.contract.Codes`, where that is not what the loss names: of a
-        baseline whose factors have both signs.
+        Finds the codes of its components (:class:`.contract.Codes`) if the function that the loss names does not suit,
+        as for a baseline whose factors have both signs.
     """
 
     iterate: Iterate
@@ -82,17 +82,7 @@ class Solver(NamedTuple):
         return frozenset(name for name, record in LOSSES.items() if self.minimises(record))
 
     def obstacle(self, problem: Problem) -> str | None:
-        """Say in a clause what keeps this solver from a problem.
-
-        Parameters
-        ----------
-        problem : Problem
-
-        Returns
-        -------
-        str or None
-            None when nothing does.
-        """
+        """Return a clause that says why this solver cannot work on a problem, or None if it can."""
         record = problem.loss.record
         if not self.minimises(record):
             return f"does not minimise {problem.loss.label}"
@@ -109,10 +99,12 @@ class Solver(NamedTuple):
 
 
 def _only(names: Collection[str]) -> Callable[[Record], bool]:
+    """Return a test for the losses of these names."""
     return lambda record: record.name in names
 
 
 def _divergence(record: Record) -> bool:
+    """Return whether a loss is a beta-divergence."""
     return record.beta is not None
 
 
@@ -127,7 +119,7 @@ SOLVERS: dict[str, Solver] = {
     "svd": Solver(svd.iterate, LEAST_SQUARES, sparse=True, codes=svd.codes),
     "sbcd": Solver(sbcd.iterate, _divergence, SEPARABLE, weights=True),
     "ccd": Solver(ccd.iterate, _only({"kullback-leibler"}), SEPARABLE, weights=True, sparse=True),
-    # least squares has no need of it
+    # least squares does not need it
     "spg": Solver(spg.iterate, lambda record: _divergence(record) and not LEAST_SQUARES(record), ANY, weights=True),
     "admm": Solver(admm.iterate, lambda record: record.proximal is not None, ANY, weights=True),
     "rri": Solver(rri.iterate, _only(rri.LOSSES), (*SEPARABLE, Graph), weights=True, sparse=True),
@@ -141,29 +133,16 @@ SOLVERS: dict[str, Solver] = {
 
 
 def check_solver(solver: Any) -> None:
-    """Raise ParameterError where `solver` is neither "auto" nor a key of :data:`SOLVERS`."""
+    """Raise ParameterError if `solver` is neither "auto" nor a key of :data:`SOLVERS`."""
     if not isinstance(solver, str) or solver not in ("auto", *SOLVERS):
         raise ParameterError(f"solver must be 'auto' or one of {sorted(SOLVERS)}; got {shown(solver)}")
 
 
 def choose(solver: str, problem: Problem) -> str:
-    """Resolve ``"auto"`` and check that the solver can work on the problem.
+    """Return the key of the solver for a problem: `solver` itself, or the first suitable one for "auto".
 
-    Parameters
-    ----------
-    solver : str
-        "auto" or a key of :data:`SOLVERS`.
-    problem : Problem
-
-    Returns
-    -------
-    str
-        A key of :data:`SOLVERS`.
-
-    Raises
-    ------
-    ParameterError
-        When there is no such solver, or it cannot work on the problem; the message says why, and names those that can.
+    Raises ParameterError if there is no such solver or it cannot work on the problem; the message says why, and names
+    the solvers that can.
     """
     able = [name for name, entry in SOLVERS.items() if entry.obstacle(problem) is None]
     if solver == "auto":
@@ -179,7 +158,7 @@ def choose(solver: str, problem: Problem) -> str:
 
 
 def _no_solver(problem: Problem) -> str:
-    """Say in one sentence why no solver can work on a problem."""
+    """Return one sentence that says why no solver can work on a problem."""
     reasons: dict[str, list[str]] = {}
     for name, entry in SOLVERS.items():
         if entry.minimises(problem.loss.record):
