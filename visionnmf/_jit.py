@@ -1,4 +1,4 @@
-"""The one place that owns numba's options, and the folder in which compiled kernels are kept."""
+"""The options with which all numba kernels are compiled, and the folder that caches them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ __all__ = ["REASSOCIATE", "kernel", "on_first_compile"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Lets LLVM turn a sum into SIMD lanes. NaN and infinity keep their meaning ("nnan" and "ninf" are not given).
+# Lets LLVM vectorise sums. NaN and infinity keep their meaning, because "nnan" and "ninf" are not included.
 REASSOCIATE = frozenset({"reassoc", "contract", "nsz"})
 
 ENGINE = Path(__file__).parent / "engine" / "kernels"
 PREFIX = "visionnmf-"
 DAY = 86400.0
-KEPT = 60 * DAY  # that a folder of compiled kernels lies unused before it is removed
+KEPT = 60 * DAY  # seconds without use after which a cache folder is removed
 
 
 @overload
@@ -35,35 +35,36 @@ def kernel(*, reassociate: bool = ..., part: bool = ..., allocates: bool = ...) 
 
 
 def kernel(function: F | None = None, *, reassociate: bool = False, part: bool = False, allocates: bool = False) -> Any:
-    """Compile a kernel with the options of the house.
+    """Compile a numba kernel with the options that all kernels of the package share.
 
-    - ``nogil``: blocks of rows run in ordinary Python threads (:mod:`visionnmf.engine.blocks`), so kernels must
-      release the interpreter lock. ``parallel`` stays off: a second pool of threads beside the BLAS's costs
-      milliseconds an iteration, and compiles slowly.
-    - ``cache``: the second process does not compile. numba compares only the file of the kernel itself with the cache,
-      not those of the kernels it calls. So kernels lie in folders called ``kernels`` and in files called
+    - ``nogil``: blocks of rows run in ordinary Python threads (:mod:`visionnmf.engine.blocks`), so kernels must release
+      the interpreter lock. ``parallel`` stays off, because a second thread pool beside that of the BLAS costs
+      milliseconds per iteration and compiles slowly.
+    - ``cache``: a second process does not compile. numba checks only the file of the kernel itself for changes, not
+      those of the kernels it calls. Kernels therefore live in folders called ``kernels`` and in files called
       ``kernels.py``, and the cache of each such folder or file is named after a digest of it (:func:`cache_folder`). A
-      kernel may call the kernels of its folder or file, and no others: these files import nothing else of visionnmf but
-      this module. Editing the kernels of an application compiles nothing of the engine anew.
-    - ``error_model="numpy"``: division by zero gives inf, as in numpy, and costs no branch.
-    - ``boundscheck`` and ``fastmath`` stay at numba's defaults (off); `reassociate` names the only exception.
-    - ``no_cfunc_wrapper``: nothing calls a kernel from C, and the wrapper takes a tenth of the time of compiling.
-      ``no_cpython_wrapper`` for the parts of a kernel, which takes four tenths; LLVM makes them a part of their caller
-      where that pays (it is not forced to: each caller's caller would optimise the lot once more). Nor are parts
-      cached: making machine code of each for the cache takes as long as what else a part costs.
-    - ``_nrt=False`` unless the kernel makes arrays: without numba's count of references to its arrays, which the caller
-      holds anyway, a kernel compiles in five sixths of the time. Compiling fails where an array is made nevertheless.
+      kernel may call only kernels of its own folder or file, and these files import nothing else of visionnmf but this
+      module. Editing the kernels of an application therefore recompiles nothing of the engine.
+    - ``error_model="numpy"``: division by zero gives infinity, as in NumPy, and needs no branch.
+    - ``boundscheck`` and ``fastmath`` keep numba's defaults (off), except that `reassociate` enables some fastmath
+      flags.
+    - ``no_cfunc_wrapper``: nothing calls a kernel from C, and the wrapper takes 10 % of the compile time. Parts of a
+      kernel also skip the Python wrapper (``no_cpython_wrapper``), which takes 40 %. LLVM inlines parts where that
+      pays; inlining is not forced, because it would repeat the optimisation in every caller. Parts are not cached,
+      because generating their machine code for the cache would double their cost.
+    - ``_nrt=False`` unless the kernel creates arrays: without reference counts, which the caller holds anyway, a kernel
+      compiles 17 % faster. Compilation fails if such a kernel creates an array nevertheless.
 
     Parameters
     ----------
     function : callable, optional
-        The kernel; given when the decorator is used without parentheses.
+        The kernel, if the decorator is used without parentheses.
     reassociate : bool, default=False
-        Allow sums to be reordered (:data:`REASSOCIATE`). For kernels whose time is a long sum.
+        Whether sums may be reordered (:data:`REASSOCIATE`); for kernels that spend their time in long sums.
     part : bool, default=False
-        For what other kernels alone call; Python cannot.
+        Whether only other kernels call it. Python then cannot.
     allocates : bool, default=False
-        For kernels that make arrays, or call what does in numba, such as an array's ``max``.
+        Whether the kernel creates arrays or calls something that does in numba, such as an array's ``max``.
 
     Returns
     -------
@@ -88,7 +89,7 @@ def kernel(function: F | None = None, *, reassociate: bool = False, part: bool =
         if folder is not None:
             with _caching_in(folder):
                 compiled = numba.njit(cache=True, **options)(f)
-            # numba takes another folder, without the digest, for a source file it cannot find
+            # numba uses another folder, without the digest, if it cannot find the source file
             if Path(compiled.stats.cache_path).is_relative_to(folder):
                 _guard_cache(compiled._cache, folder)
                 return compiled
@@ -99,12 +100,11 @@ def kernel(function: F | None = None, *, reassociate: bool = False, part: bool =
 
 @functools.cache
 def cache_folder(source: Path = ENGINE) -> Path | None:
-    """Return the folder of the compiled kernels of a file or a folder of kernels; make it if it is missing.
+    """Return the cache folder for a file or folder of kernels, and create it if it is missing.
 
-    It lies in numba's folder if the variable NUMBA_CACHE_DIR names one, otherwise in the user's folder for caches, and
-    is named after a digest of the source. The folders of other versions are removed when they have not been used for
-    :data:`KEPT` seconds. If no folder can be written, a warning says so and None is returned: kernels are then compiled
-    in memory, once in each process.
+    Its parent is NUMBA_CACHE_DIR if that variable is set, otherwise the user's cache folder; its name contains a digest
+    of the source. Folders of other versions are removed after :data:`KEPT` seconds without use. If no folder is
+    writable, the function warns and returns None, and each process compiles the kernels in memory.
     """
     from numba.misc.appdirs import AppDirs
 
@@ -116,7 +116,7 @@ def cache_folder(source: Path = ENGINE) -> Path | None:
             folder.mkdir(parents=True, exist_ok=True)
             _remove_unused(base)
         elif time.time() - folder.stat().st_mtime > DAY:
-            os.utime(folder)  # in use
+            os.utime(folder)  # mark the folder as in use
     except OSError as error:
         why = error.strerror or type(error).__name__
     if os.access(folder, os.W_OK | os.X_OK):
@@ -126,11 +126,11 @@ def cache_folder(source: Path = ENGINE) -> Path | None:
 
 
 def _guard_cache(cache: Any, folder: Path) -> None:
-    """Let one process at a time read or write compiled code, and do without it where that fails.
+    """Serialise access of processes to the compiled code of a kernel, and continue without the cache if it fails.
 
-    numba numbers the files of a kernel's signatures by an index that it reads and writes without a lock: of two
-    processes that compile at once, one could find the other's code under the name of its own. Nor does it expect that a
-    file is damaged or the disk full.
+    numba numbers the files of a kernel's signatures through an index that it reads and writes without a lock. If two
+    processes compile at the same time, one could load the other's code under the name of its own. numba also does not
+    handle damaged files or a full disk.
     """
     load, save = cache.load_overload, cache.save_overload
 
@@ -138,7 +138,7 @@ def _guard_cache(cache: Any, folder: Path) -> None:
         with _locked(folder / "lock"):
             try:
                 return load(*arguments)
-            except Exception:  # damaged pickles raise nearly anything; without its index the code is made anew
+            except Exception:  # a damaged pickle can raise anything; without its index the kernel is recompiled
                 with suppress(OSError):
                     Path(cache._cache_file._index_path).unlink()
                 return None
@@ -155,7 +155,7 @@ def _guard_cache(cache: Any, folder: Path) -> None:
 
 @functools.cache
 def _warn(folder: Path, why: str) -> None:
-    """Say once a process that compiled kernels cannot be kept."""
+    """Warn once per process that compiled kernels cannot be cached."""
     warnings.warn(
         f"{folder} cannot be written ({why}): kernels are compiled anew in each process (seconds). "
         "Set NUMBA_CACHE_DIR to a folder that can be written.",
@@ -169,11 +169,12 @@ _holding = threading.local()
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock on a file, where the platform supports it."""
     file = None
-    with suppress(ImportError, OSError):  # Windows has no fcntl; of a full disk numba itself tells when it writes
+    with suppress(ImportError, OSError):  # Windows has no fcntl; numba itself reports a full disk when it writes
         import fcntl
 
-        if not getattr(_holding, "lock", False):  # a lock that this thread waited for twice would never come
+        if not getattr(_holding, "lock", False):  # waiting for a lock that this thread already holds would deadlock
             file = path.open("ab")
             fcntl.flock(file, fcntl.LOCK_EX)
             _holding.lock = True
@@ -186,6 +187,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _config() -> Any:
+    """Return numba's configuration module; importing numba is deferred because it is slow."""
     from numba.core import config
 
     return config
@@ -201,6 +203,7 @@ def _digest(source: Path, options: object) -> str:
 
 
 def _remove_unused(base: Path) -> None:
+    """Remove cache folders that have not been used for :data:`KEPT` seconds."""
     for folder in base.glob(f"{PREFIX}*"):
         if time.time() - folder.stat().st_mtime > KEPT:
             shutil.rmtree(folder, ignore_errors=True)
@@ -211,7 +214,7 @@ _lock = threading.Lock()
 
 @contextmanager
 def _caching_in(folder: Path) -> Iterator[None]:
-    """Show numba another cache folder while a kernel is decorated; other users of numba keep theirs."""
+    """Redirect numba's cache to `folder` while a kernel is decorated; other users of numba keep their own."""
     config = _config()
     with _lock:
         theirs = config.CACHE_DIR
@@ -226,7 +229,9 @@ _callback: Callable[[], None] | None = None
 
 
 def on_first_compile(callback: Callable[[], None]) -> None:
-    """Have `callback` called once, when a kernel is about to be compiled; never when all come from the cache.
+    """Register a callback that runs once, before the first kernel is compiled.
+
+    It never runs if all kernels come from the cache.
 
     Parameters
     ----------
@@ -239,9 +244,9 @@ def on_first_compile(callback: Callable[[], None]) -> None:
 
 @functools.cache
 def _listen() -> None:
-    """Ask numba to tell when it compiles a kernel: for :func:`on_first_compile`, and to hold the garbage collector.
+    """Subscribe to numba's compile events to run the :func:`on_first_compile` callback and pause garbage collection.
 
-    Compiling makes millions of objects that stay; looking through them again and again takes a fifth of the time.
+    Compiling creates millions of objects that stay alive; scanning them repeatedly takes a fifth of the time.
     """
     from numba.core import event
 
@@ -254,7 +259,7 @@ def _listen() -> None:
             if not self.depth:
                 self.collects = gc.isenabled()
                 gc.disable()
-            self.depth += 1  # kernels that call others; numba compiles in one thread at a time
+            self.depth += 1  # compilations nest, because kernels call kernels; numba compiles in one thread at a time
             if _callback is not None and event.data["dispatcher"].py_func.__module__.startswith("visionnmf."):
                 callback, _callback = _callback, None
                 callback()

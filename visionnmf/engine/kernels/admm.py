@@ -1,30 +1,21 @@
-"""The numba kernels of ADMM: everything elementwise of one iteration, one kernel a loss.
+"""The elementwise part of one ADMM iteration, with one numba kernel for each loss.
 
-With S for X - W H, the scaled dual U and b = 1 / rho, it is
+Write S for the split residual X - W H, U for the scaled dual variable, b = 1 / rho for the inverse of the ADMM penalty,
+and a = X - P + U. One iteration computes
 
-    a = X - P + U,  U+ = a - prox(a, b),  V = P + 2 U+ - U,
+    U+ = a - prox(a, b),  V = P + 2 U+ - U,
 
-so that S is never stored, and a loss enters by its prox only (docs/derivations/admm.md has them all). The functions
-with an underscore do it for a stretch of one row: they write U+ over u and V over p, and return the loss of x - p and
-the l1 norm of the primal residual X - P - S = U+ - U. Where an entry's weight is 0 its U stays 0 and V = P.
+where V is the target that the next least-squares update of W H fits. S itself is never stored, and a loss enters only
+through its prox (see docs/derivations/admm.md). The private functions process a contiguous part of one row: they
+overwrite u with U+ and p with V, and return the loss of x - p and the l1 norm of the primal residual X - P - S = U+ -
+U. Where the weight of an entry is 0, U stays 0 and V = P.
 
-All kernels have one signature, ``(X, P, U, M, parameter, bounds, decay, start, stop, losses, residuals)``, and work on
-rows ``start:stop`` of the data:
-
-X, U : ndarray (n_rows, n)
-    Data; dual, updated in place.
-P : ndarray (stop - start, n)
-    ``W H`` for these rows; receives the target V.
-M : ndarray (n_rows, n), >= 0, or None
-    Weights of the entries.
-parameter : float
-    Of the loss.
-bounds : ndarray (n_rows,)
-    ``1 / rho`` of each row.
-decay : float
-    The dual is first multiplied by this: ``1 / gamma`` after rho has grown by gamma.
-losses, residuals : ndarray (n_rows,)
-    Receive each row's loss of ``X - P`` (0 for Kullback-Leibler) and the l1 norm of the primal residual.
+All public kernels share one signature, ``(X, P, U, M, parameter, bounds, decay, start, stop, losses, residuals)``, and
+process rows ``start:stop``. `X` and `U` (n_rows, n) are the data and the dual, which is updated in place. `P`
+(stop - start, n) holds ``W H`` of these rows and receives V. `M` (n_rows, n), >= 0, holds the entry weights, or is
+None. `parameter` is the parameter of the loss. `bounds` (n_rows,) holds ``1 / rho`` of each row. The dual is first
+multiplied by `decay`, which is ``1 / gamma`` after rho has grown by the factor gamma. `losses` and `residuals`
+(n_rows,) receive each row's loss of ``X - P`` (0 for Kullback-Leibler) and the l1 norm of its primal residual.
 """
 
 from __future__ import annotations
@@ -35,17 +26,18 @@ from visionnmf._jit import kernel
 
 from .arithmetic import CHUNK
 
-NEWTON_STEPS = 30  # most rows need five
+NEWTON_STEPS = 30  # maximum number; most rows need five
 
 
 @kernel(part=True)
 def _end(first, n):  # type: ignore[no-untyped-def]
+    """Return the end of the chunk that begins at `first`, at most `n`."""
     return first + CHUNK if first + CHUNK < n else n
 
 
 @kernel(reassociate=True, part=True)
 def _manhattan(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
-    """Clip: ``U+ = clip(a, -m b, m b)``."""
+    """Manhattan loss: the prox soft-thresholds, so ``U+ = clip(a, -m b, m b)``."""
     loss = x.dtype.type(0)
     primal = x.dtype.type(0)
     if m is None:
@@ -76,7 +68,7 @@ def _manhattan(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def _elastic_net(x, p, u, m, alpha, bound, decay):  # type: ignore[no-untyped-def]
-    """Soft-threshold, then shrink: ``U+ = clip((a alpha + sign(a)) m b / (1 + alpha m b), -|a|, |a|)``."""
+    """Elastic net: soft-threshold by ``m b``, then shrink by ``1 / (1 + alpha m b)``; ``U+ = a - prox(a)``."""
     one = x.dtype.type(1)
     half = alpha / x.dtype.type(2)
     loss = x.dtype.type(0)
@@ -99,7 +91,7 @@ def _elastic_net(x, p, u, m, alpha, bound, decay):  # type: ignore[no-untyped-de
 
 @kernel(reassociate=True, part=True)
 def _huber(x, p, u, m, delta, bound, decay):  # type: ignore[no-untyped-def]
-    """Shrink, then clip: ``U+ = clip(a m b / (1 + m b), -delta m b, delta m b)``."""
+    """Huber loss: ``U+ = clip(a m b / (1 + m b), -delta m b, delta m b)``."""
     one = x.dtype.type(1)
     half = x.dtype.type(0.5)
     loss = x.dtype.type(0)
@@ -124,9 +116,10 @@ def _huber(x, p, u, m, delta, bound, decay):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def _kullback_leibler(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
-    """Take the root of a quadratic: ``q^2 + (m b - c) q - m b x = 0`` with ``c = P - U``; ``U+ = q - c``.
+    """Kullback-Leibler: the new model q is the positive root of ``q^2 + (m b - c) q - m b x = 0`` with ``c = P - U``.
 
-    The loss needs a logarithm an entry, and is left to the caller.
+    Then ``U+ = q - c``. The loss is returned as 0, because it would need a logarithm for each entry; the caller
+    computes it.
     """
     number = x.dtype.type
     primal = number(0)
@@ -135,7 +128,7 @@ def _kullback_leibler(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
         old = u[i] * decay
         half = number(0.5) * (p[i] - old - limit)
         root = np.sqrt(half * half + limit * x[i])
-        # of the two forms of the larger root the one without cancellation
+        # the larger root has two algebraic forms; use the one without cancellation
         q = root + half if half >= 0 else (limit * x[i] / (root - half) if limit * x[i] > 0 else number(0))
         new = q - (p[i] - old) if limit > 0 else number(0)
         primal += abs(new - old)
@@ -146,7 +139,7 @@ def _kullback_leibler(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def _l21(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
-    """Shrink the row: ``U+ = a m b / (t + m b)``, t the weighted norm of the row's prox; a whole row at once."""
+    """L21 loss of a whole row: ``U+ = a m b / (t + m b)``, where t is the weighted norm of the row's prox."""
     number = x.dtype.type
     zero = number(0)
     squares = 0.0
@@ -184,9 +177,9 @@ def _l21(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def _l21_norm(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
-    """Solve ``sum m a^2 / (t + m b)^2 = 1`` for ``t >= 0`` by Newton's method; 0 where there is no root.
+    """Solve ``sum m a^2 / (t + m b)^2 = 1`` for ``t >= 0`` by Newton's method; return 0 if there is no root.
 
-    The sum falls and is convex in t, so that Newton's steps from 0 rise to the root.
+    The sum is decreasing and convex in t, so Newton's iterates increase monotonically from 0 to the root.
     """
     t = 0.0
     for _ in range(NEWTON_STEPS):
@@ -207,7 +200,7 @@ def _l21_norm(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
 
 @kernel
 def manhattan_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, residuals):  # type: ignore[no-untyped-def]
-    """Manhattan loss."""
+    """Run one ADMM iteration for the Manhattan loss."""
     for j in range(start, stop):
         losses[j] = residuals[j] = 0.0
         for first in range(0, X.shape[1], CHUNK):
@@ -221,7 +214,7 @@ def manhattan_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, re
 
 @kernel
 def elastic_net_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, residuals):  # type: ignore[no-untyped-def]
-    """Elastic net; the parameter is alpha."""
+    """Run one ADMM iteration for the elastic net, whose parameter is alpha."""
     for j in range(start, stop):
         losses[j] = residuals[j] = 0.0
         for first in range(0, X.shape[1], CHUNK):
@@ -235,7 +228,7 @@ def elastic_net_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, 
 
 @kernel
 def huber_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, residuals):  # type: ignore[no-untyped-def]
-    """Huber loss; the parameter is delta."""
+    """Run one ADMM iteration for the Huber loss, whose parameter is delta."""
     for j in range(start, stop):
         losses[j] = residuals[j] = 0.0
         for first in range(0, X.shape[1], CHUNK):
@@ -249,7 +242,7 @@ def huber_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, residu
 
 @kernel
 def kullback_leibler_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, residuals):  # type: ignore[no-untyped-def]
-    """Kullback-Leibler divergence, but for its value."""
+    """Run one ADMM iteration for the Kullback-Leibler divergence, without evaluating the loss."""
     for j in range(start, stop):
         losses[j] = residuals[j] = 0.0
         for first in range(0, X.shape[1], CHUNK):
@@ -263,7 +256,7 @@ def kullback_leibler_pass(X, P, U, M, parameter, bounds, decay, start, stop, los
 
 @kernel
 def l21_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, residuals):  # type: ignore[no-untyped-def]
-    """Sum of the rows' norms; a whole row at once."""
+    """Run one ADMM iteration for the sum of the Euclidean norms of the rows."""
     for j in range(start, stop):
         m = None if M is None else M[j]
         losses[j], residuals[j] = _l21(X[j], P[j - start], U[j], m, bounds[j], decay)

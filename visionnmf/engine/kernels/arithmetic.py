@@ -1,15 +1,15 @@
-"""Sums and products of rows, as parts of the other kernels."""
+"""Sums and products of vectors that the other kernels call."""
 
 from __future__ import annotations
 
 from visionnmf._jit import kernel
 
-CHUNK = 4096  # entries that are summed in the data's dtype; sums of chunks are taken in double precision
+CHUNK = 4096  # entries summed in the dtype of the data; the sums of chunks are added in double precision
 
 
 @kernel(reassociate=True, part=True)
 def dot(a, b):  # type: ignore[no-untyped-def]
-    """Return ``sum a b``."""
+    """Return the inner product ``sum a b``, accumulated in double precision between chunks."""
     total = 0.0
     for first in range(0, a.shape[0], CHUNK):
         part, other = a[first : first + CHUNK], b[first : first + CHUNK]
@@ -35,7 +35,7 @@ def weighted_dot(a, b, weights):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def short_dot(a, b, n):  # type: ignore[no-untyped-def]
-    """Return the inner product of the first `n` entries, in double precision."""
+    """Return the inner product of the first `n` entries, accumulated in double precision."""
     total = 0.0
     for i in range(n):
         total += a[i] * b[i]
@@ -70,13 +70,13 @@ def weighted_sum_abs(values, weights):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def multiply(a, b, out):  # type: ignore[no-untyped-def]
-    """Write ``a b``."""
+    """Write ``a * b`` to `out`."""
     for i in range(a.shape[0]):
         out[i] = a[i] * b[i]
 
 
 @kernel(part=True)
 def clipped(value, low, high):  # type: ignore[no-untyped-def]
-    """Return ``min(max(value, low), high)``; a comparison compiles in a fraction of the time of ``min``."""
+    """Return ``min(max(value, low), high)``. Comparisons compile much faster than ``min`` and ``max``."""
     value = low if value < low else value
     return high if value > high else value

@@ -22,6 +22,7 @@ def _sums(y, p, m, a):  # type: ignore[no-untyped-def]
 
 @kernel(part=True)
 def _move(p, change, a, floor):  # type: ignore[no-untyped-def]
+    """Add ``change * a`` to the model `p`, which stays at least `floor`."""
     for i in range(p.shape[0]):
         new = p[i] + change * a[i]
         p[i] = new if new > floor else floor
@@ -29,25 +30,16 @@ def _move(p, change, a, floor):  # type: ignore[no-untyped-def]
 
 @kernel
 def ccd_rows(Y, P, M, codes, A, limits, units, floor, sweeps):  # type: ignore[no-untyped-def]
-    """Sweep over the codes of rows, whose models are `P`; both are updated in place.
+    """Run coordinate descent for the Kullback-Leibler divergence over the codes of each row, in place.
 
-    As in Hsieh & Dhillon (2011), one variable at a time, but with a better step than Newton's: the derivative is
-    ``sum(m a) + l1 + l2 f - S(f)`` with ``S = sum m a y / p``, a sum of hyperbolas; the step is Newton's on ``1 / S``,
-    which is exact for a single hyperbola (``docs/derivations/kullback_leibler.md``).
+    As in Hsieh & Dhillon (2011), one code f is updated at a time. Its derivative is ``sum(m a) + l1 + l2 f - S(f)``
+    with ``S = sum m a y / p``, a sum of hyperbolas. Newton's method is applied to ``1 / S`` instead of S, which is
+    exact for a single hyperbola (``docs/derivations/kullback_leibler.md``).
 
-    Parameters
-    ----------
-    Y, P : ndarray (n_rows, n)
-    M : ndarray (n_rows, n) or None
-    codes : ndarray (n_rows, r)
-    A : ndarray (r, >= n)
-    limits : ndarray (4, r)
-        Lower and upper ends, l1 and l2.
-    units : ndarray (n_rows, 3)
-        Factors of a row for its ends, l1 and l2.
-    floor : float
-        The model is kept above it.
-    sweeps : int
+    `Y` and the model `P` are (n_rows, n); `P` is updated with the codes and stays at least `floor`. `M` (n_rows, n)
+    holds entry weights, or is None. `codes` is (n_rows, r), and the fixed factor `A` is (r, >= n). The rows of `limits`
+    (4, r) are the lower bounds, upper bounds, l1 and l2 weights; `units` (n_rows, 3) holds each row's factors for
+    bounds, l1 and l2.
     """
     r = A.shape[0]
     for j in range(Y.shape[0]):
@@ -59,7 +51,7 @@ def ccd_rows(Y, P, M, codes, A, limits, units, floor, sweeps):  # type: ignore[n
             low = limits[0, k] * units[j, 0]
             l2 = limits[3, k] * units[j, 2]
             target += limits[2, k] * units[j, 1] + l2 * f
-            if target > 0:  # else a component that is zero everywhere: its codes do not matter
+            if target > 0:  # otherwise the component is zero everywhere and its codes are arbitrary
                 new = f + (total - target) * total / (target * slope + l2 * total) if slope > 0 else low
                 new = low if new < low else new
                 new = new if new < limits[1, k] * units[j, 0] else limits[1, k] * units[j, 0]

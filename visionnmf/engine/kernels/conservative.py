@@ -1,4 +1,4 @@
-"""The numba kernel of conservative learning: every sample changes encoder and decoder as little as it can."""
+"""The numba kernel of conservative learning, which changes encoder and decoder minimally for each sample."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from visionnmf._jit import kernel
 
 @kernel(reassociate=True, part=True)
 def _dot(a, b):  # type: ignore[no-untyped-def]
+    """Return the inner product of `a` and `b` in their own dtype."""
     total = a.dtype.type(0)
     for i in range(a.shape[0]):
         total += a[i] * b[i]
@@ -15,7 +16,7 @@ def _dot(a, b):  # type: ignore[no-untyped-def]
 
 @kernel(part=True)
 def _encode(E, x, y, change):  # type: ignore[no-untyped-def]
-    """Find the codes ``y = max(0, E x)`` and what the encoder's answer falls short of them, ``change = y - E x``."""
+    """Write the codes ``y = max(0, E x)`` and ``change = y - E x``, the part that the clipping adds."""
     zero = x.dtype.type(0)
     for k in range(E.shape[0]):
         answer = _dot(E[k], x)
@@ -25,7 +26,7 @@ def _encode(E, x, y, change):  # type: ignore[no-untyped-def]
 
 @kernel(part=True)
 def _subtract_model(H, y, residual):  # type: ignore[no-untyped-def]
-    """Turn the sample that `residual` holds into ``x - D y``."""
+    """Subtract the reconstruction ``y @ H`` from `residual`, which holds the sample."""
     for k in range(H.shape[0]):
         if y[k] > 0:
             row, code = H[k], y[k]
@@ -35,6 +36,7 @@ def _subtract_model(H, y, residual):  # type: ignore[no-untyped-def]
 
 @kernel(part=True)
 def _add_clipped(row, step, residual):  # type: ignore[no-untyped-def]
+    """Add ``step * residual`` to a row of the decoder and clip it at 0."""
     zero = row.dtype.type(0)
     for i in range(row.shape[0]):
         value = row[i] + step * residual[i]
@@ -43,6 +45,7 @@ def _add_clipped(row, step, residual):  # type: ignore[no-untyped-def]
 
 @kernel(part=True)
 def _add(row, step, x):  # type: ignore[no-untyped-def]
+    """Add ``step * x`` to a row of the encoder."""
     for i in range(row.shape[0]):
         row[i] += step * x[i]
 
@@ -51,23 +54,12 @@ def _add(row, step, x):  # type: ignore[no-untyped-def]
 def conservative_pass(X, E, H, w, x, residual, y, change, pull, errors):  # type: ignore[no-untyped-def]
     """Learn samples one after the other (Elser, "Online Non-negative Matrix Factorization", steps 1 to 11).
 
-    Both changes of the encoder are along the sample, so they are added at once; the multiplier of the codes (step 9) is
-    taken with the decoder before its update, as equation 6 has it to leading order.
-
-    Parameters
-    ----------
-    X : ndarray (n_samples, n_features)
-    E : ndarray (n_components, n_features)
-        Encoder; updated.
-    H : ndarray (n_components, n_features), >= 0
-        Decoder, transposed; updated.
-    w : float, > 0
-        How much dearer a change of the encoder is than one of the decoder.
-    x, residual : ndarray (n_features,)
-    y, change, pull : ndarray (n_components,)
-        Scratch.
-    errors : ndarray (n_samples,)
-        Receive the norms of the residuals of the samples, which have unit norm, before they are learnt.
+    `X` (n_samples, n_features) holds the samples, which are scaled to unit norm. The encoder `E` and the transposed
+    decoder `H` >= 0, both (n_components, n_features), are updated in place. `w` > 0 is the cost of changing the encoder
+    relative to the decoder. `errors` (n_samples,) receives the residual norm of each scaled sample before it is learnt.
+    `x`, `residual` (n_features,) and `y`, `change`, `pull` (n_components,) are scratch. Both changes of the encoder are
+    multiples of the sample, so they are added in one step. The multiplier of the codes (step 9) uses the decoder before
+    its update, as in equation 6 to leading order.
     """
     zero, one = X.dtype.type(0), X.dtype.type(1)
     for t in range(X.shape[0]):
@@ -75,7 +67,7 @@ def conservative_pass(X, E, H, w, x, residual, y, change, pull, errors):  # type
         for i in range(X.shape[1]):
             square += X[t, i] * X[t, i]
         errors[t] = 0.0
-        if square == 0.0:  # reproduced by every model
+        if square == 0.0:  # every model reproduces a sample of zeros
             continue
         scale = X.dtype.type(1.0 / square**0.5)
         for i in range(X.shape[1]):
@@ -91,7 +83,7 @@ def conservative_pass(X, E, H, w, x, residual, y, change, pull, errors):  # type
         cost = answer / size + w * _dot(y, y) if size > zero else zero
         length = (
             one / cost if cost > zero else zero
-        )  # of eta, in residuals; nothing can be done where no code is positive
+        )  # eta = length * residual; 0 if no code is positive, because nothing can be improved
         for k in range(H.shape[0]):
             if y[k] > zero and length > zero:
                 _add_clipped(H[k], w * length * y[k], residual)

@@ -1,6 +1,7 @@
-"""The numba kernels of the beta-divergences of rows; :mod:`visionnmf.engine.divergence` chooses.
+"""The numba kernels that evaluate beta-divergences; :mod:`visionnmf.engine.divergence` selects one.
 
-All take blocks of rows: `Y` and the model `P` [shape=(n_rows, n)], `P` > 0, and `M`, weights of the entries, or None.
+`Y` and the model `P` > 0 are blocks of rows of shape (n_rows, n), `M` holds weights of the entries or is None, and
+`out` (n_rows,) receives the divergence of each row.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ from visionnmf._jit import kernel
 
 from .elementary import log
 
-LEAST_RATIO = 1e-30  # of which a logarithm is taken
+LEAST_RATIO = 1e-30  # smaller ratios are raised to this before the logarithm
 
 
 @kernel(reassociate=True)
 def kullback_leibler(Y, P, M, out):  # type: ignore[no-untyped-def]
-    """Write ``sum m (y log(y / p) - y + p)`` of each row."""
+    """Write ``sum m (y log(y / p) - y + p)`` of each row to `out`."""
     tiny = Y.dtype.type(LEAST_RATIO)
     for j in range(Y.shape[0]):
         total = 0.0
@@ -29,7 +30,7 @@ def kullback_leibler(Y, P, M, out):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True)
 def itakura_saito(Y, P, M, out):  # type: ignore[no-untyped-def]
-    """Write ``sum m (y / p - log(y / p) - 1)`` of each row."""
+    """Write ``sum m (y / p - log(y / p) - 1)`` of each row to `out`."""
     number = Y.dtype.type
     tiny = number(LEAST_RATIO)
     for j in range(Y.shape[0]):
@@ -43,16 +44,10 @@ def itakura_saito(Y, P, M, out):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True)
 def beta_divergence(Y, powers, P, V, M, beta, out):  # type: ignore[no-untyped-def]
-    """Write ``sum m (y^b + (b - 1) p^b - b y p^(b - 1)) / (b (b - 1))``.
+    """Write ``sum m (y^b + (b - 1) p^b - b y p^(b - 1)) / (b (b - 1))`` of each row to `out`.
 
-    Parameters
-    ----------
-    Y, powers, P, V : ndarray (n_rows, n)
-        Data, ``Y**beta``, model, ``P**(beta - 2)``.
-    M : ndarray (n_rows, n) or None
-    beta : float
-        Neither 0 nor 1.
-    out : ndarray (n_rows,)
+    beta must not be 0 or 1. The caller passes the powers ``Y**beta`` as `powers` and ``P**(beta - 2)`` as `V`, both
+    (n_rows, n).
     """
     number = Y.dtype.type
     b = number(beta)

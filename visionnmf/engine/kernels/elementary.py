@@ -1,7 +1,8 @@
-"""Logarithms and powers that LLVM turns into SIMD code in a loop; a call of the C library stays one entry at a time.
+"""Logarithms and powers that LLVM can vectorise; calls of the C library would process one entry at a time.
 
-For positive normal numbers, in the number's own precision. A number is ``2^e m`` with m between the roots of 1/2 and 2,
-and ``log m = 2 atanh((m - 1) / (m + 1))``; ``exp(y) = 2^k exp(y - k log 2)``, the second factor from its Taylor series.
+They take positive normal numbers and work in the precision of their argument. A number is split into ``2^e m`` with m
+between sqrt(1/2) and sqrt(2), and ``log m = 2 atanh((m - 1) / (m + 1))`` is summed as a series. Likewise
+``exp(y) = 2^k exp(y - k log 2)``, where the second factor is a Taylor series.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ __all__ = ["log", "power_double", "power_single"]
 LOG_2 = 0.6931471805599453
 LOG2_E = 1.4426950408889634
 ROOT = 0x3FE6A09E667F3BCD, np.int32(0x3F3504F3)  # the bits of sqrt(1/2), in double and in single precision
-SHIFT = 52, np.int32(23)  # to the bits of the exponent
-LIMIT = 1021.0, np.float32(125)  # of the exponent of a power
+SHIFT = 52, np.int32(23)  # number of mantissa bits below the exponent
+LIMIT = 1021.0, np.float32(125)  # largest absolute binary exponent of a power
 
 float32, int32 = np.float32, np.int32
 
 
 def same_bits(x: Any) -> Any:
-    """Return the integer with the bits of a floating-point number, or the other way round; also in kernels.
+    """Reinterpret the bits of a floating-point number as an integer, or the reverse; also available in kernels.
 
-    There it compiles in no time, where ``x.view`` takes .04 s for each type.
+    In kernels it compiles at once, whereas ``x.view`` takes 0.04 s for each type.
     """
     return x.view({"i": "f", "f": "i"}[x.dtype.kind] + str(x.dtype.itemsize))
 
@@ -40,17 +41,19 @@ _OTHER = {
 
 @type_callable(same_bits)
 def _type_of_same_bits(context):  # type: ignore[no-untyped-def]
+    """Tell numba the result type of :func:`same_bits`."""
     return lambda x: _OTHER.get(x)
 
 
 @lower_builtin(same_bits, types.Number)
 def _lower_same_bits(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+    """Compile :func:`same_bits` to an LLVM bitcast."""
     return builder.bitcast(arguments[0], context.get_value_type(signature.return_type))
 
 
 @kernel(reassociate=True, part=True)
 def log_double(x):  # type: ignore[no-untyped-def]
-    """Return the natural logarithm of a positive normal number."""
+    """Return the natural logarithm of a positive normal float64."""
     bits = same_bits(x)
     e = (bits - ROOT[0]) >> SHIFT[0]
     m = same_bits(bits - (e << SHIFT[0]))
@@ -63,7 +66,7 @@ def log_double(x):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def log_single(x):  # type: ignore[no-untyped-def]
-    """Return the natural logarithm of a positive normal number."""
+    """Return the natural logarithm of a positive normal float32."""
     bits = same_bits(x)
     e = (bits - ROOT[1]) >> SHIFT[1]
     m = same_bits(int32(bits - (e << SHIFT[1])))
@@ -75,28 +78,26 @@ def log_single(x):  # type: ignore[no-untyped-def]
 
 
 def log(x: Any) -> Any:
-    """Return the natural logarithm, in kernels; the precision is chosen when they are compiled."""
+    """Return the natural logarithm; in kernels the precision is selected at compile time."""
     return log_single(x) if x.dtype == np.float32 else log_double(x)
 
 
 @overload(log, jit_options={"nogil": True})
 def _log(x):  # type: ignore[no-untyped-def]
+    """Select the implementation of :func:`log` by the numba type of its argument."""
     return (lambda x: log_single(x)) if x == types.float32 else (lambda x: log_double(x))
 
 
-# Powers in two loops: one comparison in each, since LLVM makes branches of two, and then no SIMD code.
+# Powers take two loops with one comparison each: LLVM turns two comparisons into branches and does not vectorise.
 
 
 @kernel(reassociate=True)
 def power_double(values, exponent, out):  # type: ignore[no-untyped-def]
-    """Write ``values**exponent`` of positive normal numbers (n,), kept within the range of normal numbers.
-
-    `out` may be `values` itself.
-    """
+    """Write the power of positive normal float64 (n,), clipped to the normal range; `out` may be `values`."""
     exponent *= LOG2_E
     for i in range(values.shape[0]):
         y = exponent * log_double(values[i])
-        out[i] = y if y > -LIMIT[0] else -LIMIT[0]  # numba compiles min and max one by one
+        out[i] = y if y > -LIMIT[0] else -LIMIT[0]  # a comparison vectorises; numba's min and max do not
     for i in range(values.shape[0]):
         y = out[i]
         y = y if y < LIMIT[0] else LIMIT[0]
@@ -109,10 +110,7 @@ def power_double(values, exponent, out):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True)
 def power_single(values, exponent, out):  # type: ignore[no-untyped-def]
-    """Write ``values**exponent`` of positive normal numbers (n,), kept within the range of normal numbers.
-
-    `out` may be `values` itself.
-    """
+    """Write the power of positive normal float32 (n,), clipped to the normal range; `out` may be `values`."""
     factor = float32(exponent * LOG2_E)
     for i in range(values.shape[0]):
         y = factor * log_single(values[i])

@@ -1,4 +1,4 @@
-"""Coordinate descent on least squares through Gram matrices (HALS); see :mod:`.medians` for the layout."""
+"""Coordinate descent on least squares through Gram matrices (HALS); :mod:`.medians` describes the layout."""
 
 from __future__ import annotations
 
@@ -10,42 +10,27 @@ from .arithmetic import clipped
 
 __all__ = ["TILE", "hals_columns"]
 
-TILE = 128  # columns at a time: a tile of both factors stays in the first-level cache
-LINE = 16  # numbers, at least, that a line of the cache holds
-FEW = 24  # components, of which two at a time are swept as fast as four, or faster
-UNROLL = 4  # components whose products are taken together: one load and store of the sum serves them all
+TILE = 128  # columns per tile, so that a tile of both factors stays in the L1 cache
+LINE = 16  # a 64-byte cache line holds at most this many numbers
+FEW = 24  # up to this many components, blocks of two are at least as fast as blocks of four
+UNROLL = 4  # components combined in one pass, so that each sum is loaded and stored once for all of them
 
 
 def hals_columns(F, G, B, offset, low, high, l1, l2, sweeps, alternate, start, stop):  # type: ignore[no-untyped-def]
-    """Coordinate descent (HALS) on ``|V - A.T F|^2 / 2 + l1 . F + l2 . F^2 / 2`` for columns ``start:stop`` of `F`.
+    """Run HALS on ``|V - A.T F|^2 / 2 + l1 . F + l2 . F^2 / 2`` for columns ``start:stop`` of `F`, in place.
 
-    In place. Cichocki & Phan (2009), Algorithm 2, in Gram form. Columns are independent; the inner loops run along
-    them.
-
-    Parameters
-    ----------
-    F : ndarray (r, n)
-        In the box.
-    G : ndarray (r, r), symmetric
-        ``A A.T``.
-    B : ndarray (r, >= stop - offset)
-        ``A V``; its first column belongs to column `offset` of `F`.
-    offset : int
-    low, high : float
-        Of the dtype of `F`.
-    l1, l2 : ndarray (r,), >= 0
-    sweeps : int
-    alternate : bool
-        Whether every second sweep goes backward.
-    start, stop : int
+    This is Cichocki & Phan (2009), Algorithm 2, in Gram form, with each entry of `F` (r, n) clipped to [`low`, `high`],
+    which have the dtype of `F`. `G` (r, r) is ``A A.T``, `B` (r, >= stop - offset) is ``A V`` whose first column
+    belongs to column `offset` of `F`, and `l1`, `l2` (r,) are >= 0. `alternate` runs every second sweep backward. The
+    columns are independent, so the inner loops run along them.
     """
     padded = -(-F.shape[0] // UNROLL) * UNROLL
     rows = 2 * padded + UNROLL
     numbers = np.zeros(rows * TILE + LINE, F.dtype)
-    shift = -numbers.ctypes.data // F.itemsize & LINE - 1  # rows begin with a line of the cache (a quarter faster)
+    shift = -numbers.ctypes.data // F.itemsize & LINE - 1  # align rows to cache lines (25 % faster)
     scratch = numbers[shift : shift + rows * TILE].reshape((rows, TILE))
     system = np.zeros((padded + 1, padded), F.dtype)
-    few, many = (True, None) if F.shape[0] <= FEW else (None, True)  # None leaves that way to sweep out
+    few, many = (True, None) if F.shape[0] <= FEW else (None, True)  # None removes that branch at compile time
     _columns(F, G, B, offset, low, high, l1, l2, sweeps, alternate, start, stop, system, scratch, few, many)
 
 
@@ -53,25 +38,25 @@ def hals_columns(F, G, B, offset, low, high, l1, l2, sweeps, alternate, start, s
 def _columns(  # type: ignore[no-untyped-def]
     F, G, B, offset, low, high, l1, l2, sweeps, alternate, start, stop, system, scratch, few, many
 ):
-    """Do it, for whole groups of components and whole tiles of columns.
+    """Run one HALS pass, blocked over components and columns; the arguments are those of :func:`hals_columns`.
 
-    Parameters
-    ----------
-    system : ndarray of 0 (padded + 1, padded)
-        Receives the Gram matrix and below it one over its diagonal.
-    scratch : ndarray of 0 (2 padded + UNROLL, TILE)
-        Rows of a tile of `F`, of `B`, and of the sums. One function does it all, as parts would not know the width
-        (20 % slower).
+    `system` (padded + 1, padded), zero on entry, receives the Gram matrix, and in its last row the inverse of the
+    diagonal. `scratch` (2 padded + UNROLL, TILE), zero on entry, holds rows of one tile of `F`, of `B`, and of the
+    sums. `few` and `many` select blocks of two or four components; numba omits the branch whose flag is None. It is a
+    single function because separate parts would not know the fixed width of a tile (20 % slower).
+
+    Within a block, k0 to k3 are its components, w0 to w3 their negative gradients, and g0 to g3 their rows of the Gram
+    matrix; a, e, c and d are Gram entries; f0 to f3 are rows of `F`, and i0 to i3 inverse diagonal entries.
     """
     r, padded, width = F.shape[0], system.shape[1], scratch.shape[1]
-    if width != TILE:  # never; but LLVM knows the width from here, and that rows do not overlap (6 x faster)
+    if width != TILE:  # never true, but it tells LLVM the width and that rows do not overlap (6 times faster)
         return
     inverse = system[padded]
     for k in range(r):
         for m in range(r):
             system[k, m] = G[k, m]
         system[k, k] += l2[k]
-        # 0 for a component that is zero everywhere: its codes do not matter
+        # stays 0 for a component that is zero everywhere, whose codes are arbitrary
         if system[k, k] > 0:
             inverse[k] = 1 / system[k, k]
     w0, w1 = scratch[2 * padded], scratch[2 * padded + 1]
@@ -83,8 +68,8 @@ def _columns(  # type: ignore[no-untyped-def]
                 scratch[padded + k, i] = B[k, first - offset + i] - l1[k]
         for sweep in range(sweeps):
             backward = alternate and sweep % 2 == 1
-            # A variable or a tuple more is dear to compile, so the ways share little but their form.
-            if few is not None:  # two by four
+            # Each extra variable or tuple is expensive to compile, so the two branches share little code.
+            if few is not None:  # blocks of two components against four
                 for begin in range(0, padded, 2):
                     k0 = padded - 1 - begin if backward else begin
                     k1 = k0 - 1 if backward else k0 + 1
@@ -118,7 +103,7 @@ def _columns(  # type: ignore[no-untyped-def]
                             x3 = f3[i]
                             w0[i] -= a0 * x0 + a1 * x1 + a2 * x2 + a3 * x3
                             w1[i] -= e0 * x0 + e1 * x1 + e2 * x2 + e3 * x3
-                    # then one after the other, as ever: the change of each moves the slopes of those after it
+                    # Gauss-Seidel within the block: each change corrects the gradients of the components after it
                     i0 = inverse[k0]
                     i1 = inverse[k1]
                     e0 = g1[k0]
@@ -128,13 +113,13 @@ def _columns(  # type: ignore[no-untyped-def]
                         x0 = f0[i]
                         f0[i] = clipped(x0 + w0[i] * i0, low, high)
                         f1[i] = clipped(f1[i] + (w1[i] - e0 * (f0[i] - x0)) * i1, low, high)
-            if many is not None:  # four by four
+            if many is not None:  # blocks of four components against four
                 w2, w3 = scratch[2 * padded + 2], scratch[2 * padded + 3]
                 for begin in range(0, padded, UNROLL):
                     step = -1 if backward else 1
                     k0 = padded - 1 - begin if backward else begin
                     k1, k2, k3 = k0 + step, k0 + step + step, k0 + step + step + step
-                    # four by four: a load of a factor serves four sums, one of a sum four factors (twice as fast)
+                    # each load of a factor row serves four sums, each load of a sum four factor rows (twice as fast)
                     b0, b1 = scratch[padded + k0], scratch[padded + k1]
                     b2, b3 = scratch[padded + k2], scratch[padded + k3]
                     for i in range(TILE):
@@ -152,7 +137,7 @@ def _columns(  # type: ignore[no-untyped-def]
                             w1[i] -= e0 * x0 + e1 * x1 + e2 * x2 + e3 * x3
                             w2[i] -= c0 * x0 + c1 * x1 + c2 * x2 + c3 * x3
                             w3[i] -= d0 * x0 + d1 * x1 + d2 * x2 + d3 * x3
-                    # then one after the other, as ever: the change of each moves the slopes of those after it
+                    # Gauss-Seidel within the block: each change corrects the gradients of the components after it
                     i0, i1, i2, i3 = inverse[k0], inverse[k1], inverse[k2], inverse[k3]
                     e0, c0, d0, c1, d1, d2 = g1[k0], g2[k0], g3[k0], g2[k1], g3[k1], g3[k2]
                     f0, f1, f2, f3 = scratch[k0], scratch[k1], scratch[k2], scratch[k3]

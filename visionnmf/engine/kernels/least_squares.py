@@ -1,7 +1,7 @@
-"""The numba kernels of exact and of weighted least squares; see :mod:`.medians` for the conventions.
+"""The numba kernels of exact and of weighted least squares; :mod:`.medians` describes the conventions.
 
-Exact solutions are in double precision, and everything that decides a point's codes is computed from that point alone,
-in an order of its own: a row's codes are the same to the bit whatever rows are beside it.
+Exact solutions use double precision. The codes of a row depend only on that row and are computed in a fixed order, so
+they are identical to the bit whatever other rows are in the batch.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from visionnmf._jit import kernel
 
 from .arithmetic import clipped, short_dot
 
-LOW, FREE, HIGH = -1, 0, 1  # where a variable is
-FULL_EXCHANGES = 3  # exchanges of all variables that may fail to make the wrong ones fewer
+LOW, FREE, HIGH = -1, 0, 1  # states of a variable: at the lower bound, free, at the upper bound
+FULL_EXCHANGES = 3  # full exchanges that may fail to reduce the number of wrong variables before single exchanges
 
 
 # --- exact codes of a point: coordinate descent, then block principal pivoting ---------------------------------------
@@ -23,7 +23,7 @@ FULL_EXCHANGES = 3  # exchanges of all variables that may fail to make the wrong
 
 @kernel(reassociate=True, part=True)
 def _descend(g, b, f, low, high, sweeps, slope):  # type: ignore[no-untyped-def]
-    """Sweep over one point's variables; `slope` is scratch."""
+    """Run coordinate descent on ``f g f / 2 - b f`` over the box, for one point `f` (r,); `slope` (r,) is scratch."""
     r = f.shape[0]
     for k in range(r):
         slope[k] = b[k] - short_dot(g[k], f, r)
@@ -44,9 +44,10 @@ def _descend(g, b, f, low, high, sweeps, slope):  # type: ignore[no-untyped-def]
 
 @kernel(part=True)
 def _solve(g, b, f, state, factor, x, index):  # type: ignore[no-untyped-def]
-    """Minimise over the free variables, which are 0 before, with the others held, by a Cholesky factor of their part.
+    """Minimise over the free variables, with the others held at their bounds, by a Cholesky factorisation.
 
-    `index` receives which they are; return how many.
+    The free entries of `f` must be 0 on entry and receive the solution. `factor` (>= r, r) receives the Cholesky factor
+    and `index` (r,) the free variables; their number is returned.
     """
     count = 0
     for k in range(f.shape[0]):
@@ -69,7 +70,10 @@ def _solve(g, b, f, state, factor, x, index):  # type: ignore[no-untyped-def]
 
 @kernel(part=True)
 def _meet_sum(factor, count, index, f, ones):  # type: ignore[no-untyped-def]
-    """Move the solution to the best one whose sum is 1; return the multiplier."""
+    """Correct the solution of :func:`_solve` so that ``sum f = 1`` and return the Lagrange multiplier.
+
+    The correction is along the inverse Hessian times a vector of ones, computed in the scratch array `ones` (r,).
+    """
     for a in range(count):
         ones[a] = (1.0 - short_dot(factor[a], ones, a)) / factor[a, a]
     total = -1.0
@@ -89,7 +93,7 @@ def _meet_sum(factor, count, index, f, ones):  # type: ignore[no-untyped-def]
 
 @kernel(part=True)
 def _free_one(g, b, state):  # type: ignore[no-untyped-def]
-    """Free the variable that is best alone, where none is free: on the simplex one must be."""
+    """If no variable is free, free the one whose vertex of the simplex has the lowest objective."""
     best = 0
     for k in range(b.shape[0]):
         if state[k] == FREE:
@@ -101,9 +105,11 @@ def _free_one(g, b, state):  # type: ignore[no-untyped-def]
 
 @kernel(part=True)
 def _find_wrong(g, b, f, low, high, state, multiplier, slack, wanted):  # type: ignore[no-untyped-def]
-    """Write where the variables should be: free ones in the box, and those free that the derivative would move inside.
+    """Write to `wanted` (r,) the state that each variable should have, and count those in another state.
 
-    Return how many are elsewhere, and the last of them.
+    A free variable outside the box should go to the bound it violates. A variable at a bound should be freed if the
+    derivative, with the `multiplier` of the sum, points into the box by more than `slack`. Return the count and the
+    last of these variables.
     """
     count = 0
     last = 0
@@ -114,7 +120,7 @@ def _find_wrong(g, b, f, low, high, state, multiplier, slack, wanted):  # type: 
         else:
             good = state[k] * (short_dot(g[k], f, f.shape[0]) - b[k] + multiplier) <= slack
             wanted[k] = state[k] if good else FREE
-        if not good:  # also when it is not a number
+        if not good:  # NaN counts as wrong
             count += 1
             last = k
     return count, last
@@ -122,31 +128,18 @@ def _find_wrong(g, b, f, low, high, state, multiplier, slack, wanted):  # type: 
 
 @kernel
 def exact_rows(F, B, G, low, high, ones, sweeps, tolerance, integers, reals, settled):  # type: ignore[no-untyped-def]
-    """Minimise ``f G f / 2 - b f`` for each row of `F`, exactly; all arrays in double precision.
+    """Minimise ``f G f / 2 - b f`` exactly for each row of `F`, over a box or the simplex, in double precision.
 
-    By block principal pivoting (Kim & Park 2008; Judice & Pires 1994 for two bounds): all variables on the wrong side
-    change sides at once while that makes them fewer, else only the last of them, which cannot cycle.
+    The method is block principal pivoting (Kim & Park 2008; Judice & Pires 1994 for two bounds). All variables in the
+    wrong state change at once as long as that reduces their number; otherwise only the last one changes, which cannot
+    cycle.
 
-    Parameters
-    ----------
-    F : ndarray (n_points, r)
-        Start and result. A row that cannot be settled keeps its start, or what coordinate descent has made of it.
-    B : ndarray (n_points, r)
-    G : ndarray (n_points, r, r), or (1, r, r) for all
-        Positive definite.
-    low, high : float
-    ones : ndarray (r,) or None
-        Scratch, for ``sum f = 1`` and ``f >= 0`` in place of the box; None for the box.
-    sweeps : int
-        Of coordinate descent beforehand, which finds most of the variables at a bound; 0 for a start that is near, and
-        on the simplex.
-    tolerance : float
-        Of the derivative, relative to the largest entry of a row of `B`.
-    integers : ndarray of int64 (3, r)
-        Scratch, as is the next.
-    reals : ndarray (r + 2, r)
-    settled : ndarray (n_points,), bool
-        Receives whether the conditions of optimality hold.
+    `F` (n_points, r) holds the start and receives the result; if pivoting fails, a row keeps its start or what
+    coordinate descent made of it. `B` is (n_points, r). `G` (n_points, r, r), or (1, r, r) for all points, is positive
+    definite. `ones` (r,) is scratch that selects the simplex instead of the box; None selects the box. `sweeps` of
+    coordinate descent run first and find most active bounds; 0 is for starts near the solution and for the simplex.
+    `tolerance` of the derivative is relative to the largest entry of a row of `B`. `integers` (3, r) and `reals`
+    (r + 2, r) are scratch. `settled` (n_points,) receives whether the optimality conditions hold.
     """
     r = F.shape[1]
     f, x = reals[r], reals[r + 1]
@@ -190,21 +183,11 @@ def exact_rows(F, B, G, low, high, ones, sweeps, tolerance, integers, reals, set
 
 @kernel(reassociate=True, allocates=True)
 def weighted_hals_rows(X, M, Ft, A, low, high, l1, l2, sweeps, start, stop):  # type: ignore[no-untyped-def]
-    """Coordinate descent on ``sum m (x - f A)^2 / 2 + l1 . f + l2 . f^2 / 2`` for rows ``start:stop`` of the data.
+    """Run coordinate descent on ``sum m (x - f A)^2 / 2 + l1 . f + l2 . f^2 / 2`` for rows ``start:stop`` of the data.
 
-    Through the weighted residual of the row, in cache; a code that stays at its bound costs one product of vectors.
-
-    Parameters
-    ----------
-    X, M : ndarray (n_rows, n)
-        Data and weights.
-    Ft : ndarray (r, n_rows)
-        Codes; updated in place.
-    A : ndarray (r, n)
-    low, high : float
-    l1, l2 : ndarray (r,), >= 0
-    sweeps : int
-    start, stop : int
+    `X` and the weights `M` are (n_rows, n), `A` is (r, n), and the codes `Ft` (r, n_rows) are updated in place within
+    [`low`, `high`]; `l1` and `l2` (r,) are >= 0. The weighted residual of the row is kept up to date in cache, so a
+    code that stays at its bound costs one inner product.
     """
     number = A.dtype.type
     zero = number(0)
@@ -247,12 +230,8 @@ def weighted_hals_rows(X, M, Ft, A, low, high, l1, l2, sweeps, start, stop):  # 
 def impute_rows(X, M, scale, P, start, stop):  # type: ignore[no-untyped-def]
     """Replace rows ``start:stop`` of the model `P` by ``P + scale m (X - P)``.
 
-    Parameters
-    ----------
-    X, M, P : ndarray (n_rows, n)
-    scale : float
-        One over the largest weight.
-    start, stop : int
+    `X`, `M` and `P` are (n_rows, n), and `scale` is one over the largest weight. This is the majorisation step that
+    reduces weighted to unweighted least squares.
     """
     for j in range(start, stop):
         x, m, p = X[j], M[j], P[j]

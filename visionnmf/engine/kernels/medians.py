@@ -1,11 +1,11 @@
 """Coordinate descent by weighted medians: the one-dimensional problem, and sweeps of dense, sparse, symmetric data.
 
-The kernels of the engine are private to it, release the interpreter lock, and work on a range of rows or columns, so
-that ranges can run in threads. How quickly they compile decides how long a user's first fit takes: what is cheap and
-what is dear is written down in CONTRIBUTING.
+The kernels of the engine are private to it. They release the interpreter lock and work on a range of rows or columns,
+so that threads can share the work. Their compile time decides how long a user's first fit takes; CONTRIBUTING explains
+which constructs are expensive to compile.
 
-Layout, of all kernels: both factors are stored component-major, ``(n_components, n_points)``: the codes as
-``Wt = W.T``, the components as ``H``. A sweep over a factor then runs along contiguous memory for either.
+All kernels store both factors component-major, ``(n_components, n_points)``: the codes as ``Wt = W.T``, the components
+as ``H``. A sweep over either factor then runs along contiguous memory.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .arithmetic import CHUNK, clipped, dot, sum_abs, weighted_dot, weighted_sum
 
 
 def sum_rounding(dtype: Any) -> float:
-    """Return the relative error to allow for in a sum by chunks."""
+    """Return the relative rounding error to allow for in a sum by chunks."""
     return 8 * float(np.finfo(dtype).eps)
 
 
@@ -29,37 +29,21 @@ def sum_rounding(dtype: Any) -> float:
 
 @kernel(part=True)
 def select_step(steps, weights, count, slope, curvature, rounding):  # type: ignore[no-untyped-def]
-    """Find the step at which a rising piecewise-linear derivative reaches zero.
+    """Find the step at which an increasing piecewise-linear derivative reaches zero, by quickselect.
 
-    The derivative is ``slope + curvature * t + sum of weights[i] over steps[i] < t`` for ``t > 0``, with
-    ``slope < 0``. Quickselect on the weighted prefix sums: expected O(count), where the sort of Guan et al. (2012),
-    Algorithm 1, takes O(count log count).
-
-    Parameters
-    ----------
-    steps, weights : ndarray (>= count,)
-        Breakpoints ``> 0`` and the jumps ``> 0`` of the derivative there; reordered in place.
-    count : int
-        How many of them are in use.
-    slope : float
-        The derivative just right of 0, negative.
-    curvature : float
-        ``2 b >= 0``.
-    rounding : float
-        Absolute error of the sums of weights.
-
-    Returns
-    -------
-    float
-        The step ``t >= 0``; infinite when the derivative stays negative.
+    For ``t > 0`` the derivative is ``slope + curvature * t + sum of weights[i] over steps[i] < t``, with ``slope < 0``.
+    The first `count` entries of `steps` hold the breakpoints > 0, and those of `weights` the jumps > 0 there; both are
+    reordered in place. `rounding` is the absolute error of the sums of weights. Return ``t >= 0``, or infinity if the
+    derivative stays negative. The expected time is O(count), whereas the sort of Guan et al. (2012), Algorithm 1, takes
+    O(count log count).
     """
-    left: Any = np.int64(0)  # not a literal: typing it would take five rounds in place of two
+    left: Any = np.int64(0)  # a literal 0 would more than double numba's type inference
     right = count
     reached = slope  # the derivative just left of steps[left:right], without the curvature term
     furthest = 0.0
     while right > left:
         if right - left > 2:
-            # the median of three guards against sorted input
+            # the median of three avoids quadratic time on sorted input
             first, middle, last = steps[left], steps[(left + right) >> 1], steps[right - 1]
             if middle < first:
                 first, middle = middle, first
@@ -88,7 +72,7 @@ def select_step(steps, weights, count, slope, curvature, rounding):  # type: ign
             continue
         if before + mass_equal >= 0.0:
             return pivot
-        # the root lies right of the pivot: drop what is not larger
+        # the root lies right of the pivot: keep only the larger breakpoints
         reached += mass_below + mass_equal
         furthest = pivot
         above = right
@@ -115,30 +99,16 @@ def select_step(steps, weights, count, slope, curvature, rounding):  # type: ign
 
 @kernel(reassociate=True, part=True)
 def update_variable(residual, a, weights, x, low, high, slope, curvature, eps, tiny, steps, jumps):  # type: ignore[no-untyped-def]
-    """Minimise over one variable, given the residual at its present value; update the residual in place.
+    """Minimise ``sum_i m_i |z_i - a_i x| + penalty`` over one variable x, given the residual; return the new x.
 
-    Guan et al. (2012), eq. 6 to 8, restricted to the breakpoints on the descent side of `x`. When the minimiser is an
-    interval its point nearest to `x` is taken (the paper takes the leftmost, which zeroes codes needlessly).
+    This is Guan et al. (2012), eq. 6 to 8, restricted to the breakpoints on the descent side of `x`. If the minimiser
+    is an interval, its point nearest to `x` is taken
+    (the paper takes the leftmost, which sets codes to zero needlessly).
 
-    Parameters
-    ----------
-    residual : ndarray (n,)
-        ``z - a x``; entries within `tiny` of 0 count as 0.
-    a, weights : ndarray (n,), >= 0
-        Coefficients, and the same times the entries' weights (one array twice when there are no weights).
-    x, low, high : float
-        Present value and box.
-    slope, curvature : float
-        Derivatives at `x` of the penalty ``s x + b (x - d)^2``: ``s + 2 b (x - d)`` and ``2 b``.
-    eps, tiny : float
-        Relative rounding of sums; absolute rounding of residuals.
-    steps, jumps : ndarray (>= n,)
-        Scratch.
-
-    Returns
-    -------
-    float
-        The new value, of the dtype of `a`.
+    `residual` (n,) is ``z - a x`` and is updated in place; entries within `tiny` of 0 count as 0. `a` (n,) >= 0 holds
+    the coefficients, and `weights` (n,) the coefficients times the entry weights m (pass `a` twice if there are no
+    weights). The penalty is ``s x + b (x - d)^2``; `slope` is its derivative ``s + 2 b (x - d)`` at `x`, and
+    `curvature` is ``2 b``. `eps` is the relative rounding of sums. `steps` and `jumps` (>= n,) are scratch.
     """
     number = a.dtype.type
     zero = number(0)
@@ -164,7 +134,7 @@ def update_variable(residual, a, weights, x, low, high, slope, curvature, eps, t
     at_zero = at_zero if at_zero > 0.0 else 0.0
     to_right = slope + below - above + at_zero  # one-sided derivatives at x
     to_left = slope + below - above - at_zero
-    rounding = eps * total  # the error of these sums must not look like a descent
+    rounding = eps * total  # rounding errors of these sums must not look like a descent direction
     if to_right < -rounding and x < high:
         sign, slope = number(1), to_right
     elif to_left > rounding and x > low:
@@ -173,7 +143,7 @@ def update_variable(residual, a, weights, x, low, high, slope, curvature, eps, t
         return number(x)
     count = _breakpoints(residual, a, weights, sign, tiny, steps, jumps)
     new = clipped(number(x + sign * select_step(steps, jumps, count, slope, curvature, rounding)), low, high)
-    if not abs(new) < np.inf:  # coefficients so small that the quotient overflows
+    if not abs(new) < np.inf:  # the quotient overflows if the coefficients are tiny
         return number(x)
     change = new - number(x)
     for i in range(a.shape[0]):
@@ -183,7 +153,7 @@ def update_variable(residual, a, weights, x, low, high, slope, curvature, eps, t
 
 @kernel(part=True)
 def _breakpoints(residual, a, weights, sign, tiny, steps, jumps):  # type: ignore[no-untyped-def]
-    """List the steps in the direction `sign` at which a residual vanishes, and the derivative's jumps; count them."""
+    """Write the steps in direction `sign` at which a residual vanishes and the jumps there; return their count."""
     count = 0
     for i in range(a.shape[0]):
         e = sign * residual[i]
@@ -196,7 +166,7 @@ def _breakpoints(residual, a, weights, sign, tiny, steps, jumps):  # type: ignor
 
 @kernel(reassociate=True, part=True)
 def _set_residual(residual, target, Ft, j, A):  # type: ignore[no-untyped-def]
-    """Write ``target - Ft[:, j] @ A`` into `residual`; return the largest absolute target."""
+    """Write ``target - Ft[:, j] @ A`` to `residual` (n,) and return the largest absolute target."""
     number = A.dtype.type
     largest = number(0)
     for i in range(target.shape[0]):
@@ -216,37 +186,19 @@ def _set_residual(residual, target, Ft, j, A):  # type: ignore[no-untyped-def]
 def rri_rows(  # type: ignore[no-untyped-def]
     X, M, Ft, A, low, high, l1, l2, alpha, graph, sweeps, eps, start, stop, losses, weighted, scratch
 ):
-    """Rank-one residual iteration of the codes of rows ``start:stop``.
+    """Update the codes of rows ``start:stop`` by rank-one residual iteration (RRI), that is, coordinate descent.
 
-    Guan et al. (2012), Algorithm 1, one row at a time: minimises ``sum m (|e| + alpha/2 e^2) + l1 . f + l2 . f^2 / 2``,
-    ``e = X[j] - Ft[:, j] @ A``, over ``low <= f <= high`` by cyclic coordinate descent. The residual is computed anew
-    from the factors, so that rounding does not build up. Rows are independent, but for a graph: then each row sees the
-    new codes of the rows before.
+    This is Guan et al. (2012), Algorithm 1, for one row at a time. It minimises
+    ``sum m (|e| + alpha/2 e^2) + l1 . f + l2 . f^2 / 2`` with ``e = X[j] - Ft[:, j] @ A`` over ``low <= f <= high``.
+    The residual is recomputed from the factors in each call, so that rounding errors do not accumulate.
 
-    Parameters
-    ----------
-    X : ndarray (n_rows, n)
-    M : ndarray (n_rows, n), >= 0, or None
-        Weights of the entries.
-    Ft : ndarray (r, n_rows)
-        Codes, one column a row of `X`; updated in place.
-    A : ndarray (r, n), >= 0
-    low, high : float
-    l1, l2 : ndarray (r,), >= 0
-    alpha : float, or None
-        Of the elastic net; None without one.
-    graph : tuple of ndarray (indptr, indices, affinities, degrees), or None
-        Adds ``tr(F L F^T) / 2``; nothing on the diagonal.
-    sweeps : int
-        At most so many sweeps a row; a row stops early when a sweep changes nothing.
-    eps : float
-        Relative rounding to allow for.
-    start, stop : int
-    losses : ndarray (n_rows,), or None
-        Receives each row's loss at the start of the call.
-    weighted : ndarray (r, n)
-        Scratch; `A` itself where `M` is None.
-    scratch : ndarray (3, n)
+    `X` is (n_rows, n), and `M` (n_rows, n) holds entry weights or is None. The codes `Ft` (r, n_rows) are updated in
+    place, `A` (r, n) >= 0 is fixed, and `l1`, `l2` (r,) are >= 0. `alpha` of the elastic net may be None. `graph` is
+    None or the arrays (indptr, indices, affinities, degrees) of an affinity without a diagonal; it adds
+    ``tr(F L F^T) / 2``, and each row then sees the new codes of the rows before it. Otherwise rows are independent. A
+    row stops after `sweeps` sweeps or when a sweep changes nothing. `losses` (n_rows,) receives each row's loss at the
+    start of the call, unless it is None. `weighted` (r, n) is scratch, or `A` itself if `M` is None; `scratch` is
+    (3, n).
     """
     residual, steps, jumps = scratch[0], scratch[1], scratch[2]
     number = A.dtype.type
@@ -294,7 +246,7 @@ def _loss(residual, m, alpha):  # type: ignore[no-untyped-def]
 
 @kernel(part=True)
 def _pull_of_neighbours(graph, Ft, k, j):  # type: ignore[no-untyped-def]
-    """Return ``sum_i S_ij F_ki`` and the degree of point `j`."""
+    """Return the affinity-weighted sum of the neighbours' codes, ``sum_i S_ij F_ki``, and the degree of point `j`."""
     indptr, indices, affinities, degrees = graph
     total = 0.0
     for position in range(indptr[j], indptr[j + 1]):
@@ -307,32 +259,16 @@ def rri_sparse_rows(  # type: ignore[no-untyped-def]
     data, indices, indptr, Ft, points, sums, zero_weight, low, high, l1, l2, sweeps, eps, start, stop, losses,
     gathered, scratch, rest,
 ):  # fmt: skip
-    """Rank-one residual iteration as :func:`rri_rows`, of sparse rows, in O(nnz r) a sweep.
+    """Update codes by rank-one residual iteration as :func:`rri_rows`, for sparse rows, in O(nnz r) per sweep.
 
-    Where nothing is stored the loss is the model itself, so all these entries of a row add one slope: that of one more
-    breakpoint at 0 in the weighted median (Seraghiti et al. 2026).
+    At entries that are not stored the loss is the model itself, so together they add one constant slope for each code,
+    like one more breakpoint at 0 in the weighted median (Seraghiti et al. 2026).
 
-    Parameters
-    ----------
-    data, indices, indptr : ndarray
-        Of a CSR array with sorted rows.
-    Ft : ndarray (r, n_rows)
-        Codes; updated in place.
-    points : ndarray (n, r), >= 0
-        The factor that is fixed, transposed.
-    sums : ndarray of float64 (r,)
-        Its column sums.
-    zero_weight : float
-        Weight of the entries that are not stored.
-    low, high : float
-    l1, l2 : ndarray (r,), >= 0
-    sweeps : int
-    eps : float
-    start, stop : int
-    losses : ndarray (n_rows,)
-        Receives each row's l1 loss at the start of the call.
-    gathered : ndarray (r, longest), scratch : ndarray (3, longest), rest : ndarray of float64 (r,)
-        Scratch, for the largest number of stored entries in a row.
+    `data`, `indices` and `indptr` are those of a CSR array with sorted rows. The codes `Ft` (r, n_rows) are updated in
+    place. `points` (n, r) >= 0 is the fixed factor, transposed, and `sums` (r,) its column sums in float64.
+    `zero_weight` is the weight of entries that are not stored. `losses` (n_rows,) receives each row's l1 loss at the
+    start of the call. `gathered` (r, longest), `scratch` (3, longest) and `rest` (r,) are scratch, where longest is the
+    largest number of stored entries in a row.
     """
     number = points.dtype.type
     r = Ft.shape[0]
@@ -372,23 +308,11 @@ def rri_sparse_rows(  # type: ignore[no-untyped-def]
 
 @kernel(allocates=True)
 def rri_weighted_rows(X, M, group, Ft, A, low, high, sweeps, eps, start, stop):  # type: ignore[no-untyped-def]
-    """Rank-one residual iteration as :func:`rri_rows`, with weights: minimises ``sum_i m_i |x_i - p_i|`` a row.
+    """Update codes by rank-one residual iteration as :func:`rri_rows`, with a weighted l1 loss.
 
-    Parameters
-    ----------
-    X : ndarray (n_rows, n)
-        Of any dtype; the arithmetic is that of `A`.
-    M : ndarray (n_rows / group, n), >= 0
-        Weights; `group` successive rows of `X` share a row of them. Their unit does not matter.
-    group : int
-    Ft : ndarray (r, n_rows)
-        Codes; updated in place.
-    A : ndarray (r, n), >= 0
-    low, high : float
-    sweeps : int
-    eps : float
-    start, stop : int
-        Range of rows of `M`.
+    Each row minimises ``sum_i m_i |x_i - p_i|``. `X` (n_rows, n) may have any dtype; the arithmetic uses that of `A`
+    (r, n) >= 0. `M` (n_rows / group, n) holds the weights: `group` consecutive rows of `X` share one row of weights,
+    whose scale does not matter. The codes `Ft` (r, n_rows) are updated in place. `start` and `stop` count rows of `M`.
     """
     n = X.shape[1]
     r = A.shape[0]
@@ -419,21 +343,13 @@ def rri_weighted_rows(X, M, group, Ft, A, low, high, sweeps, eps, start, stop): 
 
 @kernel
 def rri_symmetric_sweep(S, H, HC, c, eps, scratch, diagonal):  # type: ignore[no-untyped-def]
-    """One sweep of coordinate descent on ``sum_{i != j} c_i c_j |S_ij - h_i . h_j|`` over ``H >= 0``.
+    """Run one sweep of coordinate descent on ``sum_{i != j} c_i c_j |S_ij - h_i . h_j|`` over ``H >= 0``.
 
-    Guan et al. (2012), section 4.5, without the diagonal (it says nothing about the clustering) and with node weights.
-    Row j's problem has the factor ``2 c_j`` throughout, which does not move its minimiser.
-
-    Parameters
-    ----------
-    S : ndarray (n, n), symmetric
-    H, HC : ndarray (r, n)
-        The factor and the factor times the node weights; both updated in place.
-    c : ndarray (n,), > 0
-    eps : float
-    scratch : ndarray (3, n)
-    diagonal : float, >= 0
-        0, or 1 for the diagonal as (61) has it, for ``h_j . h_j >= S_jj``: ``x^2`` beside the sum over i.
+    This is Guan et al. (2012), section 4.5, with node weights and without the diagonal, which carries no information
+    about the clustering. The problem of node j has the constant factor ``2 c_j``, which is dropped. `S` (n, n) is
+    symmetric. `H` (r, n) and `HC` = ``H * c`` are updated in place, `c` (n,) is > 0, and `scratch` is (3, n).
+    `diagonal` is 0, or 1 to include the diagonal as in equation 61 where ``h_j . h_j >= S_jj``: it then adds ``x^2`` to
+    the sum over i.
     """
     residual = scratch[0]
     n = S.shape[0]
@@ -462,7 +378,7 @@ def rri_symmetric_sweep(S, H, HC, c, eps, scratch, diagonal):  # type: ignore[no
 
 @kernel
 def symmetric_objective(S, H, c, scratch):  # type: ignore[no-untyped-def]
-    """Evaluate ``sum_{i != j} c_i c_j |S_ij - h_i . h_j|``."""
+    """Return ``sum_{i != j} c_i c_j |S_ij - h_i . h_j|``."""
     residual = scratch[0]
     total = 0.0
     for j in range(S.shape[0]):

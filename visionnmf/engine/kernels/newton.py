@@ -1,4 +1,4 @@
-"""The numba kernels of Newton's method for codes of fixed components: a quadratic model of each row, on a box."""
+"""The numba kernels of Newton's method for the codes of fixed components: a quadratic model of each row on a box."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from visionnmf._jit import kernel
 
 from .arithmetic import clipped, short_dot
 
-SWEEPS = 10  # of coordinate descent, before the curvature of a face is inverted
-FACES = 40  # of the box on which a quadratic model is minimised, at most
+SWEEPS = 10  # coordinate descent sweeps before the Cholesky step on a face
+FACES = 40  # maximum number of faces of the box to try
 
 
 @kernel(reassociate=True, part=True)
 def _eight_sums(lines, a, c):  # type: ignore[no-untyped-def]
-    """Return the inner products of four lines with two rows: a load serves two sums or four."""
+    """Return the inner products of `lines` (4, n) with `a` and `c` (n,); each load serves several sums."""
     s0, s1, s2, s3, t0, t1, t2, t3 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(a.shape[0]):
         s0 += lines[0, i] * a[i]
@@ -32,7 +32,7 @@ def _eight_sums(lines, a, c):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def _move(row, change, s):  # type: ignore[no-untyped-def]
-    """Change the gradient with a variable."""
+    """Update the gradient `s` for a `change` of the variable whose row of the Hessian is `row`."""
     for m in range(s.shape[0]):
         s[m] += change * row[m]
 
@@ -41,31 +41,16 @@ def _move(row, change, s):  # type: ignore[no-untyped-def]
 def newton_steps(  # type: ignore[no-untyped-def]
     A, curvatures, diagonals, gradients, below, above, free, counts, face, lines, G, factor, x, steps
 ):
-    """Write the changes of the codes that Newton's method wants, row by row.
+    """Write to `steps` the Newton step of each row's codes, which nearly minimises a quadratic model on the box.
 
-    With ``G = A diag(curvatures) A.T`` it minimises ``gradient . d + d G d / 2`` over the box, nearly. Coordinate
-    descent finds a face of the box, Cholesky's factor the minimum on it (as Moré & Toraldo 1991 do with projected and
-    conjugate gradients); no step is taken where `G` is not positive definite, since the factor is NaN there.
+    The model of a step d is ``gradient . d + d G d / 2`` with ``G = A diag(curvatures) A.T``. Coordinate descent
+    identifies a face of the box, and a Cholesky factorisation minimises on that face (Moré & Toraldo 1991 do it with
+    projected and conjugate gradients). If G is not positive definite, the factor and so the step is NaN.
 
-    Parameters
-    ----------
-    A : ndarray (r, n)
-    curvatures : ndarray (n_rows, n)
-    diagonals : ndarray (n_rows, r)
-        Of G, with the penalties.
-    gradients : ndarray (n_rows, r)
-        Are brought to those at the end.
-    below, above : ndarray (n_rows, r)
-    free : ndarray of int (n_rows, r + 3)
-        The variables, those that may change first.
-    counts : ndarray of int (n_rows,)
-        How many may.
-    face : ndarray of int (r,)
-        Scratch.
-    lines : ndarray (4, n), G : ndarray (r, r), factor : ndarray (r, r), x : ndarray (r,)
-        Scratch.
-    steps : ndarray (n_rows, r)
-        Zeros; NaN where the curvature is not positive definite.
+    `A` is (r, n), `curvatures` (n_rows, n), and `diagonals` (n_rows, r) the diagonals of G with the penalties.
+    `gradients` (n_rows, r) are updated to those at the end. `below` and `above` (n_rows, r) bound the step. `free`
+    (n_rows, r + 3) lists the variables, with those that may change first, and `counts` (n_rows,) their number. `steps`
+    (n_rows, r) is zero on entry. `face` (r,), `lines` (4, n), `G` and `factor` (r, r) and `x` (r,) are scratch.
     """
     for j in range(steps.shape[0]):
         low, high, index, count, d, s = below[j], above[j], free[j], counts[j], steps[j], gradients[j]
@@ -90,7 +75,7 @@ def newton_steps(  # type: ignore[no-untyped-def]
                     if goal != d[k]:
                         _move(G[k], goal - d[k], s)
                         d[k] = goal
-            size: Any = np.int64(0)  # variables on the face; not a literal: typing it would take twice the rounds
+            size: Any = np.int64(0)  # variables on the face; a literal 0 would double numba's type inference
             for t in range(count):
                 k = index[t]
                 if low[k] < d[k] and d[k] < high[k]:

@@ -1,4 +1,4 @@
-"""The numba kernel that looks for signs which prove a point of a Manhattan problem stationary."""
+"""The numba kernel that searches for subgradients proving that a point of a Manhattan problem is stationary."""
 
 from __future__ import annotations
 
@@ -11,36 +11,18 @@ from .arithmetic import clipped
 def balance_signs(  # type: ignore[no-untyped-def]
     starts, columns, bounds, A, squares, F, G, low, high, enough, sweeps, signs, distance
 ):
-    """Choose the derivatives of the residuals that are 0 so that each row's gradient nearly vanishes; update it.
+    """Choose the subgradients at zero residuals so that the gradient of each row nearly vanishes, and update it.
 
-    The derivative of ``m |e|`` at 0 is any number from -m to m. Row by row this minimises the distance of the gradient
-    to the cone in which it may lie (0 for codes inside the box, one sign at a bound), a least-squares problem with
-    bounds, by projected coordinate steps. Each of them decreases it, as the gradient of half the squared distance has
-    the Lipschitz constant 1.
+    The subdifferential of ``m |e|`` at 0 is [-m, m]. For each row, projected coordinate descent minimises the distance
+    of the gradient to the cone of allowed gradients (0 for codes inside the box, one sign at a bound), which is a
+    bounded least-squares problem. Each step decreases it, because the gradient of half the squared distance is
+    1-Lipschitz.
 
-    Parameters
-    ----------
-    starts : ndarray (n_rows + 1,)
-        Where the residuals that are 0 of each row begin in `columns` and `bounds`.
-    columns : ndarray of int
-        Their columns.
-    bounds : ndarray, > 0
-        Their weights m.
-    A : ndarray (n, r), >= 0
-        The fixed factor, transposed.
-    squares : ndarray (n,)
-        Sums of squares of its rows; infinite where a row is 0.
-    F, G : ndarray (n_rows, r)
-        Codes; gradient without the entries that are 0, updated.
-    low, high : float
-    enough : float
-        A row is left when its distance is below this.
-    sweeps : int
-        At most so many a row.
-    signs : ndarray of 0, as long as `columns`
-        Receives the derivatives.
-    distance : ndarray (r,)
-        Scratch.
+    `starts` (n_rows + 1,) marks where each row's zero residuals begin in `columns` (their columns) and `bounds` (their
+    weights m > 0). `A` (n, r) >= 0 is the fixed factor, transposed, and `squares` (n,) the squared norms of its rows,
+    infinite for zero rows. `F` (n_rows, r) holds the codes, and `G` (n_rows, r) the gradient without the zero
+    residuals. A row is done when its distance is below `enough` or after `sweeps` sweeps. `signs`, as long as `columns`
+    and zero on entry, receives the subgradients. `distance` (r,) is scratch.
     """
     for j in range(F.shape[0]):
         g, f = G[j], F[j]
@@ -67,7 +49,10 @@ def balance_signs(  # type: ignore[no-untyped-def]
 
 @kernel(part=True)
 def _move(g, a, change, f, low, high, distance):  # type: ignore[no-untyped-def]
-    """Add ``change a`` to a gradient; write what is left when the bounds have taken their share, return its square."""
+    """Add ``change * a`` to the gradient `g` and write to `distance` the part of it that the bounds do not absorb.
+
+    Return the squared norm of that part.
+    """
     total = 0.0
     for k in range(g.shape[0]):
         d = g[k] + change * a[k]

@@ -1,4 +1,4 @@
-"""The numba kernels of the penalties; see :mod:`.medians` for the conventions."""
+"""The numba kernels of the penalties; :mod:`.medians` describes the conventions."""
 
 from __future__ import annotations
 
@@ -8,31 +8,18 @@ from visionnmf._jit import kernel
 
 __all__ = ["graph_points", "row_levels", "simplex_columns"]
 
-TILE = 128  # columns at a time
+TILE = 128  # columns processed together
 
 
 @kernel(reassociate=True, allocates=True)
 def graph_points(F, G, B, low, high, l1, l2, starts, ends, affinities, degrees, scale, sweeps):  # type: ignore[no-untyped-def]
-    """Coordinate descent on ``<F, F G> / 2 - <B, F> + scale * (l1 . F + l2 . F^2 / 2 + tr(F' L F) / 2)`` in place.
+    """Run coordinate descent on ``<F, F G> / 2 - <B, F> + scale * (l1 . F + l2 . F^2 / 2 + tr(F' L F) / 2)`` in place.
 
-    A point's variables are swept with those of the other points as they are now (Gauss-Seidel), one point after the
-    other: the graph couples them, so they cannot be shared among threads. Each step is the exact minimiser
-    (MahNMF's equation 37 with a quadratic loss).
-
-    Parameters
-    ----------
-    F, B : ndarray (n, r)
-        Factor and right-hand side, point-major.
-    G : ndarray (r, r)
-        Symmetric.
-    low, high : float
-    l1, l2 : ndarray (r,), >= 0
-    starts, ends, affinities : ndarray (n + 1,), (n_edges,), (n_edges,)
-        The graph's CSR arrays, without a diagonal.
-    degrees : ndarray (n,)
-        Sums of the graph's rows.
-    scale : float
-    sweeps : int
+    Points are updated one after the other with the current values of their neighbours (Gauss-Seidel). The graph couples
+    them, so they cannot be distributed over threads. Each step is the exact minimiser in one variable (MahNMF's
+    equation 37 with a quadratic loss). `F` and `B` are (n, r), point-major; `G` (r, r) is symmetric; `l1` and `l2` (r,)
+    are >= 0. `starts` (n + 1,), `ends` and `affinities` (n_edges,) are the graph's CSR arrays without a diagonal, and
+    `degrees` (n,) its row sums.
     """
     n, r = F.shape
     zero = F.dtype.type(0)
@@ -74,17 +61,12 @@ def graph_points(F, G, B, low, high, l1, l2, starts, ends, affinities, degrees, 
 
 @kernel(reassociate=True)
 def row_levels(V, radii, tops, depths):  # type: ignore[no-untyped-def]
-    """Find each row's level, ``tops - depths``: what stands above it adds up to the row's radius.
+    """Find the level of each row of `V` (n_rows, n): the number t with ``sum max(v - t, 0) = radius``.
 
-    Michelot (1986): take the level of all entries for the level of those above it, until none is left out any more.
-    Measured from the top, entries within the radius of it are small numbers, so that single precision is enough.
-
-    Parameters
-    ----------
-    V : ndarray (n_rows, n)
-    radii : ndarray (n_rows,), >= 0
-    tops, depths : ndarray (n_rows,)
-        Receive the largest entry and how far below it the level lies.
+    Michelot (1986): compute the level from all entries, then repeatedly from those above it, until none drops out.
+    `tops` and `depths` (n_rows,) receive the largest entry and its distance to the level, so that the level is
+    ``tops - depths``. Distances from the top are small numbers, so single precision is enough. `radii` (n_rows,) is >=
+    0.
     """
     zero = V.dtype.type(0)
     n_rows, n = V.shape
@@ -113,17 +95,14 @@ def row_levels(V, radii, tops, depths):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, allocates=True)
 def simplex_columns(F, start, stop):  # type: ignore[no-untyped-def]
-    """Project columns ``start:stop`` of `F` onto the simplex, in place; as :func:`row_levels`, for a tile at once.
+    """Project columns ``start:stop`` of `F` (r, n) onto the unit simplex, in place.
 
-    Parameters
-    ----------
-    F : ndarray (r, n)
-    start, stop : int
+    The algorithm is that of :func:`row_levels`, for a tile of columns at once.
     """
     number = F.dtype.type
     zero, one = number(0), number(1)
     r = F.shape[0]
-    # whole tiles of a scratch copy: loops of a fixed length become SIMD code
+    # copy to full tiles, because LLVM vectorises loops of fixed length
     tile = np.zeros((r, TILE), F.dtype)
     depth = np.zeros(TILE, F.dtype)
     total = np.zeros(TILE, F.dtype)

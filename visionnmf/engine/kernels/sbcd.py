@@ -1,7 +1,8 @@
-"""The numba kernels of scalar block coordinate descent: a weighted least-squares model of each row, and sweeps over it.
+"""The numba kernels of scalar block coordinate descent: weighted least-squares models of rows, and sweeps over them.
 
-`E`, `B`, `A` and the scratch arrays may be of lower precision than data and codes. The limits (4, r) of the codes are
-their lower and upper ends, l1 and l2; the units (n_rows, 3) are the factors of a row for its ends, l1 and l2.
+`E`, `B`, `A` and the scratch arrays may have lower precision than data and codes. The rows of `limits` (4, r) are lower
+bounds, upper bounds, l1 and l2 weights of the codes; `units` (n_rows, 3) holds each row's factors for bounds, l1 and
+l2.
 """
 
 from __future__ import annotations
@@ -12,17 +13,17 @@ import numpy as np
 
 from visionnmf._jit import kernel
 
-LEAST_CURVATURE = 1e-6  # in units of Fisher's; not 0, where a model would have a gradient but no residual
-FLAT = 0.01  # of Fisher's curvature
+LEAST_CURVATURE = 1e-6  # as a share of Fisher's; with 0 an entry would have a gradient but no finite residual
+FLAT = 0.01  # share of Fisher's curvature below which an entry counts as flat
 
 
 @kernel(reassociate=True, part=True)
 def _weigh(y, p, v, m, beta, convex, e, b, start):  # type: ignore[no-untyped-def]
-    """Write the entries' curvatures `b` in the model, and residuals `e` that give the gradient with them.
+    """Write the curvatures `b` of a row's quadratic model, and the residuals `e` for which ``-b e`` is the gradient.
 
-    The gradient is ``-m v (y - p)``, ``v = p^(beta - 2)``. The curvature is Fisher's, ``m v``, or, where the divergence
-    is convex, the harmonic mean of Fisher's and Newton's. Returns how many observed entries have less than
-    :data:`FLAT` of Fisher's curvature.
+    The gradient is ``-m v (y - p)`` with ``v = p^(beta - 2)``. The curvature is Fisher's, ``m v``, or the harmonic mean
+    of Fisher's and Newton's if the divergence is convex. `start` receives a copy of `e`. Return how many observed
+    entries have less than :data:`FLAT` of Fisher's curvature.
     """
     number = y.dtype.type
     one = number(1)
@@ -42,7 +43,10 @@ def _weigh(y, p, v, m, beta, convex, e, b, start):  # type: ignore[no-untyped-de
 
 @kernel(reassociate=True, part=True)
 def _pass(e, b, change, before, a):  # type: ignore[no-untyped-def]
-    """Take the last code's change out of the residual; return ``sum b e a`` and ``sum b a^2``."""
+    """Subtract ``change * before``, the effect of the previous code's change, from the residual `e`.
+
+    Return ``sum b e a`` and ``sum b a^2`` for the next code's component `a`.
+    """
     numerator = e.dtype.type(0)
     denominator = e.dtype.type(0)
     for i in range(e.shape[0]):
@@ -58,42 +62,23 @@ def _pass(e, b, change, before, a):  # type: ignore[no-untyped-def]
 def improve_rows(  # type: ignore[no-untyped-def]
     Y, P, V, M, beta, convex, A, codes, limits, units, sweeps, floor, lines, stays, model, flat
 ):
-    """Replace the divergence of each row by a weighted least-squares model, and improve the codes on it.
+    """Replace the divergence of each row by a weighted least-squares model and improve the codes on it.
 
-    Cyclic coordinate descent on ``sum b (e - (f - codes) A)^2 / 2 + l1 . f + l2 . f^2 / 2`` over the codes f. From the
-    second sweep on, codes that stayed at their lower end in the first are left there.
+    This is cyclic coordinate descent on ``sum b (e - (f - codes) A)^2 / 2 + l1 . f + l2 . f^2 / 2`` over the codes f.
+    Codes that stayed at their lower bound in the first sweep are skipped in later ones.
 
-    Parameters
-    ----------
-    Y, P, V : ndarray (n_rows, n)
-        Data, model, ``P**(beta - 2)``.
-    M : ndarray (n_rows, n) or None
-        Weights of the entries.
-    beta : float
-    convex : bool
-        Whether the divergence is, in its second argument.
-    A : ndarray (r, >= n)
-        The fixed factor, padded with zeros.
-    codes : ndarray (n_rows, r)
-        Updated in place.
-    limits : ndarray (4, r)
-    units : ndarray (n_rows, 3)
-    sweeps : int
-    floor : float
-        Of the model.
-    lines : ndarray (3, >= n), stays : ndarray of bool (r,)
-        Scratch; the lines are zero beyond n.
-    model : ndarray (n_rows, n)
-        Receives the model at the new codes.
-    flat : ndarray of int (n_rows,)
-        Receives how many entries have so little curvature that the model there is inexact.
+    `Y`, the model `P` and `V` = ``P**(beta - 2)`` are (n_rows, n), and `M` (n_rows, n) holds entry weights or is None.
+    `convex` tells whether the divergence is convex in the model. The fixed factor `A` (r, >= n) is padded with zeros.
+    `codes` (n_rows, r) are updated in place. `lines` (3, >= n), zero beyond n, and `stays` (r,) are scratch. `model`
+    (n_rows, n) receives the model at the new codes, at least `floor`. `flat` (n_rows,) receives how many entries have
+    so little curvature that the quadratic model is inexact there.
     """
     e, b, start = lines[0], lines[1], lines[2]
     for j in range(Y.shape[0]):
         m = None if M is None else M[j]
         flat[j] = _weigh(Y[j], P[j], V[j], m, beta, convex, e, b, start)
         change = e.dtype.type(0)
-        last: Any = np.int64(0)  # not a literal: typing it would take twice the rounds
+        last: Any = np.int64(0)  # a literal 0 would double numba's type inference
         for sweep in range(sweeps):
             for k in range(A.shape[0]):
                 if sweep > 0 and stays[k]:
@@ -109,7 +94,7 @@ def improve_rows(  # type: ignore[no-untyped-def]
                     new = old + fall / (curvature + ridge)
                     new = low if new < low else new
                     new = new if new < limits[1, k] * units[j, 0] else limits[1, k] * units[j, 0]
-                elif fall < 0:  # all it explains is 0, where the model is linear
+                elif fall < 0:  # without curvature the model is linear, so its minimum is at the bound
                     new = low
                 codes[j, k] = new
                 change = e.dtype.type(codes[j, k] - old)

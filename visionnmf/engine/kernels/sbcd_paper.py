@@ -1,4 +1,4 @@
-"""The numba kernel of sBCD as published; it calls no other."""
+"""The numba kernel of sBCD as published; it calls no other kernel."""
 
 from __future__ import annotations
 
@@ -11,20 +11,11 @@ from visionnmf._jit import kernel
 def component_by_component(  # type: ignore[no-untyped-def]
     E, B, Wt, H, low_W, high_W, l1_W, l2_W, low_H, high_H, l1_H, l2_H
 ):
-    """One round of weighted least squares: each component in turn, first its row of `H`, then its codes.
+    """Run one round of weighted least squares: for each component, update its row of `H` and then its codes.
 
-    Li, Lebanon & Park (2012), Algorithm 1, lines 6 to 14; a penalty ``l1`` is taken from the numerator.
-
-    Parameters
-    ----------
-    E : ndarray (n_rows, n)
-        Residual; kept up to date.
-    B : ndarray (n_rows, n), >= 0
-        Weights of the entries.
-    Wt, H : ndarray (r, n_rows), (r, n)
-        Updated in place.
-    low_W, high_W, low_H, high_H : float
-    l1_W, l2_W, l1_H, l2_H : ndarray (r,), >= 0
+    Li, Lebanon & Park (2012), Algorithm 1, lines 6 to 14; an l1 penalty is subtracted from the numerator. The residual
+    `E` (n_rows, n) is kept up to date, `B` (n_rows, n) >= 0 holds entry weights, and `Wt` (r, n_rows) and `H` (r, n)
+    are updated in place within their bounds. The l1 and l2 weights are (r,) and >= 0.
     """
     number = E.dtype.type
     rows, n = E.shape

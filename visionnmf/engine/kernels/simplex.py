@@ -1,4 +1,4 @@
-"""The numba kernel of codes on the simplex; see :mod:`.medians` for the conventions."""
+"""The numba kernel for codes on the simplex; :mod:`.medians` describes the conventions."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from visionnmf._jit import kernel
 
 __all__ = ["project", "simplex_codes"]
 
-DECREASE = 1e-4  # of the objective that is enough, as a share of the first-order decrease
-MEMORY = 10  # values, of which the largest is what the next one must be below: steps are spoilt by the least curvature
-SHORTEN, LENGTHEN = 0.25, 10.0  # a step that did not decrease it enough; the most that a step may grow
+DECREASE = 1e-4  # required decrease, as a share of the first-order prediction (Armijo condition)
+MEMORY = 10  # the next value must be below the largest of this many; monotone descent spoils spectral steps
+SHORTEN, LENGTHEN = 0.25, 10.0  # factor after a rejected step; maximum growth of a step
 
 
 @kernel(allocates=True)
 def project(f):  # type: ignore[no-untyped-def]
-    """Project `f` onto the simplex, in place (Michelot 1986)."""
+    """Project the vector `f` onto the unit simplex, in place (Michelot 1986)."""
     top = f.max()
     for k in range(f.shape[0]):
-        f[k] -= top  # rounding is then that of numbers within 1 of the largest
+        f[k] -= top  # so that rounding is relative to differences from the largest entry
     level, count = -np.inf, f.shape[0] + 1
     while True:
         total, above = -1.0, 0
@@ -36,7 +36,10 @@ def project(f):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True)
 def _evaluate(y, m, A, f, beta, floor, l1, l2, p, slope):  # type: ignore[no-untyped-def]
-    """Return divergence and penalties of a row, and how many entries vanish; write the gradient to `slope`."""
+    """Return a row's beta-divergence plus penalties, and how many positive entries have a model below `floor`.
+
+    The gradient with respect to the codes `f` (r,) is written to `slope` (r,); `p` (n,) is scratch.
+    """
     n = y.shape[0]
     p[:] = 0.0
     for k in range(f.shape[0]):
@@ -53,7 +56,7 @@ def _evaluate(y, m, A, f, beta, floor, l1, l2, p, slope):  # type: ignore[no-unt
             total += weight * (q - y[j] + (y[j] * np.log(y[j] / q) if y[j] > 0 else 0.0))
             p[j] = weight * (1 - y[j] / q)
         elif beta == 0:
-            ratio = y[j] / q if weight > 0 else 1.0  # what is missing is 0
+            ratio = y[j] / q if weight > 0 else 1.0  # missing entries are stored as 0
             total += weight * (ratio - np.log(ratio) - 1)
             p[j] = weight * (1 - ratio) / q
         else:
@@ -72,29 +75,13 @@ def _evaluate(y, m, A, f, beta, floor, l1, l2, p, slope):  # type: ignore[no-unt
 
 @kernel(allocates=True)
 def simplex_codes(X, M, A, Ft, beta, floor, l1, l2, most, tol):  # type: ignore[no-untyped-def]
-    """Find the codes of rows on the simplex by projected gradient with spectral step lengths.
+    """Find the codes of each row on the simplex by projected gradient with spectral step lengths.
 
-    Birgin, Martinez & Raydan (2000), each row by itself: its codes do not depend on the others. The objective may
-    rise in between; the best codes are kept.
-
-    Parameters
-    ----------
-    X : ndarray (m, n)
-    M : ndarray (m, n) or None
-        Weights.
-    A : ndarray (r, n), float64
-        Components.
-    Ft : ndarray (r, m)
-        Receives the codes.
-    beta : float
-        Of the divergence.
-    floor : float
-        Level, in units of the row's mean, below which an entry of the model counts as this.
-    l1, l2 : ndarray (r,), float64
-    most : int
-        Steps.
-    tol : float
-        Length of a step, of at most 2, at which a row is done.
+    Birgin, Martinez & Raydan (2000). Each row is solved separately, so its codes do not depend on the others. The
+    objective may increase between steps; the best codes are kept. `X` (m, n) holds the data, `M` (m, n) the weights or
+    None, `A` (r, n) the components in float64, and `Ft` (r, m) receives the codes. `beta` is the exponent of the
+    divergence. Model entries below `floor`, in units of the row's mean, count as `floor`. `l1` and `l2` are (r,). A row
+    is done after `most` steps, or when a step is shorter than `tol` (steps are at most sqrt(2) long).
     """
     r, n = A.shape
     y, p = np.empty(n), np.empty(n)

@@ -9,12 +9,9 @@ from .arithmetic import CHUNK
 
 @kernel(reassociate=True)
 def _dual(x, p, m, widths, alpha):  # type: ignore[no-untyped-def]
-    """Overwrite `p` with ``m clip((p - x) / width, -1, 1) + alpha m (p - x)`` for a stretch of one row.
+    """Overwrite `p` with ``m clip((p - x) / width, -1, 1) + alpha m (p - x)`` for a contiguous part of one row.
 
-    Returns
-    -------
-    tuple of float
-        ``sum m (|x - p| + alpha/2 (x - p)^2)``, and the inner product of x and the clipped part.
+    Return the loss ``sum m (|x - p| + alpha/2 (x - p)^2)`` and the inner product of x and the clipped part.
     """
     zero = x.dtype.type(0)
     one = x.dtype.type(1)
@@ -25,7 +22,7 @@ def _dual(x, p, m, widths, alpha):  # type: ignore[no-untyped-def]
         weight = one if m is None else m[i]
         e = p[i] - x[i]
         size = abs(e)
-        # no division where the width is 0: a feature that no component uses
+        # the width is 0 for a feature that no component uses; do not divide by it
         u = e / widths[i] if size < widths[i] else (one if e > zero else -one)
         u = u * weight if widths[i] > zero else zero
         loss += weight * (size + half * size * size)
@@ -36,22 +33,13 @@ def _dual(x, p, m, widths, alpha):  # type: ignore[no-untyped-def]
 
 @kernel
 def ogm_pass(X, P, M, widths, alpha, start, stop, losses, inner):  # type: ignore[no-untyped-def]
-    """Dual variables of the smoothed loss for rows ``start:stop`` (Guan et al. 2012, Algorithm 2, line 3).
+    """Compute the dual variables of the smoothed loss for rows ``start:stop`` (Guan et al. 2012, Algorithm 2, line 3).
 
-    Parameters
-    ----------
-    X : ndarray (n_rows, n)
-    P : ndarray (stop - start, n)
-        Model of these rows; receives the derivative of the smoothed loss in it.
-    M : ndarray (n_rows, n), >= 0, or None
-        Weights of the entries.
-    widths : ndarray (n,), >= 0
-        Half-width of the parabola that replaces the kink, for each feature; 0 leaves the feature out.
-    alpha : float, >= 0
-        Of the elastic net.
-    start, stop : int
-    losses, inner : ndarray (n_rows,)
-        Receive each row's loss, not smoothed, and the inner product of the data and the dual.
+    `P` (stop - start, n) holds the model of these rows and receives the derivative of the smoothed loss with respect to
+    it. `X` is (n_rows, n), and `M` (n_rows, n) holds entry weights or is None. `widths` (n,) is the half-width, for
+    each feature, of the parabola that replaces the kink; 0 leaves the feature out. `alpha` >= 0 is the weight of the
+    elastic net. `losses` and `inner` (n_rows,) receive each row's unsmoothed loss and the inner product of data and
+    dual.
     """
     n = X.shape[1]
     for j in range(start, stop):

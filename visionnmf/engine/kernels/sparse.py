@@ -1,7 +1,7 @@
 """The numba kernels of sparse data in compressed rows; the weighted medians are in :mod:`.medians`.
 
-``data, indices, indptr`` are those of a CSR array. Factors that are looked up by the entries' columns or rows are
-point-major here, ``(n_points, r)``: an entry then needs one contiguous row, not `r` scattered numbers.
+``data, indices, indptr`` are those of a CSR array. Factors that are looked up by the column or row of an entry are
+stored point-major, ``(n_points, r)``, so that an entry reads one contiguous row instead of `r` scattered numbers.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from visionnmf._jit import kernel
 
 from .arithmetic import CHUNK, short_dot
 
-TILE = 64  # rows at a time: a tile of the codes and of the right-hand sides stays in the first-level cache
+TILE = 64  # rows per tile, so that a tile of codes and right-hand sides stays in the first-level cache
 
 
 @kernel(reassociate=True, part=True)
 def _product_of_row(data, indices, begin, end, points, part, total):  # type: ignore[no-untyped-def]
-    """Write to `part` the sum of ``data[e] * points[indices[e]]`` over ``begin:end``; `total` is scratch."""
+    """Write the sum of ``data[e] * points[indices[e]]`` over ``begin:end`` to `part` (r,); `total` (r,) is scratch."""
     r = points.shape[1]
     for k in range(r):
         total[k] = 0.0
@@ -26,7 +26,7 @@ def _product_of_row(data, indices, begin, end, points, part, total):  # type: ig
         fours = chunk + (stop - chunk) // 4 * 4
         for k in range(r):
             part[k] = part.dtype.type(0)
-        # four entries at a time: the sums are read and written a quarter as often
+        # four entries at a time, so that the sums are read and written a quarter as often
         for e in range(chunk, fours, 4):
             x0, x1, x2, x3 = data[e], data[e + 1], data[e + 2], data[e + 3]
             a0, a1 = points[indices[e]], points[indices[e + 1]]
@@ -46,15 +46,9 @@ def _product_of_row(data, indices, begin, end, points, part, total):  # type: ig
 
 @kernel(allocates=True)
 def product_rows(data, indices, indptr, points, start, stop, out):  # type: ignore[no-untyped-def]
-    """Write rows ``start:stop`` of ``X @ points``.
+    """Write rows ``start:stop`` of ``X @ points`` to `out` (n_rows, r), with X in CSR form and `points` (n, r).
 
-    Parameters
-    ----------
-    data, indices, indptr : ndarray
-    points : ndarray (n, r)
-    start, stop : int
-    out : ndarray (n_rows, r)
-        A row's result does not depend on the other rows, to the bit.
+    The result of a row does not depend on the other rows, to the bit.
     """
     total = np.empty(points.shape[1], np.float64)
     for j in range(start, stop):
@@ -65,30 +59,16 @@ def product_rows(data, indices, indptr, points, start, stop, out):  # type: igno
 def hals_rows(  # type: ignore[no-untyped-def]
     data, indices, indptr, offset, points, G, totals, ahead, last, momentum, low, high, l1, l2, sweeps, start, stop
 ):  # fmt: skip
-    """Product, coordinate descent (HALS) and extrapolation for rows ``start:stop``.
+    """Compute the products ``X @ points``, then run coordinate descent (HALS) and extrapolate, for rows ``start:stop``.
 
-    Minimises ``|X[j] - f @ points.T|^2 / 2 + l1 . f + l2 . f^2 / 2`` over the row's code `f`, a tile of rows at a time,
-    so that all of it stays in the first-level cache.
+    It minimises ``|X[j] - f @ points.T|^2 / 2 + l1 . f + l2 . f^2 / 2`` over the code `f` of each row, for a tile of
+    rows at a time that stays in the first-level cache.
 
-    Parameters
-    ----------
-    data, indices, indptr : ndarray
-    offset : int
-        The row of the data to which the first code belongs.
-    points : ndarray (n, r)
-        The factor that is fixed.
-    G : ndarray (r, r)
-        The quadratic term: ``points.T @ points``, or the sum of these over all parts.
-    totals : ndarray of float64 (n_rows, r), or (0, r)
-        Unless it is empty, the products are added to it and it is the right-hand side; else they are.
-    ahead, last : ndarray (n_rows, r)
-        The codes, from which the descent starts; and the last descent's result. Both updated: `last` receives the
-        result, `ahead` the result and `momentum` times its change.
-    momentum, low, high : float
-    l1, l2 : ndarray (r,), >= 0
-    sweeps : int
-        0 only adds to `totals`.
-    start, stop : int
+    `offset` is the row of the data that belongs to the first code. `points` (n, r) is the fixed factor, and `G` (r, r)
+    its Gram matrix ``points.T @ points``, or the sum of these if the data come in several parts. `totals` (n_rows, r)
+    collects the products of the parts and is the right-hand side; if it is empty, the products themselves are. `ahead`
+    (n_rows, r) holds the extrapolated start and `last` (n_rows, r) the previous result. Afterwards `last` holds the new
+    result, and `ahead` the result plus `momentum` times its change. With `sweeps` = 0 the call only adds to `totals`.
     """
     number = points.dtype.type
     r = points.shape[1]
@@ -98,7 +78,7 @@ def hals_rows(  # type: ignore[no-untyped-def]
     rights, tile = np.empty((r, TILE), points.dtype), np.empty((r, TILE), points.dtype)
     for k in range(r):
         for t in range(TILE):
-            rights[k, t] = tile[k, t] = number(0)  # the last tile is not full
+            rights[k, t] = tile[k, t] = number(0)  # the last tile may be only partly filled
     work = np.empty(TILE, points.dtype)
     for begin in range(start, stop, TILE):
         size = min(TILE, stop - begin)
@@ -119,7 +99,7 @@ def hals_rows(  # type: ignore[no-untyped-def]
             for k in range(r):
                 denominator = G[k, k] + l2[k]
                 if not denominator > number(0):
-                    continue  # a component that is zero everywhere: its codes do not matter
+                    continue  # the component is zero everywhere and its codes are arbitrary
                 row = tile[k]
                 for t in range(TILE):
                     work[t] = rights[k, t] - l2[k] * row[t]
@@ -150,15 +130,10 @@ def hals_rows(  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True)
 def model_entries(indices, indptr, codes, points, start, stop, out):  # type: ignore[no-untyped-def]
-    """Write the model ``codes[j] . points[i]`` of the stored entries of rows ``start:stop``, in double precision.
+    """Write the model at the stored entries of rows ``start:stop`` to `out`, in double precision.
 
-    Parameters
-    ----------
-    indices, indptr : ndarray
-    codes : ndarray (n_rows, r)
-    points : ndarray (n, r)
-    start, stop : int
-    out : ndarray of float64 (number of stored entries of these rows,)
+    The entry in row j and column i is ``codes[j] . points[i]``. `codes` is (n_rows, r), `points` (n, r), and `out` has
+    one entry for each stored entry of these rows.
     """
     first = indptr[start]
     for j in range(start, stop):
@@ -182,7 +157,10 @@ def longest_row(indptr, start, stop):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def model_of_row(f, support, points, A, floor, p):  # type: ignore[no-untyped-def]
-    """Copy the components at a row's support into `A`, component-major, and write the model there, at least `floor`."""
+    """Write the model of one sparse row at its stored entries to `p` (count,), raised to at least `floor`.
+
+    `support` (count,) holds the columns of the stored entries. Their components are copied to `A` (r, >= count).
+    """
     count = support.shape[0]
     for e in range(count):
         a = points[support[e]]
@@ -200,7 +178,7 @@ def model_of_row(f, support, points, A, floor, p):  # type: ignore[no-untyped-de
 
 @kernel(reassociate=True, part=True)
 def _divergence_at_support(x, p):  # type: ignore[no-untyped-def]
-    """Evaluate ``sum x log(x / p) - x`` over the support, with 0 log 0 = 0."""
+    """Return ``sum x log(x / p) - x`` over the stored entries, with 0 log 0 = 0."""
     total = 0.0
     for e in range(x.shape[0]):
         if x[e] > 0:
@@ -211,7 +189,7 @@ def _divergence_at_support(x, p):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def _hyperbola(x, p, a):  # type: ignore[no-untyped-def]
-    """Return ``sum a x / p`` and ``sum a^2 x / p^2``."""
+    """Return ``sum a x / p`` and ``sum a^2 x / p^2``, the sum of hyperbolas in one code and its negative slope."""
     total = x.dtype.type(0)
     slope = x.dtype.type(0)
     for e in range(x.shape[0]):
@@ -224,14 +202,15 @@ def _hyperbola(x, p, a):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def move_model(p, change, a, count, floor):  # type: ignore[no-untyped-def]
-    """Add a component's change to the model of a row's support, which stays at least `floor`."""
+    """Add ``change * a`` to the model `p` of a row's stored entries, which stays at least `floor`."""
     for e in range(count):
         new = p[e] + change * a[e]
-        p[e] = floor if new < floor else new  # rounding
+        p[e] = floor if new < floor else new  # rounding may go below
 
 
 @kernel(reassociate=True, part=True)
 def _sum(a, count):  # type: ignore[no-untyped-def]
+    """Return the sum of the first `count` entries."""
     total = a.dtype.type(0)
     for e in range(count):
         total += a[e]
@@ -242,30 +221,15 @@ def _sum(a, count):  # type: ignore[no-untyped-def]
 def kl_rows(  # type: ignore[no-untyped-def]
     data, indices, indptr, Ft, points, sums, low, high, l1, l2, sweeps, tol, floors, start, stop, losses
 ):
-    """Coordinate descent on ``sum x log(x / p) - x + p + penalty`` for rows ``start:stop`` of sparse data.
+    """Run coordinate descent on ``sum x log(x / p) - x + p + penalty`` for rows ``start:stop`` of sparse data.
 
-    The entries that are not stored enter by the sums of the components alone, so a sweep costs O(nnz r). The step is
+    Entries that are not stored enter only through the sums of the components, so a sweep costs O(nnz r). The step is
     that of ``docs/derivations/kullback_leibler.md``, with ``T(f) = sum(a) + l1 + l2 f`` in place of ``sum(a)``.
 
-    Parameters
-    ----------
-    data, indices, indptr : ndarray
-    Ft : ndarray (r, n_rows)
-        Codes, one column a row of the data; updated in place.
-    points : ndarray (n, r)
-        The factor that is fixed.
-    sums : ndarray (r,), or (0,)
-        Its column sums; none where entries that are not stored are missing.
-    low, high : float
-    l1, l2 : ndarray (r,), >= 0
-    sweeps : int
-    tol : float
-        A row is left when a sweep changes no code by more than this share of its largest code.
-    floors : ndarray (n_rows,), > 0
-        A row's model is kept above.
-    start, stop : int
-    losses : ndarray (n_rows,)
-        Receives each row's loss, without the penalty, at the start of the call.
+    The codes `Ft` (r, n_rows) are updated in place, and `points` (n, r) is the fixed factor. `sums` (r,) holds its
+    column sums, or is empty if entries that are not stored are missing instead of 0. `l1` and `l2` (r,) are >= 0. A row
+    is done when a sweep changes no code by more than `tol` times its largest code. `floors` (n_rows,) > 0 bounds each
+    row's model from below. `losses` (n_rows,) receives each row's loss, without the penalty, at the start of the call.
     """
     zero = data.dtype.type(0)
     r = Ft.shape[0]
@@ -291,7 +255,7 @@ def kl_rows(  # type: ignore[no-untyped-def]
             for k in range(r):
                 target = own[k] + l1[k] + l2[k] * f[k]
                 if not target > zero:
-                    continue  # a component that is zero everywhere: its codes do not matter
+                    continue  # the component is zero everywhere and its codes are arbitrary
                 total, slope = _hyperbola(x, p, A[k])
                 new = f[k] + (total - target) / (l2[k] + target * (slope / total)) if slope > zero else low
                 new = low if new < low else new
@@ -313,29 +277,17 @@ def kl_rows(  # type: ignore[no-untyped-def]
 def manhattan_codes_rows(  # type: ignore[no-untyped-def]
     data, indices, indptr, codes, points, terms, sweeps, coupling, decay, iterations, start, stop, A, vectors, G, work
 ):
-    """Minimise ``sum |x - f @ A| + cost . f + ridge . f^2 / 2`` nearly, for rows ``start:stop`` of sparse data.
+    """Minimise ``sum |x - f @ A| + cost . f + ridge . f^2 / 2`` approximately for sparse rows ``start:stop``.
 
-    On the stored entries, with components of unit norm there; by ADMM in the consensus form of
-    :func:`.solvers.admm.codes`, from the least squares. One kernel: parts would compile half as long again.
+    The sum runs over the stored entries. The method is ADMM in the consensus form of :func:`.solvers.admm.codes`,
+    started from the least-squares codes. It is one kernel, because separate parts would take 50 % longer to compile.
 
-    Parameters
-    ----------
-    data, indices, indptr : ndarray
-    codes : ndarray of float64 (stop - start, r)
-        Receives the codes, in units of the scales.
-    points : ndarray (n, r)
-    terms : ndarray of float64 (stop - start, 5, r)
-        The ends of the box of each code, cost, ridge, and scale: what the component is divided by.
-    sweeps : int
-        Of coordinate descent on the least-squares problem.
-    coupling, decay : float
-        Weight of the difference between codes and box; of ``1 / rho``, an iteration.
-    iterations : int
-    start, stop : int
-    A : ndarray (r + 1, longest), vectors : ndarray (2, longest), all of float64
-        Scratch, for the largest number of stored entries in a row: components and data, dual variables and model.
-    G : ndarray (r + 1, r + 1), work : ndarray (3, r), all of float64
-        Scratch.
+    `codes` (stop - start, r) receives the codes in units of the scales, and `points` is (n, r). `terms`
+    (stop - start, 5, r) holds, for each code, the lower and upper bound, cost, ridge and the scale by which its
+    component is divided. `sweeps` of coordinate descent solve the least-squares problem. `coupling` weighs the
+    difference between codes and box, and `decay` multiplies ``1 / rho`` in each of the `iterations`. The scratch arrays
+    are float64, with longest the largest number of stored entries in a row: `A` (r + 1, longest) for components and
+    data, `vectors` (2, longest) for dual variables and model, `G` (r + 1, r + 1) and `work` (3, r).
     """
     r = points.shape[1]
     F, dual, right = work[0], work[1], work[2]
@@ -350,7 +302,7 @@ def manhattan_codes_rows(  # type: ignore[no-untyped-def]
                 A[k, e] = p[k] / limits[4, k]
             x[e] = data[begin + e]
             u[e] = 0.0
-        # least squares from the low end of the box
+        # coordinate descent on least squares from the lower bounds
         for k in range(r + 1):
             for m in range(k + 1):
                 G[k, m] = G[m, k] = short_dot(A[k], A[m], n)
@@ -366,7 +318,7 @@ def manhattan_codes_rows(  # type: ignore[no-untyped-def]
             G[k, k] += coupling
             F[k] = f[k]
             dual[k] = 0.0
-        for k in range(r):  # the inverse, by Gauss and Jordan's method
+        for k in range(r):  # invert G in place by Gauss-Jordan elimination
             pivot = 1.0 / G[k, k]
             G[k, k] = 1.0
             for m in range(r):
@@ -385,11 +337,11 @@ def manhattan_codes_rows(  # type: ignore[no-untyped-def]
                 a = A[k]
                 for e in range(n):
                     V[e] += F[k] * a[e]
-            if iteration == 0:  # one place for the model's loops, which take long to compile
+            if iteration == 0:  # initialise here, because a second copy of the model's loops takes long to compile
                 for e in range(n):
                     bound += abs(x[e] - V[e]) / n
-                bound = bound if bound > 0.0 else 1.0  # an exact fit already: any number will do
-            for e in range(n):  # the dual variables, in units of rho; V becomes the model's goal
+                bound = bound if bound > 0.0 else 1.0  # the fit is exact already, so any value works
+            for e in range(n):  # update the scaled dual variables; V becomes the model's target
                 new = x[e] - V[e] + u[e]
                 new = -bound if new < -bound else new
                 new = bound if new > bound else new

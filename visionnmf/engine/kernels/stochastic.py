@@ -1,4 +1,4 @@
-"""The numba kernel of robust stochastic approximation; see :mod:`.medians` for the conventions."""
+"""The numba kernel of robust stochastic approximation; :mod:`.medians` describes the conventions."""
 
 from __future__ import annotations
 
@@ -18,43 +18,16 @@ __all__ = ["robust_approximation"]
 def robust_approximation(  # type: ignore[no-untyped-def]
     H, mean, X, W, M, order, length, tolerance, most, largest, l2, low, high, on_simplex, is_itakura, floor
 ):
-    """Descend along gradients of single samples, and average the way (Guan et al. 2012, Algorithm 2).
+    """Run stochastic gradient descent on `H` (r, n) with averaged iterates (Guan et al. 2012, Algorithm 2).
 
-    Parameters
-    ----------
-    H : ndarray (r, n)
-        Where the way begins; where it ends, afterwards.
-    mean : ndarray (r, n)
-        The same; receives the average of the iterates, each with the length of the step that leads away from it.
-    X, W : ndarray (size, n), (size, r)
-        Samples and their codes.
-    M : ndarray (size, n) or None
-        Weights of the entries.
-    order : ndarray of int (size,)
-        In which the samples are taken, again and again.
-    length : float
-        ``theta D``: a step is this over the largest gradient so far and the root of the step's number.
-    tolerance : float
-        Change of the average by a step, relative to it, at which the way ends; the first step does not change it.
-    most : int
-        Steps.
-    largest : float
-        Norm of the largest gradient so far.
-    l2 : float
-        Weight of ``|H|^2 / 2``.
-    low, high : float
-        The box; on the simplex `low` alone, below one over n.
-    on_simplex : bool
-        Whether the entries of each component add up to 1.
-    is_itakura : bool
-        Itakura-Saito divergence; else half the squared distance.
-    floor : float
-        Below which an entry of the model counts as this, for Itakura-Saito.
-
-    Returns
-    -------
-    largest : float
-    steps : int
+    `mean` (r, n) equals `H` on entry and receives the average of the iterates, each weighted by the length of the step
+    that leaves it. `X` (size, n) and `W` (size, r) hold the samples and their codes, and `M` (size, n) entry weights or
+    None. The samples are visited cyclically in `order` (size,). Step k has the size `length` (theta times the diameter
+    D) divided by the largest gradient norm so far, `largest`, and by sqrt(k). It stops after `most` steps, or when the
+    relative change of the average is at most `tolerance`. `l2` is the weight of ``|H|^2 / 2``. Entries stay in
+    [`low`, `high`]; if `on_simplex`, the entries of each component sum to 1 and are at least `low` < 1 / n. The
+    gradient is that of the Itakura-Saito divergence if `is_itakura` (model entries below `floor` count as `floor`),
+    else of half the squared distance. Return the largest gradient norm and the number of steps.
     """
     r, n = H.shape
     error = np.empty(n, H.dtype)
@@ -90,7 +63,7 @@ def robust_approximation(  # type: ignore[no-untyped-def]
         norm = math.sqrt(square) if square > 0 else 0.0
         largest = norm if norm > largest else largest
         if largest == 0:
-            break  # the samples say nothing
+            break  # all gradients so far are zero
         rate = length / (largest * math.sqrt(step))
         total += rate
         share = rate / total
@@ -104,7 +77,7 @@ def robust_approximation(  # type: ignore[no-untyped-def]
             if w[k] != 0 or l2 > 0:
                 for i in range(n):
                     H[k, i] -= rate * (w[k] * error[i] + l2 * H[k, i])
-                if on_simplex:  # what is above `low` on a smaller one
+                if on_simplex:  # project the part above `low` onto a smaller simplex
                     left = 1 - n * low
                     for i in range(n):
                         H[k, i] = (H[k, i] - low) / left

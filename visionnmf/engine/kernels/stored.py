@@ -1,4 +1,4 @@
-"""The numba kernels of least squares on the stored entries of sparse data: what is not stored is missing."""
+"""The numba kernels of least squares on the stored entries of sparse data; all other entries are missing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .sparse import longest_row, model_of_row, move_model
 
 @kernel(reassociate=True, part=True)
 def _correlations(a, p, x, count):  # type: ignore[no-untyped-def]
-    """Return ``sum a (x - p)`` and ``sum a^2``."""
+    """Return ``sum a (x - p)`` and ``sum a^2`` over the first `count` entries."""
     total = a.dtype.type(0)
     square = a.dtype.type(0)
     for e in range(count):
@@ -24,9 +24,10 @@ def _correlations(a, p, x, count):  # type: ignore[no-untyped-def]
 def residual_rows(  # type: ignore[no-untyped-def]
     data, indices, indptr, Ft, points, low, high, l1, l2, sweeps, tol, start, stop, losses
 ):
-    """Coordinate descent on ``sum (x - p)^2 / 2 + penalty`` over the stored entries of rows ``start:stop``.
+    """Run coordinate descent on ``sum (x - p)^2 / 2 + penalty`` over the stored entries of rows ``start:stop``.
 
-    The parameters are those of :func:`.sparse.kl_rows`.
+    The CSR arrays, the codes `Ft` (r, n_rows), the fixed factor `points` (n, r), `tol` and `losses` are as in
+    :func:`.sparse.kl_rows`.
     """
     zero = data.dtype.type(0)
     r = Ft.shape[0]
@@ -52,7 +53,7 @@ def residual_rows(  # type: ignore[no-untyped-def]
                 if not denominator > zero:
                     if l1[k] > zero or x.shape[0] == 0:
                         f[k] = low
-                    continue  # nothing is known of it here
+                    continue  # no stored entry of this row depends on the component
                 new = f[k] + (total - l1[k] - l2[k] * f[k]) / denominator
                 new = low if new < low else new
                 new = high if new > high else new

@@ -1,4 +1,4 @@
-"""The numba kernel of the symmetric model with the Frobenius loss (the Manhattan loss: :mod:`.medians`)."""
+"""The numba kernel of the symmetric model with the Frobenius loss; :mod:`.medians` has the Manhattan loss."""
 
 from __future__ import annotations
 
@@ -9,24 +9,13 @@ from visionnmf._jit import kernel
 
 @kernel(allocates=True)
 def symmetric_hals_block(S, H, HC, c, G, B, passes, first, last):  # type: ignore[no-untyped-def]
-    """Coordinate descent on ``sum_{i != j} c_i c_j (S_ij - h_i . h_j)^2 / 2`` over ``H >= 0``, nodes ``first:last``.
+    """Run coordinate descent on ``sum_{i != j} c_i c_j (S_ij - h_i . h_j)^2 / 2``, nodes ``first:last``, H >= 0.
 
-    Without the diagonal the codes of a node are a non-negative least-squares problem, and each code's minimum is that
-    of a parabola. With the diagonal it would be that of a quartic (Vandaele et al. 2016).
-
-    Parameters
-    ----------
-    S : ndarray (n, n), symmetric
-    H, HC : ndarray (r, n)
-        The factor, and the factor times the node weights; both updated in place.
-    c : ndarray (n,), >= 0
-    G : ndarray of float64 (r, r)
-        ``HC @ H.T``; updated.
-    B : ndarray (r, last - first)
-        ``HC @ S[:, first:last]`` before the call; updated.
-    passes : int
-        At most so many over the codes of a node.
-    first, last : int
+    Without the diagonal, the codes of one node solve a non-negative least-squares problem, so each code minimises a
+    parabola; with the diagonal it would be a quartic (Vandaele et al. 2016). `S` (n, n) is symmetric, and `c` (n,) >= 0
+    holds node weights. `H` (r, n), `HC` = ``H * c``, `G` = ``HC @ H.T`` (r, r, float64) and `B` =
+    ``HC @ S[:, first:last]`` (r, last - first) are updated in place. Each node gets at most `passes` passes over its
+    codes.
     """
     r = H.shape[0]
     number = H.dtype.type
@@ -46,7 +35,7 @@ def symmetric_hals_block(S, H, HC, c, G, B, passes, first, last):  # type: ignor
             moved = 0.0
             largest = 0.0
             for k in range(r):
-                # an unused component has a diagonal of rounding errors only
+                # the diagonal of an unused component consists of rounding errors only
                 if not G[k, k] > 1e-14 * (G[k, k] + weight * old[k] * old[k]):
                     continue
                 slope = b[k]
@@ -65,7 +54,7 @@ def symmetric_hals_block(S, H, HC, c, G, B, passes, first, last):  # type: ignor
         for k in range(r):
             for m in range(r):
                 G[k, m] += weight * h[k] * h[m]
-        for k in range(r):  # the nodes of this block that come next see the new codes
+        for k in range(r):  # later nodes of this block see the new codes
             change = weight * (h[k] - old[k])
             if change != 0.0:
                 for i in range(j + 1, last):

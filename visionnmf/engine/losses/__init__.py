@@ -1,8 +1,7 @@
-"""The losses: how the distance of the data `X` from the model `P = WH` is measured.
+"""The losses, which measure the distance of the data `X` from the model `P = WH`.
 
-A loss is one :class:`Record`, in :mod:`.residual` or :mod:`.divergences`, with all that is known about it; its value
-is a kernel. Everything that lists losses follows from :data:`LOSSES`, and solvers ask for what they need: which of them
-minimise a loss, whether it takes sparse data, messages, the tables of the guides.
+Each loss is one :class:`Record`, in :mod:`.residual` or :mod:`.divergences`. Everything that lists losses derives from
+:data:`LOSSES`: which solvers minimise a loss, whether it takes sparse data, messages, and the tables of the guides.
 """
 
 from __future__ import annotations
@@ -41,12 +40,12 @@ class Loss(NamedTuple):
 
     @property
     def record(self) -> Record:
-        """What is known about it."""
+        """The record of the loss."""
         return LOSSES[self.name]
 
     @property
     def label(self) -> str:
-        """How the user writes it, for messages: ``loss='huber'``, ``loss=1.5``."""
+        """The loss as the user writes it, for messages: ``loss='huber'`` or ``loss=1.5``."""
         return f"loss={self.name!r}" if self.record.is_named else f"loss={self.parameter:g}"
 
     @property
@@ -64,33 +63,24 @@ class Loss(NamedTuple):
 
 
 def named_losses() -> list[str]:
-    """List the losses that the user names; the others he gives by a number.
+    """Return the keys of :data:`LOSSES` that users pass by name; the others are selected by a number.
 
     Returns
     -------
     list of str
-        Keys of :data:`LOSSES`.
     """
     return [name for name, record in LOSSES.items() if record.is_named]
 
 
 def loss_value(X: Array, Wt: Array, H: Array, loss: Loss, *, weights: Array | None = None) -> float:
-    """Evaluate a loss of dense data, block by block, without holding ``W @ H``; sparse data: :mod:`..sparse`.
+    """Evaluate a loss of dense data block by block, without storing ``W @ H``; for sparse data see :mod:`..sparse`.
 
-    Parameters
-    ----------
-    X : ndarray [shape=(n_samples, n_features)]
-    Wt : ndarray [shape=(n_components, n_samples)]
-        Codes, transposed.
-    H : ndarray [shape=(n_components, n_features)]
-    loss : Loss
-    weights : ndarray [shape=(n_samples, n_features), >= 0], optional
-        Of the entries.
+    `X` and the entry weights are (n_samples, n_features), `Wt` (n_components, n_samples) holds the codes, transposed,
+    and `H` is (n_components, n_features). The sum is taken in double precision.
 
     Returns
     -------
     float
-        Summed in double precision.
     """
     out = np.empty(X.shape[0])
     rows = loss.record.rows

@@ -1,4 +1,4 @@
-"""The beta-divergences: Kullback-Leibler, Itakura-Saito, and all between and beyond by their exponent."""
+"""The beta-divergences: Kullback-Leibler, Itakura-Saito, and the family with any exponent."""
 
 from __future__ import annotations
 
@@ -18,13 +18,18 @@ Array = NDArray[Any]
 
 
 def _derivative(X: Array, P: Array, M: Any, beta: float, tiny: float) -> tuple[Array, Array]:
-    # the floor of the loss itself, under which a model counts as 0
+    # the same floor as in the loss; a smaller model counts as 0
+    """Return the derivative of a beta-divergence with respect to each model entry, and the size it is compared with.
+
+    The derivative is ``M P^(beta - 1) (1 - X / P)`` and the size its positive part ``M P^(beta - 1)``.
+    """
     P = np.maximum(P, np.maximum(1e-7 * X.mean(axis=1, keepdims=True), 1e-30))
     size = M * P ** (beta - 1)
     return size * (1 - X / P), size
 
 
 def _stored_kullback_leibler(x: Array, p: Array, floor: Array) -> float:
+    """Return the Kullback-Leibler divergence summed over stored entries `x` with model `p`, with 0 log 0 = 0."""
     positive = x > 0
     ratio = x[positive] / np.maximum(p, floor)[positive]
     return float((p - x).sum() + np.dot(x[positive], np.log(ratio)))

@@ -1,4 +1,4 @@
-"""What a loss is: everything that the engine, its solvers, the estimators and the guides ask of one."""
+"""The interface of a loss: everything that the engine, solvers, estimators and guides need to know about it."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ __all__ = ["ZERO", "Parameter", "Proximal", "Record", "SparseForm"]
 
 Array = NDArray[Any]
 
-ZERO = 1e-3  # residuals that count as 0 where the loss has a kink, in units of the data's mean (or of a row's norm)
+ZERO = 1e-3  # smaller residuals count as 0 at a kink, in units of the data's mean (or of a row's norm)
 
 
 class Parameter(NamedTuple):
-    """The number that a loss depends on.
+    """The parameter of a loss.
 
     Attributes
     ----------
     symbol : str
-        As in the formula, for messages.
+        Its symbol in the formula, for messages.
     default : callable
-        ``default(mean)``, from the mean of the data that count.
+        ``default(mean)`` returns the default value, given the mean of the observed data.
     positive : bool
-        Whether it must be above 0; else it may be 0.
+        Whether it must be > 0; otherwise it must be >= 0.
     """
 
     symbol: str
@@ -34,21 +34,21 @@ class Parameter(NamedTuple):
 
 
 class Proximal(NamedTuple):
-    """A loss as ADMM wants it (docs/derivations/admm.md).
+    """A loss in the form that ADMM needs (docs/derivations/admm.md).
 
     Attributes
     ----------
     rows : callable
-        ``rows(X, P, U, M, parameter, bounds, decay, start, stop, losses, residuals)``: with the scaled dual
-        ``u = decay * U``, ``a = X - P + u`` and ``b = bounds[j]`` for each row j from `start` to `stop`, write
-        ``U = a - S`` with ``S`` the minimiser of ``loss(S) + |S - a|^2 / (2 b)``, the target ``P + 2 U - u`` over `P`
-        (which has these rows only), the loss of ``X - P``, and the l1 norm of ``U - u``. Entries of weight 0 keep
-        ``U = 0``.
+        ``rows(X, P, U, M, parameter, bounds, decay, start, stop, losses, residuals)`` runs one elementwise iteration.
+        With the scaled dual ``u = decay * U``, ``a = X - P + u`` and ``b = bounds[j]`` for each row j from `start` to
+        `stop`, it writes ``U = a - S``, where ``S`` minimises ``loss(S) + |S - a|^2 / (2 b)``. It overwrites `P`, which
+        holds only these rows, with the target ``P + 2 U - u``, and writes the loss of ``X - P`` and the l1 norm of
+        ``U - u``. Entries of weight 0 keep ``U = 0``.
     valued : bool
-        Whether `rows` writes the loss; it need not where that is dear.
+        Whether `rows` writes the loss, which is optional if it is expensive to compute.
     slope : callable
-        ``slope(size, n_features, parameter)``: size of the derivative by an entry where all residuals of a row have
-        this size (> 0); for a divergence that of its positive part.
+        ``slope(size, n_features, parameter)`` returns the absolute derivative with respect to an entry if all residuals
+        of a row have this size (> 0); for a divergence, that of its positive part.
     """
 
     rows: Callable[..., None]
@@ -57,20 +57,21 @@ class Proximal(NamedTuple):
 
 
 class SparseForm(NamedTuple):
-    """A loss of data that are 0 nearly everywhere, where it is ``weight * P`` or ``weight * P^2 / 2``.
+    """A loss of sparse data, which at zero entries is ``weight * P`` or ``weight * P^2 / 2``.
 
     Attributes
     ----------
     value : callable
-        ``value(x, p, floor)``: the sum over entries that are stored; `floor` is as good as 0 beside a row's data.
+        ``value(x, p, floor)`` returns the sum over stored entries; `floor` is negligible relative to the data of a row.
     squared : bool
-        Whether the loss at a 0 is ``weight * P^2 / 2`` instead of ``weight * P``.
+        Whether the loss at a zero entry is ``weight * P^2 / 2`` instead of ``weight * P``.
     deviation : callable
-        ``deviation(x, p, floor, weight)``: its derivative at stored entries less the one that a 0 would have there.
+        ``deviation(x, p, floor, weight)`` returns the derivative at stored entries minus that of a zero entry there.
     size : callable
-        ``size(x)``: size of the derivative at stored entries and the model 0, as in :attr:`Record.derivative`.
+        ``size(x)`` returns the size of the derivative at stored entries and the model 0, as in
+        :attr:`Record.derivative`.
     weighted : bool
-        Whether the entries that are not stored may have any weight from 0 to 1, and not only one of these.
+        Whether entries that are not stored may have any weight from 0 to 1, instead of only 0 or 1.
     """
 
     value: Callable[[Array, Array, Array], float]
@@ -87,37 +88,37 @@ class Record:
     Attributes
     ----------
     name : str
-        As the user writes it.
+        The name that users pass.
     formula : str
-        Of one entry (or row), with the data x and the model p.
+        The loss of one entry (or row), with the data x and the model p.
     noise : str
-        When to use it: the noise it is right for.
+        The kind of noise for which the loss is appropriate.
     parameter : Parameter or None
     degree : float or None
-        ``loss(c X, c P) = c^degree loss(X, P)``; None where the loss has a scale of its own.
+        ``loss(c X, c P) = c^degree loss(X, P)``; None if the loss has an intrinsic scale.
     weight_degree : float
-        ``loss`` with ``c M`` is ``c^weight_degree`` times that with the weights `M`; 1 unless they are under a root.
+        The loss with weights ``c M`` is ``c^weight_degree`` times that with `M`; 1 unless weights are under a root.
     beta : float, "parameter" or None
-        The exponent where it is a beta-divergence; "parameter" where the loss's parameter is, which the user then gives
-        in place of a name.
+        The exponent of a beta-divergence. "parameter" means that the loss's parameter is the exponent, which users pass
+        instead of a name.
     kink : float, >= 0
-        At a residual of 0 the derivative is any number from ``-kink`` to ``kink``, times the weight.
+        At a residual of 0 the subdifferential is [-kink, kink], times the weight.
     rows : callable
-        ``rows(X, P, M, parameter, start, stop, out)`` writes the loss of rows ``start:stop`` of `X`; `P`, their model,
-        has these rows only; `M` are weights of the entries, or None.
+        ``rows(X, P, M, parameter, start, stop, out)`` writes the loss of rows ``start:stop`` of `X` to `out`. `P` is
+        the model of these rows only, and `M` holds entry weights or is None.
     derivative : callable
-        ``derivative(X, P, M, parameter, tiny)`` for some rows in double precision: the derivative by each entry of the
-        model, and the size it is compared with, that of the derivative at the model 0 (of its positive part
-        ``p^(beta - 1)``, for a divergence). `M` may be the number 1. Where there is a kink it is taken as 0 at
+        ``derivative(X, P, M, parameter, tiny)`` returns, for some rows in double precision, the derivative with respect
+        to each model entry, and the size it is compared with. The size is that of the derivative at the model 0, or of
+        the positive part ``p^(beta - 1)`` for a divergence. `M` may be the number 1. At a kink, the derivative is 0 for
         residuals up to `tiny`.
     proximal : Proximal or None
-        None where its prox is not known in closed form, or other solvers are the better ones.
+        None if the prox has no closed form, or if other solvers are better.
     sparse : SparseForm or None
-        None where sparse data would have to be made dense.
+        None if sparse data would have to be made dense.
     codes : str
-        What finds the codes of fixed components: a key of :data:`..codes.CODES`.
+        The method that finds codes for fixed components: a key of :data:`..codes.CODES`.
     codes_as : str or None
-        A loss that has the same codes, row by row, where these pay no l1 or l2 penalty.
+        A loss with the same optimal codes, row by row, if the codes have no l1 or l2 penalty.
     """
 
     name: str
@@ -137,5 +138,5 @@ class Record:
 
     @property
     def is_named(self) -> bool:
-        """Whether the user gives its name; else a number."""
+        """Whether users pass a name; otherwise they pass a number."""
         return self.beta != "parameter"

@@ -16,24 +16,28 @@ __all__ = ["RECORDS"]
 Array = NDArray[Any]
 
 
-# --- values: ``rows(X, P, M, parameter, start, stop, out)``; NumPy: once a fit does not repay compiling --------------
+# --- values: ``rows(X, P, M, parameter, start, stop, out)``; too rarely called to be worth a compiled kernel ----------
 
 
 def _manhattan_rows(X: Array, P: Array, M: Any, parameter: float, start: int, stop: int, out: Array) -> None:
+    """Write ``sum m |x - p|`` of each row."""
     out[start:stop] = _sums(np.abs(X[start:stop] - P), M, start)
 
 
 def _frobenius_rows(X: Array, P: Array, M: Any, parameter: float, start: int, stop: int, out: Array) -> None:
+    """Write ``sum m (x - p)^2 / 2`` of each row."""
     out[start:stop] = _sums(np.square(X[start:stop] - P), M, start)
     out[start:stop] /= 2
 
 
 def _l21_rows(X: Array, P: Array, M: Any, parameter: float, start: int, stop: int, out: Array) -> None:
+    """Write ``sqrt(sum m (x - p)^2)`` of each row."""
     out[start:stop] = _sums(np.square(X[start:stop] - P), M, start)
     np.sqrt(out[start:stop], out=out[start:stop])
 
 
 def _huber_rows(X: Array, P: Array, M: Any, delta: float, start: int, stop: int, out: Array) -> None:
+    """Write the weighted Huber loss of each row: ``s (|e| - s / 2)`` with ``s = min(|e|, delta)``."""
     sizes = np.abs(X[start:stop] - P)
     inner = np.minimum(sizes, X.dtype.type(delta))
     sizes -= inner / 2
@@ -42,19 +46,20 @@ def _huber_rows(X: Array, P: Array, M: Any, delta: float, start: int, stop: int,
 
 
 def _elastic_net_rows(X: Array, P: Array, M: Any, alpha: float, start: int, stop: int, out: Array) -> None:
+    """Write ``sum m (|e| + alpha / 2 e^2)`` of each row."""
     sizes = np.abs(X[start:stop] - P)
     sizes += X.dtype.type(alpha / 2) * sizes * sizes
     out[start:stop] = _sums(sizes, M, start)
 
 
 def _sums(values: Array, M: Any, start: int) -> Array:
-    """Sum each row, times its weights; NumPy sums in pairs, so that float32 keeps its digits in long rows."""
+    """Return the weighted sum of each row. NumPy sums pairwise, so float32 stays accurate in long rows."""
     if M is not None:
         values *= M[start : start + len(values)]
     return np.asarray(values.sum(axis=1))
 
 
-# --- derivatives by the model, and their sizes at the model 0 --------------------------------------------------------
+# --- derivatives with respect to the model, and their sizes at the model 0 --------------------------------------------
 
 
 def _manhattan(X: Array, P: Array, M: Any, parameter: float, tiny: float) -> tuple[Array, Array]:
@@ -79,7 +84,7 @@ def _l21(X: Array, P: Array, M: Any, parameter: float, tiny: float) -> tuple[Arr
 
     def derivative(E: Array) -> Array:
         norms = np.sqrt((M * E * E).sum(axis=1, keepdims=True))
-        # 0: a subgradient at a row that is met
+        # use the subgradient 0 for rows that the model fits exactly
         return np.asarray(M * E / np.where(norms > ZERO * sizes, norms, np.inf))
 
     return derivative(P - X), derivative(X)

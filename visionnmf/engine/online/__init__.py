@@ -1,7 +1,6 @@
-"""Online methods: the components improve with each batch of a stream, and what is kept of the past does not grow.
+"""Online methods, which improve the components with each batch of a stream and keep a state of bounded size.
 
-A method is one :class:`Method` in a file of its own, with all that is known about it; whatever lists methods follows
-from :data:`METHODS`.
+Each method is one :class:`Method` record in its own file. Everything that lists methods derives from :data:`METHODS`.
 """
 
 from . import incremental, manhattan, onmf, onmf_is, or_nmf, surrogate

@@ -1,7 +1,7 @@
-"""The components that learning starts from: a factorisation of the first samples.
+"""The components that online learning starts from: a factorisation of the first samples.
 
-A stream that starts from random components spends its first thousands of samples on what a batch solver finds in the
-first hundreds, and a robust method takes what poor components do not explain for outliers, for good
+With random components, a stream would spend thousands of samples on what a batch solver finds from a few hundred. A
+robust method would also treat whatever poor components do not explain as outliers, permanently
 (docs/decisions/online.md).
 """
 
@@ -25,35 +25,24 @@ __all__ = ["ITERATIONS", "SAMPLES_A_COMPONENT", "components"]
 Array = NDArray[Any]
 
 ITERATIONS = 100
-SAMPLES_A_COMPONENT = 4  # that the factorisation wants, where the first chunk has them
+SAMPLES_A_COMPONENT = 4  # samples per component used for the factorisation, if the first chunk has them
 
 
 def components(problem: Problem, n_components: int, init: str, rng: RandomState) -> Array:
-    """Find components of the first samples.
+    """Return initial components (n_components, n_features) of unit norm, moved into their constraint set.
 
-    Parameters
-    ----------
-    problem : Problem
-        The first samples; of its penalties only the constraints of the components matter.
-    n_components : int
-    init : str
-        "batch", or a key of :data:`..starts.STARTS`.
-    rng : RandomState
-
-    Returns
-    -------
-    ndarray [shape=(n_components, n_features), >= 0]
-        Of unit norm before the constraints.
+    `problem` holds the first samples; only the constraints on the components are used from its penalties. `init` is
+    "batch" for a short batch factorisation, or a key of :data:`..starts.STARTS`.
     """
     plain = replace(problem, penalty_W=NONNEGATIVE, penalty_H=NONNEGATIVE)
     X = problem.X
-    if problem.weights is not None:  # for the scale of a start a missing entry is an average one
+    if problem.weights is not None:  # missing entries count as average for the scale of the start
         X = np.where(problem.weights > 0, X, X.sum(dtype=np.float64) / (problem.weights > 0).sum()).astype(X.dtype)
     Wt, H = STARTS["random" if init == "batch" else init](X, n_components, rng)
     if init == "batch" and X.mean() > 0:
         fit(plain, Wt, H, solver=choose("auto", plain), max_iter=ITERATIONS, tol=0)
     norms = np.linalg.norm(H, axis=1)
-    empty = ~(norms > 0)  # what the first samples have no use for
+    empty = ~(norms > 0)  # components that the first samples do not use become random
     H[empty] = np.abs(rng.standard_normal((int(empty.sum()), H.shape[1])))
     norms[empty] = np.linalg.norm(H[empty], axis=1)
     H /= norms[:, None]

@@ -1,12 +1,12 @@
-"""Conservative learning: an autoencoder that changes as little as it can to reproduce each sample.
+"""Conservative learning: an autoencoder that changes as little as possible to reproduce each sample.
 
-V. Elser's notes "Online Non-negative Matrix Factorization" state it for data of unit norm. An encoder ``E`` gives the
-codes ``y = max(0, E x)``, a decoder ``D >= 0`` the reconstruction ``D y``; here the decoder is held transposed, as
-components ``H``. For each sample the least changes are sought, in ``|dE|^2 + |dD|^2 / w``, with which its codes are
-non-negative and its reconstruction exact: to first order, and by a single iteration of conjugate gradients.
+The method is that of V. Elser's notes "Online Non-negative Matrix Factorization" for data of unit norm. An encoder E
+gives the codes ``y = max(0, E x)``, and a decoder ``D >= 0`` the reconstruction ``D y``; the decoder is stored
+transposed, as components H. For each sample, the method seeks the smallest change in ``|dE|^2 + |dD|^2 / w`` that makes
+the codes non-negative and the reconstruction exact, to first order, with one iteration of conjugate gradients.
 
-Two readings were tried, see ``docs/decisions/streams.md``: the multiplier of the codes, ``xi = D^T eta``, is taken with
-the decoder before its update, and the decoder is made non-negative after each sample.
+The notes leave two details open (``docs/decisions/streams.md``). Here the multiplier of the codes, ``xi = D^T eta``,
+uses the decoder before its update, and the decoder is clipped at 0 after each sample.
 """
 
 from __future__ import annotations
@@ -26,41 +26,28 @@ Array = NDArray[Any]
 
 
 def start(n_components: int, n_features: int, rng: np.random.RandomState, dtype: Any) -> tuple[Array, Array]:
-    """Return the encoder and components before the first sample.
+    """Return the encoder and components before the first sample, both of shape (n_components, n_features).
 
-    Parameters
-    ----------
-    n_components, n_features : int
-    rng : RandomState
-    dtype : dtype
+    The encoder is uniform in [-1, 1], which sets the scale of the codes. The components are zero.
 
     Returns
     -------
-    encoder : ndarray [shape=(n_components, n_features), -1 to 1]
-        Uniform; it sets the scale of the codes.
-    components : ndarray [shape=(n_components, n_features)]
-        Zeros.
+    tuple of (ndarray, ndarray)
     """
     shape = (n_components, n_features)
     return rng.uniform(-1, 1, shape).astype(dtype), np.zeros(shape, dtype)
 
 
 def learn(X: Any, encoder: Array, components: Array, weight: float) -> Array:
-    """Learn samples in their order, in place.
+    """Learn the samples in their order and update encoder and components, both (n_components, n_features), in place.
 
-    Parameters
-    ----------
-    X : ndarray or csr_array [shape=(n_samples, n_features), >= 0]
-        Samples are scaled to unit norm; one of zeros changes nothing.
-    encoder : ndarray [shape=(n_components, n_features)]
-    components : ndarray [shape=(n_components, n_features), >= 0]
-    weight : float, > 0
-        The notes' ``w``.
+    The samples `X` (n_samples, n_features) are dense or CSR. They are scaled to unit norm, and a sample of zeros
+    changes nothing. `weight` is the w of the notes. Return the norm of ``x - D y`` of each scaled sample before it was
+    learnt, (n_samples,).
 
     Returns
     -------
     ndarray [shape=(n_samples,), >= 0]
-        For each sample, the norm of ``x - D y`` before it was learnt, ``x`` having unit norm.
     """
     dtype, w = encoder.dtype, encoder.dtype.type(weight)
     (n_components, n_features), errors = encoder.shape, np.empty(X.shape[0])
@@ -68,18 +55,15 @@ def learn(X: Any, encoder: Array, components: Array, weight: float) -> Array:
     y, change, pull = (np.empty(n_components, dtype) for _ in range(3))
     for rows in (slice(*block) for block in blocks(X.shape[0], rows_per_block(n_features))):
         samples = X[rows].toarray() if sp.issparse(X) else X[rows]
-        samples = np.array(samples, dtype, order="C")  # also of a memory map, for which kernels would compile anew
+        samples = np.array(samples, dtype, order="C")  # a memory map would recompile the kernel
         conservative_pass(samples, encoder, components, w, x, residual, y, change, pull, errors[rows])
     return errors
 
 
 def encode(X: Any, encoder: Array) -> Array:
-    """Return codes ``max(0, X E^T)``; they grow with the samples, as the encoder is linear.
+    """Return the codes ``max(0, X E^T)`` of `X` (n_samples, n_features), with shape (n_samples, n_components).
 
-    Parameters
-    ----------
-    X : ndarray or csr_array [shape=(n_samples, n_features)]
-    encoder : ndarray [shape=(n_components, n_features)]
+    The samples are not scaled, so the codes grow with them.
 
     Returns
     -------

@@ -1,16 +1,17 @@
 r"""Incremental NMF by multiplicative updates: INMF and INMF-VC.
 
-INMF (Bucak & Gunsel 2009): for each sample, codes and components in turn by the updates of Lee & Seung, the components
-against the past in two matrices (:mod:`.statistics`) and the sample with the codes as they are by now. Their weights of
-the past and of the new sample, ``beta`` and ``alpha``, matter by their ratio alone, the forgetting factor.
+INMF (Bucak & Gunsel 2009) alternates the updates of Lee & Seung for codes and components on each sample. The past
+enters the update of the components through two matrices (:mod:`.statistics`), and the sample through its current codes.
+The authors' weights ``beta`` of the past and ``alpha`` of the new sample matter only by their ratio, which is the
+forgetting factor.
 
-INMF-VC (Zhou, Yang & Xie 2011): the components also pay a volume,
+INMF-VC (Zhou, Yang & Xie 2011) adds a penalty on the volume of the components,
 
 .. math:: \mu_t \tfrac12 \ln\det (H H^T), \qquad \mu_t = \delta e^{-\tau t},
 
-which is theirs, ``ln |det H|``, for square H, and the past counts by their amnesic average,
-``(1 - L / t)`` for it and ``L / t`` for what is new. The volume is meant for components of one scale, which they are
-given after each batch.
+which for square H equals their ``ln |det H|``. Its past is weighted by their amnesic average, ``1 - L / t`` for the
+past and ``L / t`` for new samples. The volume assumes components of equal scale, so they are normalised after each
+batch.
 """
 
 from __future__ import annotations
@@ -33,19 +34,19 @@ __all__ = ["METHODS"]
 
 Array = NDArray[Any]
 
-ITERATIONS = 50  # of the updates of both factors for a batch, at most: the authors' number
-TOLERANCE = 1e-4  # relative change of the components at which they end
+ITERATIONS = 50  # maximum number of updates per batch, as in the paper
+TOLERANCE = 1e-4  # relative change of the components at which the updates stop
 AMNESIA = 2  # L; the authors try 1 to 4
 VOLUME_DECAY = 0.01  # tau
 
 
 def start(H: Array) -> State:
-    """Return statistics of no samples."""
+    """Return the state before any sample."""
     return {**statistics.start(H), "code": np.ones(len(H), H.dtype), "steps": 0, "energy": 0.0}
 
 
 def check(state: State, H: Array) -> None:
-    """Raise ValueError when the state does not fit the components."""
+    """Raise ValueError if the state does not fit the components."""
     statistics.check(state, H)
     code = state["code"]
     if not isinstance(code, np.ndarray) or code.dtype != H.dtype or code.shape != (len(H),):
@@ -64,7 +65,7 @@ def learn(
     *,
     constrained: bool,
 ) -> float:
-    """Learn a batch; see :class:`.record.Method`."""
+    """Learn a batch by multiplicative updates (see :class:`.record.Method`); `constrained` selects INMF-VC."""
     X = problem.X
     n_samples: float = len(X)
     counts = X.dtype.type(1) if sample_weight is None else sample_weight
@@ -80,7 +81,7 @@ def learn(
     A, B = (state[name] * X.dtype.type(forgetting) for name in ("A", "B"))
     weight = forgetting * state["weight"] + n_samples
     code = state["code"] if state["code"].any() else np.ones_like(state["code"])
-    code = np.maximum(code, np.finfo(X.dtype).eps * code.max())  # what is 0 would stay 0
+    code = np.maximum(code, np.finfo(X.dtype).eps * code.max())  # multiplicative updates cannot leave 0
     codes = np.repeat(code[:, None], len(X), axis=1)
     loss = None
     for _ in range(ITERATIONS):
@@ -107,7 +108,7 @@ def learn(
 
 
 def _ratio(above: Array, below: Array) -> Array:
-    """Return ``above / below``, and 1 where nothing is known."""
+    """Return ``above / below``, or 1 where the denominator is practically 0."""
     known = below > np.sqrt(np.finfo(below.dtype).tiny)
     return np.divide(above, below, out=np.ones_like(above), where=known)
 
@@ -117,12 +118,13 @@ def _volume_slope(H: Array) -> Array:
     gram = (H @ H.T).astype(np.float64)
     if not gram.any():
         return np.zeros_like(H)
-    gram += np.finfo(H.dtype).eps * np.trace(gram) * np.eye(len(H))  # components that are alike have no volume
+    gram += np.finfo(H.dtype).eps * np.trace(gram) * np.eye(len(H))  # equal components make it singular
     # the pseudo-inverse, because with one huge entry the ridge is lost to rounding
     return np.asarray(np.linalg.pinv(gram, hermitian=True) @ H).astype(H.dtype)
 
 
 def _method(name: str, *, constrained: bool) -> Method:
+    """Return the record of INMF, or of INMF-VC if `constrained`."""
     return Method(
         name=name,
         losses=("frobenius",),

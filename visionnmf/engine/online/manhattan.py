@@ -1,11 +1,11 @@
-r"""Online NMF that outliers do not pull along, for the Manhattan loss (ours).
+"""Online NMF for the Manhattan loss that is robust to outliers (the default for this loss).
 
-For each batch robust codes for the components as they are, by a few iterations of :mod:`..solvers.admm` for each row;
-then the entries that lie far from the model, and the missing ones, are replaced by the model, and what results enters
-the statistics of :mod:`.surrogate`. An outlier so leaves no trace in what is kept of the past. An entry of less weight
-than the others of its sample is replaced in part.
+For each batch, a few iterations of :mod:`..solvers.admm` find robust codes for the current components. Entries far from
+the model, and missing entries, are then replaced by the model, and the cleaned data enter the statistics of
+:mod:`.surrogate`. An outlier therefore leaves no trace in the state. An entry with less weight than the others of its
+sample is replaced in part.
 
-Of sparse data the zeros count like other numbers, and a tile of rows at a time is made dense.
+For sparse data, zeros count like other values, and a tile of rows at a time is made dense.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ __all__ = ["METHOD", "cleaned_codes"]
 
 Array = NDArray[Any]
 
-START_SWEEPS = 5  # of the least-squares codes that a batch begins with
+START_SWEEPS = 5  # coordinate descent sweeps for the initial least-squares codes
 ITERATIONS = 20
-SWEEPS = 3  # an iteration
-GROWTH = 10.0  # of rho over the iterations, from one over the row's mean residual on
-FAR = 4.0  # mean residuals of a row that an outlier is away from the model
+SWEEPS = 3  # coordinate descent sweeps per ADMM iteration
+GROWTH = 10.0  # total growth of rho, which starts at one over the row's mean residual
+FAR = 4.0  # an outlier is further from the model than this many mean residuals of its row
 
 
 def learn(
@@ -48,7 +48,7 @@ def learn(
     rng: RandomState,
     sample_weight: Array | None = None,
 ) -> float:
-    """Learn a batch; see :class:`.record.Method`."""
+    """Learn a batch: clean it, add it to the statistics and improve the components (see :class:`.record.Method`)."""
     Wt, V, losses = cleaned_codes(problem, H)
     features = V.T.tocsr() if problem.is_sparse else V.T
     counts = None if problem.weights is None else problem.weights.max(axis=1)
@@ -60,20 +60,10 @@ def learn(
 
 
 def cleaned_codes(problem: Problem, H: Array) -> tuple[Array, Any, Array]:
-    """Find robust codes, nearly, and the data with the model in place of outliers and of missing entries.
+    """Return robust codes (n_components, n_samples), cleaned data (n_samples, n_features) and the loss of each sample.
 
-    Parameters
-    ----------
-    problem : Problem
-        Of the Manhattan loss.
-    H : ndarray [shape=(n_components, n_features)]
-
-    Returns
-    -------
-    Wt : ndarray [shape=(n_components, n_samples)]
-    V : ndarray or csr_array [shape=(n_samples, n_features)]
-    losses : ndarray [shape=(n_samples,)]
-        Of each sample.
+    The codes are approximate. In the cleaned data, which are sparse if the data are, the model replaces outliers and
+    missing entries. `H` is (n_components, n_features).
     """
     n_samples, dtype = problem.X.shape[0], problem.X.dtype
     gram = product(H, H.T)
@@ -84,13 +74,13 @@ def cleaned_codes(problem: Problem, H: Array) -> tuple[Array, Any, Array]:
 
 
 def _clean(problem: Problem, H: Array, gram: Array, block: tuple[int, int], Wt: Array, losses: Array) -> Any:
-    """Write codes and losses of some rows; return the cleaned data."""
+    """Write the codes and losses of a block of rows to `Wt` and `losses`; return the cleaned rows."""
     rows = slice(*block)
     X = problem.X[rows].toarray() if problem.is_sparse else problem.X[rows]
     M = None if problem.weights is None else problem.weights[rows]
     penalty, dtype = problem.penalty_W, X.dtype
     counts, means = np.full(len(X), X.shape[1]), np.ones(len(X))
-    if M is not None:  # of a row: the sum of its weights, and their mean where they are not 0
+    if M is not None:  # for each row, the sum of its weights and the mean of the nonzero ones
         observed, counts = np.maximum(np.count_nonzero(M, axis=1), 1), M.sum(axis=1, dtype=np.float64)
         means = counts / observed
         counts, means = (np.where(counts > 0, numbers, 1) for numbers in (counts, means))
@@ -114,6 +104,7 @@ def _clean(problem: Problem, H: Array, gram: Array, block: tuple[int, int], Wt: 
 
 
 def _residuals(X: Array, V: Array, M: Array | None) -> Array:
+    """Return ``M * |X - V|``."""
     sizes = np.abs(X - V)
     if M is not None:
         sizes *= M

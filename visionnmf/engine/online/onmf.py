@@ -1,12 +1,13 @@
-r"""ONMF: a factorisation of each chunk together with the components so far (Cao, Shen, Sun, Yang & Chen 2007).
+r"""ONMF: each chunk is factorised together with the components so far (Cao, Shen, Sun, Yang & Chen 2007).
 
-The past is ``W_old H_old``, of which only the components are stacked upon the chunk U, each as large as its codes were:
+The past is represented by ``W_old H_old``. Its components, each scaled by the norm of its codes, are stacked on the
+chunk U:
 
 .. math:: \begin{bmatrix} \Lambda H_{old} \\ U \end{bmatrix} \approx \begin{bmatrix} C_1 \\ C_2 \end{bmatrix} H,
           \qquad \Lambda_{kk} = \|w_{old, k}\|.
 
-The codes of the past become :math:`W_{old} \Lambda^{-1} C_1`. The authors keep them all; their norms need the matrix
-:math:`W_{old}^T W_{old}` alone, which is what is kept here.
+The codes of the past become :math:`W_{old} \Lambda^{-1} C_1`. The authors keep all codes. Their norms require only the
+matrix :math:`W_{old}^T W_{old}`, which is what the state holds.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ __all__ = ["METHOD"]
 
 Array = NDArray[Any]
 
-ITERATIONS = 100  # of the factorisation of a chunk, at most
+ITERATIONS = 100  # maximum number for the factorisation of a chunk
 TOLERANCE = 1e-5
 
 
@@ -39,7 +40,7 @@ def start(H: Array) -> State:
 
 
 def check(state: State, H: Array) -> None:
-    """Raise ValueError when the state does not fit the components."""
+    """Raise ValueError if the state does not fit the components."""
     gram = state["gram"]
     if not isinstance(gram, np.ndarray) or gram.dtype != H.dtype or gram.shape != (len(H), len(H)):
         raise ValueError(f"gram does not fit components_ of shape {H.shape}")
@@ -55,9 +56,9 @@ def learn(
     rng: RandomState,
     sample_weight: Array | None = None,
 ) -> float:
-    """Learn a chunk; see :class:`.record.Method`."""
+    """Learn a chunk by factorising it with the stacked components (see :class:`.record.Method`)."""
     r = len(H)
-    if sample_weight is not None:  # a sample of twice the weight is one of root 2 times the length
+    if sample_weight is not None:  # the loss is quadratic, so weight w is a factor sqrt(w) on the sample
         problem = replace(problem, X=problem.X * np.sqrt(sample_weight)[:, None])
     gram = state["gram"] * H.dtype.type(options.forgetting(len(problem.X)))
     sizes = np.sqrt(gram.diagonal())

@@ -1,6 +1,6 @@
 r"""ONMF-IS: multiplicative updates for the Itakura-Saito divergence from two matrices (Lefevre, Bach & Fevotte 2011).
 
-For each batch the codes ``w`` for the components as they are, and with ``p = w H``
+Each batch is first encoded with the current components, giving codes ``w`` and the model ``p = w H``. Then
 
 .. math:: A \leftarrow \rho A + \big(\textstyle\sum w^T (x / p^2)\big) \circ H^2, \qquad
           B \leftarrow \rho B + \textstyle\sum w^T (1 / p), \qquad H = \sqrt{A / B}.
@@ -25,16 +25,16 @@ __all__ = ["METHOD"]
 
 Array = NDArray[Any]
 
-FLOOR = 1e-4  # of the samples' mean: smaller entries of the model count as this
+FLOOR = 1e-4  # model entries below this share of the samples' mean are raised to it
 
 
 def start(H: Array) -> State:
-    """Return sums over no samples."""
+    """Return the state before any sample: both sums are zero."""
     return {"A": np.zeros_like(H), "B": np.zeros_like(H)}
 
 
 def check(state: State, H: Array) -> None:
-    """Raise ValueError when the sums do not fit the components."""
+    """Raise ValueError if the state does not fit the components."""
     for name in ("A", "B"):
         array = state[name]
         if not isinstance(array, np.ndarray) or array.dtype != H.dtype or array.shape != H.shape:
@@ -51,7 +51,7 @@ def learn(
     rng: RandomState,
     sample_weight: Array | None = None,
 ) -> float:
-    """Learn a batch; see :class:`.record.Method`. An entry of weight m counts m times in both sums."""
+    """Learn a batch (see :class:`.record.Method`). An entry of weight m counts m times in both sums."""
     X, M = problem.X, problem.weights
     Wt = solve_codes(problem, H)
     loss = batch_loss(problem, Wt, H, sample_weight)

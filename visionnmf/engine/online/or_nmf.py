@@ -1,19 +1,21 @@
 r"""Online NMF by robust stochastic approximation (OR-NMF): Guan, Tao, Luo & Yuan 2012.
 
-"Robust" is the step length, not the loss. For each batch the codes by a converged solver; then the components descend
-along the gradients of single samples, drawn by cycling on a permutation of a buffer, and the average of the iterates is
-the result (Algorithm 2; :mod:`..kernels.stochastic`). Step k has the length
+"Robust" refers to the step length, not to the loss. Each batch is encoded by a converged solver. The components then
+follow the gradients of single samples, visited cyclically in a random order of a buffer, and the average of the
+iterates is the result (Algorithm 2; :mod:`..kernels.stochastic`). Step k has the length
 
 .. math:: r_k = \theta_t D / (M_* \sqrt k), \qquad \theta_t = 0.1 \cos\frac{(t - 1) \pi}{2 T}
 
-with D the diameter of the constraint and :math:`M_*` the largest gradient so far. Of a stream that never ends T is
-unknown; there :math:`\theta_t = 0.1 / \sqrt t`.
+with D the diameter of the constraint set and :math:`M_*` the largest gradient norm so far. T is unknown for a stream
+that never ends; then :math:`\theta_t = 0.1 / \sqrt t`.
 
-The buffer holds the last `buffer` batches (Algorithm 3, MOR-NMF), or all (Algorithm 1: memory grows). Components
-lie on the simplex unless they have a box (equation 30), may pay an l2 penalty (29), and the codes l1 and l2 (28, 29).
-Losses: Frobenius, and the Itakura-Saito divergence (31 to 34), whose gradients at entries of 0 know no bound: there the
-entries of components stay above a share of the mean one, which the paper does not say; without, one such gradient ends
-all learning.
+The buffer holds the last `buffer` batches (Algorithm 3, MOR-NMF), or all of them (Algorithm 1, whose memory grows).
+Components lie on the simplex unless they have a box (equation 30). They may have an l2 penalty (29), and the codes l1
+and l2 penalties (28, 29).
+
+The losses are Frobenius and the Itakura-Saito divergence (31 to 34). The gradient of the latter is unbounded where a
+component is 0, and a single such gradient would end all learning. Entries of components therefore stay above a share of
+their mean, which goes beyond the paper.
 """
 
 from __future__ import annotations
@@ -38,14 +40,14 @@ __all__ = ["METHOD", "scaling"]
 Array = NDArray[Any]
 
 THETA = 0.1
-TOLERANCE = 1e-3  # of the relative change of the average (equation 9)
-STEPS = 10000  # of an update, at most; a few hundred as a rule
-LEAST = 0.1  # entry of a component on the simplex, over the mean one, for Itakura-Saito
-FLOOR = 1e-4  # of the samples' mean: smaller entries of the model count as this in the gradient of Itakura-Saito
+TOLERANCE = 1e-3  # relative change of the average at which an update stops (equation 9)
+STEPS = 10000  # maximum number per update; a few hundred are typical
+LEAST = 0.1  # lower bound of component entries relative to their mean, for Itakura-Saito
+FLOOR = 1e-4  # model entries below this share of the samples' mean are raised to it, for Itakura-Saito
 
 
 def start(H: Array) -> State:
-    """Return an empty buffer."""
+    """Return the state before any sample: an empty buffer."""
     n_components, n_features = H.shape
     return {
         "samples": np.empty((0, n_features), H.dtype),
@@ -65,7 +67,7 @@ def learn(
     rng: RandomState,
     sample_weight: Array | None = None,
 ) -> float:
-    """Learn a batch; see :class:`.record.Method`. Weights of samples and entries multiply their part of a gradient."""
+    """Learn a batch (see :class:`.record.Method`). Weights of samples and entries multiply their part of a gradient."""
     Wt = solve_codes(problem, H)
     loss = batch_loss(problem, Wt, H, sample_weight)
     _remember(problem, Wt, state, options.buffer, sample_weight)
@@ -87,14 +89,14 @@ def learn(
 
 
 def scaling(step: int, horizon: int | None) -> float:
-    """Return ``theta`` of an update, counted from 1; 0 beyond the horizon."""
+    """Return ``theta`` of an update, counted from 1; it is 0 beyond the horizon."""
     if horizon is None:
         return THETA / math.sqrt(step)
     return THETA * math.cos((step - 1) * math.pi / (2 * horizon)) if step <= horizon else 0.0
 
 
 def _diameter(H: Array, penalty: Penalty, on_simplex: bool) -> float:
-    """Return the diameter of the constraint; of a box without an upper bound, that of one that holds all of `H`."""
+    """Return the diameter of the constraint set; a missing upper bound is replaced by the largest entry of `H`."""
     if on_simplex:
         return math.sqrt(2 * len(H))
     high = penalty.high if math.isfinite(penalty.high) else float(H.max())
@@ -102,7 +104,7 @@ def _diameter(H: Array, penalty: Penalty, on_simplex: bool) -> float:
 
 
 def _remember(problem: Problem, Wt: Array, state: State, length: int | None, sample_weight: Array | None) -> None:
-    """Add a batch to the buffer and drop the oldest ones beyond its length."""
+    """Append a batch to the buffer and drop the oldest batches beyond `length`."""
     M = problem.weights
     if sample_weight is not None:
         M = (np.ones_like(problem.X) if M is None else M) * sample_weight[:, None]
@@ -122,7 +124,7 @@ def _remember(problem: Problem, Wt: Array, state: State, length: int | None, sam
 
 
 def check(state: State, H: Array) -> None:
-    """Raise ValueError when a buffer does not fit the components."""
+    """Raise ValueError if the buffer does not fit the components."""
     size = int(state["sizes"].sum())
     for name, width in (("samples", H.shape[1]), ("codes", H.shape[0]), ("observed", H.shape[1])):
         array = state[name]
@@ -137,7 +139,7 @@ def check(state: State, H: Array) -> None:
 
 
 def constrain(H: Array, problem: Problem) -> None:
-    """Move starting components to where they have to lie."""
+    """Move initial components onto the simplex, unless they have a box, in place."""
     if "box" in problem.penalty_H.kinds:
         return
     Simplex("rows").feasible(H)
@@ -148,7 +150,7 @@ def constrain(H: Array, problem: Problem) -> None:
 
 
 def _least(problem: Problem, H: Array) -> Any:
-    """Return the least entry of a component on the simplex."""
+    """Return the lower bound of the entries of a component on the simplex."""
     return H.dtype.type(LEAST / H.shape[1] if problem.loss.name == "itakura-saito" else 0)
 
 

@@ -1,4 +1,4 @@
-"""What an online method is: what it keeps between chunks, how a batch changes that and the components."""
+"""The interface of an online method: its state between batches, and how a batch updates state and components."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ __all__ = ["Method", "Options", "State", "batch_loss"]
 Array = NDArray[Any]
 
 State = dict[str, Any]
-"""What a method keeps between batches: arrays and numbers by name, so that a file can hold it."""
+"""The state of a method between batches: named arrays and numbers, which can be saved to a file."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a method is told beside the problem.
+    """The options of an online method beside the problem.
 
     Attributes
     ----------
     batch_size : int
-        Samples that are learnt together.
+        Number of samples learnt together.
     forget_factor : float in (0, 1]
-        What the past is multiplied by for each `batch_size` samples.
+        Factor by which the past is multiplied for each `batch_size` samples.
     buffer : int or None
-        Batches that a method that keeps samples remembers; None for all.
+        Number of batches remembered by a method that keeps samples; None for all.
     horizon : int or None
-        Batches in all, where steps shorten towards the end; None for a stream that does not end.
+        Total number of batches, if step lengths decrease towards the end; None for an endless stream.
     volume : float
-        Weight of a volume constraint at the start, relative to the mean loss of the model 0.
+        Initial weight of a volume penalty, relative to the mean loss of a model of zeros.
     """
 
     batch_size: int
@@ -45,12 +45,7 @@ class Options:
     volume: float = 0.0
 
     def forgetting(self, n_samples: int) -> float:
-        """Return what the past is multiplied by for a batch.
-
-        Parameters
-        ----------
-        n_samples : int
-            Of the batch.
+        """Return the factor by which a batch of `n_samples` samples multiplies the past.
 
         Returns
         -------
@@ -61,30 +56,30 @@ class Options:
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """One method. Nothing else lists methods: names, messages and refusals follow from the records.
+    """One online method. Names, messages and rejected options all derive from these records.
 
     Attributes
     ----------
     name : str
-        As the user writes it.
+        The name that users pass.
     losses : tuple of str
-        What it minimises; the first one unless told otherwise.
+        The losses that it minimises; the first is the default.
     start : callable
         ``start(H)`` returns the :data:`State` before the first sample.
     learn : callable
-        ``learn(problem, H, state, options, rng, sample_weight=None)`` improves `H` and `state`, in place, by the batch
-        that the problem holds (its penalties are those of all codes, and of the components once a sample), and returns
-        the loss of the batch at the components as they were. A sample of weight 2 counts as two; weights are > 0.
+        ``learn(problem, H, state, options, rng, sample_weight=None)`` improves `H` and `state` in place with the batch
+        that `problem` holds, and returns the loss of the batch at the previous components. The penalty of the
+        components counts once per sample. Sample weights are > 0, and a sample of weight 2 counts as two samples.
     check : callable
-        ``check(state, H)`` raises ValueError when a state, which a file may hold, does not fit the components.
+        ``check(state, H)`` raises ValueError if a state, which may come from a file, does not fit the components.
     batch_size : int or None
-        Unless told otherwise; None for the number of components.
+        Default batch size; None for the number of components.
     constrain : callable or None
-        ``constrain(H, problem)`` moves a start to where a method wants its components, beyond what their penalty asks.
+        ``constrain(H, problem)`` moves initial components into the set that the method needs, beyond their penalty.
     codes_terms, components_terms : tuple of type
-        The terms of penalties that it honours.
+        The penalty terms that it supports.
     sparse, weights : bool
-        Whether the data may be sparse; whether entries may count more or less, or be missing.
+        Whether it supports sparse data, and entry weights including missing entries.
     """
 
     name: str
@@ -100,16 +95,11 @@ class Method:
     weights: bool
 
     def obstacle(self, problem: Problem) -> str | None:
-        """Say in a clause what keeps this method from a problem.
-
-        Parameters
-        ----------
-        problem : Problem
+        """Return a clause that says why the method cannot solve `problem`, or None if it can.
 
         Returns
         -------
         str or None
-            None when nothing does.
         """
         if problem.loss.name not in self.losses:
             return f"does not minimise {problem.loss.label}"
@@ -126,7 +116,7 @@ class Method:
 
 
 def batch_loss(problem: Problem, Wt: Array, H: Array, sample_weight: Array | None) -> float:
-    """Return the loss of a dense batch, in which samples may count more or less."""
+    """Return the loss of a dense batch with optional sample weights."""
     if sample_weight is not None:
         rows = np.broadcast_to(sample_weight[:, None], problem.X.shape)
         problem = replace(problem, weights=np.array(rows if problem.weights is None else problem.weights * rows))

@@ -1,10 +1,10 @@
-r"""What least-squares methods keep of the past: :math:`A = \sum_t \rho_t w_t w_t^T`, :math:`B = \sum_t \rho_t w_t x_t`.
+r"""The state of the least-squares methods: :math:`A = \sum_t \rho_t w_t w_t^T` and :math:`B = \sum_t \rho_t w_t x_t`.
 
-The past enters the objective of the components through these sums alone (Mairal et al. 2010, section 3.1),
+The past enters the objective of the components only through these sums (Mairal et al. 2010, section 3.1),
 
 .. math:: \tfrac12 \langle H, A H \rangle - \langle B, H \rangle + n\, p_H(H), \qquad n = \sum_t \rho_t
 
-so that memory does not grow with the stream. Forgetting multiplies all three.
+so memory does not grow with the stream. Forgetting multiplies all three.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Array = NDArray[Any]
 
 
 def start(H: Array) -> State:
-    """Return statistics of no samples."""
+    """Return the state before any sample: all sums are zero."""
     return {"A": np.zeros((len(H), len(H)), H.dtype), "B": np.zeros_like(H), "weight": 0.0}
 
 
 def check(state: State, H: Array) -> None:
-    """Raise ValueError when statistics do not fit the components."""
+    """Raise ValueError if the statistics do not fit the components."""
     for name, shape in (("A", (len(H), len(H))), ("B", H.shape)):
         array = state[name]
         if not isinstance(array, np.ndarray) or array.dtype != H.dtype or array.shape != shape:
@@ -48,25 +48,11 @@ def add(
     sample_weight: Array | None = None,
     counts: Array | None = None,
 ) -> Array:
-    """Forget a share of the past and add a batch, in place.
+    """Multiply the statistics by `forgetting` and add a batch, in place; return its weighted Gram matrix ``Wt @ Wt.T``.
 
-    Parameters
-    ----------
-    state : dict
-    Wt : ndarray [shape=(n_components, n_samples)]
-        Codes of the batch, transposed.
-    features : ndarray or csr_array [shape=(n_features, n_samples)]
-        Its data, transposed.
-    forgetting : float in [0, 1]
-    sample_weight : ndarray [shape=(n_samples,), > 0], optional
-        How much a sample counts; 1 when left out.
-    counts : ndarray [shape=(n_samples,), >= 0], optional
-        How much it counts in the sums beside that; see :func:`filled`.
-
-    Returns
-    -------
-    ndarray [shape=(n_components, n_components)]
-        ``Wt @ Wt.T``, each sample as often as it counts.
+    `Wt` (n_components, n_samples) holds the codes and `features` (n_features, n_samples) the data, both transposed.
+    `sample_weight` (n_samples,) says how much each sample counts. `counts` (n_samples,) is a further factor on the sums
+    A and B, but not on the number of samples; see :func:`filled`.
     """
     n_samples: float = Wt.shape[1]
     weighted = Wt if counts is None else Wt * counts
@@ -81,24 +67,15 @@ def add(
 
 
 def filled(X: Array, P: Array, M: Array) -> tuple[Array, Array]:
-    r"""Return data without weights that weighted ones may be replaced by, and how often each sample then counts.
+    r"""Return unweighted data V that can replace the weighted data, and the factor with which each sample then counts.
 
-    With :math:`c = \max_j m_j` the weighted distance of a sample lies below that of what is returned,
+    With :math:`c = \max_j m_j`, the weighted distance of a sample is bounded by the distance to its row v of V,
 
     .. math:: \sum_j m_j (x_j - q_j)^2 \le c \sum_j (v_j - q_j)^2 + \text{const}, \qquad
               v = \tfrac m c x + (1 - \tfrac m c) p,
 
-    and they touch at the model ``q = p``. A missing entry, of weight 0, is so replaced by the model.
-
-    Parameters
-    ----------
-    X, P, M : ndarray [shape=(n_samples, n_features)]
-        Data, model and weights.
-
-    Returns
-    -------
-    V : ndarray [shape=(n_samples, n_features)]
-    counts : ndarray [shape=(n_samples,)]
+    with equality at the model ``q = p``. A missing entry, of weight 0, is thus replaced by the model. `X`, the model
+    `P`, the weights `M` and V are (n_samples, n_features); the factors are (n_samples,).
     """
     counts = M.max(axis=1)
     shares = M / np.where(counts > 0, counts, 1)[:, None]
@@ -106,7 +83,7 @@ def filled(X: Array, P: Array, M: Array) -> tuple[Array, Array]:
 
 
 def normalise(H: Array, state: State) -> None:
-    """Give components unit norm, in place, and the past codes the scale that keeps their models."""
+    """Scale components to unit norm in place, and the statistics so that the model of the past is unchanged."""
     norms = np.linalg.norm(H, axis=1)
     norms[norms == 0] = 1
     H /= norms[:, None]

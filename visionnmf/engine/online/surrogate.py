@@ -1,15 +1,16 @@
 r"""Online matrix factorisation with a quadratic surrogate (OMF), for the Frobenius loss.
 
-For each batch the codes for the components as they are, then block coordinate descent of the components on
+Each batch is encoded with the current components. Block coordinate descent then improves the components on
 
 .. math:: \sum_t \rho_t\, \tfrac12 \|x_t - w_t H\|^2 + n\, p_H(H)
 
-which is known from two matrices (:mod:`.statistics`) and lies above the loss with the best codes (Mairal, Bach, Ponce &
-Sapiro 2010, Algorithms 1 and 2, with mini-batches and forgetting: section 3.4). Missing entries are filled in by the
-model, and entries of less weight in part, which lies above the loss again (:func:`.statistics.filled`).
+which depends on the past only through two matrices (:mod:`.statistics`) and is an upper bound of the loss with optimal
+codes (Mairal, Bach, Ponce & Sapiro 2010, Algorithms 1 and 2, with the mini-batches and forgetting of section 3.4). The
+model fills in missing entries, and in part entries of less weight, which again gives an upper bound
+(:func:`.statistics.filled`).
 
-"surrogate-diagonal" (OMF-DA: Wang, Tan, Koenig & Li 2011) takes projected Newton steps of all components at once, with
-the diagonal of the Hessian for the whole; where such a step would raise the surrogate it is halved.
+"surrogate-diagonal" (OMF-DA: Wang, Tan, Koenig & Li 2011) instead takes projected Newton steps on all components at
+once, with the Hessian approximated by its diagonal. A step that would increase the surrogate is halved.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ __all__ = ["METHODS", "is_free", "least_squares_codes"]
 
 Array = NDArray[Any]
 
-SWEEPS = 5  # of coordinate descent between two looks at the codes
-ROUNDS = 10  # looks, at most
-CODES_TOLERANCE = 0.02  # change of the codes by a round, relative to them, that is small enough
-DIAGONAL_STEPS = 5  # a batch
-SHORTEST = 1e-4  # step
-COMPONENTS_SWEEPS = 1  # a batch; more gain nothing where batches are small, as the surrogate hardly changes
+SWEEPS = 5  # coordinate descent sweeps between two convergence checks of the codes
+ROUNDS = 10  # maximum number of convergence checks
+CODES_TOLERANCE = 0.02  # relative change of the codes in one round at which they count as converged
+DIAGONAL_STEPS = 5  # per batch
+SHORTEST = 1e-4  # step length at which halving stops
+COMPONENTS_SWEEPS = 1  # per batch; with small batches the surrogate hardly changes and more sweeps gain nothing
 
 
 def learn(
@@ -52,7 +53,10 @@ def learn(
     *,
     diagonal: bool,
 ) -> float:
-    """Learn a batch; see :class:`.record.Method`."""
+    """Learn a batch: encode it, add it to the statistics and improve the components (see :class:`.record.Method`).
+
+    `diagonal` selects diagonal Newton steps (OMF-DA) instead of block coordinate descent for the components.
+    """
     forgetting = options.forgetting(problem.X.shape[0])
     if problem.weights is None:
         gram, right = product(H, H.T), right_sides(problem.X, H)
@@ -77,7 +81,7 @@ def learn(
 
 
 def _diagonal_steps(H: Array, state: State, penalty: Penalty) -> None:
-    """Take projected Newton steps with the diagonal of the Hessian."""
+    """Take projected Newton steps on `H`, in place, with the diagonal of the Hessian and step halving."""
     A, B, weight = state["A"], state["B"], state["weight"]
     curvatures = A.diagonal().astype(np.float64) + weight * penalty.lipschitz()
     curvatures = np.maximum(curvatures, np.finfo(H.dtype).eps * curvatures.max(initial=0))
@@ -104,24 +108,14 @@ def _diagonal_steps(H: Array, state: State, penalty: Penalty) -> None:
 
 
 def is_free(problem: Problem) -> bool:
-    """Tell whether the scale of components is arbitrary."""
+    """Return whether the scale of the components is arbitrary, because neither factor has a penalty."""
     return not problem.penalty_W.parts and not problem.penalty_H.parts
 
 
 def least_squares_codes(gram: Array, right: Array, penalty: Penalty) -> Array:
-    """Find codes by coordinate descent until they hardly change.
+    """Return least-squares codes (n_components, n_samples) by coordinate descent, until they hardly change.
 
-    Parameters
-    ----------
-    gram : ndarray [shape=(n_components, n_components)]
-        ``H @ H.T``.
-    right : ndarray [shape=(n_components, n_samples)]
-        ``H @ X.T``.
-    penalty : Penalty
-
-    Returns
-    -------
-    ndarray [shape=(n_components, n_samples)]
+    `gram` (n_components, n_components) is ``H @ H.T``, and `right` (n_components, n_samples) is ``H @ X.T``.
     """
     Wt = np.zeros_like(right)
     penalty.feasible(Wt)
@@ -135,6 +129,11 @@ def least_squares_codes(gram: Array, right: Array, penalty: Penalty) -> Array:
 
 
 def _method(name: str, *, diagonal: bool) -> Method:
+    """Return the record of a surrogate method.
+
+    `diagonal` selects how the components are improved: projected Newton steps with the diagonal of the Hessian (OMF-DA)
+    if True, block coordinate descent (OMF) if False.
+    """
     return Method(
         name=name,
         losses=("frobenius",),

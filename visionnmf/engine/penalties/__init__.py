@@ -1,7 +1,7 @@
-"""Constraints and penalties of one factor. One file a term; :class:`Penalty` is what a factor pays in all.
+"""Constraints and penalties of one factor: one term per file, and :class:`Penalty` for their combination.
 
-A factor is stored component-major, ``F`` of shape ``(n_components, n_points)``; the points are samples for the codes
-and features for the components.
+A factor is stored component-major, ``F`` of shape ``(n_components, n_points)``. The points are the samples for codes
+and the features for components.
 """
 
 from .box import Box
@@ -33,5 +33,5 @@ __all__ = [
 
 TERMS: dict[str, type[Term]] = {term.kind: term for term in (Box, L1, L2, Graph, Simplex, Groups)}
 
-SEPARABLE: tuple[type[Term], ...] = (Box, L1, L2)  # numbers a component, which the kernels of coordinate descent take
-ANY: tuple[type[Term], ...] = (Linear, Smooth, Proximal)  # what a proximal gradient step takes, known or not
+SEPARABLE: tuple[type[Term], ...] = (Box, L1, L2)  # supported by coordinate descent
+ANY: tuple[type[Term], ...] = (Linear, Smooth, Proximal)  # all forms that a proximal gradient step supports

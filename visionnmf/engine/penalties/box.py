@@ -1,4 +1,4 @@
-"""The box: bounds of every entry (MahNMF-BC: Guan et al. 2012, section 4.1)."""
+"""The box constraint: bounds of every entry (MahNMF-BC: Guan et al. 2012, section 4.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a factor pays in all: the penalty that solvers get, made of terms."""
+"""The combined penalty of a factor, which solvers receive; it is made of terms."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Penalty:
-    r"""What a factor ``F >= 0`` pays beside the loss, and where it must lie.
+    r"""The penalties and constraints of a factor ``F >= 0``.
 
     .. math:: \sum_k l_{1,k} \sum_j F_{kj} + \tfrac12 \sum_k l_{2,k} \sum_j F_{kj}^2
               + \tfrac12 \mathrm{tr}(F L F^T) + \sum_g \eta_g \sum_k \|F_{k,g}\|_p
@@ -35,29 +35,29 @@ class Penalty:
     Attributes
     ----------
     low, high : float
-        Box of every entry, ``0 <= low < high``; `high` may be infinite (MahNMF-BC: Guan et al. 2012, section 4.1).
+        Bounds of every entry, ``0 <= low < high``; `high` may be infinite (MahNMF-BC: Guan et al. 2012, section 4.1).
     l1, l2 : float or ndarray [shape=(n_components,)], >= 0
-        One number for all components, or one each.
+        One weight for all components, or one for each.
     graph : scipy.sparse.csr_array [shape=(n_points, n_points), >= 0], optional
-        Symmetric affinity ``S`` of the points, times the weight of the penalty, with nothing on the diagonal;
-        ``L = D - S`` with ``D`` the sums of its rows (MahNMF-M, section 4.2).
+        Symmetric affinity ``S`` of the points times the weight of the penalty, with a zero diagonal. ``L = D - S`` is
+        its Laplacian, where ``D`` holds the row sums (MahNMF-M, section 4.2).
     simplex : {None, "columns", "rows"}
-        Each point's entries sum to 1, or each component's.
+        Whether the entries of each point ("columns") or of each component ("rows") sum to 1.
     groups : tuple of ndarray of int
-        Index sets of points, none in two of them, such as the views of the features (MahNMF-GS, section 4.3).
+        Disjoint index sets of points, such as the views of the features (MahNMF-GS, section 4.3).
     group_norm : {2, inf}
-        ``p``.
+        The norm ``p``.
     group_l1 : float or tuple of float, >= 0
-        ``eta`` of the penalty form: one number for all groups, or one each.
+        The weights ``eta``: one for all groups, or one for each.
     group_bounds : tuple of float, optional
-        The constraint form instead: ``sum_k |F[k, g]|_p <= bound`` for each group.
+        Constraints instead of penalties: ``sum_k |F[k, g]|_p <= bound`` for each group.
     terms : tuple of Term
-        Further ones, of classes that need not be known here.
+        Additional terms, which may be of other classes.
 
     Raises
     ------
     ParameterError
-        For a simplex with a box or with groups, and for groups with a box: their projections do not compose.
+        If a simplex is combined with a box or groups, or groups with a box, because their projections do not compose.
     """
 
     low: float = 0.0
@@ -80,7 +80,7 @@ class Penalty:
 
     @cached_property
     def parts(self) -> tuple[Term, ...]:
-        """All terms in force."""
+        """All active terms."""
         own: list[tuple[Any, type[Term], tuple[Any, ...]]] = [
             (np.any(self.l1), L1, (self.l1,)),
             (self.simplex is not None, Simplex, (self.simplex,)),
@@ -93,97 +93,76 @@ class Penalty:
 
     @cached_property
     def linear(self) -> tuple[Linear, ...]:
-        """The terms that shift a step."""
+        """The active linear terms, which shift a step."""
         return tuple(term for term in self.parts if isinstance(term, Linear))
 
     @cached_property
     def smooth(self) -> tuple[Smooth, ...]:
-        """The terms with a gradient."""
+        """The active terms with a gradient."""
         return tuple(term for term in self.parts if isinstance(term, Smooth))
 
     @cached_property
     def constraint(self) -> Proximal:
-        """The term with a prox; the box where no other is in force, which is ``F >= 0`` at least."""
+        """The active term with a prox; without one, the box, which includes ``F >= 0``."""
         return next((term for term in self.parts if isinstance(term, Proximal)), Box(self.low, self.high))
 
     @cached_property
     def kinds(self) -> frozenset[str]:
-        """The kinds of the terms in force."""
+        """The kinds of the active terms."""
         return frozenset(term.kind for term in self.parts)
 
     def beyond(self, known: tuple[type[Term], ...]) -> list[str]:
-        """List the kinds in force that a solver does not take.
-
-        Parameters
-        ----------
-        known : tuple of type
-            The classes of terms that it takes.
+        """Return the sorted kinds of active terms that are not among the classes `known`.
 
         Returns
         -------
         list of str
-            Sorted; empty when it takes all.
         """
         return sorted(term.kind for term in self.parts if not isinstance(term, known))
 
     @property
     def is_cone(self) -> bool:
-        """Whether rows of the factor may be multiplied by any positive number, the penalty's weights following."""
+        """Whether components may be rescaled by any positive factor if :meth:`rescaled` adapts the weights."""
         return all(term.is_cone for term in self.parts)
 
     @property
     def of_points(self) -> list[str]:
-        """The kinds in force whose data are of the training points, sorted."""
+        """The sorted kinds of active terms that refer to the training points."""
         return sorted(term.kind for term in self.parts if term.of_points)
 
     @property
     def couples_components(self) -> bool:
-        """Whether a term ties the components of a point, or of a group, together."""
+        """Whether a term couples the components of a point or of a group."""
         return any(term.couples_components for term in self.parts)
 
     @property
     def degrees(self) -> Array:
-        """Sums of the rows of `graph`, in double precision [shape=(n_points,)]."""
+        """The row sums of `graph` in double precision [shape=(n_points,)]."""
         return next(term for term in self.parts if isinstance(term, Graph)).degrees
 
     def box(self, dtype: DTypeLike) -> tuple[Any, Any]:
-        """Return the box as the kernels want it.
-
-        Parameters
-        ----------
-        dtype : dtype
+        """Return `low` and `high` in the given dtype.
 
         Returns
         -------
         tuple of (number, number)
-            `low` and `high` in that dtype.
         """
         number: Any = np.dtype(dtype).type
         return number(self.low), number(self.high)
 
     def weights(self, n_components: int, dtype: DTypeLike) -> tuple[Array, Array]:
-        """Return the weights as the kernels want them.
-
-        Parameters
-        ----------
-        n_components : int
-        dtype : dtype
+        """Return `l1` and `l2` as arrays of shape (n_components,).
 
         Returns
         -------
-        tuple of (ndarray, ndarray) [shape=(n_components,), >= 0]
-            `l1` and `l2`.
+        tuple of (ndarray, ndarray)
         """
         shape = (n_components,)
         l1 = np.array(np.broadcast_to(self.l1, shape), dtype)
         return l1, np.array(np.broadcast_to(self.l2, shape), dtype)
 
     def rescaled(self, scale: Array) -> Penalty:
-        """Return the same penalty for a factor whose component k has been multiplied by ``scale[k]``.
-
-        Parameters
-        ----------
-        scale : ndarray [shape=(n_components,)], > 0
+        """Return the equivalent penalty for a factor whose component k is multiplied by ``scale[k]`` > 0.
 
         Returns
         -------
@@ -195,11 +174,7 @@ class Penalty:
         return replace(self, l1=self.l1 / scale, l2=self.l2 / scale**2, terms=terms)
 
     def value(self, F: Array) -> float:
-        """Evaluate the penalty; constraints count nothing.
-
-        Parameters
-        ----------
-        F : ndarray [shape=(n_components, n_points), >= 0]
+        """Evaluate the penalty of `F` (n_components, n_points); constraints contribute 0.
 
         Returns
         -------
@@ -210,16 +185,11 @@ class Penalty:
     # --- the smooth part ----------------------------------------------------------------------------------------------
 
     def gradient(self, F: Array) -> Array:
-        """Evaluate the gradient of the smooth terms, which is affine in `F`.
-
-        Parameters
-        ----------
-        F : ndarray [shape=(n_components, n_points)]
+        """Return the gradient of the smooth terms, of the shape and dtype of `F`; it is affine in `F`.
 
         Returns
         -------
         ndarray [shape=(n_components, n_points)]
-            In the dtype of `F`.
         """
         result = np.zeros_like(F)
         for term in self.smooth:
@@ -227,23 +197,18 @@ class Penalty:
         return result
 
     def lipschitz(self) -> float:
-        """Bound the curvature of the smooth terms.
+        """Return a Lipschitz constant of :meth:`gradient`.
 
         Returns
         -------
         float
-            A Lipschitz constant of :meth:`gradient`.
         """
         return sum((term.lipschitz() for term in self.smooth), 0.0)
 
-    # --- the rest -----------------------------------------------------------------------------------------------------
+    # --- the other terms ----------------------------------------------------------------------------------------------
 
     def nonsmooth_value(self, F: Array) -> float:
-        """Evaluate the terms that are not smooth; the constraints count nothing.
-
-        Parameters
-        ----------
-        F : ndarray [shape=(n_components, n_points), >= 0]
+        """Evaluate the terms that are not smooth; constraints contribute 0.
 
         Returns
         -------
@@ -252,16 +217,11 @@ class Penalty:
         return sum((term.value(F) for term in self.parts if not isinstance(term, Smooth)), 0.0)
 
     def component(self, k: int) -> Penalty:
-        """Single out a component, unless components are coupled.
-
-        Parameters
-        ----------
-        k : int
+        """Return the penalty of row k alone; raise ValueError if components are coupled.
 
         Returns
         -------
         Penalty
-            Of a factor of one row.
         """
         if self.couples_components:
             raise ValueError("the components are coupled")
@@ -274,29 +234,18 @@ class Penalty:
         )
 
     def prox(self, F: Array, step: float | Array) -> None:
-        """Make `F` the minimiser of ``|Y - F|^2 / (2 step) + p(Y)``, p the terms that are not smooth, in place.
+        """Replace `F` by the minimiser Y of ``|Y - F|^2 / (2 step) + p(Y)``, p the sum of the non-smooth terms.
 
-        They compose: a linear term is a shift of `F` before the prox of the constraint.
-
-        Parameters
-        ----------
-        F : ndarray [shape=(n_components, n_points)]
-            Of any sign; overwritten.
-        step : float or ndarray [shape=(n_components,)], >= 0
-            One for all components, or one each unless :attr:`couples_components`.
+        A linear term only shifts `F` before the prox of the constraint, so the terms compose. `F`
+        (n_components, n_points) may have any sign. `step` is one number, or one per component unless
+        :attr:`couples_components`.
         """
         for term in self.linear:
             F -= (np.reshape(step, (-1, 1)) * term.slope(len(F))).astype(F.dtype)
         self.constraint.prox(F, step)
 
     def feasible(self, F: Array) -> None:
-        """Move a start into the box, onto the simplex or into the balls, in place.
-
-        Parameters
-        ----------
-        F : ndarray [shape=(n_components, n_points), >= 0]
-            Overwritten.
-        """
+        """Move an initial factor `F` (n_components, n_points) into the constraint set, in place."""
         self.constraint.feasible(F)
 
 

@@ -1,4 +1,4 @@
-"""The graph: neighbouring points get similar values (MahNMF-M: Guan et al. 2012, section 4.2)."""
+"""The graph penalty: neighbouring points get similar values (MahNMF-M: Guan et al. 2012, section 4.2)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Graph(Smooth):
-    """``tr(F L F^T) / 2`` with ``L = D - S``, D the sums of the rows of S.
+    """``tr(F L F^T) / 2`` with the Laplacian ``L = D - S``, where D holds the row sums of S.
 
     Attributes
     ----------
     affinity : scipy.sparse.csr_array [shape=(n_points, n_points), >= 0]
-        ``S``, symmetric, times the weight of the penalty, with nothing on the diagonal.
+        The symmetric matrix ``S`` times the weight of the penalty, with a zero diagonal.
     """
 
     affinity: Any
@@ -44,10 +44,9 @@ class Graph(Smooth):
         out -= (self.affinity.astype(F.dtype, copy=False) @ np.ascontiguousarray(F.T)).T
 
     def lipschitz(self) -> float:
-        """Bound the curvature.
+        """Return a bound of the largest eigenvalue of the Laplacian.
 
-        The largest eigenvalue of a Laplacian is at most the largest sum of the degrees of two neighbours (Anderson &
-        Morley 1985).
+        It is at most the largest sum of the degrees of two neighbours (Anderson & Morley 1985).
 
         Returns
         -------
@@ -58,12 +57,12 @@ class Graph(Smooth):
 
     @cached_property
     def degrees(self) -> Array:
-        """Sums of the rows of `affinity`, in double precision [shape=(n_points,)]."""
+        """The row sums of `affinity` in double precision [shape=(n_points,)]."""
         return np.asarray(self.affinity.sum(axis=1, dtype=np.float64)).ravel()
 
     @cached_property
     def _edges(self) -> tuple[Array, Array, Array]:
-        """Return the ends and affinities of the edges, each once."""
+        """The two end points and the affinity of each edge, listed once."""
         graph = self.affinity.tocoo()
         once = (graph.row < graph.col) & (graph.data != 0)
         return graph.row[once], graph.col[once], graph.data[once].astype(np.float64)

@@ -1,4 +1,4 @@
-"""Groups: whole views of a component in use, or none (MahNMF-GS: Guan et al. 2012, section 4.3)."""
+"""Group sparsity: a component uses a whole view or none of it (MahNMF-GS: Guan et al. 2012, section 4.3)."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Groups(Proximal):
-    r"""``sum_g weight_g sum_k |F_{k,g}|_p``, and where there are bounds ``sum_k |F_{k,g}|_p <= bound_g``.
+    """``sum_g weight_g sum_k |F_{k,g}|_p``, and with bounds also ``sum_k |F_{k,g}|_p <= bound_g``.
 
     Attributes
     ----------
     groups : tuple of ndarray of int
-        Index sets of points, none in two of them.
+        Disjoint index sets of points.
     norm : {2, inf}
-        ``p``.
+        The norm ``p``.
     weight : float or tuple of float, >= 0
-        One for all groups, or one each.
+        One for all groups, or one for each.
     bounds : tuple of float, optional
+        One bound for each group.
     """
 
     groups: tuple[Array, ...]
@@ -54,9 +55,10 @@ class Groups(Proximal):
         )
 
     def prox(self, F: Array, step: float | Array) -> None:
-        """Take the prox group by group: bounds of entries come first, as norms keep signs and shrink.
+        """Apply the prox group by group, after clipping at 0.
 
-        Jenatton et al. (2011), for nested norms.
+        The order is valid because the prox of a norm keeps signs and shrinks entries (Jenatton et al. 2011, for nested
+        norms).
         """
         np.maximum(F, 0, out=F)
         if self.norm == 2 and self.bounds is None:
@@ -84,7 +86,7 @@ class Groups(Proximal):
                 F[:, columns] *= F.dtype.type(bound / size)
 
     def _shorten(self, F: Array, step: float | Array) -> None:
-        """Do as :func:`.projections.shrink_2` to all groups at once: calls a group cost more than their few numbers."""
+        """Apply :func:`.projections.shrink_2` to all groups at once, because one call per small group would be slow."""
         points, groups = self._members
         thresholds = np.reshape(step, (-1, 1)) * np.asarray(self._weights())
         for row, threshold in zip(F, np.broadcast_to(thresholds, (len(F), len(self.groups))), strict=True):
@@ -95,11 +97,12 @@ class Groups(Proximal):
 
     @functools.cached_property
     def _members(self) -> tuple[Array, Array]:
-        """Return the points of all groups, and the group of each."""
+        """The points of all groups, and the group index of each."""
         sizes = [len(group) for group in self.groups]
         return np.concatenate(self.groups), np.repeat(np.arange(len(sizes)), sizes)
 
     def _weights(self) -> tuple[float, ...]:
+        """Return one weight for each group."""
         return self.weight if isinstance(self.weight, tuple) else (self.weight,) * len(self.groups)
 
     def _norms(self, block: Array) -> Array:
@@ -110,7 +113,7 @@ class Groups(Proximal):
 
 
 def _columns(group: Array) -> Any:
-    """Return a slice where a group is a range of points, since a view costs no copy."""
+    """Return a slice if the group is a contiguous range of points, because a view avoids a copy."""
     first, last = int(group[0]), int(group[-1])
     if last - first + 1 == len(group) and (np.diff(group) == 1).all():
         return slice(first, last + 1)

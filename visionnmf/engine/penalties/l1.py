@@ -1,4 +1,4 @@
-"""The l1 norm: few entries in use."""
+"""The l1 norm, which favours sparse factors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class L1(Linear):
-    """``sum_k weight_k sum_j F_kj``; `weight` is one number >= 0, or one a component."""
+    """``sum_k weight_k sum_j F_kj``; `weight` >= 0 is one number, or one per component."""
 
     weight: float | Array
 

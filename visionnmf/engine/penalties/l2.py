@@ -1,4 +1,4 @@
-"""The squared Frobenius norm: a counterweight to what grows with the other factor."""
+"""The squared Frobenius norm, which limits the scale of a factor if the other one is penalised."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class L2(Smooth):
-    """``sum_k weight_k / 2 sum_j F_kj^2``; `weight` is one number >= 0, or one a component."""
+    """``sum_k weight_k / 2 sum_j F_kj^2``; `weight` >= 0 is one number, or one per component."""
 
     weight: float | Array
 

@@ -1,10 +1,10 @@
 """Projections and proxes of non-negative blocks: simplex, l1 ball, l1,2 and l1,inf balls, block soft threshold.
 
-All but the l1,2 ones rest on one primitive, the *level* of a vector: the number t at which what stands above it adds up
-to a given sum, ``sum_i max(v_i - t, 0) = radius`` (Duchi et al. 2008). Cutting off at the level or keeping only what is
-above it gives the projections.
+All except the l1,2 ones use one primitive, the *level* of a vector: the number t for which the parts above it have a
+given sum, ``sum_i max(v_i - t, 0) = radius`` (Duchi et al. 2008). The projections either clip at the level or keep only
+the part above it.
 
-A block is ``(n_rows, n)``; the groups of a factor are the columns of a view, and its rows are the components.
+A block is ``(n_rows, n)``. The groups of a factor are the columns of a view, and its rows are the components.
 
 References
 ----------
@@ -36,11 +36,14 @@ __all__ = [
 
 Array = NDArray[Any]
 
-NEWTON_STEPS = 100  # of a monotone, finite method that needs some ten
+NEWTON_STEPS = 100  # maximum number; the method is monotone and finite and needs about ten
 
 
 def _levels(V: Array, radius: float | Array) -> tuple[Array, Array]:
-    """Find each row's level, as ``(top, depth)`` with level ``top - depth``; one radius, or one a row."""
+    """Return the largest entry and the depth of the level below it for each row of `V`, both (n_rows, 1).
+
+    The level is ``top - depth``. `radius` is one number or one per row.
+    """
     tops, depths = np.empty((2, len(V)), V.dtype)
     radii = np.array(np.broadcast_to(radius, len(V)), V.dtype)
     _penalty_kernels.row_levels(np.ascontiguousarray(V), radii, tops, depths)
@@ -48,33 +51,22 @@ def _levels(V: Array, radius: float | Array) -> tuple[Array, Array]:
 
 
 def project_simplex(V: Array, radius: float = 1.0) -> Array:
-    """Project each row onto the simplex ``x >= 0, sum x = radius`` (Duchi et al. 2008, Figure 1).
+    """Project each row of `V` (n_rows, n) onto the simplex ``x >= 0, sum x = radius`` (Duchi et al. 2008, Figure 1).
 
-    Parameters
-    ----------
-    V : ndarray [shape=(n_rows, n), n >= 1]
-        Of any sign.
-    radius : float, > 0
+    Entries may have any sign. The result has the dtype of `V`, and its rows sum to `radius` up to rounding.
 
     Returns
     -------
     ndarray [shape=(n_rows, n), >= 0]
-        The nearest points, in the dtype of `V`; each row adds up to `radius` within rounding.
     """
     top, depth = _levels(V, radius)
-    # from the top, as the level itself would be rounded to the size of V
+    # relative to the top, because the level itself would be rounded at the magnitude of V
     above = np.maximum((V - top) + depth, 0)
     return np.asarray(above * (V.dtype.type(radius) / above.sum(axis=1, keepdims=True)))
 
 
 def project_simplex_columns(F: Array) -> None:
-    """Project each column onto the simplex ``x >= 0, sum x = 1``, in place and in threads.
-
-    Parameters
-    ----------
-    F : ndarray [shape=(n_components, n_points), n_components >= 1], C-contiguous
-        Of any sign; overwritten.
-    """
+    """Project the columns of the C-contiguous `F` (n_components, n_points) onto the unit simplex, in place."""
 
     def columns(block: tuple[int, int]) -> None:
         _penalty_kernels.simplex_columns(F, *block)
@@ -84,12 +76,7 @@ def project_simplex_columns(F: Array) -> None:
 
 
 def project_l1_ball(V: Array, radius: float) -> Array:
-    """Project each row of a non-negative block onto ``sum x <= radius`` (Duchi et al. 2008).
-
-    Parameters
-    ----------
-    V : ndarray [shape=(n_rows, n), >= 0]
-    radius : float, >= 0
+    """Project each row of a block `V` >= 0 (n_rows, n) onto ``sum x <= radius`` (Duchi et al. 2008).
 
     Returns
     -------
@@ -105,14 +92,9 @@ def project_l1_ball(V: Array, radius: float) -> Array:
 
 
 def project_l1_2_ball(V: Array, radius: float) -> Array:
-    """Project a non-negative block onto ``sum_k |x_k|_2 <= radius``, k its rows (van den Berg et al. 2008).
+    """Project a block `V` >= 0 (n_rows, n) onto ``sum_k |x_k|_2 <= radius``, k its rows (van den Berg et al. 2008).
 
-    The rows' norms are projected onto the l1 ball and the rows scaled to them.
-
-    Parameters
-    ----------
-    V : ndarray [shape=(n_rows, n), >= 0]
-    radius : float, >= 0
+    The norms of the rows are projected onto the l1 ball, and the rows scaled to the projected norms.
 
     Returns
     -------
@@ -124,16 +106,11 @@ def project_l1_2_ball(V: Array, radius: float) -> Array:
 
 
 def project_l1_inf_ball(V: Array, radius: float) -> Array:
-    r"""Project a non-negative block onto ``sum_k max_i x_ki <= radius``, k its rows (Quattoni et al. 2009).
+    r"""Project a block `V` >= 0 (n_rows, n) onto ``sum_k max_i x_ki <= radius``, k its rows (Quattoni et al. 2009).
 
-    Each row is cut off at a level :math:`\mu_k`, and all rows that are not zero lose the same sum :math:`\theta` by it.
-    The sum of the levels is convex and piecewise linear in :math:`\theta`; Newton's method from the left finds in
-    finitely many steps where it is `radius`, without sorting the breakpoints of all rows together.
-
-    Parameters
-    ----------
-    V : ndarray [shape=(n_rows, n), >= 0]
-    radius : float, >= 0
+    Each row is clipped at a level :math:`\mu_k` so that all rows that stay nonzero lose the same sum :math:`\theta`.
+    The sum of the levels is convex and piecewise linear in :math:`\theta`. Newton's method from the left finds where it
+    equals `radius` in finitely many steps, without sorting the breakpoints of all rows together.
 
     Returns
     -------
@@ -146,7 +123,7 @@ def project_l1_inf_ball(V: Array, radius: float) -> Array:
     falling = -np.sort(-V, axis=1).astype(np.float64)
     counts = np.arange(1, V.shape[1] + 1)
     sums = np.cumsum(falling, axis=1)
-    # what a row has lost when its level comes down to its next entry
+    # the sum that a row loses when its level is lowered to its next entry
     lost = sums - counts * np.column_stack([falling[:, 1:], np.zeros(len(V))])
     rows = np.arange(len(V))
     theta = 0.0
@@ -163,13 +140,9 @@ def project_l1_inf_ball(V: Array, radius: float) -> Array:
 
 
 def shrink_2(V: Array, threshold: float | Array) -> Array:
-    """Shorten each row by its threshold, to zero at most: the prox of ``sum_k threshold_k |x_k|_2``.
+    """Shorten each row of `V` >= 0 (n_rows, n) by its threshold: the prox of ``sum_k threshold_k |x_k|_2``.
 
-    Parameters
-    ----------
-    V : ndarray [shape=(n_rows, n), >= 0]
-    threshold : float or ndarray [shape=(n_rows,)], >= 0
-        One for all rows, or one each.
+    A row shorter than its threshold becomes zero. `threshold` is one number or one per row.
 
     Returns
     -------
@@ -181,15 +154,10 @@ def shrink_2(V: Array, threshold: float | Array) -> Array:
 
 
 def shrink_inf(V: Array, threshold: float | Array) -> Array:
-    """Cut off each row's peaks, its threshold in sum: the prox of ``sum_k threshold_k max_i x_ki``.
+    """Clip the peaks of each row of `V` >= 0 (n_rows, n): the prox of ``sum_k threshold_k max_i x_ki``.
 
-    It is what the projection onto the l1 ball of that radius leaves of the row (Moreau).
-
-    Parameters
-    ----------
-    V : ndarray [shape=(n_rows, n), >= 0]
-    threshold : float or ndarray [shape=(n_rows,)], >= 0
-        One for all rows, or one each.
+    The clipped parts of a row sum to its threshold. By Moreau's identity, the result is the row minus its projection
+    onto the l1 ball of that radius. `threshold` is one number or one per row.
 
     Returns
     -------

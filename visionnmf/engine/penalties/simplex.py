@@ -1,4 +1,4 @@
-"""The simplex: each point's entries, or each component's, sum to 1."""
+"""The simplex constraint: the entries of each point, or of each component, sum to 1."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Simplex(Proximal):
-    """``F >= 0`` with sums of 1 of its "columns", the points, or of its "rows", the components."""
+    """``F >= 0`` where each of its "columns" (points) or each of its "rows" (components) sums to 1."""
 
     side: str
 
@@ -26,12 +26,12 @@ class Simplex(Proximal):
 
     @property
     def couples_components(self) -> bool:  # type: ignore[override]
-        """Whether a point's entries depend on each other."""
+        """Whether the entries of a point depend on each other."""
         return self.side == "columns"
 
     @property
     def couples_points(self) -> bool:  # type: ignore[override]
-        """Whether a component's entries do."""
+        """Whether the entries of a component depend on each other."""
         return self.side == "rows"
 
     def value(self, F: Array) -> float:

@@ -1,4 +1,4 @@
-"""What a constraint or penalty of one factor is: one class a file, in one of three forms."""
+"""The interface of a constraint or penalty term, which has one of three forms: linear, smooth or proximal."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ Array = NDArray[Any]
 class Term(ABC):
     """A constraint or penalty of a factor ``F >= 0`` of shape (n_components, n_points).
 
-    A term is :class:`Linear`, :class:`Smooth` or :class:`Proximal`: how it enters a step. Solvers ask for that, and for
-    what it couples; those that need more name the classes they know, and refuse the others.
+    A term is :class:`Linear`, :class:`Smooth` or :class:`Proximal`, depending on how it enters a step. Most solvers use
+    only this form and what the term couples. Solvers that need more name the classes they support and reject all
+    others.
 
     Attributes
     ----------
     kind : str
         Its name, for messages and tables.
     is_cone : bool
-        Whether components may be multiplied by any positive number, the weights following: :meth:`rescaled`.
+        Whether components may be rescaled by any positive factor, with the weights adapted by :meth:`rescaled`.
     couples_components, couples_points : bool
         Whether the entries of a point, or of a component, depend on each other.
     of_points : bool
-        Whether its data are of the training points, so that codes of new samples leave it out.
+        Whether it refers to the training points, so that codes of new samples leave it out.
     """
 
     kind: ClassVar[str]
@@ -38,7 +39,7 @@ class Term(ABC):
 
     @abstractmethod
     def value(self, F: Array) -> float:
-        """Evaluate what the factor pays.
+        """Evaluate the penalty.
 
         Parameters
         ----------
@@ -47,11 +48,11 @@ class Term(ABC):
         Returns
         -------
         float
-            Summed in double precision; 0 of a constraint.
+            The value, summed in double precision; 0 for a constraint.
         """
 
     def component(self, k: int) -> Term:
-        """Single out a component, where components are not coupled.
+        """Return the term for component k alone, if components are not coupled.
 
         Parameters
         ----------
@@ -60,17 +61,17 @@ class Term(ABC):
         Returns
         -------
         Term
-            Of a factor of one row.
+            A term for a factor of one row.
         """
         return self
 
     def rescaled(self, scale: Array) -> Term:
-        """Return the same term for a factor whose component k has been multiplied by ``scale[k]``.
+        """Return the equivalent term for a factor whose component k is multiplied by ``scale[k]``.
 
         Parameters
         ----------
         scale : ndarray [shape=(n_components,)], > 0
-            All 1 where the term is no cone.
+            All 1 if the term is not a cone.
 
         Returns
         -------
@@ -80,7 +81,7 @@ class Term(ABC):
 
 
 class Linear(Term):
-    """``<slope, F>``: it shifts a step, and composes with every other term."""
+    """A linear function ``<slope, F>``. It shifts a step and composes with every other term."""
 
     @abstractmethod
     def slope(self, n_components: int) -> Array:
@@ -93,52 +94,54 @@ class Linear(Term):
         Returns
         -------
         ndarray, >= 0
-            Broadcasts to the factor.
+            Broadcasts to the shape of the factor.
         """
 
 
 class Smooth(Term):
-    """A quadratic function, convex: its gradient is affine. It composes with every other term."""
+    """A convex quadratic function, whose gradient is affine. It composes with every other term."""
 
     @abstractmethod
     def add_gradient(self, F: Array, out: Array) -> None:
-        """Add the gradient.
+        """Add the gradient at `F` to `out`.
 
         Parameters
         ----------
         F, out : ndarray [shape=(n_components, n_points)]
-            Where it is taken; what it is added to, in the dtype of `F`.
+            Both have the same dtype.
         """
 
     @abstractmethod
     def lipschitz(self) -> float:
-        """Bound the curvature.
+        """Return a Lipschitz constant of the gradient.
 
         Returns
         -------
         float
-            A Lipschitz constant of the gradient.
         """
 
 
 class Proximal(Term):
-    """A constraint or a norm with a prox, ``F >= 0`` included; at most one in a penalty, since two do not compose."""
+    """A constraint or norm with a prox, which includes ``F >= 0``.
+
+    A penalty has at most one, because two do not compose.
+    """
 
     @abstractmethod
     def prox(self, F: Array, step: float | Array) -> None:
-        """Make `F` the minimiser of ``|Y - F|^2 / (2 step) + value(Y)``, in place.
+        """Replace `F` by the minimiser Y of ``|Y - F|^2 / (2 step) + value(Y)``, in place.
 
         Parameters
         ----------
         F : ndarray [shape=(n_components, n_points)]
             Of any sign; overwritten.
         step : float or ndarray [shape=(n_components,)], >= 0
-            One for all components, or one each unless they are coupled; 0 gives the projection.
+            One number, or one per component unless they are coupled; 0 gives the projection.
         """
 
     @abstractmethod
     def feasible(self, F: Array) -> None:
-        """Move a start to where it may lie, in place, without setting most of it to zero.
+        """Move an initial factor into the constraint set, in place, without setting most of it to zero.
 
         Parameters
         ----------
