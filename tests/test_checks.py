@@ -47,6 +47,7 @@ FORM = re.compile(r"\S.* must .+; got .*[^.]")
 
 EXCEPTIONS = {
     "penalty_{}: {}",  # whose factor it is, before the engine's sentence
+    "{}; {} cannot be saved like this",  # after the sentence of the field
 }
 
 

@@ -24,6 +24,7 @@ OTHERS = [
     "background_live",
     "background_speed",
     "busy",
+    "convergence",
     "divergences",
     "engine",
     "frobenius",

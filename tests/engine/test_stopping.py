@@ -53,7 +53,7 @@ def test_an_exact_fit_stops_and_a_tolerance_of_0_does_not():
 def test_a_path_is_judged_by_its_residual():
     rule = Stopping(1e-3)
     assert not any(rule.add(1.0, 1e-2) for _ in range(50))
-    assert rule.add(1.0, 1e-4)
+    assert rule.add(1.0, 5e-5)
 
 
 @pytest.mark.parametrize("name", [name for name, record in LOSSES.items() if record.is_named])

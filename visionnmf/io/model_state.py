@@ -428,8 +428,7 @@ class Estimator(Field):
         kind = type(model)
         name = kind.__name__
         if name not in self.states or kind is not self.find_class(name):
-            wanted = f"model must be one of {sorted(self.states)} to be saved"
-            raise ParameterError(f"{wanted}; got a {name}; save its parts")
+            raise ParameterError(f"model must be one of {sorted(self.states)}; got a {name}, whose parts can be saved")
         parameters = model.get_params(deep=False)
         check_is_fitted(model)
         return {
