@@ -44,20 +44,26 @@ PEER_SECONDS = 60.0
 Array = Any
 
 
+BUMP_NOISES = (0.0, 0.001, 0.01)
+NOISES = (0.0, 0.001, 0.01, 0.1, 0.5)
+LOW_NOISE = ((3, 0.0005), (4, 0.001), (5, 0.002), (6, 0.002), (8, 0.01))  # components and noise
+LARGE = ("rand1000x500", "l1_1000x500", "yalebpos1024x2414")  # problems of the other benchmarks, for `rivals`
+
+
 def bumps(rank: int, noise: float, seed: int, shape: tuple[int, int] = LOW_NOISE_SHAPE) -> tuple[Array, Array, Array]:
     """Return mixtures of Gaussian bumps on a ground of 0.5, with Dirichlet weights, and the true factors."""
     rng = np.random.default_rng(seed)
     centres, widths = rng.random(rank), rng.uniform(0.05, 0.15, rank)
     H = np.exp(-(((np.linspace(0, 1, shape[1]) - centres[:, None]) / widths[:, None]) ** 2) / 2) + 0.5
     W = rng.dirichlet(np.full(rank, 0.5), shape[0])
-    return np.maximum(W @ H + noise * rng.standard_normal(shape), 1e-9), W, H
+    return np.maximum(W @ H + noise * rng.standard_normal(SHAPE), 1e-9), W, H
 
 
-def low_rank(rank: int, noise: float, seed: int, shape: tuple[int, int] = SHAPE) -> Array:
+def low_rank(rank: int, noise: float, seed: int) -> Array:
     """Return gamma factors' product with Gaussian noise, in units of its mean, and without zeros."""
     rng = np.random.default_rng(seed)
-    clean = rng.gamma(1, size=(shape[0], rank)) @ rng.gamma(1, size=(rank, shape[1]))
-    return np.maximum(clean + noise * clean.mean() * rng.standard_normal(shape), 1e-3 * clean.mean())
+    clean = rng.gamma(1, size=(SHAPE[0], rank)) @ rng.gamma(1, size=(rank, SHAPE[1]))
+    return np.maximum(clean + noise * clean.mean() * rng.standard_normal(SHAPE), 1e-3 * clean.mean())
 
 
 def cells() -> Iterator[tuple[str, Any, int, str, str, Any, dict[str, Any]]]:
@@ -67,8 +73,8 @@ def cells() -> Iterator[tuple[str, Any, int, str, str, Any, dict[str, Any]]]:
         ("itakura-saito", "sbcd"), ("manhattan", "admm"), ("huber", "admm"), ("elastic-net", "admm"), ("l21", "admm"),
     ]  # fmt: skip
     rng = np.random.default_rng(7)
-    plain = [(f"bumps, noise {noise:g}", bumps(5, noise, 3, SHAPE)[0], 5) for noise in (0.0, 0.001, 0.01)]
-    for noise in (0.0, 0.001, 0.01, 0.1, 0.5):
+    plain = [(f"bumps, noise {noise:g}", bumps(5, noise, 3, SHAPE)[0], 5) for noise in BUMP_NOISES]
+    for noise in NOISES:
         ranks = (1, 5, 20, 50) if noise in (0.001, 0.1) else (1, 5, 20)
         plain += [(f"rank {rank}, noise {noise:g}", low_rank(rank, noise, rank), rank) for rank in ranks]
     for name, X, rank in plain:
@@ -148,7 +154,7 @@ def grid(*words: str) -> None:
 
 def low_noise_problems() -> Iterator[tuple[str, Array, Array, Array, int]]:
     """Yield (name, X, true W, true H, rank)."""
-    for rank, noise in ((3, 0.0005), (4, 0.001), (5, 0.002), (6, 0.002), (8, 0.01)):
+    for rank, noise in LOW_NOISE:
         yield f"{rank} components, noise {noise:g}", *bumps(rank, noise, rank), rank
 
 
@@ -186,7 +192,7 @@ def rivals() -> None:
     from _problems import load
 
     problems = [(name, X, rank) for name, X, _, _, rank in low_noise_problems()]
-    for name in ("rand1000x500", "l1_1000x500", "yalebpos1024x2414"):
+    for name in LARGE:
         made = load(name)
         problems.append(
             (name, made.X + (1e-3 * made.X.mean() if name.startswith(("rand", "l1")) else 0), made.W.shape[1])
@@ -219,7 +225,16 @@ def rivals() -> None:
 
 
 PARTS = {"grid": grid, "lownoise": lownoise, "rivals": rivals}
-QUICK = {"SHAPE": (40, 30), "LOW_NOISE_SHAPE": (60, 40), "MORE": 1, "PEER_ITERATIONS": 300}
+QUICK = {
+    "BUMP_NOISES": (),
+    "NOISES": (),
+    "LOW_NOISE": ((3, 0.01),),
+    "LARGE": (),
+    "SHAPE": (40, 30),
+    "LOW_NOISE_SHAPE": (60, 40),
+    "MORE": 1,
+    "PEER_ITERATIONS": 300,
+}
 
 if __name__ == "__main__":
     main(PARTS, globals(), QUICK)

@@ -122,7 +122,7 @@ def test_what_cannot_be_kept_is_refused(path):
     class Mine(NMF):
         pass
 
-    with pytest.raises(ParameterError, match=r"model must be one of \['ConservativeNMF', .*\] to be saved; got a Mine"):
+    with pytest.raises(ParameterError, match=r"model must be one of \['ConservativeNMF', .*\]; got a Mine"):
         Mine(2, loss="frobenius", **FEW).fit(X).save(path)
     assert not path.exists()
 
