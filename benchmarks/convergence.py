@@ -50,13 +50,14 @@ LOW_NOISE = ((3, 0.0005), (4, 0.001), (5, 0.002), (6, 0.002), (8, 0.01))  # comp
 LARGE = ("rand1000x500", "l1_1000x500", "yalebpos1024x2414")  # problems of the other benchmarks, for `rivals`
 
 
-def bumps(rank: int, noise: float, seed: int, shape: tuple[int, int] = LOW_NOISE_SHAPE) -> tuple[Array, Array, Array]:
+def bumps(rank: int, noise: float, seed: int, shape: tuple[int, int] | None = None) -> tuple[Array, Array, Array]:
     """Return mixtures of Gaussian bumps on a ground of 0.5, with Dirichlet weights, and the true factors."""
+    shape = shape or LOW_NOISE_SHAPE
     rng = np.random.default_rng(seed)
     centres, widths = rng.random(rank), rng.uniform(0.05, 0.15, rank)
     H = np.exp(-(((np.linspace(0, 1, shape[1]) - centres[:, None]) / widths[:, None]) ** 2) / 2) + 0.5
     W = rng.dirichlet(np.full(rank, 0.5), shape[0])
-    return np.maximum(W @ H + noise * rng.standard_normal(SHAPE), 1e-9), W, H
+    return np.maximum(W @ H + noise * rng.standard_normal(shape), 1e-9), W, H
 
 
 def low_rank(rank: int, noise: float, seed: int) -> Array:
