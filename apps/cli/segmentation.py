@@ -11,11 +11,11 @@ from visionnmf import choices
 from visionnmf.apps.segmentation.settings import Cut, Outputs
 from visionnmf.exceptions import ParameterError
 
-from .common import make_folder, running
 from .groups import with_default
+from .input_paths import check_exists, make_folder
 from .options import Debug, Force, Jobs, Json, Out, Processes, Recursive
-from .paths import check_there
 from .records import with_records
+from .run import running
 from .work import Work
 
 __all__ = ["command"]
@@ -133,8 +133,8 @@ def evaluate(
       visionnmf segment evaluate --images photographs --truth segmentations --methods visionnmf --boundaries --out out
     """
     with running(json_, debug) as run:
-        check_there(images)
-        check_there(truth)
+        check_exists(images)
+        check_exists(truth)
         if out is not None:
             make_folder(out)
         from visionnmf.apps import segmentation

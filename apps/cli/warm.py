@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from .common import running
 from .options import Debug
+from .run import running
 
 __all__ = ["command"]
 

@@ -143,6 +143,10 @@ class Penalty(BaseEstimator):
         `X` are the training data; None leaves out what depends on the training points, which are graph and groups.
         `dtype` is that of the graph's affinities. Raises ParameterError if a value is not allowed, or if two of the
         constraints cannot be combined.
+
+        Returns
+        -------
+        CombinedPenalty
         """
         where = f"penalty_{side}"
         low, high = self._check_box(where)
