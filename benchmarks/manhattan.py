@@ -38,6 +38,7 @@ from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS, admm, ogm
 from visionnmf.engine.solvers.baselines import ogm_paper
+from visionnmf.engine.stopping import Stopping
 
 BUDGETS = {"l1_100x50": 3.0, "l1_1000x500": 25.0, "face1024x476": 25.0}  # CPU seconds, as of the published runs
 SMOOTHINGS = (0.1, 1.0, 0.01, 10.0)
@@ -92,9 +93,10 @@ def run(method: Method, X: Array, Wt: Array, H: Array, budget: float, evaluation
 
 def ours(max_iter: int = DEFAULT_ITERATIONS, tol: float = DEFAULT_TOL) -> Method:
     def method(X: Array, Wt: Array, H: Array) -> Iterator[None]:
+        rule = Stopping(tol)
         for step in admm.iterate(Problem(X, Loss("manhattan")), Wt, H, max_iter=max_iter):
             yield
-            if step.change < tol:
+            if rule.add(step.objective, step.residual):
                 return
 
     return method

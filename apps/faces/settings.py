@@ -174,9 +174,11 @@ class FaceEvaluation:
 
     def check(self) -> None:
         """Raise ParameterError if a value is not allowed."""
-        from visionnmf.datasets import CORRUPTIONS
+        kinds = [kind for kind, _ in self.corruptions]
+        if kinds != ["none"]:
+            from visionnmf.datasets import CORRUPTIONS  # loads NumPy
 
-        check_some_of([kind for kind, _ in self.corruptions], "corruption", CORRUPTIONS)
+            check_some_of(kinds, "corruption", CORRUPTIONS)
         check_some_of(self.rules, "rules", RULES)
         if self.iterations < 1:
             raise ParameterError(f"iterations must be at least 1; got {self.iterations}")

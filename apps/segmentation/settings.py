@@ -77,13 +77,13 @@ class Cut:
 
     def check(self) -> None:
         """Raise ParameterError if the number is not allowed, or is given together with a scale."""
-        from visionnmf._checks import check_count
-
         if self.n_segments is not None and self.scale is not None:
             raise ParameterError(
                 f"n_segments must be left out where a scale is given; got {self.n_segments!r} and {self.scale!r}"
             )
         if self.n_segments is not None and not (isinstance(self.n_segments, str) and self.n_segments == AUTO):
+            from visionnmf._checks import check_count  # loads NumPy
+
             check_count(self.n_segments, "n_segments", 1, choices.MAX_SEGMENTS)
 
 
@@ -103,7 +103,9 @@ class Outputs:
 
     def check(self) -> None:
         """Raise ParameterError if a format is not known."""
-        from visionnmf._checks import check_choice, shown
+        if self.formats is None:
+            return
+        from visionnmf._checks import check_choice, shown  # loads NumPy
 
         if self.formats is not None and (isinstance(self.formats, str) or not isinstance(self.formats, Iterable)):
             raise ParameterError(f"formats must be a list of names; got {shown(self.formats)}")

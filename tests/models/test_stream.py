@@ -10,7 +10,6 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from model_files import rewrite
 from sklearn.base import clone
 from sklearn.decomposition import MiniBatchNMF
 
@@ -313,6 +312,8 @@ def test_checkpoints_of_other_streams_are_refused(tmp_path):
 def test_damaged_checkpoints_are_refused(change, tmp_path):
     path = tmp_path / "checkpoint.npz"
     learnt(X, checkpoint=path)
+    from model_files import rewrite  # not at the top: a test imports this module in a process of its own
+
     rewrite(path, lambda state, arrays: state["stream"].update(change))
     with pytest.raises(UnreadableError, match=r"damaged, or not a model .*stream"):
         learnt(X, checkpoint=path)

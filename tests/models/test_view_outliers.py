@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from visionnmf import MultiviewNMF, load_model
-from visionnmf.exceptions import ParameterError, UnreadableError
+from visionnmf.exceptions import ParameterError
 from visionnmf.models.multiview.outliers import block_residuals, find_outlying, usual_residuals
 from visionnmf.models.multiview.views import Views
 
@@ -130,14 +130,10 @@ def test_a_view_that_is_left_out_counts_as_missing(made, tmp_path):
     model.save(tmp_path / "model.npz")
     again = load_model(tmp_path / "model.npz")
     np.testing.assert_array_equal(again.transform(views), codes)
-    for value, sentence in (
-        (np.ones(3), "view_residuals_ is not two numbers for each of 3 views"),
-        (np.full((3, 2), np.nan), "view_residuals_ is not finite and >= 0"),
-    ):
+    for value in (np.ones(3), np.full((3, 2), np.nan)):
         model.view_residuals_ = value
-        model.save(tmp_path / "bad.npz", force=True)
-        with pytest.raises(UnreadableError, match=sentence):
-            load_model(tmp_path / "bad.npz")
+        with pytest.raises(ParameterError, match="view_residuals_ must be"):
+            model.save(tmp_path / "bad.npz", force=True)
 
 
 @NOT_CONVERGED

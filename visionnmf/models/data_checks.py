@@ -125,8 +125,12 @@ def check_range(data: Any, *, small: bool = False) -> None:
 
     `small` allows small data, for estimators that scale them.
     """
+    limit = SIZES[data.dtype.name]
     with np.errstate(over="ignore"):  # an infinite mean is refused
-        size, limit = float(abs(data).mean(dtype=np.float64)), SIZES[data.dtype.name]
+        # the absolute values are a copy as large as the data, which only data with negative entries need
+        positive = data.data if sp.issparse(data) else data
+        sized = data if positive.size == 0 or positive.min() >= 0 else abs(data)
+        size = float(sized.mean(dtype=np.float64))
     if (size and not (small or 1 / limit <= size)) or not size <= limit:
         word = "large" if size > 1 else "small"
         raise ParameterError(
