@@ -78,7 +78,8 @@ def test_levels_are_those_of_a_slow_search(channels, rng):
     levels = (share[9:39] > 0) | (first[9:39] != 0).any(axis=1)
     assert (asked >= levels).all()
     assert levels.any() and not asked.all()
-    assert len(kernels._densest_level.signatures) <= 1  # each costs a third of a second while a user waits
+    # each signature costs a third of a second while a user waits; without the compiler there are none
+    assert len(getattr(kernels._densest_level, "signatures", ())) <= 1
 
 
 @pytest.mark.parametrize("channels", [1, 3])
