@@ -108,7 +108,7 @@ def cells() -> Iterator[tuple[str, Any, int, str, str, Any, dict[str, Any]]]:
 
 
 def run(model: Any, X: Any, weights: Any) -> tuple[float, float, bool]:
-    """Return the objective before the codes are solved for anew, processor seconds, and whether the fit has warned."""
+    """Return the objective at the last iteration, processor seconds, and whether the fit has warned."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         begin = time.process_time()

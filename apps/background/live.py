@@ -190,7 +190,7 @@ class _Run:
     def follow(self, writer: ResultWriter, region: FrameArray | None, progress: Progress | None) -> None:
         """Mask and write frames until the source ends or fails, or the end is asked for."""
         clip, callbacks = self._clip, self._callbacks
-        # A source that does not begin anew continues one frame after the last one of the state.
+        # A source that does not start again from its beginning continues one frame after the last one of the state.
         offset = self._model.time_ + 1 / self._model.frame_rate if self._first and not clip.begins_anew else 0.0
         times: deque[float] = deque()
         frames = self._job.counted(self._wanted(lambda: times.append(clip.time + offset)), clip, "following", progress)

@@ -131,7 +131,7 @@ def _refuse_without(given: set[str], names: tuple[str, ...], needed: str, wanted
 
 
 def _inputs(run: Run, arguments: list[str], recursive: bool, out: Path) -> list[Input]:
-    """Find the inputs: the pictures of a folder or a pattern are one, and what is no file is taken as it is."""
+    """Return the inputs: all pictures of a folder or a pattern are one input; an address is passed on unchanged."""
     from visionnmf.io import is_live, pictures_of
 
     inputs: list[Input] = []
