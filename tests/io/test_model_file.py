@@ -306,7 +306,7 @@ def test_only_declared_classes_are_saved(path):
     class Other(Model):
         pass
 
-    with pytest.raises(ParameterError, match=r"model must be one of \['Model'\] to be saved; got a Other"):
+    with pytest.raises(ParameterError, match=r"model must be one of \['Model'\]; got a Other, whose parts can be saved"):
         FITTED.save(Other().fit(np.eye(2)), path)
 
 
