@@ -306,7 +306,9 @@ def test_only_declared_classes_are_saved(path):
     class Other(Model):
         pass
 
-    with pytest.raises(ParameterError, match=r"model must be one of \['Model'\]; got a Other, whose parts can be saved"):
+    with pytest.raises(
+        ParameterError, match=r"model must be one of \['Model'\]; got a Other, whose parts can be saved"
+    ):
         FITTED.save(Other().fit(np.eye(2)), path)
 
 
