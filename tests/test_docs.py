@@ -34,6 +34,9 @@ PUBLIC_MODULES = [
     "visionnmf.models",
 ]
 
+# What they return is known from scikit-learn.
+FAMILIAR = {"fit", "fit_transform", "inverse_transform", "partial_fit", "predict", "score", "set_params", "transform"}
+
 IGNORED = {
     "GL01",  # the summary starts on the line of the quotes
     "GL08",  # no docstring: ruff reports that, and knows about properties and overrides
@@ -67,7 +70,8 @@ def public_objects():
 
 @pytest.mark.parametrize("name", sorted(set(public_objects())))
 def test_docstring(name):
-    errors = [(code, text) for code, text in validate(name)["errors"] if code not in IGNORED]
+    ignored = IGNORED | {"RT01"} if name.rpartition(".")[2] in FAMILIAR else IGNORED
+    errors = [(code, text) for code, text in validate(name)["errors"] if code not in ignored]
     assert not errors
 
 
