@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from _main import Missing, data_file, main
+from _research_data import load_face_set
 from numpy.random import RandomState
 from numpy.typing import NDArray
 from sklearn.decomposition import MiniBatchNMF
@@ -24,7 +25,6 @@ from sklearn.neighbors import KNeighborsClassifier
 from threadpoolctl import threadpool_limits
 
 from visionnmf import NMF, OnlineNMF
-from visionnmf.datasets.local import load_face_set
 from visionnmf.engine.codes import solve_codes
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.online import METHODS, Options

@@ -1,84 +1,74 @@
-"""Corruption of images, and of the matrices whose rows are images."""
+"""Corruption of images, and of a matrix of known rank, with the truth."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, overload
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from visionnmf._checks import RandomState, check_choice, check_count, check_generator, check_number
+from visionnmf._checks import RandomState, brief, check_choice, check_count, check_generator, check_number
 from visionnmf.exceptions import ParameterError
 
-__all__ = [
-    "CORRUPTIONS",
-    "add_gaussian",
-    "add_laplace",
-    "block_mask",
-    "corrupt",
-    "count_photons",
-    "salt_and_pepper",
-]
+__all__ = ["CORRUPTIONS", "CorruptedLowRank", "corrupt", "make_corrupted_low_rank"]
 
-Values = NDArray[np.floating]
-Corrupted = tuple[Values, "NDArray[np.bool_] | None"]
+Matrix = NDArray[np.floating]
+Mask = NDArray[np.bool_]
 
+CORRUPTIONS = ("none", "occlusion", "laplace", "salt_and_pepper", "gaussian", "poisson", "dead_lines")
+"""Kinds for :func:`corrupt`."""
+
+_SHARE_BY_DEFAULT = {"salt_and_pepper": 0.3, "dead_lines": 0.1}
 _MAX_PHOTONS = 1e12  # at white; numpy refuses rates above about 9e18
 
 
 @overload
 def corrupt(
-    images: ArrayLike, kind: str, severity: float | None = None, *, value_range: tuple[float, float] | None = None,
-    fill: float | None = None, return_mask: Literal[False] = False, random_state: RandomState = None,
+    images: ArrayLike, kind: str, severity: float | None = None, *, return_mask: Literal[False] = False,
+    random_state: RandomState = None,
 ) -> NDArray[Any]: ...  # fmt: skip
 @overload
 def corrupt(
-    images: ArrayLike, kind: str, severity: float | None = None, *, value_range: tuple[float, float] | None = None,
-    fill: float | None = None, return_mask: Literal[True], random_state: RandomState = None,
-) -> tuple[NDArray[Any], NDArray[np.bool_]]: ...  # fmt: skip
+    images: ArrayLike, kind: str, severity: float | None = None, *, return_mask: Literal[True],
+    random_state: RandomState = None,
+) -> tuple[NDArray[Any], Mask]: ...  # fmt: skip
 def corrupt(
     images: ArrayLike,
     kind: str,
     severity: float | None = None,
     *,
-    value_range: tuple[float, float] | None = None,
-    fill: float | None = None,
     return_mask: bool = False,
     random_state: RandomState = None,
-) -> NDArray[Any] | tuple[NDArray[Any], NDArray[np.bool_]]:
+) -> NDArray[Any] | tuple[NDArray[Any], Mask]:
     """Corrupt images with blocks, noise or dead lines, each image and each pixel independently.
 
     ===================  ==================================================  ==========================================
     kind                 what happens                                        `severity` (default)
     ===================  ==================================================  ==========================================
     ``none``             nothing                                             not used
-    ``occlusion``        one square block per image becomes `fill`; every    side of the block in pixels; a longer one
+    ``occlusion``        one square block per image becomes white; every     side of the block in pixels; a longer one
                          position inside the image is equally likely         is cut to the image (3/8 of the shorter
                                                                              side)
-    ``laplace``          a Laplace error is added                            scale of the error (0.12 of the range)
+    ``laplace``          a Laplace error is added                            scale of the error (30/255 of white)
     ``salt_and_pepper``  pixels become black or white, equally likely        share of the pixels, 0 to 1 (0.3)
-    ``gaussian``         a normal error is added                             standard deviation (0.16 of the range)
-    ``poisson``          the value x above black becomes                     photons per unit of value, > 0: **fewer
-                         Poisson(severity * x) / severity                    are noisier** (12.75 at white)
+    ``gaussian``         a normal error is added                             standard deviation (40/255 of white)
+    ``poisson``          the value x becomes Poisson(severity * x) /         photons per unit of value, > 0: **fewer
+                         severity                                            are noisier** (12.75 at white)
     ``dead_lines``       rows and columns become black                       share of the lines, 0 to 1 (0.1)
     ===================  ==================================================  ==========================================
 
-    Black and white are the ends of `value_range`, to which the result is clipped. Severities are in the unit of the
-    images: the default scale of a Laplace error is 30 grey levels for 8-bit images and 0.12 for images in [0, 1].
+    Black is 0. White is the largest value of an integer dtype, and 1 for floats. The result is clipped to that range.
 
     Parameters
     ----------
     images : array_like of uint8, uint16, float32 or float64 [shape=(n_images, height, width)]
-        Grey images in `value_range`. They are not changed.
+        Grey images from black to white. They are not changed.
     kind : str
-        One of the kinds in the table; `CORRUPTIONS` lists them.
+        One of `CORRUPTIONS`; see the table.
     severity : float, optional
-        Strength, in the unit of the table. 0 changes nothing, except for "poisson".
-    value_range : tuple of two floats, optional
-        Black and white. The default is the range of the dtype for integers and (0, 1) for floats.
-    fill : float, optional
-        Value of the block of "occlusion", inside `value_range`; white by default.
+        Strength, in the unit of the table and of the images. 0 changes nothing, except for "poisson".
     return_mask : bool, default=False
         Whether to return the mask as well.
     random_state : int, RandomState, Generator or None
@@ -89,8 +79,7 @@ def corrupt(
     corrupted : ndarray [shape and dtype of `images`]
         Integers are rounded to the nearest.
     mask : ndarray of bool [shape of `images`]
-        Only with `return_mask`: the pixels that were replaced, whose values say nothing about the image. "laplace",
-        "gaussian" and "poisson" change every pixel and replace none.
+        Only with `return_mask`: the pixels that were replaced. "laplace", "gaussian" and "poisson" replace none.
 
     Raises
     ------
@@ -113,24 +102,22 @@ def corrupt(
     >>> int(blocked[mask].min())
     255
     """
-    check_choice(kind, "kind", _KINDS)
-    original = _images(images)
-    black, white = _value_range(value_range, original)
-    filling = white if fill is None else check_number(fill, "fill", black, white)
+    check_choice(kind, "kind", CORRUPTIONS)
+    original, white = _checked_images(images)
+    if severity is None:
+        severity = _default_severity(kind, white, original.shape)
+    severity = _check_strength(kind, severity, "severity", white)
     rng = check_generator(random_state)
-
-    values, mask = _KINDS[kind](original.astype(np.float64), severity, _GreyLevels(black, white, filling), rng)
-    values = np.clip(values, black, white)
+    values, mask = _corrupted(original.astype(np.float64), kind, severity, white, white, rng)
+    values = np.clip(values, 0, white)
     if original.dtype.kind == "u":
         values = np.rint(values)
     corrupted = values.astype(original.dtype)
-    if not return_mask:
-        return corrupted
-    return corrupted, np.zeros(original.shape, bool) if mask is None else mask
+    return (corrupted, mask) if return_mask else corrupted
 
 
-def _images(images: ArrayLike) -> NDArray[Any]:
-    """Return images as a checked array."""
+def _checked_images(images: ArrayLike) -> tuple[NDArray[Any], float]:
+    """Return images as a checked array, and the value of white."""
     array = np.asarray(images)
     if array.dtype not in (np.uint8, np.uint16, np.float32, np.float64):
         raise ParameterError(f"images must be uint8, uint16, float32 or float64; got {array.dtype}; convert them")
@@ -139,54 +126,61 @@ def _images(images: ArrayLike) -> NDArray[Any]:
             f"images must have the shape (n_images, height, width) and not be empty; got {array.shape}; "
             "give one image as image[None]"
         )
-    return array
+    white = 1.0 if array.dtype.kind == "f" else float(np.iinfo(array.dtype).max)
+    low, high = float(array.min()), float(array.max())
+    if not (low >= 0 and high <= white):  # true for NaN as well
+        raise ParameterError(f"images must lie in [0, {white:g}]; got values from {low:g} to {high:g}; scale them")
+    return array, white
 
 
-def _value_range(given: tuple[float, float] | None, images: NDArray[Any]) -> tuple[float, float]:
-    """Return black and white, given or by dtype, and check that the images lie between them."""
-    if given is None:
-        black, white = (0.0, 1.0) if images.dtype.kind == "f" else (0.0, float(np.iinfo(images.dtype).max))
-    else:
-        try:
-            black, white = (float(value) for value in given)
-        except (TypeError, ValueError):
-            black, white = np.nan, np.nan
-        if not (np.isfinite(white - black) and black < white):
-            raise ParameterError(f"value_range must be two finite numbers, black before white; got {given!r}")
-    low, high = float(images.min()), float(images.max())
-    if not (black <= low and high <= white):  # false for NaN as well
-        raise ParameterError(
-            f"images must lie in value_range ({black:g}, {white:g}); got values from {low:g} to {high:g}; "
-            "give the value_range that they have"
-        )
-    return black, white
+def _default_severity(kind: str, white: float, shape: tuple[int, ...]) -> float:
+    """Return the default severity for images (n_images, height, width)."""
+    if kind == "occlusion":
+        return max(1, round(0.375 * min(shape[1:])))
+    by_white = {"laplace": 30 / 255 * white, "gaussian": 40 / 255 * white, "poisson": 0.05 * 255 / white}
+    return (by_white | _SHARE_BY_DEFAULT).get(kind, 0)
 
 
-def add_laplace(values: Values, scale: float, rng: np.random.Generator) -> Values:
-    """Add a Laplace error of this scale to every value."""
-    return values + rng.laplace(0, scale, values.shape)
+def _check_strength(kind: str, value: Any, name: str, white: float) -> float:
+    """Return the severity of a corruption if it is in its range; raise ParameterError, which uses `name`, otherwise."""
+    if kind == "none":
+        return 0
+    if kind == "occlusion":
+        return check_count(value, name, 0)
+    if kind == "poisson":
+        return check_number(value, name, 0, _MAX_PHOTONS / white, without_low=True)
+    return check_number(value, name, 0, 1 if kind in _SHARE_BY_DEFAULT else math.inf)
 
 
-def add_gaussian(values: Values, deviation: float, rng: np.random.Generator) -> Values:
-    """Add a normal error of this standard deviation to every value."""
-    return values + rng.normal(0, deviation, values.shape)
+def _corrupted(
+    values: Matrix, kind: str, severity: float, white: float, fill: float, rng: np.random.Generator
+) -> tuple[Matrix, Mask]:
+    """Return images (n_images, height, width) corrupted, unclipped, and the mask of the pixels that were replaced.
+
+    Black is 0, and `fill` is the value of blocks. Table and units are those of :func:`corrupt`.
+    """
+    nothing = np.zeros(values.shape, bool)
+    if kind == "laplace":
+        return values + rng.laplace(0, severity, values.shape), nothing
+    if kind == "gaussian":
+        return values + rng.normal(0, severity, values.shape), nothing
+    if kind == "poisson":
+        return rng.poisson(severity * values.astype(np.float64)) / severity, nothing
+    if kind == "salt_and_pepper":
+        draw = rng.random(values.shape)
+        replaced = draw < severity
+        return np.where(replaced, np.where(draw < severity / 2, white, 0), values), replaced
+    if kind == "occlusion":
+        block = _block_mask(values.shape, int(severity), rng)
+        return np.where(block, fill, values), block
+    if kind == "dead_lines":
+        count, height, width = values.shape
+        dead = (rng.random((count, height, 1)) < severity) | (rng.random((count, 1, width)) < severity)
+        return np.where(dead, 0, values), dead
+    return values, nothing
 
 
-def count_photons(values: Values, photons: float, rng: np.random.Generator) -> Values:
-    """Replace every value x >= 0 by Poisson(photons * x) / photons."""
-    return rng.poisson(photons * values.astype(np.float64)) / photons
-
-
-def salt_and_pepper(
-    values: Values, share: float, black: float, white: float, rng: np.random.Generator
-) -> tuple[Values, NDArray[np.bool_]]:
-    """Replace a share of the values by black or white; return the result and the mask of replaced values."""
-    draw = rng.random(values.shape)
-    mask = draw < share
-    return np.where(mask, np.where(draw < share / 2, white, black), values), mask
-
-
-def block_mask(shape: tuple[int, ...], side: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+def _block_mask(shape: tuple[int, ...], side: int, rng: np.random.Generator) -> Mask:
     """Return a mask (n_images, height, width) of one block per image, at a uniform position, cut to the image."""
     inside = []  # for each axis an (n_images, length) array of the rows or columns that the block covers
     for length in shape[1:]:
@@ -197,67 +191,103 @@ def block_mask(shape: tuple[int, ...], side: int, rng: np.random.Generator) -> N
     return inside[0][:, :, None] & inside[1][:, None, :]
 
 
-class _GreyLevels(NamedTuple):
-    """Black, white and the value of blocks."""
-
-    black: float
-    white: float
-    fill: float
-
-    @property
-    def span(self) -> float:
-        return self.white - self.black
+# --- a matrix of known rank -------------------------------------------------------------------------------------------
 
 
-def _none(values: Values, severity: float | None, levels: _GreyLevels, rng: np.random.Generator) -> Corrupted:
-    return values, None
+@dataclass(frozen=True)
+class CorruptedLowRank:
+    """A corrupted low-rank matrix with its truth.
+
+    Attributes
+    ----------
+    X : ndarray [shape=(n_samples, n_features), >= 0]
+        The corrupted matrix.
+    clean : ndarray [shape=(n_samples, n_features), >= 0]
+        The matrix before corruption, exactly ``W @ H``. One per cent of its entries lie above 1.
+    W : ndarray [shape=(n_samples, n_components), >= 0]
+        The true codes.
+    H : ndarray [shape=(n_components, n_features), >= 0]
+        The true components.
+    mask : ndarray of bool [shape=(n_samples, n_features)]
+        The entries that were replaced.
+    """
+
+    X: Matrix
+    clean: Matrix
+    W: Matrix
+    H: Matrix
+    mask: Mask
+
+    __repr__ = brief
 
 
-def _occlusion(values: Values, severity: float | None, levels: _GreyLevels, rng: np.random.Generator) -> Corrupted:
-    default = max(1, round(0.375 * min(values.shape[1:])))
-    mask = block_mask(values.shape, check_count(default if severity is None else severity, "severity", 0), rng)
-    return np.where(mask, levels.fill, values), mask
+def make_corrupted_low_rank(
+    n_samples: int = 1024,
+    n_features: int = 476,
+    n_components: int = 20,
+    *,
+    corruption: str = "salt_and_pepper",
+    amount: float | None = None,
+    dtype: DTypeLike = np.float32,
+    random_state: RandomState = None,
+) -> CorruptedLowRank:
+    """Make a low-rank non-negative matrix with gamma-distributed, nearly sparse factors, and corrupt it.
 
+    The product of the factors is scaled so that its 99 % quantile is 1. The matrix is corrupted as :func:`corrupt` does
+    with images whose white is 1, but blocks are black, and the result is clipped at 0 only.
 
-def _laplace(values: Values, severity: float | None, levels: _GreyLevels, rng: np.random.Generator) -> Corrupted:
-    default = 30 / 255 * levels.span
-    return add_laplace(values, check_number(default if severity is None else severity, "severity", 0), rng), None
+    Parameters
+    ----------
+    n_samples, n_features, n_components : int, >= 1
+        Sizes. If `n_components` exceeds the other two, the matrix has full rank.
+    corruption : str, default="salt_and_pepper"
+        One of `CORRUPTIONS`. Each sample is an image of the most nearly square shape (17 by 28 for 476 features).
+    amount : float, optional
+        Severity of the corruption. The default is 0.2 for "salt_and_pepper", 0.1 for "laplace", "gaussian" and
+        "dead_lines", 100 for "poisson", and 3/8 of the root of `n_features` for "occlusion".
+    dtype : dtype, default=float32
+        Of all four matrices: float32 or float64.
+    random_state : int, RandomState, Generator or None
+        Seed. The same seed gives the same clean matrix for every corruption.
 
+    Returns
+    -------
+    CorruptedLowRank
+        `X` with its truth.
 
-def _salt_and_pepper(
-    values: Values, severity: float | None, levels: _GreyLevels, rng: np.random.Generator
-) -> Corrupted:
-    share = check_number(0.3 if severity is None else severity, "severity", 0, 1)
-    return salt_and_pepper(values, share, levels.black, levels.white, rng)
+    Raises
+    ------
+    ParameterError
+        If an argument is out of its range.
 
+    Examples
+    --------
+    >>> from visionnmf.datasets import make_corrupted_low_rank
+    >>> data = make_corrupted_low_rank(40, 30, 3, random_state=0)
+    >>> data.X.shape, round(float((data.X != data.clean).mean()), 1)
+    ((40, 30), 0.2)
+    """
+    n_samples = check_count(n_samples, "n_samples", 1)
+    n_features = check_count(n_features, "n_features", 1)
+    n_components = check_count(n_components, "n_components", 1)
+    check_choice(corruption, "corruption", CORRUPTIONS)
+    kind = np.dtype(dtype)
+    if kind not in (np.float32, np.float64):
+        raise ParameterError(f"dtype must be float32 or float64; got {kind}")
+    if amount is None:
+        by_kind = {"salt_and_pepper": 0.2, "poisson": 100, "occlusion": max(1, round(0.375 * math.sqrt(n_features)))}
+        amount = by_kind.get(corruption, 0.1)
+    amount = _check_strength(corruption, amount, "amount", 1)
 
-def _gaussian(values: Values, severity: float | None, levels: _GreyLevels, rng: np.random.Generator) -> Corrupted:
-    default = 40 / 255 * levels.span
-    return add_gaussian(values, check_number(default if severity is None else severity, "severity", 0), rng), None
-
-
-def _poisson(values: Values, severity: float | None, levels: _GreyLevels, rng: np.random.Generator) -> Corrupted:
-    default, most = 0.05 * 255 / levels.span, _MAX_PHOTONS / levels.span
-    photons = check_number(default if severity is None else severity, "severity", 0, most, without_low=True)
-    return levels.black + count_photons(values - levels.black, photons, rng), None
-
-
-def _dead_lines(values: Values, severity: float | None, levels: _GreyLevels, rng: np.random.Generator) -> Corrupted:
-    share = check_number(0.1 if severity is None else severity, "severity", 0, 1)
-    count, height, width = values.shape
-    mask = (rng.random((count, height, 1)) < share) | (rng.random((count, 1, width)) < share)
-    return np.where(mask, levels.black, values), mask
-
-
-_KINDS: dict[str, Callable[[Values, float | None, _GreyLevels, np.random.Generator], Corrupted]] = {
-    "none": _none,
-    "occlusion": _occlusion,
-    "laplace": _laplace,
-    "salt_and_pepper": _salt_and_pepper,
-    "gaussian": _gaussian,
-    "poisson": _poisson,
-    "dead_lines": _dead_lines,
-}
-
-CORRUPTIONS: tuple[str, ...] = tuple(_KINDS)
-"""Kinds for :func:`corrupt`."""
+    factor_rng, corruption_rng = (
+        np.random.default_rng(s) for s in check_generator(random_state).integers(2**63, size=2)
+    )
+    W = factor_rng.gamma(0.5, size=(n_samples, n_components))
+    H = factor_rng.gamma(0.5, size=(n_components, n_features))
+    scale = np.sqrt(np.quantile(W @ H, 0.99))
+    W, H = (W / scale).astype(kind), (H / scale).astype(kind)
+    clean = W @ H
+    height = next(h for h in range(math.isqrt(n_features), 0, -1) if n_features % h == 0)
+    images = clean.reshape(n_samples, height, -1)
+    X, mask = (part.reshape(clean.shape) for part in _corrupted(images, corruption, amount, 1, 0, corruption_rng))
+    return CorruptedLowRank(np.maximum(X, 0, dtype=kind), clean, W, H, mask)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf._checks import brief
-from visionnmf.exceptions import MediaError, ParameterError, UnreadableError, UnsupportedError
+from visionnmf._checks import brief, check_image_shape
+from visionnmf.exceptions import MediaError, UnreadableError, UnsupportedError
 from visionnmf.io import read_arrays, read_image, read_mat, resize_grey, to_grey8
 from visionnmf.io.inputs import check_bytes, check_is_path
 
@@ -24,7 +25,6 @@ PICTURE_SUFFIXES: tuple[str, ...] = (
 )  # fmt: skip
 """Suffixes, in upper or lower case, of the files that :func:`load_faces` reads as images."""
 
-_MAX_SIDE = 4096
 _MAX_PIXELS = 50_000_000  # of one image
 
 
@@ -41,7 +41,7 @@ class Faces:
     names : tuple of str
         The people: ``names[label - 1]`` (their numbers, if the set numbers them); empty if they are unknown.
     files : tuple of str
-        The file of each image, relative to the folder; empty if it is not known.
+        The file of each image, relative to the folder that was read; empty if it was not a folder.
     """
 
     images: NDArray[np.uint8]
@@ -56,7 +56,6 @@ def load_faces(
     path: str | Path,
     *,
     size: tuple[int, int] | None = None,
-    image_shape: tuple[int, int] | None = None,
     read: Callable[[Path], NDArray[Any]] | None = None,
 ) -> Faces:
     """Read faces from a folder with one sub-folder per person, a .npz file, or a .mat file in Deng Cai's format.
@@ -70,23 +69,19 @@ def load_faces(
                         people (labels 0).
     a .npz file         ``images`` (n_images, height, width) and ``labels``, numbers or strings (n_images,); without
                         ``labels`` the people are unknown. ``names``, if present, has one entry per person in the order
-                        of the sorted labels, or one per image (then it becomes `files`).
-    a .mat file         ``fea`` (n_images, height * width), each row an image **column by column**, and ``gnd``, the
-                        numbers of the people.
+                        of the sorted labels.
+    a .mat file         ``fea``, each row a square image **column by column**, and ``gnd``, the numbers of the people.
     ==================  ==============================================================================================
 
-    Images are read by :func:`visionnmf.io.read_image`, upright and on white where they are transparent, and become
-    8-bit grey. An image that cannot be read is left out with a warning that names it.
+    Images are read by :func:`visionnmf.io.read_image` and become 8-bit grey. One that cannot be read is left out with a
+    warning that names it.
 
     Parameters
     ----------
     path : str or Path
         The folder or the file.
     size : tuple of two ints, optional
-        Height and width that every image is scaled to, whatever its proportions. Without it all images must have the
-        same size.
-    image_shape : tuple of two ints, optional
-        Height and width of the images in a .mat file. The default is a square.
+        Height and width that every image is scaled to. Without it all images must have the same size.
     read : callable, optional
         Reads one image of a folder, for example to cut out the face: takes its path, returns an array (height, width)
         or (height, width, 3) of uint8 or uint16, and raises :class:`~visionnmf.exceptions.MediaError` for an image to
@@ -95,13 +90,12 @@ def load_faces(
     Returns
     -------
     Faces
-        Images, people and files. Values of .npz and .mat files that are not uint8 are rounded; floats up to 1 are
-        multiplied by 255.
+        Values of .npz and .mat files that are not uint8 are rounded; floats up to 1 are multiplied by 255.
 
     Raises
     ------
     ParameterError
-        If `size` or `image_shape` is not a height and a width.
+        If `size` is not a height and a width.
     UnreadableError
         If nothing is there, no image can be used, or the file is damaged.
     UnsupportedError
@@ -136,8 +130,8 @@ def load_faces(
     """
     check_is_path(path, "images")
     path = Path(path)
-    for name, shape in (("size", size), ("image_shape", image_shape)):
-        _check_shape(name, shape)
+    if size is not None:
+        size = check_image_shape(size, "size")
     if path.is_dir():
         return _read_folder(path, size, read)
     if not path.is_file():
@@ -146,46 +140,54 @@ def load_faces(
     if suffix == ".npz":
         return _read_faces_npz(path, size)
     if suffix == ".mat":
-        return _read_faces_mat(path, size, image_shape)
+        return _read_faces_mat(path, size)
     raise UnreadableError(
         f"{path} is neither a folder with one sub-folder per person, nor a .npz file, nor a .mat file; "
         "put images into such a folder."
     )
 
 
-def _check_shape(name: str, shape: object) -> None:
-    """Raise ParameterError unless a shape is None or a height and a width."""
-    if shape is None:
-        return
-    if not (
-        isinstance(shape, tuple | list)
-        and len(shape) == 2
-        and all(isinstance(n, int | np.integer) and not isinstance(n, bool) and 1 <= n <= _MAX_SIDE for n in shape)
-    ):
-        raise ParameterError(f"{name} must be a height and a width from 1 to {_MAX_SIDE}; got {shape!r}")
-
-
 def _read_folder(folder: Path, size: tuple[int, int] | None, read: Callable[[Path], NDArray[Any]] | None) -> Faces:
     """Return the faces of a folder; each sub-folder is a person."""
-    people = [(person.name, _pictures(person)) for person in _sorted(folder) if person.is_dir()]
-    people = [(name, pictures) for name, pictures in people if pictures]
-    entries = [(label, picture) for label, (_, pictures) in enumerate(people, 1) for picture in pictures]
+    people = {person.name: _pictures(person) for person in _sorted(folder) if person.is_dir()}
+    pictures = [(name, picture) for name in people for picture in people[name]]
     loose = _pictures(folder)
-    if not entries:
-        entries = [(0, picture) for picture in loose]
-    elif loose:
+    if pictures and loose:
         warnings.warn(f"{folder}: {len(loose)} images next to the sub-folders left out", UserWarning, stacklevel=3)
-    if not entries:
+    pictures = pictures or [("", picture) for picture in loose]
+    if not pictures:
         raise UnreadableError(
             f"{folder} holds no pictures; it must have one sub-folder per person with "
             f"{', '.join(PICTURE_SUFFIXES)} files in it."
         )
-    used: list[tuple[int, Path]] = []
-    images = _stack(_read_pictures(entries, size, read, used), len(entries), used, folder)
-    present = sorted({label for label, _ in used} - {0})
-    labels = np.array([present.index(label) + 1 if label else 0 for label, _ in used])
-    names = tuple(people[label - 1][0] for label in present)
-    return Faces(images, labels, names, tuple(picture.relative_to(folder).as_posix() for _, picture in used))
+    images: list[NDArray[np.uint8]] = []
+    used: list[tuple[str, Path]] = []
+    for name, picture in pictures:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # only images that are left out are reported
+                image = to_grey8(read(picture) if read else read_image(picture, max_pixels=_MAX_PIXELS))
+        except MediaError as error:
+            warnings.warn(f"left out: {error}", UserWarning, stacklevel=3)
+            continue
+        image = resize_grey(image, size) if size else image
+        shape = images[0].shape if images else image.shape
+        if image.shape != shape:
+            raise UnsupportedError(
+                f"{picture} has {image.shape[0]}x{image.shape[1]} pixels (height x width), but {used[0][1]} has "
+                f"{shape[0]}x{shape[1]}; give size=(height, width) to scale all to one size."
+            )
+        if not images:  # before the others are read
+            what = f"{folder} ({len(pictures)} images of {shape[0]}x{shape[1]} pixels)"
+            check_bytes(what, image.nbytes * len(pictures))
+        images.append(image)
+        used.append((name, picture))
+    if not images:
+        raise UnreadableError(f"{folder}: none of its {len(pictures)} pictures can be read.")
+    names = tuple(dict.fromkeys(name for name, _ in used if name))
+    labels = np.array([names.index(name) + 1 if name else 0 for name, _ in used])
+    files = tuple(picture.relative_to(folder).as_posix() for _, picture in used)
+    return Faces(np.stack(images), labels, names, files)
 
 
 def _sorted(folder: Path) -> list[Path]:
@@ -203,57 +205,6 @@ def _pictures(folder: Path) -> list[Path]:
     return [path for path in _sorted(folder) if path.suffix.lower() in PICTURE_SUFFIXES and path.is_file()]
 
 
-def _read_pictures(
-    entries: list[tuple[int, Path]],
-    size: tuple[int, int] | None,
-    read: Callable[[Path], NDArray[Any]] | None,
-    used: list[tuple[int, Path]],
-) -> Iterator[NDArray[np.uint8]]:
-    """Yield the images that can be read, and append each to `used` before."""
-    for label, picture in entries:
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # only images that are left out are reported
-                image = to_grey8(_checked(read(picture)) if read else read_image(picture, max_pixels=_MAX_PIXELS))
-        except MediaError as error:
-            warnings.warn(f"left out: {error}", UserWarning, stacklevel=5)
-            continue
-        used.append((label, picture))
-        yield resize_grey(image, size) if size else image
-
-
-def _checked(values: Any) -> NDArray[Any]:
-    """Return the result of a custom reader if it is an image."""
-    shape, dtype = np.shape(values), getattr(values, "dtype", None)
-    if dtype not in (np.uint8, np.uint16) or 0 in shape or (len(shape) != 2 and (len(shape) != 3 or shape[2] != 3)):
-        raise ParameterError(
-            f"read must return (height, width) or (height, width, 3), uint8 or uint16, not empty; got {shape}, {dtype}"
-        )
-    return values
-
-
-def _stack(
-    images: Iterator[NDArray[np.uint8]], most: int, used: list[tuple[int, Path]], folder: Path
-) -> NDArray[np.uint8]:
-    """Stack images of one size; the last item of `used` is the image that was read last."""
-    first = next(images, None)
-    if first is None:
-        raise UnreadableError(f"{folder}: none of its {most} pictures can be read.")
-    check_bytes(f"{folder} ({most} images of {first.shape[0]}x{first.shape[1]} pixels)", first.nbytes * most)
-    stack = np.empty((most, *first.shape), np.uint8)
-    stack[0] = first
-    count = 1
-    for image in images:
-        if image.shape != first.shape:
-            raise UnsupportedError(
-                f"{used[-1][1]} has {image.shape[0]}x{image.shape[1]} pixels (height x width), but {used[0][1]} has "
-                f"{first.shape[0]}x{first.shape[1]}; give size=(height, width) to scale all to one size."
-            )
-        stack[count] = image
-        count += 1
-    return stack[:count]
-
-
 def _read_faces_npz(path: Path, size: tuple[int, int] | None) -> Faces:
     """Read faces from the arrays `images`, and perhaps `labels` and `names`, of an NPZ file."""
     arrays = read_arrays(path, ["images"], ["labels", "names"])
@@ -263,20 +214,16 @@ def _read_faces_npz(path: Path, size: tuple[int, int] | None) -> Faces:
     return _faces(path, _to_uint8(path, images), arrays.get("labels"), arrays.get("names"), size)
 
 
-def _read_faces_mat(path: Path, size: tuple[int, int] | None, image_shape: tuple[int, int] | None) -> Faces:
+def _read_faces_mat(path: Path, size: tuple[int, int] | None) -> Faces:
     """Read faces from a MATLAB file: a row of `fea` for each image, column by column, and people in `gnd`."""
     arrays = read_mat(path, ["fea", "gnd"])
     rows = arrays["fea"]
     if rows.ndim != 2 or rows.size == 0:
         raise UnsupportedError(f"{path}: fea must have the shape (n_images, height * width), got {rows.shape}.")
-    side = round(rows.shape[1] ** 0.5)
-    height, width = image_shape or (side, side)
-    if height * width != rows.shape[1]:
-        raise UnsupportedError(
-            f"{path}: fea has {rows.shape[1]} columns, which do not fit images of {height}x{width} pixels; "
-            "give image_shape=(height, width)."
-        )
-    images = np.ascontiguousarray(_to_uint8(path, rows).reshape(-1, width, height).swapaxes(1, 2))
+    side = math.isqrt(rows.shape[1])
+    if side**2 != rows.shape[1]:
+        raise UnsupportedError(f"{path}: fea must have a row for each square image, got {rows.shape[1]} columns.")
+    images = np.ascontiguousarray(_to_uint8(path, rows).reshape(-1, side, side).swapaxes(1, 2))
     return _faces(path, images, arrays["gnd"].ravel(), None, size)
 
 
@@ -317,11 +264,5 @@ def _faces(
             f"got {labels.dtype} of shape {labels.shape} for {count} images."
         )
     unique, positions = np.unique(labels, return_inverse=True)
-    people = tuple(map(str, unique))
-    files: tuple[str, ...] = ()
-    if names is not None and names.dtype.kind == "U":
-        if names.shape == unique.shape:
-            people = tuple(map(str, names))
-        elif names.shape == (count,):
-            files = tuple(map(str, names))
-    return Faces(images, positions.reshape(-1) + 1, people, files)
+    named = names is not None and names.dtype.kind == "U" and names.shape == unique.shape
+    return Faces(images, positions.reshape(-1) + 1, tuple(map(str, names if named else unique)))

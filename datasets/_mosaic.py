@@ -44,10 +44,7 @@ def make_mosaic(
     noise: float = 0.02,
     random_state: RandomState = None,
 ) -> Mosaic:
-    """Make an image of regions with different colours and textures and with irregular smooth borders.
-
-    The regions are the cells of scattered points in a smoothly warped plane. Each is connected and has its own colour
-    and one of three textures: stripes, checks or clouds, at its own scale and angle.
+    """Make an image of connected regions with their own colours and textures and with irregular smooth borders.
 
     Parameters
     ----------
@@ -56,8 +53,7 @@ def make_mosaic(
     n_segments : int, >= 1, at most height * width, default=5
         Number of regions.
     texture : float, 0 to 1, default=0.5
-        Strength of the textures: 0 gives flat colours; at 1 light and dark parts of a texture differ by 40 of CIELAB's
-        100 levels of lightness.
+        Strength of the textures; 0 gives flat colours.
     noise : float, >= 0, default=0.02
         Standard deviation of the sensor noise, as a share of the full range.
     random_state : int, RandomState, Generator or None

@@ -49,9 +49,9 @@ def make_surveillance(
 ) -> Surveillance:
     """Make a clip of a street seen by a fixed camera: cars and pedestrians pass, and the illumination drifts.
 
-    The illumination of frame `t` multiplies the background by ``1 + illumination * sin(...) * pattern``, one slow wave
-    over the clip that is strongest on one side of the scene. Without objects and noise the frames have rank 2. Every
-    object enters, crosses and leaves again and again at its own speed; the first one stops on its way for a while.
+    The illumination is one slow wave over the clip that is strongest on one side of the scene. Without objects and
+    noise the frames have rank 2. Every object enters, crosses and leaves again and again at its own speed; the first
+    one stops on its way for a while.
 
     Parameters
     ----------
@@ -64,8 +64,7 @@ def make_surveillance(
     illumination : float, 0 to 0.5, default=0.15
         Largest relative change of the illumination; above 0.17 the brightest parts may saturate.
     random_state : int, RandomState, Generator or None
-        Seed. Scene, illumination, objects and noise have random numbers of their own: with the same seed and sizes,
-        0 objects give the same frames without the objects, and another `n_frames` gives the same background.
+        Seed. With the same seed and sizes, 0 objects give the same frames without the objects.
 
     Returns
     -------
@@ -103,14 +102,12 @@ def iter_surveillance(
 ) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.bool_]]]:
     """Make the clip of :func:`make_surveillance` frame by frame, in the memory of a few frames.
 
-    The parameters are the same, and the same seed gives the same clip. Errors are raised by the call, not by the first
-    frame.
+    The parameters are the same, and the same seed gives the same clip.
 
     Returns
     -------
     iterator of (frame, mask)
-        A frame is an ndarray of uint8 [shape=(height, width, 3)], RGB; its mask an ndarray of bool
-        [shape=(height, width)], True where an object hides the background.
+        An ndarray of uint8 [shape=(height, width, 3)], and one of bool [shape=(height, width)].
 
     Examples
     --------

@@ -112,6 +112,7 @@ def forbidden(graph):
                     "visionnmf.io",
                     "visionnmf.exceptions",
                     "visionnmf._checks",
+                    "visionnmf._lazy",
                     "visionnmf._version",
                 )
                 if not target.startswith(allowed):

@@ -44,12 +44,10 @@ def test_a_seed_reproduces_and_the_mask_is_only_an_extra(kind):
 
 
 @pytest.mark.parametrize("kind", CORRUPTIONS)
-@pytest.mark.parametrize("white", [1, 255])
-def test_the_default_severity_follows_the_range(kind, white):
-    images = ramp(dtype=np.float64, white=white)
-    unit = corrupt(images / white, kind, random_state=0)
-    scaled = corrupt(images, kind, value_range=(0, white), random_state=0)
-    np.testing.assert_allclose(scaled, unit * white, rtol=1e-9, atol=1e-9)
+def test_the_default_severity_follows_the_range(kind):
+    images = ramp(dtype=np.uint8)
+    unit = corrupt(images / np.float64(255), kind, random_state=0)
+    assert np.abs(corrupt(images, kind, random_state=0) - unit * 255).max() <= 0.5 + 1e-9
 
 
 @pytest.mark.parametrize("kind", sorted(set(CORRUPTIONS) - {"none", "poisson"}))
@@ -60,11 +58,9 @@ def test_no_severity_changes_nothing(kind):
 
 @pytest.mark.parametrize("kind", sorted(set(CORRUPTIONS) - {"none", "poisson"}))
 def test_more_severity_is_more_error(kind):
-    images = ramp().astype(float)
+    images = ramp()
     severities = {"occlusion": (2, 6, 12), "laplace": (5, 20, 60), "gaussian": (5, 20, 60)}.get(kind, (0.05, 0.2, 0.6))
-    errors = [
-        np.abs(corrupt(images, kind, s, value_range=(0, 255), random_state=0) - images).mean() for s in severities
-    ]
+    errors = [np.abs(corrupt(images, kind, s, random_state=0).astype(float) - images).mean() for s in severities]
     assert errors[0] < errors[1] < errors[2]
 
 
@@ -81,10 +77,8 @@ def test_occlusion_is_one_white_square_an_image_at_any_position():
         assert counts.min() > 0.7 * 2000 / len(starts)
 
 
-def test_occlusion_has_the_fill_asked_for_and_the_default_side():
-    corrupted, mask = corrupt(ramp(3, 32, 40), "occlusion", fill=7, return_mask=True, random_state=0)
-    assert mask.sum((1, 2)).tolist() == [144] * 3
-    assert set(corrupted[mask]) == {7}
+def test_occlusion_has_a_default_side_and_is_cut_to_the_image():
+    assert corrupt(ramp(3, 32, 40), "occlusion", return_mask=True, random_state=0)[1].sum((1, 2)).tolist() == [144] * 3
     assert corrupt(ramp(3, 5, 9), "occlusion", 99, return_mask=True, random_state=0)[1].all()
 
 
@@ -109,15 +103,13 @@ def test_noise_has_the_size_asked_for():
 
 
 def test_poisson_counts_photons():
-    images = np.full((50, 40, 40), 1000.0)
-    counted = corrupt(images, "poisson", 0.05, value_range=(0, 65535), random_state=0)
-    np.testing.assert_allclose(counted / 20, np.rint(counted / 20))  # whole photons
+    images = np.full((50, 40, 40), 1000, np.uint16)
+    counted = corrupt(images, "poisson", 0.05, random_state=0).astype(float)
+    np.testing.assert_array_equal(counted / 20, np.rint(counted / 20))  # whole photons
     assert counted.mean() == pytest.approx(1000, rel=0.01)
     assert counted.var() == pytest.approx(1000 / 0.05, rel=0.03)
-    fewer = corrupt(images, "poisson", 0.01, value_range=(0, 65535), random_state=0)
+    fewer = corrupt(images, "poisson", 0.01, random_state=0).astype(float)
     assert fewer.std() > 2 * counted.std()
-    shifted = corrupt(images - 500, "poisson", 0.05, value_range=(-500, 65535), random_state=0)
-    np.testing.assert_allclose(shifted, counted - 500)
 
 
 def test_dead_lines_are_whole_black_rows_and_columns():
@@ -152,13 +144,9 @@ def test_integers_are_rounded_and_clipped_not_wrapped():
         (
             ramp(dtype=np.float32, white=255),
             {},
-            r"images must lie in value_range \(0, 1\); got values from 63.75 to 191.25; give the value_range",
+            r"images must lie in \[0, 1\]; got values from 63.75 to 191.25; scale them",
         ),
         (np.full((1, 2, 2), np.nan), {}, "got values from nan to nan"),
-        (ramp(), {"value_range": (255, 0)}, r"value_range must be two finite numbers, .*; got \(255, 0\)"),
-        (ramp(), {"value_range": 255}, "value_range must be two finite numbers, .*; got 255"),
-        (ramp(), {"value_range": (0, np.inf)}, "value_range must be two finite numbers"),
-        (ramp(), {"fill": 256}, "fill must be a number from 0 to 255; got 256"),
         (ramp(), {"severity": 2.5}, "severity must be a whole number >= 0; got 2.5"),
         (ramp(), {"severity": -1}, "severity must be a whole number >= 0; got -1"),
         (ramp(), {"kind": "laplace", "severity": -1}, "severity must be a finite number >= 0; got -1"),

@@ -190,15 +190,12 @@ def test_another_reader_serves_and_may_refuse(people):
         faces = load_faces(people, read=read)
     assert faces.images.shape == (5, 3, 3)
     assert faces.images[:, 0, 0].tolist() == [7, 7, 255, 7, 7]
-    with pytest.raises(ParameterError, match=r"read must return .*; got \(3, 3\), float64"):
-        load_faces(people, read=lambda path: np.zeros((3, 3)))
 
 
-@pytest.mark.parametrize("name", ["size", "image_shape"])
-@pytest.mark.parametrize("value", [32, (32,), (0, 5), (5, 1 << 20), (True, 5), (2.5, 3), "ab"])
-def test_a_bad_shape_is_named(name, value, tmp_path):
-    with pytest.raises(ParameterError, match=f"{name} must be a height and a width from 1 to 4096; got "):
-        load_faces(tmp_path, **{name: value})
+@pytest.mark.parametrize("size", [32, (32,), (0, 5), (True, 5), (2.5, 3), "ab"])
+def test_a_bad_size_is_named(size, tmp_path):
+    with pytest.raises(ParameterError, match="size must be the height and width of an image"):
+        load_faces(tmp_path, size=size)
 
 
 def test_large_pictures_and_sets_are_refused(people, monkeypatch):
@@ -253,7 +250,7 @@ def test_npz_with_numbers_strings_names_or_nobody(tmp_path, rng):
     assert read(labels=np.array([7, 7, 3, 12])) == ([2, 2, 1, 3], ("3", "7", "12"), ())
     assert read(labels=np.array(["b", "a", "b", "c"])) == ([2, 1, 2, 3], ("a", "b", "c"), ())
     assert read(labels=np.array([7, 7, 3, 3]), names=np.array(["x", "y"])) == ([2, 2, 1, 1], ("x", "y"), ())
-    assert read(labels=np.array([7, 7, 3, 3]), names=np.array(list("pqrs")))[1:] == (("3", "7"), tuple("pqrs"))
+    assert read(labels=np.array([7, 7, 3, 3]), names=np.array(list("pqrs")))[1:] == (("3", "7"), ())
     assert read() == ([0, 0, 0, 0], (), ())
 
 
@@ -341,16 +338,6 @@ def test_mat_of_a_machine_with_the_other_byte_order(tmp_path):
     assert faces.names == ("2", "300")
 
 
-def test_mat_images_that_are_no_squares_need_their_shape(tmp_path, rng):
-    images = rng.integers(0, 256, (3, 4, 6), dtype=np.uint8)
-    savemat(tmp_path / "x.mat", {"fea": images.swapaxes(1, 2).reshape(3, 24), "gnd": [[1], [1], [2]]})
-    np.testing.assert_array_equal(load_faces(tmp_path / "x.mat", image_shape=(4, 6)).images, images)
-    with pytest.raises(
-        UnsupportedError, match=r"24 columns, .* do not fit images of 5x5 pixels; give image_shape=\(height"
-    ):
-        load_faces(tmp_path / "x.mat")
-
-
 def test_a_bad_mat_is_one_line(tmp_path, monkeypatch):
     path = tmp_path / "x.mat"
     good = {"fea": np.zeros((2, 4)), "gnd": np.ones((2, 1))}
@@ -368,6 +355,8 @@ def test_a_bad_mat_is_one_line(tmp_path, monkeypatch):
     check(UnsupportedError, "fea is no matrix of real numbers")
     savemat(path, {**good, "fea": np.zeros((2, 2, 2))})
     check(UnsupportedError, r"fea must have the shape .*, got \(2, 2, 2\)")
+    savemat(path, {**good, "fea": np.zeros((2, 24))})
+    check(UnsupportedError, "fea must have a row for each square image, got 24 columns")
     savemat(path, {**good, "gnd": np.ones((3, 1))})
     check(UnsupportedError, "for 2 images")
     savemat(path, good, format="4")

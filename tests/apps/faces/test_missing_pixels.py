@@ -7,11 +7,12 @@ import pytest
 from helpers import SHAPE, made_faces, rows
 from sklearn.decomposition import NMF as SklearnNMF
 from sklearn.exceptions import ConvergenceWarning
+from turntable import make_objects
 
 from visionnmf.apps.faces import FaceClustering, FaceRecognizer, clustering
 from visionnmf.apps.faces.calibration import some_people
 from visionnmf.apps.faces.cleaning import missing_pixels
-from visionnmf.datasets import corrupt, make_objects
+from visionnmf.datasets import corrupt
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import output_folder, write_image
 

@@ -7,11 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf._checks import RandomState, check_count, check_generator
-
-from ._faces import Faces
-
-__all__ = ["make_objects"]
+from visionnmf.datasets import Faces
 
 PARTS = 5  # ellipsoids per object
 SPREAD = 0.5  # of their centres
@@ -36,41 +32,13 @@ class _Solid(NamedTuple):
     stripes: Array  # (n_parts, 3)
 
 
-def make_objects(n_objects: int = 20, n_views: int = 36, *, size: int = 32, random_state: RandomState = None) -> Faces:
-    """Make grey images of objects that turn in front of a black background, like those of COIL-20.
+def make_objects(n_objects: int, n_views: int, *, size: int, random_state: int) -> Faces:
+    """Return grey views of objects that turn before a black background, in the order of objects and angles.
 
     Each object is a union of striped ellipsoids of different brightness, lit from the front. Views are scaled so that
     the object fills the frame, and the background is exactly 0, as in COIL-20 (Nene, Nayar, Murase 1996).
-
-    Parameters
-    ----------
-    n_objects : int, >= 1, default=20
-    n_views : int, >= 1, default=36
-        Views of each object, at even steps of a full turn about the vertical axis.
-    size : int, >= 4, default=32
-        Side of the images in pixels.
-    random_state : int, RandomState, Generator or None
-        Seed of the objects.
-
-    Returns
-    -------
-    Faces
-        Images in the order of objects and angles; the objects are the people.
-
-    Raises
-    ------
-    ParameterError
-        If an argument is out of its range.
-
-    Examples
-    --------
-    >>> from visionnmf.datasets import make_objects
-    >>> make_objects(3, 8, random_state=0).images.shape
-    (24, 32, 32)
     """
-    n_objects, n_views = check_count(n_objects, "n_objects"), check_count(n_views, "n_views")
-    size = check_count(size, "size", 4)
-    rng = np.random.default_rng(check_generator(random_state).integers(2**63))
+    rng = np.random.default_rng(np.random.default_rng(random_state).integers(2**63))
     images = np.zeros((n_objects * n_views, size, size), np.uint8)
     for number in range(n_objects):
         solid = _solid(rng)
