@@ -21,8 +21,8 @@ from sklearn.metrics import pairwise_distances
 from sklearn.svm import LinearSVC
 
 from visionnmf.features import KINDS, FeatureExtraction, make_extractor
+from visionnmf.features.extractor import PreparedImage
 from visionnmf.features.interest_points import STEP, dense_grid
-from visionnmf.features.prepared_image import PreparedImage
 from visionnmf.features.sift import SIFT_SCALES, keypoints
 
 RATE_IMAGES = 30

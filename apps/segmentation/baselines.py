@@ -13,14 +13,9 @@ from typing import Any
 import cv2
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.cluster import KMeans, spectral_clustering
+from sklearn.cluster import KMeans
 
-from visionnmf.features import (
-    find_superpixels,
-    geodesic_affinity,
-    geodesic_distances,
-    reduce_image,
-)
+from visionnmf.features import reduce_image
 
 from .segmenter import segment
 
@@ -45,13 +40,6 @@ def _felzenszwalb(image: NDArray[Any]) -> Scales:
 
     for scale in (50, 100, 150, 200, 300, 400, 500, 600, 800, 1000, 1300, 1700, 2200):
         yield scale, felzenszwalb(image, scale=scale, sigma=0.8, min_size=50)
-
-
-def _quickshift(image: NDArray[Any]) -> Scales:
-    from skimage.segmentation import quickshift
-
-    for distance in (10, 20, 40, 80):
-        yield distance, quickshift(image, kernel_size=5, max_dist=distance, ratio=0.5, rng=0)
 
 
 def _normalised_cuts(image: NDArray[Any]) -> Scales:
@@ -79,21 +67,6 @@ def _k_means(image: NDArray[Any]) -> Scales:
         yield count, cv2.resize(found, image.shape[1::-1], interpolation=cv2.INTER_NEAREST)
 
 
-def _spectral(image: NDArray[Any]) -> Scales:
-    """Yield counts and segmentations by spectral clustering of superpixels, weighted by their sizes."""
-    small = reduce_image(image, 2**18)
-    regions = find_superpixels(small)
-    affinity = geodesic_affinity(geodesic_distances(regions.colours, regions.edges), regions.sizes)
-    weighted = affinity * np.outer(regions.sizes, regions.sizes) / regions.sizes.mean() ** 2
-    for count in COUNTS:
-        if count >= len(regions.sizes):
-            break
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a graph in several parts
-            found = spectral_clustering(weighted, n_clusters=count, assign_labels="cluster_qr", random_state=0)
-        yield count, cv2.resize(found[regions.labels], image.shape[1::-1], interpolation=cv2.INTER_NEAREST)
-
-
 def _whole(image: NDArray[Any]) -> Scales:
     yield 0, np.zeros(image.shape[:2], np.uint8)
 
@@ -103,10 +76,7 @@ METHODS: dict[str, Method] = {
     "felzenszwalb": _felzenszwalb,
     "slic+ncut": _normalised_cuts,
     "k-means": _k_means,
-    "spectral": _spectral,
-    "quickshift": _quickshift,
     "whole": _whole,
 }
 """The methods by name: :func:`.segment`; Felzenszwalb and Huttenlocher 2004; normalised cuts (Shi and Malik 2000) of
-200 SLIC superpixels by mean colour; k-means of colour and place; spectral clustering of superpixels by paths over
-colours; quickshift (Vedaldi and Soatto 2008); the whole picture as one segment."""
+200 SLIC superpixels by mean colour; k-means of colour and place; the whole picture as one segment."""

@@ -239,11 +239,6 @@ def _summary(name: str, rows: Rows, boundaries: bool) -> dict[str, Any]:
         place = pictures.index(row["image"]), scales.index(row["scale"])
         table[place] = row["covering"], row["pri"], -row["voi"]
         counts[place] = [row[column] for column in MATCHES]
-    # A picture may lack a scale, because it has fewer superpixels than segments are wanted. Its nearest scale is taken.
-    for picture in table:
-        last = np.flatnonzero(np.isfinite(picture[:, 0]))
-        nearest = last[np.abs(np.arange(len(scales))[:, np.newaxis] - last).argmin(axis=1)]
-        picture[:] = picture[nearest]
     ods, ois = table.mean(axis=0), table.max(axis=1).mean(axis=0)
     found: dict[str, Any] = {"method": name, "scale": scales[int(ods[:, 0].argmax())]}
     for column, metric in enumerate(("covering", "pri", "voi")):

@@ -17,11 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from visionnmf._checks import check_numbers
 from visionnmf.exceptions import ParameterError
-from visionnmf.features import region_adjacency
 
 from .hierarchy import Hierarchy
 from .overlays import to_eight_bits
-from .regions import watershed
+from .regions import region_adjacency, watershed
 
 __all__ = ["MarkedTree", "Markers", "check_markers", "cut_at_markers", "mark_regions"]
 

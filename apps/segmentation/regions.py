@@ -16,7 +16,7 @@ from . import kernels
 from .cues import A_BINS, B_BINS, L_BINS, Cues
 from .kernels import CUES, ENERGY, FRAME, HISTOGRAMS, LAB, LAB_SQUARED, N_SUMS, SIZE
 
-__all__ = ["Partition", "find_regions", "measure", "watershed"]
+__all__ = ["Partition", "find_regions", "measure", "region_adjacency", "watershed"]
 
 Array = NDArray[np.float64]
 
@@ -96,6 +96,20 @@ def measure(cues: Cues, labels: NDArray[np.int32]) -> Partition:
         square = xx * (jxx[first] + jxx[second]) + yy * (jyy[first] + jyy[second]) + xy * (jxy[first] + jxy[second])
         borders[:, 2 + place] = np.bincount(edge, np.sqrt(np.maximum(square, 0) / 2), len(edges))
     return Partition(labels, _sum_regions(cues, labels, count), edges, borders)
+
+
+def region_adjacency(labels: NDArray[Any]) -> NDArray[np.int64]:
+    """List the pairs of regions (m, 2) that touch along a pixel's side, the smaller label first, in ascending order.
+
+    `labels` are >= 0.
+    """
+    count = int(labels.max()) + 1
+    codes = []  # each pair as one number, low * count + high, so that `unique` is fast
+    for first, second in ((labels[:, 1:], labels[:, :-1]), (labels[1:], labels[:-1])):
+        differ = first != second
+        low, high = np.minimum(first, second)[differ], np.maximum(first, second)[differ]
+        codes.append(low.astype(np.int64) * count + high)
+    return np.stack(np.divmod(np.unique(np.concatenate(codes)), count), axis=1)
 
 
 def _sides(labels: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from visionnmf._checks import RandomState, brief, check_count
-from visionnmf.features import reduce_image, region_adjacency
+from visionnmf.features import reduce_image
 
 from .cues import find_cues
 from .hierarchy import Hierarchy
@@ -27,7 +27,7 @@ from .markers import Markers, check_markers, cut_at_markers, mark_regions
 from .merging import load_border_model, merge_regions
 from .overlays import OUTSIDE, overlay, to_eight_bits
 from .pictures import fill_outside, read_picture, reduce_mask, remove_impulses
-from .regions import find_regions, measure
+from .regions import find_regions, measure, region_adjacency
 from .settings import AUTO, Cut
 
 __all__ = ["SegmentationResult", "segment", "segment_images"]

@@ -10,23 +10,25 @@ import warnings
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigh
+from scipy.optimize import brentq
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import dijkstra
 from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf._checks import RandomState, check_count
-from visionnmf.features import diffuse_affinity
 from visionnmf.models import SymmetricNMF
 
 from .hierarchy import Hierarchy
 
-__all__ = ["connection", "find_soft_parts"]
+__all__ = ["connection", "diffuse_affinity", "find_soft_parts"]
 
 MOST_NODES = 250  # groups of regions; the time of the model grows with their square
 REACH = 0.4  # two groups are connected by 1 / e if the squared strengths along the path sum to the square of this
 
 N_STARTS, MAX_ITER, TOL = 4, 50, 1e-3
 BLOCKS_A_COMPONENT = 0.7  # blocks that diffusion leaves in the affinity, for each component
+LONGEST_DIFFUSION = 100.0  # steps; a longer walk singles out the few regions that are hardest to reach
 
 Array = NDArray[np.float64]
 
@@ -48,6 +50,37 @@ def connection(hierarchy: Hierarchy, nodes: NDArray[np.int64]) -> Array:
     return np.exp(-((distances / REACH) ** 2))
 
 
+def diffuse_affinity(affinity: Array, sizes: NDArray[np.float64], n_blocks: float) -> Array:
+    """Diffuse an affinity (n, n) of regions of `sizes` pixels until it consists of about `n_blocks` (> 1) blocks.
+
+    A symmetric model with the Manhattan loss behaves like a median, so it needs matrices whose blocks are filled. The
+    random walk on the pixels has the symmetric transition operator ``S = C^(1/2) D^(-1/2) A D^(-1/2) C^(1/2)``, with C
+    the sizes and D the degrees ``A c``. Its power ``S^t`` is the walk after t steps, and its trace counts the groups
+    among which the walk has not mixed yet. t, from 1 to 100, is chosen so that the trace is `n_blocks`. For t = 1 this
+    is the affinity of normalised cuts (Shi & Malik 2000), with sizes. The result is divided by the sizes, of mean 1.
+    """
+    c = sizes / sizes.mean()
+    scale = np.sqrt(c / (affinity @ c))
+    values, vectors = eigh(affinity * np.outer(scale, scale), overwrite_a=True, check_finite=False)
+    values = np.clip(values, 0, 1)
+
+    def excess(log_t: float) -> float:
+        """Return by how much the trace after diffusion for the time exp(log_t) is above the wanted one."""
+        return float((values ** np.exp(log_t)).sum()) - n_blocks
+
+    # The trace falls with the time t. Find the t that reaches `n_blocks`, or use the nearest limit.
+    longest = float(np.log(LONGEST_DIFFUSION))
+    if excess(0.0) <= 0:
+        t = 1.0
+    elif excess(longest) >= 0:
+        t = LONGEST_DIFFUSION
+    else:
+        t = float(np.exp(brentq(excess, 0.0, longest, xtol=1e-6)))
+    vectors *= np.sqrt(values**t)
+    vectors /= np.sqrt(c)[:, np.newaxis]
+    return np.maximum(vectors @ vectors.T, 0)
+
+
 def find_soft_parts(
     hierarchy: Hierarchy, n_components: int, *, loss: str = "manhattan", random_state: RandomState = 0
 ) -> NDArray[np.float32]:
@@ -62,7 +95,7 @@ def find_soft_parts(
         codes = np.eye(len(sizes), n_components)
     else:
         blocks = max(1.5, BLOCKS_A_COMPONENT * n_components)
-        affinity = diffuse_affinity(connection(hierarchy, nodes), sizes, n_blocks=blocks)
+        affinity = diffuse_affinity(connection(hierarchy, nodes), sizes, blocks)
         model = SymmetricNMF(
             n_components, loss=loss, n_init=N_STARTS, max_iter=MAX_ITER, tol=TOL, random_state=random_state
         )

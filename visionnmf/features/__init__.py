@@ -1,4 +1,4 @@
-"""From images to what a model can factorise: extractors with one signature, and regions of an image.
+"""From images to what a model can factorise: extractors with one signature, and the checking of images.
 
 An extractor is a scikit-learn transformer: after ``fit(images)``, ``transform(images)`` returns one row of
 non-negative float32 for each image. `images` is a list of arrays or files of any sizes, grey or colour. :data:`KINDS`
@@ -7,100 +7,51 @@ by side and knows which columns belong to which.
 
 Images become 8-bit RGB. An image of more than `max_pixels` is first averaged down to so many pixels.
 
-================================  ==================================================================================
-:mod:`.extractor_kinds`           the table of extractors
-:mod:`.extraction`                several extractors together; :mod:`.store` keeps them in files
-:mod:`.feature_cache`             features that are kept between runs
-:mod:`.colour`                    histograms of colours
-:mod:`.hue`, :mod:`.sift`         local descriptors at :mod:`.interest_points`, counted as a :mod:`.bag_of_words`
-:mod:`.gist`, :mod:`.texture`     the shape of a scene; gradients and binary patterns
-:mod:`.patches`                   parts of patches, learnt by NMF
-:mod:`.raw_pixels`                the pixels themselves
-:mod:`.images`                    checking image arrays, and reducing them to fewer pixels
-:mod:`.regions`                   an image as some hundred small regions, and how alike they are
-================================  ==================================================================================
-
 Importing this package loads no numerical library; each name is loaded when it is first used.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from visionnmf._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from .colour import ColorHistogram
-    from .extraction import Extracted, FeatureExtraction
-    from .extractor import Extractor
-    from .extractor_kinds import KINDS, Kind, make_extractor
-    from .gist import Gist
-    from .hue import DenseHue, HarrisHue
-    from .images import check_image, reduce_image
-    from .interest_points import harris_laplace
-    from .patches import PatchNMF
-    from .raw_pixels import RawPixels
-    from .regions.affinity import diffuse_affinity, geodesic_affinity, geodesic_distances, proximity_affinity
-    from .regions.superpixels import Superpixels, find_superpixels, region_adjacency
-    from .sift import DenseSift, HarrisSift
-    from .store import load_extraction, save_extraction
-    from .texture import CENTRIST, HOG, LBP
+    from .affinity import proximity_affinity as proximity_affinity
+    from .extraction import Extracted as Extracted
+    from .extraction import FeatureExtraction as FeatureExtraction
+    from .extractor import Extractor as Extractor
+    from .extractor_kinds import KINDS as KINDS
+    from .extractor_kinds import Kind as Kind
+    from .extractor_kinds import make_extractor as make_extractor
+    from .gist import Gist as Gist
+    from .hue import DenseHue as DenseHue
+    from .hue import HarrisHue as HarrisHue
+    from .images import check_image as check_image
+    from .images import reduce_image as reduce_image
+    from .interest_points import harris_laplace as harris_laplace
+    from .patches import PatchNMF as PatchNMF
+    from .pixels import ColorHistogram as ColorHistogram
+    from .pixels import RawPixels as RawPixels
+    from .sift import DenseSift as DenseSift
+    from .sift import HarrisSift as HarrisSift
+    from .store import load_extraction as load_extraction
+    from .store import save_extraction as save_extraction
+    from .texture import CENTRIST as CENTRIST
+    from .texture import HOG as HOG
+    from .texture import LBP as LBP
 
 _MODULES = {
-    "colour": ("ColorHistogram",),
-    "extraction": ("Extracted", "FeatureExtraction"),
-    "extractor": ("Extractor",),
-    "extractor_kinds": ("KINDS", "Kind", "make_extractor"),
-    "gist": ("Gist",),
-    "hue": ("DenseHue", "HarrisHue"),
-    "images": ("check_image", "reduce_image"),
-    "interest_points": ("harris_laplace",),
-    "patches": ("PatchNMF",),
-    "raw_pixels": ("RawPixels",),
-    "regions.affinity": ("diffuse_affinity", "geodesic_affinity", "geodesic_distances", "proximity_affinity"),
-    "regions.superpixels": ("Superpixels", "find_superpixels", "region_adjacency"),
-    "sift": ("DenseSift", "HarrisSift"),
-    "store": ("load_extraction", "save_extraction"),
-    "texture": ("CENTRIST", "HOG", "LBP"),
+    "affinity": ["proximity_affinity"],
+    "extraction": ["Extracted", "FeatureExtraction"],
+    "extractor": ["Extractor"],
+    "extractor_kinds": ["KINDS", "Kind", "make_extractor"],
+    "gist": ["Gist"],
+    "hue": ["DenseHue", "HarrisHue"],
+    "images": ["check_image", "reduce_image"],
+    "interest_points": ["harris_laplace"],
+    "patches": ["PatchNMF"],
+    "pixels": ["ColorHistogram", "RawPixels"],
+    "sift": ["DenseSift", "HarrisSift"],
+    "store": ["load_extraction", "save_extraction"],
+    "texture": ["CENTRIST", "HOG", "LBP"],
 }
-
-__all__ = [
-    "CENTRIST",
-    "HOG",
-    "KINDS",
-    "LBP",
-    "ColorHistogram",
-    "DenseHue",
-    "DenseSift",
-    "Extracted",
-    "Extractor",
-    "FeatureExtraction",
-    "Gist",
-    "HarrisHue",
-    "HarrisSift",
-    "Kind",
-    "PatchNMF",
-    "RawPixels",
-    "Superpixels",
-    "check_image",
-    "diffuse_affinity",
-    "find_superpixels",
-    "geodesic_affinity",
-    "geodesic_distances",
-    "harris_laplace",
-    "load_extraction",
-    "make_extractor",
-    "proximity_affinity",
-    "reduce_image",
-    "region_adjacency",
-    "save_extraction",
-]
-
-
-def __getattr__(name: str) -> Any:
-    for module, names in _MODULES.items():
-        if name in names:
-            globals()[name] = value = getattr(import_module(f".{module}", __name__), name)
-            return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__, __all__ = lazy_names(__name__, _MODULES)

@@ -13,19 +13,15 @@ from sklearn.cluster import MiniBatchKMeans
 from visionnmf._checks import RandomState, check_count, check_generator, check_seed
 from visionnmf.exceptions import ParameterError
 
-from .extractor import Extractor, Images, check_layout, check_room, count_in_cells
+from .extractor import Extractor, Images, PreparedImage, check_layout, check_room, count_in_cells
 from .interest_points import check_grid, dense_grid, grid_size
-from .prepared_image import PreparedImage
 
-__all__ = ["AtCorners", "BagOfWords", "Local", "OnGrid"]
+__all__ = ["AtCorners", "BagOfWords", "OnGrid"]
 
 Array = NDArray[Any]
 
 FIT_IMAGES = 1000  # the most images from which a dictionary is learnt: more make no better words
 BLOCK = 1 << 22  # distances that are in memory at once
-
-Local = tuple[NDArray[np.float32], Array]
-"""Descriptors (n, d), and the row and column of each as shares of height and width (n, 2)."""
 
 
 class BagOfWords(Extractor):
@@ -35,7 +31,6 @@ class BagOfWords(Extractor):
     the points of :class:`OnGrid` or :class:`AtCorners`.
     """
 
-    LEARNT = ("dictionary_",)
     n_words: int
     layout: tuple[int, int]
     n_samples: int
@@ -43,12 +38,12 @@ class BagOfWords(Extractor):
     dictionary_: NDArray[np.float32]
 
     @abstractmethod
-    def _local(self, image: PreparedImage) -> Local:
-        """Return the descriptors of one image and their places."""
+    def _points(self, image: PreparedImage) -> Array:
+        """Return the row, column and scale of each patch, in pixels (n, 3)."""
 
     @abstractmethod
-    def _points(self, image: PreparedImage) -> Array:
-        """Return the row, column and scale of each patch, in pixels."""
+    def _descriptors(self, image: PreparedImage, points: Array) -> NDArray[np.float32]:
+        """Return the descriptors of patches (n, d)."""
 
     @abstractmethod
     def _descriptor_size(self) -> int:
@@ -67,7 +62,8 @@ class BagOfWords(Extractor):
         quota = math.ceil(self.n_samples / len(chosen))
         found = []
         for i in chosen:
-            descriptors = self._local(PreparedImage(images[i], self.max_pixels))[0]
+            image = PreparedImage(images[i], self.max_pixels)
+            descriptors = self._descriptors(image, self._points(image))
             found.append(descriptors[rng.permutation(len(descriptors))[:quota]])
         descriptors = np.concatenate(found)
         if not len(descriptors):
@@ -85,8 +81,9 @@ class BagOfWords(Extractor):
 
     def _describe(self, image: PreparedImage) -> Array:
         """Return how often each word occurs in each cell of an image."""
-        descriptors, places = self._local(image)
-        words = nearest_words(descriptors, self.dictionary_)
+        points = self._points(image)
+        words = nearest_words(self._descriptors(image, points), self.dictionary_)
+        places = points[:, :2] / image.grey.shape  # row and column as shares of height and width
         return count_in_cells(words, places[:, 0], places[:, 1], self.layout, len(self.dictionary_))
 
 

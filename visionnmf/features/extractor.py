@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import cv2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -16,12 +18,22 @@ from sklearn.utils.validation import check_is_fitted
 
 from visionnmf._checks import check_count, shown
 from visionnmf.exceptions import ParameterError
-from visionnmf.io import check_memory
+from visionnmf.io import check_memory, read_image
 from visionnmf.io.model_state import Restorable
 
-from .prepared_image import PreparedImage
+from .images import check_image, reduce_image
+from .interest_points import harris_laplace
 
-__all__ = ["MAX_PIXELS", "Extractor", "check_images", "check_layout", "check_room", "count_in_cells", "divide_axis"]
+__all__ = [
+    "MAX_PIXELS",
+    "Extractor",
+    "PreparedImage",
+    "check_images",
+    "check_layout",
+    "check_room",
+    "count_in_cells",
+    "divide_axis",
+]
 
 Array = NDArray[Any]
 Images = Sequence[ArrayLike | str | Path]
@@ -32,11 +44,48 @@ LARGE = 64 << 20  # bytes of working memory above which free memory is checked f
 MAX_PIXELS = 384 * 256  # the size of Corel's photographs, from which the published features were taken
 
 
+class PreparedImage:
+    """An image as 8-bit RGB (`rgb`) of at most `max_pixels`, and in the forms that extractors need, each computed once.
+
+    The image is a file or an array that :func:`.check_image` takes. A `max_pixels` of None leaves its size as it is.
+    """
+
+    def __init__(self, image: ArrayLike | str | Path, max_pixels: int | None) -> None:
+        pixels = check_image(read_image(image) if isinstance(image, str | Path) else image)
+        size = pixels.shape[0] * pixels.shape[1]
+        limit = size if max_pixels is None else max_pixels
+        if size > limit or pixels.dtype != np.uint8:
+            pixels = np.rint(reduce_image(pixels, limit) * 255).astype(np.uint8)
+        self.rgb: NDArray[np.uint8] = np.ascontiguousarray(pixels)
+
+    @cached_property
+    def grey(self) -> NDArray[np.uint8]:
+        """The luma of ITU-R BT.601 [shape=(height, width)]."""
+        return np.asarray(cv2.cvtColor(self.rgb, cv2.COLOR_RGB2GRAY))
+
+    @cached_property
+    def floats(self) -> NDArray[np.float32]:
+        """RGB from 0 to 1 [shape=(height, width, 3)]."""
+        return self.rgb.astype(np.float32) / np.float32(255)
+
+    @cached_property
+    def corners(self) -> NDArray[np.float32]:
+        """Harris-Laplace points: row, column and scale, in pixels [shape=(n, 3)]."""
+        return harris_laplace(self.grey / np.float32(255))
+
+    def resized_grey(self, height: int, width: int) -> NDArray[np.float32]:
+        """Return the grey image scaled to a size, from 0 to 1; it is averaged where it shrinks."""
+        shrinks = self.grey.shape[0] > height and self.grey.shape[1] > width
+        how = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
+        resized: NDArray[Any] = cv2.resize(self.grey.astype(np.float32), (width, height), interpolation=how)
+        return np.clip(resized / np.float32(255), 0, 1)
+
+
 class Extractor(Restorable, TransformerMixin, BaseEstimator, ABC):
     """Turns images into rows of non-negative features.
 
     A subclass says how one image is described (:meth:`_describe`), how many features that gives, and which parameters
-    are allowed. `LEARNT` names the arrays that `fit` learns.
+    are allowed. `n_features_out_` is the number of features.
 
     Examples
     --------
@@ -45,18 +94,11 @@ class Extractor(Restorable, TransformerMixin, BaseEstimator, ABC):
     True
     """
 
-    LEARNT: ClassVar[tuple[str, ...]] = ()
     WORKING: ClassVar[int] = 128  # bytes a pixel while an image is described
     max_pixels: int | None
 
     def fit(self, images: Images, y: Any = None) -> Self:
-        """Check the parameters, and learn what there is to learn.
-
-        Parameters
-        ----------
-        images : sequence of array-like, str or Path
-            Images of any sizes: arrays, grey or colour, or files.
-        y : Ignored
+        """Check the parameters, and learn what there is to learn from `images`, as :meth:`transform` takes them.
 
         Returns
         -------
@@ -81,31 +123,18 @@ class Extractor(Restorable, TransformerMixin, BaseEstimator, ABC):
 
         Raises
         ------
-        sklearn.exceptions.NotFittedError
-            Before `fit`.
-        ParameterError
-            If one of `images` is not an image.
-        MediaError
-            If a file cannot be read.
+        ParameterError, MediaError
+            If one of `images` is not an image, or a file cannot be read.
         """
         check_is_fitted(self)
         return np.stack([self.describe(PreparedImage(image, self.max_pixels)) for image in check_images(images)])
 
     def describe(self, image: PreparedImage) -> NDArray[np.float32]:
-        """Describe one image.
-
-        Parameters
-        ----------
-        image : PreparedImage
+        """Describe one image; raise TooLargeError if that takes more memory than is free.
 
         Returns
         -------
         ndarray of float32 [shape=(n_features,), >= 0]
-
-        Raises
-        ------
-        TooLargeError
-            If an image of so many pixels takes more memory than is free.
         """
         height, width = image.rgb.shape[:2]
         needed = self.WORKING * height * width
@@ -115,10 +144,6 @@ class Extractor(Restorable, TransformerMixin, BaseEstimator, ABC):
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Return the names of the features: the extractor's name and a number.
-
-        Parameters
-        ----------
-        input_features : Ignored
 
         Returns
         -------

@@ -46,9 +46,9 @@ class Kind(NamedTuple):
 LEAR = "Guillaumin et al. 2009"
 
 KINDS: dict[str, Kind] = {
-    "rgb": Kind("colour", "ColorHistogram", {"space": "rgb"}, 4096, "share of pixels", LEAR, 0.1),
-    "lab": Kind("colour", "ColorHistogram", {"space": "lab"}, 4096, "share of pixels", LEAR, 0.4),
-    "hsv": Kind("colour", "ColorHistogram", {"space": "hsv"}, 4096, "share of pixels", LEAR, 0.3),
+    "rgb": Kind("pixels", "ColorHistogram", {"space": "rgb"}, 4096, "share of pixels", LEAR, 0.1),
+    "lab": Kind("pixels", "ColorHistogram", {"space": "lab"}, 4096, "share of pixels", LEAR, 0.4),
+    "hsv": Kind("pixels", "ColorHistogram", {"space": "hsv"}, 4096, "share of pixels", LEAR, 0.3),
     "dense-hue": Kind("hue", "DenseHue", {}, 100, "share of patches", "van de Weijer & Schmid 2006", 4.9),
     "dense-sift": Kind("sift", "DenseSift", {}, 1000, "share of patches", "Lowe 2004", 48.6),
     "harris-hue": Kind("hue", "HarrisHue", {}, 100, "share of patches", "van de Weijer & Schmid 2006", 5.6),
@@ -58,7 +58,7 @@ KINDS: dict[str, Kind] = {
     "lbp": Kind("texture", "LBP", {}, 944, "share of pixels", "Ojala et al. 2002", 3.4),
     "centrist": Kind("texture", "CENTRIST", {}, 254, "share of pixels", "Wu & Rehg 2011", 0.3),
     "patch-nmf": Kind("patches", "PatchNMF", {}, 256, "mean code of a part", "Hoyer 2002", 4.3),
-    "raw-pixels": Kind("raw_pixels", "RawPixels", {}, 1024, "brightness", "", 0.0),
+    "raw-pixels": Kind("pixels", "RawPixels", {}, 1024, "brightness", "", 0.0),
 }
 
 

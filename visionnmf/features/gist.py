@@ -12,8 +12,7 @@ from scipy.fft import fft2, ifft2
 from visionnmf._checks import check_count
 from visionnmf.exceptions import ParameterError
 
-from .extractor import MAX_PIXELS, Extractor
-from .prepared_image import PreparedImage
+from .extractor import MAX_PIXELS, Extractor, PreparedImage
 
 __all__ = ["Gist"]
 
@@ -32,7 +31,7 @@ class Gist(Extractor):
 
     The grey image is scaled to a square, and its lighting and local contrast are normalised. Then it is filtered by
     Gabor filters of several scales and orientations. Each feature is the mean magnitude of a filter's response in a
-    cell.
+    cell. They are ordered by scale, the finest first, then by orientation, then by cell.
 
     Parameters
     ----------
@@ -46,11 +45,6 @@ class Gist(Extractor):
     max_pixels : int or None, default=98_304
         A larger image is averaged down to so many pixels first.
 
-    Attributes
-    ----------
-    n_features_out_ : int
-        Scale by scale, the finest first, in each orientation by orientation, in each cell by cell.
-
     References
     ----------
     A. Oliva, A. Torralba, "Modeling the shape of the scene: a holistic representation of the spatial envelope", IJCV
@@ -60,9 +54,8 @@ class Gist(Extractor):
     --------
     >>> from visionnmf.datasets import make_mosaic
     >>> from visionnmf.features import Gist
-    >>> images = [make_mosaic(64, 64, random_state=seed).image for seed in range(3)]
-    >>> Gist().fit_transform(images).shape
-    (3, 512)
+    >>> Gist().fit_transform([make_mosaic(64, 64).image]).shape
+    (1, 512)
     """
 
     view = "gist"

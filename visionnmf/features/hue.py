@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from visionnmf._checks import RandomState, check_count, check_number
 
-from .bag_of_words import AtCorners, BagOfWords, Local, OnGrid
-from .extractor import MAX_PIXELS
+from .bag_of_words import AtCorners, BagOfWords, OnGrid
+from .extractor import MAX_PIXELS, PreparedImage
 from .interest_points import STEP
-from .prepared_image import PreparedImage
 
 __all__ = ["DenseHue", "HarrisHue", "hue_histograms"]
 
@@ -29,8 +28,24 @@ GREY = 0.3
 class HueWords(BagOfWords):
     """Bags of words of hue histograms at points of a grid or at corners."""
 
-    n_bins: int
-    grey: float
+    def __init__(
+        self,
+        n_words: int = 100,
+        *,
+        n_bins: int = 36,
+        grey: float = GREY,
+        layout: tuple[int, int] = (1, 1),
+        n_samples: int = 100_000,
+        max_pixels: int | None = MAX_PIXELS,
+        random_state: RandomState = 0,
+    ) -> None:
+        self.n_words = n_words
+        self.n_bins = n_bins
+        self.grey = grey
+        self.layout = layout
+        self.n_samples = n_samples
+        self.max_pixels = max_pixels
+        self.random_state = random_state
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -40,14 +55,12 @@ class HueWords(BagOfWords):
     def _descriptor_size(self) -> int:
         return self.n_bins
 
-    def _local(self, image: PreparedImage) -> Local:
-        height, width = image.grey.shape
-        points = self._points(image)
-        return hue_histograms(image.floats, points, self.n_bins, grey=self.grey), points[:, :2] / (height, width)
+    def _descriptors(self, image: PreparedImage, points: Array) -> NDArray[np.float32]:
+        return hue_histograms(image.floats, points, self.n_bins, grey=self.grey)
 
 
 class DenseHue(OnGrid, HueWords):
-    """Hue histograms of patches on a dense grid, as a bag of words.
+    """Hue histograms of patches on a dense grid, as a bag of words; each feature is a share of the patches.
 
     The histogram of a patch (:func:`hue_histograms`) keeps its shape under shading and under highlights of white light.
 
@@ -59,9 +72,8 @@ class DenseHue(OnGrid, HueWords):
     n_bins : int, default=36
         The number of bins of the hue.
     grey : float, default=0.3
-        The saturation at which a descriptor has half its length. Greyer patches have shorter descriptors, so that
-        words distinguish grey from coloured patches and noise in nearly grey ones counts little. 0 is the paper's
-        descriptor.
+        The saturation at which a descriptor has half its length, so that noise in nearly grey patches counts little. 0
+        is the paper's descriptor.
     scales : tuple of float, default=(1.6, 2.3, 3.2)
         In pixels; the side of a patch is twelve scales.
     step : float, default=3
@@ -77,8 +89,6 @@ class DenseHue(OnGrid, HueWords):
     Attributes
     ----------
     dictionary_ : ndarray of float32 [shape=(n_words, n_bins), >= 0]
-    n_features_out_ : int
-        The number of words; each feature is a share of the patches.
 
     References
     ----------
@@ -88,9 +98,8 @@ class DenseHue(OnGrid, HueWords):
     --------
     >>> from visionnmf.datasets import make_mosaic
     >>> from visionnmf.features import DenseHue
-    >>> images = [make_mosaic(64, 64, random_state=seed).image for seed in range(3)]
-    >>> DenseHue().fit_transform(images).shape
-    (3, 100)
+    >>> DenseHue(20).fit_transform([make_mosaic(64, 64).image]).shape
+    (1, 20)
     """
 
     view = "dense-hue"
@@ -120,53 +129,19 @@ class DenseHue(OnGrid, HueWords):
 
 
 class HarrisHue(AtCorners, HueWords):
-    """Hue histograms of patches at Harris-Laplace points, as a bag of words.
+    """Hue histograms of patches at Harris-Laplace points, as a bag of words; an image without corners has only zeros.
 
-    The histogram of a patch (:func:`hue_histograms`) keeps its shape under shading and under highlights of white light.
-
-    Parameters
-    ----------
-    n_words, n_bins, grey, layout, n_samples, max_pixels, random_state : as for :class:`DenseHue`
-
-    Attributes
-    ----------
-    dictionary_ : ndarray of float32 [shape=(n_words, n_bins), >= 0]
-    n_features_out_ : int
-        The number of words; each feature is a share of the patches. An image without corners has only zeros.
-
-    References
-    ----------
-    J. van de Weijer, C. Schmid, "Coloring local feature extraction", ECCV 2006, section 4.
+    Parameters and attributes are those of :class:`DenseHue` without `scales` and `step`.
 
     Examples
     --------
     >>> from visionnmf.datasets import make_mosaic
     >>> from visionnmf.features import HarrisHue
-    >>> images = [make_mosaic(64, 64, random_state=seed).image for seed in range(3)]
-    >>> HarrisHue().fit_transform(images).shape[0]
-    3
+    >>> HarrisHue(5).fit_transform([make_mosaic(64, 64).image]).shape
+    (1, 5)
     """
 
     view = "harris-hue"
-
-    def __init__(
-        self,
-        n_words: int = 100,
-        *,
-        n_bins: int = 36,
-        grey: float = GREY,
-        layout: tuple[int, int] = (1, 1),
-        n_samples: int = 100_000,
-        max_pixels: int | None = MAX_PIXELS,
-        random_state: RandomState = 0,
-    ) -> None:
-        self.n_words = n_words
-        self.n_bins = n_bins
-        self.grey = grey
-        self.layout = layout
-        self.n_samples = n_samples
-        self.max_pixels = max_pixels
-        self.random_state = random_state
 
 
 def hue_histograms(rgb: Array, points: Array, n_bins: int = 36, *, grey: float = 0.0) -> NDArray[np.float32]:

@@ -17,8 +17,7 @@ from visionnmf.engine.online import METHODS, Options, begin
 from visionnmf.engine.penalties import NONNEGATIVE
 from visionnmf.engine.problem import Problem
 
-from .extractor import MAX_PIXELS, Extractor, Images, check_layout, check_room
-from .prepared_image import PreparedImage
+from .extractor import MAX_PIXELS, Extractor, Images, PreparedImage, check_layout, check_room
 
 __all__ = ["PatchNMF", "split_patches"]
 
@@ -63,8 +62,6 @@ class PatchNMF(Extractor):
         Parts of unit norm: what is above the mean, then what is below it, each (patch, patch, 3).
     encoder_ : ndarray of float32 [shape=(6 * patch**2, n_components)]
         The pseudo-inverse.
-    n_features_out_ : int
-        The number of features, cell by cell.
 
     References
     ----------
@@ -74,12 +71,10 @@ class PatchNMF(Extractor):
     --------
     >>> from visionnmf.datasets import make_mosaic
     >>> from visionnmf.features import PatchNMF
-    >>> images = [make_mosaic(64, 64, random_state=seed).image for seed in range(3)]
-    >>> PatchNMF(8).fit_transform(images).shape
-    (3, 32)
+    >>> PatchNMF(8).fit_transform([make_mosaic(64, 64).image]).shape
+    (1, 32)
     """
 
-    LEARNT = ("components_", "encoder_")
     view = "patch-nmf"
     components_: NDArray[np.float32]
     encoder_: NDArray[np.float32]

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from visionnmf._checks import RandomState
 
-from .bag_of_words import AtCorners, BagOfWords, Local, OnGrid
-from .extractor import MAX_PIXELS
+from .bag_of_words import AtCorners, BagOfWords, OnGrid
+from .extractor import MAX_PIXELS, PreparedImage
 from .interest_points import STEP
-from .prepared_image import PreparedImage
 
 __all__ = ["SIFT_SCALES", "DenseSift", "HarrisSift", "keypoints", "sift_descriptors"]
 
@@ -28,17 +27,30 @@ DESCRIPTOR = 128  # length of a descriptor: 4 x 4 cells of 8 directions
 class SiftWords(BagOfWords):
     """Bags of words of SIFT descriptors at points of a grid or at corners."""
 
+    def __init__(
+        self,
+        n_words: int = 1000,
+        *,
+        layout: tuple[int, int] = (1, 1),
+        n_samples: int = 100_000,
+        max_pixels: int | None = MAX_PIXELS,
+        random_state: RandomState = 0,
+    ) -> None:
+        self.n_words = n_words
+        self.layout = layout
+        self.n_samples = n_samples
+        self.max_pixels = max_pixels
+        self.random_state = random_state
+
     def _descriptor_size(self) -> int:
         return DESCRIPTOR
 
-    def _local(self, image: PreparedImage) -> Local:
-        height, width = image.grey.shape
-        points = self._points(image)
-        return sift_descriptors(image.grey, points), points[:, :2] / (height, width)
+    def _descriptors(self, image: PreparedImage, points: Array) -> NDArray[np.float32]:
+        return sift_descriptors(image.grey, points)
 
 
 class DenseSift(OnGrid, SiftWords):
-    """Upright SIFT descriptors on a dense grid, as a bag of words.
+    """Upright SIFT descriptors on a dense grid, as a bag of words; each feature is a share of the patches.
 
     Parameters
     ----------
@@ -60,21 +72,17 @@ class DenseSift(OnGrid, SiftWords):
     Attributes
     ----------
     dictionary_ : ndarray of float32 [shape=(n_words, 128), >= 0]
-    n_features_out_ : int
-        The number of words; each feature is a share of the patches.
 
     References
     ----------
     D. G. Lowe, "Distinctive image features from scale-invariant keypoints", IJCV 60(2), 2004.
-    M. Guillaumin, T. Mensink, J. Verbeek, C. Schmid, "TagProp", ICCV 2009, section 3.1.
 
     Examples
     --------
     >>> from visionnmf.datasets import make_mosaic
     >>> from visionnmf.features import DenseSift
-    >>> images = [make_mosaic(64, 64, random_state=seed).image for seed in range(3)]
-    >>> DenseSift().fit_transform(images).shape
-    (3, 1000)
+    >>> DenseSift(20).fit_transform([make_mosaic(64, 64).image]).shape
+    (1, 20)
     """
 
     view = "dense-sift"
@@ -101,48 +109,19 @@ class DenseSift(OnGrid, SiftWords):
 
 
 class HarrisSift(AtCorners, SiftWords):
-    """Upright SIFT descriptors at Harris-Laplace points, as a bag of words.
+    """Upright SIFT descriptors at Harris-Laplace points, as a bag of words; an image without corners has only zeros.
 
-    Parameters
-    ----------
-    n_words, layout, n_samples, max_pixels, random_state : as for :class:`DenseSift`
-
-    Attributes
-    ----------
-    dictionary_ : ndarray of float32 [shape=(n_words, 128), >= 0]
-    n_features_out_ : int
-        The number of words; each feature is a share of the patches. An image without corners has only zeros.
-
-    References
-    ----------
-    D. G. Lowe, "Distinctive image features from scale-invariant keypoints", IJCV 60(2), 2004.
-    M. Guillaumin, T. Mensink, J. Verbeek, C. Schmid, "TagProp", ICCV 2009, section 3.1.
+    Parameters and attributes are those of :class:`DenseSift` without `scales` and `step`.
 
     Examples
     --------
     >>> from visionnmf.datasets import make_mosaic
     >>> from visionnmf.features import HarrisSift
-    >>> images = [make_mosaic(64, 64, random_state=seed).image for seed in range(3)]
-    >>> HarrisSift().fit_transform(images).shape[0]
-    3
+    >>> HarrisSift(5).fit_transform([make_mosaic(64, 64).image]).shape
+    (1, 5)
     """
 
     view = "harris-sift"
-
-    def __init__(
-        self,
-        n_words: int = 1000,
-        *,
-        layout: tuple[int, int] = (1, 1),
-        n_samples: int = 100_000,
-        max_pixels: int | None = MAX_PIXELS,
-        random_state: RandomState = 0,
-    ) -> None:
-        self.n_words = n_words
-        self.layout = layout
-        self.n_samples = n_samples
-        self.max_pixels = max_pixels
-        self.random_state = random_state
 
 
 def sift_descriptors(grey: NDArray[np.uint8], points: NDArray[Any]) -> NDArray[np.float32]:

@@ -11,8 +11,7 @@ from skimage.feature import hog, local_binary_pattern
 
 from visionnmf._checks import check_count
 
-from .extractor import MAX_PIXELS, Extractor, check_layout, count_in_cells
-from .prepared_image import PreparedImage
+from .extractor import MAX_PIXELS, Extractor, PreparedImage, check_layout, count_in_cells
 
 __all__ = ["CENTRIST", "HOG", "LBP", "census_transform"]
 
@@ -36,10 +35,6 @@ class HOG(Extractor):
     max_pixels : int or None, default=98_304
         A larger image is averaged down to so many pixels first.
 
-    Attributes
-    ----------
-    n_features_out_ : int
-
     References
     ----------
     N. Dalal, B. Triggs, "Histograms of oriented gradients for human detection", CVPR 2005.
@@ -48,9 +43,8 @@ class HOG(Extractor):
     --------
     >>> from visionnmf.datasets import make_mosaic
     >>> from visionnmf.features import HOG
-    >>> images = [make_mosaic(64, 64, random_state=seed).image for seed in range(3)]
-    >>> HOG().fit_transform(images).shape
-    (3, 1764)
+    >>> HOG().fit_transform([make_mosaic(64, 64).image]).shape
+    (1, 1764)
     """
 
     view = "hog"
@@ -93,10 +87,6 @@ class LBP(Extractor):
     max_pixels : int or None, default=98_304
         A larger image is averaged down to so many pixels.
 
-    Attributes
-    ----------
-    n_features_out_ : int
-
     References
     ----------
     T. Ojala, M. Pietikäinen, T. Mäenpää, "Multiresolution gray-scale and rotation invariant texture classification with
@@ -106,9 +96,8 @@ class LBP(Extractor):
     --------
     >>> from visionnmf.datasets import make_mosaic
     >>> from visionnmf.features import LBP
-    >>> images = [make_mosaic(64, 64, random_state=seed).image for seed in range(3)]
-    >>> LBP().fit_transform(images).shape
-    (3, 944)
+    >>> LBP().fit_transform([make_mosaic(64, 64).image]).shape
+    (1, 944)
     """
 
     view = "lbp"
@@ -139,10 +128,6 @@ class CENTRIST(Extractor):
     max_pixels : int or None, default=98_304
         A larger image is averaged down to so many pixels.
 
-    Attributes
-    ----------
-    n_features_out_ : int
-
     References
     ----------
     J. Wu, J. M. Rehg, "CENTRIST: a visual descriptor for scene categorization", IEEE TPAMI 33(8), 2011.
@@ -151,9 +136,8 @@ class CENTRIST(Extractor):
     --------
     >>> from visionnmf.datasets import make_mosaic
     >>> from visionnmf.features import CENTRIST
-    >>> images = [make_mosaic(64, 64, random_state=seed).image for seed in range(3)]
-    >>> CENTRIST().fit_transform(images).shape
-    (3, 254)
+    >>> CENTRIST().fit_transform([make_mosaic(64, 64).image]).shape
+    (1, 254)
     """
 
     view = "centrist"

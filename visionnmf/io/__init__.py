@@ -19,7 +19,6 @@
 :func:`write_csv`            write a table that spreadsheets can open without running formulas
 :class:`CsvWriter`           the same row by row, into an open file
 :func:`read_mat`             matrices, cells and structures by name from a MATLAB file of versions 5 to 7
-:class:`ArrayCache`          arrays that are kept between runs
 :func:`read_keywords`        the keywords of a photograph from IPTC, XMP and sidecars
 :func:`write_sidecar`        write keywords as an XMP sidecar
 :func:`expand_inputs`        the files, patterns and ``sample:`` names of a command line
@@ -50,9 +49,7 @@ from visionnmf._lazy import lazy_names
 if TYPE_CHECKING:
     from .archive import read_arrays as read_arrays
     from .archive import write_arrays as write_arrays
-    from .cache import ArrayCache as ArrayCache
     from .images import decode_image as decode_image
-    from .images import image_digest as image_digest
     from .images import read_image as read_image
     from .images import sample_names as sample_names
     from .images import write_image as write_image
@@ -90,8 +87,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "archive": ["read_arrays", "write_arrays"],
-    "cache": ["ArrayCache"],
-    "images": ["decode_image", "image_digest", "read_image", "sample_names", "write_image"],
+    "images": ["decode_image", "read_image", "sample_names", "write_image"],
     "inputs": [
         "check_memory",
         "expand_images",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import re
 import struct
@@ -25,7 +24,7 @@ from .outputs import output_file
 from .pixel_conversion import check_size, decode_by_opencv, from_float, rgb_on_white, upright
 from .tiff_decoding import TIFF_STARTS, decode_tiff
 
-__all__ = ["decode_image", "image_digest", "read_image", "sample_names", "write_image"]
+__all__ = ["decode_image", "read_image", "sample_names", "write_image"]
 
 MAX_IMAGE_PIXELS = 100_000_000
 DECODING = 12  # bytes a pixel while a picture is decoded, as measured with 8 bits; 16 bits take more
@@ -141,39 +140,6 @@ def decode_image(data: bytes, name: str, *, max_pixels: int = MAX_IMAGE_PIXELS) 
     for note in notes:
         warnings.warn(f"{name}: {note}", UserWarning, stacklevel=2)
     return image
-
-
-def image_digest(source: str | Path) -> str:
-    """Return a digest of a file's content.
-
-    Parameters
-    ----------
-    source : str or Path
-        As :func:`read_image` takes it.
-
-    Returns
-    -------
-    str
-        Hexadecimal digits.
-
-    Raises
-    ------
-    UnreadableError, TooLargeError
-        If the file cannot be read, or has more than 1 GiB.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from visionnmf.io import write_image
-    >>> write_image("photo.png", np.full((8, 9, 3), 200, np.uint8), force=True)
-    >>> from visionnmf.io import image_digest
-    >>> len(image_digest("photo.png")) > 16
-    True
-    """
-    name = str(source)
-    path = _sample_path(name) if name.startswith(SAMPLE_PREFIX) else regular_file(source, "image")
-    check_bytes(name, path.stat().st_size)
-    return hashlib.blake2b(path.read_bytes(), digest_size=20).hexdigest()
 
 
 def _decoded(data: bytes, name: str, max_pixels: int) -> tuple[NDArray[Any], list[str]]:

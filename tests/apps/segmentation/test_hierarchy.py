@@ -212,3 +212,9 @@ def test_what_was_learnt_is_plain_arrays(tmp_path) -> None:
     again = load_border_model(tmp_path / "again.npz")
     assert again.scale == learnt.scale
     np.testing.assert_array_equal(again.trees[1], features)
+
+
+def test_region_adjacency_lists_each_touching_pair() -> None:
+    labels = np.array([[0, 0, 2], [1, 1, 2], [1, 3, 3]])
+    np.testing.assert_array_equal(regions.region_adjacency(labels), [[0, 1], [0, 2], [1, 2], [1, 3], [2, 3]])
+    assert regions.region_adjacency(np.zeros((1, 1), int)).shape == (0, 2)

@@ -6,7 +6,7 @@ import pytest
 from visionnmf.apps.segmentation import segment
 from visionnmf.apps.segmentation.hierarchy import Hierarchy
 from visionnmf.apps.segmentation.scores import covering
-from visionnmf.apps.segmentation.soft_parts import connection
+from visionnmf.apps.segmentation.soft_parts import connection, diffuse_affinity
 from visionnmf.datasets import make_mosaic
 from visionnmf.exceptions import ParameterError
 
@@ -39,3 +39,28 @@ def test_more_parts_than_regions_and_refusals() -> None:
     assert not parts[1:].any()
     with pytest.raises(ParameterError, match="n_components must be a whole number >= 1; got 0"):
         result.parts(0)
+
+
+def test_diffusion_is_the_power_of_the_random_walk(rng: np.random.Generator) -> None:
+    sizes = rng.uniform(1, 9, 8)
+    c = sizes / sizes.mean()
+    base = rng.random((8, 8))
+    affinity = base @ base.T  # positive semidefinite, as a power of any order asks for
+    walk = affinity * c / (affinity @ c)[:, np.newaxis]  # row-stochastic: from region to region
+    one = diffuse_affinity(affinity, sizes, 8)
+    degrees = affinity @ c
+    np.testing.assert_allclose(one, affinity / np.sqrt(np.outer(degrees, degrees)))
+    trace = float(np.trace(np.linalg.matrix_power(walk, 3)))
+    three = diffuse_affinity(affinity, sizes, trace)
+    # D^(-1/2) (walk kernel) D^(1/2), divided by the sizes of the targets
+    expected = np.linalg.matrix_power(walk, 3) * np.sqrt(degrees[:, None] / degrees[None, :]) / c
+    np.testing.assert_allclose(three, expected, rtol=1e-4)
+
+
+def test_diffusion_fills_blocks() -> None:
+    # two chains: neighbours only before, whole blocks after
+    chain = np.eye(10) + np.eye(10, k=1) + np.eye(10, k=-1)
+    affinity = np.kron(np.eye(2), chain) + 1e-4
+    filled = diffuse_affinity(affinity, np.ones(20), 2.1)
+    inside = np.kron(np.eye(2), np.ones((10, 10))) > 0
+    assert filled[inside].min() > 5 * filled[~inside].max()

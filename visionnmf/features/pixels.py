@@ -1,4 +1,4 @@
-"""Joint histograms of the channels of a colour space."""
+"""The pixels of an image: joint histograms of their colours, and their brightness at one size."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf._checks import check_choice, check_count
+from visionnmf._checks import check_choice, check_count, check_image_shape
 
-from .extractor import MAX_PIXELS, Extractor, check_layout, divide_axis
-from .prepared_image import PreparedImage
+from .extractor import MAX_PIXELS, Extractor, PreparedImage, check_layout, divide_axis
 
-__all__ = ["ColorHistogram"]
+__all__ = ["ColorHistogram", "RawPixels"]
 
 # The least value and the extent of each channel, for 8 bits or for OpenCV's conversion of floats. Lightness goes to 100
 # and hue to 360 degrees. a and b lie between -108 and 99; their range puts grey, 0, into the middle of a bin.
@@ -26,7 +25,7 @@ SPACES: dict[str, tuple[int | None, tuple[float, ...], tuple[float, ...]]] = {
 
 
 class ColorHistogram(Extractor):
-    """A joint histogram of the three channels of a colour space.
+    """A joint histogram of the three channels of a colour space; each feature is a share of the pixels.
 
     Parameters
     ----------
@@ -39,11 +38,6 @@ class ColorHistogram(Extractor):
     max_pixels : int or None, default=98_304
         A larger image is averaged down to so many pixels.
 
-    Attributes
-    ----------
-    n_features_out_ : int
-        The number of bins; each feature is a share of the pixels.
-
     References
     ----------
     M. Guillaumin, T. Mensink, J. Verbeek, C. Schmid, "TagProp", ICCV 2009, section 3.1.
@@ -52,9 +46,8 @@ class ColorHistogram(Extractor):
     --------
     >>> from visionnmf.datasets import make_mosaic
     >>> from visionnmf.features import ColorHistogram
-    >>> images = [make_mosaic(64, 64, random_state=seed).image for seed in range(3)]
-    >>> ColorHistogram().fit_transform(images).shape
-    (3, 4096)
+    >>> ColorHistogram().fit_transform([make_mosaic(64, 64).image]).shape
+    (1, 4096)
     """
 
     WORKING = 40
@@ -100,3 +93,38 @@ class ColorHistogram(Extractor):
             for columns in divide_axis(colours.shape[1], self.layout[1])
         ]
         return np.concatenate(counts) / (colours.shape[0] * colours.shape[1])
+
+
+class RawPixels(Extractor):
+    """The grey image, scaled to one size; each feature is the brightness of a pixel from 0 to 1.
+
+    Parameters
+    ----------
+    size : tuple of two ints, default=(32, 32)
+        Height and width in pixels.
+    max_pixels : int or None, default=98_304
+        A larger image is averaged down to so many pixels first.
+
+    Examples
+    --------
+    >>> from visionnmf.datasets import make_mosaic
+    >>> from visionnmf.features import RawPixels
+    >>> RawPixels().fit_transform([make_mosaic(64, 64).image]).shape
+    (1, 1024)
+    """
+
+    view = "raw-pixels"
+
+    def __init__(self, size: tuple[int, int] = (32, 32), *, max_pixels: int | None = MAX_PIXELS) -> None:
+        self.size = size
+        self.max_pixels = max_pixels
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_image_shape(self.size, "size")
+
+    def _n_features(self) -> int:
+        return self.size[0] * self.size[1]
+
+    def _describe(self, image: PreparedImage) -> NDArray[Any]:
+        return image.resized_grey(*self.size).ravel()
