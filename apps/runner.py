@@ -98,11 +98,7 @@ def run_jobs(
             progress(len(found), len(jobs))
 
     left = {name: arguments for name, arguments in jobs.items() if name not in found}
-    if processes == 1 or len(left) < 2:
-        for name, arguments in left.items():
-            keep(name, work(*arguments))
-    else:
-        run_parallel(left, work, processes, keep)
+    run_parallel(left, work, processes, keep)
     rows = [row for name in jobs for row in found[name]]
     if out is not None:
         table = [columns, *([row[column] for column in columns] for row in rows)]
@@ -139,10 +135,14 @@ def _kept(path: Path, key: str, columns: tuple[str, ...], force: bool) -> Rows |
 
 
 def run_parallel(jobs: Jobs, work: Callable[..., T], processes: int, keep: Callable[[str, T], None]) -> None:
-    """Call ``work(*arguments)`` for each job in processes of one thread each.
+    """Call ``work(*arguments)`` for each job in processes of one thread each, or here if one process is enough.
 
     As each job ends, ``keep(name, result)`` is called in this process. At most `processes` jobs run at a time.
     """
+    if processes == 1 or len(jobs) < 2:
+        for name, arguments in jobs.items():
+            keep(name, work(*arguments))
+        return
     with open_pool(min(processes, len(jobs))) as pool:
         futures = {pool.submit(work, *arguments): name for name, arguments in jobs.items()}
         for future in as_completed(futures):

@@ -6,11 +6,11 @@
 :func:`score`                      a model and logs (or a growing log) in, one result for each session out
 :func:`evaluate`                   how well would it work here: each user's last sessions against the other users'
 :func:`save`, :func:`load`         model files: counts in ``.npz`` with a JSON header, never pickle
-:class:`MexPereraNMF` and others   the paper's model and the baselines that it is compared with
+:class:`MexPereraNMF`, WangNMF     the paper's model and the one that it improves
 =================================  ===============================================================================
 
 The application is that of Mex-Perera et al., "An improved non-negative matrix factorization method for masquerade
-detection". :class:`MexPereraNMF` is their model exactly as published. ``docs/masquerade.md`` has the figures of both.
+detection". :class:`MexPereraNMF` is their model exactly as published.
 
 Importing this package loads no numerical library; each name is loaded when it is first used.
 """
@@ -21,22 +21,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from visionnmf.io.text_lines import follow as follow
 
-    from .baselines import EigenCooccurrence as EigenCooccurrence
     from .baselines import MexPereraNMF as MexPereraNMF
-    from .baselines import NaiveBayes as NaiveBayes
     from .baselines import WangNMF as WangNMF
     from .evaluation import Evaluation as Evaluation
     from .evaluation import evaluate as evaluate
+    from .evaluation import roc_summary as roc_summary
     from .log_formats import Event as Event
     from .log_formats import read_events as read_events
-    from .roc_curves import roc_summary as roc_summary
+    from .scoring import SessionResult as SessionResult
     from .scoring import score as score
     from .session_cutter import Origin as Origin
     from .session_cutter import Session as Session
     from .session_cutter import sessions as sessions
-    from .session_results import SessionResult as SessionResult
-    from .session_results import to_cef as to_cef
-    from .session_results import to_ecs as to_ecs
     from .session_scorer import Reason as Reason
     from .session_scorer import SessionScorer as SessionScorer
     from .settings import DetectorComparison as DetectorComparison
@@ -55,13 +51,11 @@ _LAZY = {
     name: module
     for module, names in {
         "visionnmf.io.text_lines": ("follow",),
-        ".baselines": ("EigenCooccurrence", "MexPereraNMF", "NaiveBayes", "WangNMF"),
-        ".evaluation": ("Evaluation", "evaluate"),
+        ".baselines": ("MexPereraNMF", "WangNMF"),
+        ".evaluation": ("Evaluation", "evaluate", "roc_summary"),
         ".log_formats": ("Event", "read_events"),
-        ".roc_curves": ("roc_summary",),
-        ".scoring": ("score",),
+        ".scoring": ("SessionResult", "score"),
         ".session_cutter": ("Origin", "Session", "sessions"),
-        ".session_results": ("SessionResult", "to_cef", "to_ecs"),
         ".session_scorer": ("Reason", "SessionScorer"),
         ".settings": ("DetectorComparison", "Following", "Judging", "LogSource", "ScorerSettings", "SessionCutting"),
         ".store": ("MasqueradeModel", "load", "save"),

@@ -1,28 +1,30 @@
-"""How well the users of some histories can be told apart."""
+"""How well the users of some histories can be told apart; ROC curves as figures and as a picture."""
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from visionnmf._checks import check_count
 from visionnmf.apps.report import Report
 from visionnmf.apps.runner import run_parallel
-from visionnmf.exceptions import UnreadableError
+from visionnmf.exceptions import ParameterError, UnreadableError
+from visionnmf.io import check_outputs, output_file
 
-from .baselines import EigenCooccurrence, MexPereraNMF, NaiveBayes, WangNMF
-from .roc_curves import area_under_curve, check_drawable, draw_curves, roc_curve, roc_summary
+from .baselines import MexPereraNMF, WangNMF
 from .session_scorer import SessionScorer
 from .settings import DetectorComparison, LogSource, SessionCutting
 from .training import collect_sessions
 
-__all__ = ["METHODS", "Evaluation", "evaluate"]
+__all__ = ["METHODS", "Evaluation", "evaluate", "roc_summary"]
 
 Floats = NDArray[np.float64]
 Symbols = Sequence[Hashable]
@@ -32,14 +34,12 @@ OURS = "scorer"
 METHODS: dict[str, Callable[[float, int], Any]] = {
     OURS: lambda rate, _: SessionScorer(false_alarm_rate=rate),
     "mex-perera": lambda _, seed: MexPereraNMF(random_state=seed),
-    "mex-perera-literal": lambda _, seed: MexPereraNMF(unseen_distance=0.0, random_state=seed),
     "wang": lambda _, seed: WangNMF(random_state=seed),
-    "ecm": lambda _, seed: EigenCooccurrence(),
-    "naive-bayes": lambda _, seed: NaiveBayes(),
 }
 
 INTRUDERS = 50  # sessions of other users that are scored against each user
 MIN_SESSIONS = 4  # of a user
+MAX_SHOWN = 0.3  # the right panel shows false alarm rates up to here, because no detector is used beyond
 
 
 @dataclass(frozen=True)
@@ -76,12 +76,11 @@ class Evaluation(Report):
     methods: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def summary(self) -> str:
-        """Return the result as text.
+        """Return one line, a table if there are several methods, and a line for each skipped file.
 
         Returns
         -------
         str
-            One line, a table if there are several methods, and a line for each skipped file.
         """
         at = ", ".join(f"{value:.0f} % at {rate} %" for rate, value in self.missing.items())
         line = (
@@ -129,10 +128,9 @@ def evaluate(
     format : str, default="auto"
         The format of the logs; see :func:`read_events`.
     comparison : DetectorComparison, optional
-        The methods, the share of sessions that train, the false alarm rate, and the seed. The methods are "scorer"
-        (:class:`SessionScorer`), "mex-perera" and "mex-perera-literal" (with distance 1 or 0 for a session of unseen
-        commands only), "wang", "ecm" and "naive-bayes". A baseline takes as a user's threshold the quantile of the
-        scores of the second half of the training sessions, by a model of the first half.
+        The methods ("scorer" is :class:`SessionScorer`, "mex-perera" :class:`MexPereraNMF`, "wang" :class:`WangNMF`),
+        the share of sessions that train, the false alarm rate, and the seed. The last two take as a user's threshold
+        the quantile of the scores of the second half of the training sessions, by a model of the first half.
     roc : str, Path or None, default=None
         A PNG file for the ROC curves; needs matplotlib.
     n_jobs : int, default=1
@@ -166,25 +164,26 @@ def evaluate(
     check_count(n_jobs, "n_jobs")
     paths = [str(path) for path in histories]
     if roc is not None:
-        check_drawable(roc, force, paths)
+        _check_drawable(roc, force, paths)
     found, skipped = collect_sessions(paths, cutting, LogSource(format=format))
     tasks = _tasks(found, skipped, comparison)
-    methods = {method: _MethodScores(method) for method in comparison.methods}
     scored = _score_all(tasks, comparison, n_jobs, progress)
-    for method, scores in methods.items():
-        for number, task in enumerate(tasks):
-            scores.add(task, *scored[f"{method} {number}"])
+    pooled = {
+        method: _pooled(tasks, [scored[f"{method} {number}"] for number in range(len(tasks))], method == OURS)
+        for method in comparison.methods
+    }
     if roc is not None:
-        draw_curves(roc, {method: scores.curve() for method, scores in methods.items()}, force=force)
-    table = {method: scores.summary() for method, scores in methods.items()}
-    first = methods[comparison.methods[0]]
+        _draw_curves(roc, pooled, force)
+    figures = {method: found.figures() for method, found in pooled.items()}
+    first = comparison.methods[0]
+    n_intruders = int(pooled[first].intruder.sum())
     return Evaluation(
         n_users=len(tasks),
-        n_own=int((~first.intruder).sum()),
-        n_intruders=int(first.intruder.sum()),
-        **table[comparison.methods[0]],
-        users=first.rows,
-        methods=table,
+        n_own=len(pooled[first].intruder) - n_intruders,
+        n_intruders=n_intruders,
+        **figures[first],
+        users=pooled[first].rows,
+        methods=figures,
         inputs=paths,
         outputs=[] if roc is None else [str(roc)],
         skipped=skipped,
@@ -245,11 +244,7 @@ def _score_all(
         if progress is not None:
             progress(len(kept), len(jobs))
 
-    if n_jobs == 1:
-        for name, arguments in jobs.items():
-            keep(name, _score_user(*arguments))
-    else:
-        run_parallel(jobs, _score_user, n_jobs, keep)
+    run_parallel(jobs, _score_user, n_jobs, keep)
     return kept
 
 
@@ -266,36 +261,33 @@ def _score_user(method: str, task: _Task, rate: float, random_state: int) -> tup
     return scores, float(np.quantile(later, 1 - rate))
 
 
-class _MethodScores:
-    """The scores of one method for all users."""
+class _Pooled(NamedTuple):
+    """One method's scores, and scores minus thresholds, of all users' sessions; which are intruders; a row a user."""
 
-    def __init__(self, method: str) -> None:
-        # Our scores are comparable across users relative to their thresholds; the baselines' are pooled as they are.
-        self.relative = method == OURS
-        self.rows: list[dict[str, Any]] = []
-        self._scores: list[Floats] = []
-        self._margins: list[Floats] = []
-        self._intruders: list[NDArray[np.bool_]] = []
+    scores: Floats
+    margins: Floats
+    intruder: NDArray[np.bool_]
+    rows: list[dict[str, Any]]
 
-    def add(self, task: _Task, anomaly: Floats, threshold: float) -> None:
-        intruder = np.arange(len(anomaly)) >= task.n_own
-        margin = anomaly - threshold
-        self._scores.append(margin if self.relative else anomaly)
-        self._margins.append(margin)
-        self._intruders.append(intruder)
-        self.rows.append({"user": task.user, "auc": area_under_curve(anomaly, intruder)} | _rates(margin, intruder))
+    def figures(self) -> dict[str, Any]:
+        auc, missing, cost = roc_summary(self.scores, self.intruder)
+        return {"auc": auc, "missing": missing, "cost": cost} | _rates(self.margins, self.intruder)
 
-    @property
-    def intruder(self) -> NDArray[np.bool_]:
-        return np.concatenate(self._intruders)
 
-    def summary(self) -> dict[str, Any]:
-        """Return the figures of all users together."""
-        auc, missing, cost = roc_summary(np.concatenate(self._scores), self.intruder)
-        return {"auc": auc, "missing": missing, "cost": cost} | _rates(np.concatenate(self._margins), self.intruder)
+def _pooled(tasks: list[_Task], scored: list[tuple[Floats, float]], relative: bool) -> _Pooled:
+    """Put the scores of one method for all users together.
 
-    def curve(self) -> tuple[Floats, Floats]:
-        return roc_curve(np.concatenate(self._scores), self.intruder)
+    With `relative` they are pooled as differences from the users' thresholds. Ours are comparable across users like
+    that, and the baselines' as they are.
+    """
+    intruder = [np.arange(len(scores)) >= task.n_own for task, (scores, _) in zip(tasks, scored, strict=True)]
+    margins = [scores - threshold for scores, threshold in scored]
+    rows = [
+        {"user": task.user, "auc": _area_under_curve(scores, other)} | _rates(margin, other)
+        for task, (scores, _), margin, other in zip(tasks, scored, margins, intruder, strict=True)
+    ]
+    kept = margins if relative else [scores for scores, _ in scored]
+    return _Pooled(np.concatenate(kept), np.concatenate(margins), np.concatenate(intruder), rows)
 
 
 def _rates(margin: Floats, intruder: NDArray[np.bool_]) -> dict[str, float]:
@@ -304,3 +296,106 @@ def _rates(margin: Floats, intruder: NDArray[np.bool_]) -> dict[str, float]:
         "false_alarms": float(100 * (margin[~intruder] > 0).mean()),
         "missed": float(100 * (margin[intruder] <= 0).mean()),
     }
+
+
+def roc_summary(scores: ArrayLike, labels: ArrayLike) -> tuple[float, dict[int, float], float]:
+    """Summarise the ROC curve as the literature on masquerades does.
+
+    Parameters
+    ----------
+    scores : array_like [shape=(n,)]
+        High scores are anomalous.
+    labels : array_like [shape=(n,), bool]
+        True for masquerade sessions; there must be sessions of both kinds.
+
+    Returns
+    -------
+    auc : float
+        Area under the curve; ties count half.
+    missing : dict of int to float
+        For false alarm rates of 1, 5 and 10 %: the percentage of masquerade sessions that are missed if no larger share
+        of the other sessions is flagged.
+    cost : float
+        The smallest missing % + 6 x false alarm % over all thresholds.
+
+    Raises
+    ------
+    ParameterError
+        If sessions of one kind are missing, or the lengths differ.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.masquerade import roc_summary
+    >>> area, missing, cost = roc_summary([0.1, 0.2, 0.9, 0.8], [0, 0, 1, 1])
+    >>> area
+    1.0
+    """
+    z = np.asarray(scores, np.float64).ravel()
+    y = np.asarray(labels).ravel().astype(bool)
+    if z.shape != y.shape or y.all() or not y.any():
+        raise ParameterError(
+            f"labels must have the length of scores, {len(z)}, and both kinds of sessions; got {len(y)}, "
+            f"{y.sum()} of them masquerades"
+        )
+    own, other = np.sort(z[~y]), np.sort(z[y])
+    thresholds = _thresholds(z)
+    flagged = len(own) - np.searchsorted(own, thresholds, "right")
+    missed = 100 * np.searchsorted(other, thresholds, "right") / len(other)
+    # Integers are compared, because 100 * (1 - 95 / 100) is more than 5 in floating point.
+    missing = {rate: float(missed[100 * flagged <= rate * len(own)].min()) for rate in (1, 5, 10)}
+    return _area_under_curve(z, y), missing, float((missed + 600 * flagged / len(own)).min())
+
+
+def _area_under_curve(scores: Floats, labels: NDArray[np.bool_]) -> float:
+    """Return the area under the ROC curve; ties count half."""
+    own, other = np.sort(scores[~labels]), scores[labels]
+    below = np.searchsorted(own, other, "left") + np.searchsorted(own, other, "right")
+    return float(below.mean() / (2 * len(own)))
+
+
+def _roc_curve(scores: Floats, labels: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """Return the rates of false alarms and of masquerades found, from 0 to 1, over all rising thresholds."""
+    own, other = np.sort(scores[~labels]), np.sort(scores[labels])
+    thresholds = _thresholds(scores)
+    return (
+        1 - np.searchsorted(own, thresholds, "right") / len(own),
+        1 - np.searchsorted(other, thresholds, "right") / len(other),
+    )
+
+
+def _thresholds(scores: Floats) -> Floats:
+    """Return all thresholds that differ; scores above a threshold are flagged."""
+    return np.concatenate([[-np.inf], np.unique(scores)])
+
+
+def _check_drawable(path: str | Path, force: bool, inputs: Sequence[str]) -> None:
+    """Raise ParameterError or OutputExistsError, before the work, if curves cannot be drawn into a file."""
+    if Path(path).suffix.lower() != ".png":
+        raise ParameterError(f"roc must end in .png; got {str(path)!r}")
+    if find_spec("matplotlib") is None:
+        raise ParameterError("matplotlib must be installed for plots; got none; pip install 'visionnmf[plots]'")
+    check_outputs([path], force, inputs=inputs)
+
+
+def _draw_curves(path: str | Path, methods: Mapping[str, _Pooled], force: bool) -> None:
+    """Write a PNG picture of the ROC curves of some methods: whole, and the part with few false alarms."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 4.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    whole, part = figure.subplots(1, 2)
+    for name, pooled in methods.items():
+        false, found = _roc_curve(pooled.scores, pooled.intruder)
+        area = -float((np.diff(false) * (found[1:] + found[:-1]) / 2).sum())  # thresholds rise, so rates fall
+        for axes in (whole, part):
+            axes.plot(100 * false, 100 * found, label=f"{name} ({area:.3f})", linewidth=1.5)
+    for axes, limit in ((whole, 100), (part, 100 * MAX_SHOWN)):
+        axes.plot([0, 100], [0, 100], color="0.8", linewidth=1, zorder=0)
+        axes.set(xlim=(0, limit), ylim=(0, 100.5), xlabel="false alarms, %", ylabel="sessions of others found, %")
+        axes.grid(color="0.92")
+    whole.legend(title="method (area under the curve)", loc="lower right", fontsize=8, title_fontsize=8)
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=120)
+    with output_file(path, force=force) as temporary:
+        temporary.write_bytes(drawn.getvalue())

@@ -4,7 +4,6 @@
 ``plain``      one command line on each line
 ``bash``       history with ``#1700000000`` before each command
 ``zsh``        extended history, ``: 1700000000:0;command``
-``acct``       output of ``lastcomm``: command, flags, user, terminal, seconds, time
 ``audit``      auditd's ``type=SYSCALL`` and ``type=EXECVE`` records; the user is AUID, else auid, else uid
 ``csv``        a header with a command column, usually also a user and a time column; comma, semicolon or tab
 ``jsonl``      one JSON object on each line, with the keys of the columns of ``csv``
@@ -26,32 +25,27 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
+from visionnmf import choices
 from visionnmf._checks import check_choice
 from visionnmf.exceptions import UnreadableError
 from visionnmf.io import regular_file
 from visionnmf.io.text_lines import Line, Place, check_is_text, file_lines, standard_input
 
-from .command_lines import clean, programs, without_here_documents
+from .command_lines import clean, programs
 
-__all__ = ["FIRST_TIME", "FORMATS", "STANDARD_INPUT", "Event", "first_lines", "read_events", "with_commands"]
+__all__ = ["STANDARD_INPUT", "Event", "first_lines", "read_events", "with_commands"]
 
 STANDARD_INPUT = "-"
 EXAMINED_LINES = 50  # by which a format is recognised
 LATEST_TIME = 1e11  # seconds since 1970; larger numbers are not times
-FIRST_TIME = 94_694_400.0  # 1973: times before it come from logs without a year
 SERIALS_KEPT = 1000  # of auditd's events whose records may still come
 
 COMMAND_KEYS = ("command", "cmd", "comm", "process", "exe", "program", "action", "event")
 USER_KEYS = ("user", "username", "user_name", "login", "account", "auid", "uid")
 TIME_KEYS = ("time", "timestamp", "@timestamp", "ts", "date", "datetime", "epoch")
-_COMMAND_KEYS = frozenset(COMMAND_KEYS)
-_KEYS = frozenset(COMMAND_KEYS + USER_KEYS + TIME_KEYS)
-
-Columns = tuple[int | None, int | None, int | None]  # of the command, the user and the time
 
 _BASH = re.compile(r"#(\d{8,11})\s*$")
 _ZSH = re.compile(r": (\d{1,11}):\d+;")
-_ACCT = re.compile(r"(\S{1,32})\s+(?:[A-Z]{1,6}\s+)*(\S{1,64})\s+\S+\s+\d+\.\d+ secs (.{16})")
 # Repetitions are bounded, so that matching takes linear time.
 _AUDIT = re.compile(r"type=(\w+) msg=audit\((\d{1,12}(?:\.\d{1,9})?):(\d{1,20})\)")
 _AUDIT_PROGRAM = re.compile(r' a0=(?:"([^"]*)"|([0-9A-Fa-f]+))')
@@ -77,6 +71,15 @@ class Event(NamedTuple):
     time: float | None
 
 
+class _Found(NamedTuple):
+    """What a line says: a command line, or the name of one program, who ran it, if known, and when, if known."""
+
+    text: str
+    user: str = ""
+    time: float | None = None
+    is_program: bool = False
+
+
 def read_events(
     source: str | Path | Iterable[Line],
     *,
@@ -92,8 +95,8 @@ def read_events(
     source : str, Path or iterable of str
         A file, ``-`` for standard input, or lines such as those of :func:`follow`, whose None is passed on.
     format : str, default="auto"
-        ``"plain"``, ``"bash"``, ``"zsh"``, ``"acct"``, ``"audit"``, ``"csv"``, ``"jsonl"``, or ``"auto"``: recognised
-        by the first 50 lines.
+        ``"plain"``, ``"bash"``, ``"zsh"``, ``"audit"``, ``"csv"``, ``"jsonl"``, or ``"auto"``: recognised by the first
+        50 lines.
     user : str or None, default=None
         The user where the log names none; None: the name of the file without suffix, or ``"user"``.
     whole_lines : bool, default=False
@@ -119,7 +122,7 @@ def read_events(
     >>> next(event for event in read_events("ada.txt") if event is not None).command
     'ls'
     """
-    check_choice(format, "format", ("auto", *FORMATS))
+    check_choice(format, "format", ("auto", *choices.LOG_FORMATS))
     name = "the log"
     lines: Iterator[Line]
     if isinstance(source, str) and source == STANDARD_INPUT:
@@ -134,14 +137,23 @@ def read_events(
         lines = iter(source)
     if format == "auto":
         format, lines = _recognised(lines)
-    user = clean(user or "") or "user"
-    if format in ("plain", "bash"):
-        lines = without_here_documents(lines)
     if place is not None:
         lines = place.watch(lines)
-    if format == "csv":
-        return _csv(lines, user, whole_lines, name)
-    return FORMATS[format](lines, user, whole_lines)
+    return _events(lines, _reader(format, name), clean(user or "") or "user", whole_lines)
+
+
+def _events(
+    lines: Iterator[Line], read: Callable[[str], _Found | None], user: str, whole: bool
+) -> Iterator[Event | None]:
+    """Yield an event for each program of each line; those that name no user belong to `user`. None is passed on."""
+    for line in lines:
+        if line is None:
+            yield None
+        elif (found := read(line)) is not None:
+            owner = clean(found.user) or user
+            names = [clean(found.text)] if found.is_program else programs(found.text, whole)
+            for program in names:
+                yield Event(owner, program, found.time)
 
 
 def with_commands(events: Iterable[Event | None], name: str) -> Iterator[Event | None]:
@@ -194,7 +206,6 @@ def _format_of(texts: list[str]) -> str:
         "jsonl": lambda line: line.lstrip().startswith("{") and line.rstrip().endswith("}"),
         "audit": _AUDIT.search,
         "zsh": _ZSH.match,
-        "acct": _ACCT.match,
     }
     for name, test in tests.items():
         if 2 * sum(bool(test(line)) for line in texts) >= len(texts):
@@ -208,167 +219,126 @@ def _format_of(texts: list[str]) -> str:
     return "csv" if len(columns) > 1 and _column(columns, COMMAND_KEYS) is not None else "plain"
 
 
-def _plain(lines: Iterator[Line], user: str, whole: bool) -> Iterator[Event | None]:
-    """Read a log with one command line per line and neither users nor times; None is passed on."""
-    for line in lines:
-        if line is None:
-            yield None
-        else:
-            for program in programs(line, whole):
-                yield Event(user, program, None)
+def _reader(format: str, name: str) -> Callable[[str], _Found | None]:
+    """Return what reads one line after the other of the log `name`; it may keep what earlier lines said."""
+    readers: dict[str, Callable[[str], _Found | None]] = {
+        "plain": _Found,
+        "bash": _BashReader(),
+        "zsh": _ZshReader(),
+        "audit": _AuditReader(),
+        "csv": _CsvReader(name),
+        "jsonl": _read_json,
+    }
+    return readers[format]
 
 
-def _bash(lines: Iterator[Line], user: str, whole: bool) -> Iterator[Event | None]:
-    """Read a bash history, in which a line ``#SECONDS`` gives the time of the commands that follow."""
-    moment: float | None = None
-    for line in lines:
-        if line is None:
-            yield None
-        elif match := _BASH.match(line):
-            moment = float(match[1])
-        else:
-            for program in programs(line, whole):
-                yield Event(user, program, moment)
+class _BashReader:
+    """Reads a bash history, in which a line ``#SECONDS`` gives the time of the commands that follow."""
+
+    def __init__(self) -> None:
+        self.time: float | None = None
+
+    def __call__(self, line: str) -> _Found | None:
+        if match := _BASH.match(line):
+            self.time = float(match[1])
+            return None
+        return _Found(line, time=self.time)
 
 
-def _zsh(lines: Iterator[Line], user: str, whole: bool) -> Iterator[Event | None]:
-    """Read an extended zsh history, whose entries give the time before the command; continuation lines are skipped."""
-    goes_on = False  # true after a backslash at the end: the next line belongs to the same command
-    for line in lines:
-        if line is None:
-            yield None
-            continue
+class _ZshReader:
+    """Reads an extended zsh history, whose entries give the time before the command; continuation lines are skipped."""
+
+    def __init__(self) -> None:
+        self.goes_on = False  # true after a backslash at the end: the next line belongs to the same command
+
+    def __call__(self, line: str) -> _Found | None:
         match = _ZSH.match(line)
-        if match and not goes_on:
-            for program in programs(line[match.end() :], whole):
-                yield Event(user, program, float(match[1]))
-        goes_on = line.endswith("\\") and (bool(match) or goes_on)
+        begins = match is not None and not self.goes_on
+        self.goes_on = line.endswith("\\") and (match is not None or self.goes_on)
+        return _Found(line[match.end() :], time=float(match[1])) if match and begins else None
 
 
-def _acct(lines: Iterator[Line], user: str, whole: bool) -> Iterator[Event | None]:
-    """Read what `lastcomm` prints from process accounting: a program, its user, and a time without a year."""
-    for line in lines:
-        if line is None:
-            yield None
-        elif match := _ACCT.match(line):
-            yield Event(clean(match[2]), clean(match[1]), _without_year(match[3], "%a %b %d %H:%M"))
-
-
-def _audit(lines: Iterator[Line], user: str, whole: bool) -> Iterator[Event | None]:
-    """Read a log of the Linux audit daemon.
+class _AuditReader:
+    """Reads a log of the Linux audit daemon.
 
     An execution has a SYSCALL record with the user and an EXECVE record with the program, which share a serial number.
     Only the users of the latest SERIALS_KEPT serial numbers are remembered, which bounds the memory.
     """
-    owners: OrderedDict[str, str] = OrderedDict()  # by serial number, because the records of events may be interleaved
-    for line in lines:
-        if line is None:
-            yield None
-            continue
+
+    def __init__(self) -> None:
+        self.owners: OrderedDict[str, str] = OrderedDict()  # by serial number, because records may be interleaved
+
+    def __call__(self, line: str) -> _Found | None:
         match = _AUDIT.search(line)
-        if not match:
-            continue
-        if match[1] == "SYSCALL":
+        if match and match[1] == "SYSCALL":
             names = (found[1] for pattern in _AUDIT_USERS if (found := pattern.search(line)))
-            owners[match[3]] = clean(next((name for name in names if name not in _NO_USER), user))
-            owners.move_to_end(match[3])
-            if len(owners) > SERIALS_KEPT:
-                owners.popitem(last=False)
-        elif match[1] == "EXECVE" and (program := _AUDIT_PROGRAM.search(line)):
+            self.owners[match[3]] = clean(next((name for name in names if name not in _NO_USER), ""))
+            self.owners.move_to_end(match[3])
+            if len(self.owners) > SERIALS_KEPT:
+                self.owners.popitem(last=False)
+        elif match and match[1] == "EXECVE" and (program := _AUDIT_PROGRAM.search(line)):
             name = program[1]
             if name is None:  # names with unusual characters are written in hexadecimal
                 name = bytes.fromhex(program[2][: len(program[2]) // 2 * 2]).decode("utf-8", "replace")
-            name = clean(name.rstrip("/").rsplit("/", 1)[-1])
+            name = name.rstrip("/").rsplit("/", 1)[-1]
             if name:
-                yield Event(owners.get(match[3], user), name, _seconds(match[2]))
+                return _Found(name, self.owners.get(match[3], ""), _seconds(match[2]), is_program=True)
+        return None
 
 
-def _csv(lines: Iterator[Line], user: str, whole: bool, name: str = "the log") -> Iterator[Event | None]:
-    """Yield an event for each program in the command column of a table with a header line.
+class _CsvReader:
+    """Reads a table whose header names the columns of commands, users and times; only commands are required.
 
-    The header names the columns of commands, users and times; only commands are required. Rows without a user belong to
-    `user`, and `whole` is passed to `programs`. None in `lines` is passed on. Lines that are not valid CSV are skipped.
-    Raises UnreadableError, which calls the log `name`, if the header has no column of commands.
+    A repeated header, as after a rotation of the log, and lines that are not valid CSV are skipped. UnreadableError,
+    which calls the log `name`, is raised if the header has no column of commands.
     """
-    header: list[str] | None = None  # the header read last; None until the first line
-    columns: Columns = None, None, None  # positions of commands, users and times in a row
-    delimiter = ","  # guessed from the first line
-    for line in lines:
-        if line is None:
-            yield None
-            continue
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.header: list[str] = []
+        self.delimiter = ","  # guessed from the header
+
+    def __call__(self, line: str) -> _Found | None:
         if not line.strip():
-            continue
+            return None
+        if not self.header:
+            self.delimiter = _delimiter(line)
         try:  # each line alone: an unclosed quote must not swallow the rest of the log
-            row = next(csv.reader([line], delimiter=delimiter if header else _delimiter(line)), [])
+            row = next(csv.reader([line], delimiter=self.delimiter), [])
         except csv.Error:
-            continue
-        # A log that is followed over a rotation has a second header, perhaps with other columns.
-        if header is None or _is_header(row, header, columns):
-            delimiter = _delimiter(line) if header is None else delimiter
-            header, columns = row, _columns(row)
-            if columns[0] is None:
+            return None
+        if not self.header:
+            self.header = row
+            self.command, self.user, self.time = (_column(row, keys) for keys in (COMMAND_KEYS, USER_KEYS, TIME_KEYS))
+            if self.command is None:
                 raise UnreadableError(
-                    f"{name}: the header has no command column; one must be called {', '.join(COMMAND_KEYS)}"
+                    f"{self.name}: the header has no command column; one must be called {', '.join(COMMAND_KEYS)}"
                 )
-            continue
-        command, who, when = columns
-        assert command is not None
-        if len(row) > command and (text := row[command].strip()):
-            owner = row[who].strip() if who is not None and len(row) > who else ""
-            moment = _seconds(row[when]) if when is not None and len(row) > when else None
-            for program in programs(text, whole):
-                yield Event(clean(owner) or user, program, moment)
+        if row == self.header:
+            return None
+        text, user, moment = (
+            row[i].strip() if i is not None and i < len(row) else "" for i in (self.command, self.user, self.time)
+        )
+        return _Found(text, user, _seconds(moment))
 
 
-def _columns(header: list[str]) -> Columns:
-    """Return the positions of the commands, users and times in a header, None for each that it lacks."""
-    return _column(header, COMMAND_KEYS), _column(header, USER_KEYS), _column(header, TIME_KEYS)
-
-
-def _is_header(row: list[str], header: list[str], columns: Columns) -> bool:
-    """Return whether a row is the header of another file, after a rotation.
-
-    Somebody who chooses the words of a command must not be able to write a header. So the row needs all columns of the
-    old header, and something else than a time in the column of times, or, without times, a heading in that of users.
-    """
-    if row == header:
-        return True
-    names = [name.strip().lower() for name in row]
-    if _COMMAND_KEYS.isdisjoint(names):
-        return False
-    if any(old is not None and new is None for old, new in zip(columns, _columns(row), strict=True)):
-        return False
-    _, who, when = columns
-    if when is not None:
-        return len(row) > when and bool(names[when]) and _seconds(row[when]) is None
-    known = _KEYS.union(name.strip().lower() for name in header)
-    return who is not None and len(row) > who and names[who] in known
-
-
-def _jsonl(lines: Iterator[Line], user: str, whole: bool) -> Iterator[Event | None]:
-    """Read JSON objects, one per line, with a command and perhaps a user and a time; other lines are skipped."""
-    for line in lines:
-        if line is None:
-            yield None
-            continue
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if not isinstance(record, dict):
-            continue
-        # As in a table, names ignore case, and the first of equal names counts, because it enters the dict last.
-        record = {key.strip().lower(): value for key, value in reversed(record.items())}
-        values = [
-            next((record[key] for key in keys if record.get(key) is not None), None)
-            for keys in (COMMAND_KEYS, USER_KEYS, TIME_KEYS)
-        ]
-        if not isinstance(values[0], str):
-            continue
-        owner = clean(str(values[1]).strip()) if isinstance(values[1], str | int) else ""
-        for program in programs(values[0], whole):
-            yield Event(owner or user, program, _seconds(values[2]))
+def _read_json(line: str) -> _Found | None:
+    """Read a line with a JSON object that has a command and perhaps a user and a time; other lines are skipped."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(record, dict):
+        return None
+    # As in a table, names ignore case, and the first of equal names counts, because it enters the dict last.
+    record = {key.strip().lower(): value for key, value in reversed(record.items())}
+    text, user, moment = (
+        next((record[key] for key in keys if record.get(key) is not None), None)
+        for keys in (COMMAND_KEYS, USER_KEYS, TIME_KEYS)
+    )
+    if not isinstance(text, str):
+        return None
+    return _Found(text, str(user).strip() if isinstance(user, str | int) else "", _seconds(moment))
 
 
 def _delimiter(header: str) -> str:
@@ -400,22 +370,3 @@ def _seconds(value: object) -> float | None:
         except (OverflowError, ValueError):
             return None
     return number if 0 <= number < LATEST_TIME else None
-
-
-def _without_year(text: str, pattern: str) -> float | None:
-    """Return a time in a leap year before FIRST_TIME; only differences between such times are meaningful."""
-    try:
-        return datetime.strptime(f"1972 {text.strip()}", f"%Y {pattern}").replace(tzinfo=UTC).timestamp()
-    except ValueError:
-        return None
-
-
-FORMATS: dict[str, Callable[[Iterator[Line], str, bool], Iterator[Event | None]]] = {
-    "plain": _plain,
-    "bash": _bash,
-    "zsh": _zsh,
-    "acct": _acct,
-    "audit": _audit,
-    "csv": _csv,
-    "jsonl": _jsonl,
-}

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple
 
-from visionnmf._checks import brief
+import numpy as np
 
-__all__ = ["PAIRS_KEPT", "CountedSession", "Profile", "as_bytes"]
+from visionnmf._checks import brief, shown
+from visionnmf.exceptions import ParameterError
+
+__all__ = ["PAIRS_KEPT", "CountedSession", "Profile", "check_sequence", "count_session"]
 
 # Chosen on users 1 to 25 of the SEA data: on their own test sessions, and on streams made of their sessions alone.
 PSEUDO_COUNT = 0.1  # a: sessions in which every command is assumed to have occurred
@@ -27,6 +31,22 @@ class CountedSession(NamedTuple):
     commands: Counter[Hashable]
     pairs: Counter[tuple[Hashable, Hashable]]
     length: int
+
+
+def count_session(session: Sequence[Hashable]) -> CountedSession:
+    """Count the commands and pairs of a session; ParameterError if it is not a sequence of hashable symbols."""
+    check_sequence(session)
+    symbols = session.tolist() if isinstance(session, np.ndarray) else list(session)
+    try:
+        return CountedSession(Counter(symbols), Counter(pairwise(symbols)), len(symbols))
+    except TypeError as error:
+        raise ParameterError(f"the commands of a session must be hashable; got others: {error}") from error
+
+
+def check_sequence(session: Any) -> None:
+    """Raise ParameterError for a text, and for what has no items."""
+    if isinstance(session, str | bytes) or not isinstance(session, Iterable):
+        raise ParameterError(f"a session must be a sequence of commands; got {shown(session)}")
 
 
 @dataclass
@@ -104,8 +124,3 @@ def _heaviest(weights: dict[Any, float], n: int) -> dict[Any, float]:
     """Keep the `n` heaviest entries in their order; among equal weights, those that were added last."""
     kept = set(sorted(reversed(weights), key=weights.__getitem__, reverse=True)[:n])
     return {entry: weight for entry, weight in weights.items() if entry in kept}
-
-
-def as_bytes(text: str) -> bytes:
-    """Encode a text that may hold lone surrogates, Python's replacement for bytes that are not UTF-8."""
-    return text.encode("utf-8", "surrogatepass")

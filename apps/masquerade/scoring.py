@@ -3,29 +3,132 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from visionnmf._checks import check_count
 from visionnmf.apps.pool import open_pool
 from visionnmf.exceptions import MediaError, ParameterError
 from visionnmf.io.text_lines import Line, Place, check_is_text, follow, standard_input
 
-from .log_formats import FIRST_TIME, STANDARD_INPUT, Event, first_lines, read_events, with_commands
+from .log_formats import STANDARD_INPUT, Event, first_lines, read_events, with_commands
 from .session_cutter import Origin, Session, sessions
-from .session_judging import Judgement, ReadSession, judge, judge_in_rounds
-from .session_results import SessionResult, Severity, Verdict
+from .session_scorer import Reason, SessionScorer
 from .settings import Following, Judging, LogSource
 from .store import MasqueradeModel, load
 
-__all__ = ["score"]
+__all__ = ["SessionResult", "score"]
+
+Verdict = Literal["own", "alarm", "learning", "unknown user"]
+Severity = Literal["low", "medium", "high"]
 
 SEVERITIES: tuple[tuple[Severity, float], ...] = (("high", 3.0), ("medium", 1.0))  # deviations above the threshold
 MAX_ORIGINS = 3  # lines named for a reason
 MAX_ALARMED = 100_000  # users whose early alarms are remembered
+# Deviations: the previous session adds at most this to a score (CARRY * CARRY_LIMIT of the scorer is 0.8).
+MAX_CARRIED = 1.0
+ROUND = 2000  # sessions in a round, which other processes judge while the next one is read
+
+
+@dataclass(frozen=True)
+class SessionResult:
+    """One scored session.
+
+    Attributes
+    ----------
+    source : str
+        The log.
+    user : str
+        The user.
+    index : int
+        The number of the session among the user's sessions in this run, from 0.
+    start, end : float or None
+        Times of its first and last command, in seconds since 1970, UTC; None if the log has no times.
+    n_commands : int
+        Its length.
+    score, threshold : float or None
+        The anomaly score in deviations from the user's usual cost, and the threshold; None for an unknown user.
+    verdict : {"own", "alarm", "learning", "unknown user"}
+        ``"learning"``: the user has too few sessions for alarms.
+    reasons : list of Reason
+        The commands that raised the score, the largest share first.
+    severity : {"low", "medium", "high"} or None
+        For alarms: less than 1, less than 3, or more deviations above the threshold.
+    usual : list of str
+        For alarms: the commands that occur in most of the user's sessions.
+    growing : bool
+        Whether only the beginning of a growing session was judged.
+    first_line, last_line : int or None
+        Its lines in the log.
+    """
+
+    source: str
+    user: str
+    index: int
+    start: float | None
+    end: float | None
+    n_commands: int
+    score: float | None
+    threshold: float | None
+    verdict: Verdict
+    reasons: list[Reason]
+    severity: Severity | None = None
+    usual: list[str] = field(default_factory=list)
+    growing: bool = False
+    first_line: int | None = None
+    last_line: int | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the result in JSON's types, with times as ISO 8601.
+
+        Returns
+        -------
+        dict
+        """
+        reasons = [
+            {
+                "command": str(r.command),
+                "count": r.count,
+                "share": round(r.share, 3),
+                "sentence": r.sentence,
+                "lines": [{"file": o.source, "line": o.line, "text": o.text} for o in r.origins],
+            }
+            for r in self.reasons
+        ]
+        row = {key: getattr(self, key) for key in self.__dataclass_fields__}
+        return row | {"start": _iso(self.start), "end": _iso(self.end), "reasons": reasons}
+
+    def summary(self) -> str:
+        """Return one line; for an alarm also one for each reason and for each line of the log it names.
+
+        Returns
+        -------
+        str
+        """
+        when = f", {_iso(self.start)} to {_iso(self.end)}" if self.start is not None and self.end is not None else ""
+        so_far = f" so far ({self.n_commands} commands)" if self.growing else ""
+        head = f"{self.user}, session {self.index}{so_far}{when}: {self.verdict}"
+        if self.score is None:
+            return f"{head} ({self.n_commands} commands; train a model for this user first)"
+        severity = f", {self.severity}" if self.severity else ""
+        head += f", score {self.score:.1f} (threshold {self.threshold:.1f}{severity})"
+        if self.verdict != "alarm" or not self.reasons:
+            return head
+        lines = [head]
+        for reason in self.reasons:
+            lines.append(f"  {reason.sentence} [{100 * reason.share:.0f} %]")
+            lines += [f"    {origin.source}:{origin.line}: {origin.text}" for origin in reason.origins]
+        if self.usual:
+            lines.append(f"  usual for {self.user}: {', '.join(self.usual)}")
+        return "\n".join(lines)
+
+
+def _iso(moment: float | None) -> str | None:
+    return None if moment is None else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(moment))
 
 
 def score(
@@ -35,7 +138,6 @@ def score(
     judging: Judging = Judging(),
     following: Following = Following(),
     source: LogSource = LogSource(),
-    key: str | None = None,
     stop: Callable[[], bool] | None = None,
     on_error: Callable[[str], None] | None = None,
     n_jobs: int = 1,
@@ -56,8 +158,6 @@ def score(
         are alarms already are reported too, by the same threshold; the scores of short sessions are shrunk to 0.
     source : LogSource, optional
         The format of the logs, and their user.
-    key : str or None, default=None
-        The key of hashed commands; see :func:`load`.
     stop : callable or None, default=None
         Called at each look at a log that is followed; a true value ends the work.
     on_error : callable or None, default=None
@@ -88,7 +188,7 @@ def score(
     'alarm'
     """
     if not isinstance(model, MasqueradeModel):
-        model = load(model, key=key)
+        model = load(model)
     paths = [str(path) for path in logs]
     if following.follow and len(paths) != 1:
         raise ParameterError(f"logs must be one log where it is followed; got {len(paths)}")
@@ -98,31 +198,48 @@ def score(
     return _results(reader, judging, on_error, n_jobs)
 
 
+class _ReadSession(NamedTuple):
+    """A session, the log in which it ended, whether to learn it, and errors of logs that were read before it."""
+
+    session: Session
+    source: str
+    learn: bool
+    failures: tuple[str, ...]
+
+
+class _Judgement(NamedTuple):
+    """The score of a session, the threshold, whether its user is still being learnt, reasons, and usual commands."""
+
+    score: float
+    threshold: float
+    learning: bool
+    reasons: list[Reason]
+    usual: list[str]
+
+
+@dataclass
 class _Reader:
     """Reads the sessions of logs, and collects a sentence for each log that cannot be read."""
 
-    def __init__(
-        self,
-        model: MasqueradeModel,
-        paths: list[str],
-        following: Following,
-        source: LogSource,
-        stop: Callable[[], bool] | None,
-        skip_errors: bool,
-    ) -> None:
-        self.model, self.paths, self.following, self.source = model, paths, following, source
-        self.stop, self.skip_errors = stop, skip_errors
-        self.live = following.follow or paths == [STANDARD_INPUT]
-        self.place = Place()
-        self.failures: list[str] = []  # since the last session
+    model: MasqueradeModel
+    paths: list[str]
+    following: Following
+    source: LogSource
+    stop: Callable[[], bool] | None
+    skip_errors: bool
+    place: Place = field(default_factory=Place)
+    failures: list[str] = field(default_factory=list)  # since the last session
 
-    def read(self, update: bool) -> Iterator[ReadSession]:
+    @property
+    def live(self) -> bool:
+        return self.following.follow or self.paths == [STANDARD_INPUT]
+
+    def read(self, update: bool) -> Iterator[_ReadSession]:
         """Yield the sessions of all logs; complete ones are marked to be learnt if `update` is true."""
         found = sessions(
             self._commands(),
             size=self.model.size,
             idle=self.model.idle,
-            evict=True,  # names in a log may be made up, and must not end the run
             known=self.model.scorers,
             silence=self.following.silence if self.following.follow else None,
             growing=self.following.early_alarms and self.live,
@@ -131,7 +248,7 @@ class _Reader:
         )
         for session in found:
             failures, self.failures = tuple(self.failures), []
-            yield ReadSession(session, self.place.source, update and session.complete, failures)
+            yield _ReadSession(session, self.place.source, update and session.complete, failures)
 
     def _commands(self) -> Iterator[Event | None]:
         """Yield the events of all logs in turn; with `skip_errors` unreadable ones are noted in `failures`."""
@@ -165,7 +282,7 @@ def _results(
 ) -> Iterator[SessionResult]:
     """Judge sessions; report growing ones only when they are news."""
     alarmed: dict[str, int] = {}  # number of commands of a user's growing session at its last alarm
-    report = on_error or _ignore
+    report = on_error or (lambda sentence: None)  # without `on_error`, errors are raised instead
     for read, judgement in _judged(reader, judging, n_jobs):
         for sentence in read.failures:
             report(sentence)
@@ -179,22 +296,6 @@ def _results(
         report(sentence)
 
 
-def _ignore(sentence: str) -> None:
-    """Do nothing: without `on_error`, errors are raised instead."""
-
-
-def _judged(reader: _Reader, judging: Judging, n_jobs: int) -> Iterator[tuple[ReadSession, Judgement | None]]:
-    """Yield each session with its judgement, by one process or several; None for users without a scorer."""
-    scorers = reader.model.scorers
-    if n_jobs > 1:
-        with open_pool(n_jobs) as pool:
-            yield from judge_in_rounds(reader.read(judging.update), scorers, judging, pool, n_jobs)
-        return
-    for read in reader.read(judging.update):
-        scorer = scorers.get(read.session.user)
-        yield read, None if scorer is None else judge(scorer, read.session.commands, read.learn, judging)
-
-
 def _is_news(result: SessionResult, alarmed: dict[str, int]) -> bool:
     """Return whether an alarm of a growing session is the first one, or has twice the commands of the last."""
     if result.n_commands < 2 * alarmed.get(result.user, 0):
@@ -205,27 +306,128 @@ def _is_news(result: SessionResult, alarmed: dict[str, int]) -> bool:
     return True
 
 
-def _result(read: ReadSession, judgement: Judgement | None) -> SessionResult:
+def _judged(reader: _Reader, judging: Judging, n_jobs: int) -> Iterator[tuple[_ReadSession, _Judgement | None]]:
+    """Yield each session with its judgement, by one process or several; None for users without a scorer."""
+    scorers = reader.model.scorers
+    found = reader.read(judging.update)
+    if n_jobs > 1:
+        with open_pool(n_jobs) as pool:
+            yield from _judged_in_rounds(found, scorers, judging, pool)
+        return
+    for read in found:
+        scorer = scorers.get(read.session.user)
+        yield read, None if scorer is None else _judge(scorer, read.session.commands, read.learn, judging)
+
+
+def _judge(scorer: SessionScorer, commands: Sequence[str], learn: bool, judging: Judging) -> _Judgement:
+    """Score the commands of one session by its user's scorer, and give reasons if the score may reach the threshold.
+
+    With `learn` the session also updates the scorer, and the score includes a share of the previous session's score.
+    Without it the scorer stays as it is, and the session is scored alone. `judging` gives a threshold that replaces the
+    scorer's own, and the number of reasons.
+    """
+    learning = scorer.learning  # true while the user has too few sessions for an alarm
+    alone = float(scorer.anomaly_score([commands])[0])
+    threshold = scorer.threshold_ if judging.threshold is None else judging.threshold
+    # The reasons must be found before `update` learns the session, when the final score is not known yet. That score is
+    # at most `alone + MAX_CARRIED`, so a session further below the threshold raises no alarm and needs no reasons.
+    near = alone > threshold - MAX_CARRIED
+    reasons = scorer.explain(commands, top=judging.reasons) if near else []
+    usual = scorer.usual() if near and not learning else []
+    return _Judgement(scorer.update(commands) if learn else alone, threshold, learning, reasons, usual)
+
+
+def _judged_in_rounds(
+    found: Iterator[_ReadSession], scorers: dict[str, SessionScorer], judging: Judging, pool: Executor
+) -> Iterator[tuple[_ReadSession, _Judgement | None]]:
+    """Judge sessions in the processes of a pool, one round while the next one is read.
+
+    Yields each session in its order with its judgement. Scorers that have learnt replace those in `scorers`.
+    """
+    finish: Callable[[], Iterable[tuple[_ReadSession, _Judgement | None]]] = tuple
+    more = True
+    while more:
+        sessions, error = _read_round(found)
+        yield from finish()
+        finish = _begin_round(sessions, scorers, judging, pool)
+        more = error is None and bool(sessions)
+    yield from finish()
+    if error is not None:
+        raise error
+
+
+def _read_round(found: Iterator[_ReadSession]) -> tuple[list[_ReadSession], Exception | None]:
+    """Read the sessions of a round, and return an error so that what was read before it is judged first."""
+    sessions = []
+    try:
+        for each in islice(found, ROUND):
+            sessions.append(each)
+    except Exception as error:
+        return sessions, error
+    return sessions, None
+
+
+def _begin_round(
+    sessions: list[_ReadSession], scorers: dict[str, SessionScorer], judging: Judging, pool: Executor
+) -> Callable[[], Iterable[tuple[_ReadSession, _Judgement | None]]]:
+    """Submit a round of sessions to a pool, and return a function that waits for the judgements and yields them.
+
+    The sessions of one user are one task in their order, because each may change the user's scorer.
+    """
+    by_user: dict[str, list[tuple[Sequence[str], bool]]] = {}
+    for read in sessions:
+        if read.session.user in scorers:
+            by_user.setdefault(read.session.user, []).append((read.session.commands, read.learn))
+    tasks = {user: pool.submit(_judge_user, scorers[user], own, judging) for user, own in by_user.items()}
+
+    def finish() -> Iterator[tuple[_ReadSession, _Judgement | None]]:
+        judged = {}
+        for user, task in tasks.items():
+            scorers[user], judgements = task.result()
+            judged[user] = iter(judgements)
+        for read in sessions:
+            own = judged.get(read.session.user)
+            yield read, None if own is None else next(own)
+
+    return finish
+
+
+def _judge_user(
+    scorer: SessionScorer, sessions: list[tuple[Sequence[str], bool]], judging: Judging
+) -> tuple[SessionScorer, list[_Judgement]]:
+    """Judge successive sessions of one user, and return the scorer as it is afterwards."""
+    return scorer, [_judge(scorer, commands, learn, judging) for commands, learn in sessions]
+
+
+def _result(read: _ReadSession, judgement: _Judgement | None) -> SessionResult:
     """Return the result to report for a session; without a judgement its user is unknown."""
     session, origins = read.session, read.session.origins
     source = origins[-1].source if origins else read.source  # where it ended; it may begin in the log before
-    start, end = (None if at is None or at < FIRST_TIME else at for at in (session.start, session.end))
-    facts = (source, session.user, session.index, start, end, len(session.commands))
-    places: dict[str, Any] = {"growing": session.growing}
-    if origins:
-        first = next(origin.line for origin in origins if origin.source == source)
-        places |= {"first_line": first, "last_line": origins[-1].line}
-    if judgement is None:
-        return SessionResult(*facts, None, None, "unknown user", [], **places)
-    anomaly, threshold = judgement.score, judgement.threshold
-    verdict: Verdict = "learning" if judgement.learning else "alarm" if anomaly > threshold else "own"
-    if anomaly <= threshold:
-        return SessionResult(*facts, anomaly, threshold, verdict, [], **places)
-    severity = _severity(anomaly - threshold) if verdict == "alarm" else None
-    reasons = [replace(reason, origins=_origins(session, str(reason.command))) for reason in judgement.reasons]
-    return SessionResult(
-        *facts, anomaly, threshold, verdict, reasons, severity=severity, usual=judgement.usual, **places
+    result = SessionResult(
+        source=source,
+        user=session.user,
+        index=session.index,
+        start=session.start,
+        end=session.end,
+        n_commands=len(session.commands),
+        score=None,
+        threshold=None,
+        verdict="unknown user",
+        reasons=[],
+        growing=session.growing,
+        first_line=next((origin.line for origin in origins if origin.source == source), None),
+        last_line=origins[-1].line if origins else None,
     )
+    if judgement is None:
+        return result
+    above = judgement.score - judgement.threshold
+    verdict: Verdict = "learning" if judgement.learning else "alarm" if above > 0 else "own"
+    result = replace(result, score=judgement.score, threshold=judgement.threshold, verdict=verdict)
+    if above <= 0:
+        return result
+    reasons = [replace(reason, origins=_origins(session, str(reason.command))) for reason in judgement.reasons]
+    severity = _severity(above) if verdict == "alarm" else None
+    return replace(result, reasons=reasons, usual=judgement.usual, severity=severity)
 
 
 def _origins(session: Session, command: str) -> tuple[Origin, ...]:

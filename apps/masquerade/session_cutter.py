@@ -10,19 +10,19 @@ from typing import NamedTuple
 
 from visionnmf import choices
 from visionnmf._checks import check_count
-from visionnmf.exceptions import ParameterError, TooLargeError, UnsupportedError
+from visionnmf.exceptions import ParameterError, UnsupportedError
 from visionnmf.io.text_lines import Place
 
 from .command_lines import clean_text
 from .log_formats import Event
 
-__all__ = ["Origin", "Session", "sessions"]
+__all__ = ["MAX_USERS", "Origin", "Session", "sessions"]
 
-MAX_USERS = 100_000
+MAX_USERS = 100_000  # without those that are never forgotten
 LONGEST_SESSION = 1000  # commands, for sessions that are cut by silence
 MIN_JUDGED = 5  # commands of a session that is yielded while it grows
-MAX_HELD = 1 << 25  # characters of lines that wait to be judged, because made-up users could be endless
 SHARED_NAMES = 1 << 16  # names of commands that are stored once, however often they occur
+MAX_HELD = 1 << 25  # characters of lines that wait to be judged, because made-up users could be endless
 
 
 class Origin(NamedTuple):
@@ -81,7 +81,6 @@ def sessions(
     size: int = choices.SESSION_SIZE,
     idle: float | None = None,
     clock: Callable[[], float] = time.monotonic,
-    evict: bool = False,
     known: Container[str] = (),
     silence: float | None = None,
     growing: bool = False,
@@ -89,6 +88,9 @@ def sessions(
     place: Place | None = None,
 ) -> Iterator[Session]:
     """Cut each user's commands into sessions.
+
+    Of more than 100,000 users the one who was silent for longest is forgotten, so that made-up names cannot fill the
+    memory. That user's unfinished session is yielded, and sessions count from 0 if the user comes back.
 
     Parameters
     ----------
@@ -100,10 +102,6 @@ def sessions(
         End a session when the user was silent for this many seconds, instead of after `size` commands.
     clock : callable, default=time.monotonic
         Returns the time in seconds while a log is followed.
-    evict : bool, default=False
-        What happens with more than 100,000 users. False raises an error. True forgets the user who was silent for the
-        largest number of commands, so that made-up names cannot stop a log that is followed for months. The unfinished
-        session of the forgotten user is yielded, and sessions count from 0 if the user comes back.
     known : container of str, default=()
         Users who are never forgotten.
     silence : float > 0 or None, default=None
@@ -127,10 +125,8 @@ def sessions(
     ParameterError
         If `size`, `idle` or `silence` has a value that is not allowed.
     UnsupportedError
-        If `idle` is given and no command has a time, which is known at the end of the events. A single command without
-        a time takes the time of the user's last command, and is skipped if there is none.
-    TooLargeError
-        If there are more than 100,000 users and `evict` is false.
+        If `idle` is given and no command has a time. A single command without a time takes the time of the user's last
+        command, and is skipped if there is none.
 
     Examples
     --------
@@ -162,10 +158,10 @@ def sessions(
                     continue
                 moment = cutter.growing[user].end
             timed = True
-        forgotten = cutter.greet(user, evict, user in known)
+        forgotten = cutter.greet(user, user in known)
         if forgotten is not None:
             yield forgotten
-        # The difference is absolute, because a log may run backwards, as that of lastcomm does.
+        # The difference is absolute, because the lines of a log may be out of order.
         if idle is not None and user in cutter.growing:
             assert moment is not None
             if abs(moment - (cutter.growing[user].end or 0.0)) > idle:
@@ -210,7 +206,7 @@ class _Cutter:
         self.held = 0  # characters of the lines of growing sessions
         self.origin: Origin | None = None  # of the last line, which may hold many commands
 
-    def greet(self, user: str, evict: bool, known: bool) -> Session | None:
+    def greet(self, user: str, known: bool) -> Session | None:
         """Make room for a user, and return the session of a user who is forgotten for that."""
         if user in self.unknown:
             self.unknown.move_to_end(user)
@@ -219,8 +215,6 @@ class _Cutter:
         forgotten = None
         if not known:
             if len(self.unknown) >= MAX_USERS:
-                if not evict:
-                    raise TooLargeError(f"more than {MAX_USERS} users; is the right column taken for the user?")
                 silent = next(iter(self.unknown))
                 forgotten = self.close(silent, False) if silent in self.growing else None
                 del self.cut[silent], self.unknown[silent]

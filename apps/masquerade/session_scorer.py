@@ -24,11 +24,9 @@ masquerades seldom come alone, a fifth of the previous session's score is added 
 
 from __future__ import annotations
 
-import hashlib
 import math
-import secrets
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
 from itertools import pairwise
@@ -37,15 +35,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
-from sklearn.base import BaseEstimator, OutlierMixin, clone
+from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import choices
-from visionnmf._checks import check_count, check_flag, check_number, shown
-from visionnmf.apps.saving import Saveable
+from visionnmf._checks import check_count, check_number
 from visionnmf.exceptions import ParameterError
 
-from .profile import PAIRS_KEPT, CountedSession, Profile, as_bytes
+from .profile import CountedSession, Profile, check_sequence, count_session
 
 __all__ = ["Reason", "SessionScorer"]
 
@@ -92,11 +89,11 @@ class Reason:
     origins: tuple[Any, ...] = ()
 
 
-class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
+class SessionScorer(OutlierMixin, BaseEstimator):
     """Score sessions by how far they are from one user's habits.
 
-    A session is a sequence of symbols, usually the names of a hundred commands, but nothing is specific to commands.
-    Only the user's own sessions are used. The formulas are in :mod:`visionnmf.apps.masquerade.session_scorer`.
+    A session is a sequence of hashable symbols, usually the names of a hundred commands. Only the user's own sessions
+    are used. The formulas are in :mod:`visionnmf.apps.masquerade.session_scorer`.
 
     The class follows scikit-learn's outlier detectors: in :meth:`score_samples`, :meth:`decision_function` and
     :meth:`predict` low values are anomalous. :meth:`anomaly_score` has the sign of the rest of this library: high
@@ -108,12 +105,6 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
     false_alarm_rate : float in (0, 0.5], default=0.02
         The share of the user's own sessions that may be flagged. It sets the threshold from the training sessions
         alone. Habits drift, so expect more: on the SEA data 6.0 % at 2 %, and 3.5 % with :meth:`update`.
-    hash_commands : bool, default=False
-        Store salted hashes instead of commands (BLAKE2b, 128 bits; the salt is part of the model). Scores stay the
-        same. Somebody who has the model can still test guesses, unless there is a `key`.
-    key : str or None, default=None
-        A secret for the hashes, at most 64 bytes. It is not written to model files, so a loaded model needs it again.
-        A pickle of the scorer does hold it.
 
     Attributes
     ----------
@@ -124,13 +115,11 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
     threshold_ : float
         The anomaly score above which a session is flagged, in deviations. It may be set. `offset_` is its negative.
     session_length_ : float
-        Median length of the training sessions. The cost of a shorter session is less certain, and its score is shrunk
-        towards 0.
+        Median length of the training sessions. The scores of shorter sessions are shrunk towards 0.
     n_sessions_ : int
         Number of sessions learnt, including those of :meth:`update`.
     doubtful_ : ndarray [shape=(n_doubtful,), intp]
-        Indices of the training sessions, without empty ones, that may be another person's because they are far from
-        all others. They have a quarter of the weight in the profile and none in the calibration.
+        Indices of the training sessions, without empty ones, that may be another person's.
     previous_score_ : float
         The score of the session before, of which a share is carried over to the next one.
 
@@ -145,58 +134,32 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
     'nmap (10 times): never seen before'
     """
 
-    def __init__(
-        self,
-        *,
-        false_alarm_rate: float = choices.FALSE_ALARM_RATE,
-        hash_commands: bool = False,
-        key: str | None = None,
-    ) -> None:
+    def __init__(self, *, false_alarm_rate: float = choices.FALSE_ALARM_RATE) -> None:
         self.false_alarm_rate = false_alarm_rate
-        self.hash_commands = hash_commands
-        self.key = key
-
-    # Printed output ends up in logs and notebooks, where the key must not appear; scikit-learn's HTML would show it.
-    _repr_html_ = None
-
-    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        shown = self if self.key is None else clone(self).set_params(key="***")
-        return str(BaseEstimator.__repr__(shown, N_CHAR_MAX))
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return {"text/plain": repr(self)}
-
-    def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()
-        # The cache of hashes holds the commands themselves.
-        return state | {"_hashes": {}} if "_hashes" in state else state
 
     def fit(self, X: Sequence[Symbols], y: Any = None) -> SessionScorer:
-        """Learn a user's habits.
+        """Learn a user's habits from sessions in the order of time.
 
         Parameters
         ----------
         X : sequence of sequences of hashable symbols
-            The user's sessions in the order of time; empty ones are skipped. One session is enough to start with. With
-            50 sessions, half of the calibration is the user's own.
+            The sessions; empty ones are skipped. One is enough to start with. With 50 sessions, half of the calibration
+            is the user's own.
         y : None
             Ignored.
 
         Returns
         -------
         SessionScorer
-            The scorer itself.
 
         Raises
         ------
         ParameterError
-            If there is no session that is not empty, a session is not a sequence of hashable symbols, or a parameter
-            has a value that is not allowed.
+            If no session has a command, a session is not a sequence of hashable symbols, or `false_alarm_rate` is not
+            allowed.
         """
         self.check_parameters()
-        self.salt_ = secrets.token_bytes(16) if self.hash_commands else b""
-        self._hashes: dict[Hashable, Hashable] = {}  # of this salt
-        counted = [session for session in self._count_all(X) if session.length]
+        counted = [session for session in _count_all(X) if session.length]
         if not counted:
             raise ParameterError("X must hold at least one session with a command; got none")
         self.session_length_ = float(np.median([session.length for session in counted]))
@@ -210,24 +173,8 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
         return self
 
     def check_parameters(self) -> None:
-        """Check the parameters, as `fit` does.
-
-        Raises
-        ------
-        ParameterError
-            If one has a value that is not allowed.
-        """
+        """Raise ParameterError if a parameter has a value that is not allowed."""
         check_number(self.false_alarm_rate, "false_alarm_rate", 0, 0.5, without_low=True)
-        check_flag(self.hash_commands, "hash_commands")
-        if self.key is None:
-            return
-        # Messages end up in logs, so they do not show the key.
-        if not isinstance(self.key, str):
-            raise ParameterError(f"key must be None or a text of 1 to 64 bytes; got {type(self.key).__name__}")
-        if not 0 < len(as_bytes(self.key)) <= 64:
-            raise ParameterError(f"key must be None or a text of 1 to 64 bytes; got {len(as_bytes(self.key))} bytes")
-        if not self.hash_commands:
-            raise ParameterError("key must be None without hashed commands; got one; set hash_commands=True as well")
 
     def _calibrate(self, learnt: list[CountedSession]) -> None:
         """Fill the profile, and set the usual cost, its deviation and the threshold.
@@ -288,69 +235,46 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
         return (cost - self.usual_cost_) / (self.deviation_ + MIN_DEVIATION) * self._certainty(session)
 
     def anomaly_score(self, X: Sequence[Symbols]) -> NDArray[np.float64]:
-        """Return how anomalous each session is; a high score is anomalous.
+        """Return how anomalous each session is by itself; a high score is anomalous.
 
         Parameters
         ----------
         X : sequence of sequences of hashable symbols
-            Sessions, each judged by itself.
+            The sessions.
 
         Returns
         -------
         ndarray [shape=(n_sessions,), float64]
             The difference from the user's usual cost, in deviations; 0 for an empty session.
-
-        Raises
-        ------
-        ParameterError
-            If a session is not a sequence of hashable symbols.
         """
         check_is_fitted(self, "profile_")
-        counted = self._count_all(X)
+        counted = _count_all(X)
         return np.array([self._anomaly(self.profile_.cost(s)[0], s) if s.length else 0.0 for s in counted], np.float64)
 
     def score_samples(self, X: Sequence[Symbols]) -> NDArray[np.float64]:
-        """Return the negative of :meth:`anomaly_score`, with scikit-learn's sign.
-
-        Parameters
-        ----------
-        X : sequence of sequences of hashable symbols
-            Sessions, each judged by itself.
+        """Return the negative of :meth:`anomaly_score`.
 
         Returns
         -------
         ndarray [shape=(n_sessions,), float64]
-            A low score is anomalous.
         """
         return -self.anomaly_score(X)
 
     def decision_function(self, X: Sequence[Symbols]) -> NDArray[np.float64]:
-        """Return ``threshold_ - anomaly_score(X)``.
-
-        Parameters
-        ----------
-        X : sequence of sequences of hashable symbols
-            Sessions, each judged by itself.
+        """Return ``threshold_ - anomaly_score(X)``, which is negative for flagged sessions.
 
         Returns
         -------
         ndarray [shape=(n_sessions,), float64]
-            Negative for flagged sessions.
         """
         return self.score_samples(X) - self.offset_
 
     def predict(self, X: Sequence[Symbols]) -> NDArray[np.int_]:
-        """Judge each session by the threshold.
-
-        Parameters
-        ----------
-        X : sequence of sequences of hashable symbols
-            Sessions, each judged by itself.
+        """Return 1 for the user's sessions, and -1 for flagged ones.
 
         Returns
         -------
         ndarray [shape=(n_sessions,), int]
-            1 for the user's sessions, -1 for flagged ones.
         """
         return np.where(self.decision_function(X) < 0, -1, 1)
 
@@ -373,24 +297,18 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
         session : sequence of hashable symbols
             The session that follows the one given before.
         accept : bool or None, default=None
-            Whether the session is the user's. With None it is accepted if its score is not above the threshold, or the
-            user is still being learnt. Accepted sessions join the profile with weight 1, sessions rejected by their
-            score with weight 0.03, and sessions rejected by the caller not at all. To give a verdict, call `update`
-            once with `accept`, not a second time. A session that the caller accepts does not make the next one more
-            suspicious.
+            Whether the caller knows that the session is the user's. With None it is accepted if its score is not above
+            the threshold, or the user is still being learnt. Accepted sessions join the profile with weight 1, sessions
+            rejected by their score with weight 0.03, and sessions rejected by the caller not at all. A session that the
+            caller accepts does not make the next one more suspicious.
 
         Returns
         -------
         float
             The anomaly score plus a fifth of the previous session's; 0 for an empty session, which changes nothing.
-
-        Raises
-        ------
-        ParameterError
-            If the session is not a sequence of hashable symbols.
         """
         check_is_fitted(self, "profile_")
-        counted = self._count(session)
+        counted = count_session(session)
         if not counted.length:
             return 0.0
         cost, _ = self.profile_.cost(counted)
@@ -415,10 +333,7 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
         return anomaly
 
     def explain(self, session: Symbols, *, top: int = 5) -> list[Reason]:
-        """Name the commands that make a session costly.
-
-        A command's excess is its share of the session's cost above that of equally many usual commands. The commands
-        with the largest excess are returned.
+        """Name the commands whose share of the session's cost is above that of equally many usual commands.
 
         Parameters
         ----------
@@ -431,20 +346,13 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
         -------
         list of Reason
             The largest share first; empty if no command costs more than usual.
-
-        Raises
-        ------
-        ParameterError
-            If the session is not a sequence of hashable symbols or `top` is below 1.
         """
         check_is_fitted(self, "profile_")
         check_count(top, "top")
-        session = list(self._checked(session))
-        counted = self._count(session)
+        counted = count_session(session)
         if not counted.length:
             return []
         _, parts = self.profile_.cost(counted)
-        names = {self._symbol(command): command for command in session}
         excess = {
             command: part - self.usual_cost_ * counted.commands[command] / counted.length
             for command, part in parts.items()
@@ -452,12 +360,10 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
         above = {command: value for command, value in excess.items() if value > 0}
         total = sum(above.values())
         worst = sorted(above, key=lambda command: -above[command])[:top]
-        return [
-            Reason(names[c], counted.commands[c], above[c] / total, self._sentence(c, counted, names)) for c in worst
-        ]
+        return [Reason(c, counted.commands[c], above[c] / total, self._sentence(c, counted)) for c in worst]
 
     def usual(self, top: int = 8) -> list[str]:
-        """Return the commands that occur in most of the user's sessions.
+        """Return the commands that occur in most of the user's sessions, the most usual first.
 
         Parameters
         ----------
@@ -467,22 +373,19 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
         Returns
         -------
         list of str
-            The most usual first; empty if commands are hashed.
         """
         check_is_fitted(self, "profile_")
         check_count(top, "top")
-        if self.hash_commands:
-            return []
         return [str(command) for command in nlargest(top, self.profile_.commands, self.profile_.commands.__getitem__)]
 
-    def _sentence(self, command: Hashable, session: CountedSession, names: dict[Hashable, Hashable]) -> str:
+    def _sentence(self, command: Hashable, session: CountedSession) -> str:
         """Say in words why a command makes a session costly, such as "nmap (10 times): never seen before".
 
         The causes are tried in this order: the command is new, rare, follows commands that it never followed before, or
-        is merely more frequent than usual. `names` maps the symbols, which may be hashes, to the commands themselves.
+        is merely more frequent than usual.
         """
         count = session.commands[command]
-        what = f"{names[command]} ({count} time{'s' if count > 1 else ''})"
+        what = f"{command} ({count} time{'s' if count > 1 else ''})"
         known = self.profile_.commands.get(command, 0.0)  # sessions with it, of which doubtful ones count in part
         if known < 0.5:  # not in a single session of full weight
             return f"{what}: " + ("seen only in doubtful sessions" if known else "never seen before")
@@ -499,38 +402,10 @@ class SessionScorer(Saveable, OutlierMixin, BaseEstimator):
             }
         )
         if 2 * new.total() >= count:
-            return f"{what}: known from {sessions}, but not right after {names[new.most_common(1)[0][0]]}"
+            return f"{what}: known from {sessions}, but not right after {new.most_common(1)[0][0]}"
         return f"{what}: known from {sessions}, but seldom so often"
 
-    def _symbol(self, command: Hashable) -> Hashable:
-        """Return the symbol of a command in the profile: the command itself, or its salted and perhaps keyed hash."""
-        if not self.hash_commands:
-            return command
-        hashes = self.__dict__.setdefault("_hashes", {})  # a loaded scorer has none
-        if command not in hashes:
-            if len(hashes) >= PAIRS_KEPT:
-                hashes.clear()
-            text = command if isinstance(command, str) else repr(command)
-            key = as_bytes(self.key or "")
-            digest = hashlib.blake2b(as_bytes(text), digest_size=16, key=key, salt=self.salt_)
-            hashes[command] = digest.hexdigest()
-        return hashes[command]
 
-    def _checked(self, session: Symbols) -> Symbols:
-        if isinstance(session, str | bytes) or not isinstance(session, Iterable):
-            raise ParameterError(f"a session must be a sequence of commands; got {shown(session)}")
-        return session
-
-    def _count(self, session: Symbols) -> CountedSession:
-        symbols: Iterable[Hashable] = self._checked(session)
-        if isinstance(symbols, np.ndarray):
-            symbols = symbols.tolist()
-        try:
-            symbols = [self._symbol(command) for command in symbols] if self.hash_commands else list(symbols)
-            return CountedSession(Counter(symbols), Counter(pairwise(symbols)), len(symbols))
-        except TypeError as error:
-            raise ParameterError(f"the commands of a session must be hashable; got others: {error}") from error
-
-    def _count_all(self, X: Sequence[Symbols]) -> list[CountedSession]:
-        self._checked(X)
-        return [self._count(session) for session in X]
+def _count_all(X: Sequence[Symbols]) -> list[CountedSession]:
+    check_sequence(X)
+    return [count_session(session) for session in X]

@@ -46,7 +46,6 @@ class ScorerSettings:
     """How the scorer of a user is made; see :class:`~visionnmf.apps.masquerade.SessionScorer`."""
 
     false_alarm_rate: FalseAlarmRate = choices.FALSE_ALARM_RATE
-    hash_commands: Annotated[bool, Option("Store hashes of commands, not their names.", flag="--hash")] = False
 
 
 @settings

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,15 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf import choices
-from visionnmf._checks import shown
 from visionnmf.exceptions import ParameterError, TooLargeError
 from visionnmf.io.model_file import ModelFile
 from visionnmf.io.model_state import Array, Flag, List, Maybe, Number, Record, Text, Whole
 
-from .profile import PAIRS_KEPT, Profile, as_bytes
+from .profile import PAIRS_KEPT, Profile
 from .session_scorer import SessionScorer
 
-__all__ = ["MasqueradeModel", "load", "load_estimator", "save"]
+__all__ = ["MasqueradeModel", "load", "save"]
 
 MAX_COUNTS = 1_000_000  # commands and pairs of all users: each takes some 150 bytes when loaded
 MAX_WEIGHT = 1e12  # beyond any number of sessions, and far from where scores overflow ...
@@ -34,7 +32,7 @@ class MasqueradeModel:
     Attributes
     ----------
     scorers : dict
-        User to fitted :class:`SessionScorer`; with hashed commands, users stay in the clear.
+        User to fitted :class:`SessionScorer`.
     size : int
         Commands a session.
     idle : float or None
@@ -68,9 +66,6 @@ def _read(users: list[dict[str, Any]], size: int, idle: float | None, whole_line
         pairs = (arrays[f"pair_{part}"][paired] for part in ("first", "second", "weights"))
         user["profile"] = _profile(commands[own], arrays["command_weights"][own], *pairs)
         command, pair = own.stop, paired.stop
-        user["salt"] = bytes.fromhex(user["salt"])
-        if len(user["salt"]) not in (0, 16):
-            raise ValueError("salt must have 16 bytes")
     return MasqueradeModel({}, size, idle, whole_lines), users
 
 
@@ -105,13 +100,11 @@ USER = {
     "session_length": Number(low=1, high=MAX_NUMBER),
     "previous_score": COST,
     "false_alarm_rate": COST,
-    "salt": Text(),  # hexadecimal
-    "key_check": Text(),
 }
 
 FILE = ModelFile(
     "visionnmf-masquerade",
-    version=2,
+    version=3,
     title="a masquerade model",
     origin="make one with 'visionnmf masquerade train'",
     smaller="train fewer users a model",
@@ -134,13 +127,13 @@ FILE = ModelFile(
 )
 
 
-def save(model: MasqueradeModel | SessionScorer, path: str | Path, *, force: bool = False) -> None:
+def save(model: MasqueradeModel, path: str | Path, *, force: bool = False) -> None:
     """Write a model.
 
     Parameters
     ----------
-    model : MasqueradeModel or SessionScorer
-        The model; commands must be strings. A scorer alone is that of the user "user".
+    model : MasqueradeModel
+        The model; commands must be strings.
     path : str or Path
         The file to write, usually ``*.npz``. It is written completely or not at all.
     force : bool, default=False
@@ -150,12 +143,8 @@ def save(model: MasqueradeModel | SessionScorer, path: str | Path, *, force: boo
     ------
     ParameterError
         If a command is not a string, or the model has a number that makes no sense, such as an infinite threshold.
-    TooLargeError
-        If the model has too many users, or they too many commands, for one file.
-    OutputExistsError
-        If `path` exists and `force` is false.
     MediaError
-        If `path` is a folder, or its folder is missing or cannot be written.
+        If the users have too many commands for one file, or it exists, or cannot be written.
 
     Examples
     --------
@@ -164,8 +153,6 @@ def save(model: MasqueradeModel | SessionScorer, path: str | Path, *, force: boo
     >>> load("copy.npz").size
     20
     """
-    if isinstance(model, SessionScorer):
-        model = MasqueradeModel({"user": model})
     users: list[dict[str, Any]] = []
     texts: list[bytes] = []
     weights: list[float] = []
@@ -176,14 +163,22 @@ def save(model: MasqueradeModel | SessionScorer, path: str | Path, *, force: boo
         if odd is not None:
             raise ParameterError(f"the commands of {name} must be text to be saved; got {odd!r:.60}")
         number = {command: i for i, command in enumerate(profile.commands)}
-        texts += [as_bytes(str(command)) for command in number]
+        texts += [str(command).encode("utf-8", "surrogatepass") for command in number]
         weights += profile.commands.values()
         if len(weights) + len(pairs) + len(profile.pairs) > MAX_COUNTS:
             raise TooLargeError(
                 f"{path}: the users have more than {MAX_COUNTS} commands and pairs of commands; {FILE.smaller}"
             )
         pairs += [(number[first], number[second], weight) for (first, second), weight in profile.pairs.items()]
-        users.append(_user(name, scorer))
+        users.append(
+            {
+                "name": name,
+                "n_commands": len(profile.commands),
+                "n_pairs": len(profile.pairs),
+                **{key: getattr(scorer, f"{key}_") for key in NUMBERS},
+                "false_alarm_rate": scorer.false_alarm_rate,
+            }
+        )
     first, second, pair_weights = zip(*pairs, strict=True) if pairs else ((), (), ())
     state = {
         **{name: getattr(model, name) for name in ("size", "idle", "whole_lines")},
@@ -198,32 +193,13 @@ def save(model: MasqueradeModel | SessionScorer, path: str | Path, *, force: boo
     FILE.save(state, path, force=force)
 
 
-def _user(name: str, scorer: SessionScorer) -> dict[str, Any]:
-    """Return what a file holds about a user besides the counts; of a key only a check value is stored."""
-    return {
-        "name": name,
-        "n_commands": len(scorer.profile_.commands),
-        "n_pairs": len(scorer.profile_.pairs),
-        **{number: getattr(scorer, f"{number}_") for number in NUMBERS},
-        "false_alarm_rate": scorer.false_alarm_rate,
-        "salt": scorer.salt_.hex(),
-        "key_check": _key_check(scorer.key, scorer.salt_) if scorer.key is not None else "",
-    }
-
-
-def _key_check(key: str, salt: bytes) -> str:
-    return hashlib.blake2b(FILE.name.encode(), digest_size=16, key=as_bytes(key), salt=salt).hexdigest()
-
-
-def load(path: str | Path, *, key: str | None = None) -> MasqueradeModel:
-    """Read a model.
+def load(path: str | Path) -> MasqueradeModel:
+    """Read a model. Untrusted files are safe to read.
 
     Parameters
     ----------
     path : str or Path
         A file that :func:`save` wrote.
-    key : str or None, default=None
-        The key with which the commands were hashed.
 
     Returns
     -------
@@ -232,14 +208,8 @@ def load(path: str | Path, *, key: str | None = None) -> MasqueradeModel:
 
     Raises
     ------
-    UnreadableError
-        If the file is missing, damaged or not a masquerade model.
-    UnsupportedError
-        If another version of visionnmf wrote it.
-    TooLargeError
-        If its header holds more values than are read.
-    ParameterError
-        If the model needs a key and `key` is another or missing.
+    MediaError
+        If the file is missing, damaged, too large, not a masquerade model, or of another version of visionnmf.
 
     Examples
     --------
@@ -248,35 +218,11 @@ def load(path: str | Path, *, key: str | None = None) -> MasqueradeModel:
     ['ada', 'ben']
     """
     model, users = FILE.load(path)
-    # An error in the key or in a parameter is not damage.
-    for user in users:
-        model.scorers[user["name"]] = _scorer(path, user, key)
+    for user in users:  # here, because an error in a parameter is not damage
+        scorer = SessionScorer(false_alarm_rate=user["false_alarm_rate"])
+        scorer.check_parameters()
+        scorer.profile_, scorer.doubtful_ = user["profile"], np.empty(0, np.intp)
+        for name in NUMBERS:
+            setattr(scorer, f"{name}_", user[name])
+        model.scorers[user["name"]] = scorer
     return model
-
-
-def _scorer(path: str | Path, user: dict[str, Any], key: str | None) -> SessionScorer:
-    """Return the scorer of a user read from a file; ParameterError if its commands are hashed with another key."""
-    needs_key, salt = bool(user["key_check"]), user["salt"]
-    if needs_key and (key is None or _key_check(key, salt) != user["key_check"]):
-        which = "another key" if key is not None else "none"
-        raise ParameterError(
-            f"key must be that of the training, with which the commands of {path} are hashed; got {which}"
-        )
-    scorer = SessionScorer(
-        false_alarm_rate=user["false_alarm_rate"], hash_commands=bool(salt), key=key if needs_key else None
-    )
-    scorer.check_parameters()
-    scorer.profile_, scorer.salt_, scorer.doubtful_ = user["profile"], salt, np.empty(0, np.intp)
-    for name in NUMBERS:
-        setattr(scorer, f"{name}_", user[name])
-    return scorer
-
-
-def load_estimator(path: str | Path, *, user: str | None = None, key: str | None = None) -> SessionScorer:
-    """Read the scorer of a file's only user, or of `user`; see :func:`load`."""
-    scorers = load(path, key=key).scorers
-    if user is None and len(scorers) == 1:
-        return next(iter(scorers.values()))
-    if user not in scorers:
-        raise ParameterError(f"user must be one of {sorted(scorers)!s:.200}; got {shown(user)}")
-    return scorers[user]

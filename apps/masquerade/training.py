@@ -11,11 +11,11 @@ from typing import Any
 from visionnmf._checks import check_count
 from visionnmf.apps.report import Report
 from visionnmf.apps.runner import run_parallel
-from visionnmf.exceptions import MediaError, UnreadableError
+from visionnmf.exceptions import MediaError, TooLargeError, UnreadableError
 from visionnmf.io import check_outputs
 
 from .log_formats import Event, read_events, with_commands
-from .session_cutter import sessions
+from .session_cutter import MAX_USERS, sessions
 from .session_scorer import SessionScorer
 from .settings import LogSource, ScorerSettings, SessionCutting
 from .store import MasqueradeModel, save
@@ -46,12 +46,11 @@ class MasqueradeTrained(Report):
         return {"users": self.users}
 
     def summary(self) -> str:
-        """Return the report as text.
+        """Return one line for each user, then one for each skipped file.
 
         Returns
         -------
         str
-            One line for each user, then one for each skipped file.
         """
         lines = []
         for row in self.users:
@@ -68,7 +67,6 @@ def train(
     cutting: SessionCutting = SessionCutting(),
     source: LogSource = LogSource(),
     scorer: ScorerSettings = ScorerSettings(),
-    key: str | None = None,
     n_jobs: int = 1,
     force: bool = False,
 ) -> MasqueradeTrained:
@@ -86,9 +84,7 @@ def train(
     source : LogSource, optional
         The format of the logs, and their user.
     scorer : ScorerSettings, optional
-        The false alarm rate, and whether commands are hashed.
-    key : str or None, default=None
-        A secret for the hashes; see :class:`SessionScorer`.
+        The false alarm rate.
     n_jobs : int, default=1
         Number of processes that learn users, once everything was read.
     force : bool, default=False
@@ -101,14 +97,9 @@ def train(
 
     Raises
     ------
-    ParameterError
-        If an argument has a value that is not allowed.
-    UnreadableError
-        If no history has a session that can be learnt. Files that cannot be read are skipped and reported.
-    OutputExistsError
-        If `model` exists and `force` is false; this is checked before the work.
     MediaError
-        If `model` cannot be written.
+        If no history has a session that can be learnt, there are more than 100,000 users, or `model` exists or cannot
+        be written. Histories that cannot be read are skipped and reported.
 
     Examples
     --------
@@ -123,13 +114,9 @@ def train(
     learnt, skipped = collect_sessions(paths, cutting, source)
     if not learnt:
         raise UnreadableError("; ".join(skipped) or "there is no history; name one file at least")
-    unfitted = SessionScorer(**asdict(scorer), key=key)
+    work = {name: (scorer, list(own)) for name, own in learnt.items()}
     fitted: dict[str, SessionScorer] = {}
-    if n_jobs == 1:
-        fitted = {name: _fitted(unfitted, list(own)) for name, own in learnt.items()}
-    else:
-        work = {name: (unfitted, list(own)) for name, own in learnt.items()}
-        run_parallel(work, _fitted, n_jobs, fitted.__setitem__)
+    run_parallel(work, _fitted, n_jobs, fitted.__setitem__)
     result = MasqueradeModel({name: fitted[name] for name in learnt}, cutting.size, cutting.idle, cutting.whole_lines)
     rows = [_row(name, len(own), fitted[name]) for name, own in learnt.items()]
     if model is not None:
@@ -138,8 +125,8 @@ def train(
     return MasqueradeTrained(result, rows, inputs=paths, outputs=outputs, skipped=skipped)
 
 
-def _fitted(scorer: SessionScorer, sessions: list[tuple[str, ...]]) -> SessionScorer:
-    return SessionScorer(**scorer.get_params()).fit(sessions)
+def _fitted(scorer: ScorerSettings, sessions: list[tuple[str, ...]]) -> SessionScorer:
+    return SessionScorer(**asdict(scorer)).fit(sessions)
 
 
 def _row(name: str, n_sessions: int, scorer: SessionScorer) -> dict[str, Any]:
@@ -174,4 +161,6 @@ def collect_sessions(
         long_enough = session.complete or cutting.idle is not None or len(session.commands) >= MIN_SHARE * cutting.size
         if long_enough or not own:
             own.append(session.commands)
+        if len(learnt) > MAX_USERS:
+            raise TooLargeError(f"more than {MAX_USERS} users; is the right column taken for the user?")
     return learnt, skipped

@@ -21,7 +21,7 @@ from PIL import Image
 
 from visionnmf.apps import masquerade, runner
 from visionnmf.apps.faces import Identifier, load
-from visionnmf.apps.masquerade import scoring, session_judging, training
+from visionnmf.apps.masquerade import scoring, training
 from visionnmf.datasets import make_mosaic
 from visionnmf.exceptions import MediaError, ParameterError
 
@@ -155,7 +155,7 @@ def test_sessions_judged_by_several_processes_are_as_by_one(logs):
 @pytest.mark.parametrize("update", [True, False])
 def test_rounds_keep_the_order_of_sessions_and_failures(logs, update, monkeypatch):
     monkeypatch.setattr(scoring, "open_pool", elsewhere)
-    monkeypatch.setattr(session_judging, "ROUND", 7)
+    monkeypatch.setattr(scoring, "ROUND", 7)
     day = sorted((logs / "new").iterdir())
 
     def told(n_jobs):

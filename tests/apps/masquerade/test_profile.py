@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from visionnmf.apps.masquerade import SessionScorer
-from visionnmf.apps.masquerade.profile import Profile
+from visionnmf.apps.masquerade.profile import Profile, count_session
 
 
 def test_a_profile_stays_bounded(monkeypatch):
@@ -41,15 +41,15 @@ def test_a_profile_of_lone_commands_stays_bounded_and_keeps_the_frequent_and_the
 
 def test_a_frequent_command_outlives_its_pairs(monkeypatch):
     monkeypatch.setattr("visionnmf.apps.masquerade.profile.PAIRS_KEPT", 100)
-    profile, count = Profile(), SessionScorer()._count
+    profile = Profile()
     few = [f"k{i}" for i in range(8)]
     for first in few:  # "often" is next to each of them once, they are next to each other often
-        profile.add(count([first, "often"]))
-        profile.add(count(["often", first]))
+        profile.add(count_session([first, "often"]))
+        profile.add(count_session(["often", first]))
     for _ in range(3):
         for first in few:
             for second in few:
-                profile.add(count([first, second]))
+                profile.add(count_session([first, second]))
     profile.pairs |= {("k0", f"k{i}"): 0.01 for i in range(200)}
     profile._forget()
     assert not any("often" in pair for pair in profile.pairs)
@@ -58,10 +58,10 @@ def test_a_frequent_command_outlives_its_pairs(monkeypatch):
 
 def test_of_pairs_seen_once_the_latest_are_kept(monkeypatch):
     monkeypatch.setattr("visionnmf.apps.masquerade.profile.PAIRS_KEPT", 100)
-    profile, count = Profile(), SessionScorer()._count
+    profile = Profile()
     alphabet = [f"k{i}" for i in range(11)]  # few commands, 110 pairs of them
     pairs = [(a, b) for a in alphabet for b in alphabet if a != b]
     for pair in pairs[:101]:
-        profile.add(count(list(pair)))
+        profile.add(count_session(list(pair)))
     assert list(profile.pairs) == pairs[51:101]
     assert set(profile.commands) == set(alphabet)
