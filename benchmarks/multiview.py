@@ -132,7 +132,7 @@ def words() -> None:
     from visionnmf.apps.multiview.compared_methods import METHODS as FITS
     from visionnmf.apps.multiview.evaluation import _mean_average_precision
     from visionnmf.apps.multiview.model_choice import ModelChoice
-    from visionnmf.models.multiview.usage import sparseness
+    from visionnmf.models.multiview.views import sparseness
 
     (train, y), (test, truth) = parts
     learnt = y.any(axis=0)

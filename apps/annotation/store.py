@@ -13,7 +13,7 @@ from visionnmf.features import FeatureExtraction
 from visionnmf.features.store import EXTRACTION
 from visionnmf.io.model_file import ModelFile
 from visionnmf.io.model_state import Array, List, Maybe, Record, Text, Value
-from visionnmf.models._store import ESTIMATOR
+from visionnmf.models.model_files import ESTIMATOR
 
 from .annotator import ImageAnnotator
 from .distance_weights import Sigmoids

@@ -13,7 +13,7 @@ from visionnmf import NMF, choices
 from visionnmf.exceptions import ParameterError, TooLargeError
 from visionnmf.io.model_file import ModelFile
 from visionnmf.io.model_state import Array, Estimator, Flag, List, Maybe, Number, Record, Text
-from visionnmf.models._store import PARAMETERS, estimator_of
+from visionnmf.models.model_files import PARAMETERS, estimator_of
 
 from .recognizer import FaceRecognizer
 

@@ -180,7 +180,6 @@ def fit_views(
         group_l1=settings.group_l1,
         group_bound=settings.group_bound,
         scale=settings.scale,
-        view_weight="cv" if settings.weigh else None,
         nuclear=settings.nuclear,
     ).fit(ready)
     with transaction():

@@ -12,7 +12,7 @@ from visionnmf import MultiviewNMF, choices
 from visionnmf.features.store import EXTRACTION
 from visionnmf.io.model_file import ModelFile
 from visionnmf.io.model_state import Maybe, Record, Text, Value
-from visionnmf.models._store import estimator_of
+from visionnmf.models.model_files import estimator_of
 
 from .preparation import Preparation
 

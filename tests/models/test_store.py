@@ -17,7 +17,7 @@ from visionnmf.exceptions import (
     UnreadableError,
     UnsupportedError,
 )
-from visionnmf.models import _store
+from visionnmf.models import model_files
 
 X = np.random.default_rng(5).gamma(1, size=(30, 12))
 FEW = {"max_iter": 20, "tol": 0, "random_state": 0}
@@ -76,7 +76,7 @@ def test_a_symmetric_model_and_its_start(path):
     again = load_model(path)
     assert same(again.get_params(), model.get_params())
     np.testing.assert_array_equal(again.components_, model.components_)
-    assert {key for key in vars(model) if key.endswith("_")} <= set(_store.STATES[type(model).__name__])
+    assert {key for key in vars(model) if key.endswith("_")} <= set(model_files.STATES[type(model).__name__])
     np.testing.assert_array_equal(again.fit(A).components_, model.components_)
 
 
@@ -234,13 +234,13 @@ def test_any_cut_and_any_flipped_byte_is_refused_or_harmless(path):
 
 def test_every_estimator_can_be_saved():
     estimators = {name for name in visionnmf.__all__ if hasattr(getattr(visionnmf, name), "fit")}
-    assert estimators == set(_store.STATES)
+    assert estimators == set(model_files.STATES)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_all_that_a_fit_leaves_is_kept(name):
     model = fitted(name)
-    assert {key for key in vars(model) if key.endswith("_")} <= set(_store.STATES[type(model).__name__])
+    assert {key for key in vars(model) if key.endswith("_")} <= set(model_files.STATES[type(model).__name__])
 
 
 def test_only_what_a_fit_leaves_is_written(path):

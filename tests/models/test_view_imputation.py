@@ -8,9 +8,9 @@ import pytest
 from visionnmf import NMF, MultiviewNMF, load_model
 from visionnmf.datasets import make_views
 from visionnmf.exceptions import ParameterError
-from visionnmf.models.multiview import imputation
+from visionnmf.models.multiview import missing_views
 from visionnmf.models.multiview import views as view_record
-from visionnmf.models.multiview.imputation import CodesPrior, complete_views, fill_views, learn_prior
+from visionnmf.models.multiview.missing_views import CodesPrior, complete_views, fill_views, learn_prior
 from visionnmf.models.multiview.views import Views
 
 NOT_CONVERGED = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -125,7 +125,7 @@ def test_many_components_of_few_samples_predict_missing_views_of_training(monkey
     assert model.n_components_ == 25
     np.testing.assert_array_equal(filled[~missing], X[~missing])
     alone = MultiviewNMF(25, loss=loss, random_state=0)
-    monkeypatch.setattr(imputation, "CROWDED", 1)  # nothing is filled in before the fit
+    monkeypatch.setattr(missing_views, "CROWDED", 1)  # nothing is filled in before the fit
     alone.fit(made.views, observed=observed)
     before = np.hstack(list(alone.impute(made.views, observed=observed).values()))
     assert error(filled[missing]) < 0.93 * error(before[missing])
@@ -175,7 +175,7 @@ def test_new_samples_are_worked_on_in_blocks(rng, monkeypatch):
 @NOT_CONVERGED
 def test_what_is_imputed_is_no_part_of_the_data(rng):
     data = rng.random((30, 6))
-    filled = MultiviewNMF(2, groups=[[0, 1, 2], [3, 4, 5]], random_state=0, max_iter=5, tol=1).fit(data).impute(data)
+    filled = MultiviewNMF(2, groups=[0, 0, 0, 1, 1, 1], random_state=0, max_iter=5, tol=1).fit(data).impute(data)
     assert not np.shares_memory(filled, data)
     np.testing.assert_array_equal(filled, data)
 

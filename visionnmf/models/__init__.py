@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from visionnmf._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from ._store import load_model as load_model
     from .conservative import ConservativeNMF as ConservativeNMF
+    from .model_files import load_model as load_model
     from .multiview import MultiviewNMF as MultiviewNMF
     from .nmf import NMF as NMF
     from .online import OnlineNMF as OnlineNMF
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from .symmetric import SymmetricNMF as SymmetricNMF
 
 _MODULES = {
-    "_store": ("load_model",),
     "conservative": ("ConservativeNMF",),
+    "model_files": ("load_model",),
     "multiview": ("MultiviewNMF",),
     "nmf": ("NMF",),
     "online": ("OnlineNMF",),

@@ -6,13 +6,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf._checks import check_count, check_flag, check_number, check_random_state
 from visionnmf.engine.online import conservative
 
-from ._store import Saveable
 from .data_checks import check_data
 from .linear_model import LinearModel
 
@@ -21,7 +19,7 @@ __all__ = ["ConservativeNMF"]
 Array = NDArray[Any]
 
 
-class ConservativeNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
+class ConservativeNMF(LinearModel):
     r"""Non-negative autoencoder that learns each sample by the least change.
 
     Keeps an encoder ``E`` and components ``H >= 0``, whose transpose is the decoder ``D``. For each sample ``x``,
@@ -32,9 +30,8 @@ class ConservativeNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
 
     to first order, by a single iteration of conjugate gradients (Elser, steps 1 to 11). So learning a sample disturbs
     what was learnt before as little as possible. There is no step length, memory is constant, and the codes of new
-    samples are one matrix product. The fit is not as close as that of :class:`NMF` with as many components, whose codes
-    are optimal rather than those of an encoder. Penalties, weights and missing entries are not possible, because the
-    encoder needs the whole sample and reproduces each one exactly.
+    samples are one matrix product. The fit is not as close as that of :class:`NMF`, whose codes are optimal. Penalties,
+    weights and missing entries are not possible, because the encoder needs the whole sample.
 
     Rows of `X` are samples.
 
@@ -56,31 +53,24 @@ class ConservativeNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
 
     Attributes
     ----------
-    components_ : ndarray [shape=(n_components, n_features), >= 0]
-        ``H`` at the end of the best batch so far, or the current one before the first batch is full; in the dtype of
-        the training data (float32 or float64). The components have no common norm.
-    encoder_ : ndarray [shape=(n_components, n_features)]
-        ``E`` at the same moment. Each row detects a component.
+    components_, encoder_ : ndarray [shape=(n_components, n_features)]
+        ``H`` (>= 0, without a common norm) and ``E`` at the end of the best batch so far, or the current ones before
+        the first batch is full; in the dtype of the training data (float32 or float64).
     last_components_, last_encoder_ : ndarray [shape=(n_components, n_features)]
         The current state of learning.
     errors_ : ndarray [shape=(n_batches,), >= 0]
         For each batch the mean of ``|x - D y|`` over its samples with ``|x| = 1``, each before it was learnt.
     best_error_ : float
         The smallest of them; infinite before the first batch is full.
-    n_components_ : int
-        The number of components.
-    n_samples_seen_ : int
-        Number of samples learnt in all passes.
+    n_components_, n_samples_seen_ : int
+        Number of components, and of samples learnt in all passes.
     n_iter_ : int
         Passes of `fit`, or calls of `partial_fit`.
-    n_features_in_ : int
-        Number of features seen in `fit`.
-    feature_names_in_ : ndarray [shape=(n_features_in_,)]
-        Their names, when the training data had names that are all strings.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
 
     See Also
     --------
-    NMF : A closer and robust fit, for data that fit into memory.
     ProjectiveNMF : Also has codes that are a linear map, by the transposed components.
 
     References
@@ -119,31 +109,14 @@ class ConservativeNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = True
         tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
     def fit(self, X: ArrayLike, y: Any = None) -> ConservativeNMF:
-        """Learn the samples of `X`, `max_iter` times, and forget what was learnt before.
+        """Learn the samples of `X` (dense or sparse, >= 0), `max_iter` times, and forget what was learnt before.
 
-        Parameters
-        ----------
-        X : array-like or sparse matrix [shape=(n_samples, n_features), >= 0, finite]
-            float32 stays float32; everything else is converted to float64.
-        y : Ignored
-            Present for scikit-learn's pipelines.
-
-        Returns
-        -------
-        ConservativeNMF
-            The fitted estimator.
-
-        Raises
-        ------
-        ValueError
-            If `X` holds NaN, infinity or negative numbers, its mean is beyond 1e12 (float32) or 1e70, or a parameter
-            is not allowed.
+        float32 stays float32; everything else is converted to float64. Raises ValueError if `X` holds NaN, infinity or
+        negative numbers, its mean is beyond 1e12 (float32) or 1e70, or a parameter is not allowed.
         """
         self._check_parameters()
         data: Any = check_data(self, X, reset=True, sparse=True)[0]
@@ -155,23 +128,9 @@ class ConservativeNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         return self
 
     def partial_fit(self, X: ArrayLike, y: Any = None) -> ConservativeNMF:
-        """Learn the samples of a chunk, once and in their order.
+        """Learn the samples of a chunk, once and in their order; the dtype of the first chunk is kept.
 
-        Parameters
-        ----------
-        X : array-like or sparse matrix [shape=(n_samples, n_features), >= 0, finite]
-            The dtype of the first chunk is kept.
-        y : Ignored
-
-        Returns
-        -------
-        ConservativeNMF
-            The estimator.
-
-        Raises
-        ------
-        ValueError
-            As :meth:`fit`, and for another number of features than before. The model is then as it was.
+        Raises ValueError as :meth:`fit`, and for another number of features than before. The model is then as it was.
         """
         self._check_parameters()
         first = not hasattr(self, "last_encoder_")
@@ -183,23 +142,7 @@ class ConservativeNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: ArrayLike) -> Array:
-        """Return the codes that the encoder gives, ``max(0, X E^T)``.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix [shape=(n_samples, n_features), >= 0, finite]
-
-        Returns
-        -------
-        ndarray [shape=(n_samples, n_components), >= 0]
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If `X` holds NaN, infinity or negative numbers, or has another number of features.
-        """
+        """Return the codes (n_samples, n_components) that the encoder gives, ``max(0, X E^T)``."""
         check_is_fitted(self)
         data: Any = check_data(self, X, reset=False, sparse=True)[0]
         return conservative.encode(data, self.encoder_.astype(data.dtype, copy=False))

@@ -1,9 +1,10 @@
-"""Checks of data, weights, losses and free memory that the estimators share."""
+"""Checks of data, weights, losses and free memory that the estimators share, and problems with weighted samples."""
 
 from __future__ import annotations
 
 import datetime
 import math
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -12,8 +13,9 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_non_negative, validate_data
 
-from visionnmf._checks import check_number, check_numbers, check_sparse, shown
+from visionnmf._checks import check_number, check_numbers, check_sample_weight, check_sparse, shown
 from visionnmf.engine.losses import LOSSES, Loss, Record, named_losses
+from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_memory
 
@@ -28,6 +30,9 @@ __all__ = [
     "check_weights",
     "find_loss",
     "finite_codes",
+    "select_samples",
+    "weighted_samples",
+    "with_sample_weight",
 ]
 
 Array = NDArray[Any]
@@ -173,6 +178,44 @@ def check_weights(
     if X[full == 0].any():
         X = np.where(full > 0, X, X.dtype.type(0))
     return X, full
+
+
+def weighted_samples(sample_weight: ArrayLike | None, n_samples: int, dtype: Any) -> tuple[Array | None, Array]:
+    """Return the checked weights of samples, and the indices of the samples whose weight is not 0."""
+    if sample_weight is None:
+        return None, np.arange(n_samples)
+    checked = check_sample_weight(sample_weight, n_samples, dtype)
+    return checked, np.flatnonzero(checked)
+
+
+def select_samples(problem: Problem, rows: slice | Array) -> Problem:
+    """Return the same problem with only some of the samples."""
+    X = sp.csr_array(problem.X[rows]) if problem.is_sparse else np.ascontiguousarray(problem.X[rows])
+    weights = None if problem.weights is None else np.ascontiguousarray(problem.weights[rows])
+    return replace(problem, X=X, weights=weights)
+
+
+def with_sample_weight(problem: Problem, sample_weight: ArrayLike | None) -> tuple[Problem, Array | None]:
+    """Return the problem with weighted samples, and what its rows were multiplied by, if they were.
+
+    If the loss is homogeneous and the codes may have any scale, a row is weighted by scaling it. Otherwise the weight
+    of a sample goes to its entries.
+    """
+    if sample_weight is None:
+        return problem, None
+    X = problem.X
+    s = check_sample_weight(sample_weight, X.shape[0], np.float64)
+    degree = problem.loss.record.degree
+    if degree and not problem.penalty_W.kinds:
+        scale = (s ** (1 / degree)).astype(X.dtype)
+        scaled = sp.csr_array(sp.diags_array(scale) @ X) if problem.is_sparse else X * scale[:, None]
+        return replace(problem, X=scaled), scale
+    if problem.is_sparse:
+        raise ParameterError("sample_weight must be None for a sparse X with penalty_W or nuclear; got weights")
+    s = s ** (1 / problem.loss.record.weight_degree)
+    rows = np.broadcast_to(s.astype(X.dtype)[:, None], X.shape)
+    weights = np.array(rows if problem.weights is None else problem.weights * rows)
+    return replace(problem, X=np.where(weights > 0, X, X.dtype.type(0)), weights=weights), None
 
 
 def check_kind(X: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What all estimators with codes and components share: reconstruction, and the names of the codes."""
+"""The base of estimators that describe data as codes times components."""
 
 from __future__ import annotations
 
@@ -6,46 +6,37 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassNamePrefixFeaturesOutMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf.exceptions import ParameterError
+
+from .model_files import Saveable
 
 __all__ = ["LinearModel", "check_code_matrix"]
 
 Array = NDArray[Any]
 
 
-class LinearModel(ClassNamePrefixFeaturesOutMixin):
-    """Mixin for estimators that reconstruct the data as ``codes @ components_``."""
+class LinearModel(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Base of estimators that reconstruct non-negative data as ``codes @ components_``."""
 
     components_: Array
 
-    def inverse_transform(self, X: ArrayLike) -> Array:
-        """Return the reconstruction ``W @ H`` that belongs to codes.
-
-        Parameters
-        ----------
-        X : array-like [shape=(n_samples, n_components)]
-            Codes ``W``.
-
-        Returns
-        -------
-        ndarray [shape=(n_samples, n_features), >= 0]
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If `X` does not have one column for each component.
-        """
+    def inverse_transform(self, X: ArrayLike) -> Any:
+        """Return the reconstruction ``W @ H`` (n_samples, n_features) that belongs to the codes ``W`` given as `X`."""
         check_is_fitted(self)
         return np.asarray(check_code_matrix(X, len(self.components_)) @ self.components_)
 
     @property
     def _n_features_out(self) -> int:
         return len(self.components_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
 
 
 def check_code_matrix(X: ArrayLike, n_components: int) -> Array:

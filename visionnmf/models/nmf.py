@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import choices
@@ -31,9 +30,9 @@ from visionnmf.engine.optimality import optimality
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS, check_solver, choose
 from visionnmf.engine.sparse import check_zero_weight
+from visionnmf.engine.starts import STARTS
 from visionnmf.exceptions import ParameterError
 
-from ._store import Saveable
 from .data_checks import (
     check_data,
     check_loss,
@@ -43,19 +42,17 @@ from .data_checks import (
     check_weights,
     find_loss,
     finite_codes,
+    with_sample_weight,
 )
-from .foreign_names import SOLVER_WORDS, WORDS, explains
-from .initialisation import start_factors
 from .linear_model import LinearModel
 from .penalty import Penalty, WithPenalties, given_penalty
-from .sample_weight import with_sample_weight
 
 __all__ = ["NMF", "check_parameters", "find_codes"]
 
 Array = NDArray[Any]
 
 
-class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator):
+class NMF(WithPenalties, LinearModel):
     r"""Non-negative matrix factorisation, robust by default.
 
     Finds codes ``W`` and components ``H`` with
@@ -63,8 +60,7 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
     .. math:: \min_{W, H \ge 0}\; \sum_{ij} m_{ij}\, \ell(X_{ij}, (W H)_{ij}) + p_W(W) + p_H(H)
 
     By default the loss is the Manhattan distance ``|X - WH|``, on which outliers have little influence (MahNMF, Guan et
-    al. 2012). The notes list the other losses. The weights are 1 and there are no penalties and no further constraints,
-    unless they are given.
+    al. 2012); the notes list the other losses. The weights are 1 and there are no penalties unless they are given.
 
     Rows of `X` are samples. Components have unit Euclidean norm, so that the codes of different components can be
     compared, unless a constraint (box, simplex, graph, groups) forbids it.
@@ -74,8 +70,7 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
     n_components : int or None, default=None
         Number of components; None takes the smaller side of the data.
     loss : str or float, default="manhattan"
-        "manhattan", "frobenius", "kullback-leibler", "itakura-saito", "elastic-net", "l21" or "huber", or ``beta`` of
-        the beta-divergence as in scikit-learn's ``beta_loss`` (2 is "frobenius", 1 "kullback-leibler").
+        A name of the table below, or ``beta`` of the beta-divergence as in scikit-learn's ``beta_loss``.
     loss_parameter : float or None, default=None
         ``alpha`` of "elastic-net" (None takes one over the mean of `X`), or ``delta`` of "huber", the residual beyond
         which an entry counts as an outlier (None takes a tenth of the mean of `X`).
@@ -92,11 +87,11 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
         Constraints and penalties of the codes and of the components, in addition to non-negativity.
     nuclear : float, default=0
         Strength of a ridge on both factors, ``nuclear * sqrt(max(X.shape)) / 2 * (|W|^2 + |H|^2)``: a factored nuclear
-        norm. 1 is the parameter of robust PCA. Superfluous components then gain nothing by fitting outliers, so
-        `n_components` can be generous. For "manhattan" and "elastic-net".
+        norm, of which 1 is the parameter of robust PCA. Superfluous components then gain nothing by fitting outliers,
+        so `n_components` can be generous. For "manhattan" and "elastic-net".
     missing_values : None, numpy.nan or 0, default=None
         Entries of this value are missing and do not count. With 0, as for ratings, the entries that a sparse `X` does
-        not store are missing as well, and the time of a fit grows with the stored entries. None refuses NaN.
+        not store are missing as well. None refuses NaN.
     zero_weight : float, default=1
         Weight, from 0 to 1, of the entries that a sparse `X` does not store. For "manhattan" only, whose minimum for
         very sparse counts is otherwise a model of zeros (Seraghiti et al. 2026).
@@ -105,12 +100,10 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
     warm_start : bool, default=False
         Start from the components of the previous fit if they have the right shape.
     max_iter : int, default=400
-        Maximum number of iterations. "admm" increases its penalty over the first 400 of them at most. Fewer iterations
-        take larger steps.
+        Maximum number of iterations. "admm" takes larger steps if there are fewer.
     tol : float, default=1e-3
-        Stop when twice the iterations would lower the objective by less than this share of it, at the pace of the last
-        quarter of the iterations, or when the residuals are below a hundred-thousandth of the data (the exact rule is
-        in :mod:`visionnmf.engine.stopping`; it is the same for every solver). 0 runs all iterations without a warning.
+        Stop when twice the iterations would lower the objective by less than this share of it, or when the residuals
+        are next to nothing (exactly: :mod:`visionnmf.engine.stopping`). 0 runs all iterations without a warning.
     random_state : int, RandomState instance or None, default=None
         Seed of the start. The same seed gives the same result for any number of threads, up to rounding.
     callback : callable or None, default=None
@@ -124,33 +117,26 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
         ``H``, in the dtype of the training data (float32 or float64).
     component_norms_ : ndarray [shape=(n_components,)]
         What the components were divided by. Penalties apply to the factors before that.
-    n_components_ : int
-        The number of components.
+    n_components_, n_iter_ : int
+        The number of components and of iterations.
     solver_ : str
         The solver that was used.
     loss_parameter_ : float
-        The loss's parameter in use. For a beta-divergence without a name it is beta; 0 if the loss has no parameter.
-    n_iter_ : int
-        Number of iterations.
+        The loss's parameter in use, or beta; 0 if the loss has neither.
     reconstruction_err_ : float
         The loss at the solution, without penalties.
     objective_history_ : ndarray [shape=(n_iter_ + 1,)]
         Loss and penalties before the first iteration and after each one. The last entry belongs to the final codes.
         The others never rise for coordinate descent, "hals", "spg" and "mu"; for "admm" they may.
     optimality_ : float
-        How far the solution is from satisfying the first-order conditions, from 0 (it does) to about 1. It tells a
-        converged fit from a stopped one. NaN if the model is 0 and the data are not: the conditions then hold whatever
-        the data are. See :func:`visionnmf.engine.optimality.optimality`.
-    n_features_in_ : int
-        Number of features seen in `fit`.
-    feature_names_in_ : ndarray [shape=(n_features_in_,)]
-        Their names, when the training data had names that are all strings.
+        How far the solution is from satisfying the first-order conditions, from 0 (converged) to about 1. NaN if the
+        model is 0 and the data are not, because the conditions then hold whatever the data are.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
 
     See Also
     --------
     Penalty : Constraints and penalties of a factor.
-    SymmetricNMF : Factorisation of an affinity matrix.
-    ProjectiveNMF : Components alone; the codes are a projection.
     select_rank : The number of components by cross-validation.
     sklearn.decomposition.NMF : Without a robust loss, weights or constraints.
 
@@ -190,7 +176,6 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
     True
     """
 
-    @explains(WORDS)
     def __init__(
         self,
         n_components: int | None = None,
@@ -236,11 +221,9 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = True
         record = find_loss(self.loss)
         tags.input_tags.sparse = record is not None and record.sparse is not None
         tags.input_tags.allow_nan = self.missing_values is not None and self.missing_values != 0
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
     def fit(
@@ -254,17 +237,11 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
             float32 stays float32; everything else is converted to float64. Sparse data are for "manhattan", "frobenius"
             and "kullback-leibler".
         y : Ignored
-            Present for scikit-learn's pipelines.
         sample_weight : array-like [shape=(n_samples,), >= 0], optional
             How often the loss of each sample counts. The penalties of its codes (`penalty_W`, `nuclear`) count once.
         weights : array-like [shape=(n_samples, n_features), >= 0], optional
-            How much each entry counts. 0 marks a missing entry, whatever `X` holds there. Any shape that broadcasts to
-            that of `X` will do.
-
-        Returns
-        -------
-        NMF
-            The fitted estimator.
+            How much each entry counts, in any shape that broadcasts to that of `X`. 0 marks a missing entry, whatever
+            `X` holds there.
 
         Raises
         ------
@@ -272,8 +249,7 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
             If `X` holds NaN (but see `missing_values`), infinity or negative numbers, its mean is beyond 1e12 (float32)
             or 1e70, a parameter is not allowed, or no solver can combine the loss, the penalties and the data.
         TooLargeError
-            If `X` is dense and larger than 64 MiB, and less memory is free than `X` and `weights` take. A fit needs
-            that much in addition to them, except for least squares without weights.
+            If `X` is dense and larger than 64 MiB, and less memory is free than a fit needs.
         """
         self.fit_transform(X, sample_weight=sample_weight, weights=weights)
         return self
@@ -287,7 +263,7 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
         sample_weight: ArrayLike | None = None,
         weights: ArrayLike | None = None,
     ) -> Array:
-        """Find the components of `X` and return its codes.
+        """Find the components of `X` and return its codes ``W`` (n_samples, n_components).
 
         Parameters
         ----------
@@ -297,21 +273,8 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
             Codes to start from. If not given, `init` says how they are made.
         H : array-like [shape=(n_components, n_features), >= 0], optional
             Components to start from instead of `components_init`.
-        sample_weight : array-like [shape=(n_samples,), >= 0], optional
-        weights : array-like [shape=(n_samples, n_features), >= 0], optional
-            See :meth:`fit`.
-
-        Returns
-        -------
-        ndarray [shape=(n_samples, n_components), >= 0]
-            The codes ``W``.
-
-        Raises
-        ------
-        ValueError
-            As :meth:`fit`, and if `W` or `H` do not fit the data.
-        TooLargeError
-            As :meth:`fit`.
+        sample_weight, weights : array-like, optional
+            As for :meth:`fit`.
         """
         problem = self._problem(X, weights)
         given = H if H is not None else self.components_init
@@ -354,26 +317,10 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
         return self._finish(problem, Wt, H_, weighted, row_scale, result.history[:-1])
 
     def transform(self, X: ArrayLike, weights: ArrayLike | None = None) -> Array:
-        """Find the codes of `X` for the fitted components.
+        """Return the codes ``W`` (n_samples, n_components) for the fitted components; `weights` as for :meth:`fit`.
 
-        Parameters
-        ----------
-        X : array-like or sparse matrix [shape=(n_samples, n_features), >= 0, finite]
-        weights : array-like [shape=(n_samples, n_features), >= 0], optional
-            See :meth:`fit`.
-
-        Returns
-        -------
-        ndarray [shape=(n_samples, n_components), >= 0]
-            The codes ``W``. The codes of a row do not depend on the other rows.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If `X` holds NaN (but see `missing_values`), infinity or negative numbers, has another number of features
-            than the training data, or is so much larger than the components that codes are not finite.
+        The codes of a row do not depend on the other rows. Raises ValueError for data that :meth:`fit` refuses, and if
+        `X` is so much larger than the components that codes are not finite.
         """
         check_is_fitted(self)
         data, observed = self._check_data(X, reset=False)
@@ -516,6 +463,43 @@ class NMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator)
         return check_loss(self.loss, self.loss_parameter, X)._replace(parameter=self.loss_parameter_)
 
 
+def start_factors(
+    problem: Problem,
+    n_components: int,
+    init: str,
+    rng: np.random.RandomState,
+    W: Array | None,
+    H: Array | None,
+    row_scale: Array | None,
+) -> tuple[Array, Array]:
+    """Return the codes, transposed, and the components to start from: copies of those given, otherwise drawn by `init`.
+
+    `row_scale` is what the rows of the problem's data were multiplied by, if they were.
+    """
+    X = problem.X
+    if problem.weights is not None:  # the mean stands in for missing entries, so that scale and SVD are sensible
+        X = np.where(problem.weights > 0, X, X.sum(dtype=np.float64) / (problem.weights > 0).sum()).astype(X.dtype)
+    stored = X.data if problem.is_sparse and problem.zero_weight == 0 else X  # the entries that count
+    # With "custom" both factors are given, so what is drawn here is replaced below.
+    Wt, components = STARTS["random" if init == "custom" else init](X, n_components, rng)
+    if stored is not X:  # scale the factors as if the missing entries were as large as the stored ones
+        for F in (Wt, components):
+            F *= X.dtype.type((X.shape[0] * X.shape[1] / max(1, len(stored))) ** 0.5)
+    if W is not None:
+        Wt = W.T.copy()
+        if row_scale is not None:
+            Wt *= row_scale
+    if H is not None:
+        components = H.copy()
+    if (W is None) != (H is None):  # scale the random factor to match the given one, as `starts.random` does
+        drawn = Wt if W is None else components
+        size = float(Wt.mean(axis=1, dtype=np.float64) @ components.mean(axis=1, dtype=np.float64))
+        drawn *= X.dtype.type(stored.mean(dtype=np.float64) / (4 * size) if size > 0 else 1)
+    problem.penalty_W.feasible(Wt)
+    problem.penalty_H.feasible(components)
+    return Wt, components
+
+
 def find_codes(problem: Problem, H: Array, solver: str) -> Array:
     """Return the codes, transposed, of fixed components, by the solver's own method if it has one."""
     own = SOLVERS[solver].codes
@@ -532,9 +516,6 @@ def check_parameters(model: NMF) -> None:
     if model.n_components is not None:
         check_count(model.n_components, "n_components")
     check_loss(model.loss, model.loss_parameter, np.ones(1))
-    if isinstance(model.solver, str) and model.solver in SOLVER_WORDS:
-        allowed = ["auto", *sorted(SOLVERS)]
-        raise ParameterError(f"solver must be one of {allowed}; got {model.solver!r}; {SOLVER_WORDS[model.solver]}")
     check_solver(model.solver)
     check_choice(model.init, "init", (*choices.STARTS, "custom"))
     check_flag(model.update_components, "update_components")

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import choices
@@ -30,19 +29,25 @@ from visionnmf.engine.penalties import NONNEGATIVE
 from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError
 
-from ._store import Saveable
-from .data_checks import check_data, check_missing_values, check_positive, check_weights, finite_codes
-from .foreign_names import BATCH_WORDS, explains
+from .data_checks import (
+    check_data,
+    check_missing_values,
+    check_positive,
+    check_weights,
+    finite_codes,
+    select_samples,
+    weighted_samples,
+    with_sample_weight,
+)
 from .linear_model import LinearModel
 from .penalty import Penalty, WithPenalties, given_penalty
-from .sample_weight import select_samples, weighted_samples, with_sample_weight
 
 __all__ = ["OnlineNMF"]
 
 Array = NDArray[Any]
 
 
-class OnlineNMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEstimator):
+class OnlineNMF(WithPenalties, LinearModel):
     r"""Non-negative matrix factorisation of a stream, or of data larger than memory.
 
     Finds components ``H`` with
@@ -66,8 +71,7 @@ class OnlineNMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEsti
         Samples that are learnt together; larger chunks are cut into batches. None takes the method's default.
     forget_factor : float, default=0.9
         The weight of the past is multiplied by this number, > 0 and at most 1, for every `batch_size` samples. At 1 all
-        samples count alike for ever. Below 1 the components follow a stream that changes, and forget what was learnt
-        with the poor components of the beginning.
+        samples count alike for ever. Below 1 the components follow a stream that changes.
     init : {"batch", "random", "nndsvd", "nndsvda", "nndsvdar"}, default="batch"
         How the starting components are made if none are given, from the first samples: four for each component, or a
         batch if that is more. "batch" factorises them as :class:`NMF` would, so the first chunk of a stream should have
@@ -75,8 +79,8 @@ class OnlineNMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEsti
     components_init : array-like [shape=(n_components, n_features), >= 0] or None, default=None
         Components to start from.
     penalty_W, penalty_H : Penalty or None, default=None
-        Constraints and penalties of the codes and of the components, in addition to non-negativity. The penalty of the
-        components counts once for each sample, so that it means the same however long the stream is.
+        Constraints and penalties of the codes and of the components. The penalty of the components counts once for each
+        sample, so that it means the same however long the stream is.
     buffer : int or None, default=20
         Batches that "or-nmf" keeps; None keeps all, so that memory and time grow with the stream.
     horizon : int or None, default=None
@@ -98,12 +102,8 @@ class OnlineNMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEsti
     ----------
     components_ : ndarray [shape=(n_components, n_features), >= 0]
         ``H``, in the dtype of the first chunk (float32 or float64).
-    n_components_ : int
-        The number of components.
-    n_samples_seen_ : int
-        Number of samples learnt, including those of later passes.
-    n_steps_ : int
-        Number of batches learnt.
+    n_components_, n_samples_seen_, n_steps_ : int
+        Number of components, of samples learnt (in all passes), and of batches learnt.
     n_iter_ : int
         Passes of :meth:`fit`; 0 after :meth:`partial_fit` alone.
     chunk_loss_ : float
@@ -114,10 +114,8 @@ class OnlineNMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEsti
     state_ : dict
         What the method keeps of the past, and the state of the random generator. :meth:`save` writes it, so that a
         loaded model continues to learn as if it had not been interrupted.
-    n_features_in_ : int
-        Number of features seen in the first chunk.
-    feature_names_in_ : ndarray [shape=(n_features_in_,)]
-        Their names, when the first chunk had names that are all strings.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
 
     See Also
     --------
@@ -140,11 +138,8 @@ class OnlineNMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEsti
     onmf-is             itakura-saito  ONMF-IS: multiplicative updates from two matrices (Lefevre et al. 2011)
     ==================  =============  ============================================================================
 
-    Take "surrogate" for clean data. The methods from "surrogate-diagonal" on are baselines.
-
-    All methods take weights of samples. "incremental" and "onmf" take neither missing entries nor weights of entries,
-    because they would have to keep a matrix for each feature. A chunk that is refused (empty, of another width, with
-    NaN) leaves the model as it was.
+    Take "surrogate" for clean data. The methods from "surrogate-diagonal" on are baselines. "incremental" and "onmf"
+    take neither missing entries nor weights of entries, because they would have to keep a matrix for each feature.
 
     References
     ----------
@@ -163,15 +158,12 @@ class OnlineNMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEsti
     >>> for _ in range(40):  # a stream
     ...     chunk = rng.gamma(0.5, size=(100, 3)) @ parts
     ...     _ = model.partial_fit(np.where(rng.random(chunk.shape) < 0.1, chunk.max(), chunk))
-    >>> model.n_samples_seen_
-    4000
     >>> clean = rng.gamma(0.5, size=(100, 3)) @ parts
     >>> found = model.inverse_transform(model.transform(clean))
     >>> bool(np.linalg.norm(found - clean) < 0.05 * np.linalg.norm(clean))
     True
     """
 
-    @explains(BATCH_WORDS)
     def __init__(
         self,
         n_components: int | None = None,
@@ -213,11 +205,9 @@ class OnlineNMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEsti
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = True
         method = METHODS.get(self.method) if isinstance(self.method, str) else None
         tags.input_tags.sparse = method is not None and method.sparse
         tags.input_tags.allow_nan = self.missing_values is not None
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
     def fit(
@@ -231,17 +221,11 @@ class OnlineNMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEsti
             float32 stays float32; everything else is converted to float64. A memory map is read, checked and converted
             batch by batch. Sparse data are for the methods that take them.
         y : Ignored
-            Present for scikit-learn's pipelines.
         sample_weight : array-like [shape=(n_samples,), >= 0], optional
             A sample of weight 2 counts as two, one of weight 0 not at all.
         weights : array-like [shape=(n_samples, n_features), >= 0], optional
-            How much each entry counts. 0 marks a missing entry, whatever `X` holds there. Any shape that broadcasts to
-            that of `X` will do. For dense `X` in memory, and the methods that take missing entries.
-
-        Returns
-        -------
-        OnlineNMF
-            The fitted estimator.
+            How much each entry counts, in any shape that broadcasts to that of `X`. 0 marks a missing entry. For dense
+            `X` in memory, and the methods that take missing entries.
 
         Raises
         ------
@@ -288,28 +272,10 @@ class OnlineNMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEsti
     def partial_fit(
         self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None, weights: ArrayLike | None = None
     ) -> OnlineNMF:
-        """Learn a chunk of a stream in addition to what was learnt before.
+        """Learn a chunk of one sample or more, with weights as for :meth:`fit`, in addition to what was learnt before.
 
-        Parameters
-        ----------
-        X : array-like or sparse matrix [shape=(n_samples, n_features), >= 0, finite]
-            One sample or more. Converted to the dtype of the first chunk.
-        y : Ignored
-            Present for scikit-learn's pipelines.
-        sample_weight : array-like [shape=(n_samples,), >= 0], optional
-        weights : array-like [shape=(n_samples, n_features), >= 0], optional
-            As for :meth:`fit`.
-
-        Returns
-        -------
-        OnlineNMF
-            The estimator itself.
-
-        Raises
-        ------
-        ValueError
-            As :meth:`fit`, for an empty chunk, and if `X` has another number of features than the first chunk, or if
-            `method` or `n_components` have changed since then. The model is then as it was.
+        `X` is converted to the dtype of the first chunk. Raises ValueError as :meth:`fit`, and if the number of
+        features, `method` or `n_components` have changed since the first chunk. The model is then as it was.
         """
         self._check_parameters()
         method, options = self._options(_count_features(X))
@@ -338,43 +304,14 @@ class OnlineNMF(Saveable, WithPenalties, LinearModel, TransformerMixin, BaseEsti
     def fit_transform(
         self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None, weights: ArrayLike | None = None
     ) -> Array:
-        """Learn the components of `X`, and find its codes for them.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix [shape=(n_samples, n_features), >= 0, finite]
-        y : Ignored
-        sample_weight : array-like [shape=(n_samples,), >= 0], optional
-        weights : array-like [shape=(n_samples, n_features), >= 0], optional
-            As for :meth:`fit`.
-
-        Returns
-        -------
-        ndarray [shape=(n_samples, n_components), >= 0]
-        """
+        """Return the codes of `X` for the components that :meth:`fit` learns from it."""
         return self.fit(X, sample_weight=sample_weight, weights=weights).transform(X, weights)
 
     def transform(self, X: ArrayLike, weights: ArrayLike | None = None) -> Array:
-        """Find the codes of `X` for the components.
+        """Return the codes ``W`` (n_samples, n_components) by the method's loss; `weights` as for :meth:`fit`.
 
-        Parameters
-        ----------
-        X : array-like or sparse matrix [shape=(n_samples, n_features), >= 0, finite]
-        weights : array-like [shape=(n_samples, n_features), >= 0], optional
-            As for :meth:`fit`.
-
-        Returns
-        -------
-        ndarray [shape=(n_samples, n_components), >= 0]
-            The codes ``W``, which minimise the method's loss. The codes of a row do not depend on the other rows.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            If the estimator has learnt nothing.
-        ValueError
-            If `X` holds NaN (but see `missing_values`), infinity or negative numbers, has another number of
-            features, or is so much larger than the components that codes are not finite.
+        The codes of a row do not depend on the other rows. Raises ValueError for data that :meth:`fit` refuses, and if
+        `X` is so much larger than the components that codes are not finite.
         """
         check_is_fitted(self)
         method, _ = self._options()

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf._checks import check_callable, check_choice, check_count, check_number, check_random_state
@@ -15,7 +14,6 @@ from visionnmf.engine.alternate import Callback, warn_not_converged
 from visionnmf.engine.blocks import n_threads, one_blas_thread
 from visionnmf.engine.starts import STARTS
 
-from ._store import Saveable
 from .data_checks import check_data, check_room
 from .linear_model import LinearModel
 
@@ -24,7 +22,7 @@ __all__ = ["ProjectiveNMF"]
 Array = NDArray[Any]
 
 
-class ProjectiveNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
+class ProjectiveNMF(LinearModel):
     r"""Projective non-negative matrix factorisation: the codes are a linear map of the data.
 
     Finds components ``H >= 0`` with
@@ -51,34 +49,25 @@ class ProjectiveNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         How the starting components are made, as in :class:`NMF`. From "random" a fit first stays for long where all
         components are alike.
     max_iter : int, default=1000
-        Iterations.
     tol : float, default=1e-3
-        Stop when twice the iterations would lower the objective by less than this share of it; see
-        :mod:`visionnmf.engine.stopping`. 0 runs all iterations without a warning.
     random_state : int, RandomState instance or None, default=None
-        Seed of the start.
     callback : callable or None, default=None
-        Called as ``callback(iteration, objective)`` after each iteration. A true return value stops the fit.
+        As in :class:`NMF`.
 
     Attributes
     ----------
     components_ : ndarray [shape=(n_components, n_features), >= 0]
         ``H``, in the dtype of the training data (float32 or float64).
-    n_components_ : int
-        The number of components.
-    n_iter_ : int
-        Number of iterations.
+    n_components_, n_iter_ : int
+        The number of components and of iterations.
     reconstruction_err_ : float
         The loss at the solution.
     objective_history_ : ndarray [shape=(n_iter_ + 1,)]
         The loss before the first iteration and after each one.
     optimality_ : float
-        How far the solution is from a stationary point, free of the data's scale: 0 is converged. See
-        :func:`visionnmf.engine.projective.optimality`.
-    n_features_in_ : int
-        Number of features seen in `fit`.
-    feature_names_in_ : ndarray [shape=(n_features_in_,)]
-        Their names, when the training data had names that are all strings.
+        How far the solution is from a stationary point, whatever the data's scale; 0 is converged.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
 
     See Also
     --------
@@ -121,34 +110,11 @@ class ProjectiveNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         self.random_state = random_state
         self.callback = callback
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
-
     def fit(self, X: ArrayLike, y: Any = None) -> ProjectiveNMF:
-        """Find the components of `X`.
+        """Find the components of dense `X` >= 0; float32 stays float32, everything else is converted to float64.
 
-        Parameters
-        ----------
-        X : array-like [shape=(n_samples, n_features), >= 0, finite]
-            float32 stays float32; everything else is converted to float64.
-        y : Ignored
-            Present for scikit-learn's pipelines.
-
-        Returns
-        -------
-        ProjectiveNMF
-            The fitted estimator.
-
-        Raises
-        ------
-        ValueError
-            If `X` holds NaN, infinity or negative numbers, its mean is beyond 1e12 (float32) or 1e70, or a parameter
-            is not allowed.
-        TooLargeError
-            If `X` is larger than 64 MiB and less memory is free than as much again, which a fit needs.
+        Raises ValueError if `X` holds NaN, infinity or negative numbers, its mean is beyond 1e12 (float32) or 1e70, or
+        a parameter is not allowed; TooLargeError if `X` is larger than 64 MiB and less memory is free than a fit needs.
         """
         data: Array = check_data(self, X, reset=True, sparse=False)[0]
         self._check_parameters()
@@ -173,23 +139,7 @@ class ProjectiveNMF(Saveable, LinearModel, TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: ArrayLike) -> Array:
-        """Return the codes ``X H^T``.
-
-        Parameters
-        ----------
-        X : array-like [shape=(n_samples, n_features), >= 0, finite]
-
-        Returns
-        -------
-        ndarray [shape=(n_samples, n_components), >= 0]
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If `X` holds NaN, infinity or negative numbers, or has another number of features.
-        """
+        """Return the codes ``X H^T`` (n_samples, n_components)."""
         check_is_fitted(self)
         data: Array = check_data(self, X, reset=False, sparse=False)[0]
         return np.asarray(data @ self.components_.T.astype(data.dtype, copy=False))

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -16,7 +15,6 @@ from visionnmf._checks import check_count, check_number, check_random_state
 from visionnmf.engine import robust_pca
 from visionnmf.exceptions import ParameterError
 
-from ._store import Saveable
 from .data_checks import check_kind, check_room
 from .linear_model import LinearModel
 
@@ -28,35 +26,18 @@ CODE_ITERATIONS = 1000
 LARGEST_SHARE = 1e-6  # of the dtype's range: entries beyond leave no room for sums
 
 
-class _RobustPCA(Saveable, LinearModel):
+class _RobustPCA(LinearModel):
     """What RPCA and GoDec share: the attributes of a fit, and codes of least absolute deviations."""
-
-    components_: Array
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.input_tags.positive_only = False
         return tags
 
     def transform(self, X: ArrayLike) -> Array:
-        """Return codes of least absolute deviations, ``min |x - c H|_1`` for each sample.
+        """Return codes (n_samples, n_components_) of least absolute deviations, ``min |x - c H|_1`` for each sample.
 
-        For training samples with few enough outliers they are ``U S``; see :func:`visionnmf.engine.robust_pca.lad`.
-
-        Parameters
-        ----------
-        X : array-like [shape=(n_samples, n_features), finite]
-
-        Returns
-        -------
-        ndarray [shape=(n_samples, n_components_)]
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If `X` holds NaN or infinity, or has another number of features.
+        For training samples with few enough outliers they are ``U S``. Raises ValueError if `X` holds NaN or infinity.
         """
         check_is_fitted(self)
         data = self._checked(X, reset=False)
@@ -98,7 +79,7 @@ class _RobustPCA(Saveable, LinearModel):
             )
 
 
-class RPCA(_RobustPCA, TransformerMixin, BaseEstimator):
+class RPCA(_RobustPCA):
     r"""Robust principal component analysis: a matrix as the sum of a low-rank and a sparse one.
 
     .. math:: \min_{L, S}\; \|L\|_* + \lambda \|S\|_1 \quad \text{where}\quad X = L + S
@@ -126,21 +107,12 @@ class RPCA(_RobustPCA, TransformerMixin, BaseEstimator):
         Right singular vectors of the low-rank part, in the dtype of the training data (float32 or float64).
     singular_values_ : ndarray [shape=(n_components_,)]
         Its singular values, in descending order.
-    n_components_ : int
-        Its rank; at least 1.
     low_rank_, sparse_ : ndarray [shape=(n_samples, n_features)]
         L and S of the training data. They are as large as the data, and are not saved with the model.
-    n_iter_ : int
-        Number of iterations.
-    n_features_in_ : int
-        Number of features seen in `fit`.
-    feature_names_in_ : ndarray [shape=(n_features_in_,)]
-        Their names, when the training data had names that are all strings.
-
-    See Also
-    --------
-    GoDec : With a rank and a number of outliers that are given.
-    NMF : Non-negative; ``nuclear=1`` with the Manhattan loss is a factored robust PCA.
+    n_components_, n_iter_ : int
+        The rank, at least 1, and the number of iterations.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
 
     References
     ----------
@@ -202,7 +174,7 @@ class RPCA(_RobustPCA, TransformerMixin, BaseEstimator):
         check_number(self.tol, "tol", without_low=True)
 
 
-class GoDec(_RobustPCA, TransformerMixin, BaseEstimator):
+class GoDec(_RobustPCA):
     r"""Low rank, few outliers and noise: the split of a matrix when rank and number of outliers are known.
 
     .. math:: \min_{L, S}\; \|X - L - S\|_F \quad \text{where}\quad \operatorname{rank}(L) \le r,\; |S|_0 \le k
@@ -210,8 +182,6 @@ class GoDec(_RobustPCA, TransformerMixin, BaseEstimator):
     (Zhou & Tao 2011), in turn: L by randomised subspace iteration, and S as the `k` largest entries of the rest. It is
     much faster than :class:`RPCA`, and made for noise. But the problem is not convex, and a `sparse_share` above the
     true one costs accuracy where outliers are close together.
-
-    Rows of `X` are samples. It is not centred.
 
     Parameters
     ----------
@@ -222,31 +192,14 @@ class GoDec(_RobustPCA, TransformerMixin, BaseEstimator):
     max_iter : int, default=300
         Iterations.
     tol : float, default=1e-3
-        Stop when twice the iterations would lower ``|X - L - S|_F^2`` by less than this share of it; see
-        :mod:`visionnmf.engine.stopping`. 0 runs all iterations without a warning.
+        As in :class:`NMF`, of ``|X - L - S|_F^2``.
     random_state : int, RandomState instance or None, default=None
         Seed of the first subspace.
 
     Attributes
     ----------
-    components_ : ndarray [shape=(n_components_, n_features)]
-        Right singular vectors of the low-rank part, in the dtype of the training data (float32 or float64).
-    singular_values_ : ndarray [shape=(n_components_,)]
-        Its singular values, in descending order.
-    n_components_ : int
-        Number of components.
-    low_rank_, sparse_ : ndarray [shape=(n_samples, n_features)]
-        L and S of the training data. They are as large as the data, and are not saved with the model.
-    n_iter_ : int
-        Number of iterations.
-    n_features_in_ : int
-        Number of features seen in `fit`.
-    feature_names_in_ : ndarray [shape=(n_features_in_,)]
-        Their names, when the training data had names that are all strings.
-
-    See Also
-    --------
-    RPCA : Finds the rank and the number of outliers itself.
+    components_, singular_values_, low_rank_, sparse_, n_components_, n_iter_, n_features_in_, feature_names_in_
+        As in :class:`RPCA`.
 
     References
     ----------

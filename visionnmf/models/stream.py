@@ -18,7 +18,7 @@ from visionnmf.engine.online.begin import SAMPLES_A_COMPONENT
 from visionnmf.exceptions import ParameterError
 from visionnmf.io.chunks import Chunks, Indexed, open_chunks
 
-from ._store import Saveable, load_checkpoint, restore, same_parameters, save_checkpoint
+from .model_files import Saveable, load_checkpoint, restore, same_parameters, save_checkpoint
 
 __all__ = ["Checkpoint", "fit_stream"]
 

@@ -22,8 +22,8 @@ from visionnmf.engine.starts import random_symmetric, spread_symmetric
 from visionnmf.engine.symmetric import LOSSES, fit_starts, scale_to_fit, symmetric_optimality
 from visionnmf.exceptions import ParameterError
 
-from ._store import Saveable
 from .data_checks import check_kind, check_range, check_room
+from .model_files import Saveable
 
 __all__ = ["SymmetricNMF"]
 
@@ -41,7 +41,8 @@ class SymmetricNMF(Saveable, BaseEstimator):
     (MahNMF-SYM, Guan et al. 2012, section 4.5, and Vandaele et al. 2016; the node weights are ours). ``h_i``, row i of
     the codes, says how strongly node i belongs to each component, which is a soft clustering. The diagonal is left out
     because it says nothing about the clustering. The problem is not convex, so several starts are run in threads, and
-    the result with the lowest objective is kept.
+    the result with the lowest objective is kept. There is no ``transform``, because the codes are those of the nodes
+    that were factorised.
 
     Parameters
     ----------
@@ -57,8 +58,7 @@ class SymmetricNMF(Saveable, BaseEstimator):
     max_iter : int, default=200
         Maximum number of sweeps for each start.
     tol : float, default=1e-3
-        A start is done when twice the sweeps would lower the objective by less than this share of it; see
-        :mod:`visionnmf.engine.stopping`. 0 runs all sweeps.
+        As in :class:`NMF`, for each start.
     random_state : int, RandomState instance or None, default=None
         Seed of the starts.
 
@@ -76,19 +76,13 @@ class SymmetricNMF(Saveable, BaseEstimator):
         The final objective of each start, which shows how much the result depends on the start.
     optimality_ : float
         How far the solution is from one in which no node's codes can be improved, whatever the scale of the affinity;
-        0 is converged. See :mod:`visionnmf.engine.optimality`.
+        0 is converged.
     n_features_in_ : int
         Number of nodes seen in `fit`.
 
     See Also
     --------
-    NMF : Factorisation of a data matrix.
     sklearn.cluster.SpectralClustering : Clustering of an affinity by its eigenvectors.
-
-    Notes
-    -----
-    There is no ``transform``, because the codes are those of the nodes that were factorised. So this estimator can only
-    be the last step of a pipeline, like a clustering.
 
     References
     ----------
@@ -142,11 +136,6 @@ class SymmetricNMF(Saveable, BaseEstimator):
         sample_weight : array-like [shape=(n,), >= 0], optional
             Weights of the nodes: entry (i, j) counts ``c_i c_j`` times. They are 1 if not given.
 
-        Returns
-        -------
-        SymmetricNMF
-            The fitted estimator.
-
         Raises
         ------
         ValueError
@@ -174,19 +163,7 @@ class SymmetricNMF(Saveable, BaseEstimator):
         return self
 
     def fit_transform(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Array:
-        """Factorise an affinity and return the codes.
-
-        Parameters
-        ----------
-        X : array-like [shape=(n, n), >= 0, finite], symmetric
-        y : Ignored
-        sample_weight : array-like [shape=(n,), >= 0], optional
-
-        Returns
-        -------
-        ndarray [shape=(n, n_components), >= 0]
-            How strongly each node belongs to each component.
-        """
+        """Factorise an affinity as :meth:`fit` does, and return the codes (n, n_components) of its nodes."""
         return np.ascontiguousarray(self.fit(X, sample_weight=sample_weight).components_.T)
 
     def _check_parameters(self) -> None:

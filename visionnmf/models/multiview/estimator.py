@@ -6,32 +6,45 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import choices
-from visionnmf._checks import check_choice, check_number, check_random_state
+from visionnmf._checks import check_choice, check_number
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.losses import Loss
 from visionnmf.exceptions import ParameterError
-from visionnmf.models._store import Saveable
 from visionnmf.models.data_checks import check_missing_values, find_loss
-from visionnmf.models.linear_model import check_code_matrix
+from visionnmf.models.linear_model import LinearModel, check_code_matrix
 from visionnmf.models.nmf import NMF, check_parameters
 
 from .fitting import Components, FitFigures, GroupSparsity, fit_components
-from .imputation import CodesPrior, complete_codes, complete_views, fill_entries, learn_prior
-from .outliers import judge_new, judge_training
-from .scales import check_view_weight, choose_view_weights, view_energies, view_noises
-from .usage import plot_usage, sparseness, usage, view_errors
-from .views import Views, new_views, training_views
+from .missing_views import (
+    CodesPrior,
+    complete_codes,
+    complete_views,
+    fill_entries,
+    judge_new,
+    judge_training,
+    learn_prior,
+)
+from .views import (
+    Views,
+    check_view_weight,
+    new_views,
+    plot_usage,
+    sparseness,
+    training_views,
+    usage,
+    view_energies,
+    view_errors,
+)
 
 __all__ = ["MultiviewNMF"]
 
 Array = NDArray[Any]
 
 
-class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class MultiviewNMF(LinearModel):
     r"""Robust NMF of several views of the same samples, which tells which view uses which component.
 
     All views share the codes ``W``; each has its own part ``H_v`` of the components:
@@ -43,29 +56,26 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     whole block ``H_{v,k}`` is 0, view v does not use component k. So components are shared by all views, by some, or
     private to one. A fit has two steps: first without these terms, then with them from the solution of the first.
 
-    After a fit on training samples the model finds the codes of any other samples, from whichever views they have.
-    Views that are missing, or left out, are first filled in by what the others let expect, where the training codes and
-    the noise are taken for normal. If there are many components, more than a third of the samples, missing views of
-    training samples are filled in before the fit, by a smaller fit.
+    After a fit the model finds the codes of any other samples, from whichever views they have. Views that are missing,
+    or left out, are first filled in by what the others let expect, where the training codes and the noise are taken for
+    normal. If there are many components, more than a third of the samples, missing views of training samples are filled
+    in before the fit, by a smaller fit.
 
     Parameters
     ----------
     n_components : int or None, default=None
         Number of components; None takes the smaller side of the data.
-    groups : None, sequence of (array-like of int or slice), array-like [shape=(n_features,)] or dict, default=None
-        The views of a single matrix: the indices of each, the label of each feature, or indices (or column names) by
-        name. None if the views are given separately.
+    groups : None, array-like [shape=(n_features,)] or dict, default=None
+        The views of a single matrix: the label of each feature, or the indices (or slice) of each view by its name.
+        None if the views are given separately.
     loss : str or float, default="manhattan"
-        As for :class:`NMF`.
     loss_parameter : float or None, default=None
         As for :class:`NMF`.
-    scale : {"energy", "noise", "none"}, default="energy"
+    scale : {"energy", "none"}, default="energy"
         What each view is divided by. "energy" is the root mean square norm of its samples, so that views of any size
-        and unit count alike. "noise" is the mean absolute residual of its own NMF, so that views with less noise count
-        more.
-    view_weight : None, "cv", sequence or dict of float, default=None
-        What each scaled view is multiplied by, > 0. "cv" chooses the weights by how well hidden entries of all views
-        are predicted.
+        and unit count alike.
+    view_weight : None, sequence or dict of float, default=None
+        What each scaled view is multiplied by, > 0.
     group_norm : {2, "inf"}, default=2
         ``p``: 2 shrinks blocks as a whole, "inf" (the paper's choice) cuts off their peaks.
     group_l1 : float, default=0.1
@@ -83,8 +93,7 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     view_outliers : float or None, default=None
         The view of a sample is left out, as if missing, if its mean absolute residual is more than this many robust
         standard deviations above its median (Hampel). 3 finds noise and, of three views or more, a few views of other
-        samples. It also leaves out 0.4 % of clean training views (up to 3 % of one view), and 4 % of clean new views
-        by least squares. None keeps every view, as do fewer than 12 training samples.
+        samples; it also leaves out a few clean views. None keeps every view, as do fewer than 12 training samples.
     missing_values : None or numpy.nan, default=None
         With ``numpy.nan``, NaN are missing entries, and a row of them is a missing view. None refuses NaN.
     solver : str, default="auto"
@@ -94,7 +103,7 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     tol : float, default=1e-3
         As for :class:`NMF`. The second step has a quarter of the iterations.
     random_state : int, RandomState instance or None, default=None
-        Seed of the start and of the hidden entries.
+        Seed of the start, and of the halves of samples that judge each other's views.
 
     Attributes
     ----------
@@ -104,10 +113,8 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         Names of the views, or their numbers if they have no names.
     view_groups_ : ndarray of int [shape=(n_features,)]
         The number of the view of each feature.
-    view_scales_ : ndarray [shape=(n_views,), > 0]
-        ``s_v``: what each view is multiplied by.
-    view_weights_ : ndarray [shape=(n_views,), > 0]
-        The weights of the views, given or chosen.
+    view_scales_, view_weights_ : ndarray [shape=(n_views,), > 0]
+        ``s_v``, what each view is multiplied by in all, and the weights in it that were given.
     view_usage_ : ndarray [shape=(n_components, n_views), 0 to 1]
         Share of each component's energy in each scaled view, and 0 if the view does not use it because its block is
         zero or has less than 1 %. Rows sum to 1, except those of components that no view uses.
@@ -117,30 +124,15 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         Views of training samples that were left out; only with `view_outliers`.
     view_residuals_ : ndarray [shape=(n_views, 2)]
         Median and robust standard deviation of each view's residuals by models of other samples; likewise.
-    codes_mean_ : ndarray [shape=(n_components,)]
-    codes_covariance_ : ndarray [shape=(n_components, n_components)]
-        Of the training codes. With the next attribute they say what missing views probably hold.
-    view_noise_ : ndarray [shape=(n_views,), > 0]
-        Mean square of each view's residuals.
-    component_norms_ : ndarray [shape=(n_components,)]
-    loss_parameter_ : float
-    n_components_ : int
-    objective_history_ : ndarray
-    optimality_ : float
-    reconstruction_err_ : float
+    codes_mean_, codes_covariance_, view_noise_ : ndarray
+        Mean and covariance of the training codes, and the mean square of each view's residuals. They say what missing
+        views probably hold.
+    component_norms_, loss_parameter_, n_components_, objective_history_, optimality_, reconstruction_err_, solver_
         As for :class:`NMF`, of the scaled views in the second step, including what was filled in before it.
     n_iter_ : int
         Number of iterations of both steps.
-    solver_ : str
-        The solver that was used.
-    n_features_in_ : int
-    feature_names_in_ : ndarray [shape=(n_features_in_,)]
-        Of all views, if a single matrix had names that are all strings.
-
-    See Also
-    --------
-    NMF : One view, or views side by side.
-    Penalty : Groups of features and of samples, for :class:`NMF`.
+    n_features_in_, feature_names_in_
+        As in scikit-learn, of all views together.
 
     Notes
     -----
@@ -213,11 +205,9 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = True
         record = find_loss(self.loss)
         tags.input_tags.sparse = record is not None and record.sparse is not None
         tags.input_tags.allow_nan = self.missing_values is not None
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
     def fit(self, X: Any, y: Any = None, observed: ArrayLike | None = None) -> MultiviewNMF:
@@ -226,16 +216,11 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         Parameters
         ----------
         X : list or dict of array-like [shape=(n_samples, n_features of the view), >= 0], or one matrix
-            The views, dense, sparse or data frames, whose rows are matched by position; a data frame whose columns have
-            the levels view and feature; or one matrix with `groups`. float32 stays float32.
+            The views, dense, sparse or data frames, whose rows are matched by position; or one matrix with `groups`.
+            float32 stays float32.
         y : Ignored
         observed : array-like of bool [shape=(n_samples, n_views)], optional
             False where a sample's view is missing, whatever `X` holds there.
-
-        Returns
-        -------
-        MultiviewNMF
-            The fitted estimator.
 
         Raises
         ------
@@ -249,96 +234,31 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         return self
 
     def fit_transform(self, X: Any, y: Any = None, observed: ArrayLike | None = None) -> Array:
-        """Find the components of the views, and return the codes.
-
-        Parameters
-        ----------
-        X : list or dict of array-like, or one matrix
-        y : Ignored
-        observed : array-like of bool [shape=(n_samples, n_views)], optional
-            See :meth:`fit`.
-
-        Returns
-        -------
-        ndarray [shape=(n_samples, n_components), >= 0]
-            The codes ``W``, as :meth:`transform` finds them.
-
-        Raises
-        ------
-        ValueError
-            As :meth:`fit`.
-        """
+        """Find the components as :meth:`fit` does, and return the codes as :meth:`transform` finds them."""
         return self._complete(*self._fit(X, observed))
 
     def transform(self, X: Any, observed: ArrayLike | None = None) -> Array:
-        """Find the codes of samples from the views that they have.
+        """Return the codes ``W`` (n_samples, n_components) of samples from the views that they have.
 
-        Parameters
-        ----------
-        X : list or dict of array-like, or one matrix
-            As for :meth:`fit`. A view that is missing for all samples may be None, or its key may be absent.
-        observed : array-like of bool [shape=(n_samples, n_views)], optional
-            False where a sample's view is missing.
-
-        Returns
-        -------
-        ndarray [shape=(n_samples, n_components), >= 0]
-            The codes ``W``. The codes of a row do not depend on the other rows, except for rounding if views are
-            missing.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            As :meth:`fit`, and for views that the training samples did not have, or with another number of features.
+        `X` and `observed` are as for :meth:`fit`. A view that is missing for all samples may be None, or its key may be
+        absent. The codes of a row do not depend on the other rows, except for rounding if views are missing. Raises
+        ValueError as :meth:`fit`, and for views that the training samples did not have or had with other features.
         """
         views = self._new(X, observed)
         return self._complete(views, *self._judge(views))
 
     def outlying_views(self, X: Any, observed: ArrayLike | None = None) -> Array:
-        """Return which views of new samples :meth:`transform` leaves out.
-
-        Parameters
-        ----------
-        X : list or dict of array-like, or one matrix
-        observed : array-like of bool [shape=(n_samples, n_views)], optional
-            See :meth:`transform`.
+        """Return which views of new samples :meth:`transform` leaves out, given what it takes.
 
         Returns
         -------
         ndarray of bool [shape=(n_samples, n_views)]
             All False without `view_outliers`.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            As :meth:`transform`.
         """
         return self._judge(self._new(X, observed))[1]
 
     def inverse_transform(self, X: ArrayLike) -> Any:
-        """Return the reconstruction of the views, in the units of the data.
-
-        Parameters
-        ----------
-        X : array-like [shape=(n_samples, n_components)]
-            Codes ``W``.
-
-        Returns
-        -------
-        ndarray [shape=(n_samples, n_features)], or list or dict of ndarray
-            In the form of the training data.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If `X` does not have one column for each component.
-        """
+        """Return the reconstruction that belongs to the codes `X`, in units and form of the training data."""
         check_is_fitted(self)
         W = check_code_matrix(X, len(self.components_))
         with one_blas_thread():
@@ -346,25 +266,12 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         return Views(reconstruction, None, self.view_groups_, tuple(self.views_), self.view_form_).split(reconstruction)
 
     def impute(self, X: Any, observed: ArrayLike | None = None) -> Any:
-        """Fill in missing views and entries by what the model predicts from the others.
-
-        Parameters
-        ----------
-        X : list or dict of array-like, or one matrix
-        observed : array-like of bool [shape=(n_samples, n_views)], optional
-            See :meth:`transform`.
+        """Fill in missing views and entries of what :meth:`transform` takes by what the model predicts from the others.
 
         Returns
         -------
         ndarray, or list or dict of ndarray
             The data in the form in which they were given, dense, with predicted values where something was missing.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            As :meth:`transform`.
         """
         views = self._new(X, observed)
         codes = np.empty(0) if views.entries is None else self._complete(views, *self._judge(views))
@@ -384,30 +291,16 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         return sparseness(self.components_, self.view_groups_, len(self.views_))
 
     def plot_view_usage(self, ax: Any = None) -> Any:
-        """Draw which view uses which component.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Where to draw; a new figure when not given.
+        """Draw which view uses which component into matplotlib axes; without `ax` into a new figure.
 
         Returns
         -------
         matplotlib.axes.Axes
-
-        Raises
-        ------
-        ImportError
-            Without matplotlib, which is in the extra ``plots``.
         """
         check_is_fitted(self)
         return plot_usage(self.view_usage_, self.views_.tolist(), ax)
 
     # --- inside -------------------------------------------------------------------------------------------------------
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.components_)
 
     def _check_parameters(self) -> None:
         """Raise ParameterError for parameters that are wrong whatever the data are."""
@@ -438,25 +331,14 @@ class MultiviewNMF(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         self._check_parameters()
         model = self._plain_model()
         given = training_views(self, X, self.groups, observed, self.missing_values)
-        # The weights are None here if cross-validation chooses them below.
         views, weights = given, check_view_weight(self.view_weight, given.names)
         if self.view_outliers is not None:
-            known = np.ones(given.n_views) if weights is None else weights  # the outlier test needs some weights
-            self.outlying_views_, self.view_residuals_ = judge_training(given, known, model, self.view_outliers)
+            self.outlying_views_, self.view_residuals_ = judge_training(given, weights, model, self.view_outliers)
             views = given.keep(~self.outlying_views_)
-        sizes = np.ones(views.n_views)  # what each view is divided by
-        if self.scale != "none":
-            sizes = view_energies(views) if self.scale == "energy" else view_noises(views, model)
+        scales = weights if self.scale == "none" else weights / view_energies(views)
         sparsity = GroupSparsity(self.group_norm, self.group_l1, self.group_bound, self.codes_l2)
-        if weights is None:
-            # Each call fits the weights that are `tried` to `shown`, which are the views without the hidden entries.
-            weights = choose_view_weights(
-                views,
-                lambda tried, shown: fit_components(self._plain_model(), shown, tried / sizes, sparsity)[0],
-                check_random_state(self.random_state),
-            )
-        complete = complete_views(model, views, given, weights / sizes)
-        self._keep(*fit_components(model, complete, weights / sizes, sparsity), given, weights)
+        complete = complete_views(model, views, given, scales)
+        self._keep(*fit_components(model, complete, scales, sparsity), given, weights)
         codes, outlying = self._judge(given)  # training samples are treated here exactly as new samples would be
         self.view_errors_ = view_errors(views, codes, self.components_)
         prior = learn_prior(views, codes, self.components_)

@@ -1,4 +1,4 @@
-"""Views of the same samples as one record, however they are given: arrays, frames, or column groups of one matrix."""
+"""Views of the same samples as one record, however they are given, and what is measured on it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,24 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from visionnmf._checks import shown
+from visionnmf._checks import check_number, shown
+from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.exceptions import ParameterError
 from visionnmf.models.data_checks import check_data, check_kind, check_room
 
-__all__ = ["Views", "new_views", "row_blocks", "training_views"]
+__all__ = [
+    "Views",
+    "check_view_weight",
+    "dense",
+    "new_views",
+    "plot_usage",
+    "row_blocks",
+    "sparseness",
+    "training_views",
+    "usage",
+    "view_energies",
+    "view_errors",
+]
 
 Array = NDArray[Any]
 
@@ -157,8 +170,7 @@ def _join_training(X: Any, groups: Any) -> _Joined:
         shape = matrix.shape
         if len(shape) != 2:  # scikit-learn's check of the data will say so
             return _Joined(matrix, ("0",), np.zeros(shape[-1] if shape else 0, int), "matrix")
-        columns = list(matrix.columns) if hasattr(matrix, "columns") else None
-        names, labels = _named_groups(groups, shape[1], columns)
+        names, labels = _named_groups(groups, shape[1])
         return _Joined(matrix, tuple(names), labels, "matrix")
     if groups is not None:
         raise ParameterError("groups must be None if the views are given separately; got some; leave them out")
@@ -237,51 +249,29 @@ def _check(estimator: Any, given: _Joined, observed: ArrayLike | None, *, reset:
     return views
 
 
-def _named_groups(groups: Any, n_features: int, columns: list[Any] | None) -> tuple[list[str], Array]:
-    """Return the names of the views and the number of each feature's view, for the parameter `groups`.
-
-    `columns` are the names of the features, which a mapping of views to columns may refer to. Raises ParameterError if
-    a feature belongs to two views, or to none.
-    """
+def _named_groups(groups: Any, n_features: int) -> tuple[list[str], Array]:
+    """Return the names of the views of a single matrix, and the number of the view of each feature."""
     if groups is None:
         return ["0"], np.zeros(n_features, int)
-    if not isinstance(groups, Mapping | Sequence | np.ndarray):
-        raise ParameterError(
-            f"groups must be index sets, slices, a label for each feature, or a dict; got {shown(groups)}"
-        )
-    if isinstance(groups, Mapping):
-        names, sets = [str(name) for name in groups], list(groups.values())
-    elif len(groups) == n_features and all(np.ndim(label) == 0 and not isinstance(label, slice) for label in groups):
-        found, labels = np.unique(np.asarray(groups), return_inverse=True)
+    if not isinstance(groups, Mapping):
+        given = np.asarray(groups)
+        if given.shape != (n_features,):
+            raise ParameterError(
+                f"groups must be a label for each of {n_features} features, or a dict; got {shown(groups)}"
+            )
+        found, labels = np.unique(given, return_inverse=True)
         return [str(name) for name in found], labels
-    else:
-        names, sets = [str(i) for i in range(len(groups))], list(groups)
     labels = np.full(n_features, -1)
-    for i, indices in enumerate(sets):
-        chosen = _indices(indices, n_features, columns, names[i])
+    for v, (name, given) in enumerate(groups.items()):
+        chosen = np.arange(n_features)[given] if isinstance(given, slice) else np.asarray(given)
+        if chosen.dtype.kind not in "iu" or chosen.ndim != 1 or (chosen < 0).any() or (chosen >= n_features).any():
+            raise ParameterError(f"groups must hold indices from 0 to {n_features - 1}; got {name}: {shown(given)}")
         if not len(chosen) or len(set(chosen)) < len(chosen) or (labels[chosen] >= 0).any():
-            raise ParameterError(f"groups must put each feature into one view; got {names[i]}: {shown(indices)}")
-        labels[chosen] = i
+            raise ParameterError(f"groups must put each feature into one view; got {name}: {shown(given)}")
+        labels[chosen] = v
     if (labels < 0).any():
         raise ParameterError(f"groups must put each feature into one view; got feature {int(labels.argmin())} in none")
-    return names, labels
-
-
-def _indices(given: Any, n_features: int, columns: list[Any] | None, name: str) -> Array:
-    """Return the feature numbers of the view `name`, which was given as a slice, column names or indices."""
-    if isinstance(given, slice):
-        return np.arange(n_features)[given]
-    listed = list(given)
-    if columns is not None and listed and all(isinstance(item, str) for item in listed):
-        places = {column: i for i, column in enumerate(columns)}
-        absent = [item for item in listed if item not in places]
-        if absent:
-            raise ParameterError(f"groups must name columns of X; got {absent[0]!r:.60} in {name}")
-        return np.array([places[item] for item in listed])
-    array = np.asarray(listed)
-    if array.dtype.kind not in "iu" or array.ndim != 1 or (array < 0).any() or (array >= n_features).any():
-        raise ParameterError(f"groups must hold indices from 0 to {n_features - 1}; got {name}: {shown(given)}")
-    return array
+    return [str(name) for name in groups], labels
 
 
 def _parts(X: Any) -> tuple[str, dict[str, Any]] | None:
@@ -290,13 +280,11 @@ def _parts(X: Any) -> tuple[str, dict[str, Any]] | None:
         return None
     if isinstance(X, Mapping):
         form, views = "dict", {str(name): view for name, view in X.items()}
-    elif getattr(getattr(X, "columns", None), "nlevels", 1) > 1:  # columns with the levels view and feature
-        form, views = "dict", {str(name): X[name] for name in dict.fromkeys(X.columns.get_level_values(0))}
     elif isinstance(X, list | tuple) and X and (any(map(_is_view, X)) or all(item is None for item in X)):
         form, views = "list", {str(i): view for i, view in enumerate(X)}
     else:
         return None
-    if len(views) < len(X.columns.unique(0) if hasattr(X, "columns") else X):
+    if len(views) < len(X):
         raise ParameterError(f"X must name each view differently, also as text; got {shown([*X])}")
     for name, view in views.items():
         if view is not None and (len(np.shape(view)) != 2 or not np.shape(view)[1]):
@@ -345,3 +333,89 @@ def _array(view: Any) -> Array:
     if array.dtype == object and hasattr(view, "to_numpy"):  # a frame that may hold pandas.NA
         array = view.to_numpy(np.float64, na_value=np.nan)
     return array
+
+
+# --- what is measured on views ---------------------------------------------------------------------------------------
+
+
+def check_view_weight(given: Any, names: Sequence[str]) -> Array:
+    """Return the weights of the views `names` for the parameter `view_weight`."""
+    if given is None:
+        return np.ones(len(names))
+    if isinstance(given, Mapping):
+        unknown = [str(name) for name in given if str(name) not in names]
+        if unknown:
+            raise ParameterError(f"view_weight must name views of {list(names)}; got {unknown[0]!r:.60}")
+        weights = {str(name): value for name, value in given.items()}
+        given = [weights.get(name, 1.0) for name in names]
+    if isinstance(given, str) or np.ndim(given) != 1 or len(given) != len(names):
+        raise ParameterError(f"view_weight must be a number for each of {len(names)} views; got {shown(given)}")
+    return np.array([check_number(value, "view_weight", without_low=True) for value in given])
+
+
+def view_energies(views: Views) -> Array:
+    """Return the root mean square norm of the samples of each view; 1 for a view of zeros.
+
+    Where entries are missing, it is the norm that a complete sample with the same mean square would have.
+    """
+    energies = np.ones(views.n_views)
+    for v, own in enumerate(views.columns()):
+        view = views.data[:, own]
+        values = view.data if sp.issparse(view) else view
+        count = view.shape[0] * view.shape[1] if views.entries is None else np.count_nonzero(views.entries[:, own])
+        energies[v] = np.sqrt(float((values**2).sum(dtype=np.float64)) / count * len(own)) or 1.0
+    return energies
+
+
+def usage(H: Array, groups: Array, n_views: int) -> Array:
+    """Return the share of each component's energy in each view, (n_components, n_views); 0 for a zero component."""
+    energy = np.array([(H[:, groups == v].astype(np.float64) ** 2).sum(axis=1) for v in range(n_views)]).T
+    total = energy.sum(axis=1, keepdims=True)
+    return np.divide(energy, total, out=np.zeros_like(energy), where=total > 0)
+
+
+def sparseness(H: Array, groups: Array, n_views: int) -> Array:
+    """Return Hoyer's sparseness (2004) of each component's block in each view, of shape (n_components, n_views).
+
+    It is 1 for a block of zeros, or of one feature.
+    """
+    result = np.ones((len(H), n_views))
+    for v in range(n_views):
+        block = H[:, groups == v].astype(np.float64)
+        root = np.sqrt(block.shape[1])
+        norms = np.linalg.norm(block, axis=1)
+        used = norms > 0
+        if root > 1:
+            result[used, v] = (root - block[used].sum(axis=1) / norms[used]) / (root - 1)
+    return result
+
+
+@one_blas_thread()
+def view_errors(views: Views, codes: Array, H: Array) -> Array:
+    """Return the sum of the absolute residuals of each view, as a share of the sum of its data."""
+    left, total = np.zeros(views.n_views), np.zeros(views.n_views)
+    for rows, block, entries in views.blocks():
+        residual = np.abs(block - codes[rows] @ H)
+        if entries is not None:
+            residual *= entries
+        left += np.bincount(views.groups, residual.sum(axis=0, dtype=np.float64), views.n_views)
+        total += np.bincount(views.groups, block.sum(axis=0, dtype=np.float64), views.n_views)
+    return left / np.where(total > 0, total, 1)
+
+
+def plot_usage(shares: Array, names: Sequence[str], ax: Any = None) -> Any:
+    """Draw the shares that :func:`usage` returns, and return the matplotlib axes."""
+    if ax is None:
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError as error:
+            raise ImportError("plot_view_usage needs matplotlib: pip install 'visionnmf[plots]'") from error
+        ax = plt.subplots()[1]
+    # Components that more views use come first; then they are ordered by their main view and its share.
+    order = np.lexsort((-shares.max(axis=1), shares.argmax(axis=1), -(shares > 0).sum(axis=1)))
+    picture = ax.imshow(shares[order].T, aspect="auto", cmap="Greys", vmin=0, vmax=1)
+    ax.set_yticks(range(len(names)), names, parse_math=False)  # a name may hold dollar signs
+    ax.locator_params(axis="x", integer=True, min_n_ticks=1)
+    ax.set_xlabel("component, shared ones first")
+    ax.figure.colorbar(picture, ax=ax, label="share of energy")
+    return ax
