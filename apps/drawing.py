@@ -53,7 +53,7 @@ def components_picture(components: Array, image_shape: tuple[int, int], *, most:
     Examples
     --------
     >>> import numpy as np
-    >>> from visionnmf.apps.faces import components_picture
+    >>> from visionnmf.apps.drawing import components_picture
     >>> components_picture(np.random.default_rng(0).random((4, 30)), (6, 5)).dtype
     dtype('uint8')
     """

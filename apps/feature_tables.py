@@ -109,7 +109,8 @@ def read_table(path: str | Path) -> FeatureTable:
     >>> import numpy as np
     >>> from visionnmf.io import write_image
     >>> write_image("photo.png", np.full((8, 9, 3), 200, np.uint8), force=True)
-    >>> from visionnmf.apps.features import extract_features, read_table
+    >>> from visionnmf.apps.feature_tables import read_table
+    >>> from visionnmf.apps.features import extract_features
     >>> _ = extract_features(["photo.png"], "features.npz", kinds=["lab"], force=True)
     >>> read_table("features.npz").files
     ['photo.png']

@@ -59,7 +59,7 @@ def test_datasets_know_files_and_checks_alone():
     script = [sys.executable, "-c", f"{code}\nprint(*sys.modules)"]
     loaded = subprocess.run(script, capture_output=True, text=True, check=True).stdout.split()
     rooms = {name.split(".")[1] for name in loaded if name.startswith("visionnmf.")}
-    assert rooms <= {"_checks", "_lazy", "_text", "_version", "choices", "datasets", "exceptions", "io"}
+    assert rooms <= {"_checks", "_text", "_version", "choices", "datasets", "exceptions", "io"}
 
 
 def test_an_unknown_name_is_an_attribute_error():

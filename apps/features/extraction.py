@@ -75,7 +75,7 @@ def extract_features(
     sources : sequence of str or Path
         Images, patterns, and folders. Of a folder all images are taken, also those of the folders below.
     out : str or Path
-        The table: ``.npz``, ``.csv`` or ``.parquet``; see :func:`~visionnmf.apps.features.read_table`.
+        The table: ``.npz``, ``.csv`` or ``.parquet``; see :func:`~visionnmf.apps.feature_tables.read_table`.
     kinds : sequence of str or Extractor, default=("gist", "dense-hue", "dense-sift", "lab")
         See :data:`visionnmf.features.KINDS`. Dictionaries are learnt from the images.
     files : ExtractorFiles, optional

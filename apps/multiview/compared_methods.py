@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.decomposition import NMF as JointNMF
-from sklearn.decomposition import PCA
+from sklearn.decomposition import NMF as JointNMF, PCA
 
 from visionnmf import NMF, Penalty
 

@@ -10,11 +10,9 @@ from sklearn.base import clone
 from visionnmf import NMF, Penalty
 from visionnmf.engine.alternate import fit
 from visionnmf.engine.codes import solve_codes
-from visionnmf.engine.losses import LOSSES, Loss, Parameter, Record
-from visionnmf.engine.losses import Proximal as ProximalForm
+from visionnmf.engine.losses import LOSSES, Loss, Parameter, Proximal as ProximalForm, Record
 from visionnmf.engine.optimality import optimality
-from visionnmf.engine.penalties import Linear, Proximal, Smooth, Term
-from visionnmf.engine.penalties import Penalty as Resolved
+from visionnmf.engine.penalties import Linear, Penalty as Resolved, Proximal, Smooth, Term
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS, choose
 from visionnmf.exceptions import ParameterError

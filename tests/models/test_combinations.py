@@ -12,8 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf import NMF, Penalty
 from visionnmf.engine.codes import solve_codes
-from visionnmf.engine.losses import LOSSES as REGISTERED
-from visionnmf.engine.losses import Loss
+from visionnmf.engine.losses import LOSSES as REGISTERED, Loss
 from visionnmf.engine.penalties import Penalty as Resolved
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS

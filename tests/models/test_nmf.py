@@ -5,8 +5,7 @@ import warnings
 import naive
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from sklearn.decomposition import NMF as SklearnNMF
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 

@@ -8,8 +8,7 @@ import pytest
 from visionnmf import NMF, MultiviewNMF, load_model
 from visionnmf.datasets import make_views
 from visionnmf.exceptions import ParameterError
-from visionnmf.models.multiview import missing_views
-from visionnmf.models.multiview import views as view_record
+from visionnmf.models.multiview import missing_views, views as view_record
 from visionnmf.models.multiview.missing_views import CodesPrior, complete_views, fill_views, learn_prior
 from visionnmf.models.multiview.views import Views
 

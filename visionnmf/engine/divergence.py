@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .kernels import divergences as kernels
-from .kernels import elementary
+from .kernels import divergences as kernels, elementary
 
 __all__ = [
     "beta_rows", "curvatures", "floor_of", "itakura_saito_rows", "kullback_leibler_rows", "powers_of", "row_means",

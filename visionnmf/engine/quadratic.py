@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread
-from .kernels import least_squares as _exact_kernels
-from .kernels import penalties as _penalty_kernels
+from .kernels import least_squares as _exact_kernels, penalties as _penalty_kernels
 from .kernels.hals import TILE, hals_columns
 from .penalties import SEPARABLE, Graph, Penalty
 

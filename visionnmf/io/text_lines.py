@@ -103,7 +103,7 @@ def follow(
 
     Examples
     --------
-    >>> from visionnmf.apps.masquerade import follow
+    >>> from visionnmf.io.text_lines import follow
     >>> lines = follow("ada.txt", from_start=True)  # never ends, because lines may be appended
     >>> next(lines) is not None
     True

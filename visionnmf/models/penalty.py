@@ -12,8 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.neighbors import kneighbors_graph
 
 from visionnmf._checks import check_choice, check_count, check_flag, check_number, check_sparse
-from visionnmf.engine.penalties import Penalty as CombinedPenalty
-from visionnmf.engine.penalties import Term
+from visionnmf.engine.penalties import Penalty as CombinedPenalty, Term
 from visionnmf.exceptions import ParameterError
 
 __all__ = ["Penalty", "WithPenalties", "given_penalty"]

@@ -11,8 +11,7 @@ from scipy.signal import convolve2d
 from skimage.metrics import structural_similarity
 
 from visionnmf.apps.background import evaluate
-from visionnmf.apps.background.evaluation import metrics
-from visionnmf.apps.background.evaluation import scores as evaluation
+from visionnmf.apps.background.evaluation import metrics, scores as evaluation
 from visionnmf.apps.background.evaluation.true_masks import find_clips, read_clip
 from visionnmf.datasets import make_surveillance
 from visionnmf.exceptions import OutputExistsError, ParameterError, UnreadableError

@@ -9,8 +9,7 @@ import pytest
 from background_settings import separate
 from clips import encode
 
-from visionnmf.apps.background import BackgroundModel
-from visionnmf.apps.background import sources as _clips
+from visionnmf.apps.background import BackgroundModel, sources as _clips
 from visionnmf.apps.background.outputs import videos as _results
 from visionnmf.apps.background.outputs.videos import CAPTION_HEIGHT
 from visionnmf.datasets import make_surveillance

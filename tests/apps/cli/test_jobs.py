@@ -15,8 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import all_commands
-from helpers import run_command as run
+from helpers import all_commands, run_command as run
 from PIL import Image
 
 from visionnmf.apps import masquerade, runner

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers import made_faces, rows
-from helpers import run_command as run
+from helpers import made_faces, rows, run_command as run
 from PIL import Image
 
 from visionnmf.apps.faces import (

@@ -10,7 +10,8 @@ import pytest
 from helpers import run_command
 from PIL import Image
 
-from visionnmf.apps.features import extract_features, read_table
+from visionnmf.apps.feature_tables import read_table
+from visionnmf.apps.features import extract_features
 from visionnmf.exceptions import UnreadableError, VisionNMFError
 from visionnmf.features import FeatureExtraction, RawPixels
 

@@ -21,8 +21,8 @@ from visionnmf.apps.masquerade import (
     score,
     session_cutter,
     train,
+    training as training_module,
 )
-from visionnmf.apps.masquerade import training as training_module
 from visionnmf.exceptions import (
     MediaError,
     OutputExistsError,

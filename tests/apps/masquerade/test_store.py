@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from model_files import rewrite
 
-from visionnmf.apps.masquerade import MasqueradeModel, SessionScorer, load, save
-from visionnmf.apps.masquerade import store as _masquerade_store
+from visionnmf.apps.masquerade import MasqueradeModel, SessionScorer, load, save, store as _masquerade_store
 from visionnmf.exceptions import (
     MediaError,
     OutputExistsError,

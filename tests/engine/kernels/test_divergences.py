@@ -6,10 +6,12 @@ import pytest
 from scipy.optimize import lsq_linear
 
 from visionnmf.engine import divergence
-from visionnmf.engine.kernels import elementary
-from visionnmf.engine.kernels import newton as _newton_kernels
-from visionnmf.engine.kernels import sbcd as _sbcd_kernels
-from visionnmf.engine.kernels import sbcd_paper as _sbcd_paper_kernels
+from visionnmf.engine.kernels import (
+    elementary,
+    newton as _newton_kernels,
+    sbcd as _sbcd_kernels,
+    sbcd_paper as _sbcd_paper_kernels,
+)
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import newton, sbcd

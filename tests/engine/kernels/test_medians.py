@@ -9,14 +9,11 @@ import time
 import naive
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from visionnmf._jit import kernel
 from visionnmf.engine.blocks import map_blocks
-from visionnmf.engine.kernels import hals
-from visionnmf.engine.kernels import medians as _kernels
-from visionnmf.engine.kernels import smoothing as _ogm_kernels
+from visionnmf.engine.kernels import hals, medians as _kernels, smoothing as _ogm_kernels
 from visionnmf.engine.losses import LOSSES, Loss, loss_value
 from visionnmf.engine.penalties import NONNEGATIVE
 from visionnmf.engine.problem import Problem

@@ -4,11 +4,9 @@ import naive
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from visionnmf.engine.kernels import medians as _kernels
-from visionnmf.engine.kernels import sparse as _sparse_kernels
+from visionnmf.engine.kernels import medians as _kernels, sparse as _sparse_kernels
 
 DTYPES = [np.float64, np.float32]
 

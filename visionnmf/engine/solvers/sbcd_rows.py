@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from visionnmf.engine.divergence import EMPTY_FLOOR, curvatures, floor_of, powers_of, row_means, values
-from visionnmf.engine.kernels import ccd as _ccd_kernels
-from visionnmf.engine.kernels import sbcd as _sbcd_kernels
+from visionnmf.engine.kernels import ccd as _ccd_kernels, sbcd as _sbcd_kernels
 from visionnmf.engine.penalties import Penalty
 
 __all__ = ["Fixed", "improve"]

@@ -16,9 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, map_blocks, one_blas_thread, row_blocks
-from visionnmf.engine.kernels import medians as _kernels
-from visionnmf.engine.kernels import sparse as _sparse_kernels
-from visionnmf.engine.kernels import stored as _stored_kernels
+from visionnmf.engine.kernels import medians as _kernels, sparse as _sparse_kernels, stored as _stored_kernels
 from visionnmf.engine.penalties import NONNEGATIVE, SEPARABLE
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.sparse import floors

@@ -1,0 +1,30 @@
+from .cleaning import Decomposition as Decomposition
+from .clustering import FaceClustersReport as FaceClustersReport, cluster as cluster, cluster_faces as cluster_faces
+from .evaluation import FaceComparisonReport as FaceComparisonReport, evaluate as evaluate
+from .identification import (
+    IdentificationReport as IdentificationReport,
+    Identifier as Identifier,
+    VerificationReport as VerificationReport,
+    identify as identify,
+    verify as verify,
+)
+from .identity import Identity as Identity
+from .pictures import residual_picture as residual_picture
+from .reading import find_faces as find_faces, open_faces as open_faces
+from .recognizer import FaceRecognizer as FaceRecognizer
+from .settings import (
+    FaceClustering as FaceClustering,
+    FaceEvaluation as FaceEvaluation,
+    FaceIdentification as FaceIdentification,
+    FaceReading as FaceReading,
+    FaceTraining as FaceTraining,
+    ShadowRemoval as ShadowRemoval,
+)
+from .shadows import ShadowRemovalReport as ShadowRemovalReport, remove_shadows as remove_shadows, unshadow as unshadow
+from .store import FaceModel as FaceModel, load as load, save as save
+from .training import (
+    AddedPersonReport as AddedPersonReport,
+    FaceTrainingReport as FaceTrainingReport,
+    add_person as add_person,
+    train as train,
+)

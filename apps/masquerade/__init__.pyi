@@ -1,0 +1,16 @@
+from .baselines import MexPereraNMF as MexPereraNMF, WangNMF as WangNMF
+from .evaluation import Evaluation as Evaluation, evaluate as evaluate, roc_summary as roc_summary
+from .log_formats import Event as Event, read_events as read_events
+from .scoring import SessionResult as SessionResult, score as score
+from .session_cutter import Origin as Origin, Session as Session, sessions as sessions
+from .session_scorer import Reason as Reason, SessionScorer as SessionScorer
+from .settings import (
+    DetectorComparison as DetectorComparison,
+    Following as Following,
+    Judging as Judging,
+    LogSource as LogSource,
+    ScorerSettings as ScorerSettings,
+    SessionCutting as SessionCutting,
+)
+from .store import MasqueradeModel as MasqueradeModel, load as load, save as save
+from .training import MasqueradeTrained as MasqueradeTrained, train as train

@@ -1,0 +1,17 @@
+from .evaluation import (
+    EvaluationReport as EvaluationReport,
+    evaluate_files as evaluate_files,
+    evaluate_views as evaluate_views,
+    summarise as summarise,
+)
+from .fitting import (
+    FitReport as FitReport,
+    TransformReport as TransformReport,
+    fit_views as fit_views,
+    impute_views as impute_views,
+    transform_views as transform_views,
+)
+from .flss import FLSS as FLSS
+from .inputs import read_views as read_views
+from .settings import Comparison as Comparison, Labels as Labels, ViewFit as ViewFit
+from .store import ViewModel as ViewModel, load as load, save as save

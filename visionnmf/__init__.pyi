@@ -1,0 +1,16 @@
+from ._version import __version__ as __version__
+from .models import (
+    NMF as NMF,
+    RPCA as RPCA,
+    Checkpoint as Checkpoint,
+    ConservativeNMF as ConservativeNMF,
+    GoDec as GoDec,
+    MultiviewNMF as MultiviewNMF,
+    OnlineNMF as OnlineNMF,
+    Penalty as Penalty,
+    ProjectiveNMF as ProjectiveNMF,
+    SymmetricNMF as SymmetricNMF,
+    fit_stream as fit_stream,
+    load_model as load_model,
+    select_rank as select_rank,
+)

@@ -1,0 +1,40 @@
+from .archive import read_arrays as read_arrays, write_arrays as write_arrays
+from .images import (
+    decode_image as decode_image,
+    read_image as read_image,
+    sample_names as sample_names,
+    write_image as write_image,
+)
+from .inputs import (
+    check_memory as check_memory,
+    expand_images as expand_images,
+    expand_inputs as expand_inputs,
+    find_files as find_files,
+    is_live as is_live,
+    pictures_of as pictures_of,
+    place_results as place_results,
+    regular_file as regular_file,
+    stem_of as stem_of,
+)
+from .keywords import (
+    clean_words as clean_words,
+    read_keywords as read_keywords,
+    sidecar_of as sidecar_of,
+    write_sidecar as write_sidecar,
+)
+from .matlab_files import read_mat as read_mat
+from .outputs import (
+    check_outputs as check_outputs,
+    check_outside as check_outside,
+    output_file as output_file,
+    output_folder as output_folder,
+    transaction as transaction,
+)
+from .pixel_conversion import resize_grey as resize_grey, to_grey8 as to_grey8
+from .tables import CsvWriter as CsvWriter, write_csv as write_csv
+from .video.cutting import Cut as Cut, cut_video as cut_video
+from .video.live import LiveReader as LiveReader
+from .video.opening import open_video as open_video
+from .video.picture_sequence import PictureSequence as PictureSequence
+from .video.reader import VideoReader as VideoReader, sample_frames as sample_frames
+from .video.writer import VideoWriter as VideoWriter

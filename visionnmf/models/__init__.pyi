@@ -1,0 +1,11 @@
+from .conservative import ConservativeNMF as ConservativeNMF
+from .model_files import load_model as load_model
+from .multiview import MultiviewNMF as MultiviewNMF
+from .nmf import NMF as NMF
+from .online import OnlineNMF as OnlineNMF
+from .penalty import Penalty as Penalty
+from .projective import ProjectiveNMF as ProjectiveNMF
+from .rank import RankSelection as RankSelection, select_rank as select_rank
+from .robust_pca import RPCA as RPCA, GoDec as GoDec
+from .stream import Checkpoint as Checkpoint, fit_stream as fit_stream
+from .symmetric import SymmetricNMF as SymmetricNMF
