@@ -9,6 +9,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import lazy_loader
 import pytest
 
 import visionnmf
@@ -46,8 +47,10 @@ def test_a_bare_import_says_which_name_to_use(folder):
 
 
 def test_the_checkout_imports_without_being_installed():
-    code = "import visionnmf.apps, visionnmf.datasets; print(visionnmf.datasets.__file__)"
-    # -S: no site-packages, so neither an installed copy nor any library can help
+    # -S: the files of site-packages that name other folders are not read, so no installed link to a checkout can help
+    packages = Path(lazy_loader.__file__).parents[1]
+    code = f"import sys; sys.path.append({str(packages)!r}); import visionnmf.apps, visionnmf.datasets"
+    code += "; print(visionnmf.datasets.__file__)"
     done = subprocess.run([sys.executable, "-S", "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert Path(done.stdout.strip()).resolve() == ROOT / "datasets" / "__init__.py"

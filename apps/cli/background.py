@@ -19,12 +19,11 @@ from visionnmf.apps.background.settings import (
 )
 from visionnmf.apps.settings import Option, settings
 
-from .following import until_signal
-from .groups import with_default
 from .input_paths import Input, make_folder
-from .options import Debug, Force, Jobs, Json, one_of
+from .options import Debug, Force, Jobs, Json, one_of, with_default
 from .records import flag_of, given_on_command_line, with_records
 from .run import Run, running
+from .signals import until_signal
 from .work import Work
 
 __all__ = ["command"]

@@ -23,11 +23,11 @@ from visionnmf.apps.masquerade.settings import (
 )
 from visionnmf.apps.settings import Option, settings
 
-from .following import until_signal
 from .input_paths import check_exists, expanded
 from .options import Debug, Force, Json, Processes, one_of
 from .records import with_records
 from .run import Run, running
+from .signals import until_signal
 
 if TYPE_CHECKING:
     from visionnmf.apps.masquerade import SessionResult

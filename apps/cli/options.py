@@ -1,12 +1,13 @@
-"""Options that several commands share."""
+"""Options that several commands share, and groups of commands with a default."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 __all__ = [
     "Debug",
@@ -21,6 +22,7 @@ __all__ = [
     "Verbatim",
     "Verbose",
     "one_of",
+    "with_default",
 ]
 
 Out = Annotated[
@@ -51,3 +53,15 @@ Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Report each step
 def one_of(names: Sequence[str]) -> str:
     """Return names as an enumeration for a help text."""
     return f"{', '.join(names[:-1])} or {names[-1]}."
+
+
+def with_default(name: str) -> type[TyperGroup]:
+    """Return a group class that runs its command `name` if no command is named."""
+
+    class WithDefault(TyperGroup):
+        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+            if not args or args[0] not in self.commands:
+                args = [name, *args]
+            return super().parse_args(ctx, args)
+
+    return WithDefault

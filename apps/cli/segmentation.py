@@ -11,9 +11,8 @@ from visionnmf import choices
 from visionnmf.apps.segmentation.settings import Cut, Outputs
 from visionnmf.exceptions import ParameterError
 
-from .groups import with_default
 from .input_paths import check_exists, make_folder
-from .options import Debug, Force, Jobs, Json, Out, Processes, Recursive
+from .options import Debug, Force, Jobs, Json, Out, Processes, Recursive, with_default
 from .records import with_records
 from .run import running
 from .work import Work

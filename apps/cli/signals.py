@@ -1,11 +1,14 @@
-"""Signals that end a run, and the exit code that they give it."""
+"""Signals that end a run, at once or after the work has finished in good order, and the exit code that they give."""
 
 from __future__ import annotations
 
 import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["Terminated", "ending_code", "number_come", "on_signal"]
+__all__ = ["Ending", "Terminated", "ending_code", "number_come", "on_signal", "until_signal"]
 
 _come = 0  # kept because a signal inside a compiler's callback comes out as another exception, or not at all
 
@@ -32,3 +35,39 @@ def ending_code(ended: KeyboardInterrupt | SystemExit) -> Any:
     if isinstance(ended, SystemExit) and ended.code != interrupted:
         return ended.code
     return 128 + _come if _come else interrupted
+
+
+class Ending:
+    """A function without arguments that returns whether a signal has asked for the end."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def __call__(self) -> bool:
+        """Return whether the work should end."""
+        return bool(self.number)
+
+    def on_signal(self, number: int, frame: object) -> None:
+        """Ask for the end; a second signal ends the process at once."""
+        if self.number:
+            on_signal(number, frame)
+        self.number = number
+
+
+@contextmanager
+def until_signal() -> Iterator[Ending]:
+    """Let the first Ctrl-C, SIGTERM or SIGHUP only ask for the end; after the last two the block ends by raising."""
+    ending = Ending()
+    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    mine = threading.current_thread() is threading.main_thread()
+    before = {number: signal.getsignal(number) for number in numbers if mine}
+    for number, handler in before.items():
+        if handler != signal.SIG_IGN:  # nohup ignores SIGHUP
+            signal.signal(number, ending.on_signal)
+    try:
+        yield ending
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if ending.number not in (0, signal.SIGINT):
+        on_signal(ending.number, None)
