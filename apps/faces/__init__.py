@@ -10,7 +10,7 @@
 :func:`evaluate`                      methods on splits of a data set: parallel, resumable, CSV, curves
 :func:`save`, :func:`load`            model files: arrays with a JSON header, never pickle
 :func:`find_faces`                    the faces on a photograph
-:func:`residual_picture`              what was judged corrupted; :func:`components_picture` the components
+:func:`residual_picture`              what was judged corrupted
 ====================================  ==================================================================================
 
 Settings such as :class:`FaceTraining` are records that the commands and the functions share. Images are rows of grey
