@@ -1,46 +1,245 @@
-"""Methods of face recognition that only published tables compare, beside those of the application.
+"""Factorisations of faces whose ranks and rules of classification published tables compare, beside the application's.
 
 ==========================  ============================================================================================
-"manhattan-light"           "manhattan" with a nuclear penalty of 0.3: closer to the images, less robust
+"manhattan"                 NMF with the Manhattan loss and a nuclear penalty of 1, robust PCA's parameter
+"manhattan-plain"           the same without the penalty: the paper's model
+"manhattan-light"           the same with a penalty of 0.3: closer to the images, less robust
 "manhattan-blocks"          "manhattan" with opaque blocks missing, as :class:`FaceRecognizer` finds them
 "manhattan-cv"              "manhattan" or "manhattan-light", for each rule the one with which cross-validation
                             identifies most training images
+"frobenius"                 NMF with least squares
+"kullback-leibler"          NMF with the Kullback-Leibler divergence
 "sklearn-frobenius"         scikit-learn's NMF, coordinate descent
 "sklearn-kullback-leibler"  scikit-learn's NMF, multiplicative updates
+"pca"                       eigenfaces (Turk and Pentland 1991)
+"recognizer"                :class:`FaceRecognizer` with its defaults; this and the next have no rank
 "recognizer-seeing-all"     "recognizer" with ``missing="none"``: it searches for no blocks
 "recognizer-nearest"        "recognizer" with ``rule="whitened"`` and 150 components: the nearest code
+"raw", "lda", "crc"         as in :mod:`visionnmf.apps.faces.evaluation`
 ==========================  ============================================================================================
+
+Factorisations classify by four rules: "pseudo-inverse" (MahNMF, Algorithm 4) compares projections by their Euclidean
+distance; "mixed" compares projections of the test images with the model's own codes of the training images; "codes"
+(Algorithm 5) compares the model's codes by their cosine, and "whitened" the same after whitening. PCA has one
+projection.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, ClassVar
+from itertools import product
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.decomposition import NMF as SklearnNMF
+from sklearn.decomposition import PCA
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
 
 from visionnmf import NMF
-from visionnmf.apps.faces import FaceEvaluation
+from visionnmf.apps.faces import FaceRecognizer
+from visionnmf.apps.faces import evaluation as application
+from visionnmf.apps.faces.classifiers import Nearest
 from visionnmf.apps.faces.cleaning import flat_background, missing_pixels
-from visionnmf.apps.faces.methods import (
-    METHODS,
-    DirectMethod,
-    FaceMethod,
-    FaceSplit,
-    Factorisation,
-    FittedFactorisation,
-    make_nmf,
-    nearest_by,
-    recognizer_distances,
-)
+from visionnmf.apps.faces.evaluation import FaceSplit, make_split
+from visionnmf.apps.faces.recognizer import WHITENING
+from visionnmf.apps.faces.settings import FaceEvaluation
+from visionnmf.apps.runner import run_jobs, settings_key
+from visionnmf.datasets import Faces
 
-__all__ = ["ALL_METHODS"]
+__all__ = ["ALL_METHODS", "PROJECTED", "RULES", "FacePlan", "Means", "compare", "means_of", "text_of"]
 
+Array = NDArray[Any]
+Rows = list[dict[str, Any]]
+Condition = tuple[str, float | None]  # a kind of visionnmf.datasets.corrupt and its severity
+Means = dict[tuple[Any, ...], tuple[float, float]]
+
+RULES = ("pseudo-inverse", "mixed", "codes", "whitened")
+PROJECTED = ("pseudo-inverse", "mixed")  # rules that project test images
 FOLDS = 5
+COLUMNS = (
+    "corruption", "severity", "split", "method", "rank", "rule", "test", "accuracy", "train_error", "test_error",
+    "seconds",
+)  # fmt: skip
+GROUP = ("corruption", "severity", "method", "rank", "rule", "test")  # columns whose splits are averaged
+
+
+@dataclass(frozen=True, kw_only=True)
+class FacePlan:
+    """What is compared: methods at ranks by rules, on splits with corrupted training images.
+
+    Ranks above the number of training images or pixels are lowered to it. `both` also tests on corrupted images.
+    """
+
+    corruptions: tuple[Condition, ...]
+    methods: tuple[str, ...]
+    ranks: tuple[int, ...] = (100,)
+    rules: tuple[str, ...] = RULES
+    both: bool = False
+    splits: int = 10
+    per_person: int = 7
+    most_test: int | None = None
+    random_state: int = 0
+    iterations: int = 100
+
+    @property
+    def tests(self) -> tuple[str, ...]:
+        """The test sets."""
+        return ("clean", "corrupted") if self.both else ("clean",)
+
+    @property
+    def splitting(self) -> FaceEvaluation:
+        """How the application splits a data set in the same way."""
+        return FaceEvaluation(
+            both=self.both, per_person=self.per_person, most_test=self.most_test, random_state=self.random_state
+        )
+
+
+def text_of(condition: Condition) -> str:
+    """Return a corruption as the application names it."""
+    kind, severity = condition
+    return kind if severity is None else f"{kind}:{severity!r}"
+
+
+class FaceMethod(Protocol):
+    """A method: its `score` returns a row for each test set, and for each rule if it has a rank."""
+
+    ranked: ClassVar[bool]
+
+    def score(self, split: FaceSplit, clean: Array, rank: int | None, plan: FacePlan) -> Rows:
+        """Learn the training images, whose undamaged form is `clean`, and classify the test sets."""
+
+
+@dataclass(frozen=True)
+class DirectMethod:
+    """A method without a rank: `learn` returns a function from test images to their distances from the people."""
+
+    learn: Callable[[FaceSplit], Callable[[Array], Array]]
+    ranked: ClassVar[bool] = False
+
+    def score(self, split: FaceSplit, clean: Array, rank: int | None, plan: FacePlan) -> Rows:
+        """Return a row per test set: ``test`` and ``accuracy`` (%)."""
+        distances = self.learn(split)
+        return [{"test": test, "accuracy": split.accuracy(distances(images))} for test, images in split.tests.items()]
+
+
+@dataclass(frozen=True)
+class Factorisation:
+    """A low-rank model of the training images: `make(n_components, random_state, iterations)` returns the estimator."""
+
+    make: Callable[[int, int, int], Any]
+    ranked: ClassVar[bool] = True
+
+    def seen(self, images: Array, split: FaceSplit) -> Array:
+        """Return what the model sees of images."""
+        return images
+
+    def fit(self, split: FaceSplit, rank: int, iterations: int = 100) -> FittedFactorisation:
+        """Fit the model to the training images."""
+        model = self.make(rank, split.seed, iterations)
+        with _without_convergence_warnings():
+            return FittedFactorisation(self, model, model.fit_transform(self.seen(split.train, split)), split)
+
+    def score(self, split: FaceSplit, clean: Array, rank: int | None, plan: FacePlan) -> Rows:
+        """Return the rows of :meth:`FittedFactorisation.score`."""
+        assert rank is not None
+        return self.fit(split, rank, plan.iterations).score(tuple(dict.fromkeys(plan.rules)), clean)
+
+
+class FittedFactorisation(NamedTuple):
+    """A fitted model, its codes of the training images, and the split that it was fitted to."""
+
+    method: Factorisation
+    model: Any
+    codes: Array
+    split: FaceSplit
+
+    def score(self, rules: tuple[str, ...], clean: Array) -> Rows:
+        """Classify the test sets by these rules; `clean` are the training images before corruption.
+
+        A row has ``rule``, ``test``, ``accuracy`` (%), and ``train_error`` and ``test_error``: the squared distance of
+        the reconstructions from the clean images over the square of these.
+        """
+        split = self.split
+        train_error = _error(self.model.inverse_transform(self.codes), clean)
+        classifiers = {rule: nearest_by(rule).fit(self.gallery(rule), split.people) for rule in rules}
+        rows = []
+        for test, images in split.tests.items():
+            found: dict[bool, tuple[Array, Array]] = {}  # codes and reconstructions, projected or not
+            for rule, classifier in classifiers.items():
+                projected = self.projects(rule)
+                if projected not in found:
+                    found[projected] = self.project(images) if projected else self.encode(images)
+                codes, reconstructions = found[projected]
+                rows.append({
+                    "rule": rule, "test": test, "accuracy": split.accuracy(classifier.distances(codes)),
+                    "train_error": train_error, "test_error": _error(reconstructions, split.tests["clean"]),
+                })  # fmt: skip
+        return rows
+
+    def gallery(self, rule: str) -> Array:
+        """Return projections of the training images, or the model's codes of them, for components of unit norm."""
+        if rule == "pseudo-inverse" and not isinstance(self.model, PCA):
+            return self.project(self.split.train)[0]
+        return np.asarray(self.codes * self._norms)
+
+    def projects(self, rule: str) -> bool:
+        """Return whether test images are projected instead of coded; PCA's codes are projections."""
+        return rule in PROJECTED and not isinstance(self.model, PCA)
+
+    def project(self, images: Array) -> tuple[Array, Array]:
+        """Return codes by the pseudo-inverse, for components of unit norm, and reconstructions."""
+        norms = self._norms
+        unit = self.model.components_ / np.where(norms > 0, norms, 1)[:, None]
+        codes = images @ np.linalg.pinv(unit, rcond=max(unit.shape) * np.finfo(unit.dtype).eps)
+        return codes, codes @ unit
+
+    def encode(self, images: Array) -> tuple[Array, Array]:
+        """Return codes by the model's own loss, for components of unit norm, and reconstructions."""
+        with _without_convergence_warnings():
+            codes = self.model.transform(self.method.seen(images, self.split))
+        return codes * self._norms, self.model.inverse_transform(codes)
+
+    @property
+    def _norms(self) -> Array:
+        # PCA's axes have unit norm up to rounding
+        if isinstance(self.model, PCA):
+            return np.ones(1, np.float32)
+        return np.asarray(np.linalg.norm(self.model.components_, axis=1))
+
+
+def nearest_by(rule: str) -> Nearest:
+    """Return the classifier of a rule."""
+    return Nearest(cosine=rule not in PROJECTED, whiten=WHITENING if rule == "whitened" else None)
+
+
+@contextmanager
+def _without_convergence_warnings() -> Iterator[None]:
+    """Silence the warning that a model stopped at the number of iterations it was given."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        yield
+
+
+def _error(reconstructions: Array, images: Array) -> float:
+    """Return the squared distance of reconstructions from images over the square of the images."""
+    return float(np.square(reconstructions - images).sum(dtype=np.float64) / np.square(images).sum(dtype=np.float64))
+
+
+def make_nmf(loss: str, nuclear: float, n_components: int, random_state: int, iterations: int) -> NMF:
+    """Return an NMF that runs for a number of iterations."""
+    return NMF(n_components, loss=loss, nuclear=nuclear, max_iter=iterations, tol=0, random_state=random_state)
+
+
+def _make_pca(n_components: int, random_state: int, iterations: int) -> PCA:
+    return PCA(n_components, random_state=random_state)
 
 
 @dataclass(frozen=True)
@@ -65,15 +264,15 @@ class ChosenFactorisation:
     candidates: tuple[Factorisation, ...]
     ranked: ClassVar[bool] = True
 
-    def score(self, split: FaceSplit, rank: int | None, evaluation: FaceEvaluation) -> list[dict[str, Any]]:
+    def score(self, split: FaceSplit, clean: Array, rank: int | None, plan: FacePlan) -> Rows:
         """Return the rows of :meth:`FittedFactorisation.score`, in the order of the rules."""
         assert rank is not None
-        rules = tuple(dict.fromkeys(evaluation.rules))
-        fits = [candidate.fit(split, rank, evaluation.iterations) for candidate in self.candidates]
+        rules = tuple(dict.fromkeys(plan.rules))
+        fits = [candidate.fit(split, rank, plan.iterations) for candidate in self.candidates]
         chosen = {rule: int(np.argmax([cross_validated(fitted, rule) for fitted in fits])) for rule in rules}
         rows = []
         for number in dict.fromkeys(chosen.values()):
-            rows += fits[number].score(tuple(rule for rule in rules if chosen[rule] == number))
+            rows += fits[number].score(tuple(rule for rule in rules if chosen[rule] == number), clean)
         return sorted(rows, key=lambda row: rules.index(row["rule"]))
 
 
@@ -103,15 +302,71 @@ def _sklearn_nmf(loss: str, solver: str, n_components: int, random_state: int, i
     )
 
 
+def recognizer_distances(split: FaceSplit, **parameters: Any) -> Callable[[Array], Array]:
+    """Return the distances of a :class:`FaceRecognizer` with these parameters."""
+    recognizer = FaceRecognizer(image_shape=split.image_shape, random_state=split.seed, **parameters)
+    return recognizer.fit(split.train, split.people).distances
+
+
+def _of_application(name: str, split: FaceSplit) -> Callable[[Array], Array]:
+    return application.METHODS[name](split, 0)
+
+
 _PENALISED = Factorisation(partial(make_nmf, "manhattan", 1.0))
 _LIGHT = Factorisation(partial(make_nmf, "manhattan", 0.3))
 
-ALL_METHODS: dict[str, FaceMethod] = METHODS | {
+ALL_METHODS: dict[str, FaceMethod] = {
+    "manhattan": _PENALISED,
+    "manhattan-plain": Factorisation(partial(make_nmf, "manhattan", 0.0)),
     "manhattan-light": _LIGHT,
     "manhattan-blocks": BlockFactorisation(_nmf_with_gaps),
     "manhattan-cv": ChosenFactorisation((_PENALISED, _LIGHT)),
+    "frobenius": Factorisation(partial(make_nmf, "frobenius", 0.0)),
+    "kullback-leibler": Factorisation(partial(make_nmf, "kullback-leibler", 0.0)),
     "sklearn-frobenius": Factorisation(partial(_sklearn_nmf, "frobenius", "cd")),
     "sklearn-kullback-leibler": Factorisation(partial(_sklearn_nmf, "kullback-leibler", "mu")),
+    "pca": Factorisation(_make_pca),
     "recognizer-seeing-all": DirectMethod(partial(recognizer_distances, missing="none")),
     "recognizer-nearest": DirectMethod(partial(recognizer_distances, rule="whitened", n_components=150)),
+    **{name: DirectMethod(partial(_of_application, name)) for name in ("recognizer", "raw", "lda", "crc")},
 }
+
+
+# --- running them -----------------------------------------------------------------------------------------------------
+
+
+def run_split(faces: Faces, plan: FacePlan, condition: Condition, number: int) -> Rows:
+    """Return the rows of all methods on one split with one corruption."""
+    split = make_split(faces, text_of(condition), number, plan.splitting)
+    clean = make_split(faces, "none", number, plan.splitting).train
+    rows: Rows = []
+    for name in dict.fromkeys(plan.methods):
+        method, most = ALL_METHODS[name], min(split.train.shape)
+        ranks = dict.fromkeys(min(rank, most) for rank in plan.ranks) if method.ranked else [None]
+        for rank in ranks:
+            start = time.perf_counter()
+            found = method.score(split, clean, rank, plan)
+            common = {"corruption": condition[0], "severity": condition[1], "split": number, "method": name}
+            common |= {"rank": rank, "seconds": round(time.perf_counter() - start, 3)}
+            rows += [dict.fromkeys(COLUMNS) | common | row for row in found if row["test"] in plan.tests]
+    return rows
+
+
+def compare(faces: Faces, plan: FacePlan, *, out: str | Path | None = None, jobs: int = 1) -> Rows:
+    """Return the rows of all methods, corruptions and splits; an interrupted run with `out` continues."""
+    settings = {name: value for name, value in asdict(plan).items() if name not in ("splits", "corruptions")}
+    work = {
+        f"{text_of(condition).replace(':', '-')}-split{number}": (condition, number)
+        for condition, number in product(plan.corruptions, range(plan.splits))
+    }
+    key = settings_key(settings, faces.images, faces.labels)
+    return run_jobs(work, partial(run_split, faces, plan), COLUMNS, key=key, out=out, processes=jobs)
+
+
+def means_of(rows: Rows, column: str = "accuracy") -> Means:
+    """Return mean and deviation over the splits by (corruption, severity, method, rank, rule, test)."""
+    groups: dict[tuple[Any, ...], list[float]] = {}
+    for row in rows:
+        if row[column] is not None:
+            groups.setdefault(tuple(row[name] for name in GROUP), []).append(row[column])
+    return {key: (float(np.mean(values)), float(np.std(values))) for key, values in groups.items()}

@@ -2,7 +2,8 @@
 
     python benchmarks/faces.py bars ORL [SPLITS]       the 12 conditions, clean and corrupted test images
     python benchmarks/faces.py table1 [SPLITS]         relative errors on Extended Yale B, as Table 1 of MahNMF
-    python benchmarks/faces.py figure ORL [SPLITS]     accuracy against rank, as its Figures 5 and 7
+    python benchmarks/faces.py figure ORL [SPLITS]     accuracy against rank, as its Figures 5 and 7;
+                                                       with OUT=FOLDER also drawn, with bases as its Figures 6, 8, 9
     python benchmarks/faces.py table ORL [SPLITS]      all rules, with clean and corrupted test images (one hour)
     python benchmarks/faces.py rules ORL [SPLITS]      MahNMF's Algorithm 4 as printed, and "mixed", at rank 100
     python benchmarks/faces.py plain ORL [SPLITS]      the same of the paper's model without a penalty, rank 100
@@ -28,23 +29,16 @@ from resource import RUSAGE_SELF, getrusage
 from typing import Any
 
 import numpy as np
-from _face_methods import ALL_METHODS
+from _face_methods import PROJECTED, RULES, FacePlan, Means, compare, means_of, text_of
 from _main import data_file, is_quick, main
 from numpy.typing import NDArray
 
 from visionnmf import NMF
-from visionnmf.apps.faces import (
-    FaceComparisonReport,
-    FaceEvaluation,
-    FaceRecognizer,
-    cluster_faces,
-)
+from visionnmf.apps.faces import FaceEvaluation, FaceRecognizer, cluster_faces
 from visionnmf.apps.faces.classifiers import Nearest
 from visionnmf.apps.faces.cleaning import flat_blocks
-from visionnmf.apps.faces.evaluation import compare, make_split
-from visionnmf.apps.faces.methods import PROJECTED
+from visionnmf.apps.faces.evaluation import make_split
 from visionnmf.apps.faces.reading import as_rows
-from visionnmf.apps.faces.settings import RULES
 from visionnmf.datasets import Faces, corrupt, load_faces
 from visionnmf.io import resize_grey
 from visionnmf.metrics import clustering_accuracy, clustering_information
@@ -98,19 +92,19 @@ def mixed() -> Faces:
     return Faces(np.stack(images), np.concatenate(labels), ())
 
 
-def run(faces: Faces, plan: FaceEvaluation, out: str | Path | None = None) -> FaceComparisonReport:
-    """Compare methods of the application and of this folder."""
-    return compare(faces, plan, methods=ALL_METHODS, jobs=JOBS, out=out)
+def run(faces: Faces, plan: FacePlan, out: str | Path | None = None) -> Means:
+    """Return the mean accuracies of methods of the application and of this folder."""
+    return means_of(compare(faces, plan, jobs=JOBS, out=out))
 
 
 def bars(name: str = "ORL", splits: int = 0) -> None:
     methods = ("recognizer", "recognizer-seeing-all", "recognizer-nearest", "frobenius", "pca", "raw", "lda", "crc")
     rules = ("codes", "mixed")
-    plan = FaceEvaluation(
+    plan = FacePlan(
         corruptions=CONDITIONS, methods=methods, ranks=(RANK,), rules=rules, both=True, splits=splits or SPLITS,
         random_state=FIRST,
     )  # fmt: skip
-    means = run(load(name), plan, os.environ.get("OUT")).means()
+    means = run(load(name), plan, os.environ.get("OUT"))
     rows = list(dict.fromkeys(key[2:5] for key in means))
     for test in plan.tests:
         print(
@@ -129,14 +123,14 @@ def line(name: str, cells: Sequence[tuple[float, float] | None]) -> str:
 
 def table1(splits: int = 0) -> None:
     methods = ("manhattan-light", "manhattan-plain", "frobenius", "kullback-leibler")
-    plan = FaceEvaluation(
+    plan = FacePlan(
         corruptions=TABLE1, methods=methods, ranks=(CLUSTER_RANK,), splits=splits or SPLITS, random_state=FIRST,
         most_test=10,
     )  # fmt: skip
-    found = run(load("YALEB"), plan)
+    rows = compare(load("YALEB"), plan, jobs=JOBS)
     for column in ("train_error", "test_error"):
         print(column)
-        for key, (mean, deviation) in found.means(column).items():
+        for key, (mean, deviation) in means_of(rows, column).items():
             print(f"  {key[0]} {key[1]}, {key[2]}, {key[4]}: {mean:.3f} ± {deviation:.3f}")
 
 
@@ -144,12 +138,19 @@ def figure(name: str = "ORL", splits: int = 0) -> None:
     start = time.perf_counter()
     methods = ("manhattan", "frobenius", "kullback-leibler", "pca")
     most = 10 if name == "YALEB" else None
-    plan = FaceEvaluation(  # by codes it takes several times as long
+    plan = FacePlan(  # by codes it takes several times as long
         corruptions=FIGURE, methods=methods, ranks=RANKS, rules=("mixed",), splits=splits or SPLITS,
         random_state=FIRST, most_test=most, iterations=ITERATIONS,
     )  # fmt: skip
-    found = run(load(name), plan, os.environ.get("OUT"))
-    print(found.summary())
+    faces, out = load(name), os.environ.get("OUT")
+    means = run(faces, plan, out)
+    for method, rank in dict.fromkeys((key[2], key[3]) for key in means):
+        found = [means.get((*condition, method, rank, "mixed", "clean")) for condition in FIGURE]
+        print(line(f"{method} {rank}", found))
+    if out is not None:
+        from _face_pictures import draw_figures  # needs matplotlib
+
+        draw_figures(faces, plan, means, out)
     print(f"{(time.perf_counter() - start) / 60:.1f} minutes")
 
 
@@ -160,14 +161,14 @@ def table(name: str = "ORL", splits: int = 0) -> None:
         "pca",
     )  # fmt: skip
     out = os.environ.get("OUT")
-    plan = FaceEvaluation(
+    plan = FacePlan(
         corruptions=FIGURE, methods=methods, ranks=TABLE_RANKS, both=True, splits=splits or SPLITS,
         random_state=FIRST, iterations=ITERATIONS, most_test=5 if name == "YALEB" else None,
     )  # fmt: skip
     faces = load(name)
-    means = run(faces, plan, out).means()
+    means = run(faces, plan, out)
     plan = replace(plan, corruptions=FIGURE[1:2], methods=("manhattan-blocks",))
-    means |= run(faces, plan, None if out is None else Path(out) / "blocks").means()
+    means |= run(faces, plan, None if out is None else Path(out) / "blocks")
     for rank in TABLE_RANKS:
         heads = [f"{kind} {severity or ''} | both" for kind, severity in FIGURE[1:]]
         print(f"\n| rank {rank} | {FIGURE[0][0]} | {' | '.join(heads)} |\n" + "| --- " * (2 * len(FIGURE)) + "|")
@@ -186,14 +187,14 @@ def table(name: str = "ORL", splits: int = 0) -> None:
 def rules(name: str = "ORL", splits: int = 0) -> None:
     """Print what projecting the training images costs, at rank 100 and on clean test images; columns as in `table`."""
     methods = ("manhattan", "manhattan-plain", "frobenius", "kullback-leibler")
-    plan = FaceEvaluation(
+    plan = FacePlan(
         corruptions=FIGURE, methods=methods, ranks=(RANK,), rules=PROJECTED, splits=splits or SPLITS,
         random_state=FIRST, iterations=ITERATIONS, most_test=5 if name == "YALEB" else None,
     )  # fmt: skip
     out = os.environ.get("OUT")
-    means = run(load(name), plan, out).means()
+    means = run(load(name), plan, out)
     plan = replace(plan, corruptions=FIGURE[1:2], methods=("manhattan-blocks",))
-    means |= run(load(name), plan, None if out is None else Path(out) / "blocks").means()
+    means |= run(load(name), plan, None if out is None else Path(out) / "blocks")
     for rule in PROJECTED:
         for method in (methods[0], "manhattan-blocks", *methods[1:]):
             cells = [means.get((*condition, method, RANK, rule, "clean")) for condition in FIGURE]
@@ -202,11 +203,11 @@ def rules(name: str = "ORL", splits: int = 0) -> None:
 
 def plain(name: str = "ORL", splits: int = 0) -> None:
     """Print what the paper's model without a penalty reaches at rank 100; columns as in :func:`table`."""
-    plan = FaceEvaluation(
+    plan = FacePlan(
         corruptions=FIGURE, methods=("manhattan-plain",), ranks=(RANK,), splits=splits or SPLITS, random_state=FIRST,
         iterations=ITERATIONS, most_test=5 if name == "YALEB" else None,
     )  # fmt: skip
-    means = run(load(name), plan).means()
+    means = run(load(name), plan)
     for rule in RULES:
         print(line(rule, [means[(*condition, "manhattan-plain", RANK, rule, "clean")] for condition in FIGURE]))
 
@@ -254,7 +255,7 @@ def strangers(name: str = "ORL", draws: int = 0) -> None:
             people = rng.permutation(np.unique(faces.labels))
             halves = [np.isin(faces.labels, half) for half in np.array_split(people, 2)]
             images, others = (replace(faces, images=faces.images[h], labels=faces.labels[h]) for h in halves)
-            task = make_split(images, (kind, severity), 0, FaceEvaluation(most_test=20, random_state=draw))
+            task = make_split(images, text_of((kind, severity)), 0, FaceEvaluation(most_test=20, random_state=draw))
             recognizer = FaceRecognizer(image_shape=task.image_shape, random_state=draw).fit(task.train, task.people)
             announced = 100 * recognizer.false_acceptance_rate_, 100 * recognizer.false_rejection_rate_
             if recognizer.noise_ is None:
@@ -296,7 +297,7 @@ def missing(name: str = "ORL", splits: int = 0) -> None:
         chosen = []
         for split in range(splits or SPLITS):
             plan = FaceEvaluation(both=True, most_test=10, random_state=FIRST)
-            task = make_split(faces, condition, split, plan)
+            task = make_split(faces, text_of(condition), split, plan)
             for way in ways:
                 recognizer = FaceRecognizer(missing=way, image_shape=task.image_shape, random_state=split)
                 recognizer.fit(task.train, task.people)
@@ -348,7 +349,7 @@ def rpca(name: str = "ORL", splits: int = 0) -> None:
     for condition in CONDITIONS:
         found = []
         for split in range(splits or SPLITS):
-            task = make_split(faces, condition, split, plan)
+            task = make_split(faces, text_of(condition), split, plan)
             classifier = Nearest().fit(robust_pca(task.train), task.people)
             found.append(100 * (classifier.distances(task.tests["clean"]).argmin(axis=1) == task.answers).mean())
         print(f"{condition[0]} {condition[1]}: {np.mean(found):.1f} ± {np.std(found):.1f}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -17,10 +16,9 @@ from visionnmf.apps.faces.settings import (
     FaceReading,
     FaceTraining,
     ShadowRemoval,
-    parse_corruption,
 )
+from visionnmf.exceptions import ParameterError
 
-from .console import say
 from .input_paths import check_exists, make_folder
 from .options import Debug, Force, Json, Out, Processes, Recursive
 from .records import with_records
@@ -124,6 +122,8 @@ def identify(
         from visionnmf.apps.pool import open_pool
 
         known = faces.load(model)
+        if identification.all_faces and not known.detect:
+            raise ParameterError("all_faces must be False for a model of whole images; got True; train with --detect")
         with open_pool(jobs) if jobs > 1 and len(inputs) > 1 else nullcontext() as pool:
             identifier = faces.Identifier(
                 known, identification=identification, pictures=pictures, force=force, pool=pool
@@ -236,22 +236,12 @@ def shadows(
         run.report(report)
 
 
-Corruptions = Annotated[
-    list[str], typer.Option("--corruption", metavar="KIND[:SEVERITY]", help="Of the training images; repeatable.")
-]
-Plots = Annotated[
-    bool, typer.Option("--plots", help="Draw accuracy against rank, components, reconstructions (needs matplotlib).")
-]
-
-
 @command.command("evaluate")
 @with_records
 def evaluate(
     source: Faces,
     evaluation: FaceEvaluation,
     reading: FaceReading,
-    corruption: Corruptions = ["none"],  # noqa: B006  # typer copies it
-    plots: Plots = False,
     jobs: Processes = 1,
     out: Out = Path("."),
     json_: Json = False,
@@ -261,36 +251,28 @@ def evaluate(
     """Compare methods on random splits of a data set; an interrupted run continues where it stopped.
 
     Kinds of corruption: occlusion (side of the block in pixels), salt_and_pepper and dead_lines (share), laplace and
-    gaussian (grey levels), poisson (photons per grey level). Methods: manhattan, manhattan-plain, frobenius,
-    kullback-leibler, pca, recognizer, raw, lda, crc. Rules: pseudo-inverse, mixed, codes, whitened. Writes results.csv.
+    gaussian (grey levels), poisson (photons per grey level). Methods: recognizer, manhattan, frobenius,
+    kullback-leibler, pca, raw, lda, crc. Writes results.csv.
 
     \b
     Example:
-      visionnmf faces evaluate people/ --corruption occlusion:12 --ranks 10-150/10 --plots --out results
+      visionnmf faces evaluate people/ --corruption occlusion:12 --corruption laplace --both --out results
     """
     with running(json_, debug) as run:
         check_exists(source, known=choices.FACE_SETS)
         from visionnmf.apps import faces
 
-        if plots:
-            _make_folder_outside(out, source, "--out")
-        else:
-            make_folder(out)
-        evaluation = replace(evaluation, corruptions=tuple(parse_corruption(text) for text in corruption))
+        make_folder(out)
         with run.progress(source, rate_of="") as bar:
-
-            def progress(done: int, total: int) -> None:
-                if bar is not None:
-                    bar("splits", done, total)
-
-            try:
-                report = faces.evaluate(
-                    source, evaluation, reading=reading, out=out, jobs=jobs, plots=plots, force=force,
-                    progress=progress,
-                )  # fmt: skip
-            except KeyboardInterrupt:
-                say("interrupted; finished splits are kept, and the same command continues with the others")
-                raise
+            report = faces.evaluate(
+                source,
+                evaluation,
+                reading=reading,
+                out=out,
+                jobs=jobs,
+                force=force,
+                progress=None if bar is None else lambda done, total: bar("splits", done, total),
+            )
         run.report(report)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -11,7 +10,6 @@ from visionnmf.apps.settings import Option, settings
 from visionnmf.exceptions import ParameterError
 
 __all__ = [
-    "Corruption",
     "FaceClustering",
     "FaceEvaluation",
     "FaceIdentification",
@@ -19,14 +17,9 @@ __all__ = [
     "FaceTraining",
     "ShadowRemoval",
     "parse_corruption",
-    "parse_ranks",
 ]
 
-Corruption = tuple[str, float | None]  # a kind of visionnmf.datasets.corrupt and its severity; None is the default
 Seed = Annotated[int, Option("Seed: the same seed, the same result.", flag="--seed", low=0, high=2**32 - 1)]
-
-RULES = ("pseudo-inverse", "mixed", "codes", "whitened")
-MOST_RANKS = 1000
 
 
 @settings
@@ -109,31 +102,17 @@ def check_some_of(values: Sequence[str], name: str, known: Sequence[str]) -> Non
         raise ParameterError(f"{name} must be some of {list(known)}; got {wrong[0] if wrong else 'none'!r}")
 
 
-def parse_corruption(text: str) -> Corruption:
-    """Read ``KIND`` or ``KIND:SEVERITY``, for instance ``salt_and_pepper:0.3``."""
+def parse_corruption(text: str) -> tuple[str, float | None]:
+    """Return a kind and severity of :func:`visionnmf.datasets.corrupt` from KIND or KIND:SEVERITY, as `laplace:30`."""
     kind, _, severity = text.partition(":")
     try:
         number = float(severity or 0)
         whole = int(number)  # fails for infinity and NaN
     except (ValueError, OverflowError):
-        raise ParameterError(f"corruption must be KIND or KIND:SEVERITY; got {text!r}") from None
+        raise ParameterError(f"corruptions must be KIND or KIND:SEVERITY; got {text!r}") from None
     if not severity:
         return kind, None
     return kind, whole if whole == number else number  # the side of a block must be an int
-
-
-def parse_ranks(text: str) -> tuple[int, ...]:
-    """Read ``100``, ``10,50,100`` or ``10-150/10`` (from, to, step)."""
-    ranks: list[int] = []
-    for part in text.split(","):
-        found = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6})(?:/(\d{1,6}))?)?", part.strip())
-        if found is None or (found[3] is not None and int(found[3]) == 0):
-            raise ParameterError(f"ranks must be like 100, 10,50,100 or 10-150/10; got {text!r}")
-        first = int(found[1])
-        ranks += range(first, int(found[2] or first) + 1, int(found[3] or 1))
-    if not 1 <= len(ranks) <= MOST_RANKS:
-        raise ParameterError(f"ranks must be 1 to {MOST_RANKS} numbers; got {text!r}")
-    return tuple(dict.fromkeys(ranks))
 
 
 def _parse_names(text: str) -> tuple[str, ...]:
@@ -144,20 +123,20 @@ def _parse_names(text: str) -> tuple[str, ...]:
 class FaceEvaluation:
     """Which methods are compared, and on what.
 
-    Three fields are not options: `corruptions` of the training images, pairs of a kind of
-    :func:`visionnmf.datasets.corrupt` and a severity in grey levels; `most_test`, the maximum number of test images per
-    person; and the `iterations` of the factorisations. Ranks above the number of training images or pixels are lowered
-    to it. The methods and rules are explained in :mod:`visionnmf.apps.faces.methods`.
+    `most_test`, the maximum number of test images per person, is not an option. The methods are explained in
+    :mod:`visionnmf.apps.faces.evaluation`.
     """
 
-    corruptions: tuple[Corruption, ...] = (("none", None),)
+    corruptions: Annotated[
+        tuple[str, ...],
+        Option("Corruption of the training images; repeatable.", flag="--corruption", metavar="KIND[:SEVERITY]"),
+    ] = ("none",)
     methods: Annotated[tuple[str, ...], Option("Comma-separated.", parse=_parse_names)] = (
-        "manhattan", "frobenius", "kullback-leibler", "pca", "recognizer", "raw", "lda", "crc",
+        "recognizer", "manhattan", "frobenius", "kullback-leibler", "pca", "raw", "lda", "crc",
     )  # fmt: skip
-    ranks: Annotated[
-        tuple[int, ...], Option("Ranks of the factorisations: 100 or 10,50,100 or 10-150/10.", parse=parse_ranks)
-    ] = (choices.FACE_COMPONENTS,)
-    rules: Annotated[tuple[str, ...], Option("Comma-separated.", parse=_parse_names)] = RULES
+    n_components: Annotated[int, Option("Components of the factorisations.", flag="--rank", low=1, high=1000)] = (
+        choices.FACE_COMPONENTS
+    )
     both: Annotated[bool, Option("Also test on corrupted images, besides the clean ones.")] = False
     splits: Annotated[int, Option("Random splits.", low=1, high=1000)] = choices.FACE_SPLITS
     per_person: Annotated[int, Option("Training images per person.", flag="--train", metavar="N", low=1)] = (
@@ -165,22 +144,11 @@ class FaceEvaluation:
     )
     most_test: int | None = None
     random_state: Seed = choices.RANDOM_STATE
-    iterations: int = 100
-
-    @property
-    def tests(self) -> tuple[str, ...]:
-        """The test sets."""
-        return ("clean", "corrupted") if self.both else ("clean",)
 
     def check(self) -> None:
-        """Raise ParameterError if a value is not allowed."""
-        kinds = [kind for kind, _ in self.corruptions]
+        """Raise ParameterError if a corruption is not known."""
+        kinds = [parse_corruption(text)[0] for text in self.corruptions]
         if kinds != ["none"]:
             from visionnmf.datasets import CORRUPTIONS  # loads NumPy
 
-            check_some_of(kinds, "corruption", CORRUPTIONS)
-        check_some_of(self.rules, "rules", RULES)
-        if self.iterations < 1:
-            raise ParameterError(f"iterations must be at least 1; got {self.iterations}")
-        if not self.ranks or min(self.ranks) < 1:
-            raise ParameterError(f"ranks must be whole numbers from 1; got {list(self.ranks)}")
+            check_some_of(kinds, "corruptions", CORRUPTIONS)

@@ -1,15 +1,18 @@
 """The methods of face recognition that only the benchmark compares."""
 
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers import made_faces
+from scipy.linalg import sqrtm
 from scipy.spatial.distance import cdist
 from sklearn.model_selection import StratifiedKFold
 
-from visionnmf.apps.faces import FaceEvaluation
-from visionnmf.apps.faces.evaluation import compare, make_split
+from visionnmf import NMF
+from visionnmf.apps.faces import FaceEvaluation, FaceRecognizer
+from visionnmf.apps.faces.evaluation import make_split
 from visionnmf.datasets import Faces
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits
@@ -30,15 +33,18 @@ def faces(rng):
 
 
 def test_every_method_recognises_made_people(ours, faces):
-    plan = FaceEvaluation(methods=tuple(ours.ALL_METHODS), ranks=(8,), splits=1, per_person=4, iterations=50)
-    means = compare(faces, plan, methods=ours.ALL_METHODS).means()
+    none = (("none", None),)
+    plan = ours.FacePlan(
+        corruptions=none, methods=tuple(ours.ALL_METHODS), ranks=(8,), splits=1, per_person=4, iterations=50
+    )
+    means = ours.means_of(ours.compare(faces, plan))
     assert {key[2] for key in means} == set(ours.ALL_METHODS)
     assert min(mean for mean, _ in means.values()) > 60
 
 
 def test_left_out_images_are_identified_like_new_ones(ours, faces):
     """By hand: of four folds, projected by the pseudo-inverse and as mixed, else by their own codes."""
-    split = make_split(faces, ("laplace", 60), 0, FaceEvaluation(splits=1, per_person=4))
+    split = make_split(faces, "laplace:60", 0, FaceEvaluation(splits=1, per_person=4))
     fitted = ours.ALL_METHODS["manhattan-light"].fit(split, 5, 50)
     norms = np.linalg.norm(fitted.model.components_, axis=1)
     codes = fitted.codes * norms
@@ -58,20 +64,75 @@ def test_left_out_images_are_identified_like_new_ones(ours, faces):
 
 
 def test_the_penalty_is_chosen_for_each_rule(ours, faces):
-    split = make_split(faces, ("salt_and_pepper", 0.3), 0, FaceEvaluation(splits=1, per_person=4))
+    split = make_split(faces, "salt_and_pepper:0.3", 0, FaceEvaluation(splits=1, per_person=4))
     rules = ("pseudo-inverse", "codes", "whitened")
     chosen = ours.ALL_METHODS["manhattan-cv"]
-    rows = chosen.score(split, 5, FaceEvaluation(rules=rules, iterations=50))
+    plan = ours.FacePlan(corruptions=(), methods=(), rules=rules, iterations=50)
+    rows = chosen.score(split, split.train, 5, plan)
     fits = [candidate.fit(split, 5, 50) for candidate in chosen.candidates]
     for rule, row in zip(rules, rows, strict=True):
         best = max(fits, key=lambda fitted, rule=rule: ours.cross_validated(fitted, rule))
-        assert row == best.score((rule,))[0]
+        assert row == best.score((rule,), split.train)[0]
 
 
 def test_blocks_count_as_missing(ours, faces):
-    split = make_split(faces, ("occlusion", 10), 0, FaceEvaluation(splits=1, per_person=4))
+    split, clean = (
+        make_split(faces, corruption, 0, FaceEvaluation(splits=1, per_person=4))
+        for corruption in ("occlusion:10", "none")
+    )
     errors = {
-        name: ours.ALL_METHODS[name].fit(split, 3, 50).score(("codes",))[0]["train_error"]
+        name: ours.ALL_METHODS[name].fit(split, 3, 50).score(("codes",), clean.train)[0]["train_error"]
         for name in ("manhattan", "manhattan-blocks")
     }
     assert errors["manhattan-blocks"] < 0.6 * errors["manhattan"]
+
+
+def test_rules_of_classification(ours, faces):
+    """By hand: nearest in angle to the codes, as they are and after division by the root of their second moments;
+    nearest projection, of training images with the codes that the model gave them, and of projected ones."""
+    plan = FaceEvaluation(splits=1, per_person=3)
+    rules = ("codes", "whitened", "mixed", "pseudo-inverse")
+    table = []
+    for split in range(4):
+        task = make_split(faces, "laplace:60", split, plan)
+        fitted = ours.ALL_METHODS["frobenius"].fit(task, 5, 20)
+        model = fitted.model
+        norms = np.linalg.norm(model.components_, axis=1)
+        train, test = fitted.codes * norms, model.transform(task.tests["clean"]) * norms
+        moments = train.T.astype(float) @ train / len(train)
+        root = np.linalg.inv(sqrtm(moments + 0.1 * np.trace(moments) / 5 * np.eye(5)))
+        inverse = np.linalg.pinv(model.components_ / norms[:, None])
+        pseudo, gallery = task.tests["clean"] @ inverse, task.train @ inverse
+        by_codes = (cdist(test, train, "cosine"), cdist(test @ root, train @ root, "cosine"))
+        distances = (*by_codes, cdist(pseudo, train), cdist(pseudo, gallery))
+        expected = [100 * (task.people[each.argmin(axis=1)] == task.answers).mean() for each in distances]
+        rows = fitted.score(rules, task.train)
+        assert [row["accuracy"] for row in rows] == pytest.approx(expected)
+        assert rows[0]["test_error"] == rows[1]["test_error"] >= 0.9999 * rows[2]["test_error"]  # nearest: projection
+        table.append(expected)
+        assert rows[2]["test_error"] == rows[3]["test_error"]
+    assert len(set(zip(*table, strict=True))) == 4  # else the rules could not be told apart
+
+
+@pytest.mark.parametrize(("outliers", "rule"), [(math.inf, "pseudo-inverse"), (0, "mixed")])
+def test_a_rule_has_one_name(ours, faces, outliers, rule):
+    """The recognizer projects its gallery: images as they are, as MahNMF's Algorithm 4, or the model's of them."""
+    task = make_split(faces, "salt_and_pepper:0.4", 0, FaceEvaluation(splits=1, per_person=4))
+    (row,) = ours.ALL_METHODS["manhattan"].fit(task, 4).score((rule,), task.train)
+    model = NMF(4, nuclear=1.0, max_iter=100, tol=0, random_state=0)
+    recognizer = FaceRecognizer(model, rule="pseudo-inverse", outliers=outliers, missing="none")
+    recognizer.fit(task.train, task.people)
+    assert 100 * recognizer.score(task.tests["clean"], task.answers) == pytest.approx(row["accuracy"])
+
+
+def test_figures_are_drawn(ours, faces, tmp_path):
+    pytest.importorskip("matplotlib")
+    import _face_pictures
+
+    plan = ours.FacePlan(
+        corruptions=(("none", None), ("laplace", 20)), methods=("pca", "raw"), ranks=(2, 3), rules=("codes",), splits=1,
+        per_person=3,
+    )  # fmt: skip
+    _face_pictures.draw_figures(faces, plan, ours.means_of(ours.compare(faces, plan)), tmp_path)
+    drawn = {f"{what}-{kind}.png" for what in ("components", "reconstructions") for kind in ("none", "laplace-20")}
+    assert {path.name for path in tmp_path.iterdir()} == drawn | {"accuracy.png"}

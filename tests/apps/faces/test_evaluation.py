@@ -1,18 +1,12 @@
-"""The comparison of methods: plans, splits, rules of classification, what is kept."""
+"""The comparison of methods: plans, splits, what is kept."""
 
 import csv
-import math
 
-import numpy as np
 import pytest
-from scipy.linalg import sqrtm
-from scipy.spatial.distance import cdist
 
-from visionnmf import NMF
-from visionnmf.apps.faces import FaceEvaluation, FaceRecognizer, evaluation
-from visionnmf.apps.faces.evaluation import compare, make_split
-from visionnmf.apps.faces.methods import METHODS
-from visionnmf.apps.faces.settings import parse_corruption, parse_ranks
+from visionnmf.apps.faces import FaceEvaluation, evaluation
+from visionnmf.apps.faces.evaluation import METHODS, compare, make_split
+from visionnmf.apps.faces.settings import parse_corruption
 from visionnmf.datasets import Faces
 from visionnmf.exceptions import OutputExistsError, ParameterError
 
@@ -20,55 +14,15 @@ pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
 
 
 def test_every_method_recognises_made_people(faces):
-    plan = FaceEvaluation(methods=tuple(METHODS), ranks=(8,), splits=1, per_person=4, iterations=50)
+    plan = FaceEvaluation(methods=tuple(METHODS), n_components=8, splits=1, per_person=4)
     means = compare(faces, plan).means()
-    assert {key[2] for key in means} == set(METHODS)
+    assert {method for _, method, _ in means} == set(METHODS)
     assert min(mean for mean, _ in means.values()) > 60
-    assert means["none", None, "recognizer", None, None, "clean"][0] == 100
-
-
-def test_rules_of_classification(faces):
-    """By hand: nearest in angle to the codes, as they are and after division by the root of their second moments;
-    nearest projection, of training images with the codes that the model gave them, and of projected ones."""
-    plan = FaceEvaluation(corruptions=(("laplace", 60),), splits=1, per_person=3)
-    rules = ("codes", "whitened", "mixed", "pseudo-inverse")
-    table = []
-    for split in range(4):
-        task = make_split(faces, plan.corruptions[0], split, plan)
-        fitted = METHODS["frobenius"].fit(task, 5, 20)
-        model = fitted.model
-        norms = np.linalg.norm(model.components_, axis=1)
-        train, test = fitted.codes * norms, model.transform(task.tests["clean"]) * norms
-        moments = train.T.astype(float) @ train / len(train)
-        root = np.linalg.inv(sqrtm(moments + 0.1 * np.trace(moments) / 5 * np.eye(5)))
-        inverse = np.linalg.pinv(model.components_ / norms[:, None])
-        pseudo, gallery = task.tests["clean"] @ inverse, task.train @ inverse
-        by_codes = (cdist(test, train, "cosine"), cdist(test @ root, train @ root, "cosine"))
-        distances = (*by_codes, cdist(pseudo, train), cdist(pseudo, gallery))
-        expected = [100 * (task.people[each.argmin(axis=1)] == task.answers).mean() for each in distances]
-        rows = fitted.score(rules)
-        assert [row["accuracy"] for row in rows] == pytest.approx(expected)
-        assert rows[0]["test_error"] == rows[1]["test_error"] >= 0.9999 * rows[2]["test_error"]  # nearest: projection
-        table.append(expected)
-        assert rows[2]["test_error"] == rows[3]["test_error"]
-    assert len(set(zip(*table, strict=True))) == 4  # else the rules could not be told apart
-
-
-@pytest.mark.parametrize(("outliers", "rule"), [(math.inf, "pseudo-inverse"), (0, "mixed")])
-def test_a_rule_has_one_name(faces, outliers, rule):
-    """The recognizer projects its gallery: images as they are, as MahNMF's Algorithm 4, or the model's of them."""
-    task = make_split(faces, ("salt_and_pepper", 0.4), 0, FaceEvaluation(splits=1, per_person=4))
-    (row,) = METHODS["manhattan"].fit(task, 4).score((rule,))
-    model = NMF(4, nuclear=1.0, max_iter=100, tol=0, random_state=0)
-    recognizer = FaceRecognizer(model, rule="pseudo-inverse", outliers=outliers, missing="none")
-    recognizer.fit(task.train, task.people)
-    assert 100 * recognizer.score(task.tests["clean"], task.answers) == pytest.approx(row["accuracy"])
+    assert means["none", "recognizer", "clean"][0] == 100
 
 
 def test_an_interrupted_comparison_goes_on(faces, tmp_path, monkeypatch):
-    plan = FaceEvaluation(
-        corruptions=(("none", None), ("laplace", 20)), methods=("raw", "pca"), ranks=(2, 3), splits=2, per_person=3
-    )
+    plan = FaceEvaluation(corruptions=("none", "laplace:20"), methods=("raw", "pca"), splits=2, per_person=3)
     whole = compare(faces, plan, out=tmp_path / "whole")
     job, done = evaluation.run_split, []
 
@@ -87,7 +41,7 @@ def test_an_interrupted_comparison_goes_on(faces, tmp_path, monkeypatch):
     timeless = [[{**row, "seconds": None} for row in found.rows] for found in (whole, parts)]
     assert timeless[0] == timeless[1]
     with (tmp_path / "parts" / "results.csv").open(newline="") as file:
-        assert len(list(csv.DictReader(file))) == len(parts.rows) == 2 * 2 * (1 + 2 * 4)
+        assert len(list(csv.DictReader(file))) == len(parts.rows) == 2 * 2 * 2
 
 
 def test_another_plan_or_data_set_is_run_anew(faces, tmp_path):
@@ -109,11 +63,6 @@ def test_results_of_somebody_else_are_kept(faces, tmp_path):
     assert (tmp_path / "results.csv").read_text() == "mine"
 
 
-def test_ranks_are_taken_down_to_what_there_is(faces):
-    found = compare(faces, FaceEvaluation(methods=("pca",), ranks=(2, 500, 900), splits=1, per_person=3))
-    assert {row["rank"] for row in found.rows} == {2, 12}
-
-
 def test_one_person_cannot_be_told_apart(faces):
     alone = Faces(faces.images[:6], faces.labels[:6], faces.names[:1])
     with pytest.raises(ParameterError, match="faces must have at least two people"):
@@ -121,32 +70,30 @@ def test_one_person_cannot_be_told_apart(faces):
 
 
 def test_processes_find_the_same(faces):
-    plan = FaceEvaluation(
-        corruptions=(("salt_and_pepper", 0.2),), methods=("raw", "pca"), ranks=(4,), splits=2, per_person=3
-    )
+    plan = FaceEvaluation(corruptions=("salt_and_pepper:0.2",), methods=("raw", "pca"), splits=2, per_person=3)
     one, two = (compare(faces, plan, jobs=jobs).means() for jobs in (1, 2))
     assert one == two
 
 
 def test_corrupted_tests_are_corrupted(faces):
-    plan = FaceEvaluation(corruptions=(("occlusion", 14),), per_person=4, both=True)
+    plan = FaceEvaluation(corruptions=("occlusion:14",), per_person=4, both=True)
     task = make_split(faces, plan.corruptions[0], 0, plan)
     assert (task.tests["clean"] < 1).all() and (task.tests["corrupted"] == 1).mean() > 0.5
-    assert (task.train == 1).mean() > 0.5 and (task.clean < 1).all()
+    assert (task.train == 1).mean() > 0.5
 
 
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
         ({"methods": ("svm",)}, "methods must be some of .* got 'svm'"),
-        ({"corruptions": (("rain", None),)}, "corruption must be some of .* got 'rain'"),
+        ({"corruptions": ("rain",)}, "corruptions must be some of .* got 'rain'"),
         ({"per_person": 6}, "per_person must leave images to test; got 6 of the 6 of person"),
         (
-            {"corruptions": (("none", None), ("salt_and_pepper", 3)), "per_person": 3},
+            {"corruptions": ("none", "salt_and_pepper:3"), "per_person": 3},
             "severity must be a number from 0 to 1; got 3",
         ),
         ({"splits": 0}, "splits must be a whole number from 1 to 1000; got 0"),
-        ({"ranks": ()}, "ranks must be whole numbers from 1"),
+        ({"n_components": 0}, "n_components must be a whole number from 1 to 1000; got 0"),
     ],
 )
 def test_plans_that_make_no_sense(faces, values, sentence):
@@ -154,15 +101,9 @@ def test_plans_that_make_no_sense(faces, values, sentence):
         compare(faces, FaceEvaluation(**values))
 
 
-def test_ranks_and_corruptions_are_read():
-    assert parse_ranks("5,10-30/10,5") == (5, 10, 20, 30)
+def test_corruptions_are_read():
     assert parse_corruption("laplace:20") == ("laplace", 20) and parse_corruption("none") == ("none", None)
     assert repr(parse_corruption("occlusion:12")) == "('occlusion', 12)"  # an int: the side of a block
-    for text in ("laplace:nan", "laplace:inf"):
-        with pytest.raises(ParameterError, match="corruption must be KIND or KIND:SEVERITY"):
+    for text in ("laplace:nan", "laplace:inf", "laplace:many"):
+        with pytest.raises(ParameterError, match="corruptions must be KIND or KIND:SEVERITY"):
             parse_corruption(text)
-    for text in ("", "a", "3-1", "1-9/0", "1-99999"):
-        with pytest.raises(ParameterError, match="ranks must be"):
-            parse_ranks(text)
-    with pytest.raises(ParameterError, match="corruption must be KIND or KIND:SEVERITY"):
-        parse_corruption("laplace:many")
