@@ -38,14 +38,12 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.decomposition import NMF as SklearnNMF
-from sklearn.decomposition import PCA
+from sklearn.decomposition import NMF as SklearnNMF, PCA
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
 
 from visionnmf import NMF
-from visionnmf.apps.faces import FaceRecognizer
-from visionnmf.apps.faces import evaluation as application
+from visionnmf.apps.faces import FaceRecognizer, evaluation as application
 from visionnmf.apps.faces.classifiers import Nearest
 from visionnmf.apps.faces.cleaning import flat_background, missing_pixels
 from visionnmf.apps.faces.evaluation import FaceSplit, make_split
