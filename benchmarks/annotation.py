@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from visionnmf import NMF, OnlineNMF
 from visionnmf.apps.annotation import ImageAnnotator, score_words
 from visionnmf.apps.annotation.image_features import usual_extractors
-from visionnmf.apps.annotation.keyword_transfer import transfer_greedy
-from visionnmf.apps.annotation.neighbours import nearest
+from visionnmf.apps.annotation.neighbours import nearest, transfer_greedy
 from visionnmf.features import FeatureExtraction
 
 Array = NDArray[Any]

@@ -28,17 +28,22 @@ from visionnmf._checks import (
 )
 from visionnmf.exceptions import ParameterError
 
-from .distance_weights import START, Sigmoids, fit_sigmoids, learn_weights, share_of_words
 from .image_codes import Block, check_coder, coded, fit_blocks
-from .kernel_regression import Regression, fit_regression
-from .keyword_transfer import transfer_greedy, transfer_joint
-from .neighbours import distances_of, manhattan, mutual, nearest, nearest_and
+from .neighbours import TRANSFERS, distances_of, manhattan, mutual, nearest, nearest_and
+from .word_probabilities import (
+    START,
+    Regression,
+    Sigmoids,
+    fit_regression,
+    fit_sigmoids,
+    learn_weights,
+    share_of_words,
+)
 
 __all__ = ["ImageAnnotator", "Neighbourhood", "best_words"]
 
 Array = NDArray[Any]
 
-TRANSFERS = {"jec": transfer_joint, "jec-greedy": transfer_greedy}
 JEC_NEIGHBOURS = 5
 WEIGHTED_NEIGHBOURS = 300
 MIN_LEARNING, MAX_LEARNING = 500, 5000  # training images whose words the weights and sigmoids are learnt from
@@ -56,7 +61,7 @@ class Neighbourhood:
     ----------
     scores : ndarray [shape=(n_images, n_words)]
         Probabilities for the method "weighted". For the others their order is what counts, see
-        :mod:`.keyword_transfer`.
+        :mod:`.neighbours`.
     neighbours : ndarray of int [shape=(n_images, k)]
         The nearest training images.
     distances : ndarray [shape=(n_images, k)]
@@ -180,11 +185,6 @@ class ImageAnnotator(BaseEstimator):
         Returns
         -------
         self
-
-        Raises
-        ------
-        ParameterError
-            If a parameter or the data are not allowed.
         """
         ranks = self.check_parameters()
         X = _features(X)
@@ -198,24 +198,11 @@ class ImageAnnotator(BaseEstimator):
         return self
 
     def annotate(self, X: ArrayLike) -> Neighbourhood:
-        """Find the scores of words for images.
-
-        Parameters
-        ----------
-        X : array-like [shape=(n_images, n_features), >= 0]
-            Features of the images.
+        """Find the scores of words for images with the features `X`, and the training images behind them.
 
         Returns
         -------
         Neighbourhood
-            Scores and neighbours.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            Before `fit`.
-        ParameterError
-            If the features are not allowed.
         """
         check_is_fitted(self)
         codes, k = self._codes(X), self.n_neighbors_
@@ -228,14 +215,7 @@ class ImageAnnotator(BaseEstimator):
         return Neighbourhood(expit(self.sigmoids_.logits([np.sqrt(shares), votes])), which, distance, counts)
 
     def nearest(self, X: ArrayLike, k: int) -> tuple[NDArray[np.intp], Array]:
-        """Find the nearest training images.
-
-        Parameters
-        ----------
-        X : array-like [shape=(n_images, n_features), >= 0]
-            Features of the images.
-        k : int
-            Number of neighbours; at most all training images.
+        """Find the `k` training images, or all if there are fewer, that are nearest to images with the features `X`.
 
         Returns
         -------
@@ -243,24 +223,12 @@ class ImageAnnotator(BaseEstimator):
             Their indices, the nearest first.
         distance : ndarray of float32 [shape=(n_images, k)]
             Their distances.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            Before `fit`.
-        ParameterError
-            If the features are not allowed.
         """
         check_is_fitted(self)
         return nearest(self.index_, self._codes(X), check_count(k, "k"))
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the scores of all words, which are probabilities with "weighted".
-
-        Parameters
-        ----------
-        X : array-like [shape=(n_images, n_features), >= 0]
-            Features of the images.
 
         Returns
         -------
@@ -269,31 +237,14 @@ class ImageAnnotator(BaseEstimator):
         return self.annotate(X).scores
 
     def predict(self, X: ArrayLike) -> NDArray[np.bool_]:
-        """Return `n_words` words for each image; see :meth:`choose`.
-
-        Parameters
-        ----------
-        X : array-like [shape=(n_images, n_features), >= 0]
-            Features of the images.
-
-        Returns
-        -------
-        ndarray of bool [shape=(n_images, n_words)]
-        """
+        """Return `n_words` words for each image as a boolean matrix (n_images, n_vocabulary); see :meth:`choose`."""
         scores = self.predict_proba(X)
         given = np.zeros(scores.shape, bool)
         np.put_along_axis(given, self.choose(scores, self.n_words), True, axis=1)
         return given
 
     def choose(self, scores: Array, n_words: int) -> NDArray[np.intp]:
-        """Choose words by their scores.
-
-        Parameters
-        ----------
-        scores : ndarray [shape=(n_images, n_vocabulary)]
-            The result of :meth:`predict_proba`.
-        n_words : int
-            Words for each image.
+        """Choose `n_words` words for each image by the scores of :meth:`predict_proba`.
 
         Returns
         -------
@@ -392,17 +343,12 @@ class ImageAnnotator(BaseEstimator):
         self.sigmoids_ = fit_sigmoids([np.sqrt(shares), left_out[:count]], truth, frequency)
 
     def check_parameters(self) -> tuple[int, ...]:
-        """Check the parameters, as `fit` does.
+        """Raise ParameterError for a parameter with a value that is not allowed.
 
         Returns
         -------
         tuple of int
             The numbers of components.
-
-        Raises
-        ------
-        ParameterError
-            If a parameter has a value that is not allowed.
         """
         check_choice(self.method, "method", choices.ANNOTATION_METHODS)
         check_coder(self.coder)

@@ -1,8 +1,8 @@
-"""How well the words of a model fit images whose words are known."""
+"""How well words fit images: the three scores of the OR-NMF paper, and the usual ones for each word."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,18 +13,113 @@ from numpy.typing import NDArray
 from visionnmf import choices
 from visionnmf._checks import check_count
 from visionnmf.apps.report import Report
-from visionnmf.io import write_csv
 
-from .image_features import describe, files_of, names_of
-from .labels import files_of_labels, find_labels
-from .metrics import Scores, score_words
-from .prediction import check_table
+from .image_features import describe, names_of
+from .labels import find_labels
 from .store import AnnotationModel
 
-__all__ = ["AnnotationScores", "evaluate"]
+__all__ = ["AnnotationScores", "Scores", "evaluate", "score_words"]
 
 Array = NDArray[Any]
 Progress = Callable[[str, int, int | None], None]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores of annotated images.
+
+    Attributes
+    ----------
+    accuracy, recall, normalized : float
+        ``AC = r / (r + w)``, ``RC = r / n`` and ``NS = r / n - w / (N - n)`` of Guan et al. (2012, section V.C), as
+        means over images; r and w are the numbers of right and wrong words of an image with n words, and N is the size
+        of the vocabulary.
+    word_precision, word_recall : float
+        Means over the words that some image has. A word that was never given has precision 0.
+    f1 : float
+        Harmonic mean of the two.
+    n_plus : int
+        Number of words that were given rightly at least once.
+    mean_average_precision : float
+        Mean over the same words of the average precision of the images ranked by the word's score; NaN without scores.
+    n_words : int
+        Number of words that some image has.
+    """
+
+    accuracy: float
+    recall: float
+    normalized: float
+    word_precision: float
+    word_recall: float
+    f1: float
+    n_plus: int
+    mean_average_precision: float
+    n_words: int
+
+
+def score_words(truth: Array, given: Array, scores: Array | None = None) -> Scores:
+    """Score words that were given to images.
+
+    Parameters
+    ----------
+    truth, given : ndarray of bool [shape=(n_images, n_words)]
+        Which words the images have, and which they got.
+    scores : ndarray [shape=(n_images, n_words)], optional
+        High if a word fits; for the mean average precision.
+
+    Returns
+    -------
+    Scores
+        The scores. Images without a word of the vocabulary count in precisions only.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf.apps.annotation import score_words
+    >>> truth = np.array([[1, 0], [0, 1], [1, 1]], bool)
+    >>> score_words(truth, truth).f1
+    1.0
+    """
+    hits = truth & given
+    have, got, right = truth.sum(0), given.sum(0), hits.sum(0)
+    occurs = have > 0
+    precision = right / np.maximum(got, 1)
+    recall = right / np.maximum(have, 1)
+    mean_precision = _mean(precision[occurs])
+    mean_recall = _mean(recall[occurs])
+    both = mean_precision + mean_recall
+    per_image = _per_image(truth, given, hits)
+    average = float("nan") if scores is None else _mean(_average_precisions(truth[:, occurs], scores[:, occurs]))
+    return Scores(
+        *per_image,
+        mean_precision,
+        mean_recall,
+        2 * mean_precision * mean_recall / both if both else 0.0,
+        int((right[occurs] > 0).sum()),
+        average,
+        int(occurs.sum()),
+    )
+
+
+def _average_precisions(truth: Array, scores: Array) -> Array:
+    """Return the average precision of each column of `truth`, which needs a true entry, with images ranked by score."""
+    order = np.argsort(-scores, axis=0, kind="stable")
+    found = np.take_along_axis(truth, order, axis=0)
+    precision = np.cumsum(found, axis=0) / np.arange(1, len(found) + 1)[:, None]
+    return np.asarray((precision * found).sum(0) / found.sum(0))
+
+
+def _per_image(truth: Array, given: Array, hits: Array) -> tuple[float, float, float]:
+    """Return the mean precision, recall and normalised score (recall minus false alarm rate) over images with words."""
+    labelled = truth.any(axis=1)
+    n, r = truth[labelled].sum(1), hits[labelled].sum(1)
+    w = given[labelled].sum(1) - r
+    others = np.maximum(truth.shape[1] - n, 1)
+    return _mean(r / np.maximum(r + w, 1)), _mean(r / n), _mean(r / n - w / others)
+
+
+def _mean(values: Array) -> float:
+    return float(values.mean()) if values.size else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,12 +152,11 @@ class AnnotationScores(Report):
         }
 
     def summary(self) -> str:
-        """Return the scores as text.
+        """Return a table of two lines: the model, and the baseline.
 
         Returns
         -------
         str
-            A table of two lines: the model, and the baseline.
         """
         lines = [
             f"{self.images} images, {self.scores.n_words} words, {self.top} words each",
@@ -85,10 +179,7 @@ def evaluate(
     *,
     labels: str | Path | None = None,
     top: int = choices.ANNOTATION_WORDS,
-    table: str | Path | None = None,
-    verbatim: bool = False,
     n_jobs: int | None = None,
-    force: bool = False,
     progress: Progress | None = None,
 ) -> AnnotationScores:
     """Compare the words that a model gives with those that images have.
@@ -105,15 +196,8 @@ def evaluate(
         The words, as in :func:`train`.
     top : int, default=5
         Number of words that each image gets.
-    table : str or Path, optional
-        A CSV file to write. It has for each word the numbers of images that have it and that got it, precision and
-        recall.
-    verbatim : bool, default=False
-        Write words to the table as they are, even if a spreadsheet would take them for formulas.
     n_jobs : int or None, default=None
         Number of processes that extract features; -1 uses all processors.
-    force : bool, default=False
-        Whether an existing file may be replaced.
     progress : callable, optional
         Called with ("extracting", number of images done, number of all images).
 
@@ -136,7 +220,6 @@ def evaluate(
     []
     """
     check_count(top, "top")
-    check_table(table, force, [*files_of(source), *files_of_labels(labels), *model.source])
     found = describe(source, model.extraction, views=model.annotator.views_, n_jobs=n_jobs, progress=progress)
     labelled = find_labels(labels, found.files, source if isinstance(source, str | Path) else None)
     known = model.annotator.words_.tolist()
@@ -155,15 +238,12 @@ def evaluate(
         notes.append(f"no training image has {len(words) - len(known)} of the words, such as {words[len(known)]!r}")
     if set(found.files) & set(model.files):
         notes.append("training images are among these, so the scores are too good")
-    if table is not None:
-        write_csv(table, _rows(words, result), force=force, verbatim=verbatim)
     return AnnotationScores(
         images=len(scores),
         top=top,
         scores=result,
         often=score_words(truth, _given(first, truth.shape), np.tile(often, (len(scores), 1))),
         inputs=names_of(source),
-        outputs=[] if table is None else [str(table)],
         skipped=found.skipped,
         notes=notes,
     )
@@ -176,6 +256,7 @@ def _given(chosen: Array, shape: tuple[int, ...]) -> NDArray[np.bool_]:
 
 
 def _figures(found: Scores) -> dict[str, float | int]:
+    """Return the scores by the names that they have in the literature."""
     figures = {
         "AC": found.accuracy,
         "RC": found.recall,
@@ -186,11 +267,3 @@ def _figures(found: Scores) -> dict[str, float | int]:
         "mAP": found.mean_average_precision,
     }
     return {name: round(value, 4) for name, value in figures.items()} | {"N+": found.n_plus, "words": found.n_words}
-
-
-def _rows(words: list[str], result: Scores) -> Iterator[list[Any]]:
-    """Return the rows of the table; words that no image has or got are left out."""
-    yield ["word", "images", "given", "precision", "recall"]
-    for word, row in zip(words, result.table.tolist(), strict=True):
-        if row[0] or row[1]:
-            yield [word, int(row[0]), int(row[1]), f"{row[2]:.4f}", f"{row[3]:.4f}"]

@@ -16,9 +16,8 @@ from visionnmf.io.model_state import Array, List, Maybe, Record, Text, Value
 from visionnmf.models.model_files import ESTIMATOR
 
 from .annotator import ImageAnnotator
-from .distance_weights import Sigmoids
 from .image_codes import PLAIN, Block
-from .kernel_regression import MIN_WIDTH, Regression
+from .word_probabilities import MIN_WIDTH, Regression, Sigmoids
 
 __all__ = ["AnnotationModel", "load", "save"]
 

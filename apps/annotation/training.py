@@ -60,12 +60,11 @@ class AnnotatorTrained(Report):
         }  # fmt: skip
 
     def summary(self) -> str:
-        """Return the report as text.
+        """Return a few lines.
 
         Returns
         -------
         str
-            A few lines.
         """
         figures = self._figures()
         weights = ", ".join(f"{name} {weight:.1f}" for name, weight in figures["weights"].items())
@@ -97,7 +96,7 @@ def train(
     model : str or Path
         The file to write.
     labels : str, Path or None, default=None
-        The words: a CSV or JSON Lines file. None or "keywords" reads them from the photographs.
+        The words: a CSV file. None or "keywords" reads them from the photographs.
     kinds : sequence of str or Extractor, optional
         Features of images, see :data:`visionnmf.features.KINDS`; by default those of :func:`usual_extractors`.
     annotator : ImageAnnotator, optional

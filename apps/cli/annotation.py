@@ -11,8 +11,8 @@ import typer
 from visionnmf import choices
 from visionnmf.apps.annotation.settings import AnnotatorSettings, WordOutputs
 
-from .input_paths import check_exists, make_folder
-from .options import Debug, Force, Json, Out, Verbatim
+from .input_paths import check_exists
+from .options import Debug, Force, Json
 from .records import with_records
 from .run import running
 
@@ -31,7 +31,7 @@ def _annotate() -> None:
       visionnmf annotate train photos/ --model words.npz
       visionnmf annotate predict words.npz new/*.jpg --top 5
       visionnmf annotate evaluate words.npz others/ --labels words.csv
-      visionnmf annotate similar words.npz photo.jpg --out results
+      visionnmf annotate similar words.npz photo.jpg
     """
 
 
@@ -40,9 +40,7 @@ Images = Annotated[
     list[str], typer.Argument(metavar="IMAGE...", help="Files, patterns, folders; or a table, for a model of a table.")
 ]
 Jobs = Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=1, max=256, help="Processes that read images.")]
-Labels = Annotated[
-    str, typer.Option("--labels", metavar="FILE", help="CSV or JSON Lines, or keywords: those in the photographs.")
-]
+Labels = Annotated[str, typer.Option("--labels", metavar="FILE", help="CSV, or keywords: those in the photographs.")]
 
 
 @command.command("train")
@@ -63,13 +61,13 @@ def train(
 ) -> None:
     """Learn words from photographs that have some.
 
-    Labels are a CSV file (on each line the name of a photograph, then its words), JSON Lines ({"file": ..., "words":
-    [...]}), or the keywords that photo managers keep in IPTC, XMP and sidecars.
+    Labels are a CSV file (on each line the name of a photograph, then its words), or the keywords that photo managers
+    keep in IPTC, XMP and sidecars.
 
     \b
     Examples:
       visionnmf annotate train photos/ --labels words.csv --model words.npz
-      visionnmf annotate train features.npz --labels words.jsonl --model words.npz --method jec
+      visionnmf annotate train features.npz --labels words.csv --model words.npz --method jec
     """
     with running(json_, debug) as run:
         check_exists(source)
@@ -128,11 +126,8 @@ def evaluate(
     top: Annotated[int, typer.Option("--top", metavar="K", min=1, help="Words that each image gets.")] = (
         choices.ANNOTATION_WORDS
     ),
-    csv: Annotated[Path | None, typer.Option("--csv", metavar="T.csv", help="Write a table of all words.")] = None,
-    verbatim: Verbatim = False,
     jobs: Jobs = 1,
     json_: Json = False,
-    force: Force = False,
     debug: Debug = False,
 ) -> None:
     """Compare the words of a model with those that images have.
@@ -141,24 +136,14 @@ def evaluate(
 
     \b
     Example:
-      visionnmf annotate evaluate words.npz others/ --labels words.csv --csv per_word.csv
+      visionnmf annotate evaluate words.npz others/ --labels words.csv
     """
     with running(json_, debug) as run:
         from visionnmf.apps import annotation
 
         known = annotation.load(model)
         with run.progress(source, rate_of="images") as progress:
-            report = annotation.evaluate(
-                known,
-                source,
-                labels=labels,
-                top=top,
-                table=csv,
-                verbatim=verbatim,
-                n_jobs=jobs,
-                force=force,
-                progress=progress,
-            )
+            report = annotation.evaluate(known, source, labels=labels, top=top, n_jobs=jobs, progress=progress)
         run.report(report)
 
 
@@ -167,23 +152,16 @@ def similar(
     model: Model,
     image: Annotated[str, typer.Argument(metavar="IMAGE", help="A file, or sample:NAME.")],
     count: Annotated[int, typer.Option("--count", metavar="K", min=1, max=399, help="Photographs to find.")] = 11,
-    photos: Annotated[
-        Path | None, typer.Option("--photos", metavar="DIR", help="Where the training photographs are now.")
-    ] = None,
-    out: Out = Path("."),
     json_: Json = False,
-    force: Force = False,
     debug: Debug = False,
 ) -> None:
-    """Find the training photographs that look most like one; writes NAME_similar.png.
+    """Find the training photographs that look most like one, with distances and words.
 
     \b
     Example:
-      visionnmf annotate similar words.npz photo.jpg --out results
+      visionnmf annotate similar words.npz photo.jpg --count 5
     """
     with running(json_, debug) as run:
-        make_folder(out)
         from visionnmf.apps import annotation
 
-        known = annotation.load(model)
-        run.report(annotation.similar(known, image, k=count, out=out, photos=photos, force=force))
+        run.report(annotation.similar(annotation.load(model), image, k=count))

@@ -42,12 +42,11 @@ class FeaturesReport(Report):
     images_per_second: float
 
     def summary(self) -> str:
-        """Return the report as text.
+        """Return a few lines.
 
         Returns
         -------
         str
-            A few lines.
         """
         views = ", ".join(f"{view} {count}" for view, count in self.features.items())
         first = (

@@ -68,12 +68,11 @@ class StreamReport(Report):
         return figures | {"rank": figures.pop("n_components"), "seed": figures.pop("random_state")}
 
     def summary(self) -> str:
-        """Return the report as text.
+        """Return a few lines.
 
         Returns
         -------
         str
-            A few lines.
         """
         before = f", {self.resumed} of them before" if self.resumed else ""
         lines = [

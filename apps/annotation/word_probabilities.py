@@ -1,10 +1,16 @@
-"""TagProp (Guillaumin et al. 2009): the weights of distances and a sigmoid for each word, learnt from training images.
+"""Probabilities of words from the nearest training images, and everything that is learnt for them.
 
-A word's share among the neighbours of an image is ``x = sum over j of p_j y_j`` with ``p_j`` proportional to
-``exp(-sum over d of w_d D_dj)``. The weights maximise the likelihood of the words of training images, predicted from
-their neighbours (equations 2 to 7 there). A word's probability is ``sigmoid(a sqrt(x) + c f + b)``. Two
-things are ours: the root, because a word that one of many neighbours has is more probable than its share, especially a
-rare one; and `f`, the word's score by :mod:`.kernel_regression`.
+TagProp (Guillaumin et al. 2009): a word's share among the neighbours of an image is ``x = sum over j of p_j y_j`` with
+``p_j`` proportional to ``exp(-sum over d of w_d D_dj)``. The weights maximise the likelihood of the words of training
+images, predicted from their neighbours (equations 2 to 7 there). A word's probability is
+``sigmoid(a sqrt(x) + c f + b)``. Two things are ours: the root, because a word that one of many neighbours has is more
+probable than its share, especially a rare one; and `f`, the word's score by a kernel ridge regression on the same
+distances.
+
+The regression's score is ``mean + sum over j of exp(-d_j / width) c_j``. All training images vote, near ones most, and
+the votes are such that images which look alike do not count twice. With the kernel `K` of the training images and their
+words `Y`, ``C = (K + RIDGE I)^-1 (Y - mean)``. The score that an image gets from the other images is
+``y_i - C_i / [(K + RIDGE I)^-1]_ii``, in closed form.
 """
 
 from __future__ import annotations
@@ -15,12 +21,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.linalg import cholesky, get_lapack_funcs
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from visionnmf.engine.blocks import one_blas_thread
 
-__all__ = ["START", "Sigmoids", "fit_sigmoids", "learn_weights", "share_of_words"]
+__all__ = [
+    *("MIN_WIDTH", "START", "Regression", "Sigmoids", "fit_regression", "fit_sigmoids", "learn_weights"),
+    "share_of_words",
+]
 
 Array = NDArray[Any]
 
@@ -28,23 +38,18 @@ MIN_SHARE = 1e-4  # a word that no neighbour has is not impossible (epsilon of t
 STEPS = 20  # of L-BFGS and of Newton's method
 START = 50.0  # sum of the weights: being nearer by a fiftieth of the largest distance multiplies the count by e
 SLOPE_RIDGE, OFFSET_RIDGE = 1e-4, 0.3  # pull a word with few images towards the sigmoid of all words
-COMMON_RIDGE = 0.1  # pulls the sigmoid of all words towards START_SLOPES
+COMMON_RIDGE = 0.1  # of the regression  # pulls the sigmoid of all words towards START_SLOPES
 START_SLOPES = (10.0, 5.0)  # for the root of the share, and for the regression
+WIDTH = 0.75  # of the kernel, relative to the mean distance
+MIN_WIDTH = np.float32(1e-6)
+RIDGE = 0.1  # of the regression
 
 
 class Sigmoids(NamedTuple):
-    """A sigmoid for each word, of a weighted sum of terms.
+    """A sigmoid for each word, of a weighted sum of terms."""
 
-    Attributes
-    ----------
-    slope : ndarray [shape=(n_terms, n_words), >= 0]
-        The weights of the terms.
-    offset : ndarray [shape=(n_words,)]
-        Added to the sum.
-    """
-
-    slope: Array
-    offset: Array
+    slope: Array  # (n_terms, n_words), >= 0: the weights of the terms
+    offset: Array  # (n_words,): added to the sum
 
     def logits(self, terms: Sequence[Array]) -> Array:
         """Return the logits of the words' probabilities for terms of shape (n_images, n_words)."""
@@ -168,3 +173,36 @@ def _derivatives(inputs: list[Array], truth: Array, theta: Array, start: Array, 
 def _softmax(values: Array) -> Array:
     shifted = np.exp(values - values.max(axis=1, keepdims=True))
     return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))
+
+
+class Regression(NamedTuple):
+    """What predicts scores of words from the distances to some training images."""
+
+    rows: Array  # (n_landmarks,): the training images that vote
+    votes: Array  # (n_landmarks, n_words)
+    mean: Array  # (n_words,): the share of these images that has each word
+    width: Array  # (1,), > 0: the distance at which a vote counts 1/e
+
+    def predict(self, D: Array) -> Array:
+        """Return scores (n_images, n_words) for distances (n_images, n_landmarks)."""
+        with one_blas_thread():
+            return np.asarray(self.mean + np.exp(D / -self.width) @ self.votes)
+
+
+def fit_regression(D: Array, Y: Array, rows: Array) -> tuple[Regression, Array]:
+    """Learn the votes of training images from their mutual distances `D` (overwritten) and their words `Y`.
+
+    `rows` says which training images they are. Also returns the scores that each of them gets from the others.
+    """
+    mean = Y.mean(axis=0)
+    width = np.maximum(np.float32(WIDTH * D.mean(dtype=float)), MIN_WIDTH)
+    kernel = np.exp(np.divide(D, -width, out=D), out=D)
+    kernel[np.diag_indices_from(kernel)] = 1 + RIDGE
+    with one_blas_thread():
+        factor = cholesky(kernel, lower=True, overwrite_a=True, check_finite=False)
+        (invert,) = get_lapack_funcs(("trtri",), (factor,))
+        inverse, _ = invert(factor, lower=1, overwrite_c=1)
+        votes = inverse.T @ (inverse @ (Y - mean))
+    left_out = Y - votes / np.einsum("ij,ij->j", inverse, inverse)[:, np.newaxis]
+    found = Regression(rows.astype(np.int32), votes.astype(np.float32), mean.astype(np.float32), np.array([width]))
+    return found, left_out
