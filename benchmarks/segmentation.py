@@ -1,9 +1,10 @@
 """Segmentation of 60 test photographs of BSDS500: by default, of spoilt photographs, soft parts, and seconds.
 
     python benchmarks/segmentation.py                 all parts (a quarter of an hour)
-    python benchmarks/segmentation.py corrupted       one part: defaults, corrupted, partitions, wrong, pairs, seconds
+    python benchmarks/segmentation.py corrupted       one part: defaults, boundaries, corrupted, partitions, wrong,
+                                                      pairs, seconds
 
-``visionnmf segment evaluate`` scores the other methods at their best scales, and boundaries. The borders and the scale
+``visionnmf segment evaluate`` scores the other methods at their best scales. The borders and the scale
 of `segment` were learnt on training photographs (``segmentation_train.py``); the other methods have the scale that is
 best for these very photographs.
 """
@@ -18,6 +19,7 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+from _boundaries import count_matches, label_boundaries, score_boundaries
 from _main import main
 from _photographs import SPOILERS, Image, mean, paired
 from _research_data import SegmentedImage, load_bsds
@@ -33,6 +35,7 @@ from visionnmf.apps.segmentation.soft_parts import MOST_NODES, connection
 
 N_IMAGES = 60
 SEGMENTS = 5
+SCALES = tuple(np.linspace(0.02, 0.7, 35).round(4).tolist())  # at which boundaries are matched
 KINDS = tuple(SPOILERS)
 FELZENSZWALB = {"scale": 800, "sigma": 0.8, "min_size": 50}  # best for these 60 photographs
 CUT = 0.001  # best for 21 of them
@@ -59,6 +62,18 @@ def defaults() -> None:
     for name, count in (("auto", None), (str(SEGMENTS), SEGMENTS)):
         found = [score_segmentation(segment(p.image, count).labels, p.segmentations) for p in photographs()]
         print(f"| {name} |", " | ".join(mean([s[k] for s in found]) for k in (2, 0, 1)), "|", flush=True)
+
+
+def boundaries() -> None:
+    """Print F and average precision of the boundaries of `segment`, matched with those of people."""
+    counts = []
+    for photograph in photographs():
+        truths = [label_boundaries(labels) for labels in photograph.segmentations]
+        result = segment(photograph.image)
+        counts.append([count_matches(label_boundaries(result.at(scale=scale)), truths) for scale in SCALES])
+    scores = score_boundaries(counts)
+    print("\n| boundary F, ODS | OIS | average precision |\n| --- | --- | --- |")
+    print("| " + " | ".join(f"{score:.3f}" for score in scores) + " |", flush=True)
 
 
 def corrupted() -> None:
@@ -223,13 +238,14 @@ def seconds() -> None:
 
 PARTS = {
     "defaults": defaults,
+    "boundaries": boundaries,
     "corrupted": corrupted,
     "partitions": partitions,
     "wrong": wrong,
     "pairs": pairs,
     "seconds": seconds,
 }
-QUICK = {"N_IMAGES": 2, "KINDS": ("20% black or white pixels",)}
+QUICK = {"N_IMAGES": 2, "SCALES": (0.36,), "KINDS": ("20% black or white pixels",)}
 
 if __name__ == "__main__":
     main(PARTS, globals(), QUICK)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from visionnmf import choices
-from visionnmf.apps.segmentation.settings import Cut, Outputs
+from visionnmf.apps.segmentation.settings import FORMATS, Cut, Outputs
 from visionnmf.exceptions import ParameterError
 
 from .input_paths import check_exists, make_folder
@@ -86,18 +86,19 @@ def segment_images(
         else:
             options = {"cut": cut, "outputs": outputs, "force": force}
             work = Work("visionnmf.apps.segmentation", "process_image", options)
-        if len(inputs) < 2 or not outputs.names:
+        if len(inputs) < 2 or "coco" not in outputs.names:
             run.batch("images", inputs, work, out=out, jobs=jobs)
             return
         from visionnmf import io
-        from visionnmf.apps.segmentation.process import join_coco, joined_files
+        from visionnmf.apps.segmentation.process import join_coco
 
-        files = joined_files(outputs.names, out)
-        io.check_outputs(files, force, inputs=[found.source for found in inputs])
+        joined = out / FORMATS["coco"].ending
+        io.check_outputs([joined], force, inputs=[found.source for found in inputs])
         reports = run.batch("images", inputs, work, out=out, jobs=jobs)
-        with run.attempt():
-            for file in join_coco(reports, outputs.names, out, force=force):
-                run.remark(f"wrote {file}")
+        if len(reports) > 1:
+            with run.attempt():
+                join_coco(reports, joined, force=force)
+                run.remark(f"wrote {joined}")
 
 
 @command.command("evaluate")
@@ -112,7 +113,6 @@ def evaluate(
     methods: Annotated[
         str | None, typer.Option("--methods", help="Names with commas between. The default is all methods.")
     ] = None,
-    boundaries: Annotated[bool, typer.Option("--boundaries", help="Also match boundaries; takes longer.")] = False,
     jobs: Processes = 1,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="Folder for results.csv; made if missing.")
@@ -124,12 +124,12 @@ def evaluate(
     """Compare methods on images that people segmented; an interrupted run continues where it stopped.
 
     The command prints covering, probabilistic Rand index and variation of information at the best scale for all images
-    (ODS) and at the best scale of each (OIS), and with --boundaries the F measure and average precision of boundaries.
+    (ODS) and at the best scale of each (OIS).
 
     \b
     Examples:
       visionnmf segment evaluate --images photographs --truth segmentations
-      visionnmf segment evaluate --images photographs --truth segmentations --methods visionnmf --boundaries --out out
+      visionnmf segment evaluate --images photographs --truth segmentations --methods visionnmf --out out
     """
     with running(json_, debug) as run:
         check_exists(images)
@@ -149,7 +149,6 @@ def evaluate(
                 images,
                 truth,
                 methods=names,
-                boundaries=boundaries,
                 out=out,
                 jobs=jobs,
                 force=force,

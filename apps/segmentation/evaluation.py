@@ -18,13 +18,13 @@ from visionnmf.exceptions import MediaError, ParameterError, UnreadableError, Un
 
 from .baselines import METHODS, OURS
 from .merging import load_border_model
-from .scores import count_matches, label_boundaries, score_boundaries, score_segmentation
+from .scores import score_segmentation
 from .segmenter import segment
 
 __all__ = ["SegmentationScoresReport", "evaluate", "read_truth"]
 
-MATCHES = ("truth_matched", "truth_pixels", "found_matched", "found_pixels")
-COLUMNS = ("image", "method", "scale", "n_segments", "covering", "pri", "voi", *MATCHES, "seconds")
+METRICS = ("covering", "pri", "voi")
+COLUMNS = ("image", "method", "scale", "n_segments", *METRICS, "seconds")
 
 DEFAULT = f"{OURS}, default"
 
@@ -41,8 +41,7 @@ class SegmentationScoresReport(Report):
     methods : list of dict
         For each method ``method``; ``scale``, the best for all images; ``covering``, ``pri`` and ``voi``, each at its
         own best scale for all images (ODS); ``covering_ois``, ``pri_ois`` and ``voi_ois``, at the best scale of each
-        image (OIS); ``seconds`` an image for all scales together; and where boundaries were matched ``f_ods``,
-        ``f_ois`` and ``ap``.
+        image (OIS); ``seconds`` an image for all scales together.
     """
 
     n_images: int
@@ -56,21 +55,13 @@ class SegmentationScoresReport(Report):
         str
             One line for each method.
         """
-        boundary = any("f_ods" in row for row in self.methods)
         lines = [
             f"{self.n_images} images; best scale for all (ODS) / for each (OIS)",
-            f"{'method':20} {'covering':>15} {'Rand index':>15} {'VoI, bits':>15}"
-            + (f" {'boundary F':>15} {'AP':>6}" if boundary else "")
-            + f" {'scale':>7} {'s':>6}",
+            f"{'method':20} {'covering':>15} {'Rand index':>15} {'VoI, bits':>15} {'scale':>7} {'s':>6}",
         ]
         for row in self.methods:
-            pairs = [f"{row[name]:.3f} / {row[name + '_ois']:.3f}" for name in ("covering", "pri", "voi")]
+            pairs = [f"{row[name]:.3f} / {row[name + '_ois']:.3f}" for name in METRICS]
             line = f"{row['method']:20} " + " ".join(f"{pair:>15}" for pair in pairs)
-            if "f_ods" in row:
-                pair = f"{row['f_ods']:.3f} / {row['f_ois']:.3f}"
-                line += f" {pair:>15} {row['ap']:6.3f}"
-            elif boundary:
-                line += " " * 23
             lines.append(line + f" {row['scale']:7g} {row['seconds']:6.2f}")
         return "\n".join([*lines, *self._ending()])
 
@@ -80,7 +71,6 @@ def evaluate(
     truth: str | Path,
     *,
     methods: tuple[str, ...] = tuple(METHODS),
-    boundaries: bool = False,
     out: str | Path | None = None,
     jobs: int = 1,
     force: bool = False,
@@ -97,8 +87,6 @@ def evaluate(
         width), ``NAME.mat`` as in BSDS500, or label maps ``NAME.png``, ``NAME_1.png``, ``NAME_2.png``, ...
     methods : tuple of str, default=all of them
         Names of :data:`.METHODS`.
-    boundaries : bool, default=False
-        Also match boundaries, which takes seconds for each image and method.
     out : str or Path, optional
         Folder for the table ``results.csv`` with a row for each image, method and scale. An interrupted run continues
         where it stopped.
@@ -143,16 +131,16 @@ def evaluate(
     pictures = {path.stem: path for path in files}
     known = {name: _truth_files(Path(truth), name) for name in pictures}
     skipped = [f"{pictures[name]}: no segmentation of that name in {truth}" for name in pictures if not known[name]]
-    work = {name: (str(pictures[name]), known[name], tuple(methods), boundaries) for name in pictures if known[name]}
+    work = {name: (str(pictures[name]), known[name], tuple(methods)) for name in pictures if known[name]}
     if not work:
         raise UnreadableError(f"{images}: no image with a segmentation in {truth}; give folders with equal names")
     model = load_border_model()
-    key = settings_key({"methods": list(methods), "boundaries": boundaries}, *model.trees, model.textons)
+    key = settings_key({"methods": list(methods)}, *model.trees, model.textons)
     rows = run_jobs(work, _evaluate_one, COLUMNS, key=key, out=out, processes=jobs, force=force, progress=progress)
     names = dict.fromkeys(row["method"] for row in rows)
     return SegmentationScoresReport(
         n_images=len(work),
-        methods=[_summary(name, [row for row in rows if row["method"] == name], boundaries) for name in names],
+        methods=[_summary(name, [row for row in rows if row["method"] == name]) for name in names],
         inputs=[str(images), str(truth)],
         outputs=[] if out is None else [str(Path(out) / RESULTS)],
         skipped=skipped,
@@ -200,13 +188,12 @@ def _as_labels(picture: NDArray[Any]) -> NDArray[Any]:
     return np.unique(flat, axis=0, return_inverse=True)[1].reshape(picture.shape[:2])
 
 
-def _evaluate_one(source: str, files: list[str], methods: tuple[str, ...], boundaries: bool) -> Rows:
+def _evaluate_one(source: str, files: list[str], methods: tuple[str, ...]) -> Rows:
     """Return the rows of one image: a row for each method and scale."""
     image, truths = io.read_image(source), read_truth(files)
     for truth in truths:
         if truth.shape != image.shape[:2]:
             raise MediaError(f"{source}: {image.shape[:2]} pixels, its segmentation {truth.shape}; they must be equal")
-    lines = [label_boundaries(truth) for truth in truths] if boundaries else []
     rows: Rows = []
 
     def score(method: str, find: Callable[[], list[tuple[float, NDArray[Any]]]]) -> None:
@@ -215,11 +202,8 @@ def _evaluate_one(source: str, files: list[str], methods: tuple[str, ...], bound
         seconds = time.perf_counter() - begin
         for scale, labels in found:
             scores = score_segmentation(labels, truths)
-            matches = [0, 0, 0, 0]
-            if lines:
-                matches = count_matches(label_boundaries(labels), lines, np.array([0.5]))[0].tolist()
             agreement = (scores.covering, scores.pri, scores.voi)
-            row = (Path(source).stem, method, scale, len(np.unique(labels)), *agreement, *matches, seconds)
+            row = (Path(source).stem, method, scale, len(np.unique(labels)), *agreement, seconds)
             rows.append(dict(zip(COLUMNS, row, strict=True)))
 
     for name in methods:
@@ -229,23 +213,17 @@ def _evaluate_one(source: str, files: list[str], methods: tuple[str, ...], bound
     return rows
 
 
-def _summary(name: str, rows: Rows, boundaries: bool) -> dict[str, Any]:
+def _summary(name: str, rows: Rows) -> dict[str, Any]:
     """Return the scores of a method at the best scale for all images and at the best scale of each."""
     scales = sorted({row["scale"] for row in rows})
     pictures = sorted({row["image"] for row in rows})
-    table = np.full((len(pictures), len(scales), 3), np.nan)
-    counts = np.zeros((len(pictures), len(scales), 4))
+    table = np.empty((len(pictures), len(scales), 3))
     for row in rows:
-        place = pictures.index(row["image"]), scales.index(row["scale"])
-        table[place] = row["covering"], row["pri"], -row["voi"]
-        counts[place] = [row[column] for column in MATCHES]
+        table[pictures.index(row["image"]), scales.index(row["scale"])] = row["covering"], row["pri"], -row["voi"]
     ods, ois = table.mean(axis=0), table.max(axis=1).mean(axis=0)
     found: dict[str, Any] = {"method": name, "scale": scales[int(ods[:, 0].argmax())]}
-    for column, metric in enumerate(("covering", "pri", "voi")):
+    for column, metric in enumerate(METRICS):
         found[metric] = abs(float(ods[:, column].max()))
         found[metric + "_ois"] = abs(float(ois[column]))
-    if boundaries:
-        scores = score_boundaries(counts, np.array(scales))
-        found |= {"f_ods": scores.ods, "f_ois": scores.ois, "ap": scores.ap}
     found["seconds"] = float(np.mean([next(r["seconds"] for r in rows if r["image"] == p) for p in pictures]))
     return found

@@ -1,44 +1,29 @@
-"""A segmentation in the formats of other programs: COCO, GeoJSON, SVG, tables, cut-outs.
-
-The functions ``*_text`` make the files that :data:`.settings.FORMATS` lists.
-
-==========================  ==========================================================================================
-:func:`to_coco`             COCO object detection: exact run lengths, or polygons (FiftyOne, CVAT, pycocotools)
-:func:`to_geojson`          a feature with polygons and properties for each segment (QGIS, shapely, GDAL)
-:func:`to_svg`              outlines as paths (Inkscape, browsers)
-:func:`to_csv`              a row of properties for each segment
-:func:`cut_out`             each segment alone, transparent around it
-==========================  ==========================================================================================
-"""
+"""A segmentation in the formats of other programs; :data:`.settings.FORMATS` lists the files."""
 
 from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .outlines import find_simple_outlines, label_masks, label_outlines
+from .outlines import label_masks, label_outlines
 from .overlays import colours, to_eight_bits
 from .segmenter import SegmentationResult
 
 __all__ = ["cut_out", "to_coco", "to_csv", "to_geojson", "to_svg"]
 
 
-def to_coco(pictures: Iterable[tuple[str, SegmentationResult]], *, polygons: bool = False) -> dict[str, Any]:
-    """Describe segmentations in COCO's format for object detection.
+def to_coco(pictures: Iterable[tuple[str, SegmentationResult]]) -> dict[str, Any]:
+    """Describe segmentations in COCO's format for object detection, with exact run lengths.
 
     Parameters
     ----------
     pictures : iterable of (str, SegmentationResult)
         The file name and the segments of each image.
-    polygons : bool, default=False
-        Write polygons in place of run lengths. Both are exact. COCO's polygons have no holes, so a segment around
-        another one is cut vertically into several.
 
     Returns
     -------
@@ -52,10 +37,9 @@ def to_coco(pictures: Iterable[tuple[str, SegmentationResult]], *, polygons: boo
 
     Examples
     --------
-    >>> from visionnmf.apps.segmentation import segment
+    >>> from visionnmf.apps.segmentation import segment, to_coco
     >>> from visionnmf.datasets import make_mosaic
     >>> result = segment(make_mosaic(48, 64, random_state=0).image, n_segments=3)
-    >>> from visionnmf.apps.segmentation import to_coco
     >>> len(to_coco([("mosaic.png", result)])["annotations"])
     3
     """
@@ -70,9 +54,10 @@ def to_coco(pictures: Iterable[tuple[str, SegmentationResult]], *, polygons: boo
                     "id": len(annotations) + 1,
                     "image_id": image_id,
                     "category_id": 1,
-                    "segmentation": [(ring + corner).ravel().tolist() for ring in find_simple_outlines(mask)]
-                    if polygons
-                    else {"size": [height, width], "counts": _run_lengths(mask, corner, (height, width))},
+                    "segmentation": {
+                        "size": [height, width],
+                        "counts": _run_lengths(mask, corner, (height, width)),
+                    },
                     "area": int(result.sizes[label]),
                     "bbox": [int(corner[0]), int(corner[1]), mask.shape[1], mask.shape[0]],
                     "iscrowd": 0,
@@ -119,10 +104,9 @@ def to_geojson(result: SegmentationResult) -> dict[str, Any]:
 
     Examples
     --------
-    >>> from visionnmf.apps.segmentation import segment
+    >>> from visionnmf.apps.segmentation import segment, to_geojson
     >>> from visionnmf.datasets import make_mosaic
     >>> result = segment(make_mosaic(48, 64, random_state=0).image, n_segments=3)
-    >>> from visionnmf.apps.segmentation import to_geojson
     >>> len(to_geojson(result)["features"])
     3
     """
@@ -157,10 +141,9 @@ def to_svg(result: SegmentationResult) -> str:
 
     Examples
     --------
-    >>> from visionnmf.apps.segmentation import segment
+    >>> from visionnmf.apps.segmentation import segment, to_svg
     >>> from visionnmf.datasets import make_mosaic
     >>> result = segment(make_mosaic(48, 64, random_state=0).image, n_segments=3)
-    >>> from visionnmf.apps.segmentation import to_svg
     >>> to_svg(result)[:4] in ("<svg", "<?xm")
     True
     """
@@ -190,15 +173,14 @@ def to_csv(result: SegmentationResult) -> str:
     -------
     str
         A header and a row for each segment: ``label``, ``area`` (pixels), ``share`` (of all segments), ``red``,
-        ``green`` and ``blue`` (or ``band_1`` and so on), ``row`` and ``column`` of the centre, ``top``, ``left``,
+        ``green`` and ``blue``, ``row`` and ``column`` of the centre, ``top``, ``left``,
         ``bottom`` and ``right`` of the box, ``neighbours`` (labels with spaces between).
 
     Examples
     --------
-    >>> from visionnmf.apps.segmentation import segment
+    >>> from visionnmf.apps.segmentation import segment, to_csv
     >>> from visionnmf.datasets import make_mosaic
     >>> result = segment(make_mosaic(48, 64, random_state=0).image, n_segments=3)
-    >>> from visionnmf.apps.segmentation import to_csv
     >>> len(to_csv(result).splitlines())
     4
     """
@@ -214,13 +196,11 @@ def _rows(result: SegmentationResult) -> Iterator[dict[str, Any]]:
     """Yield the row of each segment in a table."""
     total = int(result.sizes.sum())
     for found in result.properties():
-        colour = found["colour"]
-        names = ("red", "green", "blue") if len(colour) == 3 else [f"band_{k}" for k in range(1, len(colour) + 1)]
         yield {
             "label": found["label"],
             "area": found["area"],
             "share": round(found["area"] / total, 6),
-            **{name: round(value, 6) for name, value in zip(names, colour, strict=True)},
+            **{name: round(value, 6) for name, value in zip(("red", "green", "blue"), found["colour"], strict=True)},
             **{name: round(value, 3) for name, value in zip(("row", "column"), found["centre"], strict=True)},
             **dict(zip(("top", "left", "bottom", "right"), found["box"], strict=True)),
             "neighbours": " ".join(map(str, found["neighbours"])),
@@ -242,10 +222,9 @@ def cut_out(result: SegmentationResult) -> Iterator[NDArray[Any]]:
 
     Examples
     --------
-    >>> from visionnmf.apps.segmentation import segment
+    >>> from visionnmf.apps.segmentation import cut_out, segment
     >>> from visionnmf.datasets import make_mosaic
     >>> result = segment(make_mosaic(48, 64, random_state=0).image, n_segments=3)
-    >>> from visionnmf.apps.segmentation import cut_out
     >>> [picture.shape[2] for picture in cut_out(result)]
     [4, 4, 4]
     """
@@ -257,40 +236,3 @@ def cut_out(result: SegmentationResult) -> Iterator[NDArray[Any]]:
         alone[mask, :3] = picture[top : top + height, left : left + width][mask]
         alone[mask, 3] = opaque
         yield alone
-
-
-def coco_text(name: str, result: SegmentationResult) -> str:
-    """Return a COCO file with run lengths."""
-    return json.dumps(to_coco([(name, result)]))
-
-
-def coco_polygons_text(name: str, result: SegmentationResult) -> str:
-    """Return a COCO file with polygons."""
-    return json.dumps(to_coco([(name, result)], polygons=True))
-
-
-def geojson_text(name: str, result: SegmentationResult) -> str:
-    """Return a GeoJSON file."""
-    return json.dumps(to_geojson(result))
-
-
-def svg_text(name: str, result: SegmentationResult) -> str:
-    """Return an SVG file."""
-    return to_svg(result)
-
-
-def csv_text(name: str, result: SegmentationResult) -> str:
-    """Return a CSV file."""
-    return to_csv(result)
-
-
-def json_text(name: str, result: SegmentationResult) -> str:
-    """Return the properties of the segments, and the pairs that touch, as JSON."""
-    table = {
-        "image": name,
-        "shape": list(result.labels.shape),
-        "scale": result.scale,
-        "segments": result.properties(),
-        "adjacency": result.adjacency.tolist(),
-    }
-    return json.dumps(table, indent=1)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import find_objects
 
-__all__ = ["Polygon", "find_outlines", "find_simple_outlines", "label_masks", "label_outlines"]
+__all__ = ["Polygon", "find_outlines", "label_masks", "label_outlines"]
 
 Ring = NDArray[np.int64]
 
@@ -42,24 +42,6 @@ def label_masks(labels: NDArray[Any], count: int) -> Iterator[tuple[NDArray[np.b
 def find_outlines(mask: NDArray[np.bool_]) -> list[Polygon]:
     """Trace a mask: one polygon for each 4-connected piece. Rings touch one another in single points at most (OGC)."""
     return [_trace(piece, corner) for piece, corner in _pieces(mask)]
-
-
-def find_simple_outlines(mask: NDArray[np.bool_]) -> list[Ring]:
-    """Trace a mask as rings without holes that do not overlap: a piece with holes is cut vertically through them."""
-    rings = []
-    waiting = list(_pieces(mask))
-    while waiting:
-        piece, corner = waiting.pop()
-        polygon = _trace(piece, corner)
-        if not polygon.holes:
-            rings.append(polygon.exterior)
-            continue
-        # cutting through the middle one of the holes needs the fewest cuts
-        middles = sorted((int(hole[:, 0].min()) + int(hole[:, 0].max())) // 2 for hole in polygon.holes)
-        column = middles[len(middles) // 2] - int(corner[0])
-        waiting += [(part, corner + place) for part, place in _pieces(piece[:, :column])]
-        waiting += [(part, corner + np.array([column, 0]) + place) for part, place in _pieces(piece[:, column:])]
-    return rings
 
 
 def _pieces(mask: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.bool_], Ring]]:

@@ -17,7 +17,7 @@ from visionnmf import choices, io
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import PASS_FORCE, OutputExistsError, UnsupportedError
 
-from .overlays import draw_beside, paint
+from .overlays import colours, draw_beside
 from .segmenter import SegmentationResult, segment
 from .settings import FORMATS, Cut, Outputs
 
@@ -25,20 +25,18 @@ __all__ = [
     "PaperReport",
     "SegmentationReport",
     "join_coco",
-    "joined_files",
     "process_image",
     "process_paper",
     "read_markers",
 ]
 
 PAPER_SEGMENTS = 5
-JOINED = ("coco", "coco-polygons")  # formats in which one file may hold many images
 WORKING = 40  # bytes a pixel besides the picture, measured at 99 megapixels
 MAX_COLOURS = 101  # in a picture of markers, its background included
 
 PICTURES: dict[str, Callable[[SegmentationResult], NDArray[Any]]] = {
     "labels": lambda result: result.labels.astype(np.uint16),
-    "segments": lambda result: paint(result.labels, len(result.sizes)),
+    "segments": lambda result: colours(len(result.sizes))[result.labels],
     "overlay": lambda result: result.overlay(),
     "boundaries": lambda result: np.rint(result.boundaries * 65535).astype(np.uint16),
 }
@@ -193,8 +191,11 @@ def process_image(
     with io.transaction():
         for file, picture in zip(pictures, PICTURES.values(), strict=True):
             io.write_image(file, picture(result), force=force)
-        for file, entry in zip(files, outputs.names, strict=True):
-            _write(file, _content(entry, Path(name).name, result), force)
+        if files:
+            from . import formats  # imports SciPy, which runs without formats do not need
+
+            for file, entry in zip(files, outputs.names, strict=True):
+                _write(file, FORMATS[entry].make(formats, Path(name).name, result), force)
         cutouts = _write_cutouts(folder, stem, result, force) if outputs.cutouts else []
     for file in set(earlier) - set(cutouts):
         file.unlink(missing_ok=True)
@@ -264,46 +265,25 @@ def read_markers(file: str | Path) -> NDArray[np.int64]:
     return np.asarray(numbers[index].reshape(picture.shape[:2]), np.int64)
 
 
-def joined_files(formats: Sequence[str], out: str | Path) -> list[Path]:
-    """Name the files that :func:`join_coco` writes for some formats in a folder."""
-    return [Path(out) / FORMATS[entry].ending for entry in JOINED if entry in formats]
+def join_coco(reports: Sequence[SegmentationReport], target: Path, *, force: bool = False) -> None:
+    """Join the COCO files of several images into `target`, because programs take one file for a folder."""
+    ending = f"_{FORMATS['coco'].ending}"
+    names = [Path(file) for report in reports for file in report.outputs if file.endswith(ending)]
+    joined, *documents = (json.loads(name.read_text("utf-8")) for name in names)
+    for document in documents:
+        n_images, n_annotations = len(joined["images"]), len(joined["annotations"])
+        for image in document["images"]:
+            joined["images"].append(image | {"id": image["id"] + n_images})
+        for entry in document["annotations"]:
+            ids = {"id": entry["id"] + n_annotations, "image_id": entry["image_id"] + n_images}
+            joined["annotations"].append(entry | ids)
+    _write(target, joined, force)
 
 
-def join_coco(
-    reports: Sequence[SegmentationReport], formats: Sequence[str], out: str | Path, *, force: bool = False
-) -> list[Path]:
-    """Join the COCO files of several images, because programs take one file for a folder; return the files written.
-
-    `formats` are those that :func:`process_image` was called with. Nothing is written for less than two images.
-    """
-    if len(reports) < 2:
-        return []
-    written = joined_files(formats, out)
-    for target in written:
-        names = [Path(file) for report in reports for file in report.outputs if file.endswith(f"_{target.name}")]
-        joined, *documents = (json.loads(name.read_text("utf-8")) for name in names)
-        for document in documents:
-            n_images, n_annotations = len(joined["images"]), len(joined["annotations"])
-            for image in document["images"]:
-                joined["images"].append(image | {"id": image["id"] + n_images})
-            for entry in document["annotations"]:
-                ids = {"id": entry["id"] + n_annotations, "image_id": entry["image_id"] + n_images}
-                joined["annotations"].append(entry | ids)
-        _write(target, json.dumps(joined), force)
-    return written
-
-
-def _content(entry: str, name: str, result: SegmentationResult) -> str | bytes:
-    """Return the content of a file in a format of the table."""
-    from . import formats  # imports SciPy, which runs without formats do not need
-
-    content: str | bytes = getattr(formats, FORMATS[entry].function)(name, result)
-    return content
-
-
-def _write(file: Path, content: str | bytes, force: bool) -> None:
+def _write(file: Path, content: str | bytes | dict[str, Any], force: bool) -> None:
+    text = json.dumps(content) if isinstance(content, dict) else content
     with io.output_file(file, force=force) as temporary:
-        temporary.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+        temporary.write_bytes(text.encode("utf-8") if isinstance(text, str) else text)
 
 
 def _earlier_cutouts(out: Path, stem: str, force: bool) -> list[Path]:

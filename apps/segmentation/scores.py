@@ -1,45 +1,21 @@
-"""How well a segmentation agrees with those that people drew: by its regions, and by its boundaries.
+"""How well a segmentation agrees with those that people drew.
 
-Regions are compared with the label maps of several annotators by covering, the probabilistic Rand index and the
-variation of information, which need only the contingency tables (Arbelaez, Maire, Fowlkes and Malik 2011, "Contour
-detection and hierarchical image segmentation", section 3.2; Unnikrishnan, Pantofaru and Hebert 2007; Meila 2005).
-
-Boundaries are compared by the protocol of the Berkeley benchmark (Martin, Fowlkes and Malik 2004; Arbelaez et al.
-2011): boundary pixels are matched one to one with those of each annotator, no further apart than 0.0075 of the
-picture's diagonal. A found pixel is right if it matches one of any annotator; recall is measured over the pixels of all
-annotators together. The matching is the one of least cost, as in the official program: a pair costs its distance, and a
-pixel left alone costs a hundred times the largest distance, so as many pixels as possible are matched.
+Label maps are compared by covering, the probabilistic Rand index and the variation of information, which need only the
+contingency tables (Arbelaez, Maire, Fowlkes and Malik 2011, "Contour detection and hierarchical image segmentation",
+section 3.2; Unnikrishnan, Pantofaru and Hebert 2007; Meila 2005).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import min_weight_full_bipartite_matching
-from scipy.spatial import cKDTree
-from skimage.morphology import thin
+from numpy.typing import NDArray
 
 from visionnmf.exceptions import ParameterError
 
-__all__ = [
-    "BoundaryScores",
-    "SegmentationScores",
-    "contingency_table",
-    "count_matches",
-    "covering",
-    "label_boundaries",
-    "match_boundaries",
-    "score_boundaries",
-    "score_segmentation",
-    "score_tables",
-]
-
-TOLERANCE = 0.0075  # largest distance of matched boundary pixels, as a share of the diagonal
-ALONE = 100.0  # cost of a pixel without a partner, in the largest distances that a pair may have
+__all__ = ["SegmentationScores", "contingency_table", "covering", "score_segmentation", "score_tables"]
 
 
 class SegmentationScores(NamedTuple):
@@ -51,18 +27,6 @@ class SegmentationScores(NamedTuple):
     pri: float
     voi: float
     covering: float
-
-
-class BoundaryScores(NamedTuple):
-    """F at the best threshold for all pictures (ODS) and for each (OIS), average precision, and the ODS threshold."""
-
-    ods: float
-    ois: float
-    ap: float
-    threshold: float
-
-
-# --- regions ----------------------------------------------------------------------------------------------------------
 
 
 def contingency_table(labels: NDArray[Any], truth: NDArray[Any]) -> NDArray[Any]:
@@ -145,94 +109,3 @@ def _variation(table: NDArray[Any]) -> float:
 def _entropy(counts: NDArray[Any]) -> float:
     p = counts[counts > 0] / counts.sum()
     return float(-(p * np.log2(p)).sum())
-
-
-# --- boundaries -------------------------------------------------------------------------------------------------------
-
-
-def label_boundaries(labels: NDArray[Any]) -> NDArray[np.bool_]:
-    """Mark the pixels whose right or lower neighbour has another label, thinned to lines."""
-    border = np.zeros(labels.shape, bool)
-    border[:, :-1] |= labels[:, 1:] != labels[:, :-1]
-    border[:-1] |= labels[1:] != labels[:-1]
-    return np.asarray(thin(border), bool)
-
-
-def match_boundaries(
-    found: NDArray[np.bool_], truth: NDArray[np.bool_], *, tolerance: float = TOLERANCE
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Match the boundary pixels of two maps one to one, and return those of each that have a partner."""
-    radius = tolerance * np.hypot(*found.shape)
-    ours, theirs = np.argwhere(found), np.argwhere(truth)
-    matched = np.zeros(found.shape, bool), np.zeros(found.shape, bool)
-    if not len(ours) or not len(theirs):
-        return matched
-    pairs = cKDTree(ours).query_ball_point(theirs, radius)
-    counts = np.array([len(near) for near in pairs])
-    near = counts > 0
-    theirs, counts = theirs[near], counts[near]
-    if not len(theirs):
-        return matched
-    rows = np.repeat(np.arange(len(theirs)), counts)
-    columns = np.concatenate([np.asarray(found, np.int64) for found in pairs[near]])
-    distances = np.hypot(*(theirs[rows] - ours[columns]).T)
-    alone = np.arange(len(theirs))  # each pixel has a column of its own, for being left alone
-    graph = csr_array(
-        (
-            np.concatenate([distances + 1e-3, np.full(len(theirs), ALONE * radius)]),  # a stored 0 would mean no pair
-            (np.concatenate([rows, alone]), np.concatenate([columns, len(ours) + alone])),
-        ),
-        shape=(len(theirs), len(ours) + len(theirs)),
-    )
-    matching_rows, partner = min_weight_full_bipartite_matching(graph)
-    paired = partner < len(ours)
-    matched[0][tuple(ours[partner[paired]].T)] = True
-    matched[1][tuple(theirs[matching_rows[paired]].T)] = True
-    return matched
-
-
-def count_matches(
-    boundary_map: NDArray[Any], truths: Sequence[NDArray[np.bool_]], thresholds: NDArray[np.float64]
-) -> NDArray[np.int64]:
-    """Count, for each threshold on a map of boundary strengths, what precision and recall are made of.
-
-    The four columns are the annotators' pixels that are matched, all annotators' pixels, the found pixels that are
-    matched, and all found pixels. `truths` has one map of boundary pixels for each annotator.
-    """
-    counts = np.zeros((len(thresholds), 4), np.int64)
-    for row, threshold in zip(counts, thresholds, strict=True):
-        found = np.asarray(thin(boundary_map > threshold), bool)
-        right = np.zeros(found.shape, bool)
-        for truth in truths:
-            ours, theirs = match_boundaries(found, truth)
-            right |= ours
-            row[0] += theirs.sum()
-            row[1] += truth.sum()
-        row[2], row[3] = right.sum(), found.sum()
-    return counts
-
-
-def score_boundaries(counts: ArrayLike, thresholds: NDArray[np.float64]) -> BoundaryScores:
-    """Score the counts of several pictures (n_pictures, n_thresholds, 4), as :func:`count_matches` returns them."""
-    counts = np.asarray(counts, np.float64)
-    precision, recall = _ratios(counts.sum(axis=0))
-    f = _f_measure(precision, recall)
-    best = int(f.argmax())
-    # for OIS each picture is counted at its own best threshold
-    each = np.stack([_f_measure(*_ratios(picture)) for picture in counts])
-    chosen = counts[np.arange(len(counts)), each.argmax(axis=1)].sum(axis=0)
-    order = np.unique(recall, return_index=True)[1]
-    levels = np.linspace(0, 1, 101)
-    curve = np.interp(levels, recall[order], precision[order], left=0, right=0)
-    return BoundaryScores(
-        float(f[best]), float(_f_measure(*_ratios(chosen[np.newaxis]))[0]), float(curve.sum() / 100), thresholds[best]
-    )
-
-
-def _ratios(counts: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return precision and recall."""
-    return counts[:, 2] / np.maximum(counts[:, 3], 1), counts[:, 0] / np.maximum(counts[:, 1], 1)
-
-
-def _f_measure(precision: NDArray[np.float64], recall: NDArray[np.float64]) -> NDArray[np.float64]:
-    return 2 * precision * recall / np.maximum(precision + recall, 1e-12)

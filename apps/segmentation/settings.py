@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -16,22 +16,21 @@ AUTO = "auto"
 
 
 class Format(NamedTuple):
-    """A file format: the end of the file's name, and the function of :mod:`.formats` that makes its content.
+    """A file format: the end of the file's name, and a function that makes its content.
 
-    The function gets the name of the picture and the :class:`.SegmentationResult`; it returns text or bytes.
+    The function gets the module :mod:`.formats`, the name of the picture and the :class:`.SegmentationResult`. It
+    returns text, bytes, or a dict to be written as JSON.
     """
 
     ending: str
-    function: str
+    make: Callable[[Any, str, Any], str | bytes | dict[str, Any]]
 
 
 FORMATS = {
-    "coco": Format("coco.json", "coco_text"),
-    "coco-polygons": Format("coco_polygons.json", "coco_polygons_text"),
-    "geojson": Format("segments.geojson", "geojson_text"),
-    "svg": Format("segments.svg", "svg_text"),
-    "csv": Format("segments.csv", "csv_text"),
-    "json": Format("segments.json", "json_text"),
+    "coco": Format("coco.json", lambda formats, name, result: formats.to_coco([(name, result)])),
+    "geojson": Format("segments.geojson", lambda formats, _, result: formats.to_geojson(result)),
+    "svg": Format("segments.svg", lambda formats, _, result: formats.to_svg(result)),
+    "csv": Format("segments.csv", lambda formats, _, result: formats.to_csv(result)),
 }
 """The formats that can be written besides the pictures. A new format is a row here and its function."""
 

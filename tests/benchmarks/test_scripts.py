@@ -47,7 +47,7 @@ PARTS = {
     "masquerade": ["table", "streams", "poison", "speed"],
     "multiview": ["sets", "robust", "missing", "words"],
     "online": ["mnist", "robust", "contaminated", "batch", "paper", "recognition"],
-    "segmentation": ["defaults", "corrupted", "partitions", "wrong", "pairs", "seconds"],
+    "segmentation": ["defaults", "boundaries", "corrupted", "partitions", "wrong", "pairs", "seconds"],
 }
 
 

@@ -29,7 +29,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 def test_scores_of_the_whole_picture_and_of_ours(folders: tuple[Path, Path], tmp_path: Path) -> None:
-    report = evaluate(*folders, methods=("visionnmf", "whole"), boundaries=True, out=tmp_path)
+    report = evaluate(*folders, methods=("visionnmf", "whole"), out=tmp_path)
     ours, default, whole = (
         next(row for row in report.methods if row["method"] == name)
         for name in ("visionnmf", "visionnmf, default", "whole")
@@ -41,12 +41,10 @@ def test_scores_of_the_whole_picture_and_of_ours(folders: tuple[Path, Path], tmp
         for maps in (first, [second])
     ]
     assert whole["covering"] == whole["covering_ois"] == pytest.approx(np.mean(shares))
-    assert whole["f_ods"] == whole["ap"] == 0
     assert ours["covering"] > 0.75
     assert ours["covering"] <= ours["covering_ois"] <= 1
     assert ours["voi"] >= ours["voi_ois"] >= 0
     assert default["covering"] <= ours["covering_ois"]
-    assert ours["f_ods"] > 0.8
     assert report.n_images == 2
     assert report.skipped == [f"{folders[0] / 'c.png'}: no segmentation of that name in {folders[1]}"]
     with (tmp_path / "results.csv").open() as file:
