@@ -11,7 +11,8 @@ from PIL import Image
 from visionnmf import choices
 from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
 from visionnmf.io import write_image
-from visionnmf.io.chunks import Indexed, Sequential, open_chunks, text_rows
+from visionnmf.io.chunks import open_chunks, text_rows
+from visionnmf.io.chunks.base import Indexed, Sequential
 
 h5py = pytest.importorskip("h5py")
 zarr = pytest.importorskip("zarr")
@@ -293,7 +294,7 @@ def test_a_folder_may_hold_videos_and_come_in_another_order(files, tmp_path, rng
 
 
 def test_folders_without_an_image(tmp_path):
-    with pytest.raises(UnreadableError, match="holds no image"):
+    with pytest.raises(UnreadableError, match="no file in this folder ends in"):
         open_chunks(tmp_path)
     (tmp_path / "a.png").write_bytes(b"no image")
     with pytest.raises(UnreadableError, match=r"a\.png"):

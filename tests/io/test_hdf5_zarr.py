@@ -1,9 +1,7 @@
 """HDF5 files and Zarr folders made to do harm are refused in one line, with little memory and in little time."""
 
-import bz2
 import gzip
 import json
-import lzma
 import os
 import struct
 import time
@@ -181,8 +179,6 @@ def test_filters_of_hdf5_stay_readable(tmp_path, compression):
 COMPRESSORS = {
     "gzip": gzip.compress,
     "zlib": zlib.compress,
-    "bz2": bz2.compress,
-    "lzma": lzma.compress,
     "zstd": lambda data: numcodecs.Zstd().encode(data),
     "blosc": lambda data: numcodecs.Blosc().encode(data),
     "lz4": lambda data: numcodecs.LZ4().encode(data),
@@ -338,7 +334,7 @@ def test_the_chunks_of_zarr_must_be_few_and_not_empty(tmp_path, version):
 
 
 def test_many_chunks_are_read_a_few_at_a_time(tmp_path, monkeypatch):
-    monkeypatch.setattr("visionnmf.io.chunks.arrays.CHUNKS_OF_A_ROW", 5)
+    monkeypatch.setattr("visionnmf.io.chunks.base.CHUNKS_OF_A_ROW", 5)
     with open_chunks(save_zarr(tmp_path / "x.zarr", 3)) as rows:
         np.testing.assert_array_equal(rows.at(1, 22), X[1:22])
 
@@ -366,6 +362,7 @@ def test_what_zarr_folders_may_not_hold(tmp_path):
         {"compressor": {"id": "pickle", "protocol": 5}},
         {"dtype": "|O", "filters": [{"id": "pickle"}]},
         {"compressor": {"id": "unknown"}},
+        {"compressor": {"id": "lzma"}},
         {"chunks": [2**20, 2**10], "shape": [2**20, 2**10]},
         {"shape": [3, 2**40]},
         {"shape": "many"},

@@ -257,7 +257,7 @@ def test_who_asks_for_the_end_is_heard_while_a_source_is_looked_for(server):
 
 def test_a_source_that_ends_before_the_start(pipe):
     pipe(encoded("matroska", "ffv1"))
-    with pytest.raises(ParameterError, match=r"start must lie before the end of - at 1\.160 s; got 5"):
+    with pytest.raises(ParameterError, match=r"start must lie in the video, before its end at 1\.160 s; got 5"):
         list(LiveReader("-", start=5))
 
 

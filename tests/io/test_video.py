@@ -4,7 +4,6 @@ import itertools
 import struct
 import threading
 import tracemalloc
-import weakref
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +13,7 @@ import pytest
 from clips import CLIP, FILES, HEIGHT, ONE, RATE, WIDTH, N, difference, encode, make_clip
 
 from visionnmf.exceptions import ParameterError
-from visionnmf.io import VideoReader, VideoWriter, sample_frames
+from visionnmf.io import VideoReader, VideoWriter
 from visionnmf.io.video.decoding import Clock
 
 
@@ -23,7 +22,6 @@ def test_every_kind_comes_back_as_rgb(files, name):
     with VideoReader(files[name]) as reader:
         frames = list(reader)
     assert (reader.width, reader.height, reader.frame_rate) == (WIDTH, HEIGHT, RATE)
-    assert reader.frame_rate_known
     assert reader.declared_frames in (N, None)
     assert (reader.frames_read, reader.truncated, reader.problem) == (N, False, None)
     assert all(frame.dtype == np.uint8 and frame.flags.c_contiguous for frame in frames)
@@ -118,7 +116,7 @@ def test_missing_or_absurd_frame_rate_becomes_25(files, tmp_path):
     path = tmp_path / "absurd.avi"
     path.write_bytes(data)
     reader = VideoReader(path)
-    assert (reader.frame_rate, reader.frame_rate_known) == (25, False)
+    assert reader.frame_rate == 25
     assert len(list(reader)) == N
 
 
@@ -143,42 +141,6 @@ def test_memory_does_not_grow_with_the_length(tmp_path):
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < peaks[0] + 100_000  # a frame takes 57600 bytes
-
-
-@pytest.mark.parametrize(("length", "n"), [(1, 5), (5, 5), (9, 5), (10, 5), (11, 5), (100, 7), (1000, 10), (64, 1)])
-def test_sampled_frames_are_spread_evenly(length, n):
-    frames = (np.array([[[i % 256, i // 256, 0]] * 3] * 2, np.uint8) for i in range(length))
-    picked = sample_frames(frames, n)
-    numbers = picked[:, 0, 0, 0].astype(int) + 256 * picked[:, 0, 0, 1].astype(int)
-    assert picked.shape == (min(n, length), 2, 3, 3) and picked.dtype == np.uint8
-    assert numbers[0] == 0
-    gaps = np.diff(numbers)
-    if len(gaps):
-        assert gaps.min() >= 1 and gaps.max() <= 2 * gaps.min()
-        assert numbers[-1] >= length - 1 - gaps.max()  # the end of the clip is covered
-
-
-def test_sampling_holds_a_bounded_number_of_frames():
-    alive, most = set(), 0
-
-    def frames():
-        nonlocal most
-        for i in range(500):
-            frame = np.zeros((2, 2, 3), np.uint8)
-            alive.add(i)
-            weakref.finalize(frame, alive.discard, i)
-            most = max(most, len(alive))
-            yield frame
-
-    assert len(sample_frames(frames(), 8)) == 8
-    assert 8 <= most <= 2 * 8 + 1
-
-
-def test_sampling_needs_frames():
-    with pytest.raises(ParameterError, match="frames must hold at least one frame"):
-        sample_frames([], 3)
-    with pytest.raises(ParameterError, match="n must be a whole number >= 1; got 0"):
-        sample_frames(CLIP, 0)
 
 
 def test_threads_are_bounded(files):

@@ -17,9 +17,8 @@ from PIL import Image
 from visionnmf.exceptions import MediaError, TooLargeError, UnreadableError, UnsupportedError
 from visionnmf.io import LiveReader, VideoReader, VideoWriter
 from visionnmf.io.video import reader as video
+from visionnmf.io.video.container import container_of, most_samples
 from visionnmf.io.video.decoding import Decoder
-from visionnmf.io.video.mp4_index import most_samples
-from visionnmf.io.video.reader import _opened, container_of
 
 DECLARED = r"read {got} of 30 declared frames: the file is cut off or damaged"
 SECONDS = r"read \d\.\d\d of 1\.20 declared seconds \({got} frames\): the file is cut off or damaged"
@@ -97,7 +96,7 @@ def test_frames_that_the_decoder_had_to_invent_are_said(files, tmp_path):
         place = int(rng.integers(len(data) // 2, len(data) - 8))
         data[place : place + 8] = rng.bytes(8)
         (tmp_path / "hurt.mp4").write_bytes(data)
-        with _opened(tmp_path / "hurt.mp4", 10**6) as decoder:
+        with VideoReader(tmp_path / "hurt.mp4")._opened() as decoder:
             # how many the decoder conceals after damage depends on how its threads meet
             assert sum(1 for _ in decoder.frames()) >= N - 5
             flagged += decoder.bad_packets > 0 and decoder.first_error is None

@@ -1,4 +1,3 @@
-from .archive import read_arrays as read_arrays, write_arrays as write_arrays
 from .images import (
     decode_image as decode_image,
     read_image as read_image,
@@ -23,6 +22,7 @@ from .keywords import (
     write_sidecar as write_sidecar,
 )
 from .matlab_files import read_mat as read_mat
+from .npz_files import read_arrays as read_arrays, write_arrays as write_arrays
 from .outputs import (
     check_outputs as check_outputs,
     check_outside as check_outside,
@@ -31,10 +31,9 @@ from .outputs import (
     transaction as transaction,
 )
 from .pixel_conversion import resize_grey as resize_grey, to_grey8 as to_grey8
-from .tables import CsvWriter as CsvWriter, write_csv as write_csv
+from .tables import write_csv as write_csv
 from .video.cutting import Cut as Cut, cut_video as cut_video
 from .video.live import LiveReader as LiveReader
 from .video.opening import open_video as open_video
-from .video.picture_sequence import PictureSequence as PictureSequence
-from .video.reader import VideoReader as VideoReader, sample_frames as sample_frames
+from .video.reader import PictureSequence as PictureSequence, VideoReader as VideoReader
 from .video.writer import VideoWriter as VideoWriter

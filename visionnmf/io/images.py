@@ -100,41 +100,7 @@ def read_with_notes(source: str | Path, *, max_pixels: int = MAX_IMAGE_PIXELS) -
 
 
 def decode_image(data: bytes, name: str, *, max_pixels: int = MAX_IMAGE_PIXELS) -> NDArray[Any]:
-    """Decode one picture from bytes, as :func:`read_image` does.
-
-    Parameters
-    ----------
-    data : bytes
-        The content of a file.
-    name : str
-        The name for messages.
-    max_pixels : int, default=100_000_000
-        Largest width times height.
-
-    Returns
-    -------
-    ndarray [shape=(height, width, 3), uint8 or uint16]
-
-    Raises
-    ------
-    UnreadableError, UnsupportedError, TooLargeError
-        As :func:`read_image`.
-
-    Warns
-    -----
-    UserWarning
-        If transparency was blended, or further pictures were ignored.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from visionnmf.io import write_image
-    >>> write_image("photo.png", np.full((8, 9, 3), 200, np.uint8), force=True)
-    >>> from pathlib import Path
-    >>> from visionnmf.io import decode_image
-    >>> decode_image(Path("photo.png").read_bytes(), "photo.png").shape
-    (8, 9, 3)
-    """
+    """Decode one picture from the bytes of a file, as :func:`read_image` does; `name` is for messages."""
     check_bytes(name, len(data))
     image, notes = _decoded(data, name, max_pixels)
     for note in notes:

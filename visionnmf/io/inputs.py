@@ -45,34 +45,12 @@ MAX_BYTES = 1 << 30  # of a file that is read whole; videos are streams, and mod
 def expand_inputs(arguments: Sequence[str]) -> list[str]:
     """Turn the arguments of a command into the list of inputs.
 
-    Parameters
-    ----------
-    arguments : sequence of str
-        Files, patterns (``*``, ``?``, ``[...]``, ``**``, for shells that do not expand them) and ``sample:NAME``. The
-        suffix of a pattern also matches in capitals: ``*.jpg`` finds ``A.JPG``.
-
-    Returns
-    -------
-    list of str
-        One entry for each input, in the order of the arguments; the matches of a pattern are sorted, and a file that
-        is named twice appears once. An existing file whose name contains pattern characters is that file. A missing
-        file is kept, so that whoever reads it reports it and a batch goes on.
-
-    Raises
-    ------
-    UnreadableError
-        If a pattern matches no file.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from visionnmf.io import write_image
-    >>> write_image("photo.png", np.full((8, 9, 3), 200, np.uint8), force=True)
-    >>> from visionnmf.io import expand_inputs
-    >>> expand_inputs(["photo.*"])
-    ['photo.png']
+    Arguments are files, patterns (``*``, ``?``, ``[...]``, ``**``, for shells that do not expand them; the suffix also
+    matches in capitals) and ``sample:NAME``. Each file appears once, in the order of the arguments; the matches of a
+    pattern are sorted. An existing file whose name contains pattern characters is that file. A missing file is kept, so
+    that whoever reads it reports it and a batch goes on. Raises UnreadableError if a pattern matches no file.
     """
-    inputs: dict[str, str] = {}
+    inputs: list[str] = []
     for argument in arguments:
         if argument.startswith(SAMPLE_PREFIX) or os.path.lexists(argument) or not glob.has_magic(argument):
             found = [argument]
@@ -82,61 +60,30 @@ def expand_inputs(arguments: Sequence[str]) -> list[str]:
             )
             if not found:
                 raise UnreadableError(f"{argument}: no file matches this pattern")
-        for name in found:
-            key = name if name.startswith(SAMPLE_PREFIX) else os.path.realpath(name)
-            inputs.setdefault(key, name)
-    return list(inputs.values())
+        inputs += found
+    return _once(inputs)
 
 
 def expand_images(arguments: Sequence[str]) -> list[str]:
     """Turn the arguments of a command into a list of images; a folder stands for all images in it and below it.
 
-    Parameters
-    ----------
-    arguments : sequence of str
-        As for :func:`expand_inputs`, and folders.
-
-    Returns
-    -------
-    list of str
-        Each file once. The files of a folder are sorted; hidden files and folders (with a leading dot) are left out.
-
-    Raises
-    ------
-    UnreadableError
-        If a pattern matches no file, a folder has no image, or may not be read.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from visionnmf.io import write_image
-    >>> write_image("photo.png", np.full((8, 9, 3), 200, np.uint8), force=True)
-    >>> from visionnmf.io import expand_images
-    >>> expand_images(["*.png"])
-    ['photo.png']
+    Raises UnreadableError if a pattern matches no file, or a folder has no image or may not be read.
     """
-    images: dict[str, str] = {}
+    images: list[str] = []
     for source in expand_inputs(arguments):
-        found = [source] if not os.path.isdir(source) else _images_of(source)
-        for name in found:
-            images.setdefault(name if name.startswith(SAMPLE_PREFIX) else os.path.realpath(name), name)
-    return list(images.values())
+        if os.path.isdir(source):
+            images += [os.path.join(source, name) for name in find_files(source, IMAGE_SUFFIXES, recursive=True)]
+        else:
+            images.append(source)
+    return _once(images)
 
 
-def _images_of(folder: str) -> list[str]:
-    """Return the images in a folder and below it, sorted, without hidden ones."""
-    try:
-        inside = sorted(path for path in Path(folder).rglob("*") if path.suffix.lower() in IMAGE_SUFFIXES)
-        found = [str(path) for path in inside if path.is_file() and not _hidden(path.relative_to(folder))]
-    except OSError as error:
-        raise UnreadableError(f"{folder}: cannot be read ({error.strerror})") from error
-    if not found:
-        raise UnreadableError(f"{folder}: holds no image ({', '.join(IMAGE_SUFFIXES)})")
-    return found
-
-
-def _hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)
+def _once(names: Sequence[str]) -> list[str]:
+    """Return each input once, under the first of its names."""
+    inputs: dict[str, str] = {}
+    for name in names:
+        inputs.setdefault(name if name.startswith(SAMPLE_PREFIX) else os.path.realpath(name), name)
+    return list(inputs.values())
 
 
 def _any_case(pattern: str) -> str:
@@ -149,35 +96,11 @@ def _any_case(pattern: str) -> str:
 
 
 def find_files(folder: str | Path, suffixes: Sequence[str], *, recursive: bool = False) -> list[str]:
-    """List the files of a folder that have certain suffixes.
+    """Return the files of a folder whose names end in one of `suffixes`, as sorted paths relative to the folder.
 
-    Parameters
-    ----------
-    folder : str or Path
-        The folder.
-    suffixes : sequence of str
-        Endings of the wanted names, in small letters; they also match in capitals.
-    recursive : bool, default=False
-        Whether to look into subfolders too. Links to folders are not followed.
-
-    Returns
-    -------
-    list of str
-        Paths relative to `folder`, sorted. Hidden files and folders (with a leading dot) are left out.
-
-    Raises
-    ------
-    UnreadableError
-        If there is none, or the folder may not be read.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from visionnmf.io import write_image
-    >>> write_image("photo.png", np.full((8, 9, 3), 200, np.uint8), force=True)
-    >>> from visionnmf.io import find_files
-    >>> find_files(".", [".png"])
-    ['photo.png']
+    The suffixes, in small letters, also match in capitals. Hidden files and folders (with a leading dot) are left out,
+    and links to folders are not followed. Raises UnreadableError if there is no such file, or the folder may not be
+    read.
     """
     wanted = tuple(suffixes)
     found = []
@@ -195,7 +118,7 @@ def find_files(folder: str | Path, suffixes: Sequence[str], *, recursive: bool =
     if not found:
         kinds = ", ".join(sorted(suffix.removeprefix(".") for suffix in wanted))
         raise UnreadableError(f"{folder}: no file in this folder ends in {kinds}")
-    return sorted(found)
+    return sorted(found, key=lambda name: Path(name).parts)
 
 
 def _raise(error: OSError) -> None:
@@ -205,22 +128,9 @@ def _raise(error: OSError) -> None:
 def place_results(found: Sequence[tuple[str, str]]) -> list[str]:
     """Choose a folder for the results of each input, so that no two results have the same path.
 
-    Parameters
-    ----------
-    found : sequence of (str, str)
-        Each input, and the folder wanted for its results, relative to the folder of all results.
-
-    Returns
-    -------
-    list of str
-        The folders. If inputs would give results of the same name in one folder, subfolders are added: the folders of
-        the inputs below their common parent, or folders named like the inputs if these lie in the same folder.
-
-    Examples
-    --------
-    >>> from visionnmf.io import place_results
-    >>> place_results([("photos/a.png", "photos"), ("photos/sea/a.png", "photos")])
-    ['photos', 'photos/sea']
+    `found` has each input, and the folder wanted for its results, relative to the folder of all results. If inputs
+    would give results of the same name in one folder, subfolders are added: the folders of the inputs below their
+    common parent, or folders named like the inputs if these lie in the same folder.
     """
     places = [folder for _, folder in found]
     for clash in _clashes(found, places):
@@ -243,47 +153,15 @@ def _clashes(found: Sequence[tuple[str, str]], places: Sequence[str]) -> list[li
 
 
 def is_live(source: object) -> bool:
-    """Return whether a source is standard input, a URL or a camera, which can be read only once.
-
-    Parameters
-    ----------
-    source : str or Path
-
-    Returns
-    -------
-    bool
-
-    Examples
-    --------
-    >>> from visionnmf.io import is_live
-    >>> [is_live(source) for source in ("-", "rtsp://gate/1", "camera:0", "yard.mp4")]
-    [True, True, True, False]
-    """
+    """Return whether a source is standard input, a URL or a camera, which can be read only once."""
     name = str(source)
     return name == "-" or ADDRESS.match(name) is not None or CAMERA.fullmatch(name) is not None
 
 
 def pictures_of(source: str | Path) -> list[str]:
-    """Return the pictures of a folder or a pattern in natural order: 9 before 10.
+    """Return the pictures of a folder (without its subfolders) or a pattern, in natural order: 9 before 10.
 
-    Parameters
-    ----------
-    source : str or Path
-        A folder, without its subfolders, or a pattern. If it has videos, these are meant and no pictures are returned.
-
-    Returns
-    -------
-    list of str
-        Empty if there is no picture.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from visionnmf.io import write_image
-    >>> write_image("photo.png", np.full((8, 9, 3), 200, np.uint8), force=True)
-    >>> from visionnmf.io import pictures_of
-    >>> pictures_of("photo.*")
-    ['photo.png']
+    If it has videos, these are meant, and no pictures are returned.
     """
     name = str(source)
     if os.path.isdir(name):
@@ -304,20 +182,8 @@ def _natural(name: str) -> list[tuple[int, str]]:
 def stem_of(source: str | Path) -> str:
     """Return the name with which the results of an input begin.
 
-    Parameters
-    ----------
-    source : str or Path
-        A file, ``sample:NAME``, a pattern, ``-``, a URL or a camera.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> from visionnmf.io import stem_of
-    >>> [stem_of(source) for source in ("photos/sea.png", "frames/*.png", "-", "rtsp://gate:554/yard?x=1")]
-    ['sea', 'frames', 'stdin', 'yard']
+    The input is a file, ``sample:NAME``, a pattern, ``-``, a URL or a camera: "sea" for ``photos/sea.png``, "frames"
+    for ``frames/*.png``, "stdin" for ``-``, and "yard" for ``rtsp://gate:554/yard?x=1``.
     """
     name = str(source)
     if name == "-":
@@ -333,34 +199,10 @@ def stem_of(source: str | Path) -> str:
 
 
 def regular_file(path: str | Path, kind: str) -> Path:
-    """Check that a path is a readable, non-empty, regular file.
+    """Return a path if it is a readable, regular file that is not empty; `kind` names it in messages ("image").
 
-    Parameters
-    ----------
-    path : str or Path
-        The file.
-    kind : str
-        What the file should be, for messages: ``"image"`` or ``"video"``.
-
-    Returns
-    -------
-    Path
-        The same path.
-
-    Raises
-    ------
-    UnreadableError
-        If it is missing, empty, a folder, not a regular file (a pipe could block for ever), a URL or ``-``, or may not
-        be read.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from visionnmf.io import write_image
-    >>> write_image("photo.png", np.full((8, 9, 3), 200, np.uint8), force=True)
-    >>> from visionnmf.io import regular_file
-    >>> regular_file("photo.png", "picture").name
-    'photo.png'
+    Raises UnreadableError for a file that is missing, empty or may not be read, a folder, a URL, ``-``, and anything
+    that is not a regular file (a pipe could block for ever).
     """
     check_is_path(path, kind)
     path = Path(path)
@@ -403,13 +245,7 @@ def check_bytes(name: object, count: int) -> None:
 
 
 def check_memory(name: object, count: int) -> None:
-    """Raise TooLargeError if `count` bytes are more than the free memory; pass if that is not known.
-
-    Examples
-    --------
-    >>> from visionnmf.io import check_memory
-    >>> check_memory("a picture", 1000)  # raises if less is free
-    """
+    """Raise TooLargeError if `count` bytes are more than the free memory; pass if that is not known."""
     free = available_memory()
     if free is not None and count > free:
         raise TooLargeError(f"{name}: {_size(count)} of memory are needed and {_size(free)} are free; make it smaller")

@@ -108,23 +108,7 @@ def is_own_sidecar(path: str | Path) -> bool:
 
 
 def sidecar_of(path: str | Path) -> Path:
-    """Return the name of a photograph's sidecar, which digiKam, darktable and Immich look for.
-
-    Parameters
-    ----------
-    path : str or Path
-
-    Returns
-    -------
-    Path
-        ``NAME.jpg.xmp`` for ``NAME.jpg``.
-
-    Examples
-    --------
-    >>> from visionnmf.io import sidecar_of
-    >>> sidecar_of("photos/sea.jpg").name
-    'sea.jpg.xmp'
-    """
+    """Return the name of a photograph's sidecar, ``NAME.jpg.xmp``, for which digiKam, darktable and Immich look."""
     path = Path(path)
     return path.with_name(f"{path.name}.xmp")
 
@@ -143,10 +127,8 @@ def write_sidecar(path: str | Path, words: Iterable[str], *, force: bool = False
 
     Raises
     ------
-    OutputExistsError
-        If the file exists, and `force` is false or another program wrote it.
-    MediaError
-        If it cannot be written.
+    OutputExistsError, MediaError
+        If the file exists and may not be replaced, or cannot be written.
 
     Examples
     --------
@@ -179,22 +161,7 @@ def write_sidecar(path: str | Path, words: Iterable[str], *, force: bool = False
 
 
 def clean_words(words: Iterable[str]) -> list[str]:
-    """Normalise words: composed Unicode, no control characters or extra blanks, at most 200 characters, each once.
-
-    Parameters
-    ----------
-    words : iterable of str
-
-    Returns
-    -------
-    list of str
-
-    Examples
-    --------
-    >>> from visionnmf.io import clean_words
-    >>> clean_words([" sky ", "sea", "sky"])
-    ['sky', 'sea']
-    """
+    """Normalise words: composed Unicode, no control characters or extra blanks, at most 200 characters, each once."""
     found: dict[str, None] = {}
     for word in words:
         word = word.strip()[: 4 * LONGEST_WORD]  # before composing, which sorts marks in quadratic time

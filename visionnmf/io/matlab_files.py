@@ -17,8 +17,8 @@ import numpy as np
 from visionnmf._text import one_line
 from visionnmf.exceptions import MediaError, UnreadableError, UnsupportedError
 
-from .archive import check_names
 from .inputs import check_bytes
+from .npz_files import check_names
 
 __all__ = ["read_mat"]
 

@@ -45,9 +45,9 @@ from visionnmf._text import one_line
 from visionnmf._version import __version__
 from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
 
-from .archive import NPY_HEADER, NUMBERS, check_directory, read_member, refuse_encrypted, write_members
 from .inputs import regular_file
 from .model_state import Field, Place, StateError
+from .npz_files import NPY_HEADER, NUMBERS, check_directory, read_member, refuse_encrypted, write_members
 from .outputs import output_file
 
 __all__ = ["ModelFile"]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from visionnmf._checks import shown
 from visionnmf.exceptions import ParameterError
 
-from .archive import NUMBERS
+from .npz_files import NUMBERS
 
 __all__ = [
     *("Array", "Estimator", "Field", "Flag", "FrameShape", "List", "Maybe", "Number", "Place", "Record", "Restorable"),

@@ -66,39 +66,14 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def output_file(path: str | Path, *, force: bool = False) -> Iterator[Path]:
-    """Write a file whole or not at all.
+    """Write a file whole or not at all; the block gets the path of an empty temporary file to write to.
 
-    The block writes to a temporary name in the same folder, with the same suffix so that encoders recognise the
-    format. When the block ends without an error, the file gets its name in one step; inside a :func:`transaction`, at
-    the end of that. After any exception, Ctrl-C included, the temporary file is removed and `path` is as it was.
+    The temporary file lies in the same folder and has the same suffix, so that encoders recognise the format. When the
+    block ends without an error, the file gets its name in one step; inside a :func:`transaction`, at the end of that.
+    After any exception, Ctrl-C included, the temporary file is removed and `path` is as it was.
 
-    Parameters
-    ----------
-    path : str or Path
-        The file to write.
-    force : bool, default=False
-        Whether an existing file may be replaced.
-
-    Yields
-    ------
-    Path
-        The temporary file, which exists and is empty.
-
-    Raises
-    ------
-    OutputExistsError
-        If `path` exists and `force` is false; checked before and again after the block.
-    MediaError
-        If `path` is a folder, or its folder is missing or cannot be written to.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from visionnmf.io import output_file
-    >>> with output_file("notes.txt", force=True) as temporary:
-    ...     _ = temporary.write_text("whole, or not at all")
-    >>> Path("notes.txt").read_text()
-    'whole, or not at all'
+    Raises OutputExistsError if `path` exists and `force` is false, which is checked before and again after the block,
+    and MediaError if `path` is a folder, or its folder is missing or cannot be written to.
     """
     path = Path(path)
     _check_free(path, force)
@@ -127,25 +102,8 @@ def transaction() -> Iterator[None]:
 
     This holds for every writer of the package that the block calls in the same thread. After an exception, Ctrl-C
     included, none of the files is there. A transaction inside another one is part of it; if it ends early, only its own
-    files are dropped.
-
-    Raises
-    ------
-    OutputExistsError
-        If an output that may not be replaced has appeared in the meantime.
-    MediaError
-        If a file cannot get its name; those that had theirs already are removed.
-
-    Examples
-    --------
-    >>> import numpy as np, tempfile
-    >>> from pathlib import Path
-    >>> from visionnmf.io.outputs import output_file, transaction
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with transaction(), output_file(f"{folder}/a.txt") as a, output_file(f"{folder}/b.txt") as b:
-    ...         _ = a.write_text("one"), b.write_text("two")
-    ...     sorted(path.name for path in Path(folder).iterdir())
-    ['a.txt', 'b.txt']
+    files are dropped. Raises OutputExistsError if an output that may not be replaced has appeared in the meantime, and
+    MediaError if a file cannot get its name; those that had theirs already are removed.
     """
     outer = _current.get()
     together = _Transaction()
@@ -295,29 +253,7 @@ def _check_free(path: Path, force: bool) -> None:
 
 
 def output_folder(path: str | Path) -> Path:
-    """Create a folder for outputs, and its parents.
-
-    Parameters
-    ----------
-    path : str or Path
-        The folder; it may exist.
-
-    Returns
-    -------
-    Path
-        The same path.
-
-    Raises
-    ------
-    MediaError
-        If it cannot be created.
-
-    Examples
-    --------
-    >>> from visionnmf.io import output_folder
-    >>> output_folder("results").name
-    'results'
-    """
+    """Create a folder for outputs, and its parents, if it is missing; return its path."""
     folder = Path(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -329,28 +265,8 @@ def output_folder(path: str | Path) -> Path:
 def check_outputs(paths: Iterable[str | Path], force: bool, *, inputs: Iterable[str | Path] = ()) -> None:
     """Refuse outputs that must not be written, before any work.
 
-    Parameters
-    ----------
-    paths : iterable of str or Path
-        The files that will be written.
-    force : bool
-        Whether existing files may be overwritten.
-    inputs : iterable of str or Path, default=()
-        Files that are read. None of them is ever overwritten, even with `force`. ``sample:NAME`` is ignored.
-
-    Raises
-    ------
-    OutputExistsError
-        If an output is one of the inputs, or exists and `force` is false.
-    ParameterError
-        If two outputs have the same name.
-    MediaError
-        If an output is a folder.
-
-    Examples
-    --------
-    >>> from visionnmf.io import check_outputs
-    >>> check_outputs(["result.png"], force=False)  # raises where one exists
+    None of the `inputs` is ever overwritten, even with `force`. Raises OutputExistsError if an output is one of them,
+    or exists and `force` is false, ParameterError if two outputs have the same name, and MediaError if one is a folder.
     """
     sources = {os.path.realpath(source): source for source in inputs if not str(source).startswith(SAMPLE_PREFIX)}
     seen: set[str] = set()
@@ -368,22 +284,7 @@ def check_outputs(paths: Iterable[str | Path], force: bool, *, inputs: Iterable[
 
 
 def check_outside(out: str | Path, source: str | Path) -> None:
-    """Refuse to write results into a folder of faces, where the next run would take them for faces.
-
-    Parameters
-    ----------
-    out, source : str or Path
-
-    Raises
-    ------
-    ParameterError
-        If `source` is a folder and `out` lies in it.
-
-    Examples
-    --------
-    >>> from visionnmf.io import check_outside
-    >>> check_outside("results", "photos")  # raises where results would lie among the inputs
-    """
+    """Refuse to write results into the folder `source` of faces, where the next run would take them for faces."""
     if Path(source).is_dir() and Path(out).resolve().is_relative_to(Path(source).resolve()):
         raise ParameterError(
             f"out must lie outside {source}, where results would be taken for faces; got {out}; give another"

@@ -17,23 +17,9 @@ __all__ = ["check_size", "decode_by_opencv", "from_float", "resize_grey", "rgb_o
 
 
 def to_grey8(values: NDArray[Any]) -> NDArray[np.uint8]:
-    """Return a picture as 8-bit grey.
+    """Return a grey or RGB picture of 8 or 16 bits as grey uint8 (height, width).
 
-    Parameters
-    ----------
-    values : ndarray of uint8 or uint16 [shape=(height, width) or (height, width, 3)]
-        Grey or RGB. 16 bits are rounded to 8, and colours are weighted as in ITU-R BT.601.
-
-    Returns
-    -------
-    ndarray of uint8 [shape=(height, width)]
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from visionnmf.io import to_grey8
-    >>> to_grey8(np.array([[0, 65535]], np.uint16)).tolist()
-    [[0, 255]]
+    16 bits are rounded to 8, and colours are weighted as in ITU-R BT.601.
     """
     if values.dtype == np.uint16:
         values = ((values.astype(np.uint32) + 128) // 257).astype(np.uint8)
@@ -41,25 +27,7 @@ def to_grey8(values: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def resize_grey(image: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
-    """Scale a grey picture; pixels are averaged if it shrinks.
-
-    Parameters
-    ----------
-    image : ndarray of uint8 [shape=(height, width)]
-    size : tuple of two ints
-        The new height and width.
-
-    Returns
-    -------
-    ndarray of uint8 [shape=size]
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from visionnmf.io import resize_grey
-    >>> resize_grey(np.zeros((40, 60), np.uint8), (20, 30)).shape
-    (20, 30)
-    """
+    """Scale a grey uint8 picture to `size`, (height, width); pixels are averaged if it shrinks."""
     if image.shape == size:
         return image
     return np.array(Image.fromarray(image).resize(size[::-1], Image.Resampling.BILINEAR))

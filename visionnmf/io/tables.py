@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from visionnmf._text import one_line
 from visionnmf.exceptions import MediaError, TooLargeError, UnreadableError, UnsupportedError
 
-from .archive import NUMBERS, check_directory, read_arrays
 from .inputs import MAX_BYTES, check_bytes, check_memory, regular_file
+from .npz_files import NUMBERS, check_directory, read_arrays
 from .outputs import output_file
 
-__all__ = ["TABLE_SUFFIXES", "CsvWriter", "Table", "read_column", "read_tables", "text_of_cell", "write_csv"]
+__all__ = ["TABLE_SUFFIXES", "Table", "read_column", "read_tables", "text_of_cell", "write_csv"]
 
 Array = NDArray[Any]
 
@@ -109,48 +109,12 @@ def read_column(path: str | Path, column: str | None = None) -> tuple[list[str],
     return values.values, keys.values if len(first) > 1 else None
 
 
-class CsvWriter:
-    """Write rows as CSV that a spreadsheet opens without running anything.
+def write_csv(path: str | Path, rows: Iterable[Iterable[Any]], *, force: bool = False, verbatim: bool = False) -> None:
+    """Write a table as a CSV file, whole or not at all, that a spreadsheet opens without running anything.
 
     A text that begins with ``=``, ``+``, ``-``, ``@``, a tab or a line break would be taken for a formula, so it gets a
     leading apostrophe. Numbers stay as they are, also where they come as text. Tables that visionnmf reads are read
     without these apostrophes.
-
-    Parameters
-    ----------
-    file : text file
-        Opened for writing with ``newline=""``.
-    verbatim : bool, default=False
-        Write every text as it is, for programs that are not spreadsheets.
-    lineterminator : str, optional
-        What ends a row; a carriage return and a line feed by default, as in RFC 4180.
-
-    Examples
-    --------
-    >>> import io
-    >>> from visionnmf.io import CsvWriter
-    >>> text = io.StringIO()
-    >>> CsvWriter(text).writerows([("file", "score"), ("=1+1.png", -0.5)])
-    >>> text.getvalue().splitlines()
-    ['file,score', "'=1+1.png,-0.5"]
-    """
-
-    def __init__(self, file: TextIO, *, verbatim: bool = False, lineterminator: str = "\r\n") -> None:
-        self._writer = csv.writer(file, lineterminator=lineterminator)
-        self._verbatim = verbatim
-
-    def writerow(self, row: Iterable[Any]) -> None:
-        """Write one row of texts and numbers."""
-        self._writer.writerow(row if self._verbatim else map(_cell, row))
-
-    def writerows(self, rows: Iterable[Iterable[Any]]) -> None:
-        """Write several rows."""
-        for row in rows:
-            self.writerow(row)
-
-
-def write_csv(path: str | Path, rows: Iterable[Iterable[Any]], *, force: bool = False, verbatim: bool = False) -> None:
-    """Write a table as a CSV file, whole or not at all; see :class:`CsvWriter` for what happens to its cells.
 
     Parameters
     ----------
@@ -161,25 +125,26 @@ def write_csv(path: str | Path, rows: Iterable[Iterable[Any]], *, force: bool = 
     force : bool, default=False
         Whether an existing file may be replaced.
     verbatim : bool, default=False
-        Write every text as it is.
+        Write every text as it is, for programs that are not spreadsheets.
 
     Raises
     ------
-    OutputExistsError
-        If the file exists and `force` is false.
-    MediaError
-        If it cannot be written.
+    OutputExistsError, MediaError
+        If the file exists and `force` is false, or cannot be written.
 
     Examples
     --------
+    >>> from pathlib import Path
     >>> from visionnmf.io import write_csv
-    >>> write_csv("table.csv", [("file", "cluster"), ("a.png", 2)], force=True)
+    >>> write_csv("table.csv", [("file", "score"), ("=1+1.png", -0.5)], force=True)
+    >>> Path("table.csv").read_text().splitlines()
+    ['file,score', "'=1+1.png,-0.5"]
     """
     with (
         output_file(path, force=force) as temporary,
         temporary.open("w", encoding="utf-8", errors="surrogateescape", newline="") as file,
     ):
-        CsvWriter(file, verbatim=verbatim).writerows(rows)
+        csv.writer(file).writerows(rows if verbatim else (map(_cell, row) for row in rows))
 
 
 def _cell(value: Any) -> Any:
@@ -190,7 +155,7 @@ def _cell(value: Any) -> Any:
 
 
 def text_of_cell(cell: str) -> str:
-    """Return the text that `CsvWriter` wrote as this cell."""
+    """Return the text that `write_csv` wrote as this cell."""
     return cell[1:] if cell.startswith("'") and FORMULA.match(cell) else cell
 
 

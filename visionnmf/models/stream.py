@@ -16,7 +16,8 @@ from visionnmf import choices
 from visionnmf._checks import check_callable, check_count, check_flag, check_seed
 from visionnmf.engine.online.begin import SAMPLES_A_COMPONENT
 from visionnmf.exceptions import ParameterError
-from visionnmf.io.chunks import Chunks, Indexed, open_chunks
+from visionnmf.io.chunks import Chunks, open_chunks
+from visionnmf.io.chunks.base import Indexed
 
 from .model_files import Saveable, load_checkpoint, restore, same_parameters, save_checkpoint
 

@@ -124,7 +124,11 @@ def test_names_of_files_are_no_formulas_in_tables(folder, tmp_path, monkeypatch)
 def test_nothing_usable_is_code_2(tmp_path):
     (tmp_path / "text.png").write_text("no image")
     (tmp_path / "empty").mkdir()
-    for source, sentence in (("text.png", "not a picture"), ("empty", "holds no image"), ("*.gif", "no file matches")):
+    for source, sentence in (
+        ("text.png", "not a picture"),
+        ("empty", "no file in this folder"),
+        ("*.gif", "no file matches"),
+    ):
         done = run_command("features", tmp_path / source, "--kind", "rgb", "--out", tmp_path / "f.npz", "--jobs", 1)
         assert done.exit_code == 2 and sentence in done.stderr
 

@@ -19,7 +19,7 @@ has the shape (n_images, height, width). :func:`open_chunks` opens any of these 
 however long the source is.
 """
 
-from .base import Chunks, Indexed, Sequential
+from .base import Chunks
 from .opening import open_chunks
 
-__all__ = ["Chunks", "Indexed", "Sequential", "open_chunks"]
+__all__ = ["Chunks", "open_chunks"]

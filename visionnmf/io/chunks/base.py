@@ -1,26 +1,34 @@
-"""The two forms of data in chunks, and the checks of every chunk."""
+"""Data in chunks: the interface, arrays of any kind, and the checks of every chunk."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from types import TracebackType
-from typing import Any
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from visionnmf._checks import check_sparse, shown
-from visionnmf.exceptions import ParameterError, UnsupportedError
-from visionnmf.io.inputs import check_bytes
+from visionnmf._text import one_line
+from visionnmf.exceptions import MediaError, ParameterError, TooLargeError, UnreadableError, UnsupportedError
+from visionnmf.io.inputs import check_bytes, regular_file
+from visionnmf.io.npz_files import NUMBERS, check_npy
 
-__all__ = ["KINDS", "Chunks", "Indexed", "Iterated", "Sequential", "check_whole", "flat"]
+__all__ = [
+    *("Chunks", "DaskRows", "InMemory", "Indexed", "Iterated", "NpyRows", "Sequential", "Stored", "listed"),
+    *("only_dataset", "readable"),
+]
 
 Array = NDArray[Any]
 
-KINDS = "biuf"  # kinds of dtypes that are numbers: truth values, integers, floating point
+BLOCK_BYTES = 16 << 20  # read at a time, unless the caller asks for more
+CHUNKS_OF_A_ROW = 10_000  # a library that reads more at once takes kilobytes for each
+NAMES = 10  # of datasets that a message lists
 
 
 class Chunks(ABC):
@@ -61,12 +69,10 @@ class Chunks(ABC):
     def __init__(self) -> None:
         self.skipped: list[str] = []
 
-    def __enter__(self) -> Chunks:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     @abstractmethod
@@ -91,34 +97,15 @@ class Chunks(ABC):
             If a chunk is not an array of numbers, or has another number of features than the chunks before it.
         """
 
-    def reorder(self, rng: np.random.Generator) -> None:
-        """Draw a new order of the samples; only if `can_reorder`.
-
-        Parameters
-        ----------
-        rng : Generator
-        """
-        raise NotImplementedError
+    def reorder(self, rng: np.random.Generator) -> None:  # noqa: B027  # most sources keep their order
+        """Draw a new order of the samples; only if `can_reorder`."""
 
     def close(self) -> None:  # noqa: B027  # most sources have nothing to close
         """Close what was opened."""
 
 
 class Indexed(Chunks):
-    """Samples that can be read at any position.
-
-    Attributes
-    ----------
-    block : int
-        The number of samples that are stored together: reading fewer of them takes as long.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from visionnmf.io.chunks import Indexed, open_chunks
-    >>> isinstance(open_chunks(np.eye(4)), Indexed)
-    True
-    """
+    """Samples that can be read at any position; reading fewer than the `block` stored together takes as long."""
 
     n_samples: int
     n_features: int
@@ -126,7 +113,7 @@ class Indexed(Chunks):
 
     def _set_shape(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         """Set the attributes that follow from the shape, when the rows are numbers and not too large."""
-        if dtype.kind not in KINDS:
+        if dtype.kind not in NUMBERS:
             raise UnsupportedError(f"{self.name}: holds {dtype}, not numbers")
         if len(shape) < 2:
             raise UnsupportedError(
@@ -140,84 +127,28 @@ class Indexed(Chunks):
 
     @abstractmethod
     def at(self, start: int, stop: int) -> Any:
-        """Return the samples ``start:stop``, which exist.
-
-        Parameters
-        ----------
-        start, stop : int
-
-        Returns
-        -------
-        ndarray or csr_array [shape=(stop - start, n_features)]
-        """
+        """Return the samples ``start:stop``, which exist, as an array or a sparse matrix (stop - start, n_features)."""
 
     def take(self, rows: Array) -> Any:
-        """Return samples by their numbers, in any order.
-
-        Parameters
-        ----------
-        rows : ndarray of int
-
-        Returns
-        -------
-        ndarray or csr_array [shape=(len(rows), n_features)]
-        """
+        """Return samples by their numbers, in any order."""
         return np.concatenate([self.at(row, row + 1) for row in rows.tolist()])
 
     def chunks(self, size: int, skip: int = 0) -> Iterator[Any]:
-        """Yield the samples in their order; see :meth:`Chunks.chunks`.
-
-        Parameters
-        ----------
-        size : int
-        skip : int, default=0
-
-        Yields
-        ------
-        ndarray or csr_array [shape=(n, n_features)]
-        """
+        """Yield the samples in their order; see :meth:`Chunks.chunks`."""
         step = -(-size // self.block) * self.block
         for start in range(skip, self.n_samples, step):
             yield self.at(start, min(start + step, self.n_samples))
 
 
 class Sequential(Chunks):
-    """Samples that can only be read in their order.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from visionnmf.io.chunks import Sequential, open_chunks
-    >>> isinstance(open_chunks(iter([np.eye(4)])), Sequential)
-    True
-    """
+    """Samples that can only be read in their order."""
 
     @abstractmethod
     def pieces(self, size: int) -> Iterator[Any]:
-        """Yield the samples as they come, unchecked.
-
-        Parameters
-        ----------
-        size : int
-            The number of samples that the caller wants together.
-
-        Yields
-        ------
-        array-like or sparse matrix
-        """
+        """Yield the samples as they come, unchecked; the caller wants `size` of them together."""
 
     def chunks(self, size: int, skip: int = 0) -> Iterator[Any]:
-        """Yield the samples in their order; see :meth:`Chunks.chunks`.
-
-        Parameters
-        ----------
-        size : int
-        skip : int, default=0
-
-        Yields
-        ------
-        ndarray or csr_array [shape=(n, n_features)]
-        """
+        """Yield the samples in their order; see :meth:`Chunks.chunks`."""
         for number, piece in enumerate(self.pieces(size), start=1):
             chunk = _checked(piece, number, self.n_features)
             if not chunk.shape[0]:
@@ -243,6 +174,118 @@ class Iterated(Sequential):
         yield from self._source
 
 
+class InMemory(Indexed):
+    """An array of NumPy, a memory map, a sparse matrix or a table."""
+
+    def __init__(self, source: Any) -> None:
+        super().__init__()
+        check_sparse(source, self.name)
+        _check_whole(source, self.name)
+        self._rows: Any = sp.csr_array(source) if sp.issparse(source) else np.asanyarray(source)
+        self._set_shape(self._rows.shape, self._rows.dtype)
+
+    def at(self, start: int, stop: int) -> Any:
+        """Return the samples ``start:stop``."""
+        return _flat(self._rows[start:stop])
+
+    def take(self, rows: Array) -> Any:
+        """Return samples by their numbers."""
+        return _flat(self._rows[rows])
+
+
+class NpyRows(Indexed):
+    """The rows of a ``.npy`` file.
+
+    The file is mapped again for each chunk and the chunk is copied, so that its pages do not stay in memory.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        super().__init__()
+        self.path = regular_file(path, "array")
+        self.name = str(path)
+        array = self._mapped()
+        self._set_shape(array.shape, array.dtype)
+        self._shape = array.shape
+
+    def _mapped(self) -> Array:
+        with readable(self.path):  # refuses objects, and a file that is shorter than its header says
+            with self.path.open("rb") as file:
+                check_npy(file)
+            return np.lib.format.open_memmap(self.path, mode="r")
+
+    def at(self, start: int, stop: int) -> Array:
+        """Return the samples ``start:stop``."""
+        return self.take(slice(start, stop))
+
+    def take(self, rows: Any) -> Array:
+        """Return samples by their numbers."""
+        array = self._mapped()
+        if array.shape != self._shape:
+            raise UnreadableError(f"{self.path}: it has changed while it was read")
+        return np.array(_flat(array[rows]))
+
+
+class _InBlocks(Indexed):
+    def _bounded(self, block: int, dtype: Any) -> int:
+        """Return the samples that are read together: a block, or fewer where a block is large."""
+        return min(int(block), max(1, BLOCK_BYTES // (self.n_features * dtype.itemsize)))
+
+
+class Stored(_InBlocks):
+    """An array that a file stores in chunks: a dataset of h5py or an array of zarr."""
+
+    def __init__(self, source: Any, name: str = "X") -> None:
+        super().__init__()
+        self.name = name
+        self._source = source
+        self._set_shape(source.shape, source.dtype)
+        self.chunks_per_row, self._together = 1, self.n_samples
+        if source.chunks is None:
+            return
+        if min(source.chunks) < 1:
+            raise UnreadableError(f"{name}: cannot be read (its chunks have the shape {source.chunks})")
+        check_bytes(f"{name}: a chunk", math.prod(source.chunks) * source.dtype.itemsize)
+        sides = zip(source.shape[1:], source.chunks[1:], strict=True)
+        self.chunks_per_row = math.prod(-(-length // chunk) for length, chunk in sides)
+        if self.chunks_per_row > CHUNKS_OF_A_ROW:
+            raise TooLargeError(
+                f"{name}: a sample lies in {self.chunks_per_row} chunks, more than {CHUNKS_OF_A_ROW}; "
+                "store it in larger ones"
+            )
+        self._together = max(1, CHUNKS_OF_A_ROW // self.chunks_per_row) * source.chunks[0]
+        self.block = self._bounded(source.chunks[0], source.dtype)
+
+    def at(self, start: int, stop: int) -> Any:
+        """Return the samples ``start:stop``."""
+        if stop - start <= self._together:
+            return self.read(start, stop)
+        starts = range(start, stop, self._together)
+        return np.concatenate([self.read(first, min(first + self._together, stop)) for first in starts])
+
+    def read(self, start: int, stop: int) -> Any:
+        """Return rows that do not touch too many chunks."""
+        return _flat(np.asarray(self._source[start:stop]))
+
+
+class DaskRows(_InBlocks):
+    """An array of Dask, computed a range of rows at a time."""
+
+    def __init__(self, source: Any) -> None:
+        super().__init__()
+        if any(size != size for size in source.shape):
+            raise ParameterError(
+                f"X must have chunks of known sizes; got shape {source.shape}; call X.compute_chunk_sizes()"
+            )
+        self._source = source
+        self._set_shape(source.shape, source.dtype)
+        self.block = self._bounded(max(source.chunks[0]), source.dtype)
+
+    def at(self, start: int, stop: int) -> Any:
+        """Return the samples ``start:stop``."""
+        rows = self._source[start:stop].compute()
+        return sp.csr_array(rows) if sp.issparse(rows) else _flat(np.asarray(rows))
+
+
 def _checked(piece: Any, number: int, n_features: int | None) -> Any:
     """Return chunk `number` of a source as a matrix of numbers, one row for each sample.
 
@@ -252,12 +295,12 @@ def _checked(piece: Any, number: int, n_features: int | None) -> Any:
         check_sparse(piece, f"chunk {number}")
         chunk: Any = sp.csr_array(piece)
     else:
-        check_whole(piece, f"chunk {number}")
+        _check_whole(piece, f"chunk {number}")
         try:
             chunk = np.asarray(piece)
         except ValueError:  # lists of different lengths
             chunk = np.empty((), object)
-    if chunk.dtype.kind not in KINDS and chunk.size:
+    if chunk.dtype.kind not in NUMBERS and chunk.size:
         raise ParameterError(f"chunk {number} must be an array of numbers; got {shown(piece)}")
     if chunk.shape[:1] == (0,):
         return np.empty((0, n_features or 0))
@@ -265,7 +308,7 @@ def _checked(piece: Any, number: int, n_features: int | None) -> Any:
         raise ParameterError(
             f"chunk {number} must have shape (n_samples, n_features); got {chunk.shape}; one sample is reshape(1, -1)"
         )
-    chunk = flat(chunk)
+    chunk = _flat(chunk)
     if n_features is not None and chunk.shape[1] != n_features:
         raise ParameterError(
             f"chunk {number} must have {n_features} features as the chunks before it; got {chunk.shape[1]}"
@@ -273,12 +316,38 @@ def _checked(piece: Any, number: int, n_features: int | None) -> Any:
     return chunk
 
 
-def check_whole(array: Any, name: str) -> None:
+def _check_whole(array: Any, name: str) -> None:
     """Raise ParameterError where entries of an array are masked, as NumPy would silently use them."""
     if np.ma.is_masked(array):
         raise ParameterError(f"{name} must not be a masked array; got masked entries; pass filled(numpy.nan)")
 
 
-def flat(samples: Any) -> Any:
+def _flat(samples: Any) -> Any:
     """Return samples of any number of axes as rows."""
     return samples if samples.ndim == 2 else samples.reshape(len(samples), -1)
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Turn whatever a library raises on a damaged file into an UnreadableError of one line."""
+    try:
+        yield
+    except MediaError:
+        raise
+    except Exception as error:
+        raise UnreadableError(f"{path}: cannot be read ({one_line(error):.200})") from error
+
+
+def only_dataset(path: Path, names: list[str]) -> str:
+    """Return the only one of the names of a file's datasets."""
+    if not names:
+        raise UnreadableError(f"{path}: holds no rows of numbers")
+    if len(names) > 1:
+        raise UnsupportedError(f"{path}: holds {listed(names)}; name the dataset")
+    return names[0]
+
+
+def listed(names: list[str]) -> str:
+    """Return some of the names of a file's datasets, shortened, for a message."""
+    shown = ", ".join(repr(name[:40]) for name in sorted(names)[:NAMES]) or "none"
+    return f"{shown}, and {len(names) - NAMES} more" if len(names) > NAMES else shown

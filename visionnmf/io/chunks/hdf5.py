@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from visionnmf.exceptions import UnreadableError, UnsupportedError
 from visionnmf.io.inputs import regular_file
+from visionnmf.io.npz_files import NUMBERS
 
-from .arrays import Stored, listed, only_dataset, readable
-from .base import KINDS
+from .base import Stored, listed, only_dataset, readable
 
 __all__ = ["HDF5Rows"]
 
@@ -87,7 +87,7 @@ def _matrices(path: Path, file: h5py.File) -> list[str]:
             if not isinstance(group.get(key, getlink=True), h5py.HardLink):
                 continue
             item, name = group[key], f"{above}{key}"
-            if isinstance(item, h5py.Dataset) and item.ndim >= 2 and item.dtype.kind in KINDS:
+            if isinstance(item, h5py.Dataset) and item.ndim >= 2 and item.dtype.kind in NUMBERS:
                 names.append(name)
             if isinstance(item, h5py.Group):
                 address = h5py.h5o.get_info(item.id).addr

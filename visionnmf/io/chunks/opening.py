@@ -11,11 +11,11 @@ from typing import Any
 import scipy.sparse as sp
 
 from visionnmf._checks import shown
+from visionnmf.choices import IMAGE_SUFFIXES, VIDEO_SUFFIXES
 from visionnmf.exceptions import ParameterError, UnsupportedError
-from visionnmf.io.inputs import check_is_path
+from visionnmf.io.inputs import check_is_path, find_files
 
-from .arrays import DaskRows, InMemory, NpyRows, Stored
-from .base import Chunks, Iterated
+from .base import Chunks, DaskRows, InMemory, Iterated, NpyRows, Stored
 from .text_rows import STANDARD_INPUT, TextRows
 
 __all__ = ["open_chunks"]
@@ -99,9 +99,12 @@ def _open_path(path: Path, dataset: str | None, longest_side: int | None) -> Chu
         return TextRows(path)
     if suffix in (".npz", ".mat", ".pkl", ".parquet"):
         raise UnsupportedError(f"{path}: a file of this kind cannot be read by chunks; save the array as .npy")
-    from .picture_rows import PictureRows, pictures_below
+    from .picture_rows import PictureRows
 
-    return PictureRows(pictures_below(path) if path.is_dir() else [path], str(path), longest_side)
+    paths = [path]
+    if path.is_dir():
+        paths = [path / name for name in find_files(path, (*IMAGE_SUFFIXES, *VIDEO_SUFFIXES), recursive=True)]
+    return PictureRows(paths, str(path), longest_side)
 
 
 def _require(name: str, path: Path, extra: str) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf._checks import check_count
-from visionnmf.choices import IMAGE_SUFFIXES, VIDEO_SUFFIXES
+from visionnmf.choices import IMAGE_SUFFIXES
 from visionnmf.exceptions import MediaError, UnreadableError
 from visionnmf.io.images import read_image
 from visionnmf.io.pixel_conversion import resize_grey, to_grey8
@@ -20,21 +20,9 @@ from visionnmf.io.video.reader import VideoReader
 
 from .base import Sequential
 
-__all__ = ["PictureRows", "pictures_below"]
+__all__ = ["PictureRows"]
 
 Array = NDArray[Any]
-
-
-def pictures_below(folder: Path) -> list[Path]:
-    """Return the images and videos in a folder and its subfolders, sorted by name."""
-    suffixes = (*IMAGE_SUFFIXES, *VIDEO_SUFFIXES)
-    try:
-        found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in suffixes and path.is_file())
-    except OSError as error:
-        raise UnreadableError(f"{folder}: cannot be read ({error.strerror})") from error
-    if not found:
-        raise UnreadableError(f"{folder}: holds no image and no video ({', '.join(suffixes)})")
-    return found
 
 
 class PictureRows(Sequential):

@@ -7,10 +7,8 @@ reads regular files inside the folder only, and every compressor is replaced by 
 from __future__ import annotations
 
 import asyncio
-import bz2
 import gzip
 import io
-import lzma
 import math
 import os
 import stat
@@ -30,9 +28,9 @@ from zarr.storage import LocalStore
 
 from visionnmf.exceptions import TooLargeError, UnreadableError, UnsupportedError
 from visionnmf.io.inputs import check_bytes, check_memory
+from visionnmf.io.npz_files import NUMBERS
 
-from .arrays import Stored, listed, only_dataset, readable
-from .base import KINDS
+from .base import Stored, listed, only_dataset, readable
 
 __all__ = ["open_zarr"]
 
@@ -44,7 +42,6 @@ MEMBERS = 1000  # folders of a group that are looked at
 AT_ONCE = 10  # chunks that zarr decodes at the same time
 INNER_CHUNKS = 1 << 20  # of a shard: its index takes 16 bytes for each
 SLACK = 1 << 16  # bytes that a codec may add to the declared size, beside as much again
-LZMA_MEMORY = 256 << 20
 # Codecs that change the size of a chunk by a small factor at most; each can be left to zarr.
 FILTERS = {
     "adler32", "astype", "bitround", "crc32", "crc32c", "delta", "fixedscaleoffset", "fletcher32", "jenkins_lookup3",
@@ -149,7 +146,7 @@ def _bounded(array: Any, path: Path) -> Any:
     Raises UnsupportedError or UnreadableError if it does not hold numbers, or has a codec that cannot be bounded.
     """
     metadata = array.metadata
-    if array.dtype.kind not in KINDS:
+    if array.dtype.kind not in NUMBERS:
         raise UnsupportedError(f"{path}: holds {array.dtype}, not numbers")
     if min(array.chunks, default=0) < 1:
         raise UnreadableError(f"{path}: cannot be read (its chunks have the shape {array.chunks})")
@@ -203,7 +200,7 @@ def _check_filter(name: str, options: Any, path: Path) -> None:
         if "pickle" in name:
             raise UnsupportedError(f"{path}: holds pickled objects, which are never read")
         raise UnsupportedError(f"{path}: is encoded by {name!r:.40}, which is not read")
-    if any(np.dtype(options[option]).kind not in KINDS for option in DTYPES if option in options):
+    if any(np.dtype(options[option]).kind not in NUMBERS for option in DTYPES if option in options):
         raise UnreadableError(f"{path}: cannot be read ({name} turns numbers into something else)")
 
 
@@ -232,7 +229,7 @@ class _Unpacker:
     def decode(self, data: Any, out: Any = None) -> bytes:
         """Unpack the bytes of a chunk."""
         most = 2 * self.size + SLACK  # filters may have enlarged the chunk before it was packed
-        unpacked: bytes = UNPACK[self.name](bytes(memoryview(data).cast("B")), most, self.options)
+        unpacked: bytes = UNPACK[self.name](bytes(memoryview(data).cast("B")), most)
         if len(unpacked) > most:
             raise _too_large(most)
         return unpacked
@@ -266,14 +263,14 @@ def _declared(data: bytes, size: int, most: int, name: str) -> bytes:
     return bytes(get_codec({"id": name}).decode(data))
 
 
-def _blosc(data: bytes, most: int, options: Any) -> bytes:
+def _blosc(data: bytes, most: int) -> bytes:
     """Unpack Blosc, whose header holds the unpacked size at byte 4 and the packed size at byte 12."""
     if len(data) < 16 or int.from_bytes(data[12:16], "little") != len(data):  # c-blosc reads as far as it says
         raise ValueError("a chunk is cut off or damaged")
     return _declared(data, int.from_bytes(data[4:8], "little"), most, "blosc")
 
 
-def _zstd(data: bytes, most: int, options: Any) -> bytes:
+def _zstd(data: bytes, most: int) -> bytes:
     """Unpack Zstandard; where the header says no size, its blocks bound it (RFC 8878, section 3.1.1)."""
     if len(data) < 6 or data[:4] != b"\x28\xb5\x2f\xfd":  # the magic number of a frame
         raise ValueError("a chunk is cut off or damaged")
@@ -296,18 +293,12 @@ def _zstd(data: bytes, most: int, options: Any) -> bytes:
     return _declared(data, size, most + (128 << 10), "zstd")
 
 
-def _lzma(data: bytes, most: int, options: Any) -> bytes:
-    """Unpack LZMA, with its dictionary limited as well; format 1 is the xz container, numcodecs' default."""
-    return lzma.LZMADecompressor(int(options.get("format", 1)), LZMA_MEMORY).decompress(data, most + 1)
-
-
-# By the name of the compressor: a function of the packed bytes, the bytes that it may return, and its options.
+# By the name of the compressor: a function of the packed bytes and of how many bytes it may return.
+# LZMA is left out: several threads that decode it have ended the process by a segmentation fault (Python 3.11).
 UNPACK = {
     "blosc": _blosc,
-    "bz2": lambda data, most, options: bz2.BZ2File(io.BytesIO(data)).read(most + 1),
-    "gzip": lambda data, most, options: gzip.GzipFile(fileobj=io.BytesIO(data)).read(most + 1),
-    "lz4": lambda data, most, options: _declared(data, int.from_bytes(data[:4], "little"), most, "lz4"),
-    "lzma": _lzma,
-    "zlib": lambda data, most, options: zlib.decompressobj().decompress(data, most + 1),
+    "gzip": lambda data, most: gzip.GzipFile(fileobj=io.BytesIO(data)).read(most + 1),
+    "lz4": lambda data, most: _declared(data, int.from_bytes(data[:4], "little"), most, "lz4"),
+    "zlib": lambda data, most: zlib.decompressobj().decompress(data, most + 1),
     "zstd": _zstd,
 }

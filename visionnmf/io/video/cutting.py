@@ -17,8 +17,8 @@ from visionnmf.exceptions import MediaError, ParameterError, UnsupportedError
 from visionnmf.io.inputs import regular_file
 from visionnmf.io.outputs import output_file, transaction
 
+from .container import MAX_FRAME_PIXELS, container_of, declared_limit, video_stream_of
 from .decoding import CODEC_ERRORS, reason_of
-from .reader import MAX_FRAME_PIXELS, check_declared_size, container_of, video_stream_of
 
 __all__ = ["CUT_FORMATS", "Cut", "cut_video"]
 
@@ -28,7 +28,7 @@ CUT_FORMATS = {
 }  # fmt: skip
 
 ROUNDING = 1e-6  # seconds, to which times in tables are rounded
-SOUND_BEHIND = 5.0  # seconds that sound may lie behind its pictures in a file
+SOUND_BEHIND = 5.0  # seconds that sound may lie behind its pictures in a file, before a part is finished
 
 
 class Cut(NamedTuple):
@@ -77,19 +77,15 @@ def cut_video(source: str | Path, cuts: Sequence[Cut], *, force: bool = False) -
 
     Raises
     ------
-    UnreadableError
-        If the video cannot be read.
-    TooLargeError
-        If it declares frames of more than 50 million pixels.
+    UnreadableError, TooLargeError
+        If the video cannot be read, or declares frames of more than 50 million pixels.
     UnsupportedError
         If a container cannot hold the streams of the video, a part holds no frame, or the video has no times, such as
         raw H.264.
-    OutputExistsError
-        If a file exists and `force` is false.
+    OutputExistsError, MediaError
+        If a file exists and `force` is false, or cannot be written.
     ParameterError
         If a suffix is not that of a container.
-    MediaError
-        If a file cannot be written.
 
     Examples
     --------
@@ -107,30 +103,30 @@ def cut_video(source: str | Path, cuts: Sequence[Cut], *, force: bool = False) -
             raise ParameterError(f"path must end in one of {', '.join(CUT_FORMATS)}; got {str(cut.path)!r}")
     path = regular_file(source, "video")
     with _streams(path) as (container, streams):
-        start = (container.start_time or 0) / av.time_base
-        beginnings = _beginnings(path, container, streams[0], [start + cut.start for cut in cuts], start)
+        zero = (container.start_time or 0) / av.time_base
+        beginnings = _beginnings(path, container, streams[0], [zero + cut.start for cut in cuts], zero)
     with transaction(), ExitStack() as stack, _streams(path) as (container, streams):
-        parts = [_Part(cut, beginning, start + cut.end, force) for cut, beginning in zip(cuts, beginnings, strict=True)]
+        parts = [
+            _Part(cut.path, beginning, zero + cut.end, stack.enter_context(ExitStack()), force)
+            for cut, beginning in zip(cuts, beginnings, strict=True)
+        ]
         number = -1
         for packet in _packets(container, streams):
             number += packet.stream_index == streams[0].index
             for part in parts:
                 if part.beginning.time > _time(packet, packet.pts):
                     break  # neither this part nor a later one has begun
-                part.offer(packet, number, streams, stack)
+                part.offer(packet, number, streams)
             parts = [part for part in parts if not part.closed]
             if not parts:
                 break
-        for part in parts:
-            part.close()
-    return [beginning.time - start for beginning in beginnings]
+    return [beginning.time - zero for beginning in beginnings]
 
 
 @contextmanager
 def _streams(path: Path) -> Iterator[tuple[Any, list[Any]]]:
     """Open a video, and yield its container and the streams that are copied, pictures first."""
-    limit = {"max_pixels": str(check_declared_size(path, MAX_FRAME_PIXELS))}  # opening decodes a few frames
-    with container_of(path, limit) as container:
+    with container_of(path, declared_limit(path, MAX_FRAME_PIXELS)) as container:
         yield container, [video_stream_of(path, container, MAX_FRAME_PIXELS), *container.streams.audio[:1]]
 
 
@@ -162,62 +158,46 @@ def _beginnings(path: Path, container: Any, video: Any, starts: list[float], zer
 class _Part:
     """One output file of a cut, to which all packets of the video are offered in turn.
 
-    The file is created with the first packet that belongs to the part. `beginning` is the key frame that the part
-    starts with, and `end` its last moment, in seconds by the clock of the video. `force` allows replacing a file.
+    `beginning` is the key frame that the part starts with, and `end` its last moment, in seconds by the clock of the
+    video. The file is created on the stack `files` with the first packet that belongs to the part, and finished when no
+    later packet can belong to it, so that few files are open at a time.
     """
 
-    def __init__(self, cut: Cut, beginning: _Beginning, end: float, force: bool) -> None:
+    def __init__(self, path: Path, beginning: _Beginning, end: float, files: ExitStack, force: bool) -> None:
         self.beginning = beginning
-        self._cut, self._end, self._force = cut, end, force
+        self.closed = False
+        self._path, self._end, self._files, self._force = path, end, files, force
         self._last = -math.inf  # the latest time of a picture that was written
-        # Whether no later packet of pictures, or of sound, can belong to the part; when both are, the file is closed.
-        self._pictures_over = self._sound_over = self.closed = False
-        self._lifetime: ExitStack | None = None  # closes the output file; None until the first packet
         self._container: Any = None  # the open output
         self._targets: dict[int, Any] = {}  # output streams by the index of the stream they copy
 
-    def offer(self, packet: Packet, number: int, streams: list[Any], stack: ExitStack) -> None:
+    def offer(self, packet: Packet, number: int, streams: list[Any]) -> None:
         """Write a packet if it belongs to the part, and close the part after the last one.
 
-        `number` counts the picture packets of the video, and `streams` holds the copied streams, pictures first. An
-        output is opened on `stack`. Three kinds of packets are left out: sound outside the part; pictures shown before
-        its key frame, which cannot be decoded; and pictures after its end, unless others in the part depend on them.
+        `number` counts the picture packets of the video, and `streams` holds the copied streams, pictures first. Three
+        kinds of packets are left out: sound outside the part; pictures shown before its key frame, which cannot be
+        decoded; and pictures after its end, unless others in the part depend on them.
         """
-        time, decoded = _time(packet, packet.pts), _time(packet, packet.dts)
+        time = _time(packet, packet.pts)
+        wanted = self.beginning.time <= time
         if packet.stream_index == streams[0].index:
-            if number < self.beginning.number:
-                return
             # Packets come in the order of decoding. Once that is past the end and past all that was written, no later
             # picture is needed.
-            self._pictures_over = self._pictures_over or decoded > max(self._end, self._last)
-            self._sound_over = self._sound_over or len(streams) == 1 or decoded > self._end + SOUND_BEHIND
-            wanted = time >= self.beginning.time and (decoded <= self._end or time <= self._last)
+            decoded = _time(packet, packet.dts)
+            wanted = wanted and number >= self.beginning.number and (decoded <= self._end or time <= self._last)
             self._last = max(self._last, time) if wanted else self._last
+            self.closed = decoded > max(self._end, self._last) + SOUND_BEHIND
         else:
-            self._sound_over = self._sound_over or time > self._end
-            wanted = self.beginning.time <= time <= self._end
+            wanted = wanted and time <= self._end
         if wanted:
-            if self._lifetime is None:
-                self._open(streams, stack)
-            self._write(packet)
-        if self._pictures_over and self._sound_over:
-            self.close()
+            self._write(packet, streams)
+        if self.closed:
+            self._files.close()
 
-    def _open(self, streams: list[Any], stack: ExitStack) -> None:
-        """Create the output file, with one stream for each of `streams`."""
-        path = self._cut.path
-        self._lifetime = stack.enter_context(ExitStack())  # ends with the work on the whole video, if not earlier
-        temporary = self._lifetime.enter_context(output_file(path, force=self._force))
-        try:
-            self._container = av.open(str(temporary.absolute()), "w", format=CUT_FORMATS[path.suffix.lower()])
-            self._lifetime.enter_context(self._container)
-            self._targets = {each.index: self._container.add_stream_from_template(each) for each in streams}
-            self._container.start_encoding()
-        except CODEC_ERRORS as error:
-            raise UnsupportedError(f"{path}: cannot hold what is in the video ({reason_of(error)})") from error
-
-    def _write(self, packet: Packet) -> None:
+    def _write(self, packet: Packet, streams: list[Any]) -> None:
         """Copy a packet; its times count from the beginning of the part."""
+        if self._container is None:
+            self._open(streams)
         assert packet.time_base is not None
         shift = round(self.beginning.time / packet.time_base)
         copy = Packet(bytes(packet))
@@ -228,13 +208,18 @@ class _Part:
         try:
             self._container.mux(copy)
         except CODEC_ERRORS as error:
-            raise MediaError(f"{self._cut.path}: cannot be written ({reason_of(error)})") from error
+            raise MediaError(f"{self._path}: cannot be written ({reason_of(error)})") from error
 
-    def close(self) -> None:
-        """Finish the file."""
-        self.closed = True
-        if self._lifetime is not None:
-            self._lifetime.close()
+    def _open(self, streams: list[Any]) -> None:
+        """Create the output file, with one stream for each of `streams`."""
+        temporary = self._files.enter_context(output_file(self._path, force=self._force))
+        try:
+            output = av.open(str(temporary.absolute()), "w", format=CUT_FORMATS[self._path.suffix.lower()])
+            self._container = self._files.enter_context(output)
+            self._targets = {each.index: self._container.add_stream_from_template(each) for each in streams}
+            self._container.start_encoding()
+        except CODEC_ERRORS as error:
+            raise UnsupportedError(f"{self._path}: cannot hold what is in the video ({reason_of(error)})") from error
 
 
 def _packets(container: Any, streams: list[Any]) -> Iterator[Packet]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import av
 import cv2
@@ -14,9 +15,12 @@ from av.video.reformatter import VideoReformatter
 from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
-from visionnmf.exceptions import UnsupportedError
+from visionnmf._checks import check_frames_wanted
+from visionnmf.exceptions import ParameterError, UnsupportedError
 
-__all__ = ["CODEC_ERRORS", "Clock", "Decoder", "convert", "reason_of", "turn_of", "upright"]
+__all__ = ["CODEC_ERRORS", "Clock", "Decoder", "FramesWanted", "convert", "reason_of", "resized", "turn_of", "upright"]
+
+Frame = TypeVar("Frame")
 
 # Containers with a duration in their header; for others FFmpeg guesses it from the bit rate.
 _TIMED_CONTAINERS = {"matroska", "webm", "mov", "mp4", "flv"}
@@ -26,6 +30,53 @@ _LONGEST_GAP = 86_400
 
 # What PyAV raises on damaged files: its own errors, errors of reading, and of texts that are not UTF-8.
 CODEC_ERRORS = (av.error.FFmpegError, OSError, ValueError, RuntimeError)
+
+
+@dataclass(frozen=True)
+class FramesWanted:
+    """Which frames of a source are delivered, and by what factor they are scaled; see :class:`.VideoReader`."""
+
+    every: int = 1
+    max_frames: int | None = None
+    scale: float = 1.0
+    start: float = 0.0
+    end: float | None = None
+
+    def __post_init__(self) -> None:
+        check_frames_wanted(self.every, self.max_frames, self.scale, self.start, self.end)
+
+    def scaled(self, size: tuple[int, ...]) -> tuple[int, int]:
+        """Return the size, (width, height), in which frames of this size are delivered."""
+        width, height = size
+        return max(1, round(width * self.scale)), max(1, round(height * self.scale))
+
+    def choose(
+        self,
+        timed: Iterator[tuple[float, Frame]],
+        *,
+        counting: bool = True,
+        may_be_none: Callable[[], bool] = lambda: False,
+    ) -> Iterator[tuple[float, Frame]]:
+        """Yield those frames that are wanted, of all that come with their times in seconds.
+
+        With `counting` false the caller counts up to `max_frames`. Raises ParameterError if no frame lies between
+        `start` and `end`, unless `may_be_none` returns True then.
+        """
+        passed = delivered = 0  # how many frames lie between start and end, and how many of them were yielded
+        time = 0.0
+        for time, frame in timed:
+            if time < self.start:
+                continue
+            if self.end is not None and time >= self.end:
+                break
+            passed += 1
+            if (passed - 1) % self.every == 0:
+                delivered += 1
+                yield time, frame
+                if counting and delivered == self.max_frames:
+                    return
+        if not passed and not may_be_none():
+            raise ParameterError(f"start must lie in the video, before its end at {time:.3f} s; got {self.start:g}")
 
 
 class Decoder:
@@ -155,10 +206,14 @@ def upright(
         image = image[:, ::-1]
     if flip_rows:
         image = image[::-1]
-    image = np.ascontiguousarray(image)
-    if image.shape[1::-1] != size:
-        image = np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA))
-    return image
+    return resized(np.ascontiguousarray(image), size)
+
+
+def resized(image: NDArray[Any], size: tuple[int, int]) -> NDArray[np.uint8]:
+    """Return a frame in a size, (width, height), with pixels averaged over areas."""
+    if image.shape[1::-1] == size:
+        return image
+    return np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), np.uint8)
 
 
 def turn_of(frame: VideoFrame) -> tuple[bool, bool, bool]:

@@ -7,27 +7,25 @@ import os
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager
 from fractions import Fraction
-from typing import Any
+from itertools import chain
+from typing import Any, Self
 
 import av
 import cv2
 import numpy as np
-from av.container import InputContainer
-from av.video.frame import VideoFrame
 from av.video.reformatter import VideoReformatter
 from numpy.typing import NDArray
 
 from visionnmf import choices
-from visionnmf._checks import check_count, check_flag, check_frames_wanted, check_number
+from visionnmf._checks import check_count, check_flag, check_number
 from visionnmf._text import without_password
 from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
 from visionnmf.io.inputs import ADDRESS, CAMERA, is_live
 
-from .decoding import CODEC_ERRORS, Clock, Decoder, reason_of, turn_of, upright
-from .reader import CODEC_THREADS, CONTAINERS, FALLBACK_RATE, MAX_FRAME_PIXELS, MAX_STREAMS, video_stream_of
+from .container import CODEC_THREADS, CONTAINERS, FALLBACK_RATE, MAX_FRAME_PIXELS, MAX_STREAMS, rate_of, video_stream_of
+from .decoding import CODEC_ERRORS, Clock, Decoder, FramesWanted, reason_of, resized, turn_of, upright
 
 __all__ = ["LiveReader"]
 
@@ -37,33 +35,6 @@ _STREAMED = f"{CONTAINERS},rtsp,mpjpeg"
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0  # seconds between two attempts to find a lost source
 _STEP = 0.1  # seconds between two calls of `until` during a pause
-
-
-@dataclass(frozen=True, kw_only=True)
-class LiveSettings:
-    """How a live source is read; the keyword arguments of :class:`LiveReader`, which documents them."""
-
-    size: tuple[int, int] | None = None
-    frame_rate: float | None = None
-    pixel_format: str | None = None
-    every: int = 1
-    max_frames: int | None = None
-    scale: float = 1.0
-    start: float = 0.0
-    end: float | None = None
-    max_pixels: int = MAX_FRAME_PIXELS
-    timeout: float = choices.LIVE_TIMEOUT
-    patience: float = choices.LIVE_PATIENCE
-    again_after_end: bool = True
-    until: Callable[[], bool] | None = None
-
-    def __post_init__(self) -> None:
-        check_frames_wanted(self.every, self.max_frames, self.scale, self.start, self.end)
-        check_number(self.timeout, "timeout", without_low=True)
-        check_number(self.patience, "patience")
-        check_flag(self.again_after_end, "again_after_end")
-        if self.frame_rate is not None:
-            check_number(self.frame_rate, "frame_rate", 0, 1000, without_low=True)
 
 
 class LiveReader:
@@ -81,43 +52,33 @@ class LiveReader:
     size : (int, int), optional
         Width and height of raw frames on standard input. Without it standard input must be a container that describes
         itself, such as YUV4MPEG, MPEG-TS or Matroska.
-    frame_rate : float, optional
-        Of raw frames; 25 if not given.
-    pixel_format : str, optional
-        Of raw frames, by its name in FFmpeg; ``"rgb24"`` if not given.
-    every, max_frames, scale, start, end, max_pixels : optional
-        See :class:`.VideoReader`.
-    timeout : float, default=10.0
-        Seconds of silence after which a URL counts as lost.
-    patience : float, default=60.0
-        Seconds during which the reader tries to find a lost URL again.
+    frame_rate, pixel_format : float, str, optional
+        Of raw frames; 25 and FFmpeg's ``"rgb24"`` if not given.
+    timeout, patience : float, default=10.0 and 60.0
+        Seconds of silence after which a URL counts as lost, and seconds during which it is looked for again.
     again_after_end : bool, default=True
         Whether to connect again also when a stream ends without an error, as streams of cameras do. A file whose server
         does not say its length is then read again from the beginning.
     until : callable, optional
         Called while the reader waits for a lost source; the frames end when it returns True.
+    **wanted
+        `every`, `max_frames`, `scale`, `start` and `end`, as of :class:`.VideoReader`.
 
     Attributes
     ----------
     begins_anew : bool
         False: what has been read is gone.
-    damaged : int
-        The number of frames that could not be decoded completely and were left out.
-    truncated : bool
-        At the end: whether the frames end clearly before the declared duration, as for :class:`.VideoReader`.
-    problem : str or None
-        The same in words.
     reconnections : int
         How often a lost source was found again.
     notes : list of str
-        All of this in words, and how the source ended.
+        What was lost, in words, and how the source ended.
 
     Raises
     ------
     UnreadableError
         If nothing answers, the answer is not a video, or there is no such camera.
     TooLargeError
-        If frames have more than `max_pixels`.
+        If frames have more than 50 million pixels.
     UnsupportedError
         While iterating, if the frame size changes.
     ParameterError
@@ -135,28 +96,43 @@ class LiveReader:
     problem: str | None = None
     declared_frames: int | None = None
 
-    def __init__(self, source: str, **options: Any) -> None:
-        self._settings = LiveSettings(**options)
+    def __init__(
+        self,
+        source: str,
+        *,
+        size: tuple[int, int] | None = None,
+        frame_rate: float | None = None,
+        pixel_format: str | None = None,
+        timeout: float = choices.LIVE_TIMEOUT,
+        patience: float = choices.LIVE_PATIENCE,
+        again_after_end: bool = True,
+        until: Callable[[], bool] | None = None,
+        **wanted: Any,
+    ) -> None:
+        self._wanted = FramesWanted(**wanted)
+        check_number(timeout, "timeout", without_low=True)
+        check_number(patience, "patience")
+        check_flag(again_after_end, "again_after_end")
+        if frame_rate is not None:
+            check_number(frame_rate, "frame_rate", 0, 1000, without_low=True)
         if not is_live(source):
             raise ParameterError(
                 f"source must be '-', an address or a camera; got {source!r}; open others by open_video"
             )
+        self._timeout, self._patience, self._again_after_end, self._until = timeout, patience, again_after_end, until
         # FFmpeg knows protocols in small letters only.
         self.source = ADDRESS.sub(lambda found: found[0].lower(), str(source))
         self._name = without_password(self.source)
-        self._raw = None if self._settings.size is None else _raw_options(self._settings)
+        self._raw = None if size is None else _raw_options(size, frame_rate, pixel_format)
         self.time = 0.0
         self.frames_read = self.damaged = self.reconnections = 0
         self._said: list[str] = []
-        self._again = ADDRESS.match(self.source) is not None
+        self._is_url = ADDRESS.match(self.source) is not None
         self._frames = self._decoded()
         self._first = next(self._frames, None)  # only a decoded frame says the true size
         if self._first is None:
             raise UnreadableError(f"{self._name}: no frame has come{self._why()}")
-        height, width = self._first[1].shape[:2]
-        self._size = (width, height)
-        scale = self._settings.scale
-        self.width, self.height = max(1, round(width * scale)), max(1, round(height * scale))
+        self.width, self.height = self._wanted.scaled(self._first[1].shape[1::-1])
 
     @property
     def notes(self) -> list[str]:
@@ -168,7 +144,7 @@ class LiveReader:
         """Close the source."""
         self._frames.close()
 
-    def __enter__(self) -> LiveReader:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -177,35 +153,16 @@ class LiveReader:
     def __iter__(self) -> Iterator[NDArray[np.uint8]]:
         if self._first is None:
             raise ParameterError(f"source must be gone through once; got {self._name} again; open it anew")
-        wanted = self._settings
-        every, max_frames, start, end = wanted.every, wanted.max_frames, wanted.start, wanted.end
-        (at, frame), self._first = self._first, None
-        delivered = passed = 0
-        while True:
-            if frame.shape[1::-1] != self._size:
+        first, self._first = self._first, None
+        height, width = first[1].shape[:2]
+        for time_, frame in self._wanted.choose(chain([first], self._frames), may_be_none=self._asked_to_end):
+            if frame.shape[:2] != (height, width):
                 raise UnsupportedError(
-                    f"{self._name}: the size changes from {self._size[0]} x {self._size[1]} to {frame.shape[1]} x "
-                    f"{frame.shape[0]} at frame {self.frames_read}"
+                    f"{self._name}: the size changes from {width} x {height} to {frame.shape[1]} x {frame.shape[0]} at "
+                    f"frame {self.frames_read}"
                 )
-            if end is not None and at >= end:
-                break
-            if at >= start:
-                passed += 1
-                if (passed - 1) % every == 0:
-                    self.time = at
-                    delivered += 1
-                    if self._size != (self.width, self.height):
-                        size = (self.width, self.height)
-                        frame = np.asarray(cv2.resize(frame, size, interpolation=cv2.INTER_AREA), np.uint8)
-                    yield frame
-                    if delivered == max_frames:
-                        return
-            following = next(self._frames, None)
-            if following is None:
-                break
-            at, frame = following
-        if not passed and not self._asked_to_end():
-            raise ParameterError(f"start must lie before the end of {self._name} at {at:.3f} s; got {start:g}")
+            self.time = time_
+            yield resized(frame, (self.width, self.height))
 
     def _decoded(self) -> Generator[tuple[float, NDArray[np.uint8]], None, None]:
         """Yield the time in seconds and the picture of every undamaged frame, and reconnect when a URL is lost.
@@ -234,11 +191,11 @@ class LiveReader:
                         heard = time.monotonic()  # the time that the caller took is no silence of the source
                     # A source with a length is a file: a new connection would start from its beginning.
                     sized = decoder.declared_duration(True) is not None or decoder.container.size >= 0
-                    if not self._again or sized:
+                    if not self._is_url or sized:
                         self._judge(decoder)
                         return
-                    if not self._settings.again_after_end and _came_to_its_end(decoder):
-                        if self._settings.max_frames is not None or self._settings.end is not None:
+                    if not self._again_after_end and _came_to_its_end(decoder):
+                        if self._wanted.max_frames is not None or self._wanted.end is not None:
                             self._said.append(f"the stream ended by itself at {last:.2f} s")
                         return
             except (UnreadableError, TooLargeError) as error:
@@ -247,7 +204,7 @@ class LiveReader:
                 self._error = str(error)
             if not self.frames_read:  # connected, but no frame came: the caller raises the error
                 return
-            if time.monotonic() - heard + pause > self._settings.patience:
+            if time.monotonic() - heard + pause > self._patience:
                 self._said.append(f"the source was lost{self._why()}")
                 return
             if not self._waited(pause):
@@ -256,7 +213,7 @@ class LiveReader:
 
     def _asked_to_end(self) -> bool:
         """Return whether the caller's `until` asks for the end of the frames."""
-        return self._settings.until is not None and self._settings.until()
+        return self._until is not None and self._until()
 
     def _waited(self, pause: float) -> bool:
         """Wait for `pause` seconds and return True, or return False as soon as `until` asks for the end."""
@@ -291,10 +248,8 @@ class LiveReader:
     def _of_connection(self, decoder: Decoder) -> Iterator[tuple[float, NDArray[np.uint8]]]:
         """Yield the time since the connection began and the picture of each frame, and count damaged ones."""
         converter = VideoReformatter()
-        rate = decoder.stream.average_rate or decoder.stream.guessed_rate
         if not self.frames_read:
-            self.frame_rate_known = rate is not None and Fraction(1, 100) <= rate <= 1000
-            self.frame_rate = Fraction(rate) if rate is not None and self.frame_rate_known else FALLBACK_RATE
+            self.frame_rate = rate_of(decoder.stream)
             self.has_sound = bool(decoder.container.streams.audio)
         self._step = float(1 / self.frame_rate)
         clock = Clock(decoder, self._step)
@@ -304,55 +259,46 @@ class LiveReader:
             self.damaged, bad = self.damaged + decoder.bad_packets - bad, decoder.bad_packets
             if frame.is_corrupt:
                 continue
-            yield at, self._picture(frame, converter)
+            turn = turn_of(frame)
+            size = (frame.height, frame.width) if turn[0] else (frame.width, frame.height)
+            yield at, upright(self._name, frame, converter, turn, size)
         # The error that ended the connection is counted as a packet by the decoder, but is not a damaged one.
         self.damaged += decoder.bad_packets - bad - (decoder.reading_error is not None)
         self._error = decoder.first_error
 
-    def _picture(self, frame: VideoFrame, converter: VideoReformatter) -> NDArray[np.uint8]:
-        """Return a frame as RGB, turned upright as its metadata ask."""
-        turn = turn_of(frame)
-        size = (frame.height, frame.width) if turn[0] else (frame.width, frame.height)
-        return upright(self._name, frame, converter, turn, size)
-
     @contextmanager
     def _connected(self) -> Iterator[Decoder]:
-        """Connect to the source, and yield a decoder of its video stream; leaving the block disconnects."""
-        limit = {"max_pixels": str(self._settings.max_pixels)}
-        with self._opened(limit | {"max_streams": str(MAX_STREAMS)}) as container:
-            stream = video_stream_of(self._name, container, self._settings.max_pixels)
-            stream.codec_context.thread_count = CODEC_THREADS
-            stream.codec_context.options = {**stream.codec_context.options, **limit}
-            yield Decoder(container, stream)
+        """Connect to the source, and yield a decoder of its video stream; leaving the block disconnects.
 
-    @contextmanager
-    def _opened(self, limit: dict[str, str]) -> Iterator[InputContainer]:
-        """Open standard input or the URL by FFmpeg, allowing only the protocols and containers of that kind of source.
-
-        `limit` holds FFmpeg options against untrusted sources. Raises UnreadableError if no video can be opened.
+        FFmpeg may use only the protocols and containers of that kind of source.
         """
-        options = {**limit}
+        limit = {"max_pixels": str(MAX_FRAME_PIXELS)}
+        options = limit | {"max_streams": str(MAX_STREAMS)}
         more: dict[str, Any] = {"metadata_errors": "replace"}
         if self.source == "-":
             file: Any = sys.stdin.buffer
+            what = "not a video that can be read"
             options |= {"protocol_whitelist": "", "format_whitelist": f"{CONTAINERS},rawvideo"}
             if self._raw is not None:
                 more["format"] = "rawvideo"
                 options |= self._raw
         else:
             file = self.source
-            kind = self.source[:4].lower()
+            what = "no video comes from there"
+            kind = self.source[:4]
             options |= {"protocol_whitelist": _PROTOCOLS[kind], "format_whitelist": _STREAMED}
             if kind == "rtsp":
                 options["rtsp_transport"] = "tcp"  # over UDP, lost packets would damage frames
-            more["timeout"] = (self._settings.timeout,) * 2  # of opening, and of each read
-        with ExitStack() as stack:
-            try:
-                container = stack.enter_context(av.open(file, "r", options=options, **more))
-            except CODEC_ERRORS as error:
-                what = "not a video that can be read" if self.source == "-" else "no video comes from there"
-                raise UnreadableError(f"{self._name}: {what} ({reason_of(error)})") from error
-            yield container
+            more["timeout"] = (self._timeout,) * 2  # of opening, and of each read
+        try:
+            container = av.open(file, "r", options=options, **more)
+        except CODEC_ERRORS as error:
+            raise UnreadableError(f"{self._name}: {what} ({reason_of(error)})") from error
+        with container:
+            stream = video_stream_of(self._name, container, MAX_FRAME_PIXELS)
+            stream.codec_context.thread_count = CODEC_THREADS
+            stream.codec_context.options = {**stream.codec_context.options, **limit}
+            yield Decoder(container, stream)
 
     def _of_camera(self, number: int) -> Iterator[tuple[float, NDArray[np.uint8]]]:
         """Yield the time since the camera was opened, in seconds, and the picture of each frame, until it is lost."""
@@ -363,8 +309,7 @@ class LiveReader:
             if not camera.isOpened():
                 raise UnreadableError(f"{self._name}: camera {number} cannot be opened; does another program have it?")
             rate = camera.get(cv2.CAP_PROP_FPS)
-            self.frame_rate_known = 0.01 <= rate <= 1000
-            self.frame_rate = Fraction(rate).limit_denominator(1001) if self.frame_rate_known else FALLBACK_RATE
+            self.frame_rate = Fraction(rate).limit_denominator(1001) if 0.01 <= rate <= 1000 else FALLBACK_RATE
             self.has_sound = False
             began, last = time.monotonic(), -1.0
             while True:
@@ -385,17 +330,16 @@ def _came_to_its_end(decoder: Decoder) -> bool:
     return error is None or (getattr(error, "errno", None) == errno.EIO and decoder.container.size < 0)
 
 
-def _raw_options(wanted: LiveSettings) -> dict[str, str]:
+def _raw_options(size: tuple[int, int], frame_rate: float | None, pixel_format: str | None) -> dict[str, str]:
     """Return what FFmpeg must know about raw frames."""
-    assert wanted.size is not None
-    width, height = (check_count(side, "size", high=1 << 16) for side in wanted.size)
+    width, height = (check_count(side, "size", high=1 << 16) for side in size)
     if width * height > MAX_FRAME_PIXELS:
         raise ParameterError(f"size must be of at most {MAX_FRAME_PIXELS} pixels; got {width} x {height}")
-    name = wanted.pixel_format or "rgb24"
+    name = pixel_format or "rgb24"
     try:
         av.VideoFormat(name)
     except ValueError:
         known = "one that FFmpeg knows, such as rgb24 or yuv420p"
         raise ParameterError(f"pixel_format must be {known}; got {name!r}") from None
-    rate = Fraction(wanted.frame_rate or FALLBACK_RATE).limit_denominator(1001)
+    rate = Fraction(frame_rate or FALLBACK_RATE).limit_denominator(1001)
     return {"video_size": f"{width}x{height}", "pixel_format": name, "framerate": str(rate)}

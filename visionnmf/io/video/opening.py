@@ -11,8 +11,7 @@ from visionnmf.exceptions import ParameterError
 from visionnmf.io.inputs import is_live, pictures_of
 
 from .live import LiveReader
-from .picture_sequence import PictureSequence
-from .reader import VideoReader
+from .reader import PictureSequence, VideoReader
 
 __all__ = ["open_video"]
 
@@ -35,12 +34,8 @@ def open_video(
         camera, ``"camera:0"`` or ``"/dev/video0"``.
     frame_rate : float, optional
         Frames per second of pictures and raw frames.
-    size : (int, int), optional
-        Width and height of raw frames on standard input.
-    pixel_format : str, optional
-        The format of raw frames on standard input.
-    until : callable, optional
-        See :class:`.LiveReader`; other readers do not call it.
+    size, pixel_format, until : (int, int), str, callable, optional
+        As of :class:`.LiveReader`; the first two are for raw frames on standard input.
     **options
         `every`, `max_frames`, `scale`, `start` and `end`, as of :class:`.VideoReader`.
 
@@ -72,8 +67,8 @@ def open_video(
                 f"{name} must be None for {without_password(source)}; got {value}; it is of raw standard input"
             )
     if is_live(source):
-        raw: dict[str, Any] = {"size": size, "frame_rate": frame_rate, "pixel_format": pixel_format}
-        return LiveReader(str(source), **raw, until=until, **options)
+        options |= {"size": size, "frame_rate": frame_rate, "pixel_format": pixel_format, "until": until}
+        return LiveReader(str(source), **options)
     if pictures_of(source):
         return PictureSequence(source, frame_rate=frame_rate, **options)
     if frame_rate is not None:

@@ -1,46 +1,41 @@
-"""Read video files with PyAV."""
+"""Read video files with PyAV, and the pictures of a folder as if they were one."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+import os
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from types import TracebackType
+from typing import Any, Self
 
-import av
 import numpy as np
-from av.container import InputContainer
+from av.video.frame import VideoFrame
 from av.video.reformatter import VideoReformatter
-from av.video.stream import VideoStream
 from numpy.typing import NDArray
-from PIL import Image
 
-from visionnmf._checks import check_count, check_frames_wanted
-from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
-from visionnmf.io.images import PICTURE_FORMATS
-from visionnmf.io.inputs import regular_file
+from visionnmf._checks import check_number
+from visionnmf.choices import IMAGE_SUFFIXES
+from visionnmf.exceptions import MediaError, UnreadableError, UnsupportedError
+from visionnmf.io.images import read_with_notes
+from visionnmf.io.inputs import pictures_of, regular_file
 
-from .decoding import CODEC_ERRORS, Clock, Decoder, reason_of, turn_of, upright
-from .mp4_index import most_samples
-
-__all__ = ["VideoReader", "sample_frames"]
-
-MAX_FRAME_PIXELS = 50_000_000
-MAX_STREAMS = 64  # opening prepares a decoder of up to a megabyte for each; FFmpeg's own limit is 1000
-FEW_SAMPLES = 1 << 20  # FFmpeg's index of these takes about 50 MB
-_STILL = "a still picture, not a video; name the folder of its frames, or quote their pattern"
-FALLBACK_RATE = Fraction(25)
-
-# Containers that hold the video themselves. Left out on purpose: playlists and concatenations, which name other files
-# and URLs, image sequences, text terminals, devices.
-CONTAINERS = (
-    "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpeg,mpegts,mpegvideo,m4v,h263,h264,hevc,av1,obu,ivf,flv,asf,ogg,gif,"
-    "apng,mjpeg,mxf,nut,yuv4mpegpipe,dv,rm,wtv,webp_anim,webp"
+from .container import (
+    CODEC_THREADS,
+    FALLBACK_RATE,
+    MAX_FRAME_PIXELS,
+    container_of,
+    declared_limit,
+    is_picture,
+    rate_of,
+    still_picture,
+    video_stream_of,
 )
-# A fixed number, because the frames that survive before a cut and the bytes that x264 writes depend on it, and the same
-# file should give the same result on every machine.
-CODEC_THREADS = 2
+from .decoding import Clock, Decoder, FramesWanted, resized, turn_of, upright
+
+__all__ = ["PictureSequence", "VideoReader"]
+
+SHOWN = 3  # names of unreadable pictures in a message
 
 
 class VideoReader:
@@ -71,9 +66,8 @@ class VideoReader:
     width, height : int
         Size of the delivered frames, in pixels: after rotation and `scale`.
     frame_rate : Fraction
-        Frames per second of the file, not divided by `every`; the mean where the rate varies.
-    frame_rate_known : bool
-        False where the file gives no rate between 0.01 and 1000; `frame_rate` is then 25.
+        Frames per second of the file, not divided by `every`; the mean where the rate varies, and 25 where the file
+        gives no rate between 0.01 and 1000.
     declared_frames : int or None
         Number of frames in the file according to its header, None where it does not say.
     has_sound : bool
@@ -85,9 +79,9 @@ class VideoReader:
     frames_read : int
         Frames that the current or last loop decoded, including those that `every` skips.
     truncated : bool
-        After a loop: whether the file is cut off or damaged. See Notes.
-    problem : str or None
-        After a loop: what is wrong with the file, in one line.
+        After a loop: whether the file is cut off or damaged; see Notes.
+    problem, notes : str or None, list of str
+        After a loop: what is wrong with the file, in one line, and the same as a list.
     damaged : int
         After a loop: the number of damaged packets and frames.
     begins_anew, reconnections : bool, int
@@ -106,11 +100,12 @@ class VideoReader:
         If `every`, `max_frames`, `scale`, `start` or `end` is out of range; while iterating: if the video ends before
         `start`, or has no frame before `end`.
 
-    Notes ----- A loop over a damaged file delivers what can be decoded and does not raise. At its end it sets
-    `truncated` if (a) reading stopped with an error, or packets or frames were corrupt or could not be decoded; or (b)
-    the timestamps of all streams, sound included, end more than 2 frames and 1 % before the declared duration. The
-    number of frames is not evidence: headers of good files are often off by one, and files with a variable rate,
-    dropped frames or edit lists give fewer frames than they declare. MPEG streams, Ogg and GIF declare no duration, so
+    Notes
+    -----
+    A loop over a damaged file delivers what can be decoded and does not raise. At its end it sets `truncated` if (a)
+    reading stopped with an error, or packets or frames were corrupt or could not be decoded; or (b) the timestamps of
+    all streams, sound included, end more than 2 frames and 1 % before the declared duration. The number of frames is
+    not evidence, because headers of good files are often off by one. MPEG streams, Ogg and GIF declare no duration, so
     a clean cut of such a file cannot be seen. A loop that ends early does not judge.
 
     Examples
@@ -133,17 +128,12 @@ class VideoReader:
         end: float | None = None,
         max_pixels: int = MAX_FRAME_PIXELS,
     ) -> None:
-        check_frames_wanted(every, max_frames, scale, start, end)
+        self._wanted = FramesWanted(every, max_frames, scale, start, end)
+        self._max_pixels = max_pixels
         self.path = regular_file(path, "video")
-        self.every = every
-        self.max_frames = max_frames
-        self.scale = scale
-        self.start, self.end = start, end
-        self.max_pixels = max_pixels
         self.time = 0.0
-        self.frames_read = 0
+        self.frames_read = self.damaged = 0
         self.truncated = False
-        self.damaged = 0
         self.problem: str | None = None
         self._loop: Generator[NDArray[np.uint8], None, None] | None = None
         self._probe()
@@ -156,35 +146,39 @@ class VideoReader:
     def _probe(self) -> None:
         """Set the size, rotation, frame rate and similar attributes from the first frame, which must be decoded for it.
 
-        Only a decoded frame has the true size and rotation. Raises UnreadableError if there is none, or the file is a
-        still picture.
+        Raises UnreadableError if there is none, or the file is a still picture.
         """
-        with _opened(self.path, self.max_pixels) as decoder:
+        with self._opened() as decoder:
             frames = decoder.frames()
             first = next(frames, None)
             # A still picture also gives one frame; two frames are a video, whatever the header looks like.
-            if (first is None or next(frames, None) is None) and _is_picture(self.path):
-                raise UnreadableError(f"{self.path}: {_STILL}")
+            if (first is None or next(frames, None) is None) and is_picture(self.path):
+                raise still_picture(self.path)
             if first is None:
                 reason = decoder.first_error or "it holds no frame"
                 raise UnreadableError(f"{self.path}: no frame can be decoded ({reason})")
             self._coded_size = (first.width, first.height)
             self._turn = turn_of(first)
-            width, height = self._coded_size[::-1] if self._turn[0] else self._coded_size
-            self.width = max(1, round(width * self.scale))
-            self.height = max(1, round(height * self.scale))
-            rate = decoder.stream.average_rate or decoder.stream.guessed_rate
-            self.frame_rate_known = rate is not None and Fraction(1, 100) <= rate <= 1000
-            self.frame_rate = Fraction(rate) if rate is not None and self.frame_rate_known else FALLBACK_RATE
+            upright_size = self._coded_size[::-1] if self._turn[0] else self._coded_size
+            self.width, self.height = self._wanted.scaled(upright_size)
+            self.frame_rate = rate_of(decoder.stream)
             self.declared_frames = decoder.stream.frames or None
             self.has_sound = bool(decoder.container.streams.audio)
 
-    def __enter__(self) -> VideoReader:
+    @contextmanager
+    def _opened(self) -> Iterator[Decoder]:
+        """Open the file for decoding, with every limit set before anything is decoded."""
+        with container_of(self.path, declared_limit(self.path, self._max_pixels)) as container:
+            stream = video_stream_of(self.path, container, self._max_pixels)
+            stream.thread_type = "AUTO"
+            stream.codec_context.thread_count = CODEC_THREADS
+            stream.codec_context.options = {**stream.codec_context.options, "max_pixels": str(self._max_pixels)}
+            yield Decoder(container, stream)
+
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -199,39 +193,26 @@ class VideoReader:
         return self._loop
 
     def _frames(self) -> Generator[NDArray[np.uint8], None, None]:
-        """Yield the wanted frames as RGB, and set `frames_read`, `time` and, at the end, `problem` as it goes.
-
-        `passed` counts the frames between `start` and `end`, and `delivered` those of them that were yielded.
-        """
+        """Yield the wanted frames as RGB, and set `frames_read`, `time` and, at the end, `problem` as it goes."""
         self.frames_read, self.truncated, self.problem = 0, False, None
-        delivered = passed = 0
         converter = VideoReformatter()
-        with _opened(self.path, self.max_pixels) as decoder:
-            time = 0.0
-            clock = Clock(decoder, float(1 / self.frame_rate))
-            for frame in decoder.frames():
-                if (frame.width, frame.height) != self._coded_size:
-                    raise UnsupportedError(
-                        f"{self.path}: the size changes from {self._coded_size[0]} x {self._coded_size[1]} to "
-                        f"{frame.width} x {frame.height} at frame {self.frames_read + 1}; re-encode it to one size"
-                    )
-                self.frames_read += 1
-                time = clock.read(frame)
-                if time < self.start:
-                    continue
-                if self.end is not None and time >= self.end:
-                    break
-                passed += 1
-                if (passed - 1) % self.every == 0:
-                    delivered += 1
-                    self.time = time
-                    yield upright(self.path, frame, converter, self._turn, (self.width, self.height))
-                    if delivered == self.max_frames:
-                        return
-            else:
-                self._judge(decoder)
-        if not passed:
-            raise ParameterError(f"start must lie in the video, before its end at {time:.3f} s; got {self.start:g}")
+        with self._opened() as decoder:
+            for time, frame in self._wanted.choose(self._decoded(decoder)):
+                self.time = time
+                yield upright(self.path, frame, converter, self._turn, (self.width, self.height))
+
+    def _decoded(self, decoder: Decoder) -> Iterator[tuple[float, VideoFrame]]:
+        """Yield all frames with their times in seconds, and judge the file after the last one."""
+        clock = Clock(decoder, float(1 / self.frame_rate))
+        for frame in decoder.frames():
+            if (frame.width, frame.height) != self._coded_size:
+                raise UnsupportedError(
+                    f"{self.path}: the size changes from {self._coded_size[0]} x {self._coded_size[1]} to "
+                    f"{frame.width} x {frame.height} at frame {self.frames_read + 1}; re-encode it to one size"
+                )
+            self.frames_read += 1
+            yield clock.read(frame), frame
+        self._judge(decoder)
 
     def _judge(self, decoder: Decoder) -> None:
         """Compare what was read with what the header declares."""
@@ -250,130 +231,100 @@ class VideoReader:
         self.problem = f"{read}: the file is cut off or damaged"
 
 
-@contextmanager
-def _opened(path: Path, max_pixels: int) -> Iterator[Decoder]:
-    """Open a file for decoding, with every limit set before anything is decoded."""
-    each = check_declared_size(path, max_pixels)
-    with container_of(path, {"max_pixels": str(each)}) as container:
-        stream = video_stream_of(path, container, max_pixels)
-        stream.thread_type = "AUTO"
-        stream.codec_context.thread_count = CODEC_THREADS
-        stream.codec_context.options = {**stream.codec_context.options, "max_pixels": str(max_pixels)}
-        yield Decoder(container, stream)
+class PictureSequence:
+    """Read the pictures of a folder or a pattern as frames; the attributes are those of :class:`.VideoReader`.
 
-
-def check_declared_size(path: Path, max_pixels: int) -> int:
-    """Check the sizes in the header, and return the limit of pixels for opening the file.
-
-    Opening decodes a few frames if the header leaves questions open, and drops a size above FFmpeg's `max_pixels`, so
-    the file is opened without any decoder first.
-    """
-    with container_of(path, {"codec_whitelist": "none"}) as container:
-        video_stream_of(path, container, max_pixels)
-        return pixels_of_each(container, max_pixels)
-
-
-@contextmanager
-def container_of(path: Path, options: dict[str, str]) -> Iterator[InputContainer]:
-    """Open a file with FFmpeg, without protocols and with a list of containers."""
-    options = {"format_whitelist": CONTAINERS, "protocol_whitelist": "", **options}
-    # An open file instead of its name, because FFmpeg interprets names such as "concat:..." or "img%d.png".
-    with regular_file(path, "video").open("rb") as file:
-        if most_samples(file) > max(FEW_SAMPLES, path.stat().st_size):
-            raise UnreadableError(f"{path}: cut off or damaged (declares more frames than a file of its length holds)")
-        try:
-            container = av.open(file, "r", options=options, metadata_errors="replace")
-        except CODEC_ERRORS as error:
-            if _is_picture(path):
-                raise UnreadableError(
-                    f"{path}: a still picture, not a video; name the folder of its frames, or quote their pattern"
-                ) from error
-            raise UnreadableError(
-                f"{path}: not a video that can be read, or cut off or damaged ({reason_of(error)})"
-            ) from error
-        with container:
-            yield container
-
-
-def video_stream_of(path: object, container: InputContainer, max_pixels: int) -> VideoStream:
-    """Return the first video stream of a container, after checking the number of streams and their declared sizes."""
-    if len(container.streams) > MAX_STREAMS:
-        raise TooLargeError(f"{path}: holds {len(container.streams)} streams; at most {MAX_STREAMS} are read")
-    streams = [stream for stream in container.streams.video if not _is_cover(stream)]
-    if not streams:
-        what = "it holds only sound" if container.streams.audio else "it holds no video, or is cut off before it"
-        raise UnreadableError(f"{path}: not a video: {what}")
-    if streams[0].codec_context is None:
-        raise UnreadableError(f"{path}: the codec of the video is not known, or the file is cut off before it is named")
-    each, several = pixels_of_each(container, max_pixels), len(container.streams.video) > 1
-    for stream in streams:
-        if stream.codec_context is not None and stream.width * stream.height > each:
-            raise TooLargeError(
-                f"{path}: declares frames of {stream.width} x {stream.height} = {stream.width * stream.height} pixels; "
-                f"at most {each} are read{' of each of several videos in a file' if several else ''}"
-            )
-    return streams[0]
-
-
-def pixels_of_each(container: InputContainer, max_pixels: int) -> int:
-    """Return the limit of pixels for each video stream: opening a file can decode frames of all of them."""
-    return max_pixels // max(1, len(container.streams.video))
-
-
-def _is_cover(stream: VideoStream) -> bool:
-    return "attached_pic" in str(stream.disposition)
-
-
-def _is_picture(path: Path) -> bool:
-    """Return whether Pillow recognises a file as a picture."""
-    try:
-        with Image.open(path, formats=PICTURE_FORMATS):
-            return True
-    except Exception:  # whatever the error, it is not a picture
-        return False
-
-
-def sample_frames(frames: Iterable[NDArray[np.uint8]], n: int) -> NDArray[np.uint8]:
-    """Pick evenly spaced frames from a whole clip in one pass, without knowing its length.
-
-    Every k-th frame is kept. When 2 `n` are kept, every other one is dropped and k doubles. Of the `n` to 2 `n` - 1
-    that remain, `n` at even distances are returned, so gaps between neighbours differ by at most a factor of two.
+    A picture that cannot be read, or has another size than the first, is left out and counted in `damaged`. The frames
+    after it keep their times.
 
     Parameters
     ----------
-    frames : iterable of ndarray [shape=(height, width, 3), uint8]
-        For instance a :class:`VideoReader`.
-    n : int
-        Number of frames wanted.
-
-    Returns
-    -------
-    ndarray [shape=(min(n, number of frames), height, width, 3), uint8]
-        They include the first frame. At most 2 `n` frames are in memory at a time.
+    source : str or Path
+        A folder, or a pattern such as ``"frames/*.png"``.
+    frame_rate : float, optional
+        Frames per second; 25 if not given.
+    **wanted
+        `every`, `max_frames`, `scale`, `start` and `end`, as of :class:`.VideoReader`.
 
     Raises
     ------
+    UnreadableError
+        If there is no picture, or the first one cannot be read.
     ParameterError
-        If `n` is below 1, or there is no frame.
+        If an argument is out of its range.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from visionnmf.io import sample_frames
-    >>> frames = np.arange(10, dtype=np.uint8)[:, None, None] * np.ones((1, 2, 2), np.uint8)
-    >>> sample_frames(frames, 3)[:, 0, 0].tolist()
-    [0, 4, 8]
+    >>> from pathlib import Path
+    >>> from visionnmf.io import PictureSequence, write_image
+    >>> Path("frames").mkdir(exist_ok=True)
+    >>> for number in (9, 10):
+    ...     write_image(f"frames/{number}.png", np.full((8, 9, 3), number, np.uint8), force=True)
+    >>> [int(frame[0, 0, 0]) for frame in PictureSequence("frames")]
+    [9, 10]
     """
-    n = check_count(n, "n")
-    held: list[NDArray[np.uint8]] = []
-    step = 1
-    for index, frame in enumerate(frames):
-        if index % step == 0:
-            held.append(frame)
-            if len(held) == 2 * n:
-                del held[1::2]
-                step *= 2
-    if not held:
-        raise ParameterError("frames must hold at least one frame; got none")
-    picked = np.linspace(0, len(held) - 1, min(n, len(held))).round().astype(int)
-    return np.stack([held[index] for index in picked])
+
+    begins_anew, has_sound, truncated, reconnections = True, False, False, 0
+
+    def __init__(self, source: str | Path, *, frame_rate: float | None = None, **wanted: Any) -> None:
+        self._wanted = FramesWanted(**wanted)
+        self.path = Path(source)
+        self._pictures = pictures_of(source)
+        if not self._pictures:
+            raise UnreadableError(f"{source}: no picture in it ({', '.join(IMAGE_SUFFIXES)})")
+        self.frame_rate = FALLBACK_RATE
+        if frame_rate is not None:
+            check_number(frame_rate, "frame_rate", 0, 1000, without_low=True)
+            self.frame_rate = Fraction(frame_rate).limit_denominator(1001)
+        self._said: dict[str, tuple[str, int]] = {}  # by note: the first picture that has it, and how many have
+        self._size = self._read(self._pictures[0]).shape[1::-1]
+        self.width, self.height = self._wanted.scaled(self._size)
+        self.declared_frames = len(self._pictures)
+        self.time = 0.0
+        self.frames_read = self.damaged = 0
+        self.problem: str | None = None
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences about the last loop."""
+        said = [f"{first}: {note}{f' (and {n - 1} more)' * (n > 1)}" for note, (first, n) in self._said.items()]
+        return [*([] if self.problem is None else [self.problem]), *said]
+
+    def __iter__(self) -> Iterator[NDArray[np.uint8]]:
+        """Yield the wanted pictures as RGB frames, from the first one again in each loop.
+
+        A picture's time follows from its number, and only pictures that are wanted are read.
+        """
+        self.frames_read = self.damaged = 0
+        self.problem = None
+        self._said = {}
+        left_out: list[str] = []
+        timed = ((float(number / self.frame_rate), path) for number, path in enumerate(self._pictures))
+        for time, path in self._wanted.choose(timed, counting=False):
+            try:
+                frame = self._read(path)
+            except MediaError:
+                frame = None
+            if frame is None or frame.shape[1::-1] != self._size:
+                left_out.append(os.path.basename(path))
+                self.damaged = len(left_out)
+                more = ", ..." if self.damaged > SHOWN else ""
+                self.problem = (
+                    f"{self.damaged} of {len(self._pictures)} pictures cannot be read or are of another size, and were "
+                    f"left out ({', '.join(left_out[:SHOWN])}{more})"
+                )
+                continue
+            self.frames_read += 1
+            self.time = time
+            yield resized(frame, (self.width, self.height))
+            if self.frames_read == self._wanted.max_frames:
+                return
+
+    def _read(self, path: str) -> NDArray[np.uint8]:
+        """Read a picture as 8-bit RGB, and remember the notes on it. 16-bit values are divided by 257 and rounded."""
+        picture, notes = read_with_notes(path)
+        for note in notes:
+            first, count = self._said.get(note, (os.path.basename(path), 0))
+            self._said[note] = first, count + 1
+        return picture if picture.dtype == np.uint8 else ((picture.astype(np.uint32) + 128) // 257).astype(np.uint8)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from fractions import Fraction
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal
 
 import av
@@ -19,8 +18,8 @@ from visionnmf._checks import check_choice, check_count, check_number
 from visionnmf.exceptions import MediaError, ParameterError
 from visionnmf.io.outputs import output_file
 
+from .container import CODEC_THREADS
 from .decoding import CODEC_ERRORS, convert, reason_of
-from .reader import CODEC_THREADS
 
 __all__ = ["VideoWriter"]
 
@@ -110,6 +109,8 @@ class VideoWriter:
         self._time_base = _TIME_BASES[codec] if timed else 1 / self.frame_rate
         self._pts = -1
         self.encoder, self._pixel_format, self._options = _encoding(codec, self.width, self.height, grey)
+        limited = {"dst_colorspace": 1, "dst_color_range": 1, "interpolation": "AREA"}  # BT.709 in limited range
+        self._colours: dict[str, Any] = {} if codec == "ffv1" else limited
         self.frames_written = 0
         self._converter = VideoReformatter()
         self._lifetime: AbstractContextManager[None] | None = None
@@ -122,12 +123,10 @@ class VideoWriter:
         self._lifetime = lifetime
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         lifetime, self._lifetime = self._lifetime, None
         assert lifetime is not None
-        lifetime.__exit__(kind, error, traceback)
+        lifetime.__exit__(*error)
 
     @contextmanager
     def _open(self) -> Iterator[None]:
@@ -144,7 +143,8 @@ class VideoWriter:
                 with self._encoding_errors():
                     self._container.mux(self._stream.encode(None))
             except BaseException:
-                self._abandon()
+                with suppress(*CODEC_ERRORS):  # the file is removed, and this exception matters more
+                    self._container.close()
                 raise
             with self._encoding_errors():
                 self._container.close()
@@ -157,15 +157,10 @@ class VideoWriter:
         context = stream.codec_context
         context.time_base = self._time_base
         context.thread_count = CODEC_THREADS
-        if self.encoder != "ffv1":
+        if self._colours:
             # 1 = BT.709 (matrix, primaries, transfer) and 1 = limited range: ITU-T H.273, tables 2 to 4
             context.colorspace = context.color_primaries = context.color_trc = context.color_range = 1
         self._stream = stream
-
-    def _abandon(self) -> None:
-        """Close the container and ignore errors: the file is removed, and another exception is being raised."""
-        with suppress(*CODEC_ERRORS):
-            self._container.close()
 
     @contextmanager
     def _encoding_errors(self) -> Iterator[None]:
@@ -181,7 +176,6 @@ class VideoWriter:
         Parameters
         ----------
         frame : ndarray [shape=(height, width, 3), or (height, width) with ``grey``; uint8]
-            The frame.
         time : float, optional
             When the frame is shown, in seconds; only with ``timed``. A frame that is not later than the one before it
             gets the next time that the file can express.
@@ -211,16 +205,11 @@ class VideoWriter:
             source = "gray" if self.grey else "rgb24"
             picture = VideoFrame.from_ndarray(np.ascontiguousarray(frame), format=source)
             if source != self._pixel_format:
-                picture = convert(self._converter, picture, format=self._pixel_format, **self._colours())
+                picture = convert(self._converter, picture, format=self._pixel_format, **self._colours)
             picture.pts = self._pts
             picture.time_base = self._time_base
             self._container.mux(self._stream.encode(picture))
         self.frames_written += 1
-
-    def _colours(self) -> dict[str, Any]:
-        if self.encoder == "ffv1":
-            return {}
-        return {"dst_colorspace": 1, "dst_color_range": 1, "interpolation": "AREA"}
 
     def _verify(self, temporary: Path) -> None:
         """Raise MediaError if the written file does not hold as many frames as were given."""

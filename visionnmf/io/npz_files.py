@@ -42,31 +42,8 @@ ENCRYPTED = 1  # a bit of a member's flags; zipfile asks for a password by raisi
 def read_arrays(path: Path, names: Iterable[str], optional: Iterable[str] = ()) -> dict[str, Array]:
     """Read arrays of a ``.npz`` file of data, of any kind except objects.
 
-    Parameters
-    ----------
-    path : Path
-    names, optional : iterable of str
-        The arrays that must be there, and those that are read if they are there.
-
-    Returns
-    -------
-    dict of str to ndarray
-
-    Raises
-    ------
-    UnreadableError
-        If the file is damaged, or one of `names` is missing.
-    TooLargeError
-        If the arrays have more than 1 GiB, or their headers say so.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pathlib import Path
-    >>> from visionnmf.io import read_arrays
-    >>> np.savez("data.npz", X=np.eye(3))
-    >>> read_arrays(Path("data.npz"), ["X"])["X"].shape
-    (3, 3)
+    `names` must be there, and `optional` are read if they are there. Raises UnreadableError if the file is damaged or
+    one of `names` is missing, and TooLargeError if the arrays have more than 1 GiB, or their headers say so.
     """
     try:
         check_directory(path)
@@ -84,25 +61,10 @@ def read_arrays(path: Path, names: Iterable[str], optional: Iterable[str] = ()) 
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Write arrays as a ``.npz`` file of data, whatever its name ends with.
+    """Write arrays as a ``.npz`` file of data, whatever its name ends with; a file that exists is replaced.
 
     `numpy.savez` keeps the name only if it is given an open file. If a signal interrupts it then, the file is closed
     before the archive, which prints a traceback.
-
-    Parameters
-    ----------
-    path : Path
-        Replaced if it exists; usually the temporary file of :func:`.output_file`.
-    arrays : mapping of str to ndarray
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pathlib import Path
-    >>> from visionnmf.io import read_arrays, write_arrays
-    >>> write_arrays(Path("data.npz"), {"X": np.eye(3)})
-    >>> read_arrays(Path("data.npz"), ["X"])["X"].shape
-    (3, 3)
     """
     with zipfile.ZipFile(path, "w") as file:
         write_members(file, arrays)
