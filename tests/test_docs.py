@@ -34,8 +34,11 @@ PUBLIC_MODULES = [
     "visionnmf.models",
 ]
 
-# What they return is known from scikit-learn.
-FAMILIAR = {"fit", "fit_transform", "inverse_transform", "partial_fit", "predict", "score", "set_params", "transform"}
+# What they return is known from scikit-learn, or the same for all reports.
+FAMILIAR = {
+    *("decision_function", "fit", "fit_transform", "inverse_transform", "partial_fit", "predict", "predict_proba"),
+    *("score", "score_samples", "set_params", "transform", "as_dict", "summary"),
+}
 
 IGNORED = {
     "GL01",  # the summary starts on the line of the quotes

@@ -181,10 +181,6 @@ class ImageAnnotator(BaseEstimator):
             The columns of each view: all columns, in their order. By default they are one view.
         words : sequence of str, optional
             The vocabulary; numbers by default.
-
-        Returns
-        -------
-        self
         """
         ranks = self.check_parameters()
         X = _features(X)
@@ -228,12 +224,7 @@ class ImageAnnotator(BaseEstimator):
         return nearest(self.index_, self._codes(X), check_count(k, "k"))
 
     def predict_proba(self, X: ArrayLike) -> Array:
-        """Return the scores of all words, which are probabilities with "weighted".
-
-        Returns
-        -------
-        ndarray [shape=(n_images, n_words)]
-        """
+        """Return the scores of all words (n_images, n_words), which are probabilities with "weighted"."""
         return self.annotate(X).scores
 
     def predict(self, X: ArrayLike) -> NDArray[np.bool_]:

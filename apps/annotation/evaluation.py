@@ -152,12 +152,7 @@ class AnnotationScores(Report):
         }
 
     def summary(self) -> str:
-        """Return a table of two lines: the model, and the baseline.
-
-        Returns
-        -------
-        str
-        """
+        """Return a table of two lines: the model, and the baseline."""
         lines = [
             f"{self.images} images, {self.scores.n_words} words, {self.top} words each",
             f"{'':22}   AC   RC   NS |    P    R   F1   N+  mAP",
@@ -189,7 +184,6 @@ def evaluate(
     Parameters
     ----------
     model : AnnotationModel
-        The model.
     source : str, Path or sequence of str
         Images as in :func:`train`, but other ones than the training images.
     labels : str, Path or None, default=None
@@ -204,12 +198,9 @@ def evaluate(
     Returns
     -------
     AnnotationScores
-        The scores.
 
     Raises
     ------
-    ParameterError
-        If an argument is not allowed.
     MediaError
         If nothing can be read, or no image has words.
 

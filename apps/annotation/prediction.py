@@ -84,12 +84,7 @@ class Annotations(Report):
         }
 
     def summary(self) -> str:
-        """Return a line for each image, followed by one for each word.
-
-        Returns
-        -------
-        str
-        """
+        """Return a line for each image, followed by one for each word."""
         lines = []
         for image, words in self.images:
             lines.append(f"{image}: {', '.join(word.word for word in words) or 'no word'}")
@@ -113,7 +108,6 @@ def annotate(
     Parameters
     ----------
     model : AnnotationModel
-        The model.
     images : str, Path or sequence of str
         Images, patterns, folders; or a table of features, for a model that was trained on one.
     outputs : WordOutputs, optional
@@ -132,8 +126,6 @@ def annotate(
 
     Raises
     ------
-    ParameterError
-        If an argument is not allowed; a table has no images that sidecars could be written for.
     MediaError
         If nothing can be read, or an output cannot be written.
 
@@ -230,12 +222,7 @@ class Similar(Report):
         }
 
     def summary(self) -> str:
-        """Return a line for each image.
-
-        Returns
-        -------
-        str
-        """
+        """Return a line for each image."""
         rows = zip(self.images, self.distances, self.words, strict=True)
         lines = [f"  {distance:.3f} {image}: {', '.join(words)}" for image, distance, words in rows]
         return "\n".join([f"{self.inputs[0]} looks like", *lines, *self._ending()])
@@ -260,8 +247,6 @@ def similar(model: AnnotationModel, image: str, *, k: int = 11) -> Similar:
 
     Raises
     ------
-    ParameterError
-        If the model was trained on a table, or an argument is not allowed.
     MediaError
         If the image cannot be read.
 

@@ -162,12 +162,8 @@ def save(model: AnnotationModel, path: str | Path, *, force: bool = False) -> No
     ------
     ParameterError
         If the codes are learnt by an estimator that is not one of visionnmf's own.
-    TooLargeError
-        If there are more images and words than `load` would read.
-    OutputExistsError
-        If `path` exists and `force` is false.
     MediaError
-        If `path` cannot be written.
+        If there are more images and words than `load` would read, or `path` exists or cannot be written.
 
     Examples
     --------
@@ -201,12 +197,8 @@ def load(path: str | Path) -> AnnotationModel:
 
     Raises
     ------
-    UnreadableError
-        If the file is missing, damaged or not an annotator.
-    UnsupportedError
-        If another version of visionnmf wrote it.
-    TooLargeError
-        If its header holds more values than are read.
+    MediaError
+        If the file is missing, damaged, too large, not an annotator, or of another version of visionnmf.
 
     Examples
     --------

@@ -60,12 +60,7 @@ class AnnotatorTrained(Report):
         }  # fmt: skip
 
     def summary(self) -> str:
-        """Return a few lines.
-
-        Returns
-        -------
-        str
-        """
+        """Return the report for a person, in a few lines."""
         figures = self._figures()
         weights = ", ".join(f"{name} {weight:.1f}" for name, weight in figures["weights"].items())
         lines = [
@@ -115,8 +110,6 @@ def train(
 
     Raises
     ------
-    ParameterError
-        If an argument is not allowed.
     MediaError
         If there are no images or no words, or the file cannot be written.
 

@@ -42,12 +42,7 @@ class FeaturesReport(Report):
     images_per_second: float
 
     def summary(self) -> str:
-        """Return a few lines.
-
-        Returns
-        -------
-        str
-        """
+        """Return the report for a person, in a few lines."""
         views = ", ".join(f"{view} {count}" for view, count in self.features.items())
         first = (
             f"{self.images} images, {sum(self.features.values())} features ({views}), {self.seconds:.1f} s "
@@ -97,8 +92,6 @@ def extract_features(
     ------
     MediaError
         If no image can be read, an output exists or cannot be written, or the table would be too large to be read.
-    ParameterError
-        If an argument is not allowed.
 
     Examples
     --------

@@ -76,30 +76,19 @@ class Evaluation(Report):
     methods: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def summary(self) -> str:
-        """Return one line, a table if there are several methods, and a line for each skipped file.
-
-        Returns
-        -------
-        str
-        """
+        """Return one line, a table if there are several methods, and a line for each skipped file."""
         at = ", ".join(f"{value:.0f} % at {rate} %" for rate, value in self.missing.items())
         line = (
             f"{self.n_users} users, {self.n_own} own sessions, {self.n_intruders} of other users: AUC {self.auc:.3f}; "
             f"missed {at} false alarms; at the users' own thresholds {self.missed:.0f} % missed, "
             f"{self.false_alarms:.1f} % false alarms"
         )
-        return "\n".join([line, *self._table(), *self._ending()])
-
-    def _table(self) -> list[str]:
-        """Return the lines of a table of the methods, if there are several."""
-        if len(self.methods) < 2:
-            return []
-        lines = [f"{'method':20}  AUC   missed % at 1 / 5 / 10 %   least cost   missed / false alarms, own thresholds"]
+        table = [f"{'method':20}  AUC   missed % at 1 / 5 / 10 %   least cost   missed / false alarms, own thresholds"]
         for method, found in self.methods.items():
             missing = " / ".join(f"{value:.0f}" for value in found["missing"].values())
             at = f"{found['missed']:.0f} / {found['false_alarms']:.1f}"
-            lines.append(f"{method:20} {found['auc']:.3f}  {missing:>24}   {found['cost']:>10.1f}   {at:>14}")
-        return lines
+            table.append(f"{method:20} {found['auc']:.3f}  {missing:>24}   {found['cost']:>10.1f}   {at:>14}")
+        return "\n".join([line, *(table if len(self.methods) > 1 else []), *self._ending()])
 
 
 def evaluate(
@@ -148,12 +137,8 @@ def evaluate(
 
     Raises
     ------
-    ParameterError
-        If matplotlib is missing.
-    UnreadableError
-        If fewer than two users have four sessions.
-    OutputExistsError
-        If `roc` exists and `force` is false.
+    MediaError
+        If fewer than two users have four sessions, or `roc` exists.
 
     Examples
     --------
@@ -317,11 +302,6 @@ def roc_summary(scores: ArrayLike, labels: ArrayLike) -> tuple[float, dict[int, 
         of the other sessions is flagged.
     cost : float
         The smallest missing % + 6 x false alarm % over all thresholds.
-
-    Raises
-    ------
-    ParameterError
-        If sessions of one kind are missing, or the lengths differ.
 
     Examples
     --------

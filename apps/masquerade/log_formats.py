@@ -111,8 +111,6 @@ def read_events(
 
     Raises
     ------
-    ParameterError
-        If `format` is none of those.
     UnreadableError
         If the file cannot be read, is not text, or is read as ``csv`` and its header has no command column.
 

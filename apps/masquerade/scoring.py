@@ -40,12 +40,8 @@ class SessionResult:
 
     Attributes
     ----------
-    source : str
-        The log.
-    user : str
-        The user.
-    index : int
-        The number of the session among the user's sessions in this run, from 0.
+    source, user, index : str, str, int
+        The log, the user, and the number of the session among the user's sessions in this run, from 0.
     start, end : float or None
         Times of its first and last command, in seconds since 1970, UTC; None if the log has no times.
     n_commands : int
@@ -83,12 +79,7 @@ class SessionResult:
     last_line: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the result in JSON's types, with times as ISO 8601.
-
-        Returns
-        -------
-        dict
-        """
+        """Return the result in JSON's types, with times as ISO 8601."""
         reasons = [
             {
                 "command": str(r.command),
@@ -103,12 +94,7 @@ class SessionResult:
         return row | {"start": _iso(self.start), "end": _iso(self.end), "reasons": reasons}
 
     def summary(self) -> str:
-        """Return one line; for an alarm also one for each reason and for each line of the log it names.
-
-        Returns
-        -------
-        str
-        """
+        """Return one line; for an alarm also one for each reason and for each line of the log it names."""
         when = f", {_iso(self.start)} to {_iso(self.end)}" if self.start is not None and self.end is not None else ""
         so_far = f" so far ({self.n_commands} commands)" if self.growing else ""
         head = f"{self.user}, session {self.index}{so_far}{when}: {self.verdict}"
@@ -175,8 +161,6 @@ def score(
 
     Raises
     ------
-    ParameterError
-        If a log is to be followed and `logs` does not hold exactly one, or `n_jobs` is above 1.
     MediaError
         If the model cannot be read; also if a log cannot be read or holds no command and there is no `on_error`.
 

@@ -30,12 +30,10 @@ class Origin(NamedTuple):
 
     Attributes
     ----------
-    source : str
-        The log.
-    line : int
-        The line in it, from 1.
+    source, line : str, int
+        The log, and the line in it, from 1.
     text : str
-        Its first 200 characters, or an empty text if too many lines wait to be judged.
+        The line's first 200 characters, or an empty text if too many lines wait to be judged.
     """
 
     source: str
@@ -49,10 +47,8 @@ class Session:
 
     Attributes
     ----------
-    user : str
-        The user.
-    index : int
-        The number of the session among the user's sessions, from 0.
+    user, index : str, int
+        The user, and the number of the session among the user's sessions, from 0.
     commands : tuple of str
         The commands in order.
     start, end : float or None
@@ -122,8 +118,6 @@ def sessions(
 
     Raises
     ------
-    ParameterError
-        If `size`, `idle` or `silence` has a value that is not allowed.
     UnsupportedError
         If `idle` is given and no command has a time. A single command without a time takes the time of the user's last
         command, and is skipped if there is none.

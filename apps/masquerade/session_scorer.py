@@ -148,10 +148,6 @@ class SessionScorer(OutlierMixin, BaseEstimator):
         y : None
             Ignored.
 
-        Returns
-        -------
-        SessionScorer
-
         Raises
         ------
         ParameterError
@@ -252,30 +248,15 @@ class SessionScorer(OutlierMixin, BaseEstimator):
         return np.array([self._anomaly(self.profile_.cost(s)[0], s) if s.length else 0.0 for s in counted], np.float64)
 
     def score_samples(self, X: Sequence[Symbols]) -> NDArray[np.float64]:
-        """Return the negative of :meth:`anomaly_score`.
-
-        Returns
-        -------
-        ndarray [shape=(n_sessions,), float64]
-        """
+        """Return the negative of :meth:`anomaly_score`, (n_sessions,)."""
         return -self.anomaly_score(X)
 
     def decision_function(self, X: Sequence[Symbols]) -> NDArray[np.float64]:
-        """Return ``threshold_ - anomaly_score(X)``, which is negative for flagged sessions.
-
-        Returns
-        -------
-        ndarray [shape=(n_sessions,), float64]
-        """
+        """Return ``threshold_ - anomaly_score(X)``, (n_sessions,), which is negative for flagged sessions."""
         return self.score_samples(X) - self.offset_
 
     def predict(self, X: Sequence[Symbols]) -> NDArray[np.int_]:
-        """Return 1 for the user's sessions, and -1 for flagged ones.
-
-        Returns
-        -------
-        ndarray [shape=(n_sessions,), int]
-        """
+        """Return 1 for each session of the user, and -1 for each flagged one, (n_sessions,)."""
         return np.where(self.decision_function(X) < 0, -1, 1)
 
     @property

@@ -142,7 +142,7 @@ def save(model: MasqueradeModel, path: str | Path, *, force: bool = False) -> No
     Raises
     ------
     ParameterError
-        If a command is not a string, or the model has a number that makes no sense, such as an infinite threshold.
+        If a command is not a string, or a number is not allowed, such as an infinite threshold.
     MediaError
         If the users have too many commands for one file, or it exists, or cannot be written.
 

@@ -46,12 +46,7 @@ class MasqueradeTrained(Report):
         return {"users": self.users}
 
     def summary(self) -> str:
-        """Return one line for each user, then one for each skipped file.
-
-        Returns
-        -------
-        str
-        """
+        """Return one line for each user, then one for each skipped file."""
         lines = []
         for row in self.users:
             notes = f", {row['doubtful']} unlike all others" if row["doubtful"] else ""

@@ -68,12 +68,7 @@ class StreamReport(Report):
         return figures | {"rank": figures.pop("n_components"), "seed": figures.pop("random_state")}
 
     def summary(self) -> str:
-        """Return a few lines.
-
-        Returns
-        -------
-        str
-        """
+        """Return the report for a person, in a few lines."""
         before = f", {self.resumed} of them before" if self.resumed else ""
         lines = [
             f"{self.inputs[0]}: {self.n_components} components of {self.features} features from {self.samples} samples"
@@ -120,14 +115,13 @@ def learn_stream(
     Returns
     -------
     StreamReport
-        The report.
 
     Raises
     ------
     MediaError
-        If the source cannot be read, an output exists, or cannot be written.
+        If the source cannot be read, or an output exists or cannot be written.
     ParameterError
-        If an argument is out of its range, or the model does not accept the samples.
+        If the model does not accept the samples.
 
     Examples
     --------
