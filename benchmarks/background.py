@@ -32,8 +32,9 @@ import numpy as np
 from _main import main
 from numpy.typing import NDArray
 
-from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel, median_mask, tuning
-from visionnmf.apps.background.evaluation.metrics import Confusion
+from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel, tuning
+from visionnmf.apps.background.evaluation import Confusion
+from visionnmf.apps.background.model.mask import median_mask
 from visionnmf.datasets.local import MASKED_VIDEOS, MaskedVideo, load_video_with_masks
 
 Frames = NDArray[np.uint8]

@@ -1,9 +1,8 @@
-from .evaluation.baselines import Separator as Separator, make_separator as make_separator
-from .evaluation.scores import BackgroundScoresReport as BackgroundScoresReport, evaluate as evaluate
+from .baselines import make_separator as make_separator
+from .evaluation import BackgroundScoresReport as BackgroundScoresReport, evaluate as evaluate
 from .frame_arrays import Separated as Separated
 from .live import LiveCallbacks as LiveCallbacks, follow_source as follow_source
 from .model.estimator import BackgroundModel as BackgroundModel
-from .model.mask import foreground_mask as foreground_mask, median_mask as median_mask
 from .online.estimator import OnlineBackgroundModel as OnlineBackgroundModel
 from .pipeline import process_video as process_video
 from .reports import BackgroundReport as BackgroundReport, LiveReport as LiveReport, MaskStatistics as MaskStatistics

@@ -65,14 +65,6 @@ def select_next_rank(frames, found, count, above, rank, start):  # type: ignore[
 
 
 @kernel
-def mean_over_channels(change, mean):  # type: ignore[no-untyped-def]
-    """Write the rounded mean over the three channels of `change` (3 n,) to `mean` (n,)."""
-    for i in range(mean.shape[0]):
-        total = np.uint32(change[3 * i]) + np.uint32(change[3 * i + 1]) + np.uint32(change[3 * i + 2])
-        mean[i] = np.uint8((total + np.uint32(1)) // np.uint32(3))
-
-
-@kernel
 def count_explained(X, shown, near, votes):  # type: ignore[no-untyped-def]
     """Count how many values of each frame of `X` (n, n_values) each candidate of `shown` (k, n_values) explains.
 
@@ -89,23 +81,21 @@ def count_explained(X, shown, near, votes):  # type: ignore[no-untyped-def]
 
 
 @kernel(reassociate=True)
-def show_background(H, codes, background, start, stop):  # type: ignore[no-untyped-def]
-    """Write the background ``sum_k codes[k] H[k]`` of pixels ``start:stop``, rounded and at most white.
+def show_background(H, codes, background):  # type: ignore[no-untyped-def]
+    """Write the background ``sum_k codes[k] H[k]``, rounded and at most white.
 
     `H` has shape (r, n_pixels, n_channels), `codes` (r,) and `background`, of bytes, (n_pixels, n_channels).
     """
-    n_channels = background.shape[1]
     white = np.float32(255)
     half = np.float32(0.5)
-    first, last = start * n_channels, stop * n_channels
-    values = H.reshape(codes.shape[0], H.shape[1] * n_channels)
-    shown = background.reshape(background.shape[0] * n_channels)
+    values = H.reshape(codes.shape[0], background.size)
+    shown = background.reshape(background.size)
     if codes.shape[0] == 2:  # the usual number: one pass, in SIMD lanes
         one, two = codes[0], codes[1]
-        for i in range(first, last):
+        for i in range(len(shown)):
             shown[i] = np.uint8(min(one * values[0, i] + two * values[1, i], white) + half)
         return
-    for i in range(first, last):
+    for i in range(len(shown)):
         b = np.float32(0)
         for k in range(codes.shape[0]):
             b += codes[k] * values[k, i]
@@ -113,8 +103,8 @@ def show_background(H, codes, background, start, stop):  # type: ignore[no-untyp
 
 
 @kernel(reassociate=True)
-def score_pixels(frame, background, scale, darkest, shadow_weight, score, start, stop):  # type: ignore[no-untyped-def]
-    """Write the scores of pixels ``start:stop`` of one frame (n_pixels, n_channels).
+def score_pixels(frame, background, scale, darkest, shadow_weight, score):  # type: ignore[no-untyped-def]
+    """Write the scores (n_pixels,) of one frame (n_pixels, n_channels).
 
     The score is the root mean square over channels of the residual ``x - b`` in units of `scale` (n_pixels,). In
     colour, the part of the residual that a shadow explains (``x = a b`` with ``darkest < a < 1``) counts
@@ -122,7 +112,7 @@ def score_pixels(frame, background, scale, darkest, shadow_weight, score, start,
     """
     n_channels = frame.shape[1]
     if n_channels != 3:
-        for pixel in range(start, stop):
+        for pixel in range(len(score)):
             total = np.float32(0)
             for channel in range(n_channels):
                 miss = np.float32(frame[pixel, channel]) - np.float32(background[pixel, channel])
@@ -132,7 +122,7 @@ def score_pixels(frame, background, scale, darkest, shadow_weight, score, start,
     # unrolled, and without branches: so the compiler takes several pixels at a time
     one, third = np.float32(1), np.float32(1 / 3)
     darkest, squared_weight = np.float32(darkest), np.float32(shadow_weight * shadow_weight)
-    for pixel in range(start, stop):
+    for pixel in range(len(score)):
         x0, x1, x2 = np.float32(frame[pixel, 0]), np.float32(frame[pixel, 1]), np.float32(frame[pixel, 2])
         b0 = np.float32(background[pixel, 0])
         b1 = np.float32(background[pixel, 1])
@@ -262,52 +252,11 @@ def rank_residuals(frames, picks, H, codes, rank, pixels, usual):  # type: ignor
 # --- Alternating modes -----------------------------------------------------------------------------------------------
 
 
-@kernel
-def find_candidates(  # type: ignore[no-untyped-def]
-    frames, weights, picks, H, codes, near, apart, held, second, distances, support, asked, start
-):
-    """Write to `asked` (m,) which pixels from `start` on may have another level than the modelled one.
-
-    `weights` (k, m) belong to the frames `picks`. `distances` (m * n_channels,) and `support` (4, m) are scratch: the
-    weight of all samples, of those near the present level and of those apart from it, and a distance. Where the answer
-    is no, `find_levels` would find none.
-    """
-    n, n_pixels, n_channels = frames.shape
-    m = len(asked)
-    first = start * n_channels
-    values = frames.reshape(n, n_pixels * n_channels)
-    components = H.reshape(H.shape[0], n_pixels * n_channels)
-    total, present, other, distance = support[0], support[1], support[2], support[3]
-    for p in range(m):
-        total[p] = present[p] = other[p] = 0
-    for i in range(len(picks)):
-        t = picks[i]
-        w = weights[i]
-        _subtract_background(values, components, codes, t, first, distances)
-        for v in range(len(distances)):
-            distances[v] = abs(distances[v])
-        if n_channels == 3:  # the usual number: in SIMD lanes
-            for p in range(m):
-                distance[p] = max(distances[3 * p], max(distances[3 * p + 1], distances[3 * p + 2]))
-        else:
-            for p in range(m):
-                distance[p] = distances[p * n_channels]
-                for c in range(1, n_channels):
-                    distance[p] = max(distance[p], distances[p * n_channels + c])
-        for p in range(m):
-            total[p] += w[p]
-            present[p] += w[p] if distance[p] <= near else np.float32(0)
-            other[p] += w[p] if distance[p] > apart else np.float32(0)
-    for p in range(m):
-        enough = other[p] >= 0.999 * second * total[p]  # sums in another order differ by less
-        asked[p] = (present[p] < (1 - second) * total[p]) & (enough | (present[p] < held * total[p]))
-
-
 @kernel(allocates=True)
 def find_levels(  # type: ignore[no-untyped-def]
-    frames, weights, picks, H, codes, near, apart, held, stronger, second, first, other, share, pixels
+    frames, weights, picks, H, codes, near, apart, held, stronger, second, first, other, share, start
 ):
-    """Find the levels of some pixels, as differences from the modelled background.
+    """Find the levels of the pixels from `start` on, as differences from the modelled background.
 
     `first` (m, n_channels) gets the level that replaces the present one, 0 where none does. `other` gets a second
     level, 0 where there is none, and `share` (m,) its share of the support. `weights` (k, m) belong to the frames
@@ -319,8 +268,8 @@ def find_levels(  # type: ignore[no-untyped-def]
     w = np.empty(k, np.float32)
     order = np.empty(k, np.int64)
     level = np.empty(n_channels, np.float32)
-    for at in range(len(pixels)):
-        pixel = pixels[at]
+    for at in range(len(share)):
+        pixel = start + at
         total = np.float32(0)
         present = np.float32(0)
         for i in range(k):

@@ -9,34 +9,31 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cv2
-import numpy as np
-from numpy.typing import NDArray
 
 from visionnmf import choices
 from visionnmf._text import without_password
 from visionnmf.exceptions import MediaError, ParameterError, UnreadableError, UnsupportedError, VisionNMFError
 from visionnmf.io import output_folder, write_image
 
-from .frame_arrays import Separated, check_model_size
+from .frame_arrays import FrameArray, Separated, check_model_size, within
 from .model.estimator import BackgroundModel
 from .online.estimator import OnlineBackgroundModel
-from .outputs.result_files import ResultFiles
-from .outputs.writer import ResultWriter
 from .pipeline import Job
-from .region import within
 from .reports import LiveReport
+from .results import ResultFiles, ResultWriter
 from .settings import EventSettings, LiveSettings, ModelSettings, OutputSettings, RegionSettings, VideoSettings
-from .sources import Clip, Progress
+from .sources import Progress
+
+if TYPE_CHECKING:
+    from .sources import Clip
 
 __all__ = ["LiveCallbacks", "follow_source"]
-
-FrameArray = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
@@ -85,16 +82,10 @@ def follow_source(
 
     Parameters
     ----------
-    source : str or Path
-        Whatever :func:`visionnmf.io.open_video` opens, or ``"sample:surveillance"``.
-    out : str or Path, default="."
-        Folder for the results. It is made if it is missing.
-    video, region : optional
+    source, out, video, region, outputs, events : optional
         See :func:`.process_video`.
     model : ModelSettings, optional
         The threshold, the seed, and a model of :meth:`.BackgroundModel.save` that replaces the warm-up.
-    outputs, events : optional
-        See :func:`.process_video`.
     live : LiveSettings, optional
         How the stream is followed.
     callbacks : LiveCallbacks, optional
@@ -128,33 +119,24 @@ def follow_source(
     """
     began = time.perf_counter()
     job = Job(source, Path(out), video, region, model, outputs, events)
-    _refuse_batch_settings(job)
-    clip = job.open(callbacks.until)
-    online = _prepared_model(job, live, clip)
-    _adopt_source(online, job, clip, live.state)
-    first = getattr(online, "n_frames_seen_", 0)
-    inside = job.read_region(clip)
-    files = ResultFiles(source, job.out, outputs, first_frame=first)
-    files.check()
-    output_folder(job.out)
-    if live.state is not None:
-        _check_writable(Path(live.state))
-    if files.masks is not None:
-        files.masks.clear(first)
-    run = _Run(job, live, callbacks, clip, online, files, first)
-    with ExitStack() as stack:
-        writer = stack.enter_context(job.writer(files, clip))
-        run.follow(writer, inside, progress)
+    if model.method != choices.BACKGROUND_METHODS[0]:
+        raise ParameterError(f"method must be 'ours' for a stream; got {model.method!r}")
+    for name, value in (("keep_model", model.keep_model), ("clips", outputs.clips)):
+        if value:
+            raise ParameterError(f"{name} must be False for a stream; got True")
+    run = _Run(job, live, callbacks)
+    with job.writer(run.files, run.clip) as writer:
+        run.follow(writer, progress)
         if run.frames == 0:
             raise run.failure()
         written, _ = writer.finish()
     run.save()
-    seconds = time.perf_counter() - began
+    clip, seconds = run.clip, time.perf_counter() - began
     return LiveReport(
         width=clip.width,
         height=clip.height,
         frames=run.frames,
-        first_frame=first,
+        first_frame=run.first,
         seconds=seconds,
         frames_per_second=run.frames / seconds,
         foreground_share=run.marked / (run.frames * clip.width * clip.height),
@@ -162,42 +144,47 @@ def follow_source(
         reconnections=clip.reconnections,
         events=writer.events,
         inputs=[without_password(source)],
-        outputs=files.listed(written),
+        outputs=run.files.listed(written),
         skipped=list(dict.fromkeys(map(str, run.failures))),
         notes=[*clip.notes, *["the sound is not in the results"] * (clip.has_sound and outputs.overlay)],
     )
 
 
 class _Run:
-    """One run over a stream: its frames, what it counts, and what fails."""
+    """One run over a stream: what it reads and writes, what it counts, and what fails.
 
-    def __init__(
-        self,
-        job: Job,
-        live: LiveSettings,
-        callbacks: LiveCallbacks,
-        clip: Clip,
-        model: OnlineBackgroundModel,
-        files: ResultFiles,
-        first: int,
-    ) -> None:
+    `first` is the number of its first frame, and `marked` the number of foreground pixels.
+    """
+
+    def __init__(self, job: Job, live: LiveSettings, callbacks: LiveCallbacks) -> None:
         self._job, self._live, self._callbacks = job, live, callbacks
-        self._clip, self._model, self._files, self._first = clip, model, files, first
+        self.clip = job.open(callbacks.until)
+        self._model = _prepared_model(job, live, self.clip)
+        _adopt_source(self._model, job, self.clip, live.state)
+        self.first = getattr(self._model, "n_frames_seen_", 0)
+        self._region = job.read_region(self.clip)
+        self.files = ResultFiles(job.source, job.out, job.outputs, first_frame=self.first)
+        self.files.check()
+        output_folder(job.out)
+        if live.state is not None:
+            _check_writable(live.state)
+        if self.files.masks is not None:
+            self.files.masks.clear(self.first)
         self._state_due = self._background_due = -math.inf
         self.frames = self.marked = 0
         self.failures: list[VisionNMFError] = []
 
-    def follow(self, writer: ResultWriter, region: FrameArray | None, progress: Progress | None) -> None:
+    def follow(self, writer: ResultWriter, progress: Progress | None) -> None:
         """Mask and write frames until the source ends or fails, or the end is asked for."""
-        clip, callbacks = self._clip, self._callbacks
+        clip, callbacks = self.clip, self._callbacks
         # A source that does not start again from its beginning continues one frame after the last one of the state.
-        offset = self._model.time_ + 1 / self._model.frame_rate if self._first and not clip.begins_anew else 0.0
+        offset = self._model.time_ + 1 / self._model.frame_rate if self.first and not clip.begins_anew else 0.0
         times: deque[float] = deque()
         frames = self._job.counted(self._wanted(lambda: times.append(clip.time + offset)), clip, "following", progress)
         with closing(self._model.follow(frames, time=lambda: times[-1])) as parts, self._keep_failure():
             for whole in parts:
                 at = times.popleft()
-                part = within(whole, region)
+                part = within(whole, self._region)
                 self.frames += 1
                 self.marked += cv2.countNonZero(part.mask)
                 event = writer.write(part, at)
@@ -213,10 +200,10 @@ class _Run:
 
     def _wanted(self, take_time: Callable[[], Any]) -> Iterator[FrameArray]:
         """Pass frames on until the end is asked for, without those that are done."""
-        for number, frame in enumerate(self._clip):
+        for number, frame in enumerate(self.clip):
             if self._asked_to_end():
                 return
-            if self._clip.begins_anew and number < self._first:
+            if self.clip.begins_anew and number < self.first:
                 continue
             take_time()
             yield frame
@@ -229,12 +216,12 @@ class _Run:
             self._model.save(self._live.state, force=True)
         if every is not None and at - self._background_due >= every:
             self._background_due = at
-            write_image(self._files.background, self._model.background_, force=True)
+            write_image(self.files.background, self._model.background_, force=True)
 
     def save(self) -> None:
         """Save the background and the state at the end; failures are kept."""
         with self._keep_failure():
-            write_image(self._files.background, self._model.background_, force=True)
+            write_image(self.files.background, self._model.background_, force=True)
         if self._live.state is not None:
             with self._keep_failure():
                 self._model.save(self._live.state, force=True)
@@ -242,7 +229,7 @@ class _Run:
     def failure(self) -> VisionNMFError:
         """Return why there is no frame."""
         stopped = "was stopped before a frame came" if self._asked_to_end() else "no frame has come"
-        done = f", after the {self._first} that are done" if self._first else ""
+        done = f", after the {self.first} that are done" if self.first else ""
         return next(iter(self.failures), UnreadableError(f"{without_password(self._job.source)}: {stopped}{done}"))
 
     @contextmanager
@@ -252,15 +239,6 @@ class _Run:
             yield
         except VisionNMFError as error:
             self.failures.append(error)
-
-
-def _refuse_batch_settings(job: Job) -> None:
-    """Refuse what a stream cannot have."""
-    if job.model.method != choices.BACKGROUND_METHODS[0]:
-        raise ParameterError(f"method must be 'ours' for a stream; got {job.model.method!r}")
-    for name, value in (("keep_model", job.model.keep_model), ("clips", job.outputs.clips)):
-        if value:
-            raise ParameterError(f"{name} must be False for a stream; got True")
 
 
 def _prepared_model(job: Job, live: LiveSettings, clip: Clip) -> OnlineBackgroundModel:
@@ -285,8 +263,8 @@ def _prepared_model(job: Job, live: LiveSettings, clip: Clip) -> OnlineBackgroun
     model = OnlineBackgroundModel(**parameters)
     if job.model.reuse is not None:
         kept = BackgroundModel.load(job.model.reuse)
+        check_model_size(job.model.reuse, kept.frame_shape_, shape)
         model.start_from(kept.background_, kept.noise_scale_, len(kept.learnt_frames_))
-        check_model_size(job.model.reuse, kept.background_.shape, shape)
     return model
 
 

@@ -11,30 +11,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from visionnmf import choices
 from visionnmf._text import without_password
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import is_live, output_folder, transaction, write_image
 
-from .frame_arrays import check_model_size
+from .frame_arrays import FrameArray, check_model_size, within
 from .model.estimator import BackgroundModel
 from .model.mask import median_mask
-from .outputs.result_files import ResultFiles
-from .outputs.videos import VideoFormat
-from .outputs.writer import ResultWriter
-from .region import read_region, within
 from .reports import BackgroundReport, MaskCounts, MaskStatistics
+from .results import ResultFiles, ResultWriter, VideoFormat
 from .settings import EventSettings, ModelSettings, OutputSettings, RegionSettings, VideoSettings
-from .sources import Clip, Progress, Timeline, counted, expected_frames, open_clip, recorded, timed
+from .sources import Progress, Timeline, counted, expected_frames, open_clip, recorded, timed
 
 if TYPE_CHECKING:
-    from .evaluation.baselines import Separator
+    from .baselines import Separator
+    from .sources import Clip
 
 __all__ = ["Job", "process_video"]
-
-FrameArray = NDArray[np.uint8]
 
 DOUBTFUL_SHARE = 0.2  # of foreground: clips of a fixed camera seldom have so much
 NO_SOUND = "the sound of the video is not in the results"
@@ -57,15 +52,18 @@ class Job:
         return open_clip(self.source, self.video, until)
 
     def read_region(self, clip: Clip) -> FrameArray | None:
-        """Return where foreground counts, as a mask, or None."""
+        """Return where foreground counts, as a mask (height, width), or None where it counts everywhere."""
+        if not self.region.roi and not self.region.ignore:
+            return None
+        from .region import read_region
+
         return read_region(self.region, (clip.height, clip.width), self.video.scale)
 
     def writer(self, files: ResultFiles, clip: Clip, timeline: Timeline | None = None) -> ResultWriter:
         """Return what writes the results, evenly only where a `timeline` says that frames are."""
         rate = clip.frame_rate / self.video.every if timeline is None else timeline.frame_rate
         video = VideoFormat(clip.width, clip.height, rate, timeline is None or timeline.varies)
-        step = 1 / (float(clip.frame_rate) / self.video.every) if timeline is None else float(1 / rate)
-        return ResultWriter(files, video, self.outputs, self.events, step)
+        return ResultWriter(files, video, self.outputs, self.events, float(1 / rate))
 
     def counted(self, frames: Iterable[FrameArray], clip: Clip, stage: str, progress: Progress | None) -> Iterator[Any]:
         """Pass the frames of a clip on, and report how many have been passed on."""
@@ -92,8 +90,8 @@ def process_video(
     - ``NAME_foreground.mkv``, masks of 0 and 255, lossless (FFV1); ``NAME_foreground.mp4`` or ``NAME_masks/000000.png``
       if `outputs.masks` says so;
     - ``NAME_preview.mp4``: frame, background and mask side by side, each at most 640 pixels wide;
-    - ``NAME_overlay.mp4``, ``NAME_events.csv``, ``NAME_events.png``, ``NAME_event_001.png``, ``NAME_event_001.mp4``,
-      ``NAME_frames.csv`` or ``.jsonl``, ``NAME_coco.json`` and ``NAME_model.npz`` where they are asked for.
+    - ``NAME_overlay.mp4``, ``NAME_events.csv``, ``NAME_event_001.png``, ``NAME_event_001.mp4``, ``NAME_frames.csv`` or
+      ``.jsonl``, ``NAME_coco.json`` and ``NAME_model.npz`` where they are asked for.
 
     Each frame keeps its time, counted from the first frame.
 
@@ -104,23 +102,15 @@ def process_video(
         with known masks. A source that can be read only once is first copied, without loss, to a temporary file.
     out : str or Path, default="."
         Folder for the results. It is made if it is missing.
-    video : VideoSettings, optional
-        Which frames are read, and at which size.
-    region : RegionSettings, optional
-        Where foreground counts.
-    model : ModelSettings, optional
-        How the background is modelled, or which model is used again.
-    outputs : OutputSettings, optional
-        Which results are written.
-    events : EventSettings, optional
-        What counts as an event, and as a box in the tables.
+    video, region, model, outputs, events : records of settings, optional
+        Which frames are read, where foreground counts, how the background is modelled, which results are written, and
+        what counts as an event.
     progress : callable, optional
         Called with (stage, frames done, frames in all or None); the stage is ``"learning"`` or ``"masking"``.
 
     Returns
     -------
     BackgroundReport
-        Sizes, times, the result of the baseline beside ours, and the files.
 
     Raises
     ------
@@ -199,7 +189,7 @@ def _separate(job: Job, progress: Progress | None) -> BackgroundReport:
 def _prepared_model(settings: ModelSettings) -> Separator:
     """Return a new model, or the one that is used again."""
     if settings.method != choices.BACKGROUND_METHODS[0]:
-        from .evaluation.baselines import make_separator  # loads all models of visionnmf
+        from .baselines import make_separator  # loads all models of visionnmf
 
         return make_separator(settings.method, threshold=settings.threshold, random_state=settings.random_state)
     if settings.reuse is None:
@@ -223,7 +213,12 @@ def _learn(job: Job, model: Separator, clip: Clip, progress: Progress | None) ->
 
 
 def _report(
-    job: Job, model: Separator, clip: Clip, counts: MaskCounts, timeline: Timeline, seconds: dict[str, float]
+    job: Job,
+    model: Separator,
+    clip: Clip,
+    counts: MaskCounts,
+    timeline: Timeline,
+    seconds: dict[str, float],
 ) -> BackgroundReport:
     """Return the report of a batch, without its files and events."""
     masks = counts.statistics("masks")

@@ -7,34 +7,27 @@ Coordinates are pixels of the video from its upper left corner. Corners and edge
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 
 from visionnmf.exceptions import ParameterError, UnsupportedError
 from visionnmf.io import read_image, to_grey8
 
-from .frame_arrays import Separated
+from .frame_arrays import FrameArray
 from .settings import RegionSettings
 
-__all__ = ["read_region", "within"]
-
-FrameArray = NDArray[np.uint8]
+__all__ = ["read_region"]
 
 WHITE, HALF = 255, 127
 
 
-def read_region(region: RegionSettings, shape: tuple[int, int], scale: float = 1.0) -> FrameArray | None:
-    """Return a mask (height, width) that is 255 where foreground counts, or None where it counts everywhere.
+def read_region(region: RegionSettings, shape: tuple[int, int], scale: float = 1.0) -> FrameArray:
+    """Return a mask (height, width) that is 255 where foreground counts.
 
     `shape` is the size of the results and `scale` their size relative to the video. Raises ParameterError where numbers
     are no box or polygon or nothing is left, UnsupportedError for a picture of another size than the video, and
     UnreadableError for a picture that cannot be read.
     """
-    if not region.roi and not region.ignore:
-        return None
     inside = np.full(shape, 0 if region.roi else WHITE, np.uint8)
     for text in region.roi:
         inside |= _drawn(text, shape, scale)
@@ -43,11 +36,6 @@ def read_region(region: RegionSettings, shape: tuple[int, int], scale: float = 1
     if not inside.any():
         raise ParameterError("roi and ignore must leave a part of the picture; got nothing left")
     return inside
-
-
-def within(part: Separated, region: FrameArray | None) -> Separated:
-    """Return a frame whose mask is empty outside the region."""
-    return part if region is None else replace(part, mask=part.mask & region)
 
 
 def _drawn(region: str, shape: tuple[int, int], scale: float) -> FrameArray:

@@ -6,18 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import cv2
-import numpy as np
-from numpy.typing import NDArray
 
 from visionnmf._text import printable
 from visionnmf.apps.report import Report
 
-from .frame_arrays import Separated
-from .outputs.frame_table import time_code
+from .frame_arrays import FrameArray, Separated
 
-__all__ = ["BackgroundReport", "LiveReport", "MaskCounts", "MaskStatistics", "event_sentence"]
-
-FrameArray = NDArray[np.uint8]
+__all__ = ["BackgroundReport", "LiveReport", "MaskCounts", "MaskStatistics", "event_sentence", "time_code"]
 
 SHOWN_EVENTS = 20
 
@@ -30,14 +25,12 @@ class MaskStatistics:
     ----------
     foreground_share : float, 0 to 1
         Share of all pixels that are foreground.
-    f_measure, precision, recall : float, 0 to 1, or None
+    f_measure : float, 0 to 1, or None
         Agreement with the true masks, where the clip has them.
     """
 
     foreground_share: float
     f_measure: float | None = None
-    precision: float | None = None
-    recall: float | None = None
 
 
 @dataclass(frozen=True)
@@ -48,24 +41,18 @@ class BackgroundReport(Report):
     ----------
     width, height : int
         Size of the results, in pixels.
-    frames : int
-        Number of frames that were separated.
-    frames_read : int
-        Number of frames that were decoded, those that `every` skips included.
+    frames, frames_read : int
+        How many frames were separated, and how many were decoded, those that `every` skips included.
     declared_frames : int or None
         Number of frames in the file according to its header.
-    truncated : bool
-        Whether the file is cut off or damaged; the results cover what could be read.
-    problem : str or None
-        What is wrong with the file.
-    method : str
-        One of `choices.BACKGROUND_METHODS`.
-    n_components : int or None
-        Components of the model; None for a method that has none.
-    most_components : int or None
-        The maximum number of components of the default method, which keeps one where more explain hardly more.
-    learnt_frames, random_state : int
-        Number of frames that the model was learnt from, and the seed.
+    truncated, problem : bool, str or None
+        Whether the file is cut off or damaged, and what is wrong with it; the results cover what could be read.
+    method, random_state : str, int
+        The method, one of `choices.BACKGROUND_METHODS`, and the seed.
+    n_components, most_components : int or None
+        Components of the model, and the maximum that was asked for; None for a method that has none.
+    learnt_frames : int
+        Number of frames that the model was learnt from.
     noise : float or None
         Median over pixels of the noise scale, in grey levels; None for a method that has none.
     masks : MaskStatistics
@@ -74,15 +61,11 @@ class BackgroundReport(Report):
         The baseline on the same frames: difference from the temporal median above 25, and the same cleaning.
     agreement : float, 0 to 1
         F-measure between the two: 1 where they mark the same pixels, 0 where they have none in common.
-    frame_rate : float
-        Frames per second of the video; the mean where it varies.
-    variable_frame_rate : bool
-        Whether frames do not follow each other evenly; in the results each keeps its time.
+    frame_rate, variable_frame_rate : float, bool
+        Frames per second of the video, the mean where it varies, and whether it does; each frame keeps its time.
     events : list of dict or None
-        For each event ``start`` and ``end`` (seconds from the beginning of the video, padding included), ``peak_time``,
-        ``peak_area`` (share of the picture), the box ``x``, ``y``, ``width``, ``height``, the number of ``frames`` with
-        foreground, the ``thumbnail``, and the ``clip`` with its ``clip_start``, where the events were cut out. None
-        where no events were asked for.
+        A row for each event, as in the table of events; None where none were asked for. Times are in seconds from the
+        beginning of the video, and `peak_area` is a share of the picture.
     frames_per_second : float
         Frames separated in a second, the learning included.
     seconds : dict of str to float
@@ -119,16 +102,7 @@ class BackgroundReport(Report):
         return {"input": self.inputs[0]} | figures | renamed
 
     def summary(self) -> str:
-        """Return the report as a few lines of text to print.
-
-        The first line names the input, its size and the speed. The others, indented by two spaces, give the
-        illumination components, the share of foreground, the comparison with the temporal median and the true masks,
-        the first events, and the ending that all reports share.
-
-        Returns
-        -------
-        str
-        """
+        """Return the report as a few lines of text to print."""
         frames = "frame" if self.frames == 1 else "frames"
         lines = [
             f"{printable(self.inputs[0])}: {self.frames} {frames} of {self.width}x{self.height} in "
@@ -163,19 +137,14 @@ class LiveReport(Report):
     ----------
     width, height : int
         Size of the frames, in pixels.
-    frames : int
-        Number of frames of this run.
-    first_frame : int
-        The number of its first frame, above 0 where it resumed from a state.
-    seconds : float
-        How long it ran.
-    frames_per_second : float
+    frames, first_frame : int
+        Number of frames of this run, and the number of its first one, above 0 where it resumed from a state.
+    seconds, frames_per_second : float
+        How long it ran, and how fast.
     foreground_share : float, 0 to 1
         Share of all pixels that were foreground.
-    damaged : int
-        Number of frames that came damaged and were left out.
-    reconnections : int
-        How often the source was lost and found again.
+    damaged, reconnections : int
+        How many frames came damaged and were left out, and how often the source was lost and found again.
     events : list of dict or None
         As those of :class:`.BackgroundReport`.
     """
@@ -192,15 +161,7 @@ class LiveReport(Report):
     events: list[dict[str, Any]] | None
 
     def summary(self) -> str:
-        """Return the report as a few lines of text to print.
-
-        The first line names the source, the number and size of the frames and the speed. The others give the share of
-        foreground, the number of events, and the ending that all reports share.
-
-        Returns
-        -------
-        str
-        """
+        """Return the report as a few lines of text to print."""
         resumed = f", from frame {self.first_frame} on" if self.first_frame else ""
         lines = [
             f"{printable(self.inputs[0])}: {self.frames} frames of {self.width}x{self.height} in {self.seconds:.1f} s "
@@ -210,6 +171,13 @@ class LiveReport(Report):
         if self.events is not None:
             lines.append(f"  events: {len(self.events)}")
         return "\n".join([*lines, *(f"  {line}" for line in self._ending())])
+
+
+def time_code(seconds: float) -> str:
+    """Return a time as 00:01:02.345."""
+    milliseconds = round(seconds * 1000)
+    minutes, rest = divmod(milliseconds, 60_000)
+    return f"{minutes // 60:02d}:{minutes % 60:02d}:{rest // 1000:02d}.{rest % 1000:03d}"
 
 
 def event_sentence(event: dict[str, Any]) -> str:
@@ -245,17 +213,16 @@ class MaskCounts:
 
     def agreement(self) -> float:
         """Return the F-measure between masks and temporal median; 1 where neither finds anything."""
-        return _ratio(2 * self._shared, sum(self._found.values()))
+        return _f_measure(self._shared, sum(self._found.values()))
 
     def statistics(self, kind: str) -> MaskStatistics:
         """Return the statistics of the "masks" or of the "temporal_median"."""
         share = self._found[kind] / self._pixels
         if self._truth is None:
             return MaskStatistics(share)
-        hits, found, true = self._hits[kind], self._found[kind], self._true
-        return MaskStatistics(share, _ratio(2 * hits, found + true), _ratio(hits, found), _ratio(hits, true))
+        return MaskStatistics(share, _f_measure(self._hits[kind], self._found[kind] + self._true))
 
 
-def _ratio(part: int, whole: int) -> float:
-    """Return ``part / whole``, and 1 if `whole` is 0: two empty masks agree."""
-    return part / whole if whole else 1.0
+def _f_measure(shared: int, both: int) -> float:
+    """Return F from the pixels that two masks share and those that they have together; two empty masks agree."""
+    return 2 * shared / both if both else 1.0

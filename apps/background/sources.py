@@ -4,29 +4,31 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 
 from visionnmf import choices
 from visionnmf._checks import check_frames_wanted
 from visionnmf._text import without_password
 from visionnmf.exceptions import ParameterError, UnreadableError
-from visionnmf.io import LiveReader, PictureSequence, VideoReader, VideoWriter, is_live, open_video
+from visionnmf.io import is_live, open_video
 from visionnmf.io.inputs import stem_of
 
+from .frame_arrays import FrameArray
 from .settings import VideoSettings
 
-__all__ = ["Clip", "Timeline", "counted", "expected_frames", "open_clip", "recorded", "timed"]
+if TYPE_CHECKING:
+    from visionnmf.io import LiveReader, PictureSequence, VideoReader
+
+__all__ = ["Clip", "Progress", "SampleClip", "Timeline", "counted", "expected_frames", "open_clip", "recorded", "timed"]
 
 Progress = Callable[[str, int, int | None], Any]
-FrameArray = NDArray[np.uint8]
 
 # The sample: half a minute of a street while a cloud passes. Its illumination drifts enough for one picture to fail.
 SAMPLE = "sample:surveillance"
@@ -42,25 +44,26 @@ SLOWEST, FASTEST = Fraction(1, 100), Fraction(1000)  # frames per second of resu
 
 def open_clip(source: str | Path, video: VideoSettings, until: Callable[[], bool] | None = None) -> Clip:
     """Open the sample, or whatever :func:`.open_video` opens; `until` ends the wait of a live source."""
-    raw = {name: getattr(video, name) for name in RAW_OPTIONS}
-    options = {name: getattr(video, name) for name in READ_OPTIONS}
-    _check_raw(source, raw)
+    raw = _raw_options(source, video)
     if str(source) == SAMPLE:
-        return SampleClip(**options)
+        return SampleClip(video)
     if str(source).startswith("sample:"):
         raise UnreadableError(f"{source}: there is no such sample; the one video is {SAMPLE}")
-    return open_video(source, **options, **raw, until=until)
+    return open_video(source, **{name: getattr(video, name) for name in READ_OPTIONS}, **raw, until=until)
 
 
-def _check_raw(source: str | Path, options: Mapping[str, Any]) -> None:
-    """Refuse options that would be ignored; :func:`.open_video` judges files and pictures."""
+def _raw_options(source: str | Path, video: VideoSettings) -> dict[str, Any]:
+    """Return the options of raw frames, or refuse those that would be ignored.
+
+    Those of files and pictures are judged by :func:`.open_video`.
+    """
+    raw = {name: getattr(video, name) for name in RAW_OPTIONS}
     own = str(source).startswith("sample:") or (is_live(source) and str(source) != "-")
-    if not own and (str(source) != "-" or options.get("size") is not None):
-        return
-    for name in RAW_OPTIONS:
-        if options.get(name) is not None:
+    for name, value in raw.items():
+        if value is not None and (own or (str(source) == "-" and video.size is None)):
             reason = "which has its own" if own else "without size: only raw frames have none of their own"
-            raise ParameterError(f"{name} must be None for {without_password(source)}, {reason}; got {options[name]}")
+            raise ParameterError(f"{name} must be None for {without_password(source)}, {reason}; got {value}")
+    return raw
 
 
 @contextmanager
@@ -71,8 +74,9 @@ def recorded(source: str, video: VideoSettings, **options: Any) -> Iterator[tupl
     where `end` or `max_frames` bounds what is written: a file would start from its beginning each time. `options` are
     passed to the reader. Raises ParameterError for a source without an end where none is given.
     """
-    raw = {name: getattr(video, name) for name in RAW_OPTIONS}
-    _check_raw(source, raw)
+    from visionnmf.io import LiveReader, VideoWriter
+
+    raw = _raw_options(source, video)
     max_frames = None if video.max_frames is None or video.start > 0 else video.every * video.max_frames
     endless = video.end is None and max_frames is None
     if endless and not source.lower().startswith(("-", "http")):
@@ -105,7 +109,7 @@ def expected_frames(clip: Clip, video: VideoSettings) -> int | None:
 def counted(
     frames: Iterable[FrameArray], stage: str, total: int | None, progress: Progress | None
 ) -> Iterator[FrameArray]:
-    """Pass frames on, and report to `progress` how many have been passed on."""
+    """Pass frames on, and report to `progress` how many of `total` have been passed on."""
     for done, frame in enumerate(frames, start=1):
         yield frame
         if progress is not None:
@@ -122,12 +126,8 @@ def timed(clip: Clip, take: Callable[[float], Any]) -> Iterator[FrameArray]:
 class Timeline:
     """Whether frames follow each other evenly, at a declared frame rate.
 
-    Attributes
-    ----------
-    varies : bool
-        Whether a frame is further from where an even rate would have it than containers round.
-    count : int
-        Number of frames so far.
+    `count` is the number of frames so far, and `varies` says whether one was further from where an even rate would have
+    it than containers round.
     """
 
     def __init__(self, frame_rate: Fraction) -> None:
@@ -164,11 +164,10 @@ class SampleClip:
     problem = None
     notes: tuple[str, ...] = ()
 
-    def __init__(
-        self, *, every: int, max_frames: int | None, scale: float, start: float = 0.0, end: float | None = None
-    ) -> None:
+    def __init__(self, video: VideoSettings) -> None:
         from visionnmf.datasets import make_surveillance
 
+        every, max_frames, scale, start, end = (getattr(video, name) for name in READ_OPTIONS)
         check_frames_wanted(every, max_frames, scale, start, end)
         made = make_surveillance(**SAMPLE_OPTIONS)
         first = math.ceil(start * SAMPLE_RATE)
@@ -194,4 +193,5 @@ class SampleClip:
             yield frame
 
 
-Clip = VideoReader | PictureSequence | LiveReader | SampleClip
+if TYPE_CHECKING:
+    Clip = VideoReader | PictureSequence | LiveReader | SampleClip

@@ -146,7 +146,7 @@ def _inputs(run: Run, arguments: list[str], recursive: bool, out: Path) -> list[
 def _follow(run: Run, source: str, options: dict[str, Any], *, as_json: bool) -> None:
     """Follow a source until it ends or a signal comes; print frames as JSON, or events."""
     from visionnmf.apps.background import LiveCallbacks, follow_source
-    from visionnmf.apps.background.outputs.frame_table import frame_row
+    from visionnmf.apps.background.event_tables import frame_row
     from visionnmf.apps.background.reports import event_sentence
 
     def print_frame(part: Any, at: float) -> None:

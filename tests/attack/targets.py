@@ -65,11 +65,10 @@ def _model(path: Path) -> int:
         assert np.isfinite(annotated.annotator.predict_proba(X)).all(), "probabilities that are not finite"
         return path.stat().st_size
     if path.name in ("background.npz", "live.npz"):
-        background = (BackgroundModel if path.name == "background.npz" else OnlineBackgroundModel).load(path)
-        for _ in background.apply(FRAME):
-            pass
-        if isinstance(background, OnlineBackgroundModel):
-            background.partial_fit(FRAME)
+        if path.name == "live.npz":
+            OnlineBackgroundModel.load(path).partial_fit(FRAME)
+        else:
+            list(BackgroundModel.load(path).apply([FRAME]))
         return path.stat().st_size
     if path.name == "views.npz":
         views = multiview.load(path)

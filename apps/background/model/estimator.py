@@ -5,18 +5,13 @@ The model follows Guan, Tao, Luo and Shawe-Taylor, "MahNMF: Manhattan non-negati
 so that what passes in front of a pixel less than half the time does not count. The background of frame `t` is
 ``W[t] H``. This module goes beyond the paper in these points:
 
-- **Illumination** (:mod:`.illumination`). The components are one scene under several smooth illuminations.
 - **Weights.** Each pixel of each learnt frame weighs ``1 / (1 + (d / s)^2)``, where `d` is its difference from the
   neighbouring frames and `s` the noise scale. What moves says little about the background, so that it may even hide it
   more than half the time.
-- **Codes by consensus** (:mod:`.consensus_codes`). An object that fills half the frame is no change of illumination.
-- **Alternating modes** (:mod:`.alternating_modes`). Of two levels that both rest, as before and after somebody leaves,
-  the scene is the one that continues the picture around it.
-- **Camera shake** (:mod:`.camera_shake`). Frames of a camera that shakes are registered first.
 - **Noise scale.** A pixel's noise is estimated from differences of neighbouring frames and held between two bounds,
   because foreground that passes all the time inflates them.
-- **Dynamic background** (:mod:`.dynamic_background`). Where leaves or water move in place, the smoothed residual
-  decides.
+- **Illumination components** and **codes by consensus** (:mod:`.learning`).
+- **Camera shake, dynamic background and alternating modes** (:mod:`.difficult_scenes`).
 - **Masks** (:mod:`.mask`). The residual in units of the noise, smoothed and compared with `threshold`.
 """
 
@@ -27,31 +22,31 @@ from collections.abc import Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import choices
 from visionnmf._checks import RandomState, check_count, check_generator, check_number
 from visionnmf.apps.background import tuning
-from visionnmf.apps.background.frame_arrays import Separated, as_frames, to_uint8
+from visionnmf.apps.background.frame_arrays import (
+    Floats,
+    FrameArray,
+    FrameSample,
+    Separated,
+    as_frames,
+    temporal_median,
+    to_uint8,
+)
 from visionnmf.apps.background.kernels import show_background
-from visionnmf.apps.background.online.estimator import OnlineBackgroundModel
 from visionnmf.apps.saving import Saveable
 from visionnmf.engine.blocks import blocks, map_blocks, n_threads, one_blas_thread
 from visionnmf.exceptions import ParameterError
 
-from .camera_shake import shifted
-from .consensus_codes import find_codes, with_median
-from .frame_sample import FrameSample
-from .learning import learn_background
+from .difficult_scenes import shifted
+from .learning import find_codes, learn_background, with_median
 from .mask import MaskDecision
-from .temporal_median import temporal_median
 
 __all__ = ["BackgroundModel"]
-
-FrameArray = NDArray[np.uint8]
-Floats = NDArray[np.float32]
 
 
 class BackgroundModel(Saveable, BaseEstimator):
@@ -95,8 +90,6 @@ class BackgroundModel(Saveable, BaseEstimator):
         Number of frames given to `fit`.
     frame_shape_ : tuple of int
         Shape of the frames.
-    online_ : OnlineBackgroundModel
-        What `partial_fit` learns; after it `mask_` and `background_` belong to the latest frame.
 
     Examples
     --------
@@ -126,10 +119,8 @@ class BackgroundModel(Saveable, BaseEstimator):
 
         Parameters
         ----------
-        frames : iterable of ndarray [shape=(height, width) or (height, width, channels)]
-            Frames of uint8, uint16, or floating point from 0 to 1, with 1, 3 or 4 channels, of which a fourth, opacity,
-            is left out. An array of frames, a single frame, a :class:`~visionnmf.io.VideoReader` or any other iterable,
-            which is gone through once.
+        frames : iterable of ndarray of uint8 [shape=(height, width) or (height, width, 3)]
+            An array of frames, a :class:`~visionnmf.io.VideoReader` or any other iterable, which is gone through once.
 
         Returns
         -------
@@ -139,8 +130,8 @@ class BackgroundModel(Saveable, BaseEstimator):
         Raises
         ------
         ParameterError
-            If a parameter is out of its range, there is no frame, or a frame is of another kind, has another shape than
-            the first, or has numbers out of range.
+            If a parameter is out of its range, there is no frame, or a frame is of another kind or another shape than
+            the first.
         """
         self._check_parameters()
         rng = check_generator(self.random_state)
@@ -156,48 +147,6 @@ class BackgroundModel(Saveable, BaseEstimator):
         self._derive()
         return self
 
-    def partial_fit(self, frame: FrameArray, time: float | None = None) -> BackgroundModel:
-        """Mask the next frame of a stream, then learn from it, by an :class:`.OnlineBackgroundModel`.
-
-        After `fit` that model starts from the scene that was learnt. Otherwise it learns the first two seconds first.
-
-        Parameters
-        ----------
-        frame : ndarray [shape=(height, width) or (height, width, channels)]
-            A frame of any kind that `fit` takes.
-        time : float, optional
-            When it is shown, in seconds. By default 1/25 s after the previous frame.
-
-        Returns
-        -------
-        BackgroundModel
-            The same object, with `mask_` and `background_` of this frame.
-
-        Raises
-        ------
-        ParameterError
-            If a parameter is out of its range, or the frame is of another kind or size, or not later than the previous
-            one.
-
-        Examples
-        --------
-        >>> from visionnmf.apps.background import BackgroundModel
-        >>> from visionnmf.datasets import make_surveillance
-        >>> model = BackgroundModel()
-        >>> masks = [model.partial_fit(frame).mask_ for frame in make_surveillance(60, random_state=0).frames]
-        >>> bool(masks[0].any()), bool(masks[-1].any())
-        (False, True)
-        """
-        if not hasattr(self, "online_"):
-            self._check_parameters()
-            self.online_ = OnlineBackgroundModel(threshold=self.threshold, random_state=self.random_state)
-            if hasattr(self, "_learnt"):
-                scene = (self._learnt.H * np.median(self._learnt.Wt, axis=1)[:, None, None]).sum(axis=0)
-                self.online_.start_from(scene.reshape(self.frame_shape_), self.noise_scale_, len(self.learnt_frames_))
-        self.online_.partial_fit(frame, time)
-        self.background_, self.mask_ = self.online_.background_, self.online_.mask_
-        return self
-
     def _check_parameters(self) -> None:
         check_count(self.n_components, "n_components")
         check_count(self.n_frames, "n_frames", 2)
@@ -211,17 +160,12 @@ class BackgroundModel(Saveable, BaseEstimator):
         self._derive()
 
     def _derive(self) -> None:
-        """Compute the public attributes and what `apply` needs from ``_learnt``, after `fit` or loading from a file.
-
-        The online model of `partial_fit` is dropped, because it continues what was learnt before.
-        """
+        """Compute the public attributes and what `apply` needs from ``_learnt``, after `fit` or loading from a file."""
         learnt = self._learnt
         n_components = self.n_components_ = len(learnt.H)
-        if hasattr(self, "online_"):
-            del self.online_
         with one_blas_thread():
             background = _median_background(learnt.H, learnt.Wt)
-        self._last_decision: MaskDecision | None = None  # cache of `_decision` for the latest threshold
+        self._decision = MaskDecision(learnt.noise_scale, learnt.dynamic)
         # What `find_codes` needs for a new frame: how near a pixel must be to agree, the components at the pixels that
         # determine the codes, and the learnt codes with their median as starting points.
         self._near = learnt.near()
@@ -240,8 +184,8 @@ class BackgroundModel(Saveable, BaseEstimator):
 
         Parameters
         ----------
-        frames : iterable of ndarray, or a single frame
-            Frames of the size that `fit` has seen, of any kind that it takes.
+        frames : iterable of ndarray of uint8
+            Frames of the shape that `fit` has seen.
 
         Yields
         ------
@@ -257,9 +201,6 @@ class BackgroundModel(Saveable, BaseEstimator):
         """
         check_is_fitted(self)
         check_number(self.threshold, "threshold", without_low=True)
-        if hasattr(self, "online_"):
-            yield from self.online_.apply(frames)
-            return
         threads = n_threads()
         pending: deque[Future[Separated]] = deque()
         ahead = min(2 * threads, max(threads, tuning.TUNING.learning.ahead_pixels // self.noise_scale_.size))
@@ -289,19 +230,13 @@ class BackgroundModel(Saveable, BaseEstimator):
         X = pixels[self._learnt.chosen].reshape(1, -1).astype(np.float32)
         codes = find_codes(X, self._chosen_H, self._near, self._candidates)[:, 0]
         background = np.empty_like(pixels)
-        show_background(self._learnt.H, np.ascontiguousarray(codes), background, 0, len(pixels))
+        show_background(self._learnt.H, np.ascontiguousarray(codes), background)
         shown = background.reshape(self.frame_shape_)
-        mask = self._decision(float(self.threshold)).mask(registered, shown)
+        mask = self._decision.mask(registered, shown, float(self.threshold))
         if registration is not None:
             back = -shift[0], -shift[1]
             shown, mask = shifted(shown, back), shifted(mask, back, mask=True)
         return Separated(index, frame, shown, mask)
-
-    def _decision(self, threshold: float) -> MaskDecision:
-        """Return the mask decision for a threshold, which is cached until the threshold changes."""
-        if self._last_decision is None or self._last_decision.threshold != threshold:
-            self._last_decision = MaskDecision(self.noise_scale_, threshold, self._learnt.dynamic)
-        return self._last_decision
 
 
 def _median_background(H: Floats, Wt: Floats) -> FrameArray:

@@ -1,60 +1,65 @@
-"""How :class:`.BackgroundModel` learns; :mod:`.estimator` describes the model in words."""
+"""How :class:`.BackgroundModel` learns; :mod:`.estimator` describes the model in words.
+
+**Codes by consensus.** For each frame the candidate code that explains most values is improved in the Manhattan loss,
+at a random sample of pixels. The improvement is kept unless it explains fewer values. So an object that fills half the
+frame does not pass for a change of illumination, and coordinate descent does not start far from where it has to go.
+
+**Illumination components** are one scene under several smooth illuminations, ``h_k = scene * illumination_k``.
+Components with a value of their own at each pixel would hold whatever stood there while the illumination was at one end
+of its course. Illumination is smooth and objects are not. So each illumination is the median, in the cells of a coarse
+grid, of what weighted medians find pixel by pixel. A cell whose illumination does not explain at least half of what a
+single scene leaves unexplained keeps the factor of the whole frame. How much the other cells gain tells whether the
+clip needs more than one component.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf.apps.background import tuning
-from visionnmf.apps.background.frame_arrays import to_uint8
+from visionnmf.apps.background.frame_arrays import (
+    Floats,
+    FrameArray,
+    FrameSample,
+    frame_difference,
+    temporal_median,
+    to_uint8,
+)
+from visionnmf.apps.background.kernels import count_explained
 from visionnmf.engine.blocks import blocks, map_blocks
+from visionnmf.engine.losses import Loss
+from visionnmf.engine.penalties import NONNEGATIVE
+from visionnmf.engine.problem import Problem
+from visionnmf.engine.solvers import rri
 
-from .alternating_modes import correct_scene
-from .camera_shake import Registration, find_camera_shake, shifted
-from .consensus_codes import CodePixels, improved_components
-from .dynamic_background import DynamicBackground, find_dynamic_background
-from .frame_sample import FrameSample, frame_difference
-from .illumination import Illumination
-from .temporal_median import temporal_median
+from .difficult_scenes import (
+    DynamicBackground,
+    Registration,
+    correct_scene,
+    find_camera_shake,
+    find_dynamic_background,
+    shifted,
+)
 
-__all__ = ["LearntBackground", "learn_background"]
-
-FrameArray = NDArray[np.uint8]
-Floats = NDArray[np.float32]
+__all__ = ["LearntBackground", "find_codes", "learn_background", "with_median"]
 
 
 @dataclass(frozen=True)
 class LearntBackground:
-    """What :func:`learn_background` found.
+    """What :func:`learn_background` found."""
 
-    Attributes
-    ----------
-    H : ndarray of float32 (n_components, n_pixels, channels), >= 0
-        The components.
-    Wt : ndarray of float32 (n_components, n), >= 0
-        Codes of the learnt frames, one a column.
-    noise_scale : ndarray of float32 (height, width)
-        Noise of each pixel, in grey levels.
-    median : ndarray of uint8 (n_pixels, channels)
-        Temporal median of the frames.
-    chosen : ndarray of int
-        The pixels that determine codes.
-    dynamic : DynamicBackground or None
-        Where the background moves.
-    registration : Registration or None
-        What frames are registered to where the camera shakes.
-    """
-
-    H: Floats
-    Wt: Floats
-    noise_scale: Floats
-    median: FrameArray
-    chosen: NDArray[np.intp]
-    dynamic: DynamicBackground | None = None
-    registration: Registration | None = None
+    H: Floats  # (n_components, n_pixels, channels): the components
+    Wt: Floats  # (n_components, n): codes of the learnt frames, one a column
+    noise_scale: Floats  # (height, width): noise of each pixel, in grey levels
+    median: FrameArray  # (n_pixels, channels): temporal median of the frames
+    chosen: NDArray[np.intp]  # the pixels that determine codes
+    dynamic: DynamicBackground | None = None  # where the background moves
+    registration: Registration | None = None  # what frames are registered to where the camera shakes
 
     def near(self) -> Floats:
         """Return twice the noise at the values of the chosen pixels; smaller residuals count as explained."""
@@ -144,3 +149,184 @@ def _scene(frames: FrameArray, weights: FrameArray, Wt: Floats, start: Floats) -
 
     map_blocks(fill, blocks(frames.shape[1], tuning.TUNING.sample.block_pixels))
     return H
+
+
+# --- Codes by consensus ----------------------------------------------------------------------------------------------
+
+
+def find_codes(X: Floats, H: Floats, near: Floats, candidates: Floats) -> Floats:
+    """Return the codes (n_components, n) of frames `X` (n, n_values).
+
+    `H` (n_components, n_values) are the components, `near` (n_values,) is the residual below which a value counts as
+    explained, and `candidates` (n_components, k) are the codes to start from.
+    """
+    learning = tuning.TUNING.learning
+    few = slice(None, None, learning.voting_share)
+    shown = _product(candidates, H[:, few])
+    votes = np.empty((len(X), len(shown)), np.int64)
+    count_explained(np.ascontiguousarray(X[:, few]), shown, np.ascontiguousarray(near[few]), votes)
+    start = np.ascontiguousarray(candidates[:, np.argmax(votes, axis=1)])
+    Wt = start.copy()
+    rri.half(Problem(X, Loss("manhattan")), Wt, H, sweeps=learning.code_sweeps)
+    worse = _explained(X, Wt, H, near) < _explained(X, start, H, near)
+    Wt[:, worse] = start[:, worse]
+    return Wt
+
+
+def _explained(X: Floats, Wt: Floats, H: Floats, near: Floats) -> NDArray[np.intp]:
+    return np.count_nonzero(np.abs(X - _product(Wt, H)) < near, axis=1)
+
+
+def _product(Wt: Floats, H: Floats) -> Floats:
+    """Return ``W H`` without the BLAS, whose own threads would compete with those that work on frames."""
+    result = np.multiply.outer(Wt[0], H[0])
+    for w, h in zip(Wt[1:], H[1:], strict=True):
+        result += np.multiply.outer(w, h)
+    return result
+
+
+def with_median(Wt: Floats) -> Floats:
+    """Return the candidates for codes: the median code, then all codes."""
+    return np.column_stack([np.median(Wt, axis=1), Wt]).astype(np.float32)
+
+
+def improved_components(rows: FrameArray, weights: FrameArray, H: Floats, Wt: Floats, sweeps: int) -> Floats:
+    """Return better components (r, n_pixels, channels) of `rows` (n_pixels, channels, n), weighted (n_pixels, n)."""
+    found = np.array(H, np.float32, order="C")
+    n = rows.shape[2]
+    factor = found.reshape(len(found), -1)
+    rri.weighted_half(rows.reshape(-1, n), weights, factor, Wt, penalty=NONNEGATIVE, sweeps=sweeps)
+    return found
+
+
+class CodePixels:
+    """The learnt frames at the pixels that determine codes, few enough to go over again and again."""
+
+    def __init__(self, frames: FrameArray, weights: FrameArray, scale: Floats) -> None:
+        n, _, self.channels = frames.shape
+        self.X = frames.reshape(n, -1).astype(np.float32)
+        self.near = 2 * np.repeat(scale, self.channels)
+        self.weights = np.repeat(weights, self.channels, axis=1).astype(np.float32)  # in the shape of X
+        self._rows = np.ascontiguousarray(frames.transpose(1, 2, 0))
+        self._row_weights = np.ascontiguousarray(weights.T)
+
+    def components(self, H: Floats, Wt: Floats, sweeps: int) -> Floats:
+        """Improve components (r, n_chosen, channels)."""
+        return improved_components(self._rows, self._row_weights, H, Wt, sweeps)
+
+    def codes(self, H: Floats, Wt: Floats) -> Floats:
+        """Find codes (r, n), starting from the present ones."""
+        return find_codes(self.X, H.reshape(len(H), -1), self.near, with_median(Wt))
+
+    def residual(self, H: Floats, Wt: Floats) -> Floats:
+        """Return ``X - W H``."""
+        return self.X - _product(Wt, H.reshape(len(H), -1))
+
+
+# --- Illumination components -----------------------------------------------------------------------------------------
+
+
+class Illumination:
+    """Illumination components of a scene, and the codes of the learnt frames.
+
+    `scene` (n_chosen, channels) is the scene at the pixels `chosen` (n_chosen,) of a picture of `shape`; `Wt` (1, n)
+    are the codes of that scene alone. Afterwards `Wt` (n_components, n) are the codes of the components, and `explains`
+    is the share of the values that the components explain and a single one does not, in the cells that are believed.
+    """
+
+    def __init__(
+        self,
+        pixels: CodePixels,
+        chosen: NDArray[np.intp],
+        shape: tuple[int, ...],
+        scene: Floats,
+        Wt: Floats,
+        n_components: int,
+    ) -> None:
+        height, width = self._shape = shape[0], shape[1]
+        cell = max(height, width) / tuning.TUNING.illumination.grid
+        self._grid = max(1, round(height / cell)), max(1, round(width / cell))
+        self._at = np.divmod(chosen, width)
+        rows, columns = self._at
+        self._cell = (rows * self._grid[0] // height) * self._grid[1] + columns * self._grid[1] // width
+        self._scene = scene
+        self.Wt = Wt
+        self._learn(pixels, n_components)
+
+    def _learn(self, pixels: CodePixels, n_components: int) -> None:
+        """Alternate between fields and codes; stop early where the components are hopeless."""
+        learning = tuning.TUNING.learning
+        alone = pixels.residual(self._scene[None], self.Wt)
+        self.Wt = self.Wt * _courses(alone, pixels, n_components - 1)
+        H = np.repeat(self._scene[None], n_components, axis=0)
+        for _ in range(learning.rounds):
+            self._cells = self._in_cells(pixels.components(H, self.Wt, learning.illumination_sweeps))
+            H = self._components()
+            self.Wt = pixels.codes(H, self.Wt)
+            believed, self.explains = self._believed(alone, pixels.residual(H, self.Wt), pixels)
+            if self.explains < tuning.TUNING.illumination.hopeless:
+                return
+        doubtful = ~believed.reshape(self._grid)
+        for cells in self._cells:
+            cells[doubtful] = np.median(cells)
+        self.Wt = pixels.codes(self._components(), self.Wt)
+
+    def _in_cells(self, H: Floats) -> Floats:
+        """Return the median ratios of components to scene, cell by cell (n_components, rows, columns)."""
+        bright = self._scene > tuning.TUNING.illumination.dark
+        cells = np.broadcast_to(self._cell[:, None], bright.shape)[bright]
+        bounds = np.searchsorted(np.sort(cells), np.arange(self._grid[0] * self._grid[1] + 1))
+        found = np.ones((len(H), self._grid[0] * self._grid[1]), np.float32)
+        for k, h in enumerate(H):
+            ratios = h[bright] / self._scene[bright]
+            found[k] = np.median(ratios) if ratios.size else 1
+            ratios = ratios[np.lexsort((ratios, cells))]  # those of a cell together, in order
+            for c, (start, stop) in enumerate(pairwise(bounds)):
+                if stop - start >= tuning.TUNING.illumination.cell_pixels:
+                    found[k, c] = (ratios[(start + stop - 1) // 2] + ratios[(start + stop) // 2]) / 2
+        return found.reshape(len(H), *self._grid)
+
+    def _believed(self, alone: Floats, residual: Floats, pixels: CodePixels) -> tuple[NDArray[np.bool_], float]:
+        """Return the cells that are believed, and the share of all values that the components explain in these."""
+        cells = np.repeat(self._cell, pixels.channels)
+        size = self._grid[0] * self._grid[1]
+        before, after = (
+            np.bincount(cells, (pixels.weights * (np.abs(r) >= pixels.near)).sum(axis=0), size)
+            for r in (alone, residual)
+        )
+        believed = after <= tuning.TUNING.illumination.kept * before
+        return believed, float((before - after)[believed].sum() / pixels.weights.sum())
+
+    def _fields(self) -> Floats:
+        """Return the illuminations at all pixels (n_components, height, width)."""
+        size = self._shape[::-1]
+        return np.stack([cv2.resize(cells, size, interpolation=cv2.INTER_LINEAR) for cells in self._cells])
+
+    def _components(self) -> Floats:
+        rows, columns = self._at
+        return self._scene * self._fields()[:, rows, columns, None]
+
+    def components_of(self, scene: Floats) -> Floats:
+        """Return the components (n_components, n_pixels, channels) of a scene (n_pixels, channels)."""
+        components = np.empty((len(self._cells), *scene.shape), np.float32)
+        for component, field in zip(components, self._fields(), strict=True):
+            np.multiply(scene, field.reshape(-1, 1), out=component)
+        return components
+
+
+def _courses(residual: Floats, pixels: CodePixels, count: int) -> Floats:
+    """Return how `count` changes of illumination run through the clip, as shares of ``count + 1`` components.
+
+    The changes are the first principal courses of the residual of one scene, cut where it passes the noise, so that
+    foreground counts little. Each runs from 0 to 1. Component 0 is where all are at 0 and component k where change k is
+    at its end and beyond, so that the shares (count + 1, n) are never negative.
+    """
+    cut = np.clip(residual, -pixels.near, pixels.near) * np.sqrt(pixels.weights)
+    n = len(cut)
+    courses = np.full((count, n), 0.5)
+    leading = np.linalg.eigh(cut @ cut.T)[1].T[::-1][:count]
+    for course, vector in zip(courses, leading, strict=False):
+        if np.ptp(vector) > 0:
+            course[:] = (vector - vector.min()) / np.ptp(vector)
+    courses /= count
+    return np.vstack([1 - courses.sum(axis=0), courses]).clip(0).astype(np.float32)

@@ -1,7 +1,7 @@
 """The decision on one frame: from the frame and the background behind its foreground to a mask.
 
-:class:`MaskDecision` is all that decides, for the batch model, the online model and whatever else has a background and
-an estimate of its noise. It knows neither how they were learnt nor other frames.
+:class:`MaskDecision` is all that decides, for the batch model and the online model. It knows neither how they were
+learnt nor other frames.
 """
 
 from __future__ import annotations
@@ -11,37 +11,24 @@ from functools import cached_property
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 
 from visionnmf.apps.background import tuning
+from visionnmf.apps.background.frame_arrays import Floats, FrameArray, channel_mean
 from visionnmf.apps.background.kernels import score_pixels
 
-from .dynamic_background import DynamicBackground, smoothed_size
+from .difficult_scenes import DynamicBackground, smoothed_size
 
 __all__ = ["MaskDecision", "foreground_mask", "median_mask"]
-
-FrameArray = NDArray[np.uint8]
-Floats = NDArray[np.float32]
 
 WHITE = 255
 
 
 @dataclass(frozen=True)
 class MaskDecision:
-    """What decides on the foreground of a frame.
+    """What decides on the foreground of a frame."""
 
-    Parameters
-    ----------
-    noise : ndarray of float32 [shape=(height, width), > 0]
-        The noise of each pixel in grey levels, not below 6: smaller differences from the background say nothing.
-    threshold : float, > 0
-        Foreground deviates by this many times the noise.
-    dynamic : DynamicBackground, optional
-        Where the background moves, the smoothed residual decides and the noise of the residual over the clip counts.
-    """
-
-    noise: Floats
-    threshold: float
+    noise: Floats  # (height, width), of each pixel in grey levels, not below 6: smaller differences say nothing
+    # Where the background moves, the smoothed residual decides and the noise of the residual over the clip counts.
     dynamic: DynamicBackground | None = None
 
     @cached_property
@@ -52,20 +39,21 @@ class MaskDecision:
             noise = noise + self.dynamic.share * (self.dynamic.noise - noise)
         return np.ascontiguousarray(noise, np.float32)
 
-    def mask(self, frame: FrameArray, background: FrameArray) -> FrameArray:
+    def mask(self, frame: FrameArray, background: FrameArray, threshold: float) -> FrameArray:
         """Return the mask (height, width) of a frame: 255 foreground, 0 background.
 
         `background` has the shape of the frame, and shows what is behind the foreground in the frame's illumination.
+        Foreground deviates from it by `threshold` times the noise.
         """
         n_pixels = self.noise.size
         score = np.empty(self.noise.shape, np.float32)
         pixels, behind = (np.ascontiguousarray(picture).reshape(n_pixels, -1) for picture in (frame, background))
         shadow = tuning.TUNING.mask.darkest, tuning.TUNING.mask.shadow_weight
-        score_pixels(pixels, behind, self._noise.reshape(-1), *shadow, score.reshape(-1), 0, n_pixels)
+        score_pixels(pixels, behind, self._noise.reshape(-1), *shadow, score.reshape(-1))
         if self.dynamic is not None:
             # `share` is 0 where the background is still, 1 where it surely moves: blend the two scores accordingly.
             score += self.dynamic.share * (_smoothed_score(frame, background, self.dynamic) - score)
-        return foreground_mask(score, self.threshold)
+        return foreground_mask(score, threshold)
 
 
 def _smoothed_score(frame: FrameArray, background: FrameArray, dynamic: DynamicBackground) -> Floats:
@@ -74,9 +62,7 @@ def _smoothed_score(frame: FrameArray, background: FrameArray, dynamic: DynamicB
     The signed difference between frame and background is averaged over the channels, smoothed, and divided by its usual
     size. Leaves or waves leave positive and negative differences side by side, which cancel; an object's do not.
     """
-    residual = cv2.subtract(frame, background, dtype=cv2.CV_16S)  # signed, so that differences can cancel
-    if residual.ndim == 3:
-        residual = cv2.transform(residual, np.full((1, 3), 1 / 3, np.float32))
+    residual = channel_mean(np.asarray(cv2.subtract(frame, background, dtype=cv2.CV_16S)))  # signed, to cancel
     height, width = shape = dynamic.share.shape
     # `smoothed_size` works at half the resolution, so its result is enlarged to the frame.
     smooth = cv2.resize(smoothed_size(residual, shape), (width, height), interpolation=cv2.INTER_LINEAR)
@@ -84,30 +70,10 @@ def _smoothed_score(frame: FrameArray, background: FrameArray, dynamic: DynamicB
 
 
 def foreground_mask(score: Floats, threshold: float) -> FrameArray:
-    """Decide on each pixel from the scores of a frame.
+    """Return the mask (height, width) of scores, which are residuals in units of the noise.
 
     The scores are smoothed and compared with `threshold`. Half as much again is asked for where no neighbour is
     foreground, and half where all are, which is one step of a Potts prior. A median of 5 by 5 pixels cleans the mask.
-
-    Parameters
-    ----------
-    score : ndarray of float32 [shape=(height, width), >= 0]
-        Residual in units of the noise.
-    threshold : float, > 0
-
-    Returns
-    -------
-    ndarray of uint8 [shape=(height, width)]
-        255 foreground, 0 background.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from visionnmf.apps.background import foreground_mask
-    >>> score = np.zeros((20, 20), np.float32)
-    >>> score[5:15, 5:15] = 9  # deviates by nine times the noise
-    >>> int((foreground_mask(score, 3.0) > 0).sum() > 80)
-    1
     """
     steps = tuning.TUNING.mask
     height, width = score.shape
@@ -123,30 +89,12 @@ def foreground_mask(score: Floats, threshold: float) -> FrameArray:
 
 
 def median_mask(frame: FrameArray, median: FrameArray) -> FrameArray:
-    """Mask a frame as the usual baseline does: a channel differs by more than 25, then a median of 5 by 5 pixels.
+    """Return the mask (height, width) of a frame, 255 or 0, as the usual baseline decides, given the median of frames.
 
-    Parameters
-    ----------
-    frame, median : ndarray of uint8 [shape=(height, width) or (height, width, 3)]
-        A frame, and the temporal median of frames.
-
-    Returns
-    -------
-    ndarray of uint8 [shape=(height, width)]
-        255 foreground, 0 background.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from visionnmf.apps.background import median_mask
-    >>> median = np.full((20, 20), 100, np.uint8)
-    >>> frame = median.copy()
-    >>> frame[5:15, 5:15] = 180
-    >>> bool(median_mask(frame, median)[10, 10]), bool(median_mask(frame, median)[0, 0])
-    (True, False)
+    A pixel is foreground where a channel differs by more than 25. A median of 5 by 5 pixels cleans the mask.
     """
     difference = cv2.absdiff(frame, median)
     if difference.ndim == 3:
         difference = cv2.max(cv2.max(difference[..., 0], difference[..., 1]), difference[..., 2])
-    mask = cv2.threshold(difference, tuning.TUNING.mask.median_threshold, 255, cv2.THRESH_BINARY)[1]
+    mask = cv2.threshold(difference, tuning.TUNING.mask.median_threshold, WHITE, cv2.THRESH_BINARY)[1]
     return np.asarray(cv2.medianBlur(mask, 5), np.uint8)

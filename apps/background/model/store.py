@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from sklearn.exceptions import NotFittedError
-
 from visionnmf.io.model_file import ModelFile
 from visionnmf.io.model_state import Array, Estimator, FrameShape, Maybe, Record, Whole
 
-from .camera_shake import Registration
-from .dynamic_background import DynamicBackground
+from .difficult_scenes import DynamicBackground, Registration
 from .estimator import BackgroundModel
 from .learning import LearntBackground
 
@@ -52,11 +47,4 @@ FILE = ModelFile(
     state=Estimator({"BackgroundModel": STATE}, {"BackgroundModel": BackgroundModel}.__getitem__),
 )
 
-load_estimator = FILE.load
-
-
-def save(model: BackgroundModel, path: str | Path, *, force: bool = False) -> None:
-    """Write a fitted model; see :meth:`.BackgroundModel.save`."""
-    if not hasattr(model, "_learnt"):
-        raise NotFittedError("a model that has only seen partial_fit is not saved; save model.online_")
-    FILE.save(model, path, force=force)
+save, load_estimator = FILE.save, FILE.load

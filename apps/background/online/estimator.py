@@ -29,14 +29,18 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import choices
 from visionnmf._checks import RandomState, check_generator, check_number, shown
 from visionnmf.apps.background import tuning
-from visionnmf.apps.background.frame_arrays import Separated, as_frames
+from visionnmf.apps.background.frame_arrays import (
+    Floats,
+    FrameArray,
+    FrameSample,
+    Separated,
+    as_frames,
+)
 from visionnmf.apps.background.kernels import update_rows
-from visionnmf.apps.background.model.frame_sample import FrameSample
 from visionnmf.apps.background.model.learning import learn_background
 from visionnmf.apps.background.model.mask import MaskDecision
 from visionnmf.apps.saving import Saveable
@@ -44,9 +48,6 @@ from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.exceptions import ParameterError
 
 __all__ = ["OnlineBackgroundModel"]
-
-FrameArray = NDArray[np.uint8]
-Floats = NDArray[np.float32]
 
 
 class OnlineBackgroundModel(Saveable, BaseEstimator):
@@ -107,24 +108,8 @@ class OnlineBackgroundModel(Saveable, BaseEstimator):
         self.threshold = threshold
         self.random_state = random_state
 
-    def fit(self, frames: Iterable[NDArray[Any]]) -> OnlineBackgroundModel:
-        """Forget everything, then learn from frames, one after the other.
-
-        Parameters
-        ----------
-        frames : iterable of ndarray
-            Frames of any kind that :meth:`.BackgroundModel.fit` takes.
-
-        Returns
-        -------
-        OnlineBackgroundModel
-            The same object.
-
-        Raises
-        ------
-        ParameterError
-            If a parameter is out of its range, there is no frame, or one is not what :meth:`partial_fit` takes.
-        """
+    def fit(self, frames: Iterable[FrameArray]) -> OnlineBackgroundModel:
+        """Forget everything, then learn from frames, one after the other, as :meth:`partial_fit` does."""
         for name in [name for name in vars(self) if name.startswith("_") or name.endswith("_")]:
             delattr(self, name)
         for _ in self.follow(frames):
@@ -133,13 +118,13 @@ class OnlineBackgroundModel(Saveable, BaseEstimator):
             raise ParameterError("frames must hold at least one frame; got none")
         return self
 
-    def partial_fit(self, frame: NDArray[Any], time: float | None = None) -> OnlineBackgroundModel:
+    def partial_fit(self, frame: FrameArray, time: float | None = None) -> OnlineBackgroundModel:
         """Mask the next frame, then learn from it.
 
         Parameters
         ----------
-        frame : ndarray [shape=(height, width) or (height, width, channels)]
-            A frame of any kind that :meth:`.BackgroundModel.fit` takes, of the size of the first.
+        frame : ndarray of uint8 [shape=(height, width) or (height, width, 3)]
+            A frame of the shape of the first.
         time : float, optional
             When it is shown, in seconds, later than the previous one. By default ``1 / frame_rate`` later.
 
@@ -151,14 +136,14 @@ class OnlineBackgroundModel(Saveable, BaseEstimator):
         Raises
         ------
         ParameterError
-            If a parameter is out of its range, or the frame is of another kind or size, or not later.
+            If a parameter is out of its range, or the frame is of another kind or shape, or not later.
         """
         for _ in self._take(frame, time):
             pass
         return self
 
     def follow(
-        self, frames: Iterable[NDArray[Any]], *, time: Callable[[], float] | None = None
+        self, frames: Iterable[FrameArray], *, time: Callable[[], float] | None = None
     ) -> Generator[Separated, None, None]:
         """Mask frames as they come, and learn from them.
 
@@ -166,7 +151,8 @@ class OnlineBackgroundModel(Saveable, BaseEstimator):
 
         Parameters
         ----------
-        frames : iterable of ndarray
+        frames : iterable of ndarray of uint8
+            Frames of the shape that :meth:`partial_fit` takes.
         time : callable, optional
             Returns when the latest frame is shown, for example ``lambda: reader.time``.
 
@@ -184,29 +170,6 @@ class OnlineBackgroundModel(Saveable, BaseEstimator):
             yield from self._take(frame, None if time is None else time())
         if getattr(self, "_held", None):
             yield from self._end_warm_up()
-
-    def apply(self, frames: Iterable[NDArray[Any]]) -> Generator[Separated, None, None]:
-        """Separate frames by the scene as it is, without learning.
-
-        Parameters
-        ----------
-        frames : iterable of ndarray, or a single frame
-
-        Yields
-        ------
-        Separated
-
-        Raises
-        ------
-        ParameterError
-            If a frame has another shape or dtype.
-        sklearn.exceptions.NotFittedError
-            Before the end of the warm-up.
-        """
-        check_is_fitted(self)
-        self._check_parameters()
-        for index, frame in enumerate(as_frames(frames, self.frame_shape_)):
-            yield self._separate(index, frame.copy(), self._find_gain(frame)[0])
 
     def start_from(self, scene: NDArray[Any], noise: NDArray[Any], weight: float) -> OnlineBackgroundModel:
         """Start from a known scene instead of learning the first seconds.
@@ -353,8 +316,8 @@ class OnlineBackgroundModel(Saveable, BaseEstimator):
 
     def _separate(self, index: int, frame: FrameArray, gain: float) -> Separated:
         background = np.asarray(cv2.convertScaleAbs(self._scene, alpha=gain), np.uint8).reshape(frame.shape)
-        decision = MaskDecision(self._bounded_noise(self._noise), float(self.threshold))
-        return Separated(index, frame, background, decision.mask(frame, background))
+        decision = MaskDecision(self._bounded_noise(self._noise))
+        return Separated(index, frame, background, decision.mask(frame, background, float(self.threshold)))
 
     def _find_gain(self, frame: FrameArray) -> tuple[float, float]:
         """Return the gain of a frame, its brightness relative to the scene, and the share of pixels that it explains.

@@ -10,10 +10,9 @@ from background_settings import tuned
 from model_files import rewrite
 
 from visionnmf.apps.background import BackgroundModel
+from visionnmf.apps.background.frame_arrays import FrameSample
 from visionnmf.apps.background.model import learning
-from visionnmf.apps.background.model.camera_shake import Registration, find_camera_shake, shifted
-from visionnmf.apps.background.model.dynamic_background import DynamicBackground
-from visionnmf.apps.background.model.frame_sample import FrameSample
+from visionnmf.apps.background.model.difficult_scenes import DynamicBackground, Registration, find_camera_shake, shifted
 from visionnmf.apps.background.model.mask import MaskDecision
 from visionnmf.exceptions import UnreadableError
 
@@ -136,9 +135,8 @@ def test_what_is_usual_where_the_scene_sways_is_no_foreground(channels):
     noise = np.full((60, 80), 6.0, np.float32)
     share = np.zeros_like(noise)
     share[:, 40:] = 1
-    mask = MaskDecision(noise, 3.0, DynamicBackground(share, np.full_like(noise, 15), np.full_like(noise, 15))).mask(
-        frame, background
-    )
+    dynamic = DynamicBackground(share, np.full_like(noise, 15), np.full_like(noise, 15))
+    mask = MaskDecision(noise, dynamic).mask(frame, background, 3.0)
     assert mask[:, :30].mean() > 200 and not mask[:, 55:].any() and mask[25:35, 25:35].all()
 
 
@@ -146,7 +144,7 @@ def test_frames_of_a_shaking_camera_are_laid_upon_each_other(shaken, monkeypatch
     frames, truth, _ = shaken
     model = BackgroundModel().fit(frames)
     assert f_measure(masks_of(model, frames), truth) > 0.85
-    (part,) = model.apply(frames[7])
+    (part,) = model.apply(frames[7:8])
     inner = (slice(10, -10),) * 2
     assert np.abs(part.background.astype(int) - frames[7])[inner][~truth[7][inner]].mean() < 4
     without(monkeypatch, "find_camera_shake")
@@ -182,8 +180,8 @@ def test_a_saved_model_knows_the_shaking_and_the_sway(shaken, tmp_path):
     again = BackgroundModel.load(tmp_path / "shaken.npz")
     assert again._learnt.registration is not None
     np.testing.assert_array_equal(again._learnt.dynamic.noise, sway.noise)
-    model._last_decision = None
-    np.testing.assert_array_equal(masks_of(again, frames[:3]), masks_of(model, frames[:3]))
+    again.save(tmp_path / "again.npz")
+    assert (tmp_path / "again.npz").read_bytes() == (tmp_path / "shaken.npz").read_bytes()
 
 
 def test_the_parts_of_an_untrusted_file_are_checked(shaken, tmp_path):

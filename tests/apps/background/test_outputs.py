@@ -15,7 +15,7 @@ from pycocotools.coco import COCO
 from typer.testing import CliRunner
 
 from visionnmf.apps.background import Separated
-from visionnmf.apps.background.outputs.videos import CAPTION_HEIGHT, TINT, VideoEncoders, VideoFormat, captioned, tinted
+from visionnmf.apps.background.results import CAPTION_HEIGHT, TINT, VideoEncoders, VideoFormat, captioned, tinted
 from visionnmf.apps.cli import app
 from visionnmf.datasets import make_surveillance
 from visionnmf.exceptions import OutputExistsError, ParameterError
@@ -151,9 +151,9 @@ def test_fewer_large_frames_wait_for_an_encoder(tmp_path, monkeypatch):
         return waited[0]
 
     assert accepted("small.mp4") == 4
-    monkeypatch.setattr("visionnmf.apps.background.outputs.videos.QUEUED_PIXELS", 3 * height * width - 1)
+    monkeypatch.setattr("visionnmf.apps.background.results.QUEUED_PIXELS", 3 * height * width - 1)
     assert accepted("large.mp4") == 2
-    monkeypatch.setattr("visionnmf.apps.background.outputs.videos.QUEUED_PIXELS", 1)
+    monkeypatch.setattr("visionnmf.apps.background.results.QUEUED_PIXELS", 1)
     assert accepted("larger.mp4") == 1
 
 

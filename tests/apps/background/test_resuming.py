@@ -85,7 +85,7 @@ def test_exit_codes(frames, tmp_path, broken, as_json):
 
 
 def test_a_failure_after_frames_were_printed_is_no_half_success(frames, tmp_path, monkeypatch):
-    from visionnmf.apps.background.outputs.writer import ResultWriter
+    from visionnmf.apps.background.results import ResultWriter
 
     def fail(*args, **kwargs):
         raise MediaError("full")

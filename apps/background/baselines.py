@@ -22,21 +22,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
 import visionnmf
 from visionnmf import choices
 from visionnmf._checks import check_choice, check_random_state
-from visionnmf.apps.background import tuning
-from visionnmf.apps.background.frame_arrays import Separated, as_frames
-from visionnmf.apps.background.model.estimator import BackgroundModel
-from visionnmf.apps.background.model.frame_sample import FrameSample
-from visionnmf.apps.background.model.mask import median_mask
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
@@ -44,33 +38,14 @@ from visionnmf.engine.solvers import rri
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_memory
 
-__all__ = ["Separator", "make_separator"]
+from . import tuning
+from .frame_arrays import Floats, FrameArray, FrameSample, Separated, as_frames
+from .model.estimator import BackgroundModel
+from .model.mask import median_mask
 
-FrameArray = NDArray[np.uint8]
-Floats = NDArray[np.float32]
+__all__ = ["Baseline", "Separator", "make_separator"]
 
-
-class Separator(Protocol):
-    """A method that learns a background from frames and separates frames by it.
-
-    Examples
-    --------
-    >>> from visionnmf.apps.background import Separator, make_separator
-    >>> separator: Separator = make_separator("ours", n_components=1)
-    >>> separator.n_components
-    1
-    """
-
-    background_: FrameArray
-    temporal_median_: FrameArray
-    n_frames_seen_: int
-    learnt_frames_: NDArray[np.intp]
-
-    def fit(self, frames: Iterable[FrameArray]) -> Any:
-        """Learn from frames, which are gone through once."""
-
-    def apply(self, frames: Iterable[FrameArray]) -> Generator[Separated, None, None]:
-        """Separate frames, in their order."""
+Self = TypeVar("Self", bound="Baseline")
 
 
 def make_separator(
@@ -94,7 +69,9 @@ def make_separator(
 
     Returns
     -------
-    Separator
+    BackgroundModel or Baseline
+        An object with `fit`, `apply`, and the attributes `background_`, `temporal_median_`, `n_frames_seen_` and
+        `learnt_frames_`.
 
     Raises
     ------
@@ -121,11 +98,8 @@ def make_separator(
     return TemporalMedian() if method == "median" else Subtractor(method, random_state=random_state)
 
 
-Self = TypeVar("Self", bound="_Sampled")
-
-
-class _Sampled(ABC):
-    """A method that learns from evenly spaced frames."""
+class Baseline(ABC):
+    """A method that learns from evenly spaced frames, under the contract of :class:`.BackgroundModel`."""
 
     def fit(self: Self, frames: Iterable[FrameArray]) -> Self:
         """Learn from frames that :class:`.BackgroundModel` takes; raises TooLargeError where they exceed the memory."""
@@ -158,7 +132,7 @@ class _Sampled(ABC):
         """Return a function that returns the background and the mask of a frame."""
 
 
-class TemporalMedian(_Sampled):
+class TemporalMedian(Baseline):
     """The median of the sampled frames."""
 
     def _learn(self, frames: FrameArray) -> FrameArray:
@@ -168,7 +142,7 @@ class TemporalMedian(_Sampled):
         return lambda frame: (self.background_, median_mask(frame, self.background_))
 
 
-class LowRank(_Sampled):
+class LowRank(Baseline):
     """A low-rank model of the values of pixels, one of `LEARNERS`.
 
     The codes of a frame are found at a random sample of its pixels.
@@ -180,7 +154,6 @@ class LowRank(_Sampled):
 
     @one_blas_thread()
     def _learn(self, frames: FrameArray) -> FrameArray:
-        check_choice(self.method, "method", LEARNERS)
         # the decompositions hold six matrices of floats of this size
         check_memory(f"{self.method} of {len(frames)} frames", 24 * frames.size)
         X = frames.reshape(len(frames), -1).astype(np.float32)
@@ -223,7 +196,7 @@ class LowRank(_Sampled):
         return separate
 
 
-class Subtractor(_Sampled):
+class Subtractor(Baseline):
     """One of OpenCV's background subtractors, one of `SUBTRACTORS`; `random_state` seeds OpenCV's one generator."""
 
     def __init__(self, method: str, *, random_state: int = choices.RANDOM_STATE) -> None:
@@ -231,8 +204,7 @@ class Subtractor(_Sampled):
         self.random_state = random_state
 
     def fit(self, frames: Iterable[FrameArray]) -> Subtractor:
-        """Go through the clip once, for the background at its end; see :meth:`_Sampled.fit`."""
-        check_choice(self.method, "method", SUBTRACTORS)
+        """Go through the clip once, for the background at its end; see :meth:`Baseline.fit`."""
         self._passing = self._made()
         return super().fit(self._passed(frames))
 
@@ -257,6 +229,8 @@ class Subtractor(_Sampled):
 
         return separate
 
+
+Separator = BackgroundModel | Baseline
 
 LEARNERS: dict[str, Callable[[int], Any]] = {
     "mahnmf": lambda seed: visionnmf.NMF(tuning.TUNING.baselines.rank, solver="rri", random_state=seed),

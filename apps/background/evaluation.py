@@ -1,0 +1,397 @@
+"""The work of ``visionnmf background evaluate``: methods compared on clips with true masks."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+
+from visionnmf import choices
+from visionnmf._checks import check_choice
+from visionnmf._text import printable
+from visionnmf.apps.report import Report
+from visionnmf.apps.runner import RESULTS, run_jobs, settings_key
+from visionnmf.datasets.local import MASKED_VIDEOS, load_video_with_masks
+from visionnmf.exceptions import MediaError, UnreadableError, UnsupportedError
+from visionnmf.io import output_folder, read_image, to_grey8, write_image
+
+from .baselines import make_separator
+from .frame_arrays import FrameArray
+
+__all__ = ["BackgroundScoresReport", "Confusion", "TrueClip", "evaluate", "find_clips", "read_clip", "score_clip"]
+
+Rows = list[dict[str, Any]]
+
+BASELINES = ("median", "mog2", "knn")  # compared with every other method
+COUNTS = ("tp", "fp", "fn", "tn")
+CDNET_METRICS = ("recall", "specificity", "fpr", "fnr", "pwc", "precision", "f_measure")
+BACKGROUND_ERRORS = ("age", "peps")
+COLUMNS = (
+    *("clip", "category", "method", "frames", "masks", *COUNTS, *CDNET_METRICS, *BACKGROUND_ERRORS),
+    "frames_per_second",
+)
+
+FOREGROUND, LAST_BACKGROUND = 255, 50  # values of true masks; 50 is shadow, 85 and 170 are not scored
+ERROR_PIXEL = 20  # grey levels
+BACKGROUNDS = ("background_gt.png", "GT_background.png", "GT_background1.png")
+
+
+@dataclass(frozen=True)
+class BackgroundScoresReport(Report):
+    """How well methods agree with true masks; with the attributes of :class:`~visionnmf.apps.report.Report`.
+
+    Attributes
+    ----------
+    clips : list of dict
+        For each clip and method the values that `COLUMNS` names.
+    methods : list of dict
+        For each method the means over clips and, as ``f_measure_of_categories``, the mean over categories of the means
+        of their clips, as CDnet has it. Clips for which a value is not defined do not count for it.
+    """
+
+    clips: Rows
+    methods: Rows
+
+    def summary(self) -> str:
+        """Return two tables: F of each clip with a column for each method, and the means of each method."""
+        names = [row["method"] for row in self.methods]
+        by_clip: dict[str, dict[str, Any]] = {}
+        for row in self.clips:
+            by_clip.setdefault(printable(row["clip"]), {})[row["method"]] = row["f_measure"]
+        width = max(len(name) for name in (*by_clip, "F-measure"))
+        lines = [f"{'F-measure':{width}} " + " ".join(f"{name:>7}" for name in names)]
+        lines += [
+            f"{clip:{width}} " + " ".join(_cell(row.get(name)) for name in names) for clip, row in by_clip.items()
+        ]
+        head = ("F", "precis.", "recall", "spec.", "PWC", "AGE", "pEPs", "fr./s")
+        keys = ("f_measure", "precision", "recall", "specificity", "pwc", *BACKGROUND_ERRORS)
+        lines += ["", f"{'means':{width}} " + " ".join(f"{word:>7}" for word in head)]
+        for row in self.methods:
+            cells = [*(_cell(row[key]) for key in keys), f"{row['frames_per_second']:7.0f}"]
+            lines.append(f"{row['method']:{width}} " + " ".join(cells))
+        return "\n".join([*lines, *self._ending()])
+
+
+def _cell(value: float | None) -> str:
+    return f"{'-':>7}" if value is None else f"{value:7.3f}"
+
+
+def evaluate(
+    clips: Sequence[str],
+    *,
+    methods: Sequence[str] = ("ours",),
+    out: str | Path | None = None,
+    masks: bool = False,
+    jobs: int = 1,
+    force: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> BackgroundScoresReport:
+    """Compare methods on clips with true masks.
+
+    Parameters
+    ----------
+    clips : sequence of str
+        Folders with `input` and `groundtruth` as changedetection.net has them, folders of such, or names of
+        :data:`visionnmf.datasets.local.MASKED_VIDEOS`.
+    methods : sequence of str, default=("ours",)
+        Of `choices.BACKGROUND_METHODS`; the baselines "median", "mog2" and "knn" are always compared with them.
+    out : str or Path, optional
+        Folder for the table ``results.csv``, a row for each clip and method. An interrupted run resumes.
+    masks : bool, default=False
+        Also write the masks of all frames to ``METHOD/CATEGORY/CLIP/bin000001.png`` in `out`, as the tools of CDnet
+        expect them.
+    jobs : int, default=1
+        Number of processes; several disturb each other's frames per second.
+    force : bool, default=False
+        Whether other results in `out` may be replaced.
+    progress : callable, optional
+        Called as ``progress(done, total)``.
+
+    Returns
+    -------
+    BackgroundScoresReport
+
+    Raises
+    ------
+    ParameterError
+        If a method is not known.
+    UnreadableError
+        If there is no clip with true masks.
+    OutputExistsError
+        If `out` holds other results, and `force` is false.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from visionnmf.apps.background import evaluate
+    >>> from visionnmf.datasets import make_surveillance
+    >>> from visionnmf.io import write_image
+    >>> clip = make_surveillance(12, 24, 32, random_state=0)
+    >>> for i, (frame, mask) in enumerate(zip(clip.frames, clip.masks, strict=True), 1):
+    ...     for folder, array in (("input/in", frame), ("groundtruth/gt", mask * 255)):
+    ...         Path("street", folder).parent.mkdir(parents=True, exist_ok=True)
+    ...         write_image(f"street/{folder}{i:06}.png", array.astype("uint8"), force=True)
+    >>> len(evaluate(["street"]).inputs)
+    1
+    """
+    names = list(dict.fromkeys([*methods, *BASELINES]))
+    for name in names:
+        check_choice(name, "methods", choices.BACKGROUND_METHODS)
+    found = list(dict.fromkeys(clip for argument in clips for clip in find_clips(argument)))
+    folder = str(out) if masks and out is not None else None
+    work = {
+        f"{number:03d}_{Path(clip).name}_{method}": (clip, method, folder)
+        for number, clip in enumerate(found, start=1)
+        for method in names
+    }
+    key = settings_key({"clips": found, "masks": masks})
+    rows = run_jobs(
+        work, _work, (*COLUMNS, "problem"), key=key, out=out, processes=jobs, force=force, progress=progress
+    )
+    scored = [row for row in rows if row["problem"] is None]
+    return BackgroundScoresReport(
+        clips=[{name: row[name] for name in COLUMNS} for row in scored],
+        methods=[_means(name, [row for row in scored if row["method"] == name]) for name in names if scored],
+        inputs=list(clips),
+        outputs=[] if out is None else [str(Path(out) / RESULTS)],
+        skipped=list(dict.fromkeys(row["problem"] for row in rows if row["problem"] is not None)),
+    )
+
+
+def _work(source: str, method: str, folder: str | None) -> Rows:
+    """Return the row of one clip and method, or one that says why there are no scores."""
+    empty = dict.fromkeys((*COLUMNS, "problem"))
+    try:
+        clip = read_clip(source)
+        return [empty | score_clip(clip, method, folder)]
+    except MediaError as error:
+        return [empty | {"clip": source, "method": method, "problem": str(error)}]
+
+
+def _means(method: str, rows: Rows) -> dict[str, Any]:
+    """Return the means of a method over clips."""
+    names = (*CDNET_METRICS, *BACKGROUND_ERRORS, "frames_per_second")
+    means: dict[str, Any] = {"method": method, "clips": len(rows)} | {name: _mean(rows, name) for name in names}
+    categories = dict.fromkeys(row["category"] for row in rows)
+    of_each = [{"f": _mean([row for row in rows if row["category"] == one], "f_measure")} for one in categories]
+    return means | {"f_measure_of_categories": _mean(of_each, "f")}
+
+
+def _mean(rows: Rows, name: str) -> float | None:
+    values = [row[name] for row in rows if row[name] is not None]
+    return float(np.mean(values)) if values else None
+
+
+# --- Scores of one clip ----------------------------------------------------------------------------------------------
+
+
+def score_clip(clip: TrueClip, method: str, folder: str | None = None) -> dict[str, Any]:
+    """Run a method over a clip and return the values that `COLUMNS` names; `folder` also gets the masks."""
+    aside = _Stopwatch()
+    began = time.perf_counter()
+    separator = make_separator(method).fit(aside.around(clip.frames()))
+    counts = Confusion()
+    with closing(separator.apply(aside.around(clip.frames()))) as parts:
+        for part in parts:
+            with aside:
+                if part.index in clip.scored:
+                    counts.add(part.mask, clip.mask(part.index))
+                if folder is not None:
+                    there = Path(folder) / method / clip.category / clip.name
+                    output_folder(there)
+                    write_image(there / f"bin{clip.numbers[part.index]:06d}.png", part.mask, force=True)
+    elapsed = time.perf_counter() - began - aside.elapsed
+    errors: dict[str, float | None] = dict.fromkeys(BACKGROUND_ERRORS)
+    if clip.background is not None:
+        difference = np.abs(_grey(separator.background_) - _grey(clip.background))
+        errors = {"age": float(difference.mean()), "peps": float((difference > ERROR_PIXEL).mean())}
+    return {
+        "clip": clip.name,
+        "category": clip.category,
+        "method": method,
+        "frames": len(clip.numbers),
+        "masks": counts.masks,
+        **{name: getattr(counts, name) for name in COUNTS},
+        **counts.metrics(),
+        **errors,
+        "frames_per_second": len(clip.numbers) / elapsed,
+    }
+
+
+class _Stopwatch:
+    """Seconds that do not belong to the method: those of reading frames and of scoring masks."""
+
+    def __init__(self) -> None:
+        self.elapsed = 0.0
+
+    def __enter__(self) -> None:
+        self._began = time.perf_counter()
+
+    def __exit__(self, *error: object) -> None:
+        self.elapsed += time.perf_counter() - self._began
+
+    def around(self, frames: Iterator[FrameArray]) -> Iterator[FrameArray]:
+        """Pass frames on, and measure how long reading them takes."""
+        while True:
+            with self:
+                frame = next(frames, None)
+            if frame is None:
+                return
+            yield frame
+
+
+@dataclass
+class Confusion:
+    """Counts of pixels: true and false positives and negatives, foreground being positive, and of true masks."""
+
+    tp: int = 0
+    fp: int = 0
+    fn: int = 0
+    tn: int = 0
+    masks: int = 0
+
+    def add(self, mask: FrameArray, truth: FrameArray) -> None:
+        """Count one frame.
+
+        Both masks have shape (height, width). In `mask` 255 is foreground. In `truth` 255 is foreground, 0 background
+        and 50 shadow, which counts as background; every other value is not counted.
+        """
+        found = mask == FOREGROUND
+        foreground = truth == FOREGROUND
+        background = truth <= LAST_BACKGROUND
+        self.tp += int(np.count_nonzero(found & foreground))
+        self.fn += int(np.count_nonzero(~found & foreground))
+        self.fp += int(np.count_nonzero(found & background))
+        self.tn += int(np.count_nonzero(~found & background))
+        self.masks += 1
+
+    def metrics(self) -> dict[str, float | None]:
+        """Return the seven metrics of CDnet by name, None where there is nothing to divide by.
+
+        ``pwc`` is the percentage of wrong classifications.
+        """
+        tp, fp, fn, tn = self.tp, self.fp, self.fn, self.tn
+        return {
+            "recall": _ratio(tp, tp + fn),
+            "specificity": _ratio(tn, tn + fp),
+            "fpr": _ratio(fp, fp + tn),
+            "fnr": _ratio(fn, tp + fn),
+            "pwc": _ratio(100 * (fn + fp), tp + fp + fn + tn),
+            "precision": _ratio(tp, tp + fp),
+            "f_measure": _ratio(2 * tp, 2 * tp + fp + fn) if tp + fn else None,
+        }
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
+
+
+def _grey(picture: FrameArray) -> np.ndarray[Any, np.dtype[np.float64]]:
+    grey = picture if picture.ndim == 2 else cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY)
+    return grey.astype(np.float64)
+
+
+# --- Clips with true masks -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TrueClip:
+    """A clip, its true masks and its true background."""
+
+    name: str
+    category: str
+    numbers: list[int]  # of the frames, in the names of their files
+    frame: Callable[[int], FrameArray]  # returns a frame by its position
+    scored: Collection[int]  # positions of the frames that have a true mask
+    mask: Callable[[int], FrameArray]  # returns the true mask of the frame at a position
+    background: FrameArray | None
+
+    def frames(self) -> Iterator[FrameArray]:
+        """Yield all frames."""
+        return (self.frame(index) for index in range(len(self.numbers)))
+
+
+def find_clips(argument: str) -> list[str]:
+    """Return the clips of a folder with `input` and `groundtruth`, or of one that holds such folders at any depth.
+
+    The name of a clip of the research data is itself. Raises UnreadableError where there is none.
+    """
+    folder = Path(argument)
+    if folder.is_dir():
+        found = sorted(path.parent for path in [folder / "input", *folder.rglob("input")] if path.is_dir())
+        clips = list(dict.fromkeys(str(path) for path in found if (path / "groundtruth").is_dir()))
+        if clips:
+            return clips
+        raise UnreadableError(f"{argument}: holds no folder with input and groundtruth; see changedetection.net")
+    if argument in MASKED_VIDEOS:
+        return [argument]
+    raise UnreadableError(f"{argument}: there is no such folder, and no clip of the research data has that name")
+
+
+def read_clip(source: str) -> TrueClip:
+    """Open a clip that :func:`find_clips` returned; raises UnreadableError for one without frames or true masks."""
+    if Path(source).is_dir():
+        return _of_folder(Path(source))
+    video = load_video_with_masks(source)
+    masks = dict(zip(video.gt_index.tolist(), video.gt_masks, strict=True))
+    numbers = list(range(1, len(video.frames) + 1))
+    frame, category = video.frames.__getitem__, source.split("_")[0]
+    return TrueClip(source, category, numbers, frame, masks, masks.__getitem__, video.background)
+
+
+def _of_folder(folder: Path) -> TrueClip:
+    """Open a clip in CDnet's form; pictures are read when they are asked for."""
+    frames = _numbered(folder / "input")
+    truths = _numbered(folder / "groundtruth")
+    if not frames or not truths:
+        raise UnreadableError(f"{folder}: input or groundtruth holds no numbered picture")
+    first, last = _temporal_roi(folder)
+    numbers = sorted(frames)
+    scored = {at for at, number in enumerate(numbers) if number in truths and first <= number <= last}
+    if not scored:
+        raise UnreadableError(f"{folder}: no frame has a true mask")
+
+    def frame(position: int) -> FrameArray:
+        return _eight_bits(frames[numbers[position]])
+
+    def mask(position: int) -> FrameArray:
+        path, shape = truths[numbers[position]], frame(position).shape[:2]
+        truth = to_grey8(read_image(path))
+        if truth.shape != shape:
+            raise UnsupportedError(f"{path}: has another size, {truth.shape}, than its frame, {shape}")
+        return truth
+
+    background = next((_eight_bits(folder / name) for name in BACKGROUNDS if (folder / name).is_file()), None)
+    return TrueClip(folder.name, folder.resolve().parent.name, numbers, frame, scored, mask, background)
+
+
+def _numbered(folder: Path) -> dict[int, Path]:
+    """Return the pictures of a folder by the number at the end of their names."""
+    pictures = (path for path in folder.iterdir() if path.suffix.lower() in choices.IMAGE_SUFFIXES)
+    found = ((re.search(r"(\d+)$", path.stem), path) for path in sorted(pictures))
+    return {int(number[1]): path for number, path in found if number}
+
+
+def _temporal_roi(folder: Path) -> tuple[float, float]:
+    """Return the first and the last frame that are scored."""
+    path = folder / "temporalROI.txt"
+    if not path.is_file():
+        return 0, float("inf")
+    words = path.read_text(errors="replace").split()[:2]
+    if len(words) < 2 or not all(word.isdecimal() for word in words):
+        raise UnreadableError(f"{path}: must hold the first and the last frame, as in 570 2050")
+    return int(words[0]), int(words[1])
+
+
+def _eight_bits(path: Path) -> FrameArray:
+    picture = read_image(path)
+    if picture.dtype != np.uint8:
+        raise UnsupportedError(f"{path}: must have 8 bits a channel")
+    return np.asarray(picture)

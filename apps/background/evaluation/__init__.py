@@ -1,1 +1,0 @@
-"""Comparison of methods on clips with true masks."""

@@ -1,1 +1,0 @@
-"""What the application writes: videos, masks, tables, events and COCO annotations."""

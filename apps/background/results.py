@@ -1,0 +1,318 @@
+"""The results of a run: their names, whether they may be written, and what writes them frame by frame."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import cv2
+import numpy as np
+
+from visionnmf.exceptions import PASS_FORCE, MediaError, OutputExistsError, ParameterError
+from visionnmf.io import VideoWriter, check_outputs, is_live, output_folder, pictures_of, write_image
+from visionnmf.io.inputs import stem_of
+
+from .frame_arrays import FrameArray, Separated
+from .reports import time_code
+from .settings import EventSettings, OutputSettings
+
+__all__ = ["MaskFolder", "ResultFiles", "ResultWriter", "VideoEncoders", "VideoFormat", "captioned", "tinted"]
+
+QUEUED_FRAMES, QUEUED_PIXELS = 4, 4 << 20  # limits on what may wait for an encoder, but one frame is always allowed
+# Pixels: the three panels of a wider video's preview are reduced to this, as many players refuse widths above 4096.
+PREVIEW_WIDTH = 640
+CAPTION_HEIGHT, CAPTION_WIDTH = 20, 150  # pixels of the line above a picture, and the least width that it needs
+TINT = (255, 0, 255)
+
+
+class ResultFiles:
+    """The paths of the results of one run; an attribute is None where a result is not wanted.
+
+    The names begin with that of the source, ``NAME``. Where a live run resumes after `first_frame` frames, its tables
+    and videos begin with ``NAME_from000120`` instead, which is the name of `stem`. `first_frame` is None for a batch.
+    `videos` has the paths by kind: "background", "foreground", "preview" and "overlay".
+    """
+
+    def __init__(
+        self,
+        source: str | Path,
+        out: Path,
+        outputs: OutputSettings,
+        *,
+        first_frame: int | None = None,
+        keep_model: bool = False,
+    ) -> None:
+        self._source, self._out, self._outputs = source, out, outputs
+        live, resumed = first_frame is not None, bool(first_frame)
+        name = stem_of(source)
+        self.stem = out / (f"{name}_from{first_frame:06d}" if resumed else name)
+        self.background = out / f"{name}_background.png"
+        self.model = out / f"{name}_model.npz" if keep_model else None
+        self._replaces_background = outputs.force or resumed
+        masks = outputs.masks or (None if live else "ffv1")
+        if not (live or outputs.videos):
+            masks = None
+        names = {"background": "mp4", "preview": "mp4"} if outputs.videos and not live else {}
+        if masks in ("ffv1", "h264"):
+            names["foreground"] = "mkv" if masks == "ffv1" else "mp4"
+        if outputs.overlay:
+            names["overlay"] = "mp4"
+        self.videos = {kind: self._named(f"{kind}.{suffix}") for kind, suffix in names.items()}
+        self.masks = None
+        if masks == "png":
+            self.masks = MaskFolder(out / f"{name}_masks", force=self._replaces_background)
+        self.frame_table = self._named(f"frames.{outputs.frame_table}") if outputs.frame_table else None
+        self.coco = self._named("coco.json") if outputs.coco else None
+
+    def _named(self, ending: str) -> Path:
+        return self.stem.with_name(f"{self.stem.name}_{ending}")
+
+    def check(self, written: Sequence[Path] | None = None) -> None:
+        """Refuse to overwrite the input or, unless that is allowed, other files.
+
+        `written` replaces the names of tables and events by what was written, when the check is repeated.
+        """
+        tables = written
+        if tables is None:
+            tables = [path for path in (self.frame_table, self.coco) if path is not None]
+            if self._outputs.finds_events:
+                from .event_tables import EventTable
+
+                tables += EventTable.paths(self.stem)
+        inputs = _input_files(self._source, self._out)
+        check_outputs([self.background], self._replaces_background, inputs=inputs)
+        models = [] if self.model is None else [self.model]
+        check_outputs([*models, *self.videos.values(), *tables], self._outputs.force, inputs=inputs)
+
+    def listed(self, written: Sequence[Path]) -> list[str]:
+        """Return all results as a report lists them; `written` are the tables and events."""
+        folder = None if self.masks is None else self.masks.folder
+        found = [self.background, self.model, *self.videos.values(), folder, *written]
+        return [str(path) for path in found if path is not None]
+
+
+def _input_files(source: str | Path, out: Path) -> list[str]:
+    """Return the files of a source; refuse an `out` where results would be among its pictures the next time."""
+    pictures = [] if is_live(source) else pictures_of(source)
+    if os.path.realpath(out) in {os.path.realpath(os.path.dirname(picture)) for picture in pictures}:
+        raise ParameterError(
+            f"out must not be a folder of the pictures of {source}, where results would be frames the next time; "
+            f"got {out}; give another"
+        )
+    return pictures or [str(source)]
+
+
+class MaskFolder:
+    """Masks as pictures, ``000000.png`` and so on, by the numbers of their frames.
+
+    Raises OutputExistsError if there are files in the folder and `force` is false, and MediaError if it is a file.
+    """
+
+    def __init__(self, folder: Path, *, force: bool) -> None:
+        self.folder, self._force = folder, force
+        if os.path.lexists(folder) and not folder.is_dir():
+            raise MediaError(f"{folder}: is not a folder; move it, or give another output folder")
+        if not force and folder.is_dir() and any(folder.iterdir()):
+            raise OutputExistsError(f"{folder}: holds files already; {PASS_FORCE}")
+
+    def write(self, part: Separated) -> None:
+        """Write the mask of a frame."""
+        output_folder(self.folder)
+        write_image(self.folder / f"{part.index:06d}.png", part.mask, force=self._force)
+
+    def clear(self, first: int) -> None:
+        """Remove the masks of an earlier run from number `first` on."""
+        found = self.folder.iterdir() if self.folder.is_dir() else ()
+        for path in list(found):
+            if re.fullmatch(r"[0-9]{6,}\.png", path.name) and int(path.stem) >= first:
+                path.unlink(missing_ok=True)
+
+
+class VideoFormat(NamedTuple):
+    """Size and timing of the videos; `varies` says that each frame is shown at a time of its own."""
+
+    width: int
+    height: int
+    frame_rate: Fraction
+    varies: bool
+
+
+class _Encoder(NamedTuple):
+    """One video, its thread, and the frames that wait."""
+
+    writer: VideoWriter
+    pool: ThreadPoolExecutor
+    waiting: deque[Future[None]]
+
+
+class VideoEncoders:
+    """Encodes the videos `paths`, by kind, beside the modelling; the files begin with their first frame.
+
+    `force` replaces existing files, and `alpha` is the share of the colour of foreground in the overlay.
+    """
+
+    def __init__(self, paths: dict[str, Path], video: VideoFormat, *, force: bool, alpha: float = 0.5) -> None:
+        self._varies, self._alpha = video.varies, alpha
+        self._start: float | None = None  # time of the first frame, in seconds, so that the videos begin at 0
+        self._room = min(QUEUED_FRAMES, max(1, QUEUED_PIXELS // (video.width * video.height)))
+        self._stack = ExitStack()
+        self._panel = (video.width, video.height)
+        if video.width > PREVIEW_WIDTH:
+            # even, so that H.264 accepts it
+            self._panel = (PREVIEW_WIDTH, max(2, 2 * round(video.height * PREVIEW_WIDTH / video.width / 2)))
+        self._encoders: dict[str, _Encoder] = {}
+        for kind, path in paths.items():
+            preview = kind == "preview"
+            writer = VideoWriter(
+                path,
+                width=3 * self._panel[0] if preview else video.width,
+                height=self._panel[1] + CAPTION_HEIGHT if preview else video.height,
+                frame_rate=video.frame_rate,
+                codec="ffv1" if path.suffix == ".mkv" else "h264",
+                grey=kind == "foreground",
+                timed=video.varies,
+                force=force,
+            )
+            self._encoders[kind] = _Encoder(writer, ThreadPoolExecutor(1), deque())
+
+    def __enter__(self) -> VideoEncoders:
+        with ExitStack() as stack:
+            for encoder in self._encoders.values():
+                stack.enter_context(encoder.writer)
+                stack.enter_context(encoder.pool)  # left first, so that nothing is written to a closed writer
+            stack.push(self._flush)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack.__exit__(*error)
+
+    def write(self, part: Separated, time: float) -> None:
+        """Hand one frame, shown at `time` seconds, to the encoders; wait while they are too far behind."""
+        self._start = time if self._start is None else self._start
+        self._time = time - self._start if self._varies else None
+        self._give("background", part.background)
+        self._give("foreground", part.mask)
+        if "preview" in self._encoders:
+            panels = [part.frame, part.background, cv2.cvtColor(part.mask, cv2.COLOR_GRAY2RGB)]
+            if panels[0].shape[1::-1] != self._panel:
+                panels = [cv2.resize(panel, self._panel, interpolation=cv2.INTER_AREA) for panel in panels]
+            words = (f"frame {part.index}, {time_code(time)}", "background", "foreground")
+            shown = [captioned(np.asarray(panel), text) for panel, text in zip(panels, words, strict=True)]
+            self._give("preview", np.hstack(shown))
+        if "overlay" in self._encoders:
+            self._give("overlay", tinted(part.frame, part.mask, self._alpha))
+
+    def _give(self, kind: str, frame: FrameArray) -> None:
+        """Queue a frame for the encoder of one kind of video, or do nothing if this kind is not written.
+
+        If too many frames are queued, wait until the oldest is encoded, which bounds the memory and raises its error.
+        """
+        if kind not in self._encoders:
+            return
+        encoder = self._encoders[kind]
+        encoder.waiting.append(encoder.pool.submit(encoder.writer.write, frame, self._time))
+        if len(encoder.waiting) > self._room:
+            encoder.waiting.popleft().result()
+
+    def _flush(self, kind: type[BaseException] | None, *_: Any) -> None:
+        """Wait for all queued frames and raise an encoder's error; after an earlier error (`kind`) do not wait."""
+        for encoder in self._encoders.values():
+            while encoder.waiting and kind is None:
+                encoder.waiting.popleft().result()
+
+
+def tinted(frame: FrameArray, mask: FrameArray, alpha: float) -> FrameArray:
+    """Return a frame (height, width, 3) whose foreground is outlined and has the share `alpha` of a colour."""
+    colour = np.broadcast_to(np.array(TINT, np.uint8), frame.shape).copy()
+    shown = np.where(mask[..., None] > 0, np.asarray(cv2.addWeighted(frame, 1 - alpha, colour, alpha, 0)), frame)
+    outlines = cv2.findContours(mask, cv2.RETR_LIST, cv2.CHAIN_APPROX_SIMPLE)[0]
+    return np.asarray(cv2.drawContours(np.ascontiguousarray(shown), outlines, -1, TINT, 1), np.uint8)
+
+
+def captioned(picture: FrameArray, text: str) -> FrameArray:
+    """Return a picture with a line of text above it, which is left empty where the picture is too narrow."""
+    above = np.zeros((CAPTION_HEIGHT, picture.shape[1], 3), np.uint8)
+    if picture.shape[1] >= CAPTION_WIDTH:
+        cv2.putText(above, text, (4, 14), cv2.FONT_HERSHEY_SIMPLEX, 0.42, (255, 255, 255), 1, cv2.LINE_AA)
+    return np.vstack([above, picture])
+
+
+class ResultWriter:
+    """Writes the videos, masks, tables and events of one run while frames come, each shown for `step` seconds.
+
+    `events` has the rows of the events that have ended, or is None where none are looked for.
+    """
+
+    def __init__(
+        self, files: ResultFiles, video: VideoFormat, outputs: OutputSettings, events: EventSettings, step: float
+    ) -> None:
+        self._files, self._video, self._outputs, self._settings, self._step = files, video, outputs, events, step
+        self._stack = ExitStack()
+        self.events: list[dict[str, Any]] | None = None
+
+    def __enter__(self) -> ResultWriter:
+        files, outputs = self._files, self._outputs
+        self._has_rows = outputs.finds_events or files.frame_table is not None
+        with ExitStack() as stack:
+            encoders = VideoEncoders(files.videos, self._video, force=outputs.force, alpha=outputs.alpha)
+            self._videos = stack.enter_context(encoders)
+            if self._has_rows or files.coco is not None:
+                self._open_tables(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    def _open_tables(self, stack: ExitStack) -> None:
+        """Open the tables that are wanted; a plain run has none and loads nothing for them."""
+        from . import event_tables as tables
+
+        files, outputs = self._files, self._outputs
+        self._frame_row = tables.frame_row
+        if files.frame_table is not None:
+            self._add_row = stack.enter_context(tables.frame_table(files.frame_table, outputs.force))
+        if files.coco is not None:
+            opened = tables.coco_file(files.coco, self._settings.min_area, outputs.force)
+            self._add_annotations = stack.enter_context(opened)
+        if outputs.finds_events:
+            self._finder = tables.EventFinder(self._settings, self._step)
+            self._event_table = tables.EventTable(files.stem, outputs.force)
+            self.events = self._event_table.rows
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack.__exit__(*error)
+
+    def write(self, part: Separated, time: float) -> dict[str, Any] | None:
+        """Write the next frame, shown at `time` seconds; return the row of an event that has ended by then."""
+        self._videos.write(part, time)
+        if self._files.masks is not None:
+            self._files.masks.write(part)
+        if self._files.coco is not None:
+            self._add_annotations(part, time)
+        if not self._has_rows:
+            return None
+        row = self._frame_row(part, time, self._settings.min_area)
+        if self._files.frame_table is not None:
+            self._add_row(row)
+        event = None if self.events is None else self._finder.add(time, part.frame, part.mask, row["boxes"])
+        return None if event is None else self._event_table.add(event)
+
+    def finish(self, cut_from: str | Path | None = None) -> tuple[list[Path], list[str]]:
+        """Write the tables of events, and cut the events out of the video `cut_from` unless it is None.
+
+        Returns the files beside videos and masks, and a sentence if the video could not be cut.
+        """
+        tables = [path for path in (self._files.frame_table, self._files.coco) if path is not None]
+        if self.events is None:
+            return tables, []
+        last = self._finder.end()
+        if last is not None:
+            self._event_table.add(last)
+        cut, problems = self._event_table.cut(cut_from) if cut_from is not None and self.events else ([], [])
+        return [*tables, *cut, *self._event_table.write()], problems
