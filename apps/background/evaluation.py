@@ -60,7 +60,12 @@ class BackgroundScoresReport(Report):
     methods: Rows
 
     def summary(self) -> str:
-        """Return two tables: F of each clip with a column for each method, and the means of each method."""
+        """Return two tables: F of each clip with a column for each method, and the means of each method.
+
+        Returns
+        -------
+        str
+        """
         names = [row["method"] for row in self.methods]
         by_clip: dict[str, dict[str, Any]] = {}
         for row in self.clips:

@@ -102,7 +102,12 @@ class BackgroundReport(Report):
         return {"input": self.inputs[0]} | figures | renamed
 
     def summary(self) -> str:
-        """Return the report as a few lines of text to print."""
+        """Return the report as a few lines of text to print.
+
+        Returns
+        -------
+        str
+        """
         frames = "frame" if self.frames == 1 else "frames"
         lines = [
             f"{printable(self.inputs[0])}: {self.frames} {frames} of {self.width}x{self.height} in "
@@ -161,7 +166,12 @@ class LiveReport(Report):
     events: list[dict[str, Any]] | None
 
     def summary(self) -> str:
-        """Return the report as a few lines of text to print."""
+        """Return the report as a few lines of text to print.
+
+        Returns
+        -------
+        str
+        """
         resumed = f", from frame {self.first_frame} on" if self.first_frame else ""
         lines = [
             f"{printable(self.inputs[0])}: {self.frames} frames of {self.width}x{self.height} in {self.seconds:.1f} s "
