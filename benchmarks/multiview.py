@@ -1,10 +1,10 @@
 """Multi-view learning: peers on six sets, corruption, missing views, planted parts, time.
 
 ``python benchmarks/multiview.py`` runs everything (hours), ``python benchmarks/multiview.py planted`` one part: sets
-(accuracy and clusters), robust (corrupted training samples), missing (views), words (Corel5k), planted (shared and
-private parts) or speed. ``sets msrcv1,3sources --splits 3 --ranks 60`` takes some sets, fewer splits and
-given ranks. JOBS is the number of processes. Results of sets, robust and missing are kept in OUT, where an interrupted
-run goes on.
+(accuracy and clusters), clusters (by agreement of several fits), robust (corrupted training samples), missing (views),
+words (Corel5k), planted (shared and private parts) or speed. ``sets msrcv1,3sources --splits 3 --ranks 60`` takes some
+sets, fewer splits and given ranks. JOBS is the number of processes. Results of sets, robust and missing are kept in OUT
+and an interrupted run goes on.
 """
 
 from __future__ import annotations
@@ -19,20 +19,28 @@ import numpy as np
 import scipy.sparse as sp
 from _main import data_file, main
 from numpy.typing import NDArray
+from scipy.cluster.hierarchy import cut_tree, linkage
 from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import squareform
+from sklearn.base import clone
+from sklearn.cluster import KMeans
+from sklearn.metrics import normalized_mutual_info_score
+from sklearn.preprocessing import normalize
 
 from visionnmf import NMF, MultiviewNMF
 from visionnmf.apps.multiview import Comparison, evaluate_views, read_views, summarise
 from visionnmf.datasets import make_views
 from visionnmf.io import read_arrays
+from visionnmf.metrics import clustering_accuracy
 
 Array = NDArray[Any]
 
 SETS = ("handwritten", "100leaves", "msrcv1", "scene15", "bbcsport", "3sources")
-METHODS = ("multiview", "joint", "pca", "concatenation", "consensus")
+METHODS = ("multiview", "joint", "pca", "concatenation")
 ROBUST = ("multiview", "multiview-all", "eucnmf-gs", "flss", "manhattan", "frobenius", "pca")
 RANKS = (20, 40, 60)
 SPLITS = 10
+FITS_A_RANK = 8  # of `clusters`
 MOST = 10**9  # images
 SEEDS = 20
 WORD_METHODS = (
@@ -51,6 +59,7 @@ SPEED_RANK = 60
 QUICK = {
     "RANKS": (4,),
     "SPLITS": 1,
+    "FITS_A_RANK": 1,
     "MOST": 60,
     "SEEDS": 1,
     "WORD_METHODS": ("multiview", "concatenation"),
@@ -97,6 +106,54 @@ def sets(names: str | None = None, *, splits: int | None = None, ranks: str | No
     table(names, METHODS, ("clean",), splits, ranks)
 
 
+def clusters(names: str | None = None, *, splits: int | None = None) -> None:
+    """Clusters on which several fits agree (Monti et al. 2003): average linkage of how often two samples are together.
+
+    A model is fitted to the training half eight times with each of three ranks, which are multiples of the number of
+    classes, and k-means clusters the codes of all samples each time.
+    """
+    from visionnmf.apps.multiview.evaluation import learnable, split_samples
+    from visionnmf.apps.multiview.model_choice import choose_model, make_model
+    from visionnmf.apps.multiview.view_model import Preparation, observed
+
+    print("| set | clusters, accuracy | NMI | splits |")
+    print("| --- | --- | --- | --- |")
+    for name in SETS if names is None else names.split(","):
+        found = read_views([str(data_file(f"mv_{name}.npz"))])
+        labels = np.asarray(found.labels)
+        scores = []
+        for seed in range(int(splits or SPLITS)):
+            train, test = split_samples(labels, 0.5, seed)
+            before, after = (
+                {view: np.asarray(X[rows], np.float32) for view, X in found.views.items()} for rows in (train, test)
+            )
+            preparation = Preparation().fit(before)
+            before, after = preparation.transform(before), preparation.transform(after)
+            before, after = learnable(before, before), learnable(before, after)
+            kept = observed(after)
+            after, truth = (
+                {view: X[kept] for view, X in after.items()},
+                np.concatenate([labels[train], labels[test][kept]]),
+            )
+            count = len(np.unique(truth))
+            loss = "frobenius" if "rows" in preparation.kinds_.values() else "manhattan"
+            model = make_model(count, choose_model(preparation, before, loss=loss, random_state=seed))
+            together = np.zeros((len(truth), len(truth)), np.float32)
+            for rank in (max(2, min(60, multiple * count)) for multiple in (1, 2, 3)):
+                for start in range(seed, seed + FITS_A_RANK):
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore")
+                        fitted = clone(model).set_params(n_components=rank, random_state=start).fit(before)
+                        codes = normalize(np.vstack([fitted.transform(before), fitted.transform(after)]))
+                        own = KMeans(count, n_init=10, random_state=start).fit_predict(codes)
+                    together += own[:, None] == own
+            tree = linkage(squareform(1 - together / (3 * FITS_A_RANK), checks=False), "average")
+            clustered = cut_tree(tree, count).ravel()
+            scores.append((clustering_accuracy(truth, clustered), normalized_mutual_info_score(truth, clustered)))
+        accuracy, information = 100 * np.mean(scores, axis=0)
+        print(f"| {name} | {accuracy:.1f} | {information:.1f} | {len(scores)} |", flush=True)
+
+
 def robust(names: str | None = None, *, splits: int | None = None, ranks: str | None = None) -> None:
     """Training samples with salt and pepper, or a view of noise."""
     table(names, ROBUST, ("clean", "salt-and-pepper", "view-corrupted"), splits, ranks)
@@ -128,9 +185,8 @@ def words() -> None:
                 views[f"{name} bins"] = keep
             own[name] = matrix[:MOST][:, views[f"{name} bins"]].toarray()
         parts.append((own, arrays[f"{part}_labels"][:MOST]))
-    from visionnmf.apps.multiview.classifier import fit_classifier
     from visionnmf.apps.multiview.compared_methods import METHODS as FITS
-    from visionnmf.apps.multiview.evaluation import _mean_average_precision
+    from visionnmf.apps.multiview.evaluation import fit_classifier, mean_average_precision
     from visionnmf.apps.multiview.model_choice import ModelChoice
     from visionnmf.models.multiview.views import sparseness
 
@@ -154,7 +210,7 @@ def words() -> None:
             H = fitted.components
             means = [float("nan")] * len(names) if H is None else sparseness(np.abs(H), groups, len(names)).mean(axis=0)
             figures = " | ".join(f"{value:.2f}" for value in means)
-            precision = 100 * _mean_average_precision(truth, scores)
+            precision = 100 * mean_average_precision(truth, scores)
             print(f"| {method} | {rank} | {precision:.1f} | {seconds:.0f} | {figures} |", flush=True)
 
 
@@ -202,6 +258,7 @@ if __name__ == "__main__":
     main(
         {
             "sets": sets,
+            "clusters": clusters,
             "robust": robust,
             "missing": missing,
             "words": words,

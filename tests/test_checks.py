@@ -37,8 +37,8 @@ from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel
 from visionnmf.apps.faces import FaceRecognizer
 from visionnmf.apps.faces.classifiers import ClassResidual, Nearest
 from visionnmf.apps.masquerade import MexPereraNMF, SessionScorer, WangNMF
-from visionnmf.apps.multiview.flss import FLSS
-from visionnmf.apps.multiview.preparation import Preparation
+from visionnmf.apps.multiview import FLSS
+from visionnmf.apps.multiview.view_model import Preparation
 from visionnmf.exceptions import ParameterError
 from visionnmf.features import KINDS, FeatureExtraction, make_extractor
 

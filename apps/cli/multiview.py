@@ -146,7 +146,6 @@ def evaluate(
       joint                 scikit-learn's NMF of the views side by side
       pca                   PCA of the views side by side
       concatenation         the views themselves
-      consensus             clusters on which several fits agree; no features
 
     \b
     Conditions:

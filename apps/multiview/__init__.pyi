@@ -1,3 +1,4 @@
+from .compared_methods import FLSS as FLSS
 from .evaluation import (
     EvaluationReport as EvaluationReport,
     evaluate_files as evaluate_files,
@@ -11,7 +12,6 @@ from .fitting import (
     impute_views as impute_views,
     transform_views as transform_views,
 )
-from .flss import FLSS as FLSS
 from .inputs import read_views as read_views
 from .settings import Comparison as Comparison, Labels as Labels, ViewFit as ViewFit
-from .store import ViewModel as ViewModel, load as load, save as save
+from .view_model import ViewModel as ViewModel, load as load, save as save

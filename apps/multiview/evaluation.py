@@ -14,8 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.metrics import average_precision_score, normalized_mutual_info_score
-from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
-from sklearn.preprocessing import Normalizer
+from sklearn.model_selection import GridSearchCV, ShuffleSplit, StratifiedKFold, StratifiedShuffleSplit
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
+from sklearn.svm import LinearSVC
 
 from visionnmf.apps.report import Report
 from visionnmf.apps.runner import RESULTS, run_jobs, settings_key
@@ -23,19 +26,28 @@ from visionnmf.exceptions import ParameterError, UnreadableError
 from visionnmf.io import check_outputs, output_file
 from visionnmf.metrics import clustering_accuracy
 
-from .classifier import fit_classifier
-from .clustering import agreement, consensus
 from .compared_methods import METHODS, LearntFeatures
-from .conditions import apply_condition, observed
 from .inputs import read_files, read_labels, read_views
-from .model_choice import ModelChoice, choose_model, make_model
-from .preparation import Preparation
-from .settings import CONSENSUS, Comparison, Labels
+from .model_choice import ModelChoice, choose_model
+from .settings import Comparison, Labels
+from .view_model import Preparation, observed
 
-__all__ = ["COLUMNS", "EvaluationReport", "evaluate_files", "evaluate_views", "summarise"]
+__all__ = [
+    "COLUMNS",
+    "EvaluationReport",
+    "apply_condition",
+    "evaluate_files",
+    "evaluate_views",
+    "fit_classifier",
+    "learnable",
+    "mean_average_precision",
+    "split_samples",
+    "summarise",
+]
 
 Array = NDArray[Any]
 Row = Mapping[str, Any]
+ViewArrays = Mapping[str, Array]
 
 COLUMNS = (
     *("condition", "method", "rank", "split", "missing", "accuracy", "inner"),
@@ -44,6 +56,13 @@ COLUMNS = (
 SCORES = ("accuracy", "cluster_accuracy", "nmi", "average_precision")
 NO_SCORES = dict.fromkeys(SCORES, float("nan"))
 FIGURE = "scores.png"
+
+SALT_AND_PEPPER = 0.2  # share of the training entries
+CORRUPTED = 1 / 3  # share of the training samples of which one view is replaced by noise
+MISSING = 0.3  # share of the views of training samples
+
+COSTS = (0.1, 1.0, 10.0)  # of the support vector machine, chosen on training samples
+FOLDS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,12 +85,7 @@ class EvaluationReport(Report):
     scores: list[dict[str, Any]]
 
     def summary(self) -> str:
-        """Return one line for the samples, then one for each method and condition.
-
-        Returns
-        -------
-        str
-        """
+        """Return one line for the samples, then one for each method and condition."""
         lines = [f"{self.samples} samples, {self.views} views, {self.classes} classes, {self.plan['n_splits']} splits"]
         heads = [(row["condition"], row["missing"], row["method"]) for row in self.scores]
         words = ("accuracy", "clustering", "NMI", "mean average precision")
@@ -104,11 +118,9 @@ def evaluate_files(
     Parameters
     ----------
     sources : sequence of str or path
-        See :func:`.read_views`.
+        Views, whose rows `key` matches as in :func:`.read_views`.
     comparison : Comparison
     labels : Labels
-    key : str or None, default=None
-        The column by which rows are matched; None matches them by position.
     out : str or Path, default="."
         Folder for ``results.csv``, the rows of each job, and the plot.
     jobs : int, default=1
@@ -178,7 +190,7 @@ def evaluate_views(
     progress: Callable[[int, int], None] | None = None,
     also: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
-    """Compare methods on views; an interrupted run continues where it was.
+    """Compare methods on views in memory; `out` and the following are as for :func:`evaluate_files`.
 
     Parameters
     ----------
@@ -186,24 +198,13 @@ def evaluate_views(
     labels : ndarray [shape=(n_samples,)] or of 0 and 1 [shape=(n_samples, n_words)]
         The class of each sample, or its words.
     comparison : Comparison
-    out : str or Path, optional
-        Folder for ``results.csv`` and the rows of each job.
-    jobs : int, default=1
-        Number of processes.
-    force : bool, default=False
-    progress : callable, optional
     also : sequence of str, default=()
-        See :func:`~visionnmf.apps.runner.run_jobs`.
+        Further files of `out` that belong to the run.
 
     Returns
     -------
     list of dict
-        Rows with :data:`COLUMNS`.
-
-    Raises
-    ------
-    ParameterError
-        If a class has fewer than two samples.
+        A row for each condition, test set, method, rank and split.
 
     Examples
     --------
@@ -224,7 +225,6 @@ def evaluate_views(
         for condition in comparison.conditions
         for method in comparison.methods
         for split in range(comparison.n_splits)
-        if not (method == CONSENSUS and (condition != "clean" or labels.ndim > 1))
     }
     settings = asdict(comparison)
     shared = {name: value for name, value in settings.items() if name not in ("methods", "conditions", "n_splits")}
@@ -237,11 +237,6 @@ def summarise(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Return means over splits, with the rank of each split chosen by cross-validation on its training samples.
 
     Labels of words, and classes of one training sample, have no cross-validation: each rank keeps its own row.
-
-    Parameters
-    ----------
-    rows : sequence of mapping
-        As :func:`evaluate_views` returns them.
 
     Returns
     -------
@@ -284,19 +279,17 @@ def _job(
     is missing in it, but all share the training set of the first.
     """
     seed = comparison.random_state + split
-    train, test = _split(labels, comparison.test_share, seed)
+    train, test = split_samples(labels, comparison.test_share, seed)
     before = {name: np.asarray(view[train], np.float32) for name, view in views.items()}
     after = {name: np.asarray(view[test], np.float32) for name, view in views.items()}
     preparation = Preparation(comparison.prepare).fit(before)
     before, after = preparation.transform(before), preparation.transform(after)
-    before, after = _learnable(before, before), _learnable(before, after)
+    before, after = learnable(before, before), learnable(before, after)
     variants = [  # a rare view may be in no training sample, or missing in all that had it
-        (missing, _learnable(given, given), _learnable(given, new))
+        (missing, learnable(given, given), learnable(given, new))
         for missing, given, new in apply_condition(condition, before, after, np.random.default_rng(seed))
     ]
     head: dict[str, Any] = {"condition": condition, "method": method, "split": split}
-    if method == CONSENSUS:
-        return [head | _consensus(preparation, before, after, labels[train], labels[test], seed)]
     choice = ModelChoice()
     if METHODS[method].chooses:
         choice = choose_model(preparation, variants[0][1], random_state=seed)
@@ -313,12 +306,13 @@ def _job(
         return rows
 
 
-def _learnable(train: Mapping[str, Array], views: Mapping[str, Array]) -> dict[str, Array]:
+def learnable(train: Mapping[str, Array], views: Mapping[str, Array]) -> dict[str, Array]:
     """Return the views of which at least one training sample has an entry."""
     return {name: view for name, view in views.items() if not np.isnan(train[name]).all()}
 
 
-def _split(labels: Array, share: float, seed: int) -> tuple[Array, Array]:
+def split_samples(labels: Array, share: float, seed: int) -> tuple[Array, Array]:
+    """Return the indices of training and test samples, of which a `share` of each class is tested."""
     kind = StratifiedShuffleSplit if labels.ndim == 1 else ShuffleSplit
     train, test = next(kind(1, test_size=share, random_state=seed).split(np.zeros(len(labels)), labels))
     return train, test
@@ -345,7 +339,7 @@ def _scores(
         T, known = features.transform({name: view[kept] for name, view in after.items()}), truth[kept]
         row: dict[str, Any] = {"missing": missing, "inner": inner, **NO_SCORES}
         if y.ndim > 1:
-            row["average_precision"] = _mean_average_precision(known, classifier.decision_function(T))
+            row["average_precision"] = mean_average_precision(known, classifier.decision_function(T))
         else:
             row["accuracy"] = float(classifier.score(T, known))
             if not missing:
@@ -357,31 +351,100 @@ def _scores(
 def _clusters(codes: Array, labels: Array, seed: int) -> dict[str, float]:
     unit = Normalizer().fit_transform(codes)
     found = KMeans(len(np.unique(labels)), n_init=10, random_state=seed).fit_predict(unit)
-    return _agreement_with(labels, found)
-
-
-def _agreement_with(labels: Array, found: Array) -> dict[str, float]:
     return {
         "cluster_accuracy": clustering_accuracy(labels, found),
         "nmi": float(normalized_mutual_info_score(labels, found)),
     }
 
 
-def _consensus(preparation: Preparation, before: Any, after: Any, y: Array, truth: Array, seed: int) -> dict[str, Any]:
-    start = time.process_time()
-    kept = observed(after)  # a sample may have nothing but a rare view, which no training sample has
-    labels = np.concatenate([y, truth[kept]])
-    others = {name: view[kept] for name, view in after.items()} if kept.any() else None
-    n_clusters = len(np.unique(labels))
-    loss = "frobenius" if "rows" in preparation.kinds_.values() else "manhattan"
-    model = make_model(n_clusters, choose_model(preparation, before, loss=loss, random_state=seed))
-    affinity = agreement(model, before, others, n_clusters, random_state=seed)
-    row = {"missing": "", "rank": 0, "inner": float("nan"), **NO_SCORES}
-    row |= _agreement_with(labels, consensus(affinity, n_clusters))
-    return row | {"seconds": time.process_time() - start}
+def apply_condition(
+    condition: str, train: ViewArrays, test: ViewArrays, rng: np.random.Generator
+) -> list[tuple[str, Any, Any]]:
+    """Return training and test samples of prepared views under a condition, each with the name of the missing view.
+
+    "salt-and-pepper": a fifth of the training entries are 0 or the largest of their view. "view-corrupted": one random
+    view of a third of the training samples is noise. "view-missing": each view in turn is missing for all test samples,
+    of which some may then have none; the first result, named "", has all views. "train-missing": 30 % of the views of
+    training samples are missing, but each sample keeps one that it has.
+    """
+    names = list(train)
+    n = len(train[names[0]])
+    tops = {name: float(np.nanmax(view)) for name, view in train.items()}
+    if condition == "salt-and-pepper":
+        return [("", {name: _salt(view, tops[name], rng) for name, view in train.items()}, dict(test))]
+    if condition == "view-corrupted":
+        hit = np.where(rng.random(n) < CORRUPTED, rng.integers(len(names), size=n), -1)
+        noisy = {
+            name: np.where((hit == v)[:, None], rng.random(view.shape) * tops[name], view).astype(view.dtype)
+            for v, (name, view) in enumerate(train.items())
+        }
+        return [("", noisy, dict(test))]
+    if condition == "view-missing":
+        blank = [
+            (name, dict(train), {**test, name: np.full_like(test[name], np.nan)}) for name in names if len(names) > 1
+        ]
+        return [("", dict(train), dict(test)), *blank]
+    if condition == "train-missing":
+        there = rng.random((n, len(names))) >= MISSING
+        seen = np.array([observed({name: view}) for name, view in train.items()]).T
+        lost = np.flatnonzero(~(there & seen).any(axis=1) & seen.any(axis=1))
+        for i, which in zip(lost, rng.integers(seen[lost].sum(axis=1)), strict=True):
+            there[i, np.flatnonzero(seen[i])[which]] = True  # one that the sample has
+        gaps = {
+            name: np.where(there[:, [v]], view, np.nan).astype(view.dtype)
+            for v, (name, view) in enumerate(train.items())
+        }
+        return [("", gaps, dict(test))]
+    return [("", dict(train), dict(test))]
 
 
-def _mean_average_precision(truth: Array, scores: Array) -> float:
+def _salt(view: Array, top: float, rng: np.random.Generator) -> Array:
+    hit = rng.random(view.shape)
+    salted = np.where(hit < SALT_AND_PEPPER / 2, 0, np.where(hit < SALT_AND_PEPPER, top, view))
+    return np.where(np.isnan(view), view, salted).astype(view.dtype)
+
+
+def signed_roots(features: Array, gram: Array | None = None) -> Array:
+    r"""Return signed square roots of the coordinates in an orthonormal basis of the components.
+
+    Components overlap, so distances between codes are not distances between the data. ``W (H H^T)^{1/2}`` has the
+    latter (symmetric orthogonalisation: Löwdin 1950). The roots reduce the weight of large values (power normalisation:
+    Perronnin et al. 2010). `gram` is ``H H^T``, or None if the features are coordinates of an orthonormal basis.
+    """
+    if gram is not None:
+        values, vectors = np.linalg.eigh(np.asarray(gram, np.float64))
+        features = features @ ((vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T)
+    return np.asarray(np.sign(features) * np.sqrt(np.abs(features)))
+
+
+def fit_classifier(features: Array, y: Array, gram: Array | None = None, *, roots: bool = True) -> tuple[Any, float]:
+    """Return a linear support vector machine fitted to features of unit norm, and its accuracy in cross-validation.
+
+    Cross-validation chooses its cost, whether features are scaled, and (with `roots`) whether :func:`signed_roots` of
+    them are taken. There is none, and the accuracy is NaN, if `y` is a matrix of 0 and 1 with one column for each word,
+    or if a class has a single sample.
+    """
+    scaler = StandardScaler(with_mean=False)
+    pipeline = make_pipeline("passthrough", Normalizer(), scaler, LinearSVC(C=COSTS[0], dual="auto"))
+    if y.ndim > 1:
+        wide = y.astype(np.int64)  # scikit-learn numbers the words in the dtype of y; 300 words would overflow bytes
+        return OneVsRestClassifier(pipeline).fit(features, wide), float("nan")
+    folds = min(FOLDS, int(np.unique(y, return_counts=True)[1].min()))
+    if folds < 2:
+        return pipeline.set_params(linearsvc__C=1.0).fit(features, y), float("nan")
+    turned = [FunctionTransformer(signed_roots, kw_args={"gram": gram})] if roots else []
+    grid = {
+        "passthrough": ["passthrough", *turned],
+        "standardscaler": [scaler, "passthrough"],
+        "linearsvc__C": COSTS,
+    }
+    search = GridSearchCV(pipeline, grid, cv=StratifiedKFold(folds, shuffle=True, random_state=0))
+    search.fit(features, y)
+    return search, float(search.best_score_)
+
+
+def mean_average_precision(truth: Array, scores: Array) -> float:
+    """Return the average precision of each word that some sample has, (n_samples, n_words), averaged over the words."""
     used = truth.any(axis=0)
     return float(average_precision_score(truth[:, used], scores[:, used], average="macro"))
 

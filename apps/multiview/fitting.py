@@ -20,9 +20,8 @@ from visionnmf.io import check_outputs, output_file, output_folder, transaction,
 
 from .inputs import ViewSet, named, read_files, read_views
 from .model_choice import choose_model, make_model
-from .preparation import Preparation
 from .settings import ViewFit
-from .store import ViewModel, load, save
+from .view_model import Preparation, ViewModel, load, save
 
 __all__ = ["FitReport", "TransformReport", "fit_views", "impute_views", "transform_views"]
 
@@ -66,12 +65,7 @@ class FitReport(Report):
         return figures | {"rank": figures.pop("n_components"), "seed": figures.pop("random_state")}
 
     def summary(self) -> str:
-        """Return one line for the model, then one for each view.
-
-        Returns
-        -------
-        str
-        """
+        """Return one line for the model, then one for each view."""
         lines = [
             f"{self.samples} samples, {len(self.views)} views: {self.n_components} components, {self.shared} shared by "
             f"all views, {self.private} private to one ({self.seconds:.1f} s)"
@@ -88,15 +82,7 @@ class FitReport(Report):
 
 @dataclass(frozen=True, kw_only=True)
 class TransformReport(Report):
-    """What :func:`transform_views` or :func:`impute_views` did.
-
-    Attributes
-    ----------
-    samples : int
-    n_components : int
-    filled : int
-        Number of missing views of samples that were filled in.
-    """
+    """What :func:`transform_views` or :func:`impute_views` did; `filled` missing views of samples were filled in."""
 
     samples: int
     n_components: int
@@ -107,12 +93,7 @@ class TransformReport(Report):
         return figures | {"rank": figures.pop("n_components")}
 
     def summary(self) -> str:
-        """Return one line or a few.
-
-        Returns
-        -------
-        str
-        """
+        """Return one line or a few."""
         what = f", {self.filled} missing views filled in" if self.filled else f", {self.n_components} codes each"
         return "\n".join([f"{self.samples} samples{what}", *(f"  {line}" for line in self._ending())])
 
@@ -131,12 +112,10 @@ def fit_views(
     Parameters
     ----------
     sources : sequence of str or path
-        See :func:`.read_views`.
+        Views, whose rows `key` matches as in :func:`.read_views`.
     model : str or Path
         The file to write.
     settings : ViewFit
-    key : str or None, default=None
-        The column by which rows are matched; None matches them by position.
     picture : str or Path or None, default=None
         A PNG file that shows which view uses which component.
     force : bool, default=False
@@ -232,13 +211,9 @@ def transform_views(
     model : str or Path
         A file that :func:`fit_views` has written.
     sources : sequence of str or path
-        All or some of the views that the model was fitted to.
+        All or some of the views that the model was fitted to; `key` matches their rows as in :func:`.read_views`.
     codes : str or Path
-        The file to write: ``.csv``, with the samples' keys, or ``.npy``.
-    key : str or None, default=None
-        The column by which rows are matched; None matches them by position.
-    force : bool, default=False
-        Whether an existing file may be replaced.
+        The file to write: ``.csv``, with the samples' keys, or ``.npy``; an existing one is replaced with `force`.
 
     Returns
     -------
@@ -276,17 +251,12 @@ def transform_views(
 def impute_views(
     model: str | Path, sources: Sequence[str | Path], out: str | Path, *, key: str | None = None, force: bool = False
 ) -> TransformReport:
-    """Fill in missing views and entries, and write one ``.csv`` file for each view.
+    """Fill in missing views and entries of what :func:`transform_views` takes, and write a ``.csv`` file for each view.
 
     Parameters
     ----------
-    model : str or Path
-    sources : sequence of str or path
-        See :func:`transform_views`.
     out : str or Path
         Folder for the files, which is created if it is missing.
-    key : str or None, default=None
-    force : bool, default=False
 
     Returns
     -------

@@ -36,10 +36,8 @@ class ViewSet:
         The keys of the samples, or their numbers.
     labels : ndarray or None
         Of the samples, if a file has them.
-    notes : list of str
-        A sentence for each view that some samples lack.
-    skipped : list of str
-        A sentence for each image that could not be used.
+    notes, skipped : list of str
+        A sentence for each view that some samples lack, and for each image that could not be used.
     extraction : FeatureExtraction or None
         What described the images.
     """
@@ -60,14 +58,13 @@ def read_views(
     Parameters
     ----------
     sources : sequence of str or path
-        Files for :func:`visionnmf.io.tables.read_tables` or folders of images, each ``PATH`` or ``NAME=PATH``.
+        Files of arrays or tables or folders of images, each ``PATH`` or ``NAME=PATH``.
     key : str or None, default=None
         The column (or array) by which rows are matched; the key of an image is its name without suffix. None matches
         rows by position.
     extraction : FeatureExtraction or None, default=None
-        A fitted one for images; None fits one.
+        A fitted one for images; None fits one to features of these `kinds`.
     kinds : sequence of str or None, default=None
-        Kinds of features of images; None takes the default ones.
 
     Returns
     -------

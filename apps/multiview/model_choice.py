@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from visionnmf import MultiviewNMF, choices
 
-from .conditions import observed
-from .preparation import Preparation, is_sparse
+from .view_model import Preparation, is_sparse, observed
 
 __all__ = ["ModelChoice", "choose_model", "make_model"]
 

@@ -8,15 +8,14 @@ from visionnmf import choices
 from visionnmf.apps.settings import Option, settings
 from visionnmf.exceptions import ParameterError
 
-__all__ = ["COMPARED", "CONDITIONS", "CONSENSUS", "Comparison", "Labels", "ViewFit"]
+__all__ = ["COMPARED", "CONDITIONS", "Comparison", "Labels", "ViewFit"]
 
-CONSENSUS = "consensus"
 RANKS = (20, 40, 60)
 
 # Methods of an evaluation; ``visionnmf multiview evaluate --help`` says what they are.
 COMPARED = (
     *("multiview", "multiview-all", "multiview-constraint", "multiview-frobenius", "eucnmf-gs", "flss"),
-    *("manhattan", "frobenius", "joint", "pca", "concatenation", CONSENSUS),
+    *("manhattan", "frobenius", "joint", "pca", "concatenation"),
 )
 
 # What is done to the samples of an evaluation.
@@ -94,7 +93,6 @@ class Comparison:
 
     methods: Annotated[tuple[str, ...], Option("Methods, separated by commas; see above.", parse=_words)] = (
         *("multiview", "joint", "pca", "concatenation"),
-        CONSENSUS,
     )
     ranks: Annotated[tuple[int, ...], Option("Numbers of components, separated by commas.", parse=_ranks)] = RANKS
     n_splits: Annotated[

@@ -45,7 +45,7 @@ PARTS = {
     "faces": ["bars", "table1", "figure", "table", "plain", "clusters", "strangers", "rpca"],
     "features": ["rates", "agreement", "themes"],
     "masquerade": ["table", "streams", "poison", "speed"],
-    "multiview": ["sets", "robust", "missing", "words"],
+    "multiview": ["sets", "clusters", "robust", "missing", "words"],
     "online": ["mnist", "robust", "contaminated", "batch", "paper", "recognition"],
     "segmentation": ["defaults", "boundaries", "corrupted", "partitions", "wrong", "pairs", "seconds"],
 }

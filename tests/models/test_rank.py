@@ -1,7 +1,6 @@
 """select_rank: the true rank of made data, scores by hand, and what it refuses."""
 
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -131,12 +130,6 @@ def test_the_plot_shows_ranks_scores_and_choice():
     import matplotlib.pyplot as plt
 
     plt.close("all")
-
-
-def test_without_matplotlib_the_plot_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(ImportError, match=r"plot needs matplotlib: pip install 'visionnmf\[plots\]'"):
-        RankSelection(1, np.array([1]), np.ones((1, 1))).plot()
 
 
 @pytest.mark.parametrize(

@@ -131,18 +131,8 @@ def test_threads_do_not_change_the_result(rng, monkeypatch):
     [
         (np.ones((3, 4)), {}, None, r"X must be a square affinity matrix; got shape \(3, 4\)"),
         (np.triu(np.ones((3, 3))), {}, None, "X must be symmetric; got entries that differ .* by up to 1"),
-        (
-            np.ones((3, 3)),
-            {"init": "spectral"},
-            None,
-            "init must be 'k-means.*', 'random' or a non-negative array",
-        ),
-        (
-            np.ones((3, 3)),
-            {"init": -np.ones((2, 3))},
-            None,
-            "init must be 'k-means.*', 'random' or a non-negative array",
-        ),
+        (np.ones((3, 3)), {"init": "spectral"}, None, "init must be one of .*'k-means.*', 'random'.*; got 'spectral'"),
+        (np.ones((3, 3)), {"init": -np.ones((2, 3))}, None, "init must hold finite numbers >= 0; got -1"),
         (np.ones((3, 3)), {"n_init": 0}, None, "n_init must be a whole number >= 1; got 0"),
         (np.ones((3, 3)), {"loss": "huber"}, None, "loss must be one of .*'manhattan', 'frobenius'.*; got 'huber'"),
         (np.ones((3, 3)), {}, np.ones(2), "sample_weight must have shape \\(3,\\); got \\(2,\\)"),

@@ -158,20 +158,14 @@ class ConservativeNMF(LinearModel):
 
     def _check_state(self) -> None:
         """Raise ValueError if a model that was read from a file cannot continue to learn."""
-        H = self.components_
-        for name in ("encoder_", "last_components_", "last_encoder_"):
-            state = getattr(self, name)
-            if not isinstance(state, np.ndarray) or state.dtype != H.dtype or state.shape != H.shape:
-                raise ValueError(f"{name} does not fit components_ of shape {H.shape}")
-            if not np.isfinite(state).all() or (name == "last_components_" and (state < 0).any()):
-                raise ValueError(f"{name} is not finite, or negative")
-        check_count(self.n_samples_seen_, "n_samples_seen_", 0)
+        if (
+            len({array.dtype for array in (self.components_, self.encoder_, self.last_components_, self.last_encoder_)})
+            > 1
+        ):
+            raise ValueError("components and encoders must be of one dtype")
         count, error = self._open_batch
         check_count(count, "count", 0), check_number(error, "error")
-        errors = self.errors_
-        if not isinstance(errors, np.ndarray) or errors.ndim != 1 or errors.dtype != np.float64:
-            raise ValueError("errors_ is not a list of numbers")
-        if self.best_error_ != (errors.min() if len(errors) else np.inf):
+        if self.best_error_ != (self.errors_.min() if len(self.errors_) else np.inf):
             raise ValueError("best_error_ is not the least of errors_")
 
     def _start(self, X: Any, rng: np.random.RandomState) -> None:

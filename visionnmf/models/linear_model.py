@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,14 @@ __all__ = ["LinearModel", "check_code_matrix"]
 Array = NDArray[Any]
 
 
-class LinearModel(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class LinearModel(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
     """Base of estimators that reconstruct non-negative data as ``codes @ components_``."""
 
     components_: Array
+
+    @abstractmethod
+    def fit(self, X: Any, y: Any = None) -> Any:
+        """Find the components of `X`, and return the estimator."""
 
     def inverse_transform(self, X: ArrayLike) -> Any:
         """Return the reconstruction ``W @ H`` (n_samples, n_features) that belongs to the codes ``W`` given as `X`."""

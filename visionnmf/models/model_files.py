@@ -33,17 +33,8 @@ from visionnmf.io.model_state import (
 )
 
 __all__ = [
-    *(
-        "ESTIMATOR",
-        "PARAMETERS",
-        "Saveable",
-        "estimator_of",
-        "load_checkpoint",
-        "load_model",
-        "restore",
-        "same_parameters",
-    ),
-    "save_checkpoint",
+    *("ESTIMATOR", "PARAMETERS", "Saveable", "estimator_of", "load_checkpoint", "load_model", "restore"),
+    *("same_parameters", "save_checkpoint"),
 ]
 
 # The modules of the classes, which are imported when they are needed. A penalty is a parameter, not a model.
@@ -168,31 +159,20 @@ class Saveable(Restorable):
     """Gives an estimator ``save``; :func:`load_model` is the way back."""
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
-        """Write the fitted model to a file that :func:`visionnmf.load_model` reads.
+        """Write the fitted model to a file, usually ``*.npz``, that :func:`visionnmf.load_model` reads.
 
         Parameters, fitted attributes and the output that ``set_output`` has chosen are kept: the loaded model's
         ``transform`` returns exactly the same. A `callback`, and a `random_state` that is a generator, are saved as
-        None, since ``transform`` needs neither.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file to write, usually ``*.npz``. It is written completely or not at all.
-        force : bool, default=False
-            Whether an existing file may be replaced.
+        None. An existing file is replaced only with `force`, and completely or not at all.
 
         Raises
         ------
-        sklearn.exceptions.NotFittedError
-            Before `fit`.
         ParameterError
             If a parameter is of a kind that files do not hold, or the class is not one of visionnmf's own.
         TooLargeError
             If there are too many names for one file.
-        OutputExistsError
-            If `path` exists and `force` is false.
         MediaError
-            If `path` is a folder, or its folder is missing or cannot be written.
+            If the file exists and `force` is false, or if it cannot be written.
         """
         FILE.save({"model": self}, path, force=force)
 
@@ -219,7 +199,6 @@ def load_model(path: str | Path) -> Any:
     Parameters
     ----------
     path : str or Path
-        The file.
 
     Returns
     -------

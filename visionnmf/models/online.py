@@ -217,15 +217,15 @@ class OnlineNMF(WithPenalties, LinearModel):
 
         Parameters
         ----------
-        X : array-like, sparse matrix or numpy.memmap [shape=(n_samples, n_features), >= 0, finite]
-            float32 stays float32; everything else is converted to float64. A memory map is read, checked and converted
-            batch by batch. Sparse data are for the methods that take them.
+        X : array-like or sparse matrix [shape=(n_samples, n_features), >= 0, finite]
+            float32 stays float32; everything else is converted to float64. Sparse data are for the methods that take
+            them.
         y : Ignored
         sample_weight : array-like [shape=(n_samples,), >= 0], optional
             A sample of weight 2 counts as two, one of weight 0 not at all.
         weights : array-like [shape=(n_samples, n_features), >= 0], optional
             How much each entry counts, in any shape that broadcasts to that of `X`. 0 marks a missing entry. For dense
-            `X` in memory, and the methods that take missing entries.
+            `X`, and the methods that take missing entries.
 
         Raises
         ------
@@ -234,33 +234,22 @@ class OnlineNMF(WithPenalties, LinearModel):
             (float32) or 1e70, a parameter is not allowed, or the method does not take loss, penalties or data.
         """
         self._check_parameters()
-        data: Any = X
-        method, options = self._options(_count_features(data))
-        mapped = isinstance(X, np.memmap) and X.ndim == 2 and len(X) > 0
-        if mapped and weights is not None:
-            raise ParameterError("weights must be None for a memory map; got some; give them to partial_fit by chunks")
-        first = data[: self._n_first(data.shape[1], options)] if mapped else data
-        problem = self._problem(method, first, weights, reset=True)
+        method, options = self._options(_count_features(X))
+        problem = self._problem(method, X, weights, reset=True)
         rng = RandomState(check_seed(self.random_state))
-        given, kept = weighted_samples(sample_weight, data.shape[0] if mapped else problem.X.shape[0], problem.X.dtype)
+        given, kept = weighted_samples(sample_weight, problem.X.shape[0], problem.X.dtype)
         work = blocks(len(kept), options.batch_size)
         if options.horizon is None:
             options = replace(options, horizon=len(work) * self.max_iter)
-
-        def take(rows: Array, reset: bool = False) -> tuple[Problem, Array | None]:
-            part = self._problem(method, data[rows], reset=reset) if mapped else select_samples(problem, rows)
-            return part, None if given is None else given[rows]
-
-        n_first = self._n_first(problem.X.shape[1], options)
-        chosen = rng.permutation(kept) if self.shuffle and not mapped else kept
-        self._begin(method, *take(chosen[:n_first], True), rng)
+        chosen = rng.permutation(kept) if self.shuffle else kept
+        self._begin(method, problem, given, chosen[: self._n_first(problem.X.shape[1], options)], rng)
         total = len(kept) if given is None else float(given.sum(dtype=np.float64))
         history: list[float] = []
         while len(history) < self.max_iter:
             order = rng.permutation(kept) if self.shuffle else kept
             loss = 0.0
             for start, stop in work:
-                loss += self._learn(method, *take(order[start:stop]), options, rng)
+                loss += self._learn(method, problem, given, order[start:stop], options, rng)
             history.append(loss / total)
             self.state_["generator"] = rng.get_state(legacy=False)
             if self.callback is not None and self.callback(len(history), history[-1]):
@@ -287,16 +276,14 @@ class OnlineNMF(WithPenalties, LinearModel):
         if first:
             rng = RandomState(check_seed(self.random_state))
             start = slice(0, self._n_first(problem.X.shape[1], options))
-            self._begin(method, select_samples(problem, start), None if given is None else given[start], rng)
+            self._begin(method, problem, given, start, rng)
         else:
             self._check_same(method)
             rng = RandomState()
             rng.set_state(self.state_["generator"])
         loss = 0.0
         for block in blocks(len(kept), options.batch_size):
-            rows = slice(*block)
-            part = select_samples(problem, rows)
-            loss += self._learn(method, part, None if given is None else given[rows], options, rng)
+            loss += self._learn(method, problem, given, slice(*block), options, rng)
         self.state_["generator"] = rng.get_state(legacy=False)
         self.chunk_loss_ = loss / (len(kept) if given is None else float(given.sum(dtype=np.float64)))
         return self
@@ -384,8 +371,6 @@ class OnlineNMF(WithPenalties, LinearModel):
             raise ValueError("state_ is of another method")
         method.check(self.state_, self.components_)
         RandomState().set_state(self.state_["generator"])
-        for name in ("n_samples_seen_", "n_steps_"):
-            check_count(getattr(self, name), name, 0)
 
     def _check_same(self, method: Method) -> None:
         """Raise ParameterError if the parameters have changed since the stream began."""
@@ -405,9 +390,12 @@ class OnlineNMF(WithPenalties, LinearModel):
         n_components = n_features if self.n_components is None else int(self.n_components)
         return max(options.batch_size, begin.SAMPLES_A_COMPONENT * n_components)
 
-    def _begin(self, method: Method, problem: Problem, sample_weight: Array | None, rng: RandomState) -> None:
-        """Find the starting components from the first samples, and set the state before any learning."""
-        problem, _ = with_sample_weight(replace(problem, penalty_W=NONNEGATIVE), sample_weight)
+    def _begin(
+        self, method: Method, problem: Problem, sample_weight: Array | None, rows: slice | Array, rng: RandomState
+    ) -> None:
+        """Find the starting components from the samples `rows`, and set the state before any learning."""
+        own = None if sample_weight is None else sample_weight[rows]
+        problem, _ = with_sample_weight(replace(select_samples(problem, rows), penalty_W=NONNEGATIVE), own)
         X = problem.X
         n_components = X.shape[1] if self.n_components is None else int(self.n_components)
         if self.components_init is None:
@@ -425,12 +413,20 @@ class OnlineNMF(WithPenalties, LinearModel):
         self.objective_history_ = np.zeros(0)
 
     def _learn(
-        self, method: Method, problem: Problem, sample_weight: Array | None, options: Options, rng: RandomState
+        self,
+        method: Method,
+        problem: Problem,
+        sample_weight: Array | None,
+        rows: slice | Array,
+        options: Options,
+        rng: RandomState,
     ) -> float:
-        """Learn one batch, which updates the components and the state in place, and return its loss."""
+        """Learn the samples `rows`, which updates the components and the state in place, and return their loss."""
+        batch = select_samples(problem, rows)
+        own = None if sample_weight is None else sample_weight[rows]
         with one_blas_thread():
-            loss = method.learn(problem, self.components_, self.state_, options, rng, sample_weight)
-        self.n_samples_seen_ += problem.X.shape[0]
+            loss = method.learn(batch, self.components_, self.state_, options, rng, own)
+        self.n_samples_seen_ += batch.X.shape[0]
         self.n_steps_ += 1
         return loss
 

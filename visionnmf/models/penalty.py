@@ -37,42 +37,33 @@ class Penalty(BaseEstimator):
 
     Parameters
     ----------
-    low : float, default=0
-        Least value of every entry, >= 0.
-    high : float or None, default=None
-        Largest value of every entry; None is no bound.
-    l1 : float, default=0
-        Weight of the l1 norm, >= 0. Larger values make the factor sparser.
-    l2 : float, default=0
-        Weight of half the squared Frobenius norm, >= 0.
+    low, high : float or None, default=0 and None
+        Least and largest value of every entry, >= 0; None is no upper bound.
+    l1, l2 : float, default=0
+        Weights of the l1 norm, which makes the factor sparse, and of half the squared Frobenius norm; >= 0.
     graph : None, "knn" or array-like or sparse matrix [shape=(n_points, n_points), >= 0], default=None
-        Affinity ``S`` of the points: two points with a large entry get similar values. "knn" joins each point with its
-        `n_neighbors` nearest in the training data; two points are joined if either is a neighbour of the other, and
-        missing entries are taken for 0. A given graph must be symmetric; its diagonal does not matter.
+        Affinity ``S`` of the points: two points with a large entry get similar values. It must be symmetric; its
+        diagonal does not matter. "knn" joins each point with its nearest neighbours in the training data, where missing
+        entries are taken for 0.
     graph_weight : float, default=1
         ``beta``, >= 0.
     n_neighbors : int, default=5
         Number of neighbours of "knn".
     simplex : bool, default=False
         Whether the codes of each sample (`penalty_W`) or the entries of each component (`penalty_H`) sum to 1.
-    groups : None, sequence of (array-like of int or slice), or array-like [shape=(n_points,)], default=None
-        Groups of points, such as the views of the features: the indices of each group, or the label of each point. No
-        point may be in two groups. Points in no group have no such penalty.
+    groups : None or sequence of (array-like of int or slice), default=None
+        Groups of points, such as the views of the features. No point may be in two groups; a point in none has no such
+        penalty.
     group_norm : {2, "inf"}, default=2
         ``p``. "inf" (or ``numpy.inf``) counts a component's largest entry in a group.
     group_l1 : float or sequence of float, default=0
         ``eta``, >= 0, one number for all groups or one for each. Larger values make more whole groups of a component
         zero (MahNMF's equation 41).
     group_bound : None, float or sequence of float, default=None
-        Constraint form (equation 40): the upper bound of ``sum_k |F_{k,g}|_p``, one number for all groups or one for
-        each.
+        Constraint form (equation 40): the upper bound of ``sum_k |F_{k,g}|_p``, likewise.
     terms : None or sequence of visionnmf.engine.penalties.Term, default=None
         Further constraints and penalties, of your own classes; see CONTRIBUTING.md. Solvers that take proximal gradient
         steps work with all of them, and the others refuse them. A model that has them cannot be saved.
-
-    See Also
-    --------
-    NMF : Takes one for each factor.
 
     Notes
     -----
@@ -101,8 +92,6 @@ class Penalty(BaseEstimator):
     >>> model = NMF(4, loss="frobenius", penalty_W=Penalty(l2=0.1), penalty_H=penalty_H, random_state=0)
     >>> model.fit(X).components_.shape
     (4, 12)
-    >>> model.get_params()["penalty_H__group_l1"]
-    0.5
     """
 
     def __init__(
@@ -140,8 +129,8 @@ class Penalty(BaseEstimator):
         """Return the checked penalty in the engine's form, for the factor `side`, "W" or "H".
 
         `X` are the training data; None leaves out what depends on the training points, which are graph and groups.
-        `dtype` is that of the graph's affinities. Raises ParameterError if a value is not allowed, or if two of the
-        constraints cannot be combined.
+        `dtype` is that of the graph's affinities. Raises ParameterError if a value is not allowed, or if constraints
+        exclude each other.
 
         Returns
         -------
@@ -255,18 +244,7 @@ class WithPenalties:
     """Mixin for estimators with `penalty_W` and `penalty_H`; it goes before ``BaseEstimator``."""
 
     def set_params(self, **params: Any) -> Any:
-        """Set parameters, as in scikit-learn.
-
-        Parameters
-        ----------
-        **params : dict
-            Also parameters of a penalty that is still None: ``penalty_W__l2=1`` makes a :class:`Penalty` for the codes.
-
-        Returns
-        -------
-        estimator
-            The estimator itself.
-        """
+        """Set parameters; ``penalty_W__l2=1`` also makes a :class:`Penalty` where there is none yet."""
         for name in ("penalty_W", "penalty_H"):
             nested = any(key.startswith(f"{name}__") for key in params)
             if nested and params.get(name, getattr(self, name)) is None:
@@ -306,21 +284,17 @@ def _check_affinity(given: ArrayLike | Any, n: int, side: str) -> sp.csr_array:
 
 
 def _check_index_sets(given: Any, n: int, side: str) -> tuple[Array, ...]:
-    """Return groups of `n` points, given as one label for each point or as index sets, as arrays of indices."""
+    """Return groups of `n` points, given as index sets or slices, as arrays of indices."""
     name = f"groups of penalty_{side}"
     members = list(given) if isinstance(given, Sequence | np.ndarray) and not isinstance(given, str) else []
     if not members:
-        raise ParameterError(f"{name} must be index sets, or a label for each point; got {given!r}")
-    if all(np.ndim(member) == 0 and not isinstance(member, slice) for member in members):
-        if len(members) != n:
-            raise ParameterError(f"{name} must hold a label for each of the {n} {POINTS[side]}; got {len(members)}")
-        labels = np.asarray(members)
-        return tuple(np.flatnonzero(labels == label) for label in np.unique(labels))
+        raise ParameterError(f"{name} must be index sets; got {given!r}")
     groups = []
     for member in members:
-        group = np.arange(n)[member] if isinstance(member, slice) else np.unique(np.asarray(member))
+        group = np.arange(n)[member] if isinstance(member, slice) else np.asarray(member)
         if group.ndim != 1 or not group.size or not np.issubdtype(group.dtype, np.integer):
             raise ParameterError(f"{name} must be sets of whole numbers, none empty; got {member!r}")
+        group = np.unique(group)
         if group[0] < 0 or group[-1] >= n:
             raise ParameterError(
                 f"{name} must hold indices from 0 to {n - 1}, of the {POINTS[side]}; got {group[0]} to {group[-1]}"

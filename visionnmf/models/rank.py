@@ -50,27 +50,15 @@ class RankSelection:
     __repr__ = brief
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the mean score of each rank, the scores of the splits, and the proposed rank.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Where to draw; if not given, a new figure is made.
+        """Draw the mean score of each rank, the scores of the splits, and the proposed rank (needs matplotlib).
 
         Returns
         -------
         matplotlib.axes.Axes
-
-        Raises
-        ------
-        ImportError
-            If matplotlib is not installed; it is in the extra ``plots``.
         """
         if ax is None:
-            try:
-                import matplotlib.pyplot as plt
-            except ImportError as error:
-                raise ImportError("plot needs matplotlib: pip install 'visionnmf[plots]'") from error
+            import matplotlib.pyplot as plt
+
             ax = plt.subplots()[1]
         ax.plot(self.ranks, self.scores, color="0.8", linewidth=1)
         ax.plot(self.ranks, self.scores.mean(axis=1), marker="o", label="mean of the splits")
@@ -92,13 +80,14 @@ def select_rank(
     random_state: Any = None,
     callback: Callable[[int, int], Any] | None = None,
 ) -> RankSelection:
-    r"""Propose the rank whose model best predicts entries that were hidden from it.
+    """Propose the rank whose model best predicts entries that were hidden from it.
 
     For each split a random `fraction` of the entries is hidden (weight 0), the estimator is fitted with each rank, and
     the loss of its model at the hidden entries is taken (Wold 1978; for factorisations Owen & Perry 2009). Too low a
     rank misses structure, and too high a rank follows noise and outliers of the shown entries, so the loss has a
     minimum. Ranks above the true one are often level. Therefore the proposed rank is the lowest whose mean loss is
-    close to the minimum: within 2 % of the difference between the minimum and the worst of the lower ranks.
+    close to the minimum: within 2 % of the difference between the minimum and the worst of the lower ranks. A
+    ConvergenceWarning says if fits stopped too early.
 
     Parameters
     ----------
@@ -124,19 +113,6 @@ def select_rank(
     Returns
     -------
     RankSelection
-        The proposed rank, and the scores of all ranks.
-
-    Raises
-    ------
-    ParameterError
-        If a parameter is not allowed, or the estimator is not an :class:`NMF`.
-    ValueError
-        If `X` holds infinity, negative numbers, or NaN that the estimator does not take.
-
-    Warns
-    -----
-    sklearn.exceptions.ConvergenceWarning
-        Once, if fits stopped before they had converged.
 
     References
     ----------

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any
+from abc import abstractmethod
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,6 +34,30 @@ class _RobustPCA(LinearModel):
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = False
         return tags
+
+    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+        """Split finite `X` of any sign; float32 stays float32, everything else is converted to float64.
+
+        Raises ValueError if entries are near the end of the dtype's range or a parameter is not allowed, and
+        TooLargeError if `X` is larger than 64 MiB and less memory is free than ten times as much, which a fit needs.
+        """
+        data = self._checked(X, reset=True)
+        self._check_parameters()
+        scale = data.dtype.type(np.abs(data).max(initial=0) or 1)  # squares could leave the range of floats
+        split, converged = self._split(data / scale)
+        self.components_ = split.components
+        self.singular_values_ = split.values * scale
+        self.n_components_ = len(split.components)
+        self.low_rank_, self.sparse_ = split.low_rank * scale, split.sparse * scale
+        self.n_iter_ = split.n_iter
+        if not converged:
+            warnings.warn(
+                f"{type(self).__name__} has not converged after {split.n_iter} iterations; the last change was "
+                f"{split.change:.3g}; raise max_iter or tol",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
 
     def transform(self, X: ArrayLike) -> Array:
         """Return codes (n_samples, n_components_) of least absolute deviations, ``min |x - c H|_1`` for each sample.
@@ -63,20 +88,9 @@ class _RobustPCA(LinearModel):
             check_room(data, 10)
         return np.asarray(data)
 
-    def _keep(self, split: robust_pca.Split, scale: Any, converged: bool) -> None:
-        """Set the fitted attributes from a decomposition of X / `scale`, and warn if it has not converged."""
-        self.components_ = split.components
-        self.singular_values_ = split.values * scale
-        self.n_components_ = len(split.components)
-        self.low_rank_, self.sparse_ = split.low_rank * scale, split.sparse * scale
-        self.n_iter_ = split.n_iter
-        if not converged:
-            warnings.warn(
-                f"{type(self).__name__} has not converged after {split.n_iter} iterations; the last change was "
-                f"{split.change:.3g}; raise max_iter or tol",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+    @abstractmethod
+    def _split(self, X: Array) -> tuple[robust_pca.Split, bool]:
+        """Return the low-rank and the sparse part of `X`, with entries from -1 to 1, and whether they converged."""
 
 
 class RPCA(_RobustPCA):
@@ -137,35 +151,10 @@ class RPCA(_RobustPCA):
         self.max_iter = max_iter
         self.tol = tol
 
-    def fit(self, X: ArrayLike, y: Any = None) -> RPCA:
-        """Split `X` into a low-rank and a sparse part.
-
-        Parameters
-        ----------
-        X : array-like [shape=(n_samples, n_features), finite]
-            float32 stays float32; everything else is converted to float64.
-        y : Ignored
-            Present for scikit-learn's pipelines.
-
-        Returns
-        -------
-        RPCA
-            The fitted estimator.
-
-        Raises
-        ------
-        ValueError
-            If `X` holds NaN, infinity or entries near the end of the dtype's range, or a parameter is not allowed.
-        TooLargeError
-            If `X` is larger than 64 MiB and less memory is free than ten times as much, which a fit needs.
-        """
-        data = self._checked(X, reset=True)
-        self._check_parameters()
-        weight = 1 / math.sqrt(max(data.shape)) if self.sparse_weight is None else float(self.sparse_weight)
-        scale = _scale(data)
-        split = robust_pca.rpca(data / scale, weight, max_iter=self.max_iter, tol=self.tol)
-        self._keep(split, scale, split.change <= self.tol)
-        return self
+    def _split(self, X: Array) -> tuple[robust_pca.Split, bool]:
+        weight = 1 / math.sqrt(max(X.shape)) if self.sparse_weight is None else float(self.sparse_weight)
+        split = robust_pca.rpca(X, weight, max_iter=self.max_iter, tol=self.tol)
+        return split, split.change <= self.tol
 
     def _check_parameters(self) -> None:
         if self.sparse_weight is not None:
@@ -232,49 +221,19 @@ class GoDec(_RobustPCA):
         self.tol = tol
         self.random_state = random_state
 
-    def fit(self, X: ArrayLike, y: Any = None) -> GoDec:
-        """Split `X` into a low-rank and a sparse part.
-
-        Parameters
-        ----------
-        X : array-like [shape=(n_samples, n_features), finite]
-            float32 stays float32; everything else is converted to float64.
-        y : Ignored
-            Present for scikit-learn's pipelines.
-
-        Returns
-        -------
-        GoDec
-            The fitted estimator.
-
-        Raises
-        ------
-        ValueError
-            If `X` holds NaN, infinity or entries near the end of the dtype's range, or a parameter is not allowed.
-        TooLargeError
-            If `X` is larger than 64 MiB and less memory is free than ten times as much, which a fit needs.
-        """
-        data = self._checked(X, reset=True)
-        self._check_parameters()
-        scale = _scale(data)
+    def _split(self, X: Array) -> tuple[robust_pca.Split, bool]:
         split = robust_pca.godec(
-            data / scale,
-            min(self.n_components, *data.shape),
-            round(self.sparse_share * data.size),
+            X,
+            min(self.n_components, *X.shape),
+            round(self.sparse_share * X.size),
             max_iter=self.max_iter,
             tol=self.tol,
             rng=check_random_state(self.random_state),
         )
-        self._keep(split, scale, self.tol == 0 or split.change < self.tol)
-        return self
+        return split, self.tol == 0 or split.change < self.tol
 
     def _check_parameters(self) -> None:
         check_count(self.n_components, "n_components")
         check_number(self.sparse_share, "sparse_share", 0, 1)
         check_count(self.max_iter, "max_iter")
         check_number(self.tol, "tol")
-
-
-def _scale(X: Array) -> Any:
-    """Return the largest absolute entry, by which data are divided because squares could leave the range of floats."""
-    return X.dtype.type(np.abs(X).max(initial=0) or 1)

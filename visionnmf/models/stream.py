@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -58,13 +58,6 @@ class Checkpoint:
         check_flag(self.live, "live")
 
 
-class Position(NamedTuple):
-    """How far a stream has come: the passes that are done, and the samples of the current pass that are learnt."""
-
-    epoch: int = 0
-    samples: int = 0
-
-
 def fit_stream(
     model: Any,
     source: Any,
@@ -91,8 +84,8 @@ def fit_stream(
     epochs : int, default=1
         Passes over the source.
     batch_size : int or None, default=None
-        Samples in a call of `partial_fit`. The last call of a pass may have fewer. The very first has at least four for
-        each component, from which the starting components are made. None takes the model's `batch_size`, or 1024.
+        Samples in a call of `partial_fit`; the last of a pass may have fewer, and the very first has at least four for
+        each component. None takes the model's `batch_size`, or 1024.
     shuffle : bool, default=False
         Whether samples come in a new order in each pass. A source that can only be read in its order refuses it. Of
         files that store blocks, such as HDF5, sixteen blocks at a time are shuffled together, and the blocks come in
@@ -160,7 +153,7 @@ class _Stream:
 
     def __init__(self, model: Any, chunks: Chunks, size: int, seed: int | None) -> None:
         self.model, self.chunks, self.size, self.seed = model, chunks, size, seed
-        self.position = Position()
+        self.epoch = self.samples = 0  # passes that are done, and samples of the current pass that are learnt
         self.skip = 0  # samples at the beginning of the source that are already learnt
         self.done = 0  # samples learnt in all passes
 
@@ -171,7 +164,7 @@ class _Stream:
         """
         total = None if self.chunks.n_samples is None else epochs * self.chunks.n_samples
         batches, stopped = 0, False
-        while self.position.epoch < epochs and not stopped:
+        while self.epoch < epochs and not stopped:
             for batch in regrouped(self._chunks(), self.size, self._first()):
                 self._learn(batch)
                 batches += 1
@@ -181,7 +174,7 @@ class _Stream:
                 if checkpoint is not None and batches % checkpoint.every == 0:
                     self._write(checkpoint.path)
             else:  # the pass ended without being stopped
-                self.position = Position(self.position.epoch + 1)
+                self.epoch, self.samples = self.epoch + 1, 0
             self.skip = 0  # only the first pass of a resumed run begins in the middle
         if not self.done:
             raise ParameterError("source must hold at least one sample; got none")
@@ -201,7 +194,7 @@ class _Stream:
         The order depends only on the seed and the number of the pass, so that a resumed run sees the same one.
         """
         if self.seed is not None:
-            rng = np.random.default_rng([self.seed, self.position.epoch])
+            rng = np.random.default_rng([self.seed, self.epoch])
             if isinstance(self.chunks, Indexed):
                 return shuffled(self.chunks, self.size, self.skip, rng)
             self.chunks.reorder(rng)
@@ -209,15 +202,14 @@ class _Stream:
 
     def _learn(self, batch: Any) -> None:
         """Learn a batch and move the position on. Errors of the data say where in the source they are."""
-        epoch, samples = self.position
         try:
             self.model.partial_fit(batch)
         except ValueError as error:
             if str(error).partition(" ")[0] in self.model.get_params():
                 raise
-            where = f"samples {samples + 1} to {samples + batch.shape[0]} of pass {epoch + 1}"
+            where = f"samples {self.samples + 1} to {self.samples + batch.shape[0]} of pass {self.epoch + 1}"
             raise ParameterError(f"source must hold data that the model takes; got {where}: {error}") from error
-        self.position = Position(epoch, samples + batch.shape[0])
+        self.samples += batch.shape[0]
         self.done += batch.shape[0]
 
     def _about(self) -> dict[str, Any]:
@@ -225,7 +217,7 @@ class _Stream:
         return {"batch_size": self.size, "random_state": self.seed, "n_samples": self.chunks.n_samples}
 
     def _write(self, path: str | Path) -> None:
-        position = {"epoch": self.position.epoch, "samples": self.position.samples, "done": self.done}
+        position = {"epoch": self.epoch, "samples": self.samples, "done": self.done}
         save_checkpoint(self.model, path, {**self._about(), **position})
 
     def restore(self, path: Path, *, live: bool, any_seed: bool) -> None:
@@ -250,8 +242,8 @@ class _Stream:
                 )
         restore(self.model, saved)
         self.done = stream["done"]
-        self.position = Position(0 if live else stream["epoch"], stream["samples"])
-        self.skip = 0 if live else self.position.samples
+        self.epoch, self.samples = 0 if live else stream["epoch"], stream["samples"]
+        self.skip = 0 if live else self.samples
 
 
 def regrouped(chunks: Iterator[Any], size: int, first: int) -> Iterator[Any]:

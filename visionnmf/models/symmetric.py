@@ -12,10 +12,10 @@ from sklearn.utils.validation import check_non_negative, validate_data
 from visionnmf._checks import (
     check_choice,
     check_count,
+    check_nonnegative_array,
     check_number,
     check_random_state,
     check_sample_weight,
-    shown,
 )
 from visionnmf.engine.alternate import warn_not_converged
 from visionnmf.engine.starts import random_symmetric, spread_symmetric
@@ -28,6 +28,8 @@ from .model_files import Saveable
 __all__ = ["SymmetricNMF"]
 
 Array = NDArray[Any]
+
+STARTS = ("k-means++", "random")
 
 
 class SymmetricNMF(Saveable, BaseEstimator):
@@ -192,24 +194,12 @@ class SymmetricNMF(Saveable, BaseEstimator):
     def _starts(self, S: Array, c: Array, n_components: int, n_init: int) -> list[Array]:
         """Return `n_init` starting factors by `init`; a given array replaces the first of them."""
         rng = check_random_state(self.random_state)
-        if isinstance(self.init, str) and self.init == "random":
+        if isinstance(self.init, str) and check_choice(self.init, "init", STARTS) == "random":
             return [random_symmetric(S, n_components, rng) for _ in range(n_init)]
         starts = [spread_symmetric(S, c, n_components, rng) for _ in range(n_init)]
         if self.loss == "frobenius":
             for start in starts:
                 scale_to_fit(S, start, c)
-        if not (isinstance(self.init, str) and self.init == "k-means++"):
-            starts[0] = self._given_start((n_components, len(S)), S.dtype)
+        if not isinstance(self.init, str):
+            starts[0] = check_nonnegative_array(self.init, "init", (n_components, len(S)), S.dtype)
         return starts
-
-    def _given_start(self, shape: tuple[int, int], dtype: Any) -> Array:
-        """Return the array given as `init`; raise ParameterError if its shape or entries do not fit."""
-        try:
-            start = np.array(self.init, dtype=dtype, order="C")
-        except (TypeError, ValueError):
-            start = np.empty(0)
-        if start.shape != shape or not np.isfinite(start).all() or (start < 0).any():
-            raise ParameterError(
-                f"init must be 'k-means++', 'random' or a non-negative array of shape {shape}; got {shown(self.init)}"
-            )
-        return start

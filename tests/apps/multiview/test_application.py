@@ -14,7 +14,6 @@ from helpers import run_command
 from model_files import rewrite
 from scipy.spatial.distance import pdist
 
-from visionnmf import MultiviewNMF
 from visionnmf.apps.multiview import (
     FLSS,
     Comparison,
@@ -26,18 +25,21 @@ from visionnmf.apps.multiview import (
     read_views,
     summarise,
 )
-from visionnmf.apps.multiview.classifier import fit_classifier, signed_roots
-from visionnmf.apps.multiview.clustering import agreement, consensus
 from visionnmf.apps.multiview.compared_methods import METHODS, SideBySide
-from visionnmf.apps.multiview.conditions import apply_condition, observed
-from visionnmf.apps.multiview.evaluation import COLUMNS, EvaluationReport, _consensus, _word_matrix
+from visionnmf.apps.multiview.evaluation import (
+    COLUMNS,
+    EvaluationReport,
+    _word_matrix,
+    apply_condition,
+    fit_classifier,
+    signed_roots,
+)
 from visionnmf.apps.multiview.fitting import _stems
 from visionnmf.apps.multiview.model_choice import ModelChoice, choose_model
-from visionnmf.apps.multiview.preparation import Preparation
 from visionnmf.apps.multiview.settings import COMPARED, CONDITIONS
+from visionnmf.apps.multiview.view_model import Preparation, observed
 from visionnmf.exceptions import ParameterError, UnreadableError, UnsupportedError
 from visionnmf.io import write_image
-from visionnmf.metrics import clustering_accuracy
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
 
@@ -135,7 +137,7 @@ def test_what_cannot_be_used_is_one_line(files):
 
 def test_every_method_and_condition_is_in_the_help():
     text = run_command("multiview", "evaluate", "--help").stdout
-    assert {*METHODS, "consensus"} == set(COMPARED)
+    assert set(METHODS) == set(COMPARED)
     assert all(f" {name} " in text for name in COMPARED) and all(name in text for name in CONDITIONS)
 
 
@@ -246,17 +248,6 @@ def test_flss_falls_and_leaves_views_out(made, rng):
     assert left < 0.5 * np.linalg.norm(side.train)
     heavy = FLSS(4, side.groups, dictionary_weight=1e3, random_state=0).fit(side.train)
     assert not heavy.components_.any()
-
-
-def test_consensus_of_several_fits(made):
-    views, labels = made
-    ready = Preparation().fit(views).transform(views)
-    model = MultiviewNMF(4, loss="frobenius", max_iter=100, tol=1e-3)
-    half = {name: view[::2] for name, view in ready.items()}, {name: view[1::2] for name, view in ready.items()}
-    affinity = agreement(model, *half, 4, multiples=(1,), n_fits=2)
-    assert affinity.shape == (60, 60) and (np.diag(affinity) == 1).all()
-    assert clustering_accuracy(np.concatenate([labels[::2], labels[1::2]]), consensus(affinity, 4)) > 0.7
-    assert clustering_accuracy([0, 0, 1, 1], [5, 5, 5, 2]) == 0.75
 
 
 def test_labels_of_one_sample_are_refused(made):
@@ -437,20 +428,6 @@ def test_a_rare_view_may_be_in_no_sample_that_is_drawn(rng):
     plan = Comparison(methods=("multiview", "pca"), ranks=(2,), n_splits=3, conditions=("clean", "train-missing"))
     rows = evaluate_views(small, labels[:40], plan)
     assert len(rows) == 12 and all(0 <= row["accuracy"] <= 1 for row in rows)
-
-
-@NOT_CONVERGED
-def test_consensus_leaves_out_samples_without_a_view(made):
-    """Of which the only view was rare, and in no training sample."""
-    views, labels = made
-    before, after = (
-        {name: view[rows] + 5 for name, view in views.items()} for rows in (slice(0, 60, 2), slice(1, 60, 2))
-    )
-    preparation = Preparation("none").fit(before)
-    for view in after.values():
-        view[3] = np.nan
-    row = _consensus(preparation, before, after, labels[::2], labels[1::2], 0)
-    assert row["cluster_accuracy"] > 0.5
 
 
 @NOT_CONVERGED

@@ -406,10 +406,8 @@ def view_errors(views: Views, codes: Array, H: Array) -> Array:
 def plot_usage(shares: Array, names: Sequence[str], ax: Any = None) -> Any:
     """Draw the shares that :func:`usage` returns, and return the matplotlib axes."""
     if ax is None:
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError as error:
-            raise ImportError("plot_view_usage needs matplotlib: pip install 'visionnmf[plots]'") from error
+        import matplotlib.pyplot as plt
+
         ax = plt.subplots()[1]
     # Components that more views use come first; then they are ordered by their main view and its share.
     order = np.lexsort((-shares.max(axis=1), shares.argmax(axis=1), -(shares > 0).sum(axis=1)))

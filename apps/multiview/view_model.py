@@ -1,0 +1,203 @@
+"""What ``visionnmf multiview fit`` learns: how views are prepared, the model, and the file that keeps both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from visionnmf import MultiviewNMF, choices
+from visionnmf._checks import check_choice
+from visionnmf.exceptions import UnsupportedError
+from visionnmf.features.store import EXTRACTION
+from visionnmf.io.model_file import ModelFile
+from visionnmf.io.model_state import Maybe, Record, Text, Value
+from visionnmf.models.model_files import estimator_of
+
+__all__ = ["Preparation", "ViewModel", "is_sparse", "load", "observed", "save"]
+
+Array = NDArray[Any]
+ViewArrays = Mapping[str, Array]
+
+SPARSE = 0.1  # a view with at most this share of observed entries above 0 is taken for counts of words
+
+
+class Preparation(BaseEstimator):
+    """Makes views non-negative and comparable; NaN stay.
+
+    "range" scales each feature to 0 ... 1 over the training samples, which removes signs and units. "rows" takes the
+    logarithm of 1 + x and then scales each sample to unit norm, as text is compared. "auto" takes "rows" for views of
+    counts, which are 0 nearly everywhere, and "range" for the others. "none" leaves views unchanged. After `fit`,
+    `kinds_` says what is done to each view by name, and `lows_` and `widths_` hold the least value and the range of
+    each feature of the views that are scaled.
+    """
+
+    def __init__(self, prepare: str = "auto") -> None:
+        self.prepare = prepare
+
+    def fit(self, views: ViewArrays, y: Any = None) -> Self:
+        """Learn from training samples, a mapping of names to arrays of shape (n_samples, n_features)."""
+        check_choice(self.prepare, "prepare", choices.VIEW_PREPARATIONS)
+        self.kinds_ = {name: self._kind(view) for name, view in views.items()}
+        scaled = {name: view for name, view in views.items() if self.kinds_[name] == "range"}
+        self.lows_ = {name: _over_samples(np.fmin, view) for name, view in scaled.items()}
+        self.widths_ = {name: _over_samples(np.fmax, view) - self.lows_[name] for name, view in scaled.items()}
+        for width in self.widths_.values():
+            width[~(width > 0)] = 1
+        return self
+
+    def transform(self, views: ViewArrays) -> dict[str, Array]:
+        """Return prepared samples, >= 0, of all or some of the views; values below the training range become 0.
+
+        Raises UnsupportedError for negative numbers in views that are not prepared by range.
+        """
+        return {name: self._prepared(name, view) for name, view in views.items()}
+
+    def inverse_transform(self, views: ViewArrays) -> dict[str, Array]:
+        """Return prepared views in their own units.
+
+        Raises UnsupportedError for views prepared by "rows", which loses the size of the samples.
+        """
+        back = {}
+        for name, view in views.items():
+            if self.kinds_[name] == "rows":
+                raise UnsupportedError(
+                    f"{name}: cannot be converted back from prepare='rows'; fit with prepare='range'"
+                )
+            back[name] = view if self.kinds_[name] == "none" else view * self.widths_[name] + self.lows_[name]
+        return back
+
+    def _kind(self, view: Array) -> str:
+        if self.prepare != "auto":
+            return self.prepare
+        signed = bool((view < 0).any())
+        return "rows" if not signed and is_sparse(view) else "range"
+
+    def _prepared(self, name: str, view: Array) -> Array:
+        """Return a view scaled to its training range, as logarithms with rows of unit norm, or as it is."""
+        kind = self.kinds_[name]
+        if kind == "range":
+            return np.maximum((view - self.lows_[name]) / self.widths_[name], 0)
+        if (view < 0).any():
+            how = "if it is not prepared" if kind == "none" else "to be prepared by rows"
+            raise UnsupportedError(f"{name}: must be >= 0 {how}; got {np.nanmin(view):g}; fit with prepare='range'")
+        if kind == "none":
+            return view
+        logs = np.log1p(view)
+        norms = np.sqrt(np.nansum(logs**2, axis=1, keepdims=True))
+        return logs / np.where(norms > 0, norms, 1)
+
+
+def is_sparse(view: Array) -> bool:
+    """Return whether at least nine of ten observed entries of a view are 0."""
+    return bool(np.count_nonzero(view > 0) <= SPARSE * np.count_nonzero(~np.isnan(view)))
+
+
+def _over_samples(extreme: np.ufunc, view: Array) -> Array:
+    """Return the least or the largest value of each feature without NaN, or 0 if all are NaN."""
+    found = np.asarray(extreme.reduce(view, axis=0))
+    return np.where(np.isfinite(found), found, 0)
+
+
+def observed(views: ViewArrays) -> Array:
+    """Return which samples have an entry in any of the views, as bool of shape (n_samples,)."""
+    return np.asarray(np.array([~np.isnan(view).all(axis=1) for view in views.values()]).any(axis=0))
+
+
+@dataclass
+class ViewModel:
+    """What ``visionnmf multiview fit`` learns.
+
+    Attributes
+    ----------
+    model : MultiviewNMF
+    preparation : Preparation
+        What is done to views before the model sees them.
+    extraction : FeatureExtraction or None
+        What describes images, where some views came from them.
+    """
+
+    model: MultiviewNMF
+    preparation: Preparation
+    extraction: Any = None
+
+
+def _restored(model: MultiviewNMF, preparation: dict[str, Any], extraction: Any = None) -> ViewModel:
+    """Return the model of a file, after the checks that the fields do not make."""
+    sizes = dict(zip(model.views_.tolist(), np.bincount(model.view_groups_).tolist(), strict=True))
+    prepared = Preparation(preparation.pop("prepare"))
+    for name, values in preparation.items():
+        setattr(prepared, name, dict(values))
+    if list(prepared.kinds_) != list(sizes) or not set(prepared.kinds_.values()) <= {"range", "rows", "none"}:
+        raise ValueError("kinds_ must be those of the views of the model")
+    scaled = {name: size for name, size in sizes.items() if prepared.kinds_[name] == "range"}
+    for values in (prepared.lows_, prepared.widths_):
+        if {name: np.shape(value) for name, value in values.items()} != {name: (n,) for name, n in scaled.items()}:
+            raise ValueError("lows_ and widths_ must be of the features of the views")
+        if not all(value.dtype.kind == "f" and np.isfinite(value).all() for value in values.values()):
+            raise ValueError("lows_ and widths_ must be finite")
+    if not all((width > 0).all() for width in prepared.widths_.values()):
+        raise ValueError("widths_ must be > 0")
+    return ViewModel(model, prepared, extraction)
+
+
+PREPARATION = {
+    "prepare": Text(tuple(choices.VIEW_PREPARATIONS)),
+    "kinds_": Value(),
+    "lows_": Value(),
+    "widths_": Value(),
+}
+
+FILE = ModelFile(
+    "visionnmf-multiview",
+    version=2,
+    title="a multi-view model",
+    origin="make one with 'visionnmf multiview fit'",
+    smaller="fit fewer components",
+    state=Record(
+        {
+            "model": estimator_of("MultiviewNMF"),
+            "preparation": Record(PREPARATION),
+            "extraction": Maybe(EXTRACTION),
+        },
+        _restored,
+    ),
+)
+
+
+def save(model: ViewModel, path: str | Path, *, force: bool = False) -> None:
+    """Write a fitted model to a file; an existing one is replaced only with `force`.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.multiview import load, save
+    >>> save(load("views.npz"), "copy.npz", force=True)
+    """
+    FILE.save(model, path, force=force)
+
+
+def load(path: str | Path) -> ViewModel:
+    """Read a model that :func:`save` has written. Untrusted files are safe to read.
+
+    Returns
+    -------
+    ViewModel
+
+    Raises
+    ------
+    MediaError
+        If the file is missing, damaged, of another kind, or of another version.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.multiview import load
+    >>> type(load("views.npz")).__name__
+    'ViewModel'
+    """
+    model: ViewModel = FILE.load(path)
+    return model
