@@ -84,10 +84,11 @@ def recorded(source: str, video: VideoSettings, **options: Any) -> Iterator[tupl
             f"end or max_frames must be given for {without_password(source)}, which has no end of its own; got None"
         )
     patience = 0.0 if endless else choices.LIVE_PATIENCE
-    limits = {"end": video.end, "max_frames": max_frames, "again_after_end": False, "patience": patience}
+    limits: dict[str, Any] = {"end": video.end, "max_frames": max_frames}
+    limits |= {"again_after_end": False, "patience": patience}
     with tempfile.TemporaryDirectory() as folder, LiveReader(source, **limits, **raw, **options) as reader:
         path = Path(folder) / f"{stem_of(source)}.mkv"
-        shape = {"width": reader.width, "height": reader.height}
+        shape: dict[str, Any] = {"width": reader.width, "height": reader.height}
         first: float | None = None
         with VideoWriter(path, **shape, frame_rate=float(reader.frame_rate), codec="ffv1", timed=True) as writer:
             for frame in reader:

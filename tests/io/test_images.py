@@ -484,6 +484,6 @@ def test_passes_over_a_jpeg_are_bounded(tmp_path, monkeypatch):
         _read(tmp_path, sound[:-2] + 500 * last + sound[-2:])
     thumbnail = b"\xff\xe1" + (2 + 600 * len(last)).to_bytes(2) + 600 * last  # scans that are not of the picture
     assert _read(tmp_path, sound[:2] + thumbnail + sound[2:]).shape == RGB8.shape
-    monkeypatch.setattr("visionnmf.io.jpeg_scans.MOST_SCANS", 0)
+    monkeypatch.setattr("visionnmf.io.pixel_conversion.MOST_SCANS", 0)
     with pytest.raises(UnreadableError, match="more than 0 scans"):
         _read(tmp_path, _encode(RGB8, "TIFF", compression="jpeg"))

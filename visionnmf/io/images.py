@@ -19,10 +19,8 @@ from PIL import Image, features
 from visionnmf.exceptions import MediaError, ParameterError, TooLargeError, UnreadableError, UnsupportedError
 
 from .inputs import SAMPLE_PREFIX, check_bytes, check_memory, regular_file
-from .jpeg_scans import check_scans
 from .outputs import output_file
-from .pixel_conversion import check_size, decode_by_opencv, from_float, rgb_on_white, upright
-from .tiff_decoding import TIFF_STARTS, decode_tiff
+from .pixel_conversion import check_scans, check_size, decode_by_opencv, from_float, rgb_on_white, upright
 
 __all__ = ["decode_image", "read_image", "sample_names", "write_image"]
 
@@ -36,6 +34,7 @@ _AVIF = (b"avif", b"avis")  # brands in the first box of a file
 _HEIC = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis")
 _ANY_HEIF = (b"mif1", b"msf1")  # of these, the brands that follow decide
 
+_TIFF_STARTS = (b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+")
 _PNG = b"\x89PNG\r\n\x1a\n"
 _PNG_END = b"\x00\x00\x00\x00IEND\xaeB`\x82"
 
@@ -58,7 +57,7 @@ def read_image(source: str | Path, *, max_pixels: int = MAX_IMAGE_PIXELS) -> NDA
     Returns
     -------
     ndarray [shape=(height, width, 3), uint8 or uint16]
-        The picture. uint16 for PNG and TIFF files of 16 bits a channel, 16-bit grey PGM files, and float TIFF files,
+        The dtype is uint16 for PNG and TIFF files of 16 bits a channel, 16-bit grey PGM files, and float TIFF files,
         whose values 0 to 1 become 0 to 65535.
 
     Raises
@@ -79,9 +78,8 @@ def read_image(source: str | Path, *, max_pixels: int = MAX_IMAGE_PIXELS) -> NDA
     Examples
     --------
     >>> import numpy as np
-    >>> from visionnmf.io import write_image
+    >>> from visionnmf.io import read_image, write_image
     >>> write_image("photo.png", np.full((8, 9, 3), 200, np.uint8), force=True)
-    >>> from visionnmf.io import read_image
     >>> read_image("photo.png").shape
     (8, 9, 3)
     """
@@ -134,7 +132,7 @@ def sample_names() -> list[str]:
     Returns
     -------
     list of str
-        Sorted names; nothing is ever downloaded.
+        Sorted names.
 
     Examples
     --------
@@ -174,7 +172,9 @@ def _complaint(error: Exception) -> str:
 
 def _decode(data: bytes, name: str, max_pixels: int, notes: list[str]) -> NDArray[Any]:
     """Decode a picture: TIFF by tifffile if that can read it, all others by Pillow."""
-    if data[:4] in TIFF_STARTS:
+    if data[:4] in _TIFF_STARTS:
+        from .tiff_decoding import decode_tiff  # here, because tifffile takes 0.1 s to import
+
         image = decode_tiff(data, name, max_pixels, notes)
         if image is not None:
             return image
@@ -303,10 +303,8 @@ def write_image(path: str | Path, array: NDArray[Any], *, force: bool = False) -
     ------
     ParameterError
         If the name, the shape or the dtype is not one of these.
-    OutputExistsError
-        If the file exists and `force` is false.
-    MediaError
-        If the file cannot be written.
+    OutputExistsError, MediaError
+        If the file exists and `force` is false, or cannot be written.
 
     Examples
     --------

@@ -58,9 +58,8 @@ def read_keywords(path: str | Path) -> list[str]:
     Examples
     --------
     >>> import numpy as np
-    >>> from visionnmf.io import write_image
+    >>> from visionnmf.io import read_keywords, write_image
     >>> write_image("photo.png", np.full((8, 9, 3), 200, np.uint8), force=True)
-    >>> from visionnmf.io import read_keywords
     >>> read_keywords("photo.png")
     []
     """

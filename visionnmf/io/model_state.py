@@ -355,48 +355,46 @@ class Value(Field):
             found = [self.unpack(part, place / i) for i, part in enumerate(item)]
         elif isinstance(item, dict):
             ((form, content),) = item.items()
-            found = getattr(self, f"_read_{form}")(content, place)
+            found = self._unpack_form(form, content, place)
         place.require(isinstance(found, kind), f"a {kind.__name__}", item)
         return found
 
-    def _read_float(self, content: Any, place: Place) -> float:
-        place.require(content in ("inf", "-inf", "nan"), "a number", content)
-        return float(content)
+    def _unpack_form(self, form: str, content: Any, place: Place) -> Any:
+        """Return a value that JSON cannot hold as it is; :meth:`pack` has named its form."""
+        match form:
+            case "float":
+                place.require(content in ("inf", "-inf", "nan"), "a number", content)
+                return float(content)
+            case "tuple":
+                return tuple(self.unpack(content, place, list))
+            case "slice":
+                place.require(all(part is None or type(part) is int for part in content), "a slice", content)
+                return slice(*content)
+            case "dict":
+                keys, values = content
+                return dict(zip(_strings(keys, place), self.unpack(values, place, list), strict=True))
+            case "array":
+                return place.arrays[place.name]
+            case "strings":
+                return np.array(_strings(content, place), object)
+            case "csr":
+                import scipy.sparse as sp
 
-    def _read_tuple(self, content: Any, place: Place) -> tuple[Any, ...]:
-        return tuple(self.unpack(content, place, list))
+                shape, parts = content
+                place.require(all(type(size) is int for size in shape) and len(shape) == 2, "a sparse matrix", shape)
+                matrix = sp.csr_array(tuple(self.unpack(parts, place, list)), shape=tuple(shape))
+                matrix.check_format(full_check=True)  # whether its arrays fit together
+                return matrix
+            case "object":
+                name, parameters = content
+                return make_object(self.find_class(name), self.unpack(parameters, place, dict), place)
+        raise StateError(f"{place.name} is of an unknown form")
 
-    def _read_slice(self, content: Any, place: Place) -> slice:
-        place.require(all(part is None or type(part) is int for part in content), "a slice", content)
-        return slice(*content)
 
-    def _read_dict(self, content: Any, place: Place) -> dict[str, Any]:
-        keys, values = content
-        return dict(zip(self._strings(keys, place), self.unpack(values, place, list), strict=True))
-
-    def _read_array(self, content: Any, place: Place) -> Any:
-        return place.arrays[place.name]
-
-    def _read_strings(self, content: Any, place: Place) -> NDArray[Any]:
-        return np.array(self._strings(content, place), object)
-
-    def _read_csr(self, content: Any, place: Place) -> Any:
-        """Return a sparse matrix from its shape and arrays, after checking that the arrays fit together."""
-        import scipy.sparse as sp
-
-        shape, parts = content
-        place.require(all(type(size) is int for size in shape) and len(shape) == 2, "a sparse matrix", shape)
-        matrix = sp.csr_array(tuple(self.unpack(parts, place, list)), shape=tuple(shape))
-        matrix.check_format(full_check=True)
-        return matrix
-
-    def _read_object(self, content: Any, place: Place) -> Any:
-        name, parameters = content
-        return make_object(self.find_class(name), self.unpack(parameters, place, dict), place)
-
-    def _strings(self, content: Any, place: Place) -> list[str]:
-        place.require(isinstance(content, list) and all(isinstance(part, str) for part in content), "text", content)
-        return list(content)
+def _strings(content: Any, place: Place) -> list[str]:
+    """Return a list of texts after checking that it is one."""
+    place.require(isinstance(content, list) and all(isinstance(part, str) for part in content), "text", content)
+    return list(content)
 
 
 class Restorable:

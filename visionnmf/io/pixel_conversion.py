@@ -1,7 +1,8 @@
-"""Convert decoded pixels: size, orientation, channels, bit depth, grey. No file is opened here."""
+"""Check the declared size of pictures, and convert their pixels: orientation, channels, bit depth, grey."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,7 +14,21 @@ from PIL import Image
 
 from visionnmf.exceptions import TooLargeError, UnreadableError, UnsupportedError
 
-__all__ = ["check_size", "decode_by_opencv", "from_float", "resize_grey", "rgb_on_white", "to_grey8", "upright"]
+__all__ = [
+    "check_scans",
+    "check_size",
+    "decode_by_opencv",
+    "from_float",
+    "resize_grey",
+    "rgb_on_white",
+    "to_grey8",
+    "upright",
+]
+
+MOST_SCANS = 500  # progressive files have about ten
+SCAN, END = 0xDA, 0xD9
+# The markers between segments, without stuffed bytes, restarts of a scan, and the start of the picture.
+_MARKER = re.compile(rb"\xff[^\x00\x01\xd0-\xd8\xff]")
 
 
 def to_grey8(values: NDArray[Any]) -> NDArray[np.uint8]:
@@ -41,6 +56,24 @@ def check_size(name: str, width: int, height: int, max_pixels: int) -> None:
         )
     if width < 1 or height < 1:
         raise UnreadableError(f"{name}: declares a size of {width} x {height} pixels; the file is damaged")
+
+
+def check_scans(data: bytes, name: str, start: int = 0, stop: int | None = None) -> None:
+    """Raise UnreadableError if the JPEG data in ``data[start:stop]`` have more than 500 scans.
+
+    Decoding a scan takes a pass over the whole picture, and storing one twenty bytes.
+    """
+    stop = len(data) if stop is None else stop
+    scans, place = 0, start
+    while (found := _MARKER.search(data, place, stop)) is not None:
+        kind, place = data[found.start() + 1], found.end()
+        if kind == END:
+            return
+        if kind == SCAN:
+            scans += 1
+            if scans > MOST_SCANS:
+                raise UnreadableError(f"{name}: a JPEG picture of more than {MOST_SCANS} scans; save it anew")
+        place += int.from_bytes(data[place : place + 2])
 
 
 def upright(image: NDArray[Any], orientation: int) -> NDArray[Any]:

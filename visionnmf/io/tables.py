@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -241,44 +241,28 @@ class _Texts:
             raise TooLargeError(f"{self._file}: has keys or labels of more than {MOST_TEXT >> 20} MiB")
 
 
-class _Lines:
-    """The lines of a file for a CSV reader, whose rows (of one or more lines) have a bounded length."""
-
-    def __init__(self, text: TextIO, file: Path) -> None:
-        self._text, self._file, self._letters = text, file, 0
-
-    def __iter__(self) -> _Lines:
-        return self
-
-    def __next__(self) -> str:
-        """Return the next line; raise TooLargeError if the current row has become too long."""
-        line = self._text.readline(LONGEST_ROW + 1 - self._letters)
-        self._letters += len(line)
-        if self._letters > LONGEST_ROW:
-            raise TooLargeError(f"{self._file}: has a row of more than {LONGEST_ROW >> 20} MiB")
-        if not line:
-            raise StopIteration
-        return line
-
-    def end_row(self) -> None:
-        """Start to count the next row."""
-        self._letters = 0
-
-
 def _rows(file: Path) -> Iterator[list[str]]:
     """Yield the rows of a ``.csv`` file that are not empty; all have as many cells as the first, and there is one."""
-    count = width = 0
+    count = width = letters = 0
+
+    def lines() -> Iterator[str]:
+        nonlocal letters  # of the current row, which can have several lines
+        while line := text.readline(LONGEST_ROW + 1 - letters):
+            letters += len(line)
+            if letters > LONGEST_ROW:
+                raise TooLargeError(f"{file}: has a row of more than {LONGEST_ROW >> 20} MiB")
+            yield line
+
     with file.open(newline="", encoding="utf-8-sig", errors="strict") as text:
-        lines = _Lines(text, file)
         try:
-            for row in csv.reader(lines):
-                lines.end_row()
+            for row in csv.reader(lines()):
+                letters = 0
                 if not row:
                     continue
                 count, width = count + 1, width or len(row)
                 if len(row) != width:
                     raise UnreadableError(f"{file}: row {count} must have {width} cells as the first; got {len(row)}")
-                yield [text_of_cell(cell) if cell[:1] == "'" else cell for cell in row]
+                yield [text_of_cell(cell) for cell in row]
         except (csv.Error, UnicodeDecodeError) as error:
             raise UnreadableError(f"{file}: cannot be read ({one_line(error):.200})") from error
     if not count:
@@ -323,6 +307,7 @@ def _number(cell: str) -> float | None:
 
 
 def _check_size(file: Path, numbers: int) -> None:
+    """Raise TooLargeError if a text file or packed columns hold too many numbers."""
     if numbers > MOST_NUMBERS:
         raise TooLargeError(f"{file}: has more than {MOST_NUMBERS} numbers; write them as .npy")
 

@@ -25,21 +25,11 @@ CHUNK_BYTES = 1 << 18
 EXAMINED_BYTES = 4096  # of the beginning of a file, to recognise that it is not text ...
 MAX_CONTROL_SHARE = 0.05  # ... by its share of control characters ...
 MIN_EXAMINED = 1000  # ... if it has at least so many characters
-# How files of other kinds begin.
-_OTHER_FILES = {
-    b"\xff\xd8\xff": "a JPEG picture",
-    b"\x89PNG\r\n": "a PNG picture",
-    b"GIF8": "a GIF picture",
-    b"PK\x03\x04": "a ZIP archive",
-    b"\x1f\x8b": "compressed by gzip; unpack it first",
-    b"BZh": "compressed by bzip2; unpack it first",
-    b"\xfd7zXZ\x00": "compressed by xz; unpack it first",
-    b"\x28\xb5\x2f\xfd": "compressed by zstd; unpack it first",
-    b"%PDF-": "a PDF document",
-    b"\x7fELF": "a program",
-    b"SQLite format 3\x00": "an SQLite database",
-    b"LPKSHHRH": "a journal of systemd; use the output of journalctl",
-}
+# How pictures, archives, compressed files, documents, programs, databases and journals of systemd begin.
+_OTHER_FILES = (
+    *(b"\xff\xd8\xff", b"\x89PNG\r\n", b"GIF8", b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00"),
+    *(b"\x28\xb5\x2f\xfd", b"%PDF-", b"\x7fELF", b"SQLite format 3\x00", b"LPKSHHRH"),
+)
 
 
 class Place:
@@ -67,46 +57,18 @@ def follow(
     stop: Callable[[], bool] | None = None,
     place: Place | None = None,
 ) -> Iterator[Line]:
-    """Yield the lines of a growing log as they are written.
+    """Yield the lines of a growing log as they are written, and None at each poll that finds nothing new.
 
     If the file is replaced (rotation by renaming), the old file is read to its end, and then the new one from its
     start. If it becomes shorter (rotation by truncation), it is read from its start again. A missing file is waited
     for. A file that is truncated and grows beyond its old length between two polls cannot be told from one that has
     grown.
 
-    Parameters
-    ----------
-    path : str or Path
-        The log.
-    poll : float > 0, default=0.5
-        Seconds between two looks at the file.
-    from_start : bool, default=False
-        Whether the lines that exist already are yielded too. If not, the rest of a line that is being written is
-        skipped as well.
-    stop : callable or None, default=None
-        Called at each poll; the iteration ends when it returns true.
-    place : Place, optional
-        Its line number is set to where the reading begins.
-
-    Yields
-    ------
-    str or None
-        A line without its end; None at each poll that finds nothing new.
-
-    Raises
-    ------
-    ParameterError
-        If `poll` is not above 0.
-    UnreadableError
-        If the file cannot be read at first, or is a folder. A file that cannot be read for a moment after a rotation
-        is waited for.
-
-    Examples
-    --------
-    >>> from visionnmf.io.text_lines import follow
-    >>> lines = follow("ada.txt", from_start=True)  # never ends, because lines may be appended
-    >>> next(lines) is not None
-    True
+    `poll` is the number of seconds between two looks at the file, and `stop` is called at each; the iteration ends when
+    it returns True. With `from_start` the lines that exist already are yielded too; if not, the rest of a line that is
+    being written is skipped as well. The line number of `place` is set to where the reading begins. Raises
+    UnreadableError if the file cannot be read at first, or is a folder. A file that cannot be read for a moment after a
+    rotation is waited for.
     """
     check_number(poll, "poll", without_low=True)
     path = Path(path)
@@ -224,13 +186,10 @@ def check_is_text(path: Path) -> None:
     """Raise UnreadableError if a file begins like a file of another kind, or has too many control characters."""
     with path.open("rb") as file:
         start = file.read(EXAMINED_BYTES)
-    what = next((what for mark, what in _OTHER_FILES.items() if start.startswith(mark)), "")
     text = start.replace(b"\0", b"") if start.count(b"\0") * 5 > len(start) * 2 else start  # UTF-16
     controls = sum(text.count(bytes([code])) for code in range(32) if code not in b"\t\n\r\f\x1b\x07\x08")
-    if not what and len(text) >= MIN_EXAMINED and controls > MAX_CONTROL_SHARE * len(text):
-        what = "a binary file"
-    if what:
-        raise UnreadableError(f"{path}: not a text file: it looks like {what}")
+    if start.startswith(_OTHER_FILES) or (len(text) >= MIN_EXAMINED and controls > MAX_CONTROL_SHARE * len(text)):
+        raise UnreadableError(f"{path}: not a text file; unpack it first if it is compressed")
 
 
 def standard_input(*, poll: float = 0.5, stop: Callable[[], bool] | None = None) -> Iterator[Line]:

@@ -13,27 +13,15 @@ from numpy.typing import NDArray
 
 from visionnmf.exceptions import UnreadableError, UnsupportedError
 
-from .jpeg_scans import check_scans
-from .pixel_conversion import check_size, decode_by_opencv, from_float, rgb_on_white, upright
+from .pixel_conversion import check_scans, check_size, decode_by_opencv, from_float, rgb_on_white, upright
 
-__all__ = ["TIFF_STARTS", "decode_tiff"]
-
-TIFF_STARTS = (b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+")
+__all__ = ["decode_tiff"]
 
 # Compressions that tifffile decodes itself and in bounded memory.
 _TIFFFILE_COMPRESSIONS = {1, 8, 32773, 32946}
 _DEFLATE = {8, 32946}
 _JPEG = {6, 7}
-_SIZES = (
-    256,
-    257,
-    277,
-    278,
-    322,
-    323,
-    32997,
-    32998,
-)  # tags that hold one number each
+_SIZES = (256, 257, 277, 278, 322, 323, 32997, 32998)  # tags that hold one number each
 
 
 def decode_tiff(data: bytes, name: str, max_pixels: int, notes: list[str]) -> NDArray[Any] | None:

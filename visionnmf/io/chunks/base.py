@@ -38,16 +38,12 @@ class Chunks(ABC):
     ----------
     name : str
         The file, or ``"X"``, for messages.
-    n_samples : int or None
-        None if it is not known before the end.
-    n_features : int or None
-        None if it is not known before the first chunk.
+    n_samples, n_features : int or None
+        None if they are not known before the end, or before the first chunk.
     image_shape : tuple of two ints or None
         Height and width if samples are images; None also before the first image has been read.
-    repeatable : bool
-        Whether the samples can be read a second time.
-    can_reorder : bool
-        Whether :meth:`reorder` can be called.
+    repeatable, can_reorder : bool
+        Whether the samples can be read a second time, and whether :meth:`reorder` can be called.
     skipped : list of str
         A sentence for each sample that could not be read.
 
@@ -90,11 +86,6 @@ class Chunks(ABC):
         ------
         ndarray or csr_array [shape=(n, n_features)]
             At least one sample.
-
-        Raises
-        ------
-        ParameterError
-            If a chunk is not an array of numbers, or has another number of features than the chunks before it.
         """
 
     def reorder(self, rng: np.random.Generator) -> None:  # noqa: B027  # most sources keep their order

@@ -32,9 +32,9 @@ def open_chunks(source: Any, *, dataset: str | None = None, longest_side: int | 
     ----------
     source : Chunks, array-like, sparse matrix, str, Path or iterable of array-like
         See the table of :mod:`visionnmf.io.chunks`. A string is a file or folder.
-    dataset : str or None, default=None
-        Which array of an HDF5 file or a Zarr group to read; None takes the only one there is.
-    longest_side : int or None, default=None
+    dataset : str, optional
+        Which array of an HDF5 file or a Zarr group to read; by default the only one there is.
+    longest_side : int, optional
         Images and frames are scaled down if a side of the first one has more pixels.
 
     Returns
@@ -44,10 +44,8 @@ def open_chunks(source: Any, *, dataset: str | None = None, longest_side: int | 
 
     Raises
     ------
-    UnreadableError
-        If a file is missing, damaged, or has no such dataset.
-    UnsupportedError
-        If it holds no rows of numbers, or reading it needs a library that is not installed.
+    UnreadableError, UnsupportedError
+        If a file is missing, damaged, has no such dataset or no rows of numbers, or needs a library that is missing.
     TooLargeError
         If a single sample, or a chunk that is stored together, has more than 1 GiB, or a sample lies in more than
         10,000 stored chunks.

@@ -60,19 +60,15 @@ class VideoWriter:
 
     Attributes
     ----------
-    encoder : str
-        The encoder in use: ``"libx264"``, ``"libvpx-vp9"`` or ``"ffv1"``.
-    frames_written : int
-        Frames given so far.
+    encoder, frames_written : str, int
+        The encoder in use, ``"libx264"``, ``"libvpx-vp9"`` or ``"ffv1"``, and the number of frames given so far.
 
     Raises
     ------
     ParameterError
         If an argument or a frame has the wrong type, shape or range.
-    OutputExistsError
-        If the file exists and `force` is false.
-    MediaError
-        If the file cannot be written, or no frame was given.
+    OutputExistsError, MediaError
+        If the file exists and `force` is false, or cannot be written, or no frame was given.
 
     Examples
     --------
@@ -182,10 +178,8 @@ class VideoWriter:
 
         Raises
         ------
-        ParameterError
-            If shape or dtype is wrong, `time` is missing or not expected, or the writer is not open.
-        MediaError
-            If the encoder fails.
+        ParameterError, MediaError
+            If shape, dtype or `time` is wrong, the writer is not open, or the encoder fails.
         """
         if self._lifetime is None:
             raise ParameterError("the writer must be open; got one that is not; use `with VideoWriter(...) as writer`")
