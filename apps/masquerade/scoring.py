@@ -223,7 +223,6 @@ class _Reader:
         found = sessions(
             self._commands(),
             size=self.model.size,
-            idle=self.model.idle,
             known=self.model.scorers,
             silence=self.following.silence if self.following.follow else None,
             growing=self.following.early_alarms and self.live,
@@ -329,26 +328,10 @@ def _judged_in_rounds(
     Yields each session in its order with its judgement. Scorers that have learnt replace those in `scorers`.
     """
     finish: Callable[[], Iterable[tuple[_ReadSession, _Judgement | None]]] = tuple
-    more = True
-    while more:
-        sessions, error = _read_round(found)
+    for read in iter(lambda: list(islice(found, ROUND)), []):
         yield from finish()
-        finish = _begin_round(sessions, scorers, judging, pool)
-        more = error is None and bool(sessions)
+        finish = _begin_round(read, scorers, judging, pool)
     yield from finish()
-    if error is not None:
-        raise error
-
-
-def _read_round(found: Iterator[_ReadSession]) -> tuple[list[_ReadSession], Exception | None]:
-    """Read the sessions of a round, and return an error so that what was read before it is judged first."""
-    sessions = []
-    try:
-        for each in islice(found, ROUND):
-            sessions.append(each)
-    except Exception as error:
-        return sessions, error
-    return sessions, None
 
 
 def _begin_round(

@@ -34,10 +34,6 @@ class SessionCutting:
     """How commands are cut into sessions."""
 
     size: Annotated[int, Option("Number of commands in a session.", metavar="N", low=1)] = choices.SESSION_SIZE
-    idle: Annotated[
-        float | None,
-        Option("End sessions after this silence instead of by count.", metavar="SECONDS", low=0, above=True),
-    ] = None
     whole_lines: Annotated[bool, Option("Use whole command lines instead of the names of programs.")] = False
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from visionnmf import choices
 from visionnmf.exceptions import ParameterError, TooLargeError
 from visionnmf.io.model_file import ModelFile
-from visionnmf.io.model_state import Array, Flag, List, Maybe, Number, Record, Text, Whole
+from visionnmf.io.model_state import Array, Flag, List, Number, Record, Text, Whole
 
 from .profile import PAIRS_KEPT, Profile
 from .session_scorer import SessionScorer
@@ -35,19 +35,16 @@ class MasqueradeModel:
         User to fitted :class:`SessionScorer`.
     size : int
         Commands a session.
-    idle : float or None
-        Seconds of silence that end a session, instead of `size`.
     whole_lines : bool
         Whether a symbol is a whole line of the history.
     """
 
     scorers: dict[str, SessionScorer] = field(default_factory=dict)
     size: int = choices.SESSION_SIZE
-    idle: float | None = None
     whole_lines: bool = False
 
 
-def _read(users: list[dict[str, Any]], size: int, idle: float | None, whole_lines: bool, **arrays: Any) -> Any:
+def _read(users: list[dict[str, Any]], size: int, whole_lines: bool, **arrays: Any) -> Any:
     """Return a model without scorers, and for each user the fields of the file and the profile."""
     lengths, n_pairs = arrays["text_lengths"], len(arrays["pair_first"])
     if max(len(lengths), n_pairs) > PAIRS_KEPT * len(users) or len(lengths) + n_pairs > MAX_COUNTS:
@@ -66,7 +63,7 @@ def _read(users: list[dict[str, Any]], size: int, idle: float | None, whole_line
         pairs = (arrays[f"pair_{part}"][paired] for part in ("first", "second", "weights"))
         user["profile"] = _profile(commands[own], arrays["command_weights"][own], *pairs)
         command, pair = own.stop, paired.stop
-    return MasqueradeModel({}, size, idle, whole_lines), users
+    return MasqueradeModel({}, size, whole_lines), users
 
 
 def _profile(
@@ -111,7 +108,6 @@ FILE = ModelFile(
     state=Record(
         {
             "size": Whole(low=1),
-            "idle": Maybe(Number(above=0)),
             "whole_lines": Flag(),
             "users": List(Record(USER), empty=True),
             # Commands and pairs of all users, one after the other.
@@ -181,7 +177,7 @@ def save(model: MasqueradeModel, path: str | Path, *, force: bool = False) -> No
         )
     first, second, pair_weights = zip(*pairs, strict=True) if pairs else ((), (), ())
     state = {
-        **{name: getattr(model, name) for name in ("size", "idle", "whole_lines")},
+        **{name: getattr(model, name) for name in ("size", "whole_lines")},
         "users": users,
         "text": np.frombuffer(b"".join(texts), np.uint8),
         "text_lengths": np.array([len(text) for text in texts], np.int32),

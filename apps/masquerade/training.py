@@ -112,7 +112,7 @@ def train(
     work = {name: (scorer, list(own)) for name, own in learnt.items()}
     fitted: dict[str, SessionScorer] = {}
     run_parallel(work, _fitted, n_jobs, fitted.__setitem__)
-    result = MasqueradeModel({name: fitted[name] for name in learnt}, cutting.size, cutting.idle, cutting.whole_lines)
+    result = MasqueradeModel({name: fitted[name] for name in learnt}, cutting.size, cutting.whole_lines)
     rows = [_row(name, len(own), fitted[name]) for name, own in learnt.items()]
     if model is not None:
         save(result, model, force=force)
@@ -150,11 +150,10 @@ def collect_sessions(
             except (MediaError, OSError) as error:
                 skipped.append(str(error))
 
-    for session in sessions(commands(), size=cutting.size, idle=cutting.idle):
+    for session in sessions(commands(), size=cutting.size):
         own = learnt.setdefault(session.user, deque(maxlen=MAX_SESSIONS))
         # A short rest is learnt only if the user has nothing else.
-        long_enough = session.complete or cutting.idle is not None or len(session.commands) >= MIN_SHARE * cutting.size
-        if long_enough or not own:
+        if len(session.commands) >= MIN_SHARE * cutting.size or not own:
             own.append(session.commands)
         if len(learnt) > MAX_USERS:
             raise TooLargeError(f"more than {MAX_USERS} users; is the right column taken for the user?")

@@ -133,15 +133,13 @@ def learn_stream(
     """
     check_choice(learning.method, "method", [*METHODS, CONSERVATIVE])
     outputs = [Path(path) for path in (model, drawing.picture) if path is not None]
-    _check_files(source, outputs, checkpoints.checkpoint, force)
-    start, resumed = time.perf_counter(), 0
-    if checkpoints.checkpoint is not None and not checkpoints.restart and checkpoints.checkpoint.exists():
-        resumed = load_model(checkpoints.checkpoint).n_samples_seen_
-    saving = None
-    if checkpoints.checkpoint is not None:
-        saving = Checkpoint(
-            checkpoints.checkpoint, every=checkpoints.every, resume=not checkpoints.restart, live=checkpoints.live
-        )
+    check_outputs(outputs, force, inputs=[source])
+    start, resumed, saving = time.perf_counter(), 0, None
+    if (path := checkpoints.checkpoint) is not None:
+        check_outputs([*outputs, path], True, inputs=[source])  # it may exist, but not be another of these files
+        if not checkpoints.restart and path.exists():
+            resumed = load_model(path).n_samples_seen_
+        saving = Checkpoint(path, every=checkpoints.every, resume=not checkpoints.restart, live=checkpoints.live)
     with open_chunks(source, dataset=reading.dataset, longest_side=reading.longest_side) as chunks:
         _check_size(chunks, learning.n_components)
         learner = fit_stream(
@@ -174,13 +172,6 @@ def learn_stream(
         skipped=skipped,
         notes=[] if samples >= learning.n_components else [few],
     )
-
-
-def _check_files(source: str | Path, outputs: list[Path], checkpoint: Path | None, force: bool) -> None:
-    """Raise an error for outputs that exist, and for outputs and checkpoints that are inputs or the same file."""
-    check_outputs(outputs, force, inputs=[source])
-    if checkpoint is not None:
-        check_outputs([*outputs, checkpoint], True, inputs=[source])
 
 
 def _unfitted(learning: StreamLearning) -> Any:

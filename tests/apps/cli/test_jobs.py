@@ -22,7 +22,7 @@ from visionnmf.apps import masquerade, runner
 from visionnmf.apps.faces import Identifier, load
 from visionnmf.apps.masquerade import scoring, training
 from visionnmf.datasets import make_mosaic
-from visionnmf.exceptions import MediaError, ParameterError
+from visionnmf.exceptions import ParameterError
 
 # Commands of many inputs without the option, and why.
 WITHOUT = {
@@ -170,19 +170,6 @@ def test_rounds_keep_the_order_of_sessions_and_failures(logs, update, monkeypatc
     assert sum(isinstance(each, str) for each in heard) == 1 and isinstance(heard[0], dict)
     before = masquerade.load(logs / "users.npz").scorers["ann"].n_sessions_
     assert (learnt["ann"] > before) == update
-
-
-def test_what_was_read_before_an_error_is_judged_before_it_is_raised(logs, monkeypatch):
-    monkeypatch.setattr(scoring, "open_pool", elsewhere)
-    day = sorted((logs / "new").iterdir())
-    counts = []
-    for n_jobs in (1, 3):
-        results = masquerade.score(logs / "users.npz", day, n_jobs=n_jobs)
-        heard = []
-        with pytest.raises(MediaError, match=r"b\.csv"):
-            heard.extend(result.index for result in iter(lambda: next(results), None))  # noqa: B023
-        counts.append(heard)
-    assert counts[0] == counts[1] != []
 
 
 def test_users_are_learnt_by_several_processes(logs, monkeypatch):

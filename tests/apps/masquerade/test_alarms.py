@@ -204,28 +204,6 @@ def test_silence_ends_sessions_by_count():
     assert len(list(sessions(events(), clock=clock))) == 2
 
 
-def test_logs_without_times_are_cut_by_silence_as_they_are_followed(tmp_path):
-    """By the time of reading, where a model cuts by silence; known before: nothing was judged, and nothing said."""
-    own = [usual_commands(50, seed) for seed in range(40)]
-    model = MasqueradeModel({"ann": SessionScorer().fit(own)}, idle=0.05)
-    log = tmp_path / "ann.log"
-    log.write_text("")
-    looks = iter(["\n".join(usual_commands(50)) + "\n", "wait", "nc\n", ""])
-
-    def stop():
-        part = next(looks)
-        if part == "wait":
-            time.sleep(0.1)
-        else:
-            with log.open("a") as file:
-                file.write(part)
-        return not part
-
-    found = list(score(model, [log], following=Following(follow=True, poll=1e-3), stop=stop))
-    assert (found[0].n_commands, found[0].verdict) == (50, "own") and found[0].start is not None
-    assert len(found) == 2
-
-
 def test_known_users_outlive_made_up_names(monkeypatch):
     monkeypatch.setattr(session_cutter, "MAX_USERS", 10)
     made_up = [Event(f"x{i}", "ls", None) for i in range(100)]

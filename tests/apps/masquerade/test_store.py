@@ -27,14 +27,14 @@ def path(tmp_path):
 def made():
     scorer = SessionScorer(false_alarm_rate=0.05).fit(SESSIONS)
     scorer.update(TEST[1])
-    return MasqueradeModel({"alice": scorer, "b\u00f6b": SessionScorer().fit(TEST)}, 60, 3.5, True)
+    return MasqueradeModel({"alice": scorer, "b\u00f6b": SessionScorer().fit(TEST)}, 60, True)
 
 
 def test_a_loaded_model_goes_on_where_the_saved_one_was(path):
     model = made()
     save(model, path)
     again = load(path)
-    assert (again.size, again.idle, again.whole_lines) == (60, 3.5, True)
+    assert (again.size, again.whole_lines) == (60, True)
     assert list(again.scorers) == ["alice", "böb"]
     for user, scorer in model.scorers.items():
         other = again.scorers[user]
@@ -86,7 +86,6 @@ DAMAGES = {
     "cost no number": lambda h, a: h["users"][0].update(usual_cost=[1]),
     "negative deviation": lambda h, a: h["users"][0].update(deviation=-1.0),
     "size": lambda h, a: h.update(size=0),
-    "idle": lambda h, a: h.update(idle=-1),
     "same command twice": lambda h, a: a.update(text=np.full_like(a["text"], 97), text_lengths=_even(a)),
     "weights that overflow": lambda h, a: a.update(command_weights=a["command_weights"] + 1e308),
     "pair weights that overflow": lambda h, a: a.update(pair_weights=a["pair_weights"] + 1e308),
@@ -151,10 +150,6 @@ def test_what_could_not_be_loaded_is_not_saved(path):
     infinite.scorers["alice"].threshold_ = float("inf")
     with pytest.raises(ParameterError, match=r"users.0.threshold must be a finite number; got 'inf'"):
         save(infinite, path)
-    endless = made()
-    endless.idle = float("inf")
-    with pytest.raises(ParameterError, match="idle must be a finite number; got 'inf'"):
-        save(endless, path)
     assert not path.exists()
 
 
