@@ -10,12 +10,8 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.cluster import KMeans
-
-from visionnmf.features import reduce_image
 
 from .segmenter import segment
 
@@ -26,7 +22,6 @@ Scales = Iterator[tuple[float, Labels]]
 Method = Callable[[NDArray[Any]], Scales]
 
 OURS = "visionnmf"
-COUNTS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24)
 
 
 def _ours(image: NDArray[Any]) -> Scales:
@@ -55,18 +50,6 @@ def _normalised_cuts(image: NDArray[Any]) -> Scales:
             yield threshold, cut_normalized(labels, graph, thresh=threshold, rng=0)
 
 
-def _k_means(image: NDArray[Any]) -> Scales:
-    """Yield counts and segmentations by k-means of colour and position, each scaled to unit variance."""
-    small = reduce_image(image, 2**18)
-    lab = cv2.cvtColor(small, cv2.COLOR_RGB2LAB).reshape(-1, 3)
-    places = np.moveaxis(np.indices(small.shape[:2]), 0, -1).reshape(-1, 2)
-    values = np.column_stack([lab, places]).astype(np.float32)
-    values = (values - values.mean(axis=0)) / np.maximum(values.std(axis=0), 1e-6)
-    for count in COUNTS:
-        found = KMeans(count, n_init=1, random_state=0).fit_predict(values).reshape(small.shape[:2])
-        yield count, cv2.resize(found, image.shape[1::-1], interpolation=cv2.INTER_NEAREST)
-
-
 def _whole(image: NDArray[Any]) -> Scales:
     yield 0, np.zeros(image.shape[:2], np.uint8)
 
@@ -75,8 +58,7 @@ METHODS: dict[str, Method] = {
     OURS: _ours,
     "felzenszwalb": _felzenszwalb,
     "slic+ncut": _normalised_cuts,
-    "k-means": _k_means,
     "whole": _whole,
 }
 """The methods by name: :func:`.segment`; Felzenszwalb and Huttenlocher 2004; normalised cuts (Shi and Malik 2000) of
-200 SLIC superpixels by mean colour; k-means of colour and place; the whole picture as one segment."""
+200 SLIC superpixels by mean colour; the whole picture as one segment."""

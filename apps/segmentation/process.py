@@ -99,7 +99,7 @@ class SegmentationReport(Report):
 
 @dataclass(frozen=True)
 class PaperReport(Report):
-    """What :func:`process_paper` did: the shape, the sizes of the segments by each method, and the seconds."""
+    """What :func:`process_paper` did: the sizes of the segments by each method."""
 
     shape: tuple[int, int]
     sizes: dict[str, list[int]]
@@ -115,13 +115,7 @@ class PaperReport(Report):
         }
 
     def summary(self) -> str:
-        """Return the report for a person.
-
-        Returns
-        -------
-        str
-            One line.
-        """
+        """Return the report for a person, one line."""
         height, width = self.shape
         counts = ", ".join(f"{name} {len(sizes)} segments" for name, sizes in self.sizes.items())
         return (

@@ -95,7 +95,7 @@ class SegmentationResult:
             If not exactly one of `n_segments` and `scale` is given (with `markers`: at most one), or an argument is not
             as described.
         """
-        return self._cut(n_segments, scale, markers)[0]
+        return self.recut(n_segments=n_segments, scale=scale, markers=markers).labels
 
     def recut(
         self, *, n_segments: int | None = None, scale: float | None = None, markers: ArrayLike | None = None
@@ -109,14 +109,9 @@ class SegmentationResult:
         SegmentationResult
             In its tree regions with several markers are divided.
         """
-        labels, sizes, height, hierarchy = self._cut(n_segments, scale, markers)
-        return replace(self, labels=labels, sizes=sizes, scale=height, hierarchy=hierarchy)
-
-    def _cut(
-        self, n_segments: int | None, scale: float | None, markers: ArrayLike | None
-    ) -> tuple[NDArray[Any], NDArray[np.int64], float, Hierarchy]:
         numbered = None if markers is None else check_markers(markers, self.labels.shape)
-        return _cut(self.hierarchy, self.image, n_segments, scale, numbered)
+        labels, sizes, height, hierarchy = _cut(self.hierarchy, self.image, n_segments, scale, numbered)
+        return replace(self, labels=labels, sizes=sizes, scale=height, hierarchy=hierarchy)
 
     @cached_property
     def boundaries(self) -> NDArray[np.float32]:

@@ -7,6 +7,7 @@ water and to what it shows.
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +51,7 @@ def connection(hierarchy: Hierarchy, nodes: NDArray[np.int64]) -> Array:
     return np.exp(-((distances / REACH) ** 2))
 
 
-def diffuse_affinity(affinity: Array, sizes: NDArray[np.float64], n_blocks: float) -> Array:
+def diffuse_affinity(affinity: Array, sizes: NDArray[Any], n_blocks: float) -> Array:
     """Diffuse an affinity (n, n) of regions of `sizes` pixels until it consists of about `n_blocks` (> 1) blocks.
 
     A symmetric model with the Manhattan loss behaves like a median, so it needs matrices whose blocks are filled. The

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 
-from visionnmf import OnlineNMF
 from visionnmf.features import FeatureExtraction, PatchNMF, load_extraction, save_extraction
-from visionnmf.features.patches import PASSES, learn_parts, split_patches
+from visionnmf.features.patches import split_patches
 
 
 def naive_patches(rgb, patch, step):
@@ -52,13 +51,6 @@ def test_the_parts_of_made_images_are_found(tiles):
     features = extractor.transform(images)[:, rows]
     for feature, column in zip(features.T, columns, strict=True):
         assert np.corrcoef(feature, shares[:, column])[0, 1] > 0.95
-
-
-@pytest.mark.parametrize("method", ["surrogate", "manhattan"])
-def test_parts_are_the_components_of_the_online_model(method):
-    patches = np.random.default_rng(0).random((3000, 12), dtype=np.float32)
-    model = OnlineNMF(4, method=method, max_iter=PASSES, random_state=7).fit(patches)
-    np.testing.assert_array_equal(learn_parts(patches, 4, method, 7), model.components_)
 
 
 def test_cells_are_pooled_apart(tiles):

@@ -13,14 +13,13 @@ from sklearn.cluster import MiniBatchKMeans
 from visionnmf._checks import RandomState, check_count, check_generator, check_seed
 from visionnmf.exceptions import ParameterError
 
-from .extractor import Extractor, Images, PreparedImage, check_layout, check_room, count_in_cells
+from .extractor import Extractor, Images, PreparedImage, check_layout, check_room, count_in_cells, sample_rows
 from .interest_points import check_grid, dense_grid, grid_size
 
 __all__ = ["AtCorners", "BagOfWords", "OnGrid"]
 
 Array = NDArray[Any]
 
-FIT_IMAGES = 1000  # the most images from which a dictionary is learnt: more make no better words
 BLOCK = 1 << 22  # distances that are in memory at once
 
 
@@ -58,14 +57,9 @@ class BagOfWords(Extractor):
     def _learn(self, images: Images) -> None:
         """Learn the dictionary of words from descriptors of randomly chosen images, about equally many of each."""
         rng = check_generator(self.random_state)
-        chosen = rng.permutation(len(images))[:FIT_IMAGES]
-        quota = math.ceil(self.n_samples / len(chosen))
-        found = []
-        for i in chosen:
-            image = PreparedImage(images[i], self.max_pixels)
-            descriptors = self._descriptors(image, self._points(image))
-            found.append(descriptors[rng.permutation(len(descriptors))[:quota]])
-        descriptors = np.concatenate(found)
+        descriptors = sample_rows(
+            images, self.max_pixels, self.n_samples, rng, lambda image: self._descriptors(image, self._points(image))
+        )
         if not len(descriptors):
             raise ParameterError("images must have at least one point of interest; got none in all of them")
         self.dictionary_ = _dictionary(descriptors, self.n_words, check_seed(rng))

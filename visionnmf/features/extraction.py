@@ -108,12 +108,7 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         return union
 
     def fit(self, images: Images, y: Any = None) -> Self:
-        """Fit the extractors to `images`, as :meth:`transform` takes them.
-
-        Returns
-        -------
-        self
-        """
+        """Fit the extractors to `images`, as :meth:`transform` takes them."""
         self._begin()
         images = check_images(images)
         for extractor in self.extractors_.values():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -33,12 +33,14 @@ __all__ = [
     "check_room",
     "count_in_cells",
     "divide_axis",
+    "sample_rows",
 ]
 
 Array = NDArray[Any]
 Images = Sequence[ArrayLike | str | Path]
 
 MOST_FEATURES = 1 << 22
+FIT_IMAGES = 1000  # from which is learnt at most
 MOST_BYTES = 1 << 30  # of intermediate results for one image
 LARGE = 64 << 20  # bytes of working memory above which free memory is checked first
 MAX_PIXELS = 384 * 256  # the size of Corel's photographs, from which the published features were taken
@@ -98,12 +100,7 @@ class Extractor(Restorable, TransformerMixin, BaseEstimator, ABC):
     max_pixels: int | None
 
     def fit(self, images: Images, y: Any = None) -> Self:
-        """Check the parameters, and learn what there is to learn from `images`, as :meth:`transform` takes them.
-
-        Returns
-        -------
-        self
-        """
+        """Check the parameters, and learn what there is to learn from `images`, as :meth:`transform` takes them."""
         self._check_parameters()
         self._learn(check_images(images))
         self._count()
@@ -195,6 +192,22 @@ class Extractor(Restorable, TransformerMixin, BaseEstimator, ABC):
         tags.input_tags.positive_only = True
         tags.no_validation = True  # scikit-learn's checks are for matrices
         return tags
+
+
+def sample_rows(
+    images: Images, max_pixels: int | None, n_rows: int, rng: Any, describe: Callable[[PreparedImage], Array]
+) -> Array:
+    """Return about `n_rows` of the rows that `describe` finds in images, an equal number of each, drawn at random.
+
+    They come from at most a thousand images, because more make no better words or parts.
+    """
+    chosen = rng.permutation(len(images))[:FIT_IMAGES]
+    quota = math.ceil(n_rows / len(chosen))
+    found = []
+    for i in chosen:
+        rows = describe(PreparedImage(images[i], max_pixels))
+        found.append(rows[rng.permutation(len(rows))[:quota]])
+    return np.concatenate(found)
 
 
 def check_images(images: Any) -> Images:

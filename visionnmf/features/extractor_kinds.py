@@ -16,49 +16,27 @@ __all__ = ["KINDS", "Kind", "make_extractor"]
 
 
 class Kind(NamedTuple):
-    """A kind of features.
-
-    Attributes
-    ----------
-    module, name : str
-        The module and the name of its class.
-    parameters : dict
-        The parameters of the class that make this kind.
-    n_features : int
-        The number of features with the default parameters.
-    unit : str
-        What a feature is.
-    source : str
-        Where it was proposed.
-    milliseconds : float
-        Processor time for an image of 192 x 128 pixels; see `docs/features.md`.
-    """
+    """A kind of features: the module and the name of its class, and the parameters that make this kind."""
 
     module: str
     name: str
-    parameters: Mapping[str, Any]
-    n_features: int
-    unit: str
-    source: str
-    milliseconds: float
+    parameters: Mapping[str, Any] = {}
 
-
-LEAR = "Guillaumin et al. 2009"
 
 KINDS: dict[str, Kind] = {
-    "rgb": Kind("pixels", "ColorHistogram", {"space": "rgb"}, 4096, "share of pixels", LEAR, 0.1),
-    "lab": Kind("pixels", "ColorHistogram", {"space": "lab"}, 4096, "share of pixels", LEAR, 0.4),
-    "hsv": Kind("pixels", "ColorHistogram", {"space": "hsv"}, 4096, "share of pixels", LEAR, 0.3),
-    "dense-hue": Kind("hue", "DenseHue", {}, 100, "share of patches", "van de Weijer & Schmid 2006", 4.9),
-    "dense-sift": Kind("sift", "DenseSift", {}, 1000, "share of patches", "Lowe 2004", 48.6),
-    "harris-hue": Kind("hue", "HarrisHue", {}, 100, "share of patches", "van de Weijer & Schmid 2006", 5.6),
-    "harris-sift": Kind("sift", "HarrisSift", {}, 1000, "share of patches", "Lowe 2004", 6.5),
-    "gist": Kind("gist", "Gist", {}, 512, "magnitude of a filter's response", "Oliva & Torralba 2001", 4.9),
-    "hog": Kind("texture", "HOG", {}, 1764, "share of a block's gradients", "Dalal & Triggs 2005", 1.9),
-    "lbp": Kind("texture", "LBP", {}, 944, "share of pixels", "Ojala et al. 2002", 3.4),
-    "centrist": Kind("texture", "CENTRIST", {}, 254, "share of pixels", "Wu & Rehg 2011", 0.3),
-    "patch-nmf": Kind("patches", "PatchNMF", {}, 256, "mean code of a part", "Hoyer 2002", 4.3),
-    "raw-pixels": Kind("pixels", "RawPixels", {}, 1024, "brightness", "", 0.0),
+    "rgb": Kind("pixels", "ColorHistogram", {"space": "rgb"}),
+    "lab": Kind("pixels", "ColorHistogram", {"space": "lab"}),
+    "hsv": Kind("pixels", "ColorHistogram", {"space": "hsv"}),
+    "dense-hue": Kind("hue", "DenseHue"),
+    "dense-sift": Kind("sift", "DenseSift"),
+    "harris-hue": Kind("hue", "HarrisHue"),
+    "harris-sift": Kind("sift", "HarrisSift"),
+    "gist": Kind("gist", "Gist"),
+    "hog": Kind("texture", "HOG"),
+    "lbp": Kind("texture", "LBP"),
+    "centrist": Kind("texture", "CENTRIST"),
+    "patch-nmf": Kind("patches", "PatchNMF"),
+    "raw-pixels": Kind("pixels", "RawPixels"),
 }
 
 

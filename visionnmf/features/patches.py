@@ -11,22 +11,15 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from visionnmf._checks import RandomState, check_choice, check_count, check_generator, check_seed
-from visionnmf.engine.blocks import blocks, one_blas_thread
-from visionnmf.engine.losses import Loss
-from visionnmf.engine.online import METHODS, Options, begin
-from visionnmf.engine.penalties import NONNEGATIVE
-from visionnmf.engine.problem import Problem
 
-from .extractor import MAX_PIXELS, Extractor, Images, PreparedImage, check_layout, check_room
+from .extractor import MAX_PIXELS, Extractor, Images, PreparedImage, check_layout, check_room, sample_rows
 
 __all__ = ["PatchNMF", "split_patches"]
 
 Array = NDArray[Any]
 
 LEARNERS = ("surrogate", "manhattan")
-FIT_IMAGES = 1000  # the most images from which parts are learnt
 PASSES = 3  # over the patches
-FORGETTING = 0.9  # the weight of the past after one more batch
 CONTRAST = 0.1  # a patch with this root mean square counts half
 
 
@@ -112,15 +105,17 @@ class PatchNMF(Extractor):
     def _learn(self, images: Images) -> None:
         """Learn the parts from patches of randomly chosen images, an equal number of each."""
         rng = check_generator(self.random_state)
-        chosen = rng.permutation(len(images))[:FIT_IMAGES]
-        quota = math.ceil(self.n_samples / len(chosen))
-        found = []
-        for i in chosen:
-            patches = split_patches(PreparedImage(images[i], self.max_pixels).floats, self.patch, self.step)
-            patches = patches.reshape(-1, patches.shape[-1])
-            found.append(patches[rng.permutation(len(patches))[:quota]])
-        self.components_ = learn_parts(np.concatenate(found), self.n_components, self.method, check_seed(rng))
+        patches = sample_rows(images, self.max_pixels, self.n_samples, rng, self._patches)
+        from visionnmf.models import OnlineNMF  # fitted extractors do not need it
+
+        model = OnlineNMF(self.n_components, method=self.method, max_iter=PASSES, random_state=check_seed(rng))
+        self.components_ = np.asarray(model.fit(patches).components_, np.float32)
         self.encoder_ = np.ascontiguousarray(np.linalg.pinv(self.components_.astype(np.float64)), np.float32)
+
+    def _patches(self, image: PreparedImage) -> Array:
+        """Return all patches of an image as rows."""
+        patches = split_patches(image.floats, self.patch, self.step)
+        return patches.reshape(-1, patches.shape[-1])
 
     def _check_learnt(self) -> None:
         if self.components_.shape != (self.n_components, 6 * self.patch**2):
@@ -148,33 +143,6 @@ class PatchNMF(Extractor):
             for across in _divide_evenly(columns, self.layout[1])
         ]
         return np.concatenate(cells)
-
-
-def learn_parts(patches: NDArray[np.float32], n_components: int, method: str, seed: int) -> NDArray[np.float32]:
-    """Learn parts (n_components, n_features) of unit norm from `patches` (n_patches, n_features) by online NMF.
-
-    A batch fit of the first patches supplies the start; then several passes learn mini-batches in random order. The
-    result is that of :class:`.OnlineNMF` with its default parameters. `method` is a key of `METHODS`.
-    """
-    learner, rng, rows = METHODS[method], np.random.RandomState(seed), np.arange(len(patches))
-    size = learner.batch_size or n_components  # patches that are learnt together
-    batches = blocks(len(rows), size)
-    options = Options(size, FORGETTING, horizon=len(batches) * PASSES)
-
-    def problem(chosen: NDArray[np.intp]) -> Problem:
-        """Return the factorisation problem of some patches."""
-        return Problem(patches[chosen], Loss(learner.losses[0]), NONNEGATIVE, NONNEGATIVE)
-
-    with one_blas_thread():
-        first = rng.permutation(rows)[: max(size, begin.SAMPLES_A_COMPONENT * n_components)]
-        parts = begin.components(problem(first), n_components, "batch", rng)
-        state = learner.start(parts)
-        for _ in range(PASSES):
-            order = rng.permutation(rows)
-            for start, stop in batches:
-                # Updates the parts and the learner's statistics of past batches in place.
-                learner.learn(problem(order[start:stop]), parts, state, options, rng, None)
-    return np.asarray(parts, np.float32)
 
 
 def split_patches(rgb: NDArray[np.float32], patch: int, step: int) -> NDArray[np.float32]:

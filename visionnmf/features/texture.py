@@ -77,7 +77,23 @@ class HOG(Extractor):
         )
 
 
-class LBP(Extractor):
+class PatternHistogram(Extractor):
+    """Counts patterns of pixels and their neighbours in the cells of an image."""
+
+    layout: tuple[int, int]
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_layout(self.layout)
+
+    def _count_patterns(self, codes: Array, n_codes: int) -> Array:
+        """Count the codes of pixels (height, width), 0 to n_codes - 1, in each cell."""
+        height, width = codes.shape
+        rows, columns = np.divmod(np.arange(codes.size), max(1, width))
+        return count_in_cells(codes.ravel(), rows / max(1, height), columns / max(1, width), self.layout, n_codes)
+
+
+class LBP(PatternHistogram):
     """Uniform local binary patterns (Ojala et al. 2002) in the cells of the image, by scikit-image.
 
     Parameters
@@ -106,19 +122,15 @@ class LBP(Extractor):
         self.layout = layout
         self.max_pixels = max_pixels
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_layout(self.layout)
-
     def _n_features(self) -> int:
         return math.prod(self.layout) * PATTERNS
 
     def _describe(self, image: PreparedImage) -> Array:
         patterns = local_binary_pattern(image.grey, NEIGHBOURS, 1, "nri_uniform").astype(np.intp)
-        return _count_codes(patterns, self.layout, PATTERNS)
+        return self._count_patterns(patterns, PATTERNS)
 
 
-class CENTRIST(Extractor):
+class CENTRIST(PatternHistogram):
     """The census transform histogram (Wu & Rehg 2011): which neighbours of a pixel are not brighter than the pixel.
 
     Parameters
@@ -146,15 +158,11 @@ class CENTRIST(Extractor):
         self.layout = layout
         self.max_pixels = max_pixels
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_layout(self.layout)
-
     def _n_features(self) -> int:
         return math.prod(self.layout) * (CENSUS - 2)
 
     def _describe(self, image: PreparedImage) -> Array:
-        counts = _count_codes(census_transform(image.grey), self.layout, CENSUS)
+        counts = self._count_patterns(census_transform(image.grey), CENSUS)
         return counts.reshape(-1, CENSUS)[:, 1:-1].ravel()
 
 
@@ -170,10 +178,3 @@ def census_transform(grey: Array) -> NDArray[np.uint8]:
     for bit, (row, column) in enumerate((r, c) for r in range(3) for c in range(3) if (r, c) != (1, 1)):
         codes |= (middle >= grey[row : row + height, column : column + width]).astype(np.uint8) << np.uint8(7 - bit)
     return codes
-
-
-def _count_codes(codes: Array, layout: tuple[int, int], n_codes: int) -> Array:
-    """Count the codes of pixels in each cell."""
-    height, width = codes.shape
-    rows, columns = np.divmod(np.arange(codes.size), max(1, width))
-    return count_in_cells(codes.ravel(), rows / max(1, height), columns / max(1, width), layout, n_codes)

@@ -23,8 +23,8 @@ from visionnmf.apps.segmentation import (
     to_geojson,
     to_svg,
 )
+from visionnmf.apps.segmentation.formats import find_outlines
 from visionnmf.apps.segmentation.hierarchy import Hierarchy
-from visionnmf.apps.segmentation.outlines import find_outlines
 from visionnmf.apps.segmentation.overlays import colours
 from visionnmf.datasets import make_mosaic
 from visionnmf.exceptions import OutputExistsError, ParameterError
