@@ -40,7 +40,7 @@ class FitReport(Report):
     samples, n_components : int
     views : list of dict
         ``name``, ``features``, ``missing`` and ``outlying`` (numbers of samples), ``prepared`` (how), ``used`` (number
-        of components), ``error`` (share of the data that the model does not reconstruct), ``weight``.
+        of components), ``error`` (share of the data that the model does not reconstruct).
     loss : str
     shared, private : int
         Number of components that all views use, and that a single view uses.
@@ -184,7 +184,7 @@ def fit_views(
 
 
 def _describe_views(model: MultiviewNMF, preparation: Preparation, views: dict[str, Array]) -> list[dict[str, Any]]:
-    """Return for each view its size, missing and outlying samples, preparation, used components, error and weight."""
+    """Return for each view its size, missing and outlying samples, preparation, used components and error."""
     outlying = [0] * len(views) if model.view_outliers is None else model.outlying_views_.sum(axis=0).tolist()
     return [
         {
@@ -195,7 +195,6 @@ def _describe_views(model: MultiviewNMF, preparation: Preparation, views: dict[s
             "prepared": preparation.kinds_[name],
             "used": int((model.view_usage_[:, v] > 0).sum()),
             "error": float(model.view_errors_[v]),
-            "weight": float(model.view_weights_[v]),
         }
         for v, (name, view) in enumerate(views.items())
     ]

@@ -30,6 +30,7 @@ __all__ = [
     "check_weights",
     "find_loss",
     "finite_codes",
+    "fitted_loss",
     "select_samples",
     "weighted_samples",
     "with_sample_weight",
@@ -293,6 +294,13 @@ def check_loss(loss: Any, parameter: Any, X: Any, weights: Array | None = None) 
         return Loss(record.name, record.parameter.default(size))
     where = f"loss_parameter of loss={loss!r}"
     return Loss(record.name, check_number(parameter, where, without_low=record.parameter.positive))
+
+
+def fitted_loss(loss: Any, parameter: float) -> Loss:
+    """Return the engine's loss with the parameter that a fit has found."""
+    record = find_loss(loss)
+    assert record is not None
+    return Loss(record.name, parameter)
 
 
 def _no_parameter(parameter: Any, what: str) -> None:

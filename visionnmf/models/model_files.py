@@ -37,19 +37,6 @@ __all__ = [
     *("same_parameters", "save_checkpoint"),
 ]
 
-# The modules of the classes, which are imported when they are needed. A penalty is a parameter, not a model.
-MODULES = {
-    "NMF": ".nmf",
-    "ConservativeNMF": ".conservative",
-    "MultiviewNMF": ".multiview",
-    "OnlineNMF": ".online",
-    "GoDec": ".robust_pca",
-    "ProjectiveNMF": ".projective",
-    "RPCA": ".robust_pca",
-    "SymmetricNMF": ".symmetric",
-    "Penalty": ".penalty",
-}
-
 
 def _names(names: list[str]) -> Any:
     return np.array(names, object)
@@ -131,7 +118,10 @@ STREAM = Record(
 
 
 def _find_class(name: str) -> type:
-    cls: type = getattr(import_module(MODULES[name], __package__), name)
+    """Return an estimator, or the class of penalties, which are parameters; raise KeyError for other names."""
+    if name not in STATES and name != "Penalty":
+        raise KeyError(name)
+    cls: type = getattr(import_module(__package__), name)  # whose classes are imported when they are needed
     return cls
 
 

@@ -25,7 +25,7 @@ from visionnmf._checks import (
 from visionnmf.engine.alternate import Callback, Fit, fit, warn_not_converged
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.codes import check_codes, solve_codes
-from visionnmf.engine.losses import LOSSES, Loss
+from visionnmf.engine.losses import LOSSES
 from visionnmf.engine.optimality import optimality
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS, check_solver, choose
@@ -42,6 +42,7 @@ from .data_checks import (
     check_weights,
     find_loss,
     finite_codes,
+    fitted_loss,
     with_sample_weight,
 )
 from .linear_model import LinearModel
@@ -331,7 +332,7 @@ class NMF(WithPenalties, LinearModel):
                 )
             data = sp.csr_array(data)
         data, entries = check_weights(weights, observed, data, fitting=False)
-        loss = self._fitted_loss(data)
+        loss = fitted_loss(self.loss, self.loss_parameter_)
         check_positive(data, entries, loss)
         problem = Problem(data, loss, weights=entries, zero_weight=self._weight_of_zeros(data))
         H = np.array(self.components_, data.dtype)  # a copy, as the array of a loaded model may be read-only
@@ -458,9 +459,6 @@ class NMF(WithPenalties, LinearModel):
         """Return the penalty of the codes of new data, which leaves out what couples training samples."""
         penalty = given_penalty(self.penalty_W, "W").resolve("W", None, dtype)
         return replace(penalty, l2=penalty.l2 + self.ridge_)
-
-    def _fitted_loss(self, X: Any) -> Loss:
-        return check_loss(self.loss, self.loss_parameter, X)._replace(parameter=self.loss_parameter_)
 
 
 def start_factors(

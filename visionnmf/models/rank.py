@@ -16,7 +16,7 @@ from visionnmf._checks import brief, check_callable, check_count, check_number, 
 from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError
 
-from .data_checks import check_data, check_loss, check_weights
+from .data_checks import check_data, check_weights, fitted_loss
 from .nmf import NMF
 
 __all__ = ["RankSelection", "select_rank"]
@@ -183,7 +183,7 @@ def _score(model: NMF, X: Array, shown: Array, held: Array) -> tuple[float, bool
     others = [warning for warning in caught if not issubclass(warning.category, ConvergenceWarning)]
     for warning in others:
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    loss = check_loss(model.loss, model.loss_parameter, X)._replace(parameter=model.loss_parameter_)
+    loss = fitted_loss(model.loss, model.loss_parameter_)
     total = Problem(X, loss, weights=held).loss_value(np.ascontiguousarray(W.T), model.components_)
     return total / float(held.sum(dtype=np.float64)), len(others) == len(caught)
 

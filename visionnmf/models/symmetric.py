@@ -141,8 +141,7 @@ class SymmetricNMF(Saveable, BaseEstimator):
         Raises
         ------
         ValueError
-            If `X` is not square and symmetric, holds NaN, infinity or negative numbers, or a parameter is not
-            allowed.
+            If `X` is not square and symmetric, holds NaN, infinity or negative numbers, or a parameter is not allowed.
         TooLargeError
             If `X` is larger than 64 MiB and less memory is free than twice as much, which a fit needs.
         """

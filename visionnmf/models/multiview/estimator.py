@@ -11,13 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 from visionnmf import choices
 from visionnmf._checks import check_choice, check_number
 from visionnmf.engine.blocks import one_blas_thread
-from visionnmf.engine.losses import Loss
 from visionnmf.exceptions import ParameterError
-from visionnmf.models.data_checks import check_missing_values, find_loss
+from visionnmf.models.data_checks import check_missing_values, find_loss, fitted_loss
 from visionnmf.models.linear_model import LinearModel, check_code_matrix
 from visionnmf.models.nmf import NMF, check_parameters
 
-from .fitting import Components, FitFigures, GroupSparsity, fit_components
+from .fitting import Components, GroupSparsity, fit_components
 from .missing_views import (
     CodesPrior,
     complete_codes,
@@ -30,10 +29,11 @@ from .missing_views import (
 from .views import (
     Views,
     check_view_weight,
-    new_views,
+    check_views,
+    join_new,
+    join_training,
     plot_usage,
     sparseness,
-    training_views,
     usage,
     view_energies,
     view_errors,
@@ -330,7 +330,7 @@ class MultiviewNMF(LinearModel):
         """
         self._check_parameters()
         model = self._plain_model()
-        given = training_views(self, X, self.groups, observed, self.missing_values)
+        given = check_views(self, join_training(X, self.groups), observed, reset=True, missing=self.missing_values)
         views, weights = given, check_view_weight(self.view_weight, given.names)
         if self.view_outliers is not None:
             self.outlying_views_, self.view_residuals_ = judge_training(given, weights, model, self.view_outliers)
@@ -345,8 +345,8 @@ class MultiviewNMF(LinearModel):
         self.codes_mean_, self.codes_covariance_, self.view_noise_ = prior
         return given, codes, outlying
 
-    def _keep(self, found: Components, figures: FitFigures, views: Views, weights: Array) -> None:
-        """Set the fitted attributes from the components `found`, normalised to unit norm in the scaled views."""
+    def _keep(self, found: Components, fitted: NMF, n_iter: int, views: Views, weights: Array) -> None:
+        """Set the attributes of a fit from the components `found`, brought to unit norm in the scaled views."""
         norms = np.linalg.norm(found.scaled_H, axis=1)
         norms[norms == 0] = 1  # a component of zeros stays as it is
         H = found.scaled_H / norms[:, None]
@@ -358,21 +358,21 @@ class MultiviewNMF(LinearModel):
         self.component_norms_, self.n_components_ = found.norms * norms, len(H)
         self.view_usage_ = usage(H, views.groups, views.n_views)
         self.loss_parameter_, self.ridge_, self.solver_ = found.loss.parameter, found.ridge, found.solver
-        self.n_iter_, self.objective_history_ = figures.n_iter, figures.history
-        self.optimality_, self.reconstruction_err_ = figures.optimality, figures.reconstruction_err
+        self.n_iter_, self.objective_history_ = n_iter, fitted.objective_history_
+        self.optimality_, self.reconstruction_err_ = fitted.optimality_, fitted.reconstruction_err_
 
     def _components(self) -> Components:
         """Return the fitted attributes that are needed to find codes, as one record."""
-        H, record = self.components_, find_loss(self.loss)
-        assert record is not None
+        H = self.components_
         scaled_H = H * self.view_scales_[self.view_groups_].astype(H.dtype)
-        loss = Loss(record.name, self.loss_parameter_)
+        loss = fitted_loss(self.loss, self.loss_parameter_)
         return Components(H, scaled_H, self.component_norms_, self.view_scales_, loss, self.ridge_, self.solver_)
 
     def _new(self, X: Any, observed: ArrayLike | None) -> Views:
         """Return the checked views of new samples, in the order of the training views."""
         check_is_fitted(self)
-        return new_views(self, X, self.views_.tolist(), self.view_groups_, observed, self.missing_values)
+        joined = join_new(X, self.views_.tolist(), self.view_groups_)
+        return check_views(self, joined, observed, reset=False, missing=self.missing_values)
 
     def _judge(self, views: Views) -> tuple[Array, Array]:
         """Return the codes found from the views that are not outlying, and the mask of the outlying views."""

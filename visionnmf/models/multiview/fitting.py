@@ -17,13 +17,13 @@ from visionnmf.engine.penalties import Groups
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS
 from visionnmf.engine.starts import STARTS
-from visionnmf.models.data_checks import check_positive, check_range, find_loss, finite_codes
+from visionnmf.models.data_checks import check_positive, check_range, find_loss, finite_codes, fitted_loss
 from visionnmf.models.nmf import NMF, find_codes
 from visionnmf.models.penalty import Penalty
 
 from .views import Views, dense
 
-__all__ = ["Components", "FitFigures", "GroupSparsity", "find_view_codes", "fit_components"]
+__all__ = ["Components", "GroupSparsity", "find_view_codes", "fit_components"]
 
 Array = NDArray[Any]
 
@@ -50,20 +50,9 @@ class GroupSparsity:
 class Components:
     """The components of a fit, with everything else that is needed to find the codes of samples.
 
-    Attributes
-    ----------
-    H : ndarray [shape=(n_components, n_features), >= 0]
-        In the units of the data.
-    scaled_H : ndarray [shape=(n_components, n_features), >= 0]
-        Of the scaled views.
-    norms : ndarray [shape=(n_components,), > 0]
-        What the components of the fit were divided by; the ridge applies to the factors before that.
-    scales : ndarray [shape=(n_views,), > 0]
-        What each view is multiplied by.
-    loss : Loss
-    ridge : float
-        Weight of the squared codes.
-    solver : str
+    `H` (n_components, n_features) is in the units of the data, `scaled_H` of the views multiplied by `scales`
+    (n_views,). `norms` (n_components,) is what the components of the fit were divided by; the `ridge`, the weight of
+    the squared codes, applies to the factors before that.
     """
 
     H: Array
@@ -73,16 +62,6 @@ class Components:
     loss: Loss
     ridge: float
     solver: str
-
-
-@dataclass(frozen=True)
-class FitFigures:
-    """What a fit says about itself, as the attributes of :class:`.NMF` with these names."""
-
-    n_iter: int
-    history: Array
-    optimality: float
-    reconstruction_err: float
 
 
 def find_view_codes(views: Views, components: Components) -> Array:
@@ -104,8 +83,10 @@ def find_view_codes(views: Views, components: Components) -> Array:
 
 def fit_components(
     model: NMF, views: Views, scales: Array, sparsity: GroupSparsity | None
-) -> tuple[Components, FitFigures]:
-    """Fit `model`, an NMF without penalties, to views multiplied by `scales`, and return components and figures.
+) -> tuple[Components, NMF, int]:
+    """Fit `model`, an NMF without penalties, to views multiplied by `scales`.
+
+    Returns the components, the NMF of the last fit, and the number of iterations of all fits.
 
     All scaled views are also divided by their common mean, so that the solvers work with numbers near 1; the scales in
     the result include this factor. With `sparsity`, a second fit adds the penalties or bounds of whole views.
@@ -122,20 +103,14 @@ def fit_components(
         X = dense(X)
     if sparsity is None or not with_groups:
         fitted = model.fit(X, weights=weights)
-        return _result(fitted, fitted.components_, scales, views.groups, fitted.n_iter_)
-    second, n_iter = _fit_groups(model, X, weights, views.columns(), sparsity)
-    return _result(second, _without_traces(second.components_, views.columns()), scales, views.groups, n_iter)
-
-
-def _result(model: NMF, scaled_H: Array, scales: Array, groups: Array, n_iter: int) -> tuple[Components, FitFigures]:
-    """Collect what is kept of a fitted `model`; `groups` holds the number of the view of each feature."""
-    H = scaled_H / scales[groups].astype(scaled_H.dtype)
-    ridge = model.ridge_ + (0.0 if model.penalty_W is None else model.penalty_W.l2)
-    record = find_loss(model.loss)
-    assert record is not None
-    loss = Loss(record.name, model.loss_parameter_)
-    figures = FitFigures(n_iter, model.objective_history_, model.optimality_, model.reconstruction_err_)
-    return Components(H, scaled_H, model.component_norms_, scales, loss, ridge, model.solver_), figures
+        scaled_H, n_iter = fitted.components_, fitted.n_iter_
+    else:
+        fitted, n_iter = _fit_groups(model, X, weights, views.columns(), sparsity)
+        scaled_H = _without_traces(fitted.components_, views.columns())
+    H = scaled_H / scales[views.groups].astype(scaled_H.dtype)
+    ridge = fitted.ridge_ + (0.0 if fitted.penalty_W is None else fitted.penalty_W.l2)
+    loss = fitted_loss(fitted.loss, fitted.loss_parameter_)
+    return Components(H, scaled_H, fitted.component_norms_, scales, loss, ridge, fitted.solver_), fitted, n_iter
 
 
 def _fit_groups(

@@ -18,12 +18,13 @@ from visionnmf.models.data_checks import check_data, check_kind, check_room
 __all__ = [
     "Views",
     "check_view_weight",
+    "check_views",
     "dense",
-    "new_views",
+    "join_new",
+    "join_training",
     "plot_usage",
     "row_blocks",
     "sparseness",
-    "training_views",
     "usage",
     "view_energies",
     "view_errors",
@@ -31,7 +32,6 @@ __all__ = [
 
 Array = NDArray[Any]
 
-FORMS = ("matrix", "list", "dict")
 BLOCK = 1 << 21  # entries of new samples whose copies are in memory at the same time
 FEWEST_ROWS = 512  # of a block, because the components are scaled again for each block
 RESIDUAL_ROWS = 1024  # rows whose dense residuals are in memory at the same time
@@ -129,28 +129,7 @@ def row_blocks(shape: tuple[int, int]) -> Iterator[slice]:
         yield slice(start, start + step)
 
 
-def training_views(estimator: Any, X: Any, groups: Any, observed: ArrayLike | None, missing: float | None) -> Views:
-    """Return the checked views of training samples.
-
-    `groups` says which features of a single matrix make a view, and is None if the views are given separately.
-    `observed` is false where the view of a sample is missing. `missing` is NaN if NaN stand for missing entries.
-    Raises ParameterError as `MultiviewNMF.fit`.
-    """
-    return _check(estimator, _join_training(X, groups), observed, reset=True, missing=missing)
-
-
-def new_views(
-    estimator: Any, X: Any, names: Sequence[str], groups: Array, observed: ArrayLike | None, missing: float | None
-) -> Views:
-    """Return the checked views of new samples, in the order of the training views `names` with their `groups`.
-
-    A view may be None, or its key absent, if it is missing for all samples. Raises ParameterError for views that the
-    training samples did not have, or that have another number of features than in training.
-    """
-    return _check(estimator, _join_new(X, names, groups), observed, reset=False, missing=missing)
-
-
-class _Joined(NamedTuple):
+class JoinedViews(NamedTuple):
     """Views side by side that are not checked yet; NaN if a view is missing for all samples."""
 
     X: Any
@@ -160,8 +139,11 @@ class _Joined(NamedTuple):
     some_absent: bool = False
 
 
-def _join_training(X: Any, groups: Any) -> _Joined:
-    """Put the views of training samples side by side, in any of the forms that `fit` accepts."""
+def join_training(X: Any, groups: Any) -> JoinedViews:
+    """Put the views of training samples side by side, in any of the forms that `fit` accepts.
+
+    `groups` says which features of a single matrix make a view, and is None if the views are given separately.
+    """
     parts = _parts(X)
     if parts is None:
         matrix = check_kind(X)
@@ -169,9 +151,9 @@ def _join_training(X: Any, groups: Any) -> _Joined:
             matrix = np.asarray(matrix)
         shape = matrix.shape
         if len(shape) != 2:  # scikit-learn's check of the data will say so
-            return _Joined(matrix, ("0",), np.zeros(shape[-1] if shape else 0, int), "matrix")
+            return JoinedViews(matrix, ("0",), np.zeros(shape[-1] if shape else 0, int), "matrix")
         names, labels = _named_groups(groups, shape[1])
-        return _Joined(matrix, tuple(names), labels, "matrix")
+        return JoinedViews(matrix, tuple(names), labels, "matrix")
     if groups is not None:
         raise ParameterError("groups must be None if the views are given separately; got some; leave them out")
     form, views = parts
@@ -180,14 +162,17 @@ def _join_training(X: Any, groups: Any) -> _Joined:
         missing = [name for name in views if name not in given]
         raise ParameterError(f"X must hold every view in training; got none of {', '.join(missing) or 'them'}")
     labels = np.repeat(np.arange(len(given)), [np.shape(view)[1] for view in given.values()])
-    return _Joined(_side_by_side(given), tuple(given), labels, form)
+    return JoinedViews(_side_by_side(given), tuple(given), labels, form)
 
 
-def _join_new(X: Any, names: Sequence[str], groups: Array) -> _Joined:
-    """Put the views of new samples side by side in the order of training, with NaN for views that are absent."""
+def join_new(X: Any, names: Sequence[str], groups: Array) -> JoinedViews:
+    """Put the views of new samples side by side in the order of the training views `names` with their `groups`.
+
+    A view that is None or absent is filled with NaN.
+    """
     parts = _parts(X)
     if parts is None:
-        return _Joined(check_kind(X), tuple(names), groups, "matrix")
+        return JoinedViews(check_kind(X), tuple(names), groups, "matrix")
     form, views = parts
     if form == "list" and len(views) != len(names):
         raise ParameterError(
@@ -214,13 +199,16 @@ def _join_new(X: Any, names: Sequence[str], groups: Array) -> _Joined:
     joined = _side_by_side(full)
     if (np.diff(groups) < 0).any():  # the views of the training matrix were not side by side
         joined = joined[:, np.argsort(np.argsort(groups, kind="stable"), kind="stable")]
-    return _Joined(joined, tuple(names), groups, form, len(there) < len(names))
+    return JoinedViews(joined, tuple(names), groups, form, len(there) < len(names))
 
 
-def _check(estimator: Any, given: _Joined, observed: ArrayLike | None, *, reset: bool, missing: float | None) -> Views:
-    """Return the checked views, after NaN has replaced what `observed` marks as missing.
+def check_views(
+    estimator: Any, given: JoinedViews, observed: ArrayLike | None, *, reset: bool, missing: float | None
+) -> Views:
+    """Return the checked views, after NaN has replaced what `observed` (n_samples, n_views) marks as missing by False.
 
-    `reset` is true in a fit: it sets the estimator's number of features, and needs a sample of every view.
+    `reset` is true in a fit: it sets the estimator's number of features, and needs a sample of every view. `missing` is
+    NaN if NaN stand for missing entries.
     """
     X = given.X
     if observed is not None:
