@@ -58,7 +58,7 @@ class SessionResult:
         For alarms: the commands that occur in most of the user's sessions.
     growing : bool
         Whether only the beginning of a growing session was judged.
-    first_line, last_line : int or None
+    first_line, last_line : int
         Its lines in the log.
     """
 
@@ -178,17 +178,7 @@ def score(
         raise ParameterError(f"logs must be one log where it is followed; got {len(paths)}")
     if check_count(n_jobs, "n_jobs") > 1 and (following.follow or STANDARD_INPUT in paths):
         raise ParameterError(f"n_jobs must be 1 where a log is followed, or standard input; got {n_jobs}")
-    reader = _Reader(model, paths, following, source, stop, skip_errors=on_error is not None)
-    return _results(reader, judging, on_error, n_jobs)
-
-
-class _ReadSession(NamedTuple):
-    """A session, the log in which it ended, whether to learn it, and errors of logs that were read before it."""
-
-    session: Session
-    source: str
-    learn: bool
-    failures: tuple[str, ...]
+    return _results(_Reader(model, paths, following, source, stop, on_error), judging, n_jobs)
 
 
 class _Judgement(NamedTuple):
@@ -201,26 +191,29 @@ class _Judgement(NamedTuple):
     usual: list[str]
 
 
+_Judged = tuple[Session, _Judgement | None]
+
+
 @dataclass
 class _Reader:
-    """Reads the sessions of logs, and collects a sentence for each log that cannot be read."""
+    """Reads the sessions of logs, and reports a sentence for each log that cannot be read."""
 
     model: MasqueradeModel
     paths: list[str]
     following: Following
     source: LogSource
     stop: Callable[[], bool] | None
-    skip_errors: bool
+    on_error: Callable[[str], None] | None
     place: Place = field(default_factory=Place)
-    failures: list[str] = field(default_factory=list)  # since the last session
 
     @property
     def live(self) -> bool:
+        """Whether lines come as they are written."""
         return self.following.follow or self.paths == [STANDARD_INPUT]
 
-    def read(self, update: bool) -> Iterator[_ReadSession]:
-        """Yield the sessions of all logs; complete ones are marked to be learnt if `update` is true."""
-        found = sessions(
+    def read(self) -> Iterator[Session]:
+        """Yield the sessions of all logs."""
+        return sessions(
             self._commands(),
             size=self.model.size,
             known=self.model.scorers,
@@ -229,21 +222,18 @@ class _Reader:
             now=time.time if self.live else None,
             place=self.place,
         )
-        for session in found:
-            failures, self.failures = tuple(self.failures), []
-            yield _ReadSession(session, self.place.source, update and session.complete, failures)
 
     def _commands(self) -> Iterator[Event | None]:
-        """Yield the events of all logs in turn; with `skip_errors` unreadable ones are noted in `failures`."""
+        """Yield the events of all logs in turn."""
         for path in self.paths:
             self.place.source, self.place.number = path, 0
             try:
                 events = self._events(path)
                 yield from events if self.live else with_commands(events, path)
             except (MediaError, OSError) as error:
-                if not self.skip_errors:
+                if self.on_error is None:
                     raise
-                self.failures.append(str(error))
+                self.on_error(str(error))
 
     def _events(self, path: str) -> Iterator[Event | None]:
         """Yield the events of one log: standard input, a file that is followed as it grows, or a whole file."""
@@ -260,23 +250,16 @@ class _Reader:
         return read_events(lines, format=format, user=user, whole_lines=self.model.whole_lines, place=self.place)
 
 
-def _results(
-    reader: _Reader, judging: Judging, on_error: Callable[[str], None] | None, n_jobs: int
-) -> Iterator[SessionResult]:
+def _results(reader: _Reader, judging: Judging, n_jobs: int) -> Iterator[SessionResult]:
     """Judge sessions; report growing ones only when they are news."""
     alarmed: dict[str, int] = {}  # number of commands of a user's growing session at its last alarm
-    report = on_error or (lambda sentence: None)  # without `on_error`, errors are raised instead
-    for read, judgement in _judged(reader, judging, n_jobs):
-        for sentence in read.failures:
-            report(sentence)
-        result = _result(read, judgement)
-        if not read.session.growing:
+    for session, judgement in _judged(reader, judging, n_jobs):
+        result = _result(session, judgement)
+        if not session.growing:
             alarmed.pop(result.user, None)
             yield result
         elif result.verdict == "alarm" and _is_news(result, alarmed):
             yield result
-    for sentence in reader.failures:
-        report(sentence)
 
 
 def _is_news(result: SessionResult, alarmed: dict[str, int]) -> bool:
@@ -289,25 +272,23 @@ def _is_news(result: SessionResult, alarmed: dict[str, int]) -> bool:
     return True
 
 
-def _judged(reader: _Reader, judging: Judging, n_jobs: int) -> Iterator[tuple[_ReadSession, _Judgement | None]]:
+def _judged(reader: _Reader, judging: Judging, n_jobs: int) -> Iterator[_Judged]:
     """Yield each session with its judgement, by one process or several; None for users without a scorer."""
     scorers = reader.model.scorers
-    found = reader.read(judging.update)
     if n_jobs > 1:
         with open_pool(n_jobs) as pool:
-            yield from _judged_in_rounds(found, scorers, judging, pool)
+            yield from _judged_in_rounds(reader.read(), scorers, judging, pool)
         return
-    for read in found:
-        scorer = scorers.get(read.session.user)
-        yield read, None if scorer is None else _judge(scorer, read.session.commands, read.learn, judging)
+    for session in reader.read():
+        scorer = scorers.get(session.user)
+        yield session, None if scorer is None else _judge(scorer, session.commands, session.complete, judging)
 
 
-def _judge(scorer: SessionScorer, commands: Sequence[str], learn: bool, judging: Judging) -> _Judgement:
+def _judge(scorer: SessionScorer, commands: Sequence[str], complete: bool, judging: Judging) -> _Judgement:
     """Score the commands of one session by its user's scorer, and give reasons if the score may reach the threshold.
 
-    With `learn` the session also updates the scorer, and the score includes a share of the previous session's score.
-    Without it the scorer stays as it is, and the session is scored alone. `judging` gives a threshold that replaces the
-    scorer's own, and the number of reasons.
+    A complete session also updates the scorer, unless `judging` forbids it, and its score includes a share of the
+    previous session's score. Otherwise the scorer stays as it is, and the session is scored alone.
     """
     learning = scorer.learning  # true while the user has too few sessions for an alarm
     alone = float(scorer.anomaly_score([commands])[0])
@@ -317,17 +298,18 @@ def _judge(scorer: SessionScorer, commands: Sequence[str], learn: bool, judging:
     near = alone > threshold - MAX_CARRIED
     reasons = scorer.explain(commands, top=judging.reasons) if near else []
     usual = scorer.usual() if near and not learning else []
-    return _Judgement(scorer.update(commands) if learn else alone, threshold, learning, reasons, usual)
+    final = scorer.update(commands) if complete and judging.update else alone
+    return _Judgement(final, threshold, learning, reasons, usual)
 
 
 def _judged_in_rounds(
-    found: Iterator[_ReadSession], scorers: dict[str, SessionScorer], judging: Judging, pool: Executor
-) -> Iterator[tuple[_ReadSession, _Judgement | None]]:
+    found: Iterator[Session], scorers: dict[str, SessionScorer], judging: Judging, pool: Executor
+) -> Iterator[_Judged]:
     """Judge sessions in the processes of a pool, one round while the next one is read.
 
     Yields each session in its order with its judgement. Scorers that have learnt replace those in `scorers`.
     """
-    finish: Callable[[], Iterable[tuple[_ReadSession, _Judgement | None]]] = tuple
+    finish: Callable[[], Iterable[_Judged]] = tuple
     for read in iter(lambda: list(islice(found, ROUND)), []):
         yield from finish()
         finish = _begin_round(read, scorers, judging, pool)
@@ -335,26 +317,26 @@ def _judged_in_rounds(
 
 
 def _begin_round(
-    sessions: list[_ReadSession], scorers: dict[str, SessionScorer], judging: Judging, pool: Executor
-) -> Callable[[], Iterable[tuple[_ReadSession, _Judgement | None]]]:
+    read: list[Session], scorers: dict[str, SessionScorer], judging: Judging, pool: Executor
+) -> Callable[[], Iterable[_Judged]]:
     """Submit a round of sessions to a pool, and return a function that waits for the judgements and yields them.
 
     The sessions of one user are one task in their order, because each may change the user's scorer.
     """
     by_user: dict[str, list[tuple[Sequence[str], bool]]] = {}
-    for read in sessions:
-        if read.session.user in scorers:
-            by_user.setdefault(read.session.user, []).append((read.session.commands, read.learn))
+    for session in read:
+        if session.user in scorers:
+            by_user.setdefault(session.user, []).append((session.commands, session.complete))
     tasks = {user: pool.submit(_judge_user, scorers[user], own, judging) for user, own in by_user.items()}
 
-    def finish() -> Iterator[tuple[_ReadSession, _Judgement | None]]:
+    def finish() -> Iterator[_Judged]:
         judged = {}
         for user, task in tasks.items():
             scorers[user], judgements = task.result()
             judged[user] = iter(judgements)
-        for read in sessions:
-            own = judged.get(read.session.user)
-            yield read, None if own is None else next(own)
+        for session in read:
+            own = judged.get(session.user)
+            yield session, None if own is None else next(own)
 
     return finish
 
@@ -363,13 +345,12 @@ def _judge_user(
     scorer: SessionScorer, sessions: list[tuple[Sequence[str], bool]], judging: Judging
 ) -> tuple[SessionScorer, list[_Judgement]]:
     """Judge successive sessions of one user, and return the scorer as it is afterwards."""
-    return scorer, [_judge(scorer, commands, learn, judging) for commands, learn in sessions]
+    return scorer, [_judge(scorer, commands, complete, judging) for commands, complete in sessions]
 
 
-def _result(read: _ReadSession, judgement: _Judgement | None) -> SessionResult:
+def _result(session: Session, judgement: _Judgement | None) -> SessionResult:
     """Return the result to report for a session; without a judgement its user is unknown."""
-    session, origins = read.session, read.session.origins
-    source = origins[-1].source if origins else read.source  # where it ended; it may begin in the log before
+    source = session.origins[-1].source  # where it ended; it may begin in the log before
     result = SessionResult(
         source=source,
         user=session.user,
@@ -382,8 +363,8 @@ def _result(read: _ReadSession, judgement: _Judgement | None) -> SessionResult:
         verdict="unknown user",
         reasons=[],
         growing=session.growing,
-        first_line=next((origin.line for origin in origins if origin.source == source), None),
-        last_line=origins[-1].line if origins else None,
+        first_line=next(origin.line for origin in session.origins if origin.source == source),
+        last_line=session.origins[-1].line,
     )
     if judgement is None:
         return result
