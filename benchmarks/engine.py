@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from visionnmf import NMF
 from visionnmf._jit import REASSOCIATE
 from visionnmf.datasets import make_corrupted_low_rank
-from visionnmf.engine.kernels import medians as _kernels
+from visionnmf.engine.kernels import manhattan as _kernels
 
 RECOVERY_SEEDS = 5
 SHAPE = (1024, 476)

@@ -22,7 +22,7 @@ from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS, hals
-from visionnmf.engine.solvers.baselines import svd
+from visionnmf.engine.solvers.baselines.least_squares import svd
 
 REPEATS = 3
 SECONDS = {"rand1000x500": 1.5, "yaleb1024x2414": 7.0}  # of a run, about
@@ -200,7 +200,7 @@ def others() -> None:
         curves[solver] = ours(solver, problem, (data.W, data.H), OTHERS_SECONDS)
     best = min(curve[-1][1] for curve in curves.values())
     Wt, H = np.ascontiguousarray(data.W.T), data.H.copy()
-    floor = next(problem.objective(Wt, H) for _ in svd.iterate(problem, Wt, H, max_iter=1))
+    floor = next(problem.objective(Wt, H) for _ in svd(problem, Wt, H, max_iter=1))
     print(f"\n## rand1000x500: best objective {best:.6g}; truncated SVD, not non-negative: {floor:.6g}\n")
     print("| solver | s to +1 % | +.3 % | +.1 % | ms an iteration |")
     print("| --- | --- | --- | --- | --- |")

@@ -37,7 +37,6 @@ from visionnmf.engine.kernels import admm as _admm_kernels
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS, admm, ogm
-from visionnmf.engine.solvers.baselines import ogm_paper
 from visionnmf.engine.stopping import Stopping
 
 BUDGETS = {"l1_100x50": 3.0, "l1_1000x500": 25.0, "face1024x476": 25.0}  # CPU seconds, as of the published runs
@@ -115,7 +114,7 @@ def published_ogm(smoothing: float, centred: bool) -> Method:
 
     def method(X: Array, Wt: Array, H: Array) -> Iterator[None]:
         problem = Problem(X, Loss("manhattan"))
-        options = ogm_paper.OPTIONS._replace(centred=centred)
+        options = ogm.PUBLISHED._replace(centred=centred)
         for t in range(MANY):
             rest = {"smoothing": smoothing / (t + 1), "steps": int(10 * (t + 1) ** 0.5), "options": options}
             ogm.half(problem, Wt, H, **rest)

@@ -27,7 +27,7 @@ from threadpoolctl import threadpool_limits
 from visionnmf import NMF, OnlineNMF
 from visionnmf.engine.codes import solve_codes
 from visionnmf.engine.losses import Loss
-from visionnmf.engine.online import METHODS, Options
+from visionnmf.engine.online import METHODS, Batch, Options
 from visionnmf.engine.penalties import Penalty
 from visionnmf.engine.problem import Problem
 from visionnmf.io import read_arrays
@@ -321,7 +321,7 @@ def follow(X: Array, start: Array, rival: Rival, loss: str, seed: int, marks: li
         for first in range(0, len(X), size):
             problem = Problem(X[order[first : first + size]], Loss(loss), penalty_H=penalty)
             begin = time.process_time()
-            method.learn(problem, H, state, options, rng)
+            method.learn(Batch(problem, options, rng), H, state)
             seconds += time.process_time() - begin
             seen += len(problem.X)
             while len(found) < len(marks) and seen >= marks[len(found)]:

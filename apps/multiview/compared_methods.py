@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_array
 from visionnmf import NMF, Penalty
 from visionnmf._checks import check_count, check_number, check_random_state, shown
 from visionnmf.engine.blocks import one_blas_thread
-from visionnmf.engine.penalties.projections import shrink_inf
+from visionnmf.engine.projections import shrink_inf
 from visionnmf.exceptions import ParameterError
 
 from .model_choice import ModelChoice, make_model

@@ -27,7 +27,7 @@ from sklearn.cluster import KMeans, spectral_clustering
 
 from visionnmf import choices
 from visionnmf._checks import RandomState, check_choice, check_count, check_random_state
-from visionnmf.engine.kernels import medians
+from visionnmf.engine.kernels import manhattan
 from visionnmf.engine.starts import spread_symmetric
 from visionnmf.features import proximity_affinity, reduce_image
 
@@ -138,13 +138,13 @@ def factorise(S: Array, n_components: int, rng: np.random.RandomState) -> Array:
     """
     weights = np.ones(len(S))
     scratch = np.empty((3, len(S)))
-    rounding = medians.sum_rounding(S.dtype)
+    rounding = manhattan.sum_rounding(S.dtype)
     best, lowest = np.zeros((n_components, len(S))), np.inf
     for _ in range(N_STARTS):
         H = spread_symmetric(S, weights, n_components, rng)
         before = np.inf
         for _ in range(MAX_ITER):
-            medians.rri_symmetric_sweep(S, H, H.copy(), weights, rounding, scratch, 1.0)
+            manhattan.rri_symmetric_sweep(S, H, H.copy(), weights, rounding, scratch, 1.0)
             loss = float(np.abs(S - H.T @ H).sum())
             if loss < lowest:
                 best, lowest = H.copy(), loss

@@ -164,7 +164,6 @@ class Ball(Proximal):
     """Components of norm 1 at most."""
 
     kind = "ball"
-    couples_points = True
 
     def value(self, F):
         return 0.0

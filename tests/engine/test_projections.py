@@ -6,7 +6,7 @@ from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.optimize import brentq
 
-from visionnmf.engine.penalties import projections
+from visionnmf.engine import projections
 
 SIZES = st.tuples(st.integers(1, 5), st.integers(1, 6))
 SIGNED = hnp.arrays(np.float64, SIZES, elements=st.floats(-50, 50, width=32))

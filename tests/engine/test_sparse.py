@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import linprog
 
-from visionnmf.engine import losses, products, sparse
+from visionnmf.engine import losses, products
 from visionnmf.engine.blocks import n_threads, row_blocks
 from visionnmf.engine.codes import solve_codes
 from visionnmf.engine.losses import Loss
@@ -73,7 +73,7 @@ def test_entries_that_are_not_stored_weigh_less_on_demand(rng):
 def test_other_losses_are_refused_by_name(rng):
     X = counts(rng)
     with pytest.raises(ParameterError, match=r"loss must be one of \['frobenius', .*; got 'huber'; pass X.toarray"):
-        sparse.loss_value(X, *start(rng, X), Loss("huber", 1.0))
+        losses.sparse_loss_value(X, *start(rng, X), Loss("huber", 1.0))
     with pytest.raises(ParameterError, match="sparse X"):
         choose("auto", Problem(X, Loss("huber", 1.0)))
 
@@ -97,7 +97,7 @@ def test_products_take_dense_and_sparse_data_alike(rng):
     for data in (X, X.toarray()):
         np.testing.assert_allclose(products.right_sides(data, A), A @ X.toarray().T, rtol=1e-12)
         assert products.squares(data) == pytest.approx((X.toarray() ** 2).sum())
-        transposed = products.features_of(Problem(data, Loss("frobenius")))
+        transposed = Problem(data, Loss("frobenius")).features
         assert transposed.shape == (40, 60)
 
 

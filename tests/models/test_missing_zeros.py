@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from visionnmf import NMF, Penalty, load_model
-from visionnmf.engine.kernels.stored import residual_rows
+from visionnmf.engine.kernels.sparse import descend_rows
 from visionnmf.exceptions import ParameterError
 
 LOSSES = ["frobenius", "kullback-leibler"]
@@ -135,8 +135,8 @@ def test_the_kernel_descends_one_variable_after_the_other(rng):
     X, points, f = rng.random(6), rng.random((6, 3)), rng.random(3)
     Ft, losses = f[:, None].copy(), np.zeros(1)
     none = np.zeros(3)
-    arguments = (0.0, 1.0, none + 0.1, none + 0.2, 1, 0.0)
-    residual_rows(X, np.arange(6), np.array([0, 6]), Ft, points, *arguments, 0, 1, losses)
+    arguments = (None, 0.0, 1.0, none + 0.1, none + 0.2, 1, 0.0, None)
+    descend_rows(X, np.arange(6), np.array([0, 6]), Ft, points, *arguments, 0, 1, losses)
     assert losses[0] == pytest.approx(((X - points @ f) ** 2).sum() / 2)
     for k in range(3):
         rest = X - points @ f + points[:, k] * f[k]

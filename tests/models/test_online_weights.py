@@ -8,7 +8,7 @@ from sklearn.base import clone
 from visionnmf import NMF, OnlineNMF
 from visionnmf.engine.codes import solve_codes
 from visionnmf.engine.losses import Loss, loss_value
-from visionnmf.engine.online import METHODS, Options, incremental, statistics
+from visionnmf.engine.online import METHODS, Batch, Options, record, rivals
 from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError
 
@@ -35,7 +35,7 @@ def model(rng):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "or-nmf"])
 def test_a_sample_of_weight_2_is_two_samples(method, dtype, X, model, rng, monkeypatch):
-    monkeypatch.setattr(incremental, "ITERATIONS", 3)  # each step with a volume doubles what rounding it meets
+    monkeypatch.setattr(rivals, "UPDATES", 3)  # each step with a volume doubles what rounding it meets
     times = rng.integers(0, 4, 60)
     X = X.astype(dtype)
     weighted = model(method).partial_fit(X, sample_weight=times)
@@ -98,7 +98,7 @@ def test_the_loss_of_a_chunk_is_weighted(method, X, model, rng):
 
 def test_weighted_entries_are_replaced_by_what_lies_above(rng):
     X, P, Q, M = rng.random((4, 7, 9))
-    V, counts = statistics.filled(X, P, M)
+    V, counts = record.filled(X, P, M)
 
     def gap(Q):
         return (counts[:, None] * (V - Q) ** 2).sum(axis=1) - (M * (X - Q) ** 2).sum(axis=1)
@@ -127,9 +127,8 @@ def test_weights_of_entries_enter_the_sums_of_onmf_is(X, model, rng):
     W = solve_codes(Problem(X, Loss("itakura-saito"), weights=M), H)
     P = W.T @ H
     state = METHODS["onmf-is"].start(H)
-    METHODS["onmf-is"].learn(
-        Problem(X, Loss("itakura-saito"), weights=M), H2 := H.copy(), state, Options(60, 1.0), np.random.RandomState(0)
-    )
+    problem = Problem(X, Loss("itakura-saito"), weights=M)
+    METHODS["onmf-is"].learn(Batch(problem, Options(60, 1.0), np.random.RandomState(0)), H2 := H.copy(), state)
     A, B = np.zeros_like(H), np.zeros_like(H)
     for i in range(60):
         for k in range(3):

@@ -15,16 +15,14 @@ from visionnmf.exceptions import ParameterError
 
 from .penalties import SEPARABLE, Simplex, Term
 from .problem import Problem
-from .solvers import admm, ccd, hals, sbcd, spg
-from .solvers.contract import Codes
-
-__all__ = ["CODES", "CodesSolver", "check_codes", "solve_codes"]
+from .solvers import admm, hals, sbcd, spg
+from .solvers.table import Codes
 
 Array = NDArray[Any]
 
 
 class CodesSolver(NamedTuple):
-    """A function that finds codes (:class:`.solvers.contract.Codes`), and the penalty terms that it supports.
+    """A function that finds codes (:data:`.solvers.table.Codes`), and the penalty terms that it supports.
 
     Every such function accepts weights, and sparse data for losses that have a sparse form.
     """
@@ -45,7 +43,7 @@ def _or_simplex(codes: Codes) -> Codes:
 CODES: dict[str, CodesSolver] = {
     "admm": CodesSolver(admm.codes),
     "hals": CodesSolver(hals.codes),
-    "ccd": CodesSolver(_or_simplex(ccd.codes)),
+    "ccd": CodesSolver(_or_simplex(sbcd.exact_codes)),
     "sbcd": CodesSolver(_or_simplex(sbcd.codes)),
 }
 

@@ -11,12 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .kernels import divergences as kernels, elementary
-
-__all__ = [
-    "beta_rows", "curvatures", "floor_of", "itakura_saito_rows", "kullback_leibler_rows", "powers_of", "row_means",
-    "values",
-]  # fmt: skip
+from .kernels import divergences as kernels
 
 Array = NDArray[Any]
 
@@ -46,7 +41,7 @@ def row_means(X: Array, M: Array | None) -> Array:
 def _raised(values: Array, exponent: float) -> Array:
     """Return ``values ** exponent`` by a compiled kernel."""
     out = np.empty_like(values)
-    power = elementary.power_single if values.dtype == np.float32 else elementary.power_double
+    power = kernels.power_single if values.dtype == np.float32 else kernels.power_double
     power(values.reshape(-1), exponent, out.reshape(-1))
     return out
 
@@ -94,11 +89,8 @@ def values(Y: Array, powers: Array | None, P: Array, M: Array | None, beta: floa
     return out
 
 
-# --- losses ----------------------------------------------------------------------------------------------------------
-
-
 def beta_rows(X: Array, P: Array, M: Array | None, parameter: float, start: int, stop: int, out: Array) -> None:
-    """Write the beta-divergence of rows ``start:stop`` to `out`, in double precision; see :mod:`.losses.record`.
+    """Write the beta-divergence of rows ``start:stop`` to `out`, in double precision; see :class:`.losses.Record`.
 
     `parameter` is beta. Rows are divided by their means before powers are taken.
     """
@@ -114,17 +106,3 @@ def beta_rows(X: Array, P: Array, M: Array | None, parameter: float, start: int,
     X, P = X / units[:, None], P / units[:, None]
     np.maximum(P, floors[:, None], out=P)
     out[start:stop] = values(X, powers_of(X, beta), P, M, beta) * units**beta
-
-
-def kullback_leibler_rows(
-    X: Array, P: Array, M: Array | None, parameter: float, start: int, stop: int, out: Array
-) -> None:
-    """Write ``sum m (x log(x / p) - x + p)`` of each row to `out`."""
-    beta_rows(X, P, M, 1.0, start, stop, out)
-
-
-def itakura_saito_rows(
-    X: Array, P: Array, M: Array | None, parameter: float, start: int, stop: int, out: Array
-) -> None:
-    """Write ``sum m (x / p - log(x / p) - 1)`` of each row to `out`; `X` must be positive."""
-    beta_rows(X, P, M, 0.0, start, stop, out)

@@ -28,12 +28,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, row_blocks, rows_per_block
-from .kernels.optimality import balance_signs
+from .kernels.manhattan import balance_signs
 from .kernels.sparse import model_entries
 from .losses import ZERO
 from .penalties import Box, Penalty
 from .problem import Problem
-from .sparse import floors
+from .products import floors
 
 __all__ = ["optimality"]
 

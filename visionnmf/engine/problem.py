@@ -10,11 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from . import losses, sparse
-from .losses import Loss
+from .losses import Loss, loss_value, sparse_loss_value
 from .penalties import NONNEGATIVE, Penalty
-
-__all__ = ["Problem"]
 
 Array = NDArray[Any]
 
@@ -60,6 +57,11 @@ class Problem:
         weights = None if self.weights is None else np.ascontiguousarray(self.weights.T)
         return replace(self, X=X, weights=weights, penalty_W=self.penalty_H, penalty_H=self.penalty_W)
 
+    @property
+    def features(self) -> Any:
+        """The transposed data: a view of dense data, or a copy of sparse data that each problem makes once."""
+        return self.transposed.X if self.is_sparse else self.X.T
+
     def objective(self, Wt: Array, H: Array) -> float:
         """Return the loss plus both penalties, in double precision, for codes `Wt` (transposed) and components `H`."""
         return self.loss_value(Wt, H) + self.penalty_value(Wt, H)
@@ -67,8 +69,8 @@ class Problem:
     def loss_value(self, Wt: Array, H: Array) -> float:
         """Return the loss alone."""
         if self.is_sparse:
-            return sparse.loss_value(self.X, Wt, H, self.loss, zero_weight=self.zero_weight)
-        return losses.loss_value(self.X, Wt, H, self.loss, weights=self.weights)
+            return sparse_loss_value(self.X, Wt, H, self.loss, zero_weight=self.zero_weight)
+        return loss_value(self.X, Wt, H, self.loss, weights=self.weights)
 
     def penalty_value(self, Wt: Array, H: Array) -> float:
         """Return the sum of both penalties alone."""

@@ -8,15 +8,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from . import sparse
-from .blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread
-from .problem import Problem
-
-__all__ = ["features_of", "product", "right_sides", "squares"]
+from .blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, row_blocks
+from .kernels import sparse as _sparse_kernels
 
 Array = NDArray[Any]
 
 COLUMNS = 256  # columns of a dense product that one thread computes at a time
+FLOOR = 1e-7  # smallest model in a logarithm or denominator, as a share of the mean of the row
 
 
 def product(A: Array, B: Array) -> Array:
@@ -35,14 +33,22 @@ def product(A: Array, B: Array) -> Array:
     return result
 
 
+def _sparse_product(X: Any, A: Array) -> Array:
+    """Return ``A @ X.T`` (r, n_rows) for sparse `X` (n_rows, n): the right-hand sides of its rows' least squares."""
+    points = np.ascontiguousarray(A.T)
+    out = np.empty((X.shape[0], len(A)), A.dtype)
+
+    def rows(block: tuple[int, int]) -> None:
+        _sparse_kernels.product_rows(X.data, X.indices, X.indptr, points, *block, out)
+
+    work = row_blocks(X)
+    map_blocks(rows, work, parallel=len(work) > 1)
+    return np.ascontiguousarray(out.T)
+
+
 def right_sides(X: Any, A: Array) -> Array:
     """Return ``A @ X.T`` (r, n_rows), the right-hand sides of the least-squares problems of the rows of `X`."""
-    return sparse.product(X, A) if sp.issparse(X) else product(A, X.T)
-
-
-def features_of(problem: Problem) -> Any:
-    """Return the transposed data: a view of dense data, or a copy of sparse data that each problem makes once."""
-    return problem.transposed.X if problem.is_sparse else problem.X.T
+    return _sparse_product(X, A) if sp.issparse(X) else product(A, X.T)
 
 
 def squares(X: Any, sample_weight: Array | None = None) -> float:
@@ -53,3 +59,9 @@ def squares(X: Any, sample_weight: Array | None = None) -> float:
         return float(np.einsum("i,i->", flat, flat, dtype=np.float64))
     weights = np.repeat(sample_weight, np.diff(X.indptr) if sp.issparse(X) else X.shape[1])
     return float(np.einsum("i,i,i->", flat, flat, weights, dtype=np.float64))
+
+
+def floors(X: Any) -> Array:
+    """Return for each row of sparse `X` a positive level that is negligible compared with its entries."""
+    levels = X.sum(axis=1, dtype=np.float64) * (FLOOR / X.shape[1])
+    return np.maximum(levels, 1e-30).astype(X.dtype)  # the minimum is for rows of zeros

@@ -20,14 +20,14 @@ Three details:
 - An objective can go to 0. A fit whose objective is at most that of residuals of a hundred-thousandth of the data is
   *exact*, and stops: see :func:`exact_objective`.
 - A solver that follows a path (ADMM with a growing penalty) nears the minimum at the pace of its path, and reports how
-  far its iterates are from satisfying the model (:attr:`.solvers.contract.Progress.residual`). Its change is ten
+  far its iterates are from satisfying the model (:attr:`Progress.residual`). Its change is ten
   times that residual plus the relative decrease over the last ten iterations.
 """
 
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -37,14 +37,25 @@ from .blocks import BLOCK_ELEMENTS, blocks, row_blocks
 if TYPE_CHECKING:
     from .problem import Problem
 
-__all__ = ["Stopping", "exact_objective", "warn_not_converged"]
-
 LEAST_WINDOW = 10  # iterations
 WINDOW_SHARE = 4  # the window is one part in this many of all iterations
 EXACT = 1e-5  # relative residual below which a model counts as exact
 # On a path the loss is within the tolerance long before the factors are: with outliers, the error of the reconstruction
 # is about the residual. The weight costs four fifths more iterations and makes the recovery six times as accurate.
 RESIDUAL_WEIGHT = 10.0
+
+
+class Progress(NamedTuple):
+    """What a solver yields after each iteration.
+
+    `objective` is the objective before the iteration, which is a by-product of it. `residual` measures how far a method
+    with a split variable is from satisfying the model, relative to the objective; it is None for other methods. `done`
+    is true if the solver has found the minimum in closed form.
+    """
+
+    objective: float
+    residual: float | None = None
+    done: bool = False
 
 
 class Stopping:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from .alternate import Fit
 from .blocks import blocks, map_blocks, one_blas_thread, rows_per_block
-from .kernels import medians as _kernels, symmetric as _symmetric_kernels
+from .kernels import least_squares as _symmetric_kernels, manhattan as _kernels
 from .losses import Loss
 from .optimality import optimality
 from .problem import Problem

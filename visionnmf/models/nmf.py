@@ -25,11 +25,10 @@ from visionnmf._checks import (
 from visionnmf.engine.alternate import Callback, Fit, fit, warn_not_converged
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.codes import check_codes, solve_codes
-from visionnmf.engine.losses import LOSSES
+from visionnmf.engine.losses import LOSSES, check_zero_weight
 from visionnmf.engine.optimality import optimality
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS, check_solver, choose
-from visionnmf.engine.sparse import check_zero_weight
 from visionnmf.engine.starts import STARTS
 from visionnmf.exceptions import ParameterError
 

@@ -24,7 +24,7 @@ from visionnmf.engine.alternate import Callback
 from visionnmf.engine.blocks import blocks, one_blas_thread
 from visionnmf.engine.codes import solve_codes
 from visionnmf.engine.losses import Loss
-from visionnmf.engine.online import METHODS, Method, Options, State, begin
+from visionnmf.engine.online import METHODS, Batch, Method, Options, State, begin
 from visionnmf.engine.penalties import NONNEGATIVE
 from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError
@@ -425,7 +425,7 @@ class OnlineNMF(WithPenalties, LinearModel):
         batch = select_samples(problem, rows)
         own = None if sample_weight is None else sample_weight[rows]
         with one_blas_thread():
-            loss = method.learn(batch, self.components_, self.state_, options, rng, own)
+            loss = method.learn(Batch(batch, options, rng, own), self.components_, self.state_)
         self.n_samples_seen_ += batch.X.shape[0]
         self.n_steps_ += 1
         return loss

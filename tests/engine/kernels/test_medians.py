@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 from visionnmf._jit import kernel
 from visionnmf.engine.blocks import map_blocks
-from visionnmf.engine.kernels import hals, medians as _kernels, smoothing as _ogm_kernels
+from visionnmf.engine.kernels import hals, manhattan as _kernels
 from visionnmf.engine.losses import LOSSES, Loss, loss_value
 from visionnmf.engine.penalties import NONNEGATIVE
 from visionnmf.engine.problem import Problem
@@ -350,7 +350,7 @@ def test_ogm_pass_is_the_gradient_of_the_smoothed_loss(alpha, weighted, dtype, r
     widths = (0.5 * rng.random(8)).astype(dtype)
     widths[2] = 0
     losses, inner, slope = np.zeros(3), np.zeros(3), P[1:2].copy()
-    _ogm_kernels.ogm_pass(X, slope, M, widths, dtype(alpha), 1, 2, losses, inner)
+    _kernels.ogm_pass(X, slope, M, widths, dtype(alpha), 1, 2, losses, inner)
     for i in range(8):
         m, e = 1.0 if M is None else float(M[1, i]), float(P[1, i]) - float(X[1, i])
         u = 0.0 if widths[i] == 0 else m * min(max(e / float(widths[i]), -1), 1)

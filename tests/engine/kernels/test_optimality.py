@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import lsq_linear
 
-from visionnmf.engine.kernels.optimality import balance_signs
+from visionnmf.engine.kernels.manhattan import balance_signs
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 from visionnmf.engine.divergence import floor_of
-from visionnmf.engine.kernels.simplex import project, simplex_codes
+from visionnmf.engine.kernels.penalties import project, simplex_codes
 
 
 def testprojection(rng):

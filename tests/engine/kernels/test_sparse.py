@@ -6,7 +6,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings, strategies as st
 
-from visionnmf.engine.kernels import medians as _kernels, sparse as _sparse_kernels
+from visionnmf.engine.kernels import manhattan as _kernels, sparse as _sparse_kernels
 
 DTYPES = [np.float64, np.float32]
 
@@ -151,7 +151,7 @@ def test_kullback_leibler_codes(dtype, box, penalised, rng):
     Ft = np.ascontiguousarray(F.T)
     l1, l2 = (rng.random(3).astype(dtype) * penalised for _ in range(2))
     losses = np.zeros(6)
-    _sparse_kernels.kl_rows(
+    _sparse_kernels.descend_rows(
         *arrays(X), Ft, points, points.sum(axis=0), dtype(box[0]), dtype(box[1]), l1, l2, 1, dtype(0),
         np.full(6, 1e-12, dtype), 0, 6, losses,
     )  # fmt: skip

@@ -4,7 +4,7 @@ import naive_online as formulas
 import numpy as np
 import pytest
 
-from visionnmf.engine.kernels.stochastic import robust_approximation
+from visionnmf.engine.kernels.online import robust_approximation
 
 
 def simplex_rows(H):

@@ -7,7 +7,7 @@ from numpy.random import RandomState
 
 from visionnmf.engine.codes import solve_codes
 from visionnmf.engine.losses import Loss
-from visionnmf.engine.online import METHODS, Options, incremental, manhattan, onmf, or_nmf, surrogate
+from visionnmf.engine.online import METHODS, Batch, Options, manhattan, rivals, surrogate
 from visionnmf.engine.penalties import Penalty
 from visionnmf.engine.problem import Problem
 
@@ -44,7 +44,7 @@ def learnt(name, X, H, *, loss=None, options=OPTIONS, seed=0, penalty_W=Penalty(
         batch = X[begin : begin + options.batch_size]
         problem = Problem(batch, Loss(loss or method.losses[0]), penalty_W, penalty_H)
         assert method.obstacle(problem) is None
-        method.learn(problem, H, state, options, rng)
+        method.learn(Batch(problem, options, rng), H, state)
         method.check(state, H)
     return H, state
 
@@ -111,7 +111,7 @@ def itakura_gradient(H, x, w):
     return np.outer(w, (p - x) / p**2)
 
 
-LEAST = or_nmf.LEAST / 9  # entry of a component with Itakura-Saito, which the paper lets be 0
+LEAST = rivals.LEAST / 9  # entry of a component with Itakura-Saito, which the paper lets be 0
 
 CASES = {
     "all samples": ({}, {}, {}),
@@ -170,15 +170,15 @@ def test_or_nmf_is_algorithms_1_to_3(case, X, H):
 
 
 def test_steps_shorten_towards_the_horizon_and_for_ever_without_one():
-    assert or_nmf.scaling(1, 10) == 0.1 and or_nmf.scaling(6, 10) == pytest.approx(0.1 * np.cos(np.pi / 4))
-    assert or_nmf.scaling(10, 10) > 0 == or_nmf.scaling(11, 10) == or_nmf.scaling(50, 10)
-    assert or_nmf.scaling(1, None) == 0.1 and or_nmf.scaling(400, None) == pytest.approx(0.005)
+    assert rivals.scaling(1, 10) == 0.1 and rivals.scaling(6, 10) == pytest.approx(0.1 * np.cos(np.pi / 4))
+    assert rivals.scaling(10, 10) > 0 == rivals.scaling(11, 10) == rivals.scaling(50, 10)
+    assert rivals.scaling(1, None) == 0.1 and rivals.scaling(400, None) == pytest.approx(0.005)
 
 
 @pytest.mark.parametrize("name", ["incremental", "incremental-volume"])
 def test_incremental_is_equation_40(name, X, H, monkeypatch):
-    monkeypatch.setattr(incremental, "ITERATIONS", 7)
-    monkeypatch.setattr(incremental, "TOLERANCE", 0.0)
+    monkeypatch.setattr(rivals, "UPDATES", 7)
+    monkeypatch.setattr(rivals, "STILL", 0.0)
     n = 3 if name == "incremental-volume" else 6  # which doubles what rounding it meets at each step
     H = unit(H)
     options = Options(batch_size=1, forget_factor=0.9, volume=0.1)
@@ -213,7 +213,7 @@ def test_onmf_keeps_what_it_needs_of_all_codes(X, H, monkeypatch):
         factorise(problem.X, W, H)
         Wt[:] = W.T
 
-    monkeypatch.setattr(onmf, "fit", stub)
+    monkeypatch.setattr(rivals, "fit", stub)
     H = unit(H)
     options = Options(batch_size=4, forget_factor=1.0)
     found, state = learnt("onmf", X, H, options=options)
@@ -257,5 +257,5 @@ def test_outliers_and_missing_entries_enter_the_sums_as_the_model(rng):
     assert not (V == X)[wrong | missing].any() and (V == X)[~wrong & ~missing].mean() > 0.99
     assert losses.sum() == pytest.approx(np.abs(X - Wt.T @ H)[~missing].sum())
     H2, state = H.copy(), METHODS["manhattan"].start(H)
-    METHODS["manhattan"].learn(problem, H2, state, OPTIONS, RandomState(0))
+    METHODS["manhattan"].learn(Batch(problem, OPTIONS, RandomState(0)), H2, state)
     np.testing.assert_allclose(state["B"] / np.linalg.norm(H2, axis=1)[:, None], Wt @ V, rtol=0.05)

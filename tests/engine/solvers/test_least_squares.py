@@ -14,10 +14,10 @@ from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import Penalty
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import hals
-from visionnmf.engine.solvers.baselines import bpp, pg, svd
+from visionnmf.engine.solvers.baselines.least_squares import bpp, pg, svd, svd_codes
 
 FROBENIUS = Loss("frobenius")
-SOLVERS = {"hals": hals, "bpp": bpp, "pg": pg}
+SOLVERS = {"hals": hals.iterate, "bpp": bpp, "pg": pg}
 DTYPES = [np.float32, np.float64]
 WEIGHTS = [None, "missing", "skewed", "none known"]
 PAIRS = [(name, kind) for name in SOLVERS for kind in (WEIGHTS if name == "hals" else [None])]  # the others take none
@@ -38,7 +38,7 @@ def fit(solver, problem, Wt, H, max_iter):
     """Run a solver; return the factors and the objective before each iteration and after the last."""
     Wt, H = Wt.copy(), H.copy()
     with one_blas_thread():
-        history = [step.objective for step in solver.iterate(problem, Wt, H, max_iter=max_iter)]
+        history = [step.objective for step in solver(problem, Wt, H, max_iter=max_iter)]
         return Wt, H, np.array([*history, problem.objective(Wt, H)])
 
 
@@ -84,10 +84,10 @@ def test_all_solvers_reach_a_stationary_point_and_never_rise(name, dtype, rng):
 
 def test_a_small_loss_is_not_lost_in_the_rounding_of_large_products(rng):
     problem = Problem(low_rank(rng, noise=1e-3, dtype=np.float32), FROBENIUS)
-    history = fit(hals, problem, *start(problem.X, 3), max_iter=100)[2]
+    history = fit(hals.iterate, problem, *start(problem.X, 3), max_iter=100)[2]
     assert history[-1] < 1e-4 * history[0]
     for count in (60, 99):
-        end = fit(hals, problem, *start(problem.X, 3), max_iter=count)[2][-1]
+        end = fit(hals.iterate, problem, *start(problem.X, 3), max_iter=count)[2][-1]
         assert history[count] == pytest.approx(end, rel=1e-3)
 
 
@@ -134,7 +134,7 @@ def test_weights_lead_to_a_stationary_point(kind, penalty, rng):
     M = weights_of(kind, X.shape, rng)
     problem = Problem(X * (M > 0), FROBENIUS, Penalty(**penalty), Penalty(**penalty), weights=M)
     Wt, H = (np.minimum(F, 0.9) for F in start(X, 3))
-    Wt, H, history = fit(hals, problem, Wt, H, max_iter=1500)
+    Wt, H, history = fit(hals.iterate, problem, Wt, H, max_iter=1500)
     assert (np.diff(history) <= 1e-12 * history[0]).all()
     residual = (M * (X - Wt.T @ H) ** 2).sum() / 2
     penalties = problem.penalty_value(Wt, H)
@@ -150,7 +150,7 @@ def test_both_algorithms_for_weights_find_the_same_minimum(kind, monkeypatch, rn
     ends = []
     for skew in (0, np.inf):
         monkeypatch.setattr(hals, "SKEW", skew)
-        ends.append(fit(hals, problem, *start(X, 3), max_iter=1000)[2][-1])
+        ends.append(fit(hals.iterate, problem, *start(X, 3), max_iter=1000)[2][-1])
     assert ends[0] == pytest.approx(ends[1], rel=1e-5)
 
 
@@ -158,9 +158,9 @@ def test_missing_entries_are_recovered_and_their_values_do_not_matter(rng):
     clean = low_rank(rng, (60, 50), noise=0)
     M = weights_of("missing", clean.shape, rng)
     problem = Problem(clean * M, FROBENIUS, weights=M)
-    Wt, H, _ = fit(hals, problem, *start(clean, 3), max_iter=800)
+    Wt, H, _ = fit(hals.iterate, problem, *start(clean, 3), max_iter=800)
     assert np.linalg.norm(Wt.T @ H - clean) < 2e-3 * np.linalg.norm(clean)
-    plain, components, _ = fit(hals, Problem(clean * M, FROBENIUS), *start(clean, 3), max_iter=800)
+    plain, components, _ = fit(hals.iterate, Problem(clean * M, FROBENIUS), *start(clean, 3), max_iter=800)
     assert np.linalg.norm(plain.T @ components - clean) > 0.1 * np.linalg.norm(clean)
 
 
@@ -168,7 +168,7 @@ def test_equal_weights_are_no_weights(rng):
     X = low_rank(rng)
     plain = Problem(X, FROBENIUS, Penalty(l1=0.1, l2=0.2), Penalty(l2=0.1))
     weighted = Problem(X, FROBENIUS, Penalty(l1=0.3, l2=0.6), Penalty(l2=0.3), weights=np.full_like(X, 3))
-    ends = [fit(hals, problem, *start(X, 3), max_iter=300) for problem in (plain, weighted)]
+    ends = [fit(hals.iterate, problem, *start(X, 3), max_iter=300) for problem in (plain, weighted)]
     np.testing.assert_allclose(ends[1][0], ends[0][0], atol=1e-4)
     assert ends[1][2][-1] == pytest.approx(3 * ends[0][2][-1], rel=1e-6)
 
@@ -179,10 +179,10 @@ def test_a_graph_leads_to_a_stationary_point(weighted, rng):
     chain = sp.csr_array(sp.diags_array([np.full(39, 0.5)] * 2, offsets=[-1, 1]))
     M = weights_of("missing", X.shape, rng) if weighted else None
     problem = Problem(X if M is None else X * M, FROBENIUS, Penalty(graph=chain), Penalty(l2=0.1), weights=M)
-    Wt, H, history = fit(hals, problem, *start(X, 3), max_iter=1000)
+    Wt, H, history = fit(hals.iterate, problem, *start(X, 3), max_iter=1000)
     assert (np.diff(history) <= 1e-10 * history[0]).all()
     assert kkt_residual(problem, Wt, H) < 1e-4
-    rough = fit(hals, replace(problem, penalty_W=Penalty()), *start(X, 3), max_iter=1000)[0]
+    rough = fit(hals.iterate, replace(problem, penalty_W=Penalty()), *start(X, 3), max_iter=1000)[0]
     scaled = [F / F.max(axis=1, keepdims=True) for F in (Wt, rough)]
     assert np.abs(np.diff(scaled[0])).sum() < np.abs(np.diff(scaled[1])).sum()
 
@@ -194,7 +194,7 @@ def test_simplex_of_a_factor(side, kind, rng):
     problem = Problem(X, FROBENIUS, Penalty(simplex=side), weights=weights_of(kind, X.shape, rng))
     Wt, H = start(X, 3)
     problem.penalty_W.feasible(Wt)
-    Wt, H, history = fit(hals, problem, Wt, H, max_iter=300)
+    Wt, H, history = fit(hals.iterate, problem, Wt, H, max_iter=300)
     np.testing.assert_allclose(Wt.sum(axis=0 if side == "columns" else 1), 1, rtol=1e-6)
     assert Wt.min() >= 0
     assert (np.diff(history) <= 1e-9 * history[0]).all() and history[-1] < 0.8 * history[0]
@@ -256,7 +256,7 @@ def test_the_number_of_threads_does_not_matter(kind, monkeypatch, rng):
     ends = []
     for threads in ("1", "3"):
         monkeypatch.setenv("VISIONNMF_NUM_THREADS", threads)
-        Wt, H, _ = fit(hals, problem, *start(X, 8), max_iter=5)
+        Wt, H, _ = fit(hals.iterate, problem, *start(X, 8), max_iter=5)
         codes = np.empty_like(Wt)
         hals.codes(problem, codes, H)
         ends.append((Wt, H, codes))
@@ -264,10 +264,10 @@ def test_the_number_of_threads_does_not_matter(kind, monkeypatch, rng):
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("module", [hals, bpp, pg, svd])
-def test_no_iteration_when_none_is_asked_for(module, rng):
+@pytest.mark.parametrize("solver", [*SOLVERS.values(), svd])
+def test_no_iteration_when_none_is_asked_for(solver, rng):
     X = low_rank(rng)
-    Wt, H, history = fit(module, Problem(X, FROBENIUS), *start(X, 3), max_iter=0)
+    Wt, H, history = fit(solver, Problem(X, FROBENIUS), *start(X, 3), max_iter=0)
     assert len(history) == 1 and (Wt == start(X, 3)[0]).all() and (H == start(X, 3)[1]).all()
 
 
@@ -386,13 +386,13 @@ def test_svd_is_the_floor_under_all_solvers(dtype, rank, sparse, rng):
     assert len(history) == 2 and history[0] == pytest.approx(before)
     floor = np.square(values[rank:]).sum() / 2
     assert history[1] == pytest.approx(floor, rel=1e-4, abs=1e-6 * before)
-    assert history[1] <= fit(hals, Problem(X, FROBENIUS), Wt, H, max_iter=40)[2][-1] + 1e-6 * before
+    assert history[1] <= fit(hals.iterate, Problem(X, FROBENIUS), Wt, H, max_iter=40)[2][-1] + 1e-6 * before
     count = min(rank, 30)
     np.testing.assert_allclose(components[:count] @ components[:count].T, np.eye(count), atol=1e-4)
     assert (left[count:] == 0).all() and (components[count:] == 0).all()
     assert components[0].max() > 0 and (np.abs(components).max(axis=1) == components.max(axis=1)).all()
     codes = np.empty_like(left)
-    svd.codes(problem, codes, components)
+    svd_codes(problem, codes, components)
     np.testing.assert_allclose(codes, left, atol=1e-4 * np.abs(left).max())
 
 

@@ -1,4 +1,4 @@
-"""Coordinate descent on least squares through Gram matrices (HALS); :mod:`.medians` describes the layout."""
+"""Coordinate descent on least squares through Gram matrices (HALS); :mod:`.manhattan` describes the layout."""
 
 from __future__ import annotations
 

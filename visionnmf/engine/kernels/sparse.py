@@ -1,4 +1,4 @@
-"""The numba kernels of sparse data in compressed rows; the weighted medians are in :mod:`.medians`.
+"""The numba kernels of sparse data in compressed rows; the weighted medians are in :mod:`.manhattan`.
 
 ``data, indices, indptr`` are those of a CSR array. Factors that are looked up by the column or row of an entry are
 stored point-major, ``(n_points, r)``, so that an entry reads one contiguous row instead of `r` scattered numbers.
@@ -217,14 +217,36 @@ def _sum(a, count):  # type: ignore[no-untyped-def]
     return total
 
 
+@kernel(reassociate=True, part=True)
+def _squares_at_support(x, p):  # type: ignore[no-untyped-def]
+    """Return ``sum (x - p)^2`` over the stored entries, in double precision."""
+    loss = 0.0
+    for e in range(x.shape[0]):
+        loss += np.float64(x[e] - p[e]) ** 2
+    return loss
+
+
+@kernel(reassociate=True, part=True)
+def _correlations(a, p, x, count):  # type: ignore[no-untyped-def]
+    """Return ``sum a (x - p)`` and ``sum a^2`` over the first `count` entries."""
+    total = a.dtype.type(0)
+    square = a.dtype.type(0)
+    for e in range(count):
+        total += a[e] * (x[e] - p[e])
+        square += a[e] * a[e]
+    return total, square
+
+
 @kernel(reassociate=True, allocates=True)
-def kl_rows(  # type: ignore[no-untyped-def]
+def descend_rows(  # type: ignore[no-untyped-def]
     data, indices, indptr, Ft, points, sums, low, high, l1, l2, sweeps, tol, floors, start, stop, losses
 ):
-    """Run coordinate descent on ``sum x log(x / p) - x + p + penalty`` for rows ``start:stop`` of sparse data.
+    """Run coordinate descent on the loss of the stored entries plus penalties for rows ``start:stop`` of sparse data.
 
-    Entries that are not stored enter only through the sums of the components, so a sweep costs O(nnz r). The step is
-    that of ``docs/derivations/kullback_leibler.md``, with ``T(f) = sum(a) + l1 + l2 f`` in place of ``sum(a)``.
+    The loss is the Kullback-Leibler divergence ``sum x log(x / p) - x + p``, where entries that are not stored enter
+    only through the sums of the components, so that a sweep costs O(nnz r). The step is that of
+    ``docs/derivations/kullback_leibler.md``, with ``T(f) = sum(a) + l1 + l2 f`` in place of ``sum(a)``. If `sums` and
+    `floors` are None, the loss is ``sum (x - p)^2 / 2`` and entries that are not stored are missing.
 
     The codes `Ft` (r, n_rows) are updated in place, and `points` (n, r) is the fixed factor. `sums` (r,) holds its
     column sums, or is empty if entries that are not stored are missing instead of 0. `l1` and `l2` (r,) are >= 0. A row
@@ -240,24 +262,36 @@ def kl_rows(  # type: ignore[no-untyped-def]
     own = np.empty(r, data.dtype)
     for j in range(start, stop):
         x = data[indptr[j] : indptr[j + 1]]
-        floor = floors[j]
+        floor = zero if floors is None else floors[j]
         for k in range(r):
             f[k] = Ft[k, j]
         model_of_row(f, indices[indptr[j] : indptr[j + 1]], points, A, floor, p)
-        loss = _divergence_at_support(x, p)
-        for k in range(r):
-            own[k] = sums[k] if sums.shape[0] > 0 else _sum(A[k], x.shape[0])
-            loss += np.float64(f[k]) * own[k]
-        losses[j] = loss if loss > 0.0 else 0.0
+        if sums is None:
+            losses[j] = _squares_at_support(x, p) / 2.0
+        else:
+            loss = _divergence_at_support(x, p)
+            for k in range(r):
+                own[k] = sums[k] if sums.shape[0] > 0 else _sum(A[k], x.shape[0])
+                loss += np.float64(f[k]) * own[k]
+            losses[j] = loss if loss > 0.0 else 0.0
         for _ in range(sweeps):
             largest = zero
             moved = zero
             for k in range(r):
-                target = own[k] + l1[k] + l2[k] * f[k]
-                if not target > zero:
-                    continue  # the component is zero everywhere and its codes are arbitrary
-                total, slope = _hyperbola(x, p, A[k])
-                new = f[k] + (total - target) / (l2[k] + target * (slope / total)) if slope > zero else low
+                if sums is None:
+                    total, square = _correlations(A[k], p, x, x.shape[0])
+                    denominator = square + l2[k]
+                    if not denominator > zero:
+                        if l1[k] > zero or x.shape[0] == 0:
+                            f[k] = low
+                        continue  # no stored entry of this row depends on the component
+                    new = f[k] + (total - l1[k] - l2[k] * f[k]) / denominator
+                else:
+                    target = own[k] + l1[k] + l2[k] * f[k]
+                    if not target > zero:
+                        continue  # the component is zero everywhere and its codes are arbitrary
+                    total, slope = _hyperbola(x, p, A[k])
+                    new = f[k] + (total - target) / (l2[k] + target * (slope / total)) if slope > zero else low
                 new = low if new < low else new
                 new = high if new > high else new
                 change = new - f[k]

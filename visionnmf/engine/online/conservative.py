@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from visionnmf.engine.blocks import blocks, rows_per_block
-from visionnmf.engine.kernels.conservative import conservative_pass
+from visionnmf.engine.kernels.online import conservative_pass
 
 __all__ = ["encode", "learn", "start"]
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.random import RandomState
 from numpy.typing import NDArray
 
 from visionnmf.engine.blocks import blocks, map_blocks
@@ -25,11 +24,8 @@ from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import product
 from visionnmf.engine.quadratic import improve
 
-from . import statistics
-from .record import Method, Options, State
+from .record import Batch, Method, State, add_to_sums, check_sums, filled, no_sums, normalise
 from .surrogate import COMPONENTS_SWEEPS, is_free
-
-__all__ = ["METHOD", "cleaned_codes"]
 
 Array = NDArray[Any]
 
@@ -40,22 +36,16 @@ GROWTH = 10.0  # total growth of rho, which starts at one over the row's mean re
 FAR = 4.0  # an outlier is further from the model than this many mean residuals of its row
 
 
-def learn(
-    problem: Problem,
-    H: Array,
-    state: State,
-    options: Options,
-    rng: RandomState,
-    sample_weight: Array | None = None,
-) -> float:
+def learn(batch: Batch, H: Array, state: State) -> float:
     """Learn a batch: clean it, add it to the statistics and improve the components (see :class:`.record.Method`)."""
+    problem, sample_weight = batch.problem, batch.sample_weight
     Wt, V, losses = cleaned_codes(problem, H)
     features = V.T.tocsr() if problem.is_sparse else V.T
     counts = None if problem.weights is None else problem.weights.max(axis=1)
-    statistics.add(state, Wt, features, options.forgetting(Wt.shape[1]), sample_weight, counts)
+    add_to_sums(state, Wt, features, batch.forgetting, sample_weight, counts)
     improve(H, state["A"], state["B"], problem.penalty_H, sweeps=COMPONENTS_SWEEPS, scale=state["weight"])
     if is_free(problem):
-        statistics.normalise(H, state)
+        normalise(H, state)
     return float(losses.sum() if sample_weight is None else losses @ sample_weight)
 
 
@@ -99,7 +89,7 @@ def _clean(problem: Problem, H: Array, gram: Array, block: tuple[int, int], Wt: 
     totals = _residuals(X, V, M).sum(axis=1, dtype=np.float64)
     near = np.abs(X - V) <= (FAR * totals / counts).astype(dtype)[:, None]
     Wt[:, rows], losses[rows] = F, totals
-    cleaned = np.where(near, X if M is None else statistics.filled(X, V, M)[0], V)
+    cleaned = np.where(near, X if M is None else filled(X, V, M)[0], V)
     return sp.csr_array(cleaned) if problem.is_sparse else cleaned
 
 
@@ -114,9 +104,9 @@ def _residuals(X: Array, V: Array, M: Array | None) -> Array:
 METHOD = Method(
     name="manhattan",
     losses=("manhattan",),
-    start=statistics.start,
+    start=no_sums,
     learn=learn,
-    check=statistics.check,
+    check=check_sums,
     batch_size=256,
     codes_terms=SEPARABLE,
     components_terms=ANY,

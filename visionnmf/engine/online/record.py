@@ -1,18 +1,18 @@
-"""The interface of an online method: its state between batches, and how a batch updates state and components."""
+"""The interface of an online method, and the sums over samples that the least-squares methods keep."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.random import RandomState
 from numpy.typing import NDArray
 
 from visionnmf.engine.penalties import Term
 from visionnmf.engine.problem import Problem
-
-__all__ = ["Method", "Options", "State", "batch_loss"]
+from visionnmf.engine.products import product, right_sides
 
 Array = NDArray[Any]
 
@@ -24,18 +24,10 @@ State = dict[str, Any]
 class Options:
     """The options of an online method beside the problem.
 
-    Attributes
-    ----------
-    batch_size : int
-        Number of samples learnt together.
-    forget_factor : float in (0, 1]
-        Factor by which the past is multiplied for each `batch_size` samples.
-    buffer : int or None
-        Number of batches remembered by a method that keeps samples; None for all.
-    horizon : int or None
-        Total number of batches, if step lengths decrease towards the end; None for an endless stream.
-    volume : float
-        Initial weight of a volume penalty, relative to the mean loss of a model of zeros.
+    `batch_size` samples are learnt together, and `forget_factor` in (0, 1] multiplies the past for each of that many. A
+    method that keeps samples remembers `buffer` batches (None: all). `horizon` is the total number of batches if step
+    lengths decrease towards the end; None for an endless stream. `volume` is the initial weight of a volume penalty,
+    relative to the mean loss of a model of zeros.
     """
 
     batch_size: int
@@ -44,14 +36,30 @@ class Options:
     horizon: int | None = None
     volume: float = 0.0
 
-    def forgetting(self, n_samples: int) -> float:
-        """Return the factor by which a batch of `n_samples` samples multiplies the past.
 
-        Returns
-        -------
-        float
-        """
-        return float(self.forget_factor ** (n_samples / self.batch_size))
+class Batch(NamedTuple):
+    """Samples to learn: the problem that holds them, options, a generator, and optionally their weights > 0.
+
+    A sample of weight 2 counts as two samples.
+    """
+
+    problem: Problem
+    options: Options
+    rng: RandomState
+    sample_weight: Array | None = None
+
+    @property
+    def forgetting(self) -> float:
+        """The factor by which the batch multiplies the past."""
+        return float(self.options.forget_factor ** (self.problem.X.shape[0] / self.options.batch_size))
+
+    def loss(self, Wt: Array, H: Array) -> float:
+        """Return the loss of a dense batch."""
+        problem = self.problem
+        if self.sample_weight is not None:
+            rows = np.broadcast_to(self.sample_weight[:, None], problem.X.shape)
+            problem = replace(problem, weights=np.array(rows if problem.weights is None else problem.weights * rows))
+        return problem.loss_value(Wt, H)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,9 +75,8 @@ class Method:
     start : callable
         ``start(H)`` returns the :data:`State` before the first sample.
     learn : callable
-        ``learn(problem, H, state, options, rng, sample_weight=None)`` improves `H` and `state` in place with the batch
-        that `problem` holds, and returns the loss of the batch at the previous components. The penalty of the
-        components counts once per sample. Sample weights are > 0, and a sample of weight 2 counts as two samples.
+        ``learn(batch, H, state)`` improves `H` and `state` in place, and returns the loss of the batch at the previous
+        components. The penalty of the components counts once per sample.
     check : callable
         ``check(state, H)`` raises ValueError if a state, which may come from a file, does not fit the components.
     batch_size : int or None
@@ -89,18 +96,13 @@ class Method:
     check: Callable[[State, Array], None]
     batch_size: int | None
     constrain: Callable[[Array, Problem], None] | None = None
-    codes_terms: tuple[type[Term], ...]
-    components_terms: tuple[type[Term], ...]
-    sparse: bool
-    weights: bool
+    codes_terms: tuple[type[Term], ...] = ()
+    components_terms: tuple[type[Term], ...] = ()
+    sparse: bool = False
+    weights: bool = False
 
     def obstacle(self, problem: Problem) -> str | None:
-        """Return a clause that says why the method cannot solve `problem`, or None if it can.
-
-        Returns
-        -------
-        str or None
-        """
+        """Return a clause that says why the method cannot solve `problem`, or None if it can."""
         if problem.loss.name not in self.losses:
             return f"does not minimise {problem.loss.label}"
         sides = (("W", problem.penalty_W, self.codes_terms), ("H", problem.penalty_H, self.components_terms))
@@ -115,9 +117,84 @@ class Method:
         return None
 
 
-def batch_loss(problem: Problem, Wt: Array, H: Array, sample_weight: Array | None) -> float:
-    """Return the loss of a dense batch with optional sample weights."""
+def check_array(state: State, name: str, shape: tuple[int, ...], H: Array) -> None:
+    """Raise ValueError if an array of a state has not this shape and the dtype of `H`, or is not finite and >= 0."""
+    array = state[name]
+    if not isinstance(array, np.ndarray) or array.dtype != H.dtype or array.shape != shape:
+        raise ValueError(f"{name} does not fit components_ of shape {H.shape}")
+    if not np.isfinite(array).all() or (array < 0).any():
+        raise ValueError(f"{name} is not finite and non-negative")
+
+
+# --- the state of the least-squares methods ---------------------------------------------------------------------------
+#
+# The past enters the objective of the components only through the sums A = sum rho_t w_t w_t^T and
+# B = sum rho_t w_t x_t (Mairal et al. 2010, section 3.1),
+#
+#     <H, A H> / 2 - <B, H> + n p_H(H),   n = sum rho_t,
+#
+# so memory does not grow with the stream. Forgetting multiplies all three.
+
+
+def no_sums(H: Array) -> State:
+    """Return the state before any sample: all sums are zero."""
+    return {"A": np.zeros((len(H), len(H)), H.dtype), "B": np.zeros_like(H), "weight": 0.0}
+
+
+def check_sums(state: State, H: Array) -> None:
+    """Raise ValueError if the sums do not fit the components."""
+    check_array(state, "A", (len(H), len(H)), H)
+    check_array(state, "B", H.shape, H)
+    if not 0 <= float(state["weight"]) < float("inf"):
+        raise ValueError("weight is not a number >= 0")
+
+
+def add_to_sums(
+    state: State,
+    Wt: Array,
+    features: Any,
+    forgetting: float,
+    sample_weight: Array | None = None,
+    counts: Array | None = None,
+) -> Array:
+    """Multiply the statistics by `forgetting` and add a batch, in place; return its weighted Gram matrix ``Wt @ Wt.T``.
+
+    `Wt` (n_components, n_samples) holds the codes and `features` (n_features, n_samples) the data, both transposed.
+    `sample_weight` (n_samples,) says how much each sample counts. `counts` (n_samples,) is a further factor on the sums
+    A and B, but not on the number of samples; see :func:`filled`.
+    """
+    n_samples: float = Wt.shape[1]
+    weighted = Wt if counts is None else Wt * counts
     if sample_weight is not None:
-        rows = np.broadcast_to(sample_weight[:, None], problem.X.shape)
-        problem = replace(problem, weights=np.array(rows if problem.weights is None else problem.weights * rows))
-    return problem.loss_value(Wt, H)
+        weighted, n_samples = weighted * sample_weight, float(sample_weight.sum(dtype=np.float64))
+    gram = product(weighted, Wt.T)
+    for name, new in (("A", gram), ("B", right_sides(features, weighted))):
+        state[name] *= state[name].dtype.type(forgetting)
+        state[name] += new
+    state["weight"] = forgetting * state["weight"] + n_samples
+    return gram
+
+
+def filled(X: Array, P: Array, M: Array) -> tuple[Array, Array]:
+    r"""Return unweighted data V that can replace the weighted data, and the factor with which each sample then counts.
+
+    With :math:`c = \max_j m_j`, the weighted distance of a sample is bounded by the distance to its row v of V,
+
+    .. math:: \sum_j m_j (x_j - q_j)^2 \le c \sum_j (v_j - q_j)^2 + \text{const}, \qquad
+              v = \tfrac m c x + (1 - \tfrac m c) p,
+
+    with equality at the model ``q = p``. A missing entry, of weight 0, is thus replaced by the model. `X`, the model
+    `P`, the weights `M` and V are (n_samples, n_features); the factors are (n_samples,).
+    """
+    counts = M.max(axis=1)
+    shares = M / np.where(counts > 0, counts, 1)[:, None]
+    return shares * X + (1 - shares) * P, counts
+
+
+def normalise(H: Array, state: State) -> None:
+    """Scale components to unit norm in place, and the statistics so that the model of the past is unchanged."""
+    norms = np.linalg.norm(H, axis=1)
+    norms[norms == 0] = 1
+    H /= norms[:, None]
+    state["A"] *= np.outer(norms, norms)
+    state["B"] *= norms[:, None]

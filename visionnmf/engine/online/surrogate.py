@@ -19,19 +19,15 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.random import RandomState
 from numpy.typing import NDArray
 
 from visionnmf.engine.codes import solve_codes
 from visionnmf.engine.penalties import ANY, SEPARABLE, Penalty, Simplex
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.products import features_of, product, right_sides, squares
+from visionnmf.engine.products import product, right_sides, squares
 from visionnmf.engine.quadratic import improve
 
-from . import statistics
-from .record import Method, Options, State, batch_loss
-
-__all__ = ["METHODS", "is_free", "least_squares_codes"]
+from .record import Batch, Method, State, add_to_sums, check_sums, filled, no_sums, normalise
 
 Array = NDArray[Any]
 
@@ -43,40 +39,31 @@ SHORTEST = 1e-4  # step length at which halving stops
 COMPONENTS_SWEEPS = 1  # per batch; with small batches the surrogate hardly changes and more sweeps gain nothing
 
 
-def learn(
-    problem: Problem,
-    H: Array,
-    state: State,
-    options: Options,
-    rng: RandomState,
-    sample_weight: Array | None = None,
-    *,
-    diagonal: bool,
-) -> float:
+def learn(batch: Batch, H: Array, state: State, *, diagonal: bool) -> float:
     """Learn a batch: encode it, add it to the statistics and improve the components (see :class:`.record.Method`).
 
     `diagonal` selects diagonal Newton steps (OMF-DA) instead of block coordinate descent for the components.
     """
-    forgetting = options.forgetting(problem.X.shape[0])
+    problem, sample_weight, forgetting = batch.problem, batch.sample_weight, batch.forgetting
     if problem.weights is None:
         gram, right = product(H, H.T), right_sides(problem.X, H)
         Wt = least_squares_codes(gram, right, problem.penalty_W)
-        codes_gram = statistics.add(state, Wt, features_of(problem), forgetting, sample_weight)
+        codes_gram = add_to_sums(state, Wt, problem.features, forgetting, sample_weight)
         weighted = Wt if sample_weight is None else Wt * sample_weight
         inner = float(np.einsum("ij,ij->", right, weighted, dtype=np.float64))
         model = float(np.einsum("ij,ij->", gram, codes_gram, dtype=np.float64))
         loss = max(0.0, (squares(problem.X, sample_weight) - 2 * inner + model) / 2)
     else:
         Wt = solve_codes(problem, H)
-        V, counts = statistics.filled(problem.X, product(np.ascontiguousarray(Wt.T), H), problem.weights)
-        statistics.add(state, Wt, V.T, forgetting, sample_weight, counts)
-        loss = batch_loss(problem, Wt, H, sample_weight)
+        V, counts = filled(problem.X, product(np.ascontiguousarray(Wt.T), H), problem.weights)
+        add_to_sums(state, Wt, V.T, forgetting, sample_weight, counts)
+        loss = batch.loss(Wt, H)
     if diagonal:
         _diagonal_steps(H, state, problem.penalty_H)
     else:
         improve(H, state["A"], state["B"], problem.penalty_H, sweeps=COMPONENTS_SWEEPS, scale=state["weight"])
     if is_free(problem):
-        statistics.normalise(H, state)
+        normalise(H, state)
     return loss
 
 
@@ -137,9 +124,9 @@ def _method(name: str, *, diagonal: bool) -> Method:
     return Method(
         name=name,
         losses=("frobenius",),
-        start=statistics.start,
+        start=no_sums,
         learn=partial(learn, diagonal=diagonal),
-        check=statistics.check,
+        check=check_sums,
         batch_size=256,
         codes_terms=(*SEPARABLE, Simplex),
         components_terms=ANY,

@@ -21,15 +21,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
+from visionnmf.engine import projections
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, rows_per_block
 from visionnmf.engine.kernels.hals import TILE, hals_columns
 from visionnmf.engine.losses import Loss, Proximal
-from visionnmf.engine.penalties import SEPARABLE, projections
+from visionnmf.engine.penalties import SEPARABLE
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.quadratic import improve
+from visionnmf.engine.stopping import Progress
 
 from . import hals, rri, sparse_descent
-from .contract import Progress
 
 __all__ = ["codes", "iterate"]
 

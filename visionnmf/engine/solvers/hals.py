@@ -28,10 +28,10 @@ from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas
 from visionnmf.engine.kernels import least_squares as kernels
 from visionnmf.engine.penalties import SEPARABLE
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.products import features_of, product, right_sides, squares
+from visionnmf.engine.products import product, right_sides, squares
+from visionnmf.engine.stopping import Progress
 
 from . import sparse_descent, sparse_hals
-from .contract import Progress
 from .momentum import Momentum, balance, extrapolated
 
 __all__ = ["codes", "iterate", "polish_clipped", "value_from_products"]
@@ -130,7 +130,7 @@ class _Gram:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.data, self.transposed = problem.X, features_of(problem)
+        self.data, self.transposed = problem.X, problem.features
         self.square = squares(problem.X)
         self.scale = 1.0  # factor of the penalties
         self.separable = _separable(problem)
@@ -153,7 +153,7 @@ class _Gram:
 
     def objective(self, Wt: Array, H: Array) -> float:
         """Evaluate the objective; `Wt` must be the codes of the last products."""
-        return value_from_products(self.problem, Wt, H, *self.products, self.square)
+        return value_from_products(self.problem, Wt, H, H, *self.products, self.square)
 
 
 class _Filled(_Gram):
@@ -258,14 +258,17 @@ def _descend(problem: Problem, Ft: Array, A: Array) -> None:
     map_blocks(rows, blocks(X.shape[0], size), parallel=X.size > BLOCK_ELEMENTS)
 
 
-def value_from_products(problem: Problem, Wt: Array, H: Array, gram: Array, right: Array, square: float) -> float:
-    """Return the objective of least squares without weights, from known products.
+def value_from_products(
+    problem: Problem, Wt: Array, H: Array, F: Array, gram: Array, right: Array, square: float
+) -> float:
+    """Return the objective of least squares without weights from known products, in ``O(r^2 n)`` operations.
 
-    `gram` is ``Wt @ Wt.T``, `right` is ``Wt @ X`` and `square` the sum of squares of the data. If the loss is so small
-    that cancellation would show, it is computed from the residuals instead.
+    `F` is one of the factors `Wt` and `H`, `gram` the Gram matrix of the other one, `right` the product of that with
+    the data, and `square` is ``|X|^2``. If the loss is so small that cancellation would show, it is computed from the
+    residuals instead.
     """
-    inner = float(np.einsum("ij,ij->", right, H, dtype=np.float64))
-    model = float(np.einsum("ij,ij->", gram, product(H, H.T), dtype=np.float64))
+    inner = float(np.einsum("ij,ij->", right, F, dtype=np.float64))
+    model = float(np.einsum("ij,ij->", gram, product(F, F.T), dtype=np.float64))
     loss = (square - 2 * inner + model) / 2
     if loss > square * SMALL[H.dtype.itemsize]:
         return loss + problem.penalty_value(Wt, H)

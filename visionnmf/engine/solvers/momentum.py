@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from visionnmf.engine.penalties import SEPARABLE, Penalty
 from visionnmf.engine.problem import Problem
 
-__all__ = ["Momentum", "balance", "extrapolated"]
-
 Array = NDArray[Any]
 
 UNEVEN = 1e12  # largest allowed quotient of the maxima of a component's two factors

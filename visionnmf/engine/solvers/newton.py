@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf.engine.divergence import curvatures, floor_of, powers_of, row_means, values
-from visionnmf.engine.kernels import newton as _kernels
+from visionnmf.engine.kernels import divergence_descent as _kernels
 
 __all__ = ["improve"]
 

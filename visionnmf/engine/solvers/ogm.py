@@ -5,7 +5,7 @@ fixed factor. Nesterov's optimal gradient method (OGM) runs on the smoothed half
 the smoothing goes to 0. Two sets of options (``docs/derivations/ogm.md``):
 
 =========  ==============================================  ========================================================
-option     ``ogm``                                         :mod:`.baselines.ogm_paper`
+option     ``ogm``                                         ``ogm-paper``
 =========  ==============================================  ========================================================
 centre     the present factor: a warm start                0, as in Algorithm 2
 curvature  largest eigenvalue of ``A diag(1/q) A^T``       its trace
@@ -23,12 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, rows_per_block
-from visionnmf.engine.kernels import smoothing as _ogm_kernels
+from visionnmf.engine.kernels import manhattan as _ogm_kernels
 from visionnmf.engine.penalties import Penalty
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.quadratic import largest_eigenvalue
-
-from .contract import Progress
+from visionnmf.engine.stopping import Progress
 
 __all__ = ["LOSSES", "OURS", "Options", "follow", "half", "iterate"]
 
@@ -39,6 +38,8 @@ LOSSES = frozenset({"manhattan", "elastic-net"})  # |e| + alpha / 2 e^2
 FIRST_SMOOTHING = 0.3  # half-width of the parabola at the start, in units of the mean of the data
 SMOOTHING_DECAY = 30.0  # factor by which the smoothing decreases over the whole path
 STEPS = 10  # for each factor in one iteration
+PAPER_SMOOTHING = 1.0  # lambda_0 in the authors' code
+PAPER_STEPS = 10  # gradient steps in the first round
 GAP = 1e-4  # relative duality gap at which a half-problem in a finite box counts as solved
 
 
@@ -56,6 +57,7 @@ class Options(NamedTuple):
 
 
 OURS = Options(centred=True, trace=False, relative=True)
+PUBLISHED = Options(centred=False, trace=True, relative=False)
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
@@ -66,6 +68,18 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
     smoothing = FIRST_SMOOTHING * float(problem.X.mean(dtype=np.float64))
     decay = SMOOTHING_DECAY ** (-1 / max_iter)
     yield from follow(problem, Wt, H, [(smoothing * decay**t, STEPS) for t in range(max_iter)], OURS)
+
+
+def iterate_as_published(
+    problem: Problem, Wt: Array, H: Array, *, max_iter: int, smoothing: float = PAPER_SMOOTHING
+) -> Iterator[Progress]:
+    """Run Algorithm 3 of the paper: update `Wt` and `H` in place while the smoothing decreases as ``smoothing / t``.
+
+    `smoothing` is the paper's ``lambda_0``; the result depends on it and on the scale of the data. Each half-problem
+    starts from 0, the curvature is bounded by a trace, and the smoothing is in the units of the data.
+    """
+    path = [(smoothing / (t + 1), int(PAPER_STEPS * (t + 1) ** 0.5)) for t in range(max_iter)]
+    yield from follow(problem, Wt, H, path, PUBLISHED)
 
 
 def follow(

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, rows_per_block
-from visionnmf.engine.kernels import medians as _kernels
+from visionnmf.engine.kernels import manhattan as _kernels
 from visionnmf.engine.penalties import Penalty
 from visionnmf.engine.problem import Problem
+from visionnmf.engine.stopping import Progress
 
 from . import sparse_descent
-from .contract import Progress
 
 __all__ = ["LOSSES", "half", "iterate", "polish", "weighted_half"]
 

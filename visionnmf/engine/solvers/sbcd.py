@@ -20,11 +20,9 @@ from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import Penalty
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import squares
-from visionnmf.engine.stopping import Stopping
+from visionnmf.engine.stopping import Progress, Stopping
 
-from . import hals, newton, sbcd_rows
-from .contract import Progress
-from .divergence_gradient import check_positive
+from . import hals, newton, sbcd_rows, sparse_descent
 from .momentum import Momentum, balance, extrapolated
 
 __all__ = ["codes", "improve", "iterate"]
@@ -68,10 +66,10 @@ def improve(
 ) -> float:
     """Update the codes `Ft` (n_components, n_rows) in place for fixed `A` (n_components, n); return the loss after.
 
-    Each of `rounds` builds a new least-squares model of every row and takes `sweeps` of coordinate descent on it. With
-    `exact`, the steps of :mod:`.ccd` are used (Kullback-Leibler only). A row is finished when a round changes no code
-    by more than the share `tol` of its largest one. With `alone`, the codes of a row do not depend on the other rows,
-    not even in the last bit. The loss is without penalties.
+    Each of `rounds` builds a new least-squares model of every row and takes `sweeps` of coordinate descent on it, or
+    with `exact` the steps of :func:`iterate_exact` (Kullback-Leibler only). A row is finished when a round changes no
+    code by more than the share `tol` of its largest one. With `alone`, the codes of a row do not depend on the other
+    rows, not even in the last bit. The loss is without penalties.
     """
     X, M, penalty = problem.X, problem.weights, problem.penalty_W
     l1, l2 = penalty.weights(len(A), X.dtype)
@@ -94,9 +92,8 @@ def improve(
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int, exact: bool = False) -> Iterator[Progress]:
     """Update `Wt`, then `H`, in place by two sweeps each; yield the objective before each iteration.
 
-    `exact` is that of :func:`improve`. Raises ParameterError if `X` has zeros and beta is not positive.
+    `exact` is that of :func:`improve`.
     """
-    check_positive(problem)
     penalty_W, penalty_H, transposed = problem.penalty_W, problem.penalty_H, problem.transposed
     objective = problem.objective(Wt, H)
     W_last, H_last = Wt.copy(), H.copy()  # the last accepted factors, before extrapolation
@@ -125,6 +122,24 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int, exact: bool
             W_ahead, H_ahead = Wt.copy(), H.copy()
             W_last, H_last = Wt.copy(), H.copy()
         yield Progress(before)
+
+
+def iterate_exact(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
+    """Minimise the Kullback-Leibler divergence by cyclic coordinate descent (after Hsieh & Dhillon 2011), in place.
+
+    Each variable moves by a Newton step on ``1 / S(f) = 1 / sum(a)`` instead of on ``S(f) = sum(a)``; see
+    ``docs/derivations/kullback_leibler.md``. The start, the extrapolation and the restarts are those of
+    :func:`iterate`.
+    """
+    if problem.is_sparse:
+        yield from sparse_descent.iterate(problem, Wt, H, sparse_descent.newton_half, max_iter=max_iter)
+    else:
+        yield from iterate(problem, Wt, H, max_iter=max_iter, exact=True)
+
+
+def exact_codes(problem: Problem, Wt: Array, H: Array) -> None:
+    """Solve for the codes of fixed components under the Kullback-Leibler divergence, overwriting `Wt`."""
+    (sparse_descent.newton_codes if problem.is_sparse else codes)(problem, Wt, H)
 
 
 def _start_nearby(problem: Problem, Wt: Array, H: Array, objective: float) -> bool:
@@ -215,9 +230,8 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
     """Solve for the codes of fixed components row by row, in double precision, overwriting `Wt`.
 
     Newton's method starts from a few rounds of sBCD. The problem is convex for ``1 <= beta <= 2``; for other beta the
-    codes are a stationary point. Raises ParameterError if `X` has zeros and beta is not positive.
+    codes are a stationary point.
     """
-    check_positive(problem)
     sums = H.sum(axis=1, dtype=np.float64)
     live = sums > 0
     shares = np.where(live, sums, 1)[:, None] * max(1, int(live.sum()))

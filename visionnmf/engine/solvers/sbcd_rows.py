@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from visionnmf.engine.divergence import EMPTY_FLOOR, curvatures, floor_of, powers_of, row_means, values
-from visionnmf.engine.kernels import ccd as _ccd_kernels, sbcd as _sbcd_kernels
+from visionnmf.engine.kernels import divergence_descent as _kernels
 from visionnmf.engine.penalties import Penalty
 
 __all__ = ["Fixed", "improve"]
@@ -173,7 +173,7 @@ def _step(rows: _Rows, fixed: Fixed) -> None:
 def _polish(rows: _Rows, fixed: Fixed) -> None:
     """Update the codes by exact coordinate steps, for the Kullback-Leibler divergence."""
     rows.codes = rows.codes.copy()
-    _ccd_kernels.ccd_rows(
+    _kernels.ccd_rows(
         rows.Y, rows.P, rows.M, rows.codes, fixed.units, fixed.limits, rows.units, fixed.floor, fixed.sweeps
     )
     rows.losses = values(rows.Y, rows.powers, rows.P, rows.M, fixed.beta)
@@ -182,10 +182,10 @@ def _polish(rows: _Rows, fixed: Fixed) -> None:
 def _solve(rows: _Rows, Y: Array, V: Array, M: Array | None, convex: bool, fixed: Fixed) -> tuple[Array, Array, Array]:
     """Minimise the least-squares models of rows; return new codes, their divergences and their model of the data.
 
-    `Y`, `V`, `M` and `convex` define the models; see :func:`.kernels.sbcd.improve_rows`.
+    `Y`, `V`, `M` and `convex` define the models; see :func:`.kernels.divergence_descent.improve_rows`.
     """
     codes, model = rows.codes.copy(), np.empty_like(rows.P)
-    _sbcd_kernels.improve_rows(
+    _kernels.improve_rows(
         Y, rows.P, V, M, fixed.beta, convex, fixed.rough, codes, fixed.limits, rows.units, fixed.sweeps, fixed.floor,
         padded((3, Y.shape[1])), np.empty(codes.shape[1], bool), model, rows.flat,
     )  # fmt: skip
@@ -209,7 +209,7 @@ def _refit(rows: _Rows, model: Array, fixed: Fixed) -> tuple[Array, Array]:
     """Retry rows that have risen to `model` with larger curvatures, then shorter steps; return codes and losses."""
     codes, losses, beta = rows.codes.copy(), rows.losses.copy(), fixed.beta
     left = np.arange(len(codes))
-    ratio = np.maximum(beta - 1 + (2 - beta) * rows.Y / rows.P, _sbcd_kernels.LEAST_CURVATURE)
+    ratio = np.maximum(beta - 1 + (2 - beta) * rows.Y / rows.P, _kernels.LEAST_CURVATURE)
     B = rows.V * (2 * ratio / (ratio + 1)) if fixed.convex else rows.V
     for _ in range(REFITS):
         # the divergence's greatest curvature between both models, but not below a tenth of the first

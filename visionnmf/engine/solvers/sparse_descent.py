@@ -7,7 +7,7 @@ which all sweeps share.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,24 +16,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, map_blocks, one_blas_thread, row_blocks
-from visionnmf.engine.kernels import medians as _kernels, sparse as _sparse_kernels, stored as _stored_kernels
+from visionnmf.engine.kernels import manhattan as _kernels, sparse as _sparse_kernels
 from visionnmf.engine.penalties import NONNEGATIVE, SEPARABLE
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.sparse import floors
+from visionnmf.engine.products import floors
+from visionnmf.engine.stopping import Progress
 from visionnmf.exceptions import ParameterError
-
-from .contract import Half, Progress
-
-__all__ = [
-    "iterate",
-    "median_codes",
-    "median_half",
-    "newton_codes",
-    "newton_half",
-    "refuse_coupled",
-    "residual_codes",
-    "residual_half",
-]
 
 Array = NDArray[Any]
 
@@ -93,16 +81,30 @@ def newton_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: floa
     at most `sweeps` sweeps over a row moves its codes one after the other. A row is finished when a sweep changes no
     code by more than `tol` times its largest code. The loss is that of all rows, without penalties.
     """
-    X, penalty = problem.X, problem.penalty_W
-    points, sums = np.ascontiguousarray(A.T), A.sum(axis=1, dtype=np.float64).astype(X.dtype)
+    sums = A.sum(axis=1, dtype=np.float64).astype(problem.X.dtype)
     if problem.zero_weight == 0:
         sums = sums[:0]  # empty: the kernel then sums A over the stored entries of each row instead
+    return _descend(problem, Ft, A, sums, floors(problem.X), sweeps, tol)
+
+
+def residual_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: float = 0) -> float:
+    """Update the codes `Ft` in place by least squares on the stored entries only; return the loss before.
+
+    The arguments are those of :func:`newton_half`; entries that are not stored are missing.
+    """
+    return _descend(problem, Ft, A, None, None, sweeps, tol)
+
+
+def _descend(
+    problem: Problem, Ft: Array, A: Array, sums: Array | None, levels: Array | None, sweeps: int, tol: float
+) -> float:
+    """Run :func:`.kernels.sparse.descend_rows` on all rows, in blocks; return the sum of the losses before."""
+    X, penalty = problem.X, problem.penalty_W
+    points, tolerance, losses = np.ascontiguousarray(A.T), X.dtype.type(tol), np.empty(X.shape[0])
     limits = (*penalty.box(X.dtype), *penalty.weights(len(A), X.dtype))
-    losses, levels, tolerance = np.empty(X.shape[0]), floors(X), X.dtype.type(tol)
 
     def sweep(block: tuple[int, int]) -> None:
-        """Run all sweeps on rows ``block[0]:block[1]``."""
-        _sparse_kernels.kl_rows(
+        _sparse_kernels.descend_rows(
             X.data, X.indices, X.indptr, Ft, points, sums, *limits, sweeps, tolerance, levels, *block, losses
         )
 
@@ -111,28 +113,7 @@ def newton_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: floa
     return float(losses.sum())
 
 
-def residual_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: float = 0) -> float:
-    """Update the codes `Ft` in place by least squares on the stored entries only; return the loss before.
-
-    The arguments are those of :func:`newton_half`; entries that are not stored are missing.
-    """
-    X, penalty = problem.X, problem.penalty_W
-    points, tolerance = np.ascontiguousarray(A.T), X.dtype.type(tol)
-    limits = (*penalty.box(X.dtype), *penalty.weights(len(A), X.dtype))
-    losses = np.empty(X.shape[0])
-
-    def sweep(block: tuple[int, int]) -> None:
-        """Run all sweeps on rows ``block[0]:block[1]``."""
-        _stored_kernels.residual_rows(
-            X.data, X.indices, X.indptr, Ft, points, *limits, sweeps, tolerance, *block, losses
-        )
-
-    work = row_blocks(X)
-    map_blocks(sweep, work, parallel=len(work) > 1)
-    return float(losses.sum())
-
-
-def iterate(problem: Problem, Wt: Array, H: Array, half: Half, *, max_iter: int) -> Iterator[Progress]:
+def iterate(problem: Problem, Wt: Array, H: Array, half: Callable[..., float], *, max_iter: int) -> Iterator[Progress]:
     """Update `Wt`, then `H`, in place by two sweeps of `half` each; yield the objective before each iteration."""
     refuse_coupled(problem)
     for _ in range(max_iter):

@@ -27,8 +27,8 @@ from visionnmf.engine.kernels import sparse as _sparse_kernels
 from visionnmf.engine.penalties import Penalty
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import squares
+from visionnmf.engine.stopping import Progress
 
-from .contract import Progress
 from .momentum import Momentum
 
 __all__ = ["iterate"]

@@ -24,15 +24,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, rows_per_block
+from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, row_blocks, rows_per_block
 from visionnmf.engine.divergence import floor_of
-from visionnmf.engine.kernels import simplex as _simplex_kernels
+from visionnmf.engine.kernels import penalties as _simplex_kernels
 from visionnmf.engine.penalties import SEPARABLE, Graph, Penalty, Simplex
 from visionnmf.engine.problem import Problem
+from visionnmf.engine.stopping import Progress
 
 from . import sbcd
-from .contract import Progress
-from .divergence_gradient import check_positive, gradient_parts
 
 __all__ = ["codes", "iterate"]
 
@@ -125,12 +124,49 @@ class _Side:
         return losses + self.l1 @ F + self.l2 @ F.astype(np.float64) ** 2 / 2, vanishing, slope
 
 
-def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
-    """Update both factors in place; yield the objective before each iteration.
+def gradient_parts(
+    problem: Problem, Ft: Array, A: Array, vanishing: Array | None = None
+) -> tuple[Array, Array, Array, Array]:
+    """Return the loss of each row and the gradient with respect to its codes, as a difference of two parts.
 
-    Raises ParameterError if `X` has zeros and beta is not positive.
+    `Ft` (n_components, n_rows) are the codes, `A` (n_components, n) is fixed; penalties are ignored. Returns `losses`
+    (n_rows,), `negative` and `positive`, which are non-negative in the shape of `Ft`, and `units` (n_rows,). The
+    gradient is ``(positive - negative) * units**(beta - 1)``: dividing each row by its unit prevents overflow in
+    powers. `vanishing`, if given, receives the number of positive entries of each row whose model is almost 0.
     """
-    check_positive(problem)
+    X, M = problem.X, problem.weights
+    dtype, beta = X.dtype, problem.loss.beta
+    losses, units = np.empty(X.shape[0]), np.empty(X.shape[0])
+    negative, positive = np.empty_like(Ft), np.empty_like(Ft)
+    least = np.finfo(dtype).tiny / np.finfo(dtype).eps
+    floor = floor_of(beta)
+    if beta < 0:  # so that the powers below do not overflow
+        floor = max(floor, float(np.finfo(dtype).max) ** (0.5 / (beta - 2)))
+
+    def evaluate(block: tuple[int, int]) -> None:
+        rows = slice(*block)
+        P = np.matmul(Ft[:, rows].T, A)
+        problem.loss.record.rows(X, P, M, problem.loss.parameter, *block, losses)
+        mean = X[rows].mean(axis=1, keepdims=True)
+        unit = np.where(mean > least, mean, 1)
+        units[rows] = unit[:, 0]
+        P /= unit
+        if vanishing is not None:
+            vanishing[rows] = np.count_nonzero((P < floor) & (X[rows] > 0), axis=1)
+        np.maximum(P, dtype.type(floor), out=P)
+        weights = P ** dtype.type(beta - 2)
+        if M is not None:
+            weights *= M[rows]
+        negative[:, rows] = A @ (X[rows] / unit * weights).T
+        positive[:, rows] = A @ np.multiply(P, weights, out=weights).T
+
+    with one_blas_thread():
+        map_blocks(evaluate, row_blocks(X), parallel=X.size > BLOCK_ELEMENTS)
+    return losses, negative, positive, units
+
+
+def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
+    """Update both factors in place; yield the objective before each iteration."""
     sides = _Side(problem, Wt), _Side(problem.transposed, H)
     objective = problem.objective(Wt, H)
     for iteration in range(max_iter):
@@ -156,11 +192,7 @@ def _start_without(problem: Problem, Wt: Array, H: Array, objective: float) -> N
 
 
 def codes(problem: Problem, Wt: Array, H: Array) -> None:
-    """Solve for the codes on the simplex of fixed components, row by row and in double precision, overwriting `Wt`.
-
-    Raises ParameterError if `X` has zeros and beta is not positive.
-    """
-    check_positive(problem)
+    """Solve for the codes on the simplex of fixed components, row by row and in double precision, overwriting `Wt`."""
     beta, A = problem.loss.beta, H.astype(np.float64)
     l1, l2 = problem.penalty_W.weights(len(H), np.float64)
 

@@ -1,7 +1,9 @@
 """The table of solvers, and which of them can work on a problem.
 
 A solver updates both factors in turn, in place: ``iterate(problem, Wt, H, *, max_iter)``, with the codes transposed,
-``Wt`` of shape ``(n_components, n_samples)``. It yields a :class:`Progress` after each iteration.
+``Wt`` of shape ``(n_components, n_samples)``. It yields a :class:`..stopping.Progress` after each iteration. A function
+that updates the codes of a problem also updates its components, when it is given the transposed problem. One called
+`half` returns the loss *before* the update, because that is a by-product of the residuals.
 
 Finding the codes of fixed components is a separate problem, whichever solver found the components. The record of the
 loss names the function of :mod:`..codes` for it.
@@ -32,41 +34,34 @@ sbcd-plain  all divergences   sBCD as published; al-a, al-b: its other weights  
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
 
 from visionnmf._checks import shown
 from visionnmf.engine.losses import LOSSES, Record
 from visionnmf.engine.penalties import ANY, L1, L2, SEPARABLE, Graph, Term
 from visionnmf.engine.problem import Problem
+from visionnmf.engine.stopping import Progress
 from visionnmf.exceptions import ParameterError
 
-from . import admm, ccd, hals, ogm, rri, sbcd, spg
-from .baselines import bpp, mu, nenmf, ogm_paper, pg, sbcd_paper, svd
-from .contract import Codes, Iterate
+from . import admm, hals, ogm, rri, sbcd, spg
+from .baselines import divergences, least_squares
 
-__all__ = ["SOLVERS", "Solver", "check_solver", "choose"]
+Iterate = Callable[..., Iterator[Progress]]
+Codes = Callable[[Problem, NDArray[Any], NDArray[Any]], None]
+"""A function ``codes(problem, Wt, H)`` that overwrites `Wt` with the codes of fixed components `H`, row by row."""
 
 
 class Solver(NamedTuple):
     """One solver, and what it can do.
 
-    Attributes
-    ----------
-    iterate : callable
-        See :class:`.contract.Iterate`.
-    minimises : callable
-        Tells from the record of a loss whether the solver minimises it.
-    terms : tuple of type
-        The penalty terms that it supports on either factor, in addition to non-negativity;
-        :data:`..penalties.ANY` if it supports every term with a gradient or a prox.
-    weights : bool
-        Whether entries may have weights, or be missing.
-    sparse : bool
-        Whether `X` may be sparse, for a loss that has a sparse form.
-    codes : callable or None
-        Finds the codes of its components (:class:`.contract.Codes`) if the function that the loss names does not suit,
-        as for a baseline whose factors have both signs.
+    `minimises` tells from the record of a loss whether the solver minimises it. `terms` are the penalty terms that it
+    supports on either factor, in addition to non-negativity; :data:`..penalties.ANY` if it supports every term with a
+    gradient or a prox. `weights` says whether entries may have weights, or be missing, and `sparse` whether `X` may be
+    sparse, for a loss that has a sparse form. `codes` finds the codes of its components if the function that the loss
+    names does not suit, as for a baseline whose factors have both signs.
     """
 
     iterate: Iterate
@@ -113,22 +108,22 @@ LEAST_SQUARES = _only({"frobenius"})
 # In the order in which "auto" tries them: measured by benchmarks/solvers.py.
 SOLVERS: dict[str, Solver] = {
     "hals": Solver(hals.iterate, LEAST_SQUARES, ANY, weights=True, sparse=True),
-    "nenmf": Solver(nenmf.iterate, LEAST_SQUARES, ANY, sparse=True),
-    "bpp": Solver(bpp.iterate, LEAST_SQUARES, SEPARABLE, sparse=True),
-    "pg": Solver(pg.iterate, LEAST_SQUARES, SEPARABLE, sparse=True),
-    "svd": Solver(svd.iterate, LEAST_SQUARES, sparse=True, codes=svd.codes),
+    "nenmf": Solver(least_squares.nenmf, LEAST_SQUARES, ANY, sparse=True),
+    "bpp": Solver(least_squares.bpp, LEAST_SQUARES, SEPARABLE, sparse=True),
+    "pg": Solver(least_squares.pg, LEAST_SQUARES, SEPARABLE, sparse=True),
+    "svd": Solver(least_squares.svd, LEAST_SQUARES, sparse=True, codes=least_squares.svd_codes),
     "sbcd": Solver(sbcd.iterate, _divergence, SEPARABLE, weights=True),
-    "ccd": Solver(ccd.iterate, _only({"kullback-leibler"}), SEPARABLE, weights=True, sparse=True),
+    "ccd": Solver(sbcd.iterate_exact, _only({"kullback-leibler"}), SEPARABLE, weights=True, sparse=True),
     # least squares does not need it
     "spg": Solver(spg.iterate, lambda record: _divergence(record) and not LEAST_SQUARES(record), ANY, weights=True),
     "admm": Solver(admm.iterate, lambda record: record.proximal is not None, ANY, weights=True),
     "rri": Solver(rri.iterate, _only(rri.LOSSES), (*SEPARABLE, Graph), weights=True, sparse=True),
-    "mu": Solver(mu.iterate, _divergence, (L1, L2, Graph), weights=True),
-    "sbcd-plain": Solver(sbcd_paper.iterate_model, _divergence, SEPARABLE, weights=True),
-    "al-a": Solver(sbcd_paper.iterate_data, _divergence, SEPARABLE, weights=True),
-    "al-b": Solver(sbcd_paper.iterate_unit, _divergence, SEPARABLE, weights=True),
+    "mu": Solver(divergences.mu, _divergence, (L1, L2, Graph), weights=True),
+    "sbcd-plain": Solver(divergences.sbcd_plain, _divergence, SEPARABLE, weights=True),
+    "al-a": Solver(divergences.al_a, _divergence, SEPARABLE, weights=True),
+    "al-b": Solver(divergences.al_b, _divergence, SEPARABLE, weights=True),
     "ogm": Solver(ogm.iterate, _only(ogm.LOSSES), ANY, weights=True),
-    "ogm-paper": Solver(ogm_paper.iterate, _only(ogm.LOSSES), ANY, weights=True),
+    "ogm-paper": Solver(ogm.iterate_as_published, _only(ogm.LOSSES), ANY, weights=True),
 }
 
 

@@ -1,1 +1,1 @@
-"""Published algorithms for comparison only; newer solvers in the parent package are better."""
+"""Solvers that are only compared with: those for least squares, and those for divergences."""

@@ -21,18 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks
-from visionnmf.engine.kernels import penalties as _penalty_kernels
-
-__all__ = [
-    "project_l1_2_ball",
-    "project_l1_ball",
-    "project_l1_inf_ball",
-    "project_simplex",
-    "project_simplex_columns",
-    "shrink_2",
-    "shrink_inf",
-]
+from .blocks import BLOCK_ELEMENTS, blocks, map_blocks
+from .kernels import penalties as _penalty_kernels
 
 Array = NDArray[Any]
 
@@ -54,10 +44,6 @@ def project_simplex(V: Array, radius: float = 1.0) -> Array:
     """Project each row of `V` (n_rows, n) onto the simplex ``x >= 0, sum x = radius`` (Duchi et al. 2008, Figure 1).
 
     Entries may have any sign. The result has the dtype of `V`, and its rows sum to `radius` up to rounding.
-
-    Returns
-    -------
-    ndarray [shape=(n_rows, n), >= 0]
     """
     top, depth = _levels(V, radius)
     # relative to the top, because the level itself would be rounded at the magnitude of V
@@ -76,12 +62,7 @@ def project_simplex_columns(F: Array) -> None:
 
 
 def project_l1_ball(V: Array, radius: float) -> Array:
-    """Project each row of a block `V` >= 0 (n_rows, n) onto ``sum x <= radius`` (Duchi et al. 2008).
-
-    Returns
-    -------
-    ndarray [shape=(n_rows, n), >= 0]
-    """
+    """Project each row of a block `V` >= 0 (n_rows, n) onto ``sum x <= radius`` (Duchi et al. 2008)."""
     X = V.copy()
     if radius <= 0:
         X[:] = 0
@@ -95,10 +76,6 @@ def project_l1_2_ball(V: Array, radius: float) -> Array:
     """Project a block `V` >= 0 (n_rows, n) onto ``sum_k |x_k|_2 <= radius``, k its rows (van den Berg et al. 2008).
 
     The norms of the rows are projected onto the l1 ball, and the rows scaled to the projected norms.
-
-    Returns
-    -------
-    ndarray [shape=(n_rows, n), >= 0]
     """
     norms = _norms(V)
     shares = project_l1_ball(norms[None, :], radius)[0]
@@ -111,10 +88,6 @@ def project_l1_inf_ball(V: Array, radius: float) -> Array:
     Each row is clipped at a level :math:`\mu_k` so that all rows that stay nonzero lose the same sum :math:`\theta`.
     The sum of the levels is convex and piecewise linear in :math:`\theta`. Newton's method from the left finds where it
     equals `radius` in finitely many steps, without sorting the breakpoints of all rows together.
-
-    Returns
-    -------
-    ndarray [shape=(n_rows, n), >= 0]
     """
     if radius <= 0:
         return np.zeros_like(V)
@@ -143,10 +116,6 @@ def shrink_2(V: Array, threshold: float | Array) -> Array:
     """Shorten each row of `V` >= 0 (n_rows, n) by its threshold: the prox of ``sum_k threshold_k |x_k|_2``.
 
     A row shorter than its threshold becomes zero. `threshold` is one number or one per row.
-
-    Returns
-    -------
-    ndarray [shape=(n_rows, n), >= 0]
     """
     norms = _norms(V)
     scales = np.maximum(1 - threshold / np.where(norms > 0, norms, np.inf), 0)
@@ -158,10 +127,6 @@ def shrink_inf(V: Array, threshold: float | Array) -> Array:
 
     The clipped parts of a row sum to its threshold. By Moreau's identity, the result is the row minus its projection
     onto the l1 ball of that radius. `threshold` is one number or one per row.
-
-    Returns
-    -------
-    ndarray [shape=(n_rows, n), >= 0]
     """
     top, depth = _levels(V, threshold)
     return np.minimum(V, np.maximum(top - depth, 0))

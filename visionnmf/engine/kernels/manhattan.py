@@ -1,4 +1,4 @@
-"""Coordinate descent by weighted medians: the one-dimensional problem, and sweeps of dense, sparse, symmetric data.
+"""The Manhattan loss: coordinate descent by weighted medians, Nesterov smoothing, and subgradients.
 
 The kernels of the engine are private to it. They release the interpreter lock and work on a range of rows or columns,
 so that threads can share the work. Their compile time decides how long a user's first fit takes; CONTRIBUTING explains
@@ -385,4 +385,115 @@ def symmetric_objective(S, H, c, scratch):  # type: ignore[no-untyped-def]
         _set_residual(residual, S[j], H, j, H)
         residual[j] = 0
         total += np.float64(c[j]) * weighted_sum_abs(residual, c)
+    return total
+
+
+# --- Nesterov smoothing -----------------------------------------------------------------------------------------------
+
+
+@kernel(reassociate=True)
+def _dual(x, p, m, widths, alpha):  # type: ignore[no-untyped-def]
+    """Overwrite `p` with ``m clip((p - x) / width, -1, 1) + alpha m (p - x)`` for a contiguous part of one row.
+
+    Return the loss ``sum m (|x - p| + alpha/2 (x - p)^2)`` and the inner product of x and the clipped part.
+    """
+    zero = x.dtype.type(0)
+    one = x.dtype.type(1)
+    half = alpha / x.dtype.type(2)
+    loss = zero
+    inner = zero
+    for i in range(x.shape[0]):
+        weight = one if m is None else m[i]
+        e = p[i] - x[i]
+        size = abs(e)
+        # the width is 0 for a feature that no component uses; do not divide by it
+        u = e / widths[i] if size < widths[i] else (one if e > zero else -one)
+        u = u * weight if widths[i] > zero else zero
+        loss += weight * (size + half * size * size)
+        inner += x[i] * u
+        p[i] = u + alpha * weight * e
+    return loss, inner
+
+
+@kernel
+def ogm_pass(X, P, M, widths, alpha, start, stop, losses, inner):  # type: ignore[no-untyped-def]
+    """Compute the dual variables of the smoothed loss for rows ``start:stop`` (Guan et al. 2012, Algorithm 2, line 3).
+
+    `P` (stop - start, n) holds the model of these rows and receives the derivative of the smoothed loss with respect to
+    it. `X` is (n_rows, n), and `M` (n_rows, n) holds entry weights or is None. `widths` (n,) is the half-width, for
+    each feature, of the parabola that replaces the kink; 0 leaves the feature out. `alpha` >= 0 is the weight of the
+    elastic net. `losses` and `inner` (n_rows,) receive each row's unsmoothed loss and the inner product of data and
+    dual.
+    """
+    n = X.shape[1]
+    for j in range(start, stop):
+        loss = 0.0
+        dot = 0.0
+        for left in range(0, n, CHUNK):
+            right = min(n, left + CHUNK)
+            m = None if M is None else M[j, left:right]
+            one, other = _dual(X[j, left:right], P[j - start, left:right], m, widths[left:right], alpha)
+            loss += one
+            dot += other
+        losses[j] = loss
+        inner[j] = dot
+
+
+# --- subgradients that prove a point stationary -----------------------------------------------------------------------
+
+
+@kernel(reassociate=True)
+def balance_signs(  # type: ignore[no-untyped-def]
+    starts, columns, bounds, A, squares, F, G, low, high, enough, sweeps, signs, distance
+):
+    """Choose the subgradients at zero residuals so that the gradient of each row nearly vanishes, and update it.
+
+    The subdifferential of ``m |e|`` at 0 is [-m, m]. For each row, projected coordinate descent minimises the distance
+    of the gradient to the cone of allowed gradients (0 for codes inside the box, one sign at a bound), which is a
+    bounded least-squares problem. Each step decreases it, because the gradient of half the squared distance is
+    1-Lipschitz.
+
+    `starts` (n_rows + 1,) marks where each row's zero residuals begin in `columns` (their columns) and `bounds` (their
+    weights m > 0). `A` (n, r) >= 0 is the fixed factor, transposed, and `squares` (n,) the squared norms of its rows,
+    infinite for zero rows. `F` (n_rows, r) holds the codes, and `G` (n_rows, r) the gradient without the zero
+    residuals. A row is done when its distance is below `enough` or after `sweeps` sweeps. `signs`, as long as `columns`
+    and zero on entry, receives the subgradients. `distance` (r,) is scratch.
+    """
+    for j in range(F.shape[0]):
+        g, f = G[j], F[j]
+        left = _add_and_split(g, A[0], 0.0, f, low, high, distance)
+        for _ in range(sweeps):
+            if left <= enough * enough:
+                break
+            moved = 0.0
+            for e in range(starts[j], starts[j + 1]):
+                a = A[columns[e]]
+                old, bound = signs[e], bounds[e]
+                slope = 0.0
+                for k in range(a.shape[0]):
+                    slope += a[k] * distance[k]
+                new = clipped(old - slope / squares[columns[e]], -bound, bound)
+                if new != old:
+                    signs[e] = new
+                    share = abs(new - old) / bound
+                    moved = share if share > moved else moved
+                    left = _add_and_split(g, a, new - old, f, low, high, distance)
+            if moved < 1e-6:
+                break
+
+
+@kernel(part=True)
+def _add_and_split(g, a, change, f, low, high, distance):  # type: ignore[no-untyped-def]
+    """Add ``change * a`` to the gradient `g` and write to `distance` the part of it that the bounds do not absorb.
+
+    Return the squared norm of that part.
+    """
+    total = 0.0
+    for k in range(g.shape[0]):
+        d = g[k] + change * a[k]
+        g[k] = d
+        if (f[k] <= low and d > 0.0) or (f[k] >= high and f[k] > low and d < 0.0):
+            d = 0.0
+        distance[k] = d
+        total += d * d
     return total

@@ -1,0 +1,179 @@
+"""The numba kernels of online methods that learn one sample after the other."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from visionnmf._jit import kernel
+
+from .arithmetic import clipped
+from .penalties import project
+
+# --- conservative learning --------------------------------------------------------------------------------------------
+
+
+@kernel(reassociate=True, part=True)
+def _dot(a, b):  # type: ignore[no-untyped-def]
+    """Return the inner product of `a` and `b` in their own dtype."""
+    total = a.dtype.type(0)
+    for i in range(a.shape[0]):
+        total += a[i] * b[i]
+    return total
+
+
+@kernel(part=True)
+def _encode(E, x, y, change):  # type: ignore[no-untyped-def]
+    """Write the codes ``y = max(0, E x)`` and ``change = y - E x``, the part that the clipping adds."""
+    zero = x.dtype.type(0)
+    for k in range(E.shape[0]):
+        answer = _dot(E[k], x)
+        y[k] = answer if answer > zero else zero
+        change[k] = y[k] - answer
+
+
+@kernel(part=True)
+def _subtract_model(H, y, residual):  # type: ignore[no-untyped-def]
+    """Subtract the reconstruction ``y @ H`` from `residual`, which holds the sample."""
+    for k in range(H.shape[0]):
+        if y[k] > 0:
+            row, code = H[k], y[k]
+            for i in range(row.shape[0]):
+                residual[i] -= code * row[i]
+
+
+@kernel(part=True)
+def _add_clipped(row, step, residual):  # type: ignore[no-untyped-def]
+    """Add ``step * residual`` to a row of the decoder and clip it at 0."""
+    zero = row.dtype.type(0)
+    for i in range(row.shape[0]):
+        value = row[i] + step * residual[i]
+        row[i] = value if value > zero else zero
+
+
+@kernel(part=True)
+def _add(row, step, x):  # type: ignore[no-untyped-def]
+    """Add ``step * x`` to a row of the encoder."""
+    for i in range(row.shape[0]):
+        row[i] += step * x[i]
+
+
+@kernel
+def conservative_pass(X, E, H, w, x, residual, y, change, pull, errors):  # type: ignore[no-untyped-def]
+    """Learn samples one after the other (Elser, "Online Non-negative Matrix Factorization", steps 1 to 11).
+
+    `X` (n_samples, n_features) holds the samples, which are scaled to unit norm. The encoder `E` and the transposed
+    decoder `H` >= 0, both (n_components, n_features), are updated in place. `w` > 0 is the cost of changing the encoder
+    relative to the decoder. `errors` (n_samples,) receives the residual norm of each scaled sample before it is learnt.
+    `x`, `residual` (n_features,) and `y`, `change`, `pull` (n_components,) are scratch. Both changes of the encoder are
+    multiples of the sample, so they are added in one step. The multiplier of the codes (step 9) uses the decoder before
+    its update, as in equation 6 to leading order.
+    """
+    zero, one = X.dtype.type(0), X.dtype.type(1)
+    for t in range(X.shape[0]):
+        square = 0.0
+        for i in range(X.shape[1]):
+            square += X[t, i] * X[t, i]
+        errors[t] = 0.0
+        if square == 0.0:  # every model reproduces a sample of zeros
+            continue
+        scale = X.dtype.type(1.0 / square**0.5)
+        for i in range(X.shape[1]):
+            x[i] = residual[i] = X[t, i] * scale
+        _encode(E, x, y, change)
+        _subtract_model(H, y, residual)
+        size = _dot(residual, residual)
+        errors[t] = size**0.5
+        answer = zero
+        for k in range(H.shape[0]):
+            pull[k] = _dot(H[k], residual)
+            answer += pull[k] * pull[k]
+        cost = answer / size + w * _dot(y, y) if size > zero else zero
+        # eta = length * residual; 0 if no code is positive, because nothing can be improved
+        length = one / cost if cost > zero else zero
+        for k in range(H.shape[0]):
+            if y[k] > zero and length > zero:
+                _add_clipped(H[k], w * length * y[k], residual)
+            _add(E[k], change[k] + length * pull[k], x)
+
+
+# --- robust stochastic approximation ----------------------------------------------------------------------------------
+
+
+@kernel(reassociate=True, allocates=True)
+def robust_approximation(  # type: ignore[no-untyped-def]
+    H, mean, X, W, M, order, length, tolerance, most, largest, l2, low, high, on_simplex, is_itakura, floor
+):
+    """Run stochastic gradient descent on `H` (r, n) with averaged iterates (Guan et al. 2012, Algorithm 2).
+
+    `mean` (r, n) equals `H` on entry and receives the average of the iterates, each weighted by the length of the step
+    that leaves it. `X` (size, n) and `W` (size, r) hold the samples and their codes, and `M` (size, n) entry weights or
+    None. The samples are visited cyclically in `order` (size,). Step k has the size `length` (theta times the diameter
+    D) divided by the largest gradient norm so far, `largest`, and by sqrt(k). It stops after `most` steps, or when the
+    relative change of the average is at most `tolerance`. `l2` is the weight of ``|H|^2 / 2``. Entries stay in
+    [`low`, `high`]; if `on_simplex`, the entries of each component sum to 1 and are at least `low` < 1 / n. The
+    gradient is that of the Itakura-Saito divergence if `is_itakura` (model entries below `floor` count as `floor`),
+    else of half the squared distance. Return the largest gradient norm and the number of steps.
+    """
+    r, n = H.shape
+    error = np.empty(n, H.dtype)
+    total = 0.0
+    for step in range(1, most + 1):
+        j = order[(step - 1) % order.shape[0]]
+        x, w = X[j], W[j]
+        for i in range(n):
+            error[i] = 0
+        for k in range(r):
+            if w[k] != 0:
+                for i in range(n):
+                    error[i] += w[k] * H[k, i]
+        size = 0.0
+        for i in range(n):
+            p = error[i]
+            if is_itakura:
+                p = p if p > floor else floor
+                error[i] = (p - x[i]) / (p * p)
+            else:
+                error[i] = p - x[i]
+            if M is not None:
+                error[i] *= M[j, i]
+            size += error[i] * error[i]
+        square = 0.0
+        for k in range(r):
+            square += w[k] * w[k]
+        square *= size
+        if l2 > 0:
+            for k in range(r):
+                for i in range(n):
+                    square += l2 * H[k, i] * (2 * w[k] * error[i] + l2 * H[k, i])
+        norm = math.sqrt(square) if square > 0 else 0.0
+        largest = norm if norm > largest else largest
+        if largest == 0:
+            break  # all gradients so far are zero
+        rate = length / (largest * math.sqrt(step))
+        total += rate
+        share = rate / total
+        moved, whole = 0.0, 0.0
+        for k in range(r):
+            for i in range(n):
+                change = share * (H[k, i] - mean[k, i])
+                whole += mean[k, i] * mean[k, i]
+                moved += change * change
+                mean[k, i] += change
+            if w[k] != 0 or l2 > 0:
+                for i in range(n):
+                    H[k, i] -= rate * (w[k] * error[i] + l2 * H[k, i])
+                if on_simplex:  # project the part above `low` onto a smaller simplex
+                    left = 1 - n * low
+                    for i in range(n):
+                        H[k, i] = (H[k, i] - low) / left
+                    project(H[k])
+                    for i in range(n):
+                        H[k, i] = low + left * H[k, i]
+                else:
+                    for i in range(n):
+                        H[k, i] = clipped(H[k, i], low, high)
+        if step > 1 and moved <= tolerance * tolerance * whole:
+            return largest, step
+    return largest, most

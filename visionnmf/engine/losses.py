@@ -1,0 +1,457 @@
+"""The losses, which measure the distance of the data `X` from the model ``P = W H``.
+
+Each loss is one :class:`Record` of :data:`LOSSES`. Everything that lists losses derives from that table: which solvers
+minimise a loss, whether it takes sparse data, messages, and the tables of the guides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf.exceptions import ParameterError
+
+from . import divergence
+from .blocks import BLOCK_ELEMENTS, map_blocks, one_blas_thread, row_blocks
+from .kernels import admm as _admm_kernels
+from .kernels.sparse import model_entries
+from .products import floors
+
+Array = NDArray[Any]
+
+ZERO = 1e-3  # smaller residuals count as 0 at a kink, in units of the data's mean (or of a row's norm)
+
+
+# --- the record of a loss ---------------------------------------------------------------------------------------------
+
+
+class Parameter(NamedTuple):
+    """The parameter of a loss: its `symbol` in the formula and its default value given the mean of the observed data.
+
+    It must be > 0 if `positive` is true, otherwise >= 0.
+    """
+
+    symbol: str
+    default: Callable[[float], float]
+    positive: bool
+
+
+class Proximal(NamedTuple):
+    """A loss in the form that ADMM needs (docs/derivations/admm.md).
+
+    Attributes
+    ----------
+    rows : callable
+        ``rows(X, P, U, M, parameter, bounds, decay, start, stop, losses, residuals)`` runs one elementwise iteration,
+        as the kernels of :mod:`.kernels.admm` describe.
+    valued : bool
+        Whether `rows` writes the loss, which is optional if it is expensive to compute.
+    slope : callable
+        ``slope(size, n_features, parameter)`` returns the absolute derivative with respect to an entry if all residuals
+        of a row have this size (> 0); for a divergence, that of its positive part.
+    """
+
+    rows: Callable[..., None]
+    valued: bool
+    slope: Callable[[Any, int, float], Any]
+
+
+class SparseForm(NamedTuple):
+    """A loss of sparse data, which at zero entries is ``weight * P`` or, if `squared`, ``weight * P^2 / 2``.
+
+    Attributes
+    ----------
+    value : callable
+        ``value(x, p, floor)`` returns the sum over stored entries; `floor` is negligible relative to the data of a row.
+    deviation : callable
+        ``deviation(x, p, floor, weight)`` returns the derivative at stored entries minus that of a zero entry there.
+    size : callable
+        ``size(x)`` returns the size of the derivative at stored entries and the model 0, as in
+        :attr:`Record.derivative`.
+    squared : bool
+    weighted : bool
+        Whether entries that are not stored may have any weight from 0 to 1, instead of only 0 or 1.
+    """
+
+    value: Callable[[Array, Array, Array], float]
+    deviation: Callable[[Array, Array, Array, float], Array]
+    size: Callable[[Array], Array]
+    squared: bool = False
+    weighted: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """One loss. ``tests/engine/test_losses.py`` checks each field of each record against the value.
+
+    Attributes
+    ----------
+    name : str
+        The name that users pass.
+    formula : str
+        The loss of one entry (or row), with the data x and the model p.
+    noise : str
+        The kind of noise for which the loss is appropriate.
+    parameter : Parameter or None
+    degree : float or None
+        ``loss(c X, c P) = c^degree loss(X, P)``; None if the loss has an intrinsic scale.
+    weight_degree : float
+        The loss with weights ``c M`` is ``c^weight_degree`` times that with `M`; 1 unless weights are under a root.
+    beta : float, "parameter" or None
+        The exponent of a beta-divergence. "parameter" means that the loss's parameter is the exponent, which users pass
+        instead of a name.
+    kink : float, >= 0
+        At a residual of 0 the subdifferential is [-kink, kink], times the weight.
+    rows : callable
+        ``rows(X, P, M, parameter, start, stop, out)`` writes the loss of rows ``start:stop`` of `X` to `out`. `P` is
+        the model of these rows only, and `M` holds entry weights or is None.
+    derivative : callable
+        ``derivative(X, P, M, parameter, tiny)`` returns, for some rows in double precision, the derivative with respect
+        to each model entry, and the size it is compared with. The size is that of the derivative at the model 0, or of
+        the positive part ``p^(beta - 1)`` for a divergence. `M` may be the number 1. At a kink, the derivative is 0 for
+        residuals up to `tiny`.
+    proximal : Proximal or None
+        None if the prox has no closed form, or if other solvers are better.
+    sparse : SparseForm or None
+        None if sparse data would have to be made dense.
+    codes : str
+        The method that finds codes for fixed components: a key of :data:`.codes.CODES`.
+    codes_as : str or None
+        A loss with the same optimal codes, row by row, if the codes have no l1 or l2 penalty.
+    """
+
+    name: str
+    formula: str
+    noise: str
+    parameter: Parameter | None = None
+    degree: float | None = None
+    weight_degree: float = 1.0
+    beta: float | Literal["parameter"] | None = None
+    kink: float = 0.0
+    rows: Callable[..., None]
+    derivative: Callable[[Array, Array, Any, float, float], tuple[Array, Array]]
+    proximal: Proximal | None = None
+    sparse: SparseForm | None = None
+    codes: str
+    codes_as: str | None = None
+
+    @property
+    def is_named(self) -> bool:
+        """Whether users pass a name; otherwise they pass a number."""
+        return self.beta != "parameter"
+
+
+# --- values: ``rows(X, P, M, parameter, start, stop, out)``; too rarely called to be worth a compiled kernel ----------
+
+
+def _manhattan_rows(X: Array, P: Array, M: Any, parameter: float, start: int, stop: int, out: Array) -> None:
+    """Write ``sum m |x - p|`` of each row."""
+    out[start:stop] = _sums(np.abs(X[start:stop] - P), M, start)
+
+
+def _frobenius_rows(X: Array, P: Array, M: Any, parameter: float, start: int, stop: int, out: Array) -> None:
+    """Write ``sum m (x - p)^2 / 2`` of each row."""
+    out[start:stop] = _sums(np.square(X[start:stop] - P), M, start)
+    out[start:stop] /= 2
+
+
+def _l21_rows(X: Array, P: Array, M: Any, parameter: float, start: int, stop: int, out: Array) -> None:
+    """Write ``sqrt(sum m (x - p)^2)`` of each row."""
+    out[start:stop] = _sums(np.square(X[start:stop] - P), M, start)
+    np.sqrt(out[start:stop], out=out[start:stop])
+
+
+def _huber_rows(X: Array, P: Array, M: Any, delta: float, start: int, stop: int, out: Array) -> None:
+    """Write the weighted Huber loss of each row: ``s (|e| - s / 2)`` with ``s = min(|e|, delta)``."""
+    sizes = np.abs(X[start:stop] - P)
+    inner = np.minimum(sizes, X.dtype.type(delta))
+    sizes -= inner / 2
+    sizes *= inner
+    out[start:stop] = _sums(sizes, M, start)
+
+
+def _elastic_net_rows(X: Array, P: Array, M: Any, alpha: float, start: int, stop: int, out: Array) -> None:
+    """Write ``sum m (|e| + alpha / 2 e^2)`` of each row."""
+    sizes = np.abs(X[start:stop] - P)
+    sizes += X.dtype.type(alpha / 2) * sizes * sizes
+    out[start:stop] = _sums(sizes, M, start)
+
+
+def _sums(values: Array, M: Any, start: int) -> Array:
+    """Return the weighted sum of each row. NumPy sums pairwise, so float32 stays accurate in long rows."""
+    if M is not None:
+        values *= M[start : start + len(values)]
+    return np.asarray(values.sum(axis=1))
+
+
+# --- derivatives with respect to the model, and their sizes at the model 0 --------------------------------------------
+
+
+def _manhattan(X: Array, P: Array, M: Any, parameter: float, tiny: float) -> tuple[Array, Array]:
+    return _elastic_net(X, P, M, 0.0, tiny)
+
+
+def _elastic_net(X: Array, P: Array, M: Any, alpha: float, tiny: float) -> tuple[Array, Array]:
+    E = P - X
+    return M * (np.where(np.abs(E) <= tiny, 0.0, np.sign(E)) + alpha * E), M * (1 + alpha * X)
+
+
+def _frobenius(X: Array, P: Array, M: Any, parameter: float, tiny: float) -> tuple[Array, Array]:
+    return M * (P - X), M * X
+
+
+def _huber(X: Array, P: Array, M: Any, delta: float, tiny: float) -> tuple[Array, Array]:
+    return M * np.clip(P - X, -delta, delta), M * np.minimum(X, delta)
+
+
+def _l21(X: Array, P: Array, M: Any, parameter: float, tiny: float) -> tuple[Array, Array]:
+    sizes = np.sqrt((M * X * X).sum(axis=1, keepdims=True))
+
+    def derivative(E: Array) -> Array:
+        norms = np.sqrt((M * E * E).sum(axis=1, keepdims=True))
+        # use the subgradient 0 for rows that the model fits exactly
+        return np.asarray(M * E / np.where(norms > ZERO * sizes, norms, np.inf))
+
+    return derivative(P - X), derivative(X)
+
+
+def _divergence_derivative(X: Array, P: Array, M: Any, beta: float, tiny: float) -> tuple[Array, Array]:
+    """Return the derivative of a beta-divergence with respect to each model entry, and the size it is compared with.
+
+    The derivative is ``M P^(beta - 1) (1 - X / P)`` and the size its positive part ``M P^(beta - 1)``.
+    """
+    # the same floor as in the loss; a smaller model counts as 0
+    P = np.maximum(P, np.maximum(1e-7 * X.mean(axis=1, keepdims=True), 1e-30))
+    size = M * P ** (beta - 1)
+    return size * (1 - X / P), size
+
+
+def _stored_kullback_leibler(x: Array, p: Array, floor: Array) -> float:
+    """Return the Kullback-Leibler divergence summed over stored entries `x` with model `p`, with 0 log 0 = 0."""
+    positive = x > 0
+    ratio = x[positive] / np.maximum(p, floor)[positive]
+    return float((p - x).sum() + np.dot(x[positive], np.log(ratio)))
+
+
+# --- the records ------------------------------------------------------------------------------------------------------
+
+_RECORDS = (
+    Record(
+        name="manhattan",
+        formula="|x - p|",
+        noise="outlying entries: occlusion, dead pixels, moving objects; Laplace noise",
+        degree=1,
+        kink=1.0,
+        rows=_manhattan_rows,
+        derivative=_manhattan,
+        proximal=Proximal(_admm_kernels.manhattan_pass, valued=True, slope=lambda size, n, parameter: 1.0),
+        sparse=SparseForm(
+            value=lambda x, p, floor: float(np.abs(x - p).sum()),
+            deviation=lambda x, p, floor, weight: np.sign(p - x) - weight,
+            size=np.ones_like,
+            weighted=True,
+        ),
+        codes="admm",
+    ),
+    Record(
+        name="frobenius",
+        formula="(x - p)^2 / 2",
+        noise="Gaussian noise of equal variance, no outliers",
+        degree=2,
+        beta=2.0,
+        rows=_frobenius_rows,
+        derivative=_frobenius,
+        sparse=SparseForm(
+            value=lambda x, p, floor: float(np.square(x - p).sum()) / 2,
+            squared=True,
+            deviation=lambda x, p, floor, weight: (1 - weight) * p - x,
+            size=np.asarray,
+        ),
+        codes="hals",
+    ),
+    Record(
+        name="l21",
+        formula="sqrt(sum_j (x_j - p_j)^2) of a row",
+        noise="outlying samples: whole rows that do not belong",
+        degree=1,
+        weight_degree=0.5,
+        rows=_l21_rows,
+        derivative=_l21,
+        proximal=Proximal(_admm_kernels.l21_pass, valued=True, slope=lambda size, n, parameter: 1 / n**0.5),
+        codes="admm",
+        codes_as="frobenius",  # the root of a sum of squares has the same minimiser
+    ),
+    Record(
+        name="huber",
+        formula="(x - p)^2 / 2 to delta, then delta (|x - p| - delta / 2)",
+        noise="Gaussian noise and outlying entries",
+        parameter=Parameter("delta", default=lambda mean: mean / 10, positive=True),
+        rows=_huber_rows,
+        derivative=_huber,
+        proximal=Proximal(_admm_kernels.huber_pass, valued=True, slope=lambda size, n, delta: np.minimum(size, delta)),
+        codes="admm",
+    ),
+    Record(  # MahNMF-EN, Guan et al. 2012
+        name="elastic-net",
+        formula="|x - p| + alpha / 2 (x - p)^2",
+        noise="Laplace and Gaussian noise at once",
+        parameter=Parameter("alpha", default=lambda mean: 1 / mean, positive=False),
+        kink=1.0,
+        rows=_elastic_net_rows,
+        derivative=_elastic_net,
+        proximal=Proximal(_admm_kernels.elastic_net_pass, valued=True, slope=lambda size, n, alpha: 1 + alpha * size),
+        codes="admm",
+    ),
+    Record(
+        name="kullback-leibler",
+        formula="x log(x / p) - x + p",
+        noise="counts (Poisson noise)",
+        degree=1,
+        beta=1.0,
+        rows=lambda X, P, M, parameter, *rest: divergence.beta_rows(X, P, M, 1.0, *rest),
+        derivative=lambda X, P, M, parameter, tiny: _divergence_derivative(X, P, M, 1, tiny),
+        proximal=Proximal(_admm_kernels.kullback_leibler_pass, valued=False, slope=lambda size, n, parameter: 1.0),
+        sparse=SparseForm(
+            value=_stored_kullback_leibler,
+            deviation=lambda x, p, floor, weight: (1 - weight) - x / np.maximum(p, floor),
+            size=np.ones_like,
+        ),
+        codes="ccd",
+    ),
+    Record(
+        name="itakura-saito",
+        formula="x / p - log(x / p) - 1",
+        noise="multiplicative noise, such as power spectra; `X` must be positive",
+        degree=0,
+        beta=0.0,
+        rows=lambda X, P, M, parameter, *rest: divergence.beta_rows(X, P, M, 0.0, *rest),
+        derivative=lambda X, P, M, parameter, tiny: _divergence_derivative(X, P, M, 0, tiny),
+        codes="sbcd",
+    ),
+    Record(
+        name="beta",
+        formula="x^b / (b (b - 1)) + p^b / b - x p^(b - 1) / (b - 1)",
+        noise="between these, by its exponent: 2 is Frobenius, 1 Kullback-Leibler, 0 Itakura-Saito",
+        beta="parameter",
+        rows=divergence.beta_rows,
+        derivative=_divergence_derivative,
+        codes="sbcd",
+    ),
+)
+
+LOSSES: dict[str, Record] = {record.name: record for record in _RECORDS}
+
+
+class Loss(NamedTuple):
+    """A loss: its name, a key of :data:`LOSSES`, and its parameter.
+
+    The parameter is ``beta`` of "beta", ``alpha >= 0`` of "elastic-net" and ``delta > 0`` of "huber", in the units of
+    the data; the others have none.
+    """
+
+    name: str
+    parameter: float = 0.0
+
+    @property
+    def record(self) -> Record:
+        """The record of the loss."""
+        return LOSSES[self.name]
+
+    @property
+    def label(self) -> str:
+        """The loss as the user writes it, for messages: ``loss='huber'`` or ``loss=1.5``."""
+        return f"loss={self.name!r}" if self.record.is_named else f"loss={self.parameter:g}"
+
+    @property
+    def beta(self) -> float:
+        """The exponent of a beta-divergence; NaN for the other losses."""
+        beta = self.record.beta
+        if beta is None:
+            return float("nan")
+        return self.parameter if beta == "parameter" else float(beta)
+
+    @property
+    def needs_positive(self) -> bool:
+        """Whether the loss is infinite at entries of the data that are 0."""
+        return self.beta <= 0
+
+
+def named_losses() -> list[str]:
+    """Return the keys of :data:`LOSSES` that users pass by name; the others are selected by a number."""
+    return [name for name, record in LOSSES.items() if record.is_named]
+
+
+# --- evaluation -------------------------------------------------------------------------------------------------------
+
+
+def loss_value(X: Array, Wt: Array, H: Array, loss: Loss, *, weights: Array | None = None) -> float:
+    """Evaluate a loss of dense data in double precision, block by block, without storing ``W @ H``.
+
+    `X` and the entry weights are (n_samples, n_features), `Wt` (n_components, n_samples) holds the codes, transposed,
+    and `H` is (n_components, n_features).
+    """
+    out = np.empty(X.shape[0])
+
+    def evaluate(block: tuple[int, int]) -> None:
+        start, stop = block
+        loss.record.rows(X, np.matmul(Wt[:, start:stop].T, H), weights, loss.parameter, start, stop, out)
+
+    map_blocks(evaluate, row_blocks(X), parallel=X.size > BLOCK_ELEMENTS)
+    return float(out.sum())
+
+
+def sparse_loss_value(X: Any, Wt: Array, H: Array, loss: Loss, *, zero_weight: float = 1.0) -> float:
+    """Evaluate a loss of sparse `X` (CSR) in double precision and O(nnz r), without a dense copy.
+
+    Where the data are 0, the loss of a non-negative model ``P`` is ``P`` itself or ``P^2 / 2``, whose sum over all
+    entries follows from the factors. `zero_weight` is the weight of the entries that are not stored, 0 if they are
+    missing. Their share is a difference of two sums, so the absolute rounding error is that of the loss at ``P = 0``.
+    Raises ParameterError if the loss has no sparse form or does not support this `zero_weight`.
+    """
+    form = loss.record.sparse
+    if form is None:
+        able = sorted(name for name, record in LOSSES.items() if record.sparse)
+        raise ParameterError(f"loss must be one of {able} for a sparse X; got {loss.name!r}; pass X.toarray()")
+    check_zero_weight(loss, zero_weight)
+    # in double precision, because the optimality measure has already compiled the kernel for it
+    codes, points = Wt.T.astype(np.float64, order="C"), H.T.astype(np.float64, order="C")
+    levels = floors(X)
+
+    def stored(block: tuple[int, int]) -> tuple[float, float]:
+        """Return the loss at the stored entries of some rows, and the sum of the model (or its square) there."""
+        start, stop = block
+        first, last = X.indptr[start], X.indptr[stop]
+        p = np.empty(last - first)
+        model_entries(X.indices, X.indptr, codes, points, start, stop, p)
+        x = X.data[first:last].astype(np.float64)
+        floor = np.repeat(levels[start:stop], np.diff(X.indptr[start : stop + 1]))
+        return form.value(x, p, floor), float(np.dot(p, p) if form.squared else p.sum())
+
+    work = row_blocks(X)
+    with one_blas_thread():
+        parts = map_blocks(stored, work, parallel=len(work) > 1)
+        everywhere = _model_total(Wt, H, squared=form.squared)
+    elsewhere = max(0.0, everywhere - sum(part[1] for part in parts))
+    return float(sum(part[0] for part in parts)) + float(zero_weight) * (0.5 if form.squared else 1.0) * elsewhere
+
+
+def check_zero_weight(loss: Loss, zero_weight: float) -> None:
+    """Raise ParameterError if the loss does not support this weight of the entries that are not stored."""
+    if zero_weight in (0, 1) or (loss.record.sparse is not None and loss.record.sparse.weighted):
+        return
+    able = " and ".join(repr(name) for name, record in LOSSES.items() if record.sparse and record.sparse.weighted)
+    raise ParameterError(
+        f"zero_weight must be 0 or 1 for losses other than {able}; got {zero_weight!r} with {loss.label}"
+    )
+
+
+def _model_total(Wt: Array, H: Array, *, squared: bool) -> float:
+    """Return the sum of the model ``W @ H``, or of its squares, over all entries."""
+    if not squared:
+        return float(np.dot(Wt.sum(axis=1, dtype=np.float64), H.sum(axis=1, dtype=np.float64)))
+    wide = [F.astype(np.float64) for F in (Wt, H)]
+    return float(np.einsum("ij,ij->", *(F @ F.T for F in wide)))

@@ -1,0 +1,393 @@
+r"""Online methods of the papers, to compare with: OR-NMF, INMF, INMF-VC, ONMF and ONMF-IS.
+
+OR-NMF: robust stochastic approximation (Guan, Tao, Luo & Yuan 2012)
+--------------------------------------------------------------------
+"Robust" refers to the step length, not to the loss. Each batch is encoded by a converged solver. The components then
+follow the gradients of single samples, visited cyclically in a random order of a buffer, and the average of the
+iterates is the result (Algorithm 2; :mod:`..kernels.online`). Step k has the length
+
+.. math:: r_k = \theta_t D / (M_* \sqrt k), \qquad \theta_t = 0.1 \cos\frac{(t - 1) \pi}{2 T}
+
+with D the diameter of the constraint set and :math:`M_*` the largest gradient norm so far. T is unknown for a stream
+that never ends; then :math:`\theta_t = 0.1 / \sqrt t`.
+
+The buffer holds the last `buffer` batches (Algorithm 3, MOR-NMF), or all of them (Algorithm 1, whose memory grows).
+Components lie on the simplex unless they have a box (equation 30). They may have an l2 penalty (29), and the codes l1
+and l2 penalties (28, 29).
+
+The losses are Frobenius and the Itakura-Saito divergence (31 to 34). The gradient of the latter is unbounded where a
+component is 0, and a single such gradient would end all learning. Entries of components therefore stay above a share of
+their mean, which goes beyond the paper.
+
+INMF and INMF-VC: multiplicative updates
+----------------------------------------
+INMF (Bucak & Gunsel 2009) alternates the updates of Lee & Seung for codes and components on each sample. The past
+enters the update of the components through two matrices (:mod:`.record`), and the sample through its current codes.
+The authors' weights ``beta`` of the past and ``alpha`` of the new sample matter only by their ratio, which is the
+forgetting factor.
+
+INMF-VC (Zhou, Yang & Xie 2011) adds a penalty on the volume of the components,
+
+.. math:: \mu_t \tfrac12 \ln\det (H H^T), \qquad \mu_t = \delta e^{-\tau t},
+
+which for square H equals their ``ln |det H|``. Its past is weighted by their amnesic average, ``1 - L / t`` for the
+past and ``L / t`` for new samples. The volume assumes components of equal scale, so they are normalised after each
+batch.
+
+ONMF: each chunk is factorised together with the components so far (Cao, Shen, Sun, Yang & Chen 2007)
+-----------------------------------------------------------------------------------------------------
+The past is represented by ``W_old H_old``. Its components, each scaled by the norm of its codes, are stacked on the
+chunk U:
+
+.. math:: \begin{bmatrix} \Lambda H_{old} \\ U \end{bmatrix} \approx \begin{bmatrix} C_1 \\ C_2 \end{bmatrix} H,
+          \qquad \Lambda_{kk} = \|w_{old, k}\|.
+
+The codes of the past become :math:`W_{old} \Lambda^{-1} C_1`. The authors keep all codes. Their norms require only the
+matrix :math:`W_{old}^T W_{old}`, which is what the state holds.
+
+ONMF-IS: multiplicative updates for the Itakura-Saito divergence from two matrices (Lefevre, Bach & Fevotte 2011)
+-----------------------------------------------------------------------------------------------------------------
+Each batch is first encoded with the current components, giving codes ``w`` and the model ``p = w H``. Then
+
+.. math:: A \leftarrow \rho A + \big(\textstyle\sum w^T (x / p^2)\big) \circ H^2, \qquad
+          B \leftarrow \rho B + \textstyle\sum w^T (1 / p), \qquad H = \sqrt{A / B}.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf.engine.alternate import fit
+from visionnmf.engine.codes import solve_codes
+from visionnmf.engine.kernels.online import robust_approximation
+from visionnmf.engine.penalties import L2, SEPARABLE, Box, Penalty, Simplex
+from visionnmf.engine.problem import Problem
+from visionnmf.engine.products import product, squares
+from visionnmf.engine.projections import project_simplex
+
+from .record import Batch, Method, State, add_to_sums, check_array, check_sums, no_sums, normalise
+
+Array = NDArray[Any]
+
+FLOOR = 1e-4  # for Itakura-Saito: model entries below this share of the samples' mean are raised to it
+
+
+# --- OR-NMF -----------------------------------------------------------------------------------------------------------
+
+THETA = 0.1
+SETTLED = 1e-3  # relative change of the average at which an update stops (equation 9)
+STEPS = 10000  # maximum number per update; a few hundred are typical
+LEAST = 0.1  # lower bound of component entries relative to their mean, for Itakura-Saito
+
+
+def _or_nmf_start(H: Array) -> State:
+    """Return the state before any sample: an empty buffer."""
+    n_components, n_features = H.shape
+    return {
+        "samples": np.empty((0, n_features), H.dtype),
+        "codes": np.empty((0, n_components), H.dtype),
+        "observed": None,
+        "sizes": np.empty(0, np.int64),
+        "largest_gradient": 0.0,
+        "steps": 0,
+    }
+
+
+def _or_nmf_learn(batch: Batch, H: Array, state: State) -> float:
+    """Learn a batch (see :class:`.record.Method`). Weights of samples and entries multiply their part of a gradient."""
+    problem, options, sample_weight = batch.problem, batch.options, batch.sample_weight
+    Wt = solve_codes(problem, H)
+    loss = batch.loss(Wt, H)
+    _remember(problem, Wt, state, options.buffer, sample_weight)
+    state["steps"] += 1
+    penalty = problem.penalty_H
+    on_simplex = "box" not in penalty.kinds
+    low, high = penalty.box(H.dtype)
+    low = _least(problem, H) if on_simplex else low
+    X = state["samples"]
+    mean = H.copy()
+    state["largest_gradient"], _ = robust_approximation(
+        H, mean, X, state["codes"], state["observed"], batch.rng.permutation(len(X)),
+        scaling(state["steps"], options.horizon) * _diameter(H, penalty, on_simplex), SETTLED, STEPS,
+        state["largest_gradient"], float(np.max(penalty.l2)), low, high, on_simplex,
+        problem.loss.name == "itakura-saito", H.dtype.type(FLOOR * X.mean(dtype=np.float64)),
+    )  # fmt: skip
+    H[:] = mean
+    return loss
+
+
+def scaling(step: int, horizon: int | None) -> float:
+    """Return ``theta`` of an update, counted from 1; it is 0 beyond the horizon."""
+    if horizon is None:
+        return THETA / math.sqrt(step)
+    return THETA * math.cos((step - 1) * math.pi / (2 * horizon)) if step <= horizon else 0.0
+
+
+def _diameter(H: Array, penalty: Penalty, on_simplex: bool) -> float:
+    """Return the diameter of the constraint set; a missing upper bound is replaced by the largest entry of `H`."""
+    if on_simplex:
+        return math.sqrt(2 * len(H))
+    high = penalty.high if math.isfinite(penalty.high) else float(H.max())
+    return math.sqrt(H.size) * max(high - penalty.low, 0.0)
+
+
+def _remember(problem: Problem, Wt: Array, state: State, length: int | None, sample_weight: Array | None) -> None:
+    """Append a batch to the buffer and drop the oldest batches beyond `length`."""
+    M = problem.weights
+    if sample_weight is not None:
+        M = (np.ones_like(problem.X) if M is None else M) * sample_weight[:, None]
+    observed = state["observed"]
+    if M is not None or observed is not None:
+        old = np.ones_like(state["samples"]) if observed is None else observed
+        state["observed"] = np.concatenate([old, np.ones_like(problem.X) if M is None else M])
+    state["samples"] = np.concatenate([state["samples"], problem.X])
+    state["codes"] = np.concatenate([state["codes"], Wt.T])
+    state["sizes"] = np.append(state["sizes"], Wt.shape[1])
+    if length is not None and len(state["sizes"]) > length:
+        first = int(state["sizes"][:-length].sum())
+        state["sizes"] = state["sizes"][-length:]
+        for name in ("samples", "codes", "observed"):
+            if state[name] is not None:
+                state[name] = state[name][first:].copy()
+
+
+def _or_nmf_check(state: State, H: Array) -> None:
+    """Raise ValueError if the buffer does not fit the components."""
+    size = int(state["sizes"].sum())
+    for name, width in (("samples", H.shape[1]), ("codes", H.shape[0]), ("observed", H.shape[1])):
+        if name != "observed" or state[name] is not None:
+            check_array(state, name, (size, width), H)
+    if (state["sizes"] < 1).any() or not 0 <= float(state["largest_gradient"]) < math.inf or int(state["steps"]) < 0:
+        raise ValueError("sizes, largest_gradient or steps cannot be")
+
+
+def _onto_simplex(H: Array, problem: Problem) -> None:
+    """Move initial components onto the simplex, unless they have a box, in place."""
+    if "box" in problem.penalty_H.kinds:
+        return
+    Simplex("rows").feasible(H)
+    least = _least(problem, H)
+    if least:
+        left = 1 - H.shape[1] * least
+        H[:] = least + left * project_simplex((H - least) / left)
+
+
+def _least(problem: Problem, H: Array) -> Any:
+    """Return the lower bound of the entries of a component on the simplex."""
+    return H.dtype.type(LEAST / H.shape[1] if problem.loss.name == "itakura-saito" else 0)
+
+
+OR_NMF = Method(
+    name="or-nmf",
+    losses=("frobenius", "itakura-saito"),
+    start=_or_nmf_start,
+    learn=_or_nmf_learn,
+    check=_or_nmf_check,
+    constrain=_onto_simplex,
+    batch_size=1,
+    codes_terms=(*SEPARABLE, Simplex),
+    components_terms=(Box, L2, Simplex),
+    weights=True,
+)
+
+
+# --- INMF and INMF-VC -------------------------------------------------------------------------------------------------
+
+UPDATES = 50  # maximum number of updates per batch, as in the paper
+STILL = 1e-4  # relative change of the components at which the updates stop
+AMNESIA = 2  # L; the authors try 1 to 4
+VOLUME_DECAY = 0.01  # tau
+
+
+def _inmf_start(H: Array) -> State:
+    """Return the state before any sample."""
+    return {**no_sums(H), "code": np.ones(len(H), H.dtype), "steps": 0, "energy": 0.0}
+
+
+def _inmf_check(state: State, H: Array) -> None:
+    """Raise ValueError if the state does not fit the components."""
+    check_sums(state, H)
+    check_array(state, "code", (len(H),), H)
+    if int(state["steps"]) < 0 or not float(state["energy"]) >= 0:
+        raise ValueError("steps or energy cannot be")
+
+
+def _inmf_learn(batch: Batch, H: Array, state: State, *, constrained: bool) -> float:
+    """Learn a batch by multiplicative updates (see :class:`.record.Method`); `constrained` selects INMF-VC."""
+    problem, options, sample_weight = batch.problem, batch.options, batch.sample_weight
+    X = problem.X
+    n_samples: float = len(X)
+    counts = X.dtype.type(1) if sample_weight is None else sample_weight
+    state["steps"] += 1
+    forgetting, volume = batch.forgetting, 0.0
+    if sample_weight is not None:
+        n_samples = float(sample_weight.sum(dtype=np.float64))
+    if constrained:
+        share = min(1.0, AMNESIA / state["steps"])
+        forgetting = (1 - share) / share * n_samples / state["weight"] if state["weight"] else 0.0
+        state["energy"] += (squares(X, sample_weight) / (2 * n_samples) - state["energy"]) / state["steps"]
+        volume = options.volume * math.exp(-VOLUME_DECAY * state["steps"]) * state["energy"]
+    A, B = (state[name] * X.dtype.type(forgetting) for name in ("A", "B"))
+    weight = forgetting * state["weight"] + n_samples
+    code = state["code"] if state["code"].any() else np.ones_like(state["code"])
+    code = np.maximum(code, np.finfo(X.dtype).eps * code.max())  # multiplicative updates cannot leave 0
+    codes = np.repeat(code[:, None], len(X), axis=1)
+    loss = None
+    for _ in range(UPDATES):
+        codes *= _ratio(H @ X.T, H @ H.T @ codes)
+        if loss is None:
+            loss = batch.loss(codes, H)
+        above = B + (counts * codes) @ X
+        below = (A + (counts * codes) @ codes.T) @ H
+        if volume:
+            slope = X.dtype.type(weight * volume) * _volume_slope(H)
+            above += np.maximum(-slope, 0)
+            below += np.maximum(slope, 0)
+        before = H.copy()
+        H *= _ratio(above, below)
+        if np.linalg.norm(H - before) <= STILL * np.linalg.norm(before):
+            break
+    add_to_sums(state, codes, X.T, forgetting, sample_weight)
+    state["code"] = codes.mean(axis=1)
+    norms = np.linalg.norm(H, axis=1)
+    state["code"] *= np.where(norms > 0, norms, 1)
+    normalise(H, state)
+    assert loss is not None
+    return loss
+
+
+def _ratio(above: Array, below: Array) -> Array:
+    """Return ``above / below``, or 1 where the denominator is practically 0."""
+    known = below > np.sqrt(np.finfo(below.dtype).tiny)
+    return np.divide(above, below, out=np.ones_like(above), where=known)
+
+
+def _volume_slope(H: Array) -> Array:
+    """Return the gradient of ``ln det(H H.T) / 2``."""
+    gram = (H @ H.T).astype(np.float64)
+    if not gram.any():
+        return np.zeros_like(H)
+    gram += np.finfo(H.dtype).eps * np.trace(gram) * np.eye(len(H))  # equal components make it singular
+    # the pseudo-inverse, because with one huge entry the ridge is lost to rounding
+    return np.asarray(np.linalg.pinv(gram, hermitian=True) @ H).astype(H.dtype)
+
+
+def _inmf(name: str, *, constrained: bool) -> Method:
+    """Return the record of INMF, or of INMF-VC if `constrained`."""
+    return Method(
+        name=name,
+        losses=("frobenius",),
+        start=_inmf_start,
+        learn=partial(_inmf_learn, constrained=constrained),
+        check=_inmf_check,
+        batch_size=1,
+    )
+
+
+INMF = (_inmf("incremental", constrained=False), _inmf("incremental-volume", constrained=True))
+
+
+# --- ONMF -------------------------------------------------------------------------------------------------------------
+
+CHUNK_ITERATIONS = 100  # maximum number for the factorisation of a chunk
+CHUNK_TOLERANCE = 1e-5
+
+
+def _onmf_start(H: Array) -> State:
+    """Return the state before any sample."""
+    return {"gram": np.zeros((len(H), len(H)), H.dtype)}
+
+
+def _onmf_check(state: State, H: Array) -> None:
+    """Raise ValueError if the state does not fit the components."""
+    check_array(state, "gram", (len(H), len(H)), H)
+
+
+def _onmf_learn(batch: Batch, H: Array, state: State) -> float:
+    """Learn a chunk by factorising it with the stacked components (see :class:`.record.Method`)."""
+    r, problem, sample_weight = len(H), batch.problem, batch.sample_weight
+    if sample_weight is not None:  # the loss is quadratic, so weight w is a factor sqrt(w) on the sample
+        problem = replace(problem, X=problem.X * np.sqrt(sample_weight)[:, None])
+    gram = state["gram"] * H.dtype.type(batch.forgetting)
+    sizes = np.sqrt(gram.diagonal())
+    codes = solve_codes(problem, H)
+    loss = problem.loss_value(codes, H)
+    stacked = replace(problem, X=np.concatenate([sizes[:, None] * H, problem.X]))
+    Wt = np.concatenate([np.diag(sizes), codes], axis=1)
+    fit(stacked, Wt, H, solver="hals", max_iter=CHUNK_ITERATIONS, tol=CHUNK_TOLERANCE)
+    turn = Wt[:, :r] / np.where(sizes > 0, sizes, 1)
+    gram = turn @ gram @ turn.T + product(Wt[:, r:], Wt[:, r:].T)
+    norms = np.linalg.norm(H, axis=1)
+    norms[norms == 0] = 1
+    H /= norms[:, None]
+    state["gram"] = gram * np.outer(norms, norms)
+    return loss
+
+
+ONMF = Method(
+    name="onmf",
+    losses=("frobenius",),
+    start=_onmf_start,
+    learn=_onmf_learn,
+    check=_onmf_check,
+    batch_size=None,
+)
+
+
+# --- ONMF-IS ----------------------------------------------------------------------------------------------------------
+
+
+def _onmf_is_start(H: Array) -> State:
+    """Return the state before any sample: both sums are zero."""
+    return {"A": np.zeros_like(H), "B": np.zeros_like(H)}
+
+
+def _onmf_is_check(state: State, H: Array) -> None:
+    """Raise ValueError if the state does not fit the components."""
+    for name in ("A", "B"):
+        check_array(state, name, H.shape, H)
+
+
+def _onmf_is_learn(batch: Batch, H: Array, state: State) -> float:
+    """Learn a batch (see :class:`.record.Method`). An entry of weight m counts m times in both sums."""
+    problem, sample_weight = batch.problem, batch.sample_weight
+    X, M = problem.X, problem.weights
+    Wt = solve_codes(problem, H)
+    loss = batch.loss(Wt, H)
+    P = product(np.ascontiguousarray(Wt.T), H)
+    np.maximum(P, X.dtype.type(FLOOR * X.mean(dtype=np.float64)), out=P)
+    forgetting = X.dtype.type(batch.forgetting)
+    A, B = state["A"], state["B"]
+    A *= forgetting
+    B *= forgetting
+    weighted = Wt if sample_weight is None else Wt * sample_weight
+    A += product(weighted, X / (P * P) if M is None else M * X / (P * P)) * H * H
+    B += product(weighted, 1 / P if M is None else M / P)
+    np.copyto(H, np.sqrt(A / np.where(B > 0, B, 1)), where=B > 0)
+    norms = np.linalg.norm(H, axis=1)
+    norms[norms == 0] = 1
+    H /= norms[:, None]
+    A /= norms[:, None]
+    B *= norms[:, None]
+    return loss
+
+
+ONMF_IS = Method(
+    name="onmf-is",
+    losses=("itakura-saito",),
+    start=_onmf_is_start,
+    learn=_onmf_is_learn,
+    check=_onmf_is_check,
+    batch_size=32,
+    codes_terms=SEPARABLE,
+    weights=True,
+)
+
+
+METHODS = (OR_NMF, *INMF, ONMF, ONMF_IS)

@@ -1,0 +1,514 @@
+"""Constraints and penalties of one factor: the terms, and :class:`Penalty` for their combination.
+
+A factor is stored component-major, ``F`` of shape ``(n_components, n_points)``. The points are the samples for codes
+and the features for components.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from visionnmf.exceptions import ParameterError
+
+from . import projections
+
+Array = NDArray[Any]
+
+
+# --- the interface of a term ------------------------------------------------------------------------------------------
+
+
+class Term(ABC):
+    """A constraint or penalty of a factor ``F >= 0`` of shape (n_components, n_points).
+
+    A term is :class:`Linear`, :class:`Smooth` or :class:`Proximal`, depending on how it enters a step. Most solvers use
+    only this form and what the term couples. Solvers that need more name the classes they support and reject all
+    others.
+
+    Attributes
+    ----------
+    kind : str
+        Its name, for messages and tables.
+    is_cone : bool
+        Whether components may be rescaled by any positive factor, with the weights adapted by :meth:`rescaled`.
+    couples_components : bool
+        Whether the entries of a point depend on each other.
+    of_points : bool
+        Whether it refers to the training points, so that codes of new samples leave it out.
+    """
+
+    kind: ClassVar[str]
+    is_cone: ClassVar[bool] = False
+    couples_components: bool = False
+    of_points: ClassVar[bool] = False
+
+    @abstractmethod
+    def value(self, F: Array) -> float:
+        """Evaluate the penalty in double precision; 0 for a constraint."""
+
+    def component(self, k: int) -> Term:
+        """Return the term for component k alone, a factor of one row, if components are not coupled."""
+        return self
+
+    def rescaled(self, scale: Array) -> Term:
+        """Return the equivalent term for a factor whose component k is multiplied by ``scale[k]`` > 0.
+
+        If the term is not a cone, `scale` is all 1.
+        """
+        return self
+
+
+class Linear(Term):
+    """A linear function ``<slope, F>``. It shifts a step and composes with every other term."""
+
+    @abstractmethod
+    def slope(self, n_components: int) -> Array:
+        """Return the derivative, >= 0, which broadcasts to the shape of the factor."""
+
+
+class Smooth(Term):
+    """A convex quadratic function, whose gradient is affine. It composes with every other term."""
+
+    @abstractmethod
+    def add_gradient(self, F: Array, out: Array) -> None:
+        """Add the gradient at `F` to `out`; both have the same shape and dtype."""
+
+    @abstractmethod
+    def lipschitz(self) -> float:
+        """Return a Lipschitz constant of the gradient."""
+
+
+class Proximal(Term):
+    """A constraint or norm with a prox, which includes ``F >= 0``.
+
+    A penalty has at most one, because two do not compose.
+    """
+
+    @abstractmethod
+    def prox(self, F: Array, step: float | Array) -> None:
+        """Replace `F`, of any sign, by the minimiser Y of ``|Y - F|^2 / (2 step) + value(Y)``, in place.
+
+        `step` >= 0 is one number, or one per component unless they are coupled; 0 gives the projection.
+        """
+
+    @abstractmethod
+    def feasible(self, F: Array) -> None:
+        """Move an initial factor ``F >= 0`` into the constraint set, in place, without setting most of it to zero."""
+
+
+# --- the terms --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Box(Proximal):
+    """``low <= F <= high``, with ``0 <= low < high``; `high` may be infinite (MahNMF-BC: Guan et al. 2012, 4.1)."""
+
+    low: float = 0.0
+    high: float = float("inf")
+
+    kind = "box"
+
+    def value(self, F: Array) -> float:
+        return 0.0
+
+    def prox(self, F: Array, step: float | Array) -> None:
+        self.feasible(F)
+
+    def feasible(self, F: Array) -> None:
+        np.clip(F, F.dtype.type(self.low), F.dtype.type(self.high), out=F)
+
+
+@dataclass(frozen=True, eq=False)
+class L1(Linear):
+    """``sum_k weight_k sum_j F_kj``; `weight` >= 0 is one number, or one per component."""
+
+    weight: float | Array
+
+    kind = "l1"
+    is_cone = True
+
+    def value(self, F: Array) -> float:
+        return float(np.dot(np.broadcast_to(self.weight, len(F)), F.sum(axis=1, dtype=np.float64)))
+
+    def slope(self, n_components: int) -> Array:
+        return np.broadcast_to(np.asarray(self.weight), n_components)[:, None]
+
+    def component(self, k: int) -> L1:
+        weight = np.asarray(self.weight)
+        return L1(float(weight[k] if weight.ndim else weight))
+
+    def rescaled(self, scale: Array) -> L1:
+        return L1(self.weight / scale)
+
+
+@dataclass(frozen=True, eq=False)
+class L2(Smooth):
+    """``sum_k weight_k / 2 sum_j F_kj^2``; `weight` >= 0 is one number, or one per component."""
+
+    weight: float | Array
+
+    kind = "l2"
+    is_cone = True
+
+    def value(self, F: Array) -> float:
+        squares = np.einsum("ij,ij->i", F, F, dtype=np.float64)
+        return float(np.dot(np.broadcast_to(self.weight, len(F)), squares)) / 2
+
+    def add_gradient(self, F: Array, out: Array) -> None:
+        out += np.array(np.broadcast_to(self.weight, len(F)), F.dtype)[:, None] * F
+
+    def lipschitz(self) -> float:
+        return float(np.max(self.weight))
+
+    def component(self, k: int) -> L2:
+        weight = np.asarray(self.weight)
+        return L2(float(weight[k] if weight.ndim else weight))
+
+    def rescaled(self, scale: Array) -> L2:
+        return L2(self.weight / scale**2)
+
+
+@dataclass(frozen=True, eq=False)
+class Graph(Smooth):
+    """``tr(F L F^T) / 2``: neighbouring points get similar values (MahNMF-M: Guan et al. 2012, section 4.2).
+
+    `affinity` is a symmetric csr_array ``S`` (n_points, n_points) >= 0, times the weight of the penalty, with a zero
+    diagonal. ``L = D - S`` is its Laplacian, where D holds the row sums of S.
+    """
+
+    affinity: Any
+
+    kind = "graph"
+    of_points = True
+
+    def value(self, F: Array) -> float:
+        i, j, affinities = self._edges
+        total = 0.0
+        for row in F.astype(np.float64):
+            total += float(np.dot(affinities, (row[i] - row[j]) ** 2)) / 2
+        return total
+
+    def add_gradient(self, F: Array, out: Array) -> None:
+        out += F * self.degrees.astype(F.dtype)
+        out -= (self.affinity.astype(F.dtype, copy=False) @ np.ascontiguousarray(F.T)).T
+
+    def lipschitz(self) -> float:
+        """Return a bound of the largest eigenvalue: the largest sum of two neighbours' degrees.
+
+        See Anderson & Morley (1985).
+        """
+        i, j, _ = self._edges
+        return float((self.degrees[i] + self.degrees[j]).max(initial=0))
+
+    @cached_property
+    def degrees(self) -> Array:
+        """The row sums of `affinity` in double precision [shape=(n_points,)]."""
+        return np.asarray(self.affinity.sum(axis=1, dtype=np.float64)).ravel()
+
+    @cached_property
+    def _edges(self) -> tuple[Array, Array, Array]:
+        """The two end points and the affinity of each edge, listed once."""
+        graph = self.affinity.tocoo()
+        once = (graph.row < graph.col) & (graph.data != 0)
+        return graph.row[once], graph.col[once], graph.data[once].astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Simplex(Proximal):
+    """``F >= 0`` where each of its "columns" (points) or each of its "rows" (components) sums to 1."""
+
+    side: str
+
+    kind = "simplex"
+
+    @property
+    def couples_components(self) -> bool:  # type: ignore[override]
+        """Whether the entries of a point depend on each other."""
+        return self.side == "columns"
+
+    def value(self, F: Array) -> float:
+        return 0.0
+
+    def prox(self, F: Array, step: float | Array) -> None:
+        if self.side == "columns":
+            projections.project_simplex_columns(F)
+        else:
+            F[:] = projections.project_simplex(F)
+
+    def feasible(self, F: Array) -> None:
+        np.maximum(F, 0, out=F)
+        axis = 0 if self.side == "columns" else 1
+        sums = F.sum(axis=axis, keepdims=True, dtype=np.float64)
+        F /= np.where(sums > 0, sums, 1).astype(F.dtype)
+        np.copyto(F, F.dtype.type(1 / F.shape[axis]), where=~(sums > 0))
+
+
+@dataclass(frozen=True, eq=False)
+class Groups(Proximal):
+    """``sum_g weight_g sum_k |F_{k,g}|_p``, and with bounds also ``sum_k |F_{k,g}|_p <= bound_g``.
+
+    A component uses a whole group, such as a view, or none of it (MahNMF-GS: Guan et al. 2012, section 4.3). `groups`
+    are disjoint index sets of points, `norm` is the norm p (2 or inf), `weight` >= 0 is one number for all groups or
+    one for each, and `bounds` holds one bound for each group or is None.
+    """
+
+    groups: tuple[Array, ...]
+    norm: float
+    weight: float | tuple[float, ...]
+    bounds: tuple[float, ...] | None
+
+    kind = "groups"
+    of_points = True
+
+    @property
+    def couples_components(self) -> bool:  # type: ignore[override]
+        """Whether components share a bound."""
+        return self.bounds is not None
+
+    def value(self, F: Array) -> float:
+        return sum(
+            weight * float(self._norms(F[:, _columns(group)]).sum())
+            for group, weight in zip(self.groups, self._weights(), strict=True)
+            if weight
+        )
+
+    def prox(self, F: Array, step: float | Array) -> None:
+        """Apply the prox group by group, after clipping at 0.
+
+        The order is valid because the prox of a norm keeps signs and shrinks entries (Jenatton et al. 2011, for nested
+        norms).
+        """
+        np.maximum(F, 0, out=F)
+        if self.norm == 2 and self.bounds is None:
+            self._shorten(F, step)
+            return
+        shrink = projections.shrink_2 if self.norm == 2 else projections.shrink_inf
+        ball = projections.project_l1_2_ball if self.norm == 2 else projections.project_l1_inf_ball
+        for g, (group, weight) in enumerate(zip(self.groups, self._weights(), strict=True)):
+            columns = _columns(group)
+            block = F[:, columns]
+            if weight:
+                block = shrink(block, step * weight)
+            if self.bounds is not None:
+                block = ball(block, self.bounds[g])
+            F[:, columns] = block
+
+    def feasible(self, F: Array) -> None:
+        np.maximum(F, 0, out=F)
+        if self.bounds is None:
+            return
+        for group, bound in zip(self.groups, self.bounds, strict=True):
+            columns = _columns(group)
+            size = float(self._norms(F[:, columns]).sum())
+            if size > bound:
+                F[:, columns] *= F.dtype.type(bound / size)
+
+    def _shorten(self, F: Array, step: float | Array) -> None:
+        """Apply :func:`.projections.shrink_2` to all groups at once, because one call per small group would be slow."""
+        points, groups = self._members
+        thresholds = np.reshape(step, (-1, 1)) * np.asarray(self._weights())
+        for row, threshold in zip(F, np.broadcast_to(thresholds, (len(F), len(self.groups))), strict=True):
+            own = row[points]
+            norms = np.sqrt(np.bincount(groups, np.square(own, dtype=np.float64), len(threshold)))
+            scales = np.maximum(1 - threshold / np.where(norms > 0, norms, np.inf), 0)
+            row[points] = own * scales.astype(F.dtype)[groups]
+
+    @cached_property
+    def _members(self) -> tuple[Array, Array]:
+        """The points of all groups, and the group index of each."""
+        sizes = [len(group) for group in self.groups]
+        return np.concatenate(self.groups), np.repeat(np.arange(len(sizes)), sizes)
+
+    def _weights(self) -> tuple[float, ...]:
+        """Return one weight for each group."""
+        return self.weight if isinstance(self.weight, tuple) else (self.weight,) * len(self.groups)
+
+    def _norms(self, block: Array) -> Array:
+        """Return the p-norm of each row in double precision."""
+        if self.norm == 2:
+            return np.sqrt(np.einsum("ij,ij->i", block, block, dtype=np.float64))
+        return np.asarray(block.max(axis=1, initial=0), np.float64)
+
+
+def _columns(group: Array) -> Any:
+    """Return a slice if the group is a contiguous range of points, because a view avoids a copy."""
+    first, last = int(group[0]), int(group[-1])
+    if last - first + 1 == len(group) and (np.diff(group) == 1).all():
+        return slice(first, last + 1)
+    return group
+
+
+# --- their combination ------------------------------------------------------------------------------------------------
+
+
+TERMS: dict[str, type[Term]] = {term.kind: term for term in (Box, L1, L2, Graph, Simplex, Groups)}
+SEPARABLE: tuple[type[Term], ...] = (Box, L1, L2)  # supported by coordinate descent
+ANY: tuple[type[Term], ...] = (Linear, Smooth, Proximal)  # all forms that a proximal gradient step supports
+
+
+@dataclass(frozen=True, eq=False)
+class Penalty:
+    r"""The penalties and constraints of a factor ``F >= 0``.
+
+    .. math:: \sum_k l_{1,k} \sum_j F_{kj} + \tfrac12 \sum_k l_{2,k} \sum_j F_{kj}^2
+              + \tfrac12 \mathrm{tr}(F L F^T) + \sum_g \eta_g \sum_k \|F_{k,g}\|_p
+
+    The fields are those of :class:`Box` (`low`, `high`), :class:`L1`, :class:`L2`, :class:`Graph`, :class:`Simplex`
+    and :class:`Groups`; `terms` are additional terms, which may be of other classes. At most one of the terms may be
+    :class:`Proximal`, because projections do not compose; otherwise the constructor raises ParameterError.
+    """
+
+    low: float = 0.0
+    high: float = float("inf")
+    l1: float | Array = 0.0
+    l2: float | Array = 0.0
+    graph: Any = None
+    simplex: str | None = None
+    groups: tuple[Array, ...] = ()
+    group_norm: float = 2
+    group_l1: float | tuple[float, ...] = 0.0
+    group_bounds: tuple[float, ...] | None = None
+    terms: tuple[Term, ...] = ()
+
+    def __post_init__(self) -> None:
+        proximal = [term for term in self.parts if isinstance(term, Proximal)]
+        for first, second in pairwise(proximal):
+            words = _WORDS.get(second.kind, second.kind)
+            raise ParameterError(f"{first.kind} must stand without {words}; got both; leave one of them out")
+
+    @cached_property
+    def parts(self) -> tuple[Term, ...]:
+        """All active terms."""
+        own: list[tuple[Any, type[Term], tuple[Any, ...]]] = [
+            (np.any(self.l1), L1, (self.l1,)),
+            (self.simplex is not None, Simplex, (self.simplex,)),
+            (bool(self.groups), Groups, (self.groups, self.group_norm, self.group_l1, self.group_bounds)),
+            (self.low > 0 or np.isfinite(self.high), Box, (self.low, self.high)),
+            (np.any(self.l2), L2, (self.l2,)),
+            (self.graph is not None, Graph, (self.graph,)),
+        ]
+        return (*(term(*arguments) for used, term, arguments in own if used), *self.terms)
+
+    @cached_property
+    def linear(self) -> tuple[Linear, ...]:
+        """The active linear terms, which shift a step."""
+        return tuple(term for term in self.parts if isinstance(term, Linear))
+
+    @cached_property
+    def smooth(self) -> tuple[Smooth, ...]:
+        """The active terms with a gradient."""
+        return tuple(term for term in self.parts if isinstance(term, Smooth))
+
+    @cached_property
+    def constraint(self) -> Proximal:
+        """The active term with a prox; without one, the box, which includes ``F >= 0``."""
+        return next((term for term in self.parts if isinstance(term, Proximal)), Box(self.low, self.high))
+
+    @cached_property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of the active terms."""
+        return frozenset(term.kind for term in self.parts)
+
+    def beyond(self, known: tuple[type[Term], ...]) -> list[str]:
+        """Return the sorted kinds of active terms that are not among the classes `known`."""
+        return sorted(term.kind for term in self.parts if not isinstance(term, known))
+
+    @property
+    def is_cone(self) -> bool:
+        """Whether components may be rescaled by any positive factor if :meth:`rescaled` adapts the weights."""
+        return all(term.is_cone for term in self.parts)
+
+    @property
+    def of_points(self) -> list[str]:
+        """The sorted kinds of active terms that refer to the training points."""
+        return sorted(term.kind for term in self.parts if term.of_points)
+
+    @property
+    def couples_components(self) -> bool:
+        """Whether a term couples the components of a point or of a group."""
+        return any(term.couples_components for term in self.parts)
+
+    @property
+    def degrees(self) -> Array:
+        """The row sums of `graph` in double precision [shape=(n_points,)]."""
+        return next(term for term in self.parts if isinstance(term, Graph)).degrees
+
+    def box(self, dtype: DTypeLike) -> tuple[Any, Any]:
+        """Return `low` and `high` in the given dtype."""
+        number: Any = np.dtype(dtype).type
+        return number(self.low), number(self.high)
+
+    def weights(self, n_components: int, dtype: DTypeLike) -> tuple[Array, Array]:
+        """Return `l1` and `l2` as arrays of shape (n_components,)."""
+        shape = (n_components,)
+        l1 = np.array(np.broadcast_to(self.l1, shape), dtype)
+        return l1, np.array(np.broadcast_to(self.l2, shape), dtype)
+
+    def rescaled(self, scale: Array) -> Penalty:
+        """Return the equivalent penalty for a factor whose component k is multiplied by ``scale[k]`` > 0."""
+        if not self.parts:
+            return self
+        terms = tuple(term.rescaled(scale) for term in self.terms)
+        return replace(self, l1=self.l1 / scale, l2=self.l2 / scale**2, terms=terms)
+
+    def value(self, F: Array) -> float:
+        """Evaluate the penalty of `F` (n_components, n_points); constraints contribute 0."""
+        return sum((term.value(F) for term in self.smooth), self.nonsmooth_value(F))
+
+    # --- the smooth part ----------------------------------------------------------------------------------------------
+
+    def gradient(self, F: Array) -> Array:
+        """Return the gradient of the smooth terms, of the shape and dtype of `F`; it is affine in `F`."""
+        result = np.zeros_like(F)
+        for term in self.smooth:
+            term.add_gradient(F, result)
+        return result
+
+    def lipschitz(self) -> float:
+        """Return a Lipschitz constant of :meth:`gradient`."""
+        return sum((term.lipschitz() for term in self.smooth), 0.0)
+
+    # --- the other terms ----------------------------------------------------------------------------------------------
+
+    def nonsmooth_value(self, F: Array) -> float:
+        """Evaluate the terms that are not smooth; constraints contribute 0."""
+        return sum((term.value(F) for term in self.parts if not isinstance(term, Smooth)), 0.0)
+
+    def component(self, k: int) -> Penalty:
+        """Return the penalty of row k alone; raise ValueError if components are coupled."""
+        if self.couples_components:
+            raise ValueError("the components are coupled")
+        l1, l2 = (np.asarray(weight) for weight in (self.l1, self.l2))
+        return replace(
+            self,
+            l1=float(l1[k] if l1.ndim else l1),
+            l2=float(l2[k] if l2.ndim else l2),
+            terms=tuple(term.component(k) for term in self.terms),
+        )
+
+    def prox(self, F: Array, step: float | Array) -> None:
+        """Replace `F` by the minimiser Y of ``|Y - F|^2 / (2 step) + p(Y)``, p the sum of the non-smooth terms.
+
+        A linear term only shifts `F` before the prox of the constraint, so the terms compose. `F`
+        (n_components, n_points) may have any sign. `step` is one number, or one per component unless
+        :attr:`couples_components`.
+        """
+        for term in self.linear:
+            F -= (np.reshape(step, (-1, 1)) * term.slope(len(F))).astype(F.dtype)
+        self.constraint.prox(F, step)
+
+    def feasible(self, F: Array) -> None:
+        """Move an initial factor `F` (n_components, n_points) into the constraint set, in place."""
+        self.constraint.feasible(F)
+
+
+_WORDS = {"box": "bounds other than (0, None)", "groups": "groups"}
+
+NONNEGATIVE = Penalty()

@@ -1,0 +1,126 @@
+"""Solvers of the beta-divergences for comparison: multiplicative updates, and scalar block coordinate descent (sBCD).
+
+Multiplicative updates (Lee & Seung 2000; Fevotte & Idier 2011) are the baseline of all packages: simple and slow.
+
+sBCD as published (Li, Lebanon & Park 2012) gives every entry a weight in each iteration, and updates the components one
+after the other on the weighted least-squares model. The steps are not damped, so the objective may rise.
+
+==========  ================================  ====================
+solver      weight of an entry x, model p     paper
+==========  ================================  ====================
+sbcd-plain  ``p^(beta - 2)``                  Algorithm 1
+al-a        ``x^(beta - 2)``                  section 4.3, sBCD_AL_A
+al-b        1                                 section 4.3, sBCD_AL_B
+==========  ================================  ====================
+
+Weights are divided by the weight at the mean of the data, and the penalties are multiplied by ``mean(X)^(2 - beta)`` to
+match. This changes nothing for the first two solvers. The weights of AL-B are 1 in the paper, so only its l1 and l2 are
+multiplied; otherwise the penalties would not keep their size relative to the loss that AL-B approximates.
+
+The paper adds an l1 penalty to the denominator of the update, but the derivative does not vanish there. Here it is
+subtracted from the numerator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf.engine.divergence import floor_of
+from visionnmf.engine.kernels import divergence_descent as _sbcd_paper_kernels
+from visionnmf.engine.problem import Problem
+from visionnmf.engine.solvers.spg import gradient_parts
+from visionnmf.engine.stopping import Progress
+
+Array = NDArray[Any]
+
+
+def exponent(beta: float) -> float:
+    """Return the exponent of the update for which the divergence never rises (Fevotte & Idier 2011, section 4.1)."""
+    if beta < 1:
+        return 1 / (2 - beta)
+    return 1.0 if beta <= 2 else 1 / (beta - 1)
+
+
+def _multiply(problem: Problem, Ft: Array, A: Array) -> float:
+    """Update all codes `Ft` in place with the factor `A` fixed; return the loss before, without penalties.
+
+    `Ft` has the shape (n_components, n_rows), `A` (n_components, n). A code is multiplied by ``(G_minus /
+    G_plus)^power``, where ``G_plus - G_minus`` is the gradient split into non-negative parts. Rows are in units of
+    their means.
+    """
+    penalty, dtype, beta = problem.penalty_W, Ft.dtype, problem.loss.beta
+    losses, numerator, denominator, units = gradient_parts(problem, Ft, A)
+    # the gradient parts are in units of each row's mean, so the penalties' gradients are scaled to match
+    scale = units.astype(dtype) ** dtype.type(1 - beta)
+    if penalty.kinds:
+        l1, l2 = (value[:, None] for value in penalty.weights(len(A), dtype))
+        degrees = 0.0 if penalty.graph is None else penalty.degrees
+        denominator += scale * (l1 + (l2 + degrees) * Ft)
+    if penalty.graph is not None:
+        numerator += scale * (Ft @ penalty.graph)
+    ratio = numerator / np.maximum(denominator, np.finfo(dtype).tiny)
+    power = dtype.type(exponent(beta))
+    Ft *= ratio if power == 1 else ratio**power
+    return float(losses.sum())
+
+
+def mu(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
+    """Update `Wt`, then `H`, multiplicatively and in place; yield the objective before each iteration.
+
+    The objective never rises, and a code that is zero stays zero. Denominators are kept above zero (Lin 2007).
+    """
+    for _ in range(max_iter):
+        penalties = problem.penalty_value(Wt, H)
+        objective = _multiply(problem, Wt, H) + penalties
+        _multiply(problem.transposed, H, Wt)
+        yield Progress(objective)
+
+
+def sbcd_plain(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
+    """Update both factors in place with weights computed from the model (Algorithm 1)."""
+    return _iterate_weighted(problem, Wt, H, "model", max_iter)
+
+
+def al_a(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
+    """Update both factors in place with weights computed from the data (AL-A)."""
+    return _iterate_weighted(problem, Wt, H, "data", max_iter)
+
+
+def al_b(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Progress]:
+    """Update both factors in place without weights (AL-B)."""
+    return _iterate_weighted(problem, Wt, H, "one", max_iter)
+
+
+def _iterate_weighted(problem: Problem, Wt: Array, H: Array, source: str, max_iter: int) -> Iterator[Progress]:
+    """Update each component of `Wt` and `H` in turn, in place, on the weighted least-squares model of the divergence.
+
+    `source` selects the weights ("model", "data" or "one"). Each `Progress` holds the objective before the iteration.
+    """
+    X, M = problem.X, problem.weights
+    dtype, beta = X.dtype, problem.loss.beta
+    unit = float(X.mean(dtype=np.float64)) or 1.0
+    floor = floor_of(beta)  # keeps the base of the power positive
+
+    def limits(penalty: Any, count: int) -> tuple[Any, ...]:
+        """Return the bounds and the rescaled l1 and l2 weights of a penalty."""
+        l1, l2 = (value * dtype.type(unit ** (2 - beta)) for value in penalty.weights(count, dtype))
+        return (*penalty.box(dtype), l1, l2)
+
+    for _ in range(max_iter):
+        P = np.matmul(Wt.T, H)
+        objective = problem.objective(Wt, H)
+        if source == "one":
+            B = np.ones_like(X)
+        else:
+            B = np.maximum((P if source == "model" else X) / dtype.type(unit), dtype.type(floor))
+            np.power(B, dtype.type(beta - 2), out=B)
+        if M is not None:
+            B *= M
+        _sbcd_paper_kernels.component_by_component(
+            X - P, B, Wt, H, *limits(problem.penalty_W, len(H)), *limits(problem.penalty_H, len(H))
+        )
+        yield Progress(objective)
