@@ -9,7 +9,8 @@ import numpy as np
 from skimage import data
 
 from visionnmf.apps.background import BackgroundModel
-from visionnmf.apps.faces import FaceRecognizer, residual_picture
+from visionnmf.apps.faces import FaceRecognizer
+from visionnmf.apps.faces.pictures import residual_picture
 from visionnmf.apps.segmentation import overlay, segment
 from visionnmf.datasets import corrupt, make_surveillance
 from visionnmf.io import read_image, write_image

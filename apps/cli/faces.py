@@ -119,15 +119,14 @@ def identify(
             make_folder(pictures, "--pictures")
         inputs = run.inputs("images", images, choices.IMAGE_SUFFIXES, recursive=recursive, out=pictures)
         from visionnmf.apps import faces
+        from visionnmf.apps.faces.identification import Identifier
         from visionnmf.apps.pool import open_pool
 
         known = faces.load(model)
         if identification.all_faces and not known.detect:
             raise ParameterError("all_faces must be False for a model of whole images; got True; train with --detect")
         with open_pool(jobs) if jobs > 1 and len(inputs) > 1 else nullcontext() as pool:
-            identifier = faces.Identifier(
-                known, identification=identification, pictures=pictures, force=force, pool=pool
-            )
+            identifier = Identifier(known, identification=identification, pictures=pictures, force=force, pool=pool)
             wanted = pictures is not None
             run.batch("images", inputs, identifier.identify, writes=wanted, out=pictures, prepare=identifier.prepare)
 

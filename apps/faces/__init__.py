@@ -7,10 +7,8 @@
 :func:`train`, :func:`add_person`     from a folder of images to a model file; a further person in a model file
 :func:`identify`, :func:`verify`      who is on an image; whether two images show one person
 :func:`cluster`, :func:`unshadow`     a folder of images in groups; the images of a folder without shadows
-:func:`evaluate`                      methods on splits of a data set: parallel, resumable, CSV, curves
+:func:`evaluate`                      methods on splits of a data set: parallel, resumable, CSV
 :func:`save`, :func:`load`            model files: arrays with a JSON header, never pickle
-:func:`find_faces`                    the faces on a photograph
-:func:`residual_picture`              what was judged corrupted
 ====================================  ==================================================================================
 
 Settings such as :class:`FaceTraining` are records that the commands and the functions share. Images are rows of grey

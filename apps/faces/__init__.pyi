@@ -3,15 +3,11 @@ from .clustering import FaceClustersReport as FaceClustersReport, cluster as clu
 from .evaluation import FaceComparisonReport as FaceComparisonReport, evaluate as evaluate
 from .identification import (
     IdentificationReport as IdentificationReport,
-    Identifier as Identifier,
     VerificationReport as VerificationReport,
     identify as identify,
     verify as verify,
 )
-from .identity import Identity as Identity
-from .pictures import residual_picture as residual_picture
-from .reading import find_faces as find_faces, open_faces as open_faces
-from .recognizer import FaceRecognizer as FaceRecognizer
+from .recognizer import FaceRecognizer as FaceRecognizer, Identity as Identity
 from .settings import (
     FaceClustering as FaceClustering,
     FaceEvaluation as FaceEvaluation,

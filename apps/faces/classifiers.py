@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.preprocessing import normalize
 
-from visionnmf._checks import check_flag, check_number
-
 __all__ = ["ClassResidual", "Nearest", "relative_distance", "whitening"]
 
 Array = NDArray[Any]
@@ -38,17 +36,13 @@ class ClassResidual(BaseEstimator):
     """Collaborative representation: which person's images explain the new one (Zhang, Yang, Feng 2011).
 
     The new image is written as a linear combination of all images, with a ridge on the coefficients. The distance from
-    a person is the residual of that person's part over the norm of its coefficients.
+    a person is the residual of that person's part over the norm of its coefficients. `ridge` is that for 700 images of
+    unit norm; it grows in proportion to their number. The paper has 0.001.
 
-    Parameters
-    ----------
-    ridge : float, default=0.01
-        The ridge for 700 images of unit norm; it grows in proportion to their number. The paper has 0.001.
-    adaptive : bool, default=False
-        Whether noisy new images get a larger ridge. A new image is modelled as a normal combination of the training
-        images plus normal noise in every pixel. The ratio of the two variances is Bayes' ridge, and the most likely one
-        is taken (evidence maximisation, MacKay 1992), minus ten times `ridge`, which clean images also get; `ridge` is
-        the minimum.
+    With `adaptive`, noisy new images get a larger ridge. A new image is modelled as a normal combination of the
+    training images plus normal noise in every pixel. The ratio of the two variances is Bayes' ridge, and the most
+    likely one is taken (evidence maximisation, MacKay 1992), minus ten times `ridge`, which clean images also get;
+    `ridge` is the minimum.
     """
 
     def __init__(self, ridge: float = 0.01, *, adaptive: bool = False) -> None:
@@ -57,7 +51,6 @@ class ClassResidual(BaseEstimator):
 
     def fit(self, X: Array, y: Labels) -> ClassResidual:
         """Learn people `y`, numbered from 0 without gaps, from images as rows."""
-        self._check_parameters()
         images = normalize(X)
         return self._fit(images, y, *_products(images))
 
@@ -66,7 +59,6 @@ class ClassResidual(BaseEstimator):
 
         The products of all images are computed once; those of a fold are taken away.
         """
-        self._check_parameters()
         images = normalize(X)
         products, of_pixels = _products(images)
         for new in folds:
@@ -78,10 +70,6 @@ class ClassResidual(BaseEstimator):
                 remaining = products[np.ix_(rest, rest)]
             present, numbers = np.unique(y[rest], return_inverse=True)
             yield clone(self)._fit(images[rest], numbers, remaining, of_pixels), present
-
-    def _check_parameters(self) -> None:
-        check_number(self.ridge, "ridge", without_low=True)
-        check_flag(self.adaptive, "adaptive")
 
     def _fit(self, images: Array, y: Labels, products: Array, of_pixels: bool) -> ClassResidual:
         """Learn people from images of unit norm and the products of all pairs of images or of pixels."""
@@ -164,16 +152,11 @@ def _products(images: Array) -> tuple[Array, bool]:
 
 
 class Nearest(BaseEstimator):
-    """Distance from the nearest image of each person.
+    """Distance from the nearest image of each person: Euclidean, or with `cosine` one minus the cosine.
 
-    Parameters
-    ----------
-    cosine : bool, default=False
-        Whether the distance is one minus the cosine instead of Euclidean.
-    whiten : float or None, default=None
-        If given, each principal direction of the training set about the origin is divided by the root of its power plus
-        this share of the mean power, so that directions in which all faces vary, such as illumination, count no more
-        than others.
+    With `whiten`, each principal direction of the training set about the origin is divided by the root of its power
+    plus this share of the mean power, so that directions in which all faces vary, such as illumination, count no more
+    than others.
     """
 
     def __init__(self, *, cosine: bool = False, whiten: float | None = None) -> None:
@@ -182,10 +165,7 @@ class Nearest(BaseEstimator):
 
     def fit(self, X: Array, y: Labels) -> Nearest:
         """Learn people `y`, numbered from 0 without gaps, from images as rows."""
-        check_flag(self.cosine, "cosine")
-        self.transform_: Array | None = None
-        if self.whiten is not None:
-            self.transform_ = whitening(X, check_number(self.whiten, "whiten"))
+        self.transform_ = None if self.whiten is None else whitening(X, self.whiten)
         order = np.argsort(y, kind="stable")
         self.images_ = self._prepared(X)[order]
         self.starts_ = np.searchsorted(y[order], np.arange(y.max() + 1))

@@ -13,7 +13,6 @@ from visionnmf import choices
 from visionnmf._checks import brief, check_choice
 
 __all__ = [
-    "Cleaned",
     "Decomposition",
     "flat_background",
     "flat_blocks",
@@ -50,26 +49,21 @@ class Decomposition(NamedTuple):
     reconstructions : ndarray [shape=(n_samples, n_pixels), >= 0]
         The model's reconstructions.
     cleaned : ndarray [shape=(n_samples, n_pixels)]
-        The images, with outlying pixels pulled towards the reconstructions.
+        The images, with outlying pixels pulled towards the reconstructions and missing ones replaced by them.
     corrupted : ndarray of bool [shape=(n_samples, n_pixels)]
         Pixels that are judged corrupted; see :class:`FaceRecognizer`.
+    noise : ndarray [shape=(n_samples, n_measures)]
+        Noise scale over white, shares of outlying and of missing pixels, and, if the height and width of the images are
+        known, the scale of the finest detail over white.
     """
 
     reconstructions: Array
     cleaned: Array
     corrupted: Mask
+    noise: Array
 
     def __repr__(self) -> str:
         return brief(self)
-
-
-class Cleaned(NamedTuple):
-    """A :class:`Decomposition` and four measures of noise: scale, outlying share, missing share and grain."""
-
-    reconstructions: Array
-    cleaned: Array
-    corrupted: Mask
-    noise: Array
 
 
 def missing_pixels(images: Array, missing: str, white: float, brightest: float, background: float = math.nan) -> Mask:

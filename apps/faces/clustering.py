@@ -12,8 +12,8 @@ from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.preprocessing import normalize
 
-from visionnmf import NMF, choices
-from visionnmf._checks import RandomState, brief, check_choice, check_count, check_seed
+from visionnmf import NMF
+from visionnmf._checks import RandomState, brief, check_count, check_seed
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_outputs, write_csv
@@ -35,11 +35,12 @@ def cluster_faces(
     n_clusters: int,
     *,
     model: Any = None,
-    by: str = choices.FACE_CLUSTERING_DEFAULT,
     mask: ArrayLike | None = None,
     random_state: RandomState = 0,
 ) -> NDArray[np.intp]:
-    """Group images by the codes of a model.
+    """Group images by k-means on the codes of a model.
+
+    The codes are whitened, with their mean power added to each direction's, and scaled to unit norm.
 
     Parameters
     ----------
@@ -48,11 +49,8 @@ def cluster_faces(
     n_clusters : int
         Number of groups.
     model : estimator or None, default=None
-        An estimator with ``fit_transform`` and ``components_``. None is an NMF with the Manhattan loss: for "k-means"
-        with ``nuclear=1`` and up to 100 components, for "largest" with as many components as clusters.
-    by : {"k-means", "largest"}, default="k-means"
-        K-means on the codes, whitened (with their mean power added to each direction's) and scaled to unit norm; or the
-        component with the largest code.
+        An estimator with ``fit_transform`` and ``components_``. None is an NMF with the Manhattan loss, ``nuclear=1``
+        and up to 100 components.
     mask : array-like of bool [shape=(n_samples, n_pixels)], optional
         Missing pixels, for models that take ``weights``.
     random_state : int, RandomState, Generator or None, default=0
@@ -66,7 +64,7 @@ def cluster_faces(
     Raises
     ------
     ParameterError
-        If `by` is not allowed, or there are more groups than images.
+        If there are more groups than images.
 
     Examples
     --------
@@ -78,17 +76,13 @@ def cluster_faces(
     (1, 2)
     """
     data = np.asarray(X)
-    check_choice(by, "by", choices.FACE_CLUSTERINGS)
     n_clusters = check_count(n_clusters, "n_clusters", 1, len(data))
     seed = check_seed(random_state)
     if model is None:
-        n_components = n_clusters if by == "largest" else min(100, *data.shape)
-        model = NMF(n_components, nuclear=1.0 if by == "k-means" else 0.0, max_iter=100, tol=0, random_state=seed)
+        model = NMF(min(100, *data.shape), nuclear=1.0, max_iter=100, tol=0, random_state=seed)
     fitted = clone(model)
     known = {} if mask is None or not np.any(mask) else {"weights": ~np.asarray(mask, bool)}
     codes = fitted.fit_transform(data, **known) * np.linalg.norm(fitted.components_, axis=1)
-    if by == "largest":
-        return np.asarray(codes.argmax(axis=1))
     means = KMeans(n_clusters, n_init=STARTS, random_state=seed)
     return np.asarray(means.fit_predict(normalize(codes @ whitening(codes, WHITENING))))
 
@@ -149,7 +143,7 @@ def cluster(
     Parameters
     ----------
     source : str or Path
-        See :func:`open_faces`; a folder of images needs no sub-folders.
+        As for :func:`train`; a folder of images needs no sub-folders.
     clustering : FaceClustering
         The number of groups (by default the number of people, if they are known) and how they are found.
     reading : FaceReading
@@ -187,7 +181,6 @@ def cluster(
     found = cluster_faces(
         as_rows(faces.images),
         wanted,
-        by=clustering.by,
         mask=mask.reshape(len(images), -1),
         random_state=clustering.random_state,
     )

@@ -289,7 +289,7 @@ def evaluate(
     Parameters
     ----------
     source : str or Path
-        See :func:`open_faces`.
+        As for :func:`train`.
     evaluation : FaceEvaluation
         What is compared.
     reading : FaceReading

@@ -20,9 +20,9 @@ from visionnmf.apps.report import Report
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import output_folder, write_image
 
-from .identity import Identity
 from .pictures import residual_picture
 from .reading import Box, ProbeFaces, read_probe
+from .recognizer import Identity
 from .settings import FaceIdentification
 from .store import FaceModel
 
@@ -99,30 +99,9 @@ def _sentence(found: Identity) -> str:
 class Identifier:
     """Identifies the people on images; images of a batch are looked at together.
 
-    Parameters
-    ----------
-    model : FaceModel
-    identification : FaceIdentification
-        What is reported.
-    pictures : str or Path, optional
-        Folder for ``NAME_corrupted.png``: the faces, their corrupted pixels, the faces cleaned, and the model's
-        reconstructions.
-    force : bool, default=False
-        Whether existing files may be replaced.
-    pool : concurrent.futures.Executor, optional
-        Reads the images of a batch.
-
-    Raises
-    ------
-    ParameterError
-        If all faces are asked for, and the model was trained on whole images.
-
-    Examples
-    --------
-    >>> from visionnmf.apps.faces import Identifier, load
-    >>> identifier = Identifier(load("people.npz"))
-    >>> type(identifier).__name__
-    'Identifier'
+    `pictures` is a folder for ``NAME_corrupted.png``: the faces, their corrupted pixels, the faces cleaned, and the
+    model's reconstructions. `pool` reads the images of a batch. Raises ParameterError if all faces are asked for, and
+    the model was trained on whole images.
     """
 
     def __init__(
@@ -148,10 +127,6 @@ class Identifier:
         """Look at images together, which takes little longer than looking at one.
 
         Images that fail are left to :meth:`identify`, which also repeats the warnings of reading an image.
-
-        Parameters
-        ----------
-        sources : list of str
         """
         self._prepared = {}
         with suppress(Exception):  # `identify` reports it when the image's turn comes
@@ -163,23 +138,10 @@ class Identifier:
                     self._prepared[source] = faces, list(islice(identities, len(faces.rows))), messages
 
     def identify(self, source: str | Path, *, out: str | Path | None = None) -> IdentificationReport:
-        """Identify the people on an image.
+        """Identify the people on an image, and draw its picture in `out`, which is made if missing, or in `pictures`.
 
-        Parameters
-        ----------
-        source : str or Path
-            An image. It is scaled to the size of the training images; if theirs were, its face is cut out first.
-        out : str or Path, optional
-            Folder for its picture, made if missing; by default `pictures`.
-
-        Returns
-        -------
-        IdentificationReport
-
-        Raises
-        ------
-        MediaError
-            If the image cannot be read, has no face, or a file cannot be written.
+        The image is scaled to the size of the training images; if theirs were, its face is cut out first. Raises
+        MediaError if the image cannot be read, has no face, or a file cannot be written.
         """
         recognizer = self.model.recognizer
         if str(source) in self._prepared:
@@ -193,8 +155,9 @@ class Identifier:
         folder = self.pictures if out is None else out
         if folder is not None:
             path = output_folder(folder) / f"{Path(str(source).removeprefix('sample:')).stem}_corrupted.png"
-            parts = recognizer.explain(faces.rows)
-            sheet = residual_picture(faces.rows, *parts, self.model.image_shape, white=recognizer.white_)
+            reconstructions, cleaned, corrupted, _ = recognizer.explain(faces.rows)
+            panels = (faces.rows, reconstructions, cleaned, corrupted)
+            sheet = residual_picture(*panels, self.model.image_shape, white=recognizer.white_)
             write_image(path, sheet, force=self.force)
             outputs.append(str(path))
         rates_known = recognizer.noise_ is not None and self.identification.threshold is None
@@ -229,13 +192,13 @@ def identify(
     pictures: str | Path | None = None,
     force: bool = False,
 ) -> IdentificationReport:
-    """Identify the people on one image; see :class:`Identifier`.
+    """Identify the people on one image.
 
     Parameters
     ----------
     model : FaceModel
     source : str or Path
-        An image.
+        An image. It is scaled to the size of the training images; if theirs were, its face is cut out first.
     identification : FaceIdentification
         What is reported.
     pictures : str or Path, optional
@@ -246,6 +209,11 @@ def identify(
     Returns
     -------
     IdentificationReport
+
+    Raises
+    ------
+    MediaError
+        If the image cannot be read, has no face, or a file cannot be written.
 
     Examples
     --------

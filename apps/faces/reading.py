@@ -51,36 +51,11 @@ class ProbeFaces(NamedTuple):
 
 
 def open_faces(source: str | Path, *, reading: FaceReading = FaceReading()) -> tuple[Faces, list[str]]:
-    """Read a set of faces.
+    """Read a set of faces, and return a sentence for each image that was left out.
 
-    Parameters
-    ----------
-    source : str or Path
-        A folder with one sub-folder per person, a ``.npz`` or ``.mat`` file, or the name of a data set to fetch:
-        ``orl``, ``yale`` or ``yaleb``.
-    reading : FaceReading
-        The size of the images, and whether faces are cut out of photographs. Without a size, images keep theirs, and
-        faces that are cut out get 64 × 64 pixels.
-
-    Returns
-    -------
-    faces : Faces
-    skipped : list of str
-        A sentence for each image that was left out.
-
-    Raises
-    ------
-    ParameterError
-        If faces are to be found but the source is not a folder of photographs.
-    MediaError
-        If the images cannot be read or fetched.
-
-    Examples
-    --------
-    >>> from visionnmf.apps.faces import open_faces
-    >>> faces, left_out = open_faces("people")
-    >>> faces.images.shape, left_out
-    ((12, 12, 10), [])
+    `source` is a folder with one sub-folder per person, a ``.npz`` or ``.mat`` file, or a data set to fetch, as "orl".
+    Without a size, images keep theirs, and faces that are cut out get 64 × 64 pixels. Raises ParameterError if faces
+    are to be found but the source is not a folder.
     """
     from visionnmf import datasets
 
@@ -118,25 +93,7 @@ def as_rows(images: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def find_faces(image: NDArray[Any]) -> list[Box]:
-    """Find all upright frontal faces on a photograph.
-
-    Parameters
-    ----------
-    image : ndarray of uint8 or uint16 [shape=(height, width, 3)]
-        RGB.
-
-    Returns
-    -------
-    list of tuple of (row, column, height, width)
-        In pixels, the largest first.
-
-    Examples
-    --------
-    >>> from skimage.data import astronaut
-    >>> from visionnmf.apps.faces import find_faces
-    >>> len(find_faces(astronaut()[:300, 100:400])) > 0
-    True
-    """
+    """Return the boxes in pixels of all upright frontal faces on an RGB image, the largest first."""
     if image.dtype == np.uint16:
         image = (image >> 8).astype(np.uint8)
     height, width = image.shape[:2]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import warnings
+from dataclasses import dataclass
 from inspect import signature
 from numbers import Real
 from typing import Any
@@ -29,10 +30,9 @@ from visionnmf.exceptions import ParameterError
 
 from . import calibration, cleaning
 from .classifiers import ClassResidual, Nearest, relative_distance
-from .cleaning import Cleaned, Decomposition
-from .identity import Identity
+from .cleaning import Decomposition
 
-__all__ = ["WHITENING", "FaceRecognizer"]
+__all__ = ["WHITENING", "FaceRecognizer", "Identity"]
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
@@ -54,6 +54,37 @@ CONDITION = 1e-2  # the pseudo-inverse leaves out components that are nearly com
 MISSING = ("blocks", "saturated")  # searches for missing pixels that are compared with no search at all
 NOTICED = 0.005  # a search is compared if it finds this share of the training pixels
 MOST_CHOOSING = 1000  # images by which a search is chosen
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Who is on an image.
+
+    Attributes
+    ----------
+    person : object or None
+        The label, or None if the distance is above the threshold: an unknown person, or not a face.
+    nearest : object
+        The label of the nearest person, accepted or not.
+    distance : float
+        The distance from the nearest person over the harmonic mean of the distances from all people, 0 to 1.
+    threshold : float
+        Larger distances are rejected.
+    corrupted : float
+        Share of the pixels that were judged corrupted.
+    calibrated : bool
+        Whether the image is as noisy as the training images, so that the reported error rates hold for it.
+    ranking : tuple of (object, float)
+        The nearest people and their distances, as many as were asked for; the first is `nearest`.
+    """
+
+    person: Any
+    nearest: Any
+    distance: float
+    threshold: float
+    corrupted: float
+    calibrated: bool = False
+    ranking: tuple[tuple[Any, float], ...] = ()
 
 
 class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
@@ -88,12 +119,10 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         Of the default model; superfluous components shrink to zero.
     outliers : float or "auto", default="auto"
         How many standard deviations of the noise a training pixel may be away from the model; probes are allowed twice
-        as much. 0 replaces images by reconstructions, infinity leaves them as they are. "auto" chooses among 1.5, 3, 6,
-        12 and infinity by cross-validation on the training images.
+        as much. "auto" chooses among 1.5, 3, 6, 12 and infinity by cross-validation on the training images.
     missing : {"auto", "blocks", "saturated", "none"}, default="auto"
         Which pixels are missing besides those of a `mask`: even blocks, opaque or in deep shadow; black and white ones;
-        or none. "auto" takes what identifies most left-out training images, "blocks" if there is nothing to choose by,
-        and "none" for a model without ``weights``.
+        or none. "auto" takes what identifies most left-out training images, and "blocks" if nothing can be compared.
     image_shape : tuple of (int, int) or None, default=None
         Height and width. Blocks are not searched for if it is None.
     unknown_rate : float, default=0.05
@@ -105,47 +134,29 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
     ----------
     classes_ : ndarray [shape=(n_people,)]
         The labels.
-    labels_ : ndarray of int [shape=(n_samples,)]
-        Who is on the training images, as positions in ``classes_``.
     model_ : estimator
         The fitted model.
     components_ : ndarray [shape=(n_components, n_pixels)]
         The model's components, scaled to unit norm.
-    reconstructions_ : ndarray [shape=(n_samples, n_pixels)]
-        The model's reconstructions of the training images.
-    missing_ : str
-        `missing`, or what was chosen.
-    missing_scores_ : dict of str to float
+    missing_, outliers_ : str, float
+        What was chosen, or given.
+    missing_scores_, outliers_scores_ : dict
         Share of left-out training images that each choice identified; empty if there was nothing to choose.
-    outliers_ : float
-        `outliers`, or what was chosen.
-    outliers_scores_ : dict of float to float
-        Share of left-out training images that each limit identified; empty if there was nothing to choose.
-    cleaned_ : ndarray [shape=(n_samples, n_pixels)]
-        The training images after cleaning.
+    reconstructions_, cleaned_ : ndarray [shape=(n_samples, n_pixels)]
+        The model's reconstructions of the training images, and the training images after cleaning.
     corrupted_ : ndarray of bool [shape=(n_samples, n_pixels)]
         Training pixels that are missing, or further from the model than 4 ``scale_`` and 15 % of white.
     scale_ : float
         Standard deviation of the noise of training pixels.
-    white_ : float
-        The value of white: 255 if training images exceed 1, else 1.
-    brightest_ : float
-        Largest value of the training images.
-    background_ : float
-        Value of an even background, which is never missing; NaN if there is none.
     threshold_ : float
         Relative distance beyond which :meth:`identify` rejects, by cross-validation on left-out people. With two people
         it rejects a share `unknown_rate` of their own images; with one, or one image each, everything.
-    false_acceptance_rate_ : float
-        Share of images of unknown people that pass, by cross-validation. NaN with fewer than 15 people, and if people
-        differ so much that the rate is not known to a factor of two with 90 % confidence.
-    false_rejection_rate_ : float
-        Share of images of known people that are rejected, likewise. Also NaN if the acceptance rate is.
+    false_acceptance_rate_, false_rejection_rate_ : float
+        Shares of images of unknown people that pass, and of known people that are rejected, by cross-validation. NaN
+        with fewer than 15 people, and if people differ so much that a rate is not known to a factor of two with 90 %
+        confidence.
     noise_ : ndarray or None [shape=(2, n_measures)]
-        Range within which both rates hold of the noise scale over white, the shares of outlying and missing pixels,
-        and with `image_shape` the scale of the finest detail. None if no rate is known.
-    n_features_in_ : int
-        Number of pixels.
+        Range of the noise measures (see :class:`Decomposition`) within which both rates hold. None if neither is known.
 
     References
     ----------
@@ -193,25 +204,14 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         return tags
 
     def fit(self, X: ArrayLike, y: ArrayLike, mask: ArrayLike | None = None) -> FaceRecognizer:
-        """Learn people from images.
+        """Learn people `y` from images as the rows of `X`, in which float32 stays float32.
 
         Parameters
         ----------
         X : array-like [shape=(n_samples, n_pixels), >= 0, finite]
-            Images as rows; float32 stays float32.
         y : array-like [shape=(n_samples,)]
-            Who is on them.
         mask : array-like of bool [shape=(n_samples, n_pixels)], optional
             Pixels to count as missing, besides those that `missing` finds.
-
-        Returns
-        -------
-        FaceRecognizer
-
-        Raises
-        ------
-        ValueError
-            If a parameter is not allowed, or `X`, `y` and `mask` do not fit together.
         """
         self._check_parameters()
         data, labels = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C")
@@ -339,15 +339,7 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         """Learn further people, or further images of known people, without training again.
 
         The model and the threshold stay as they are, and the images are cleaned like probes. Train again to add many
-        people, because the model does not know what they have in common.
-
-        Parameters
-        ----------
-        X : array-like [shape=(n_samples, n_pixels), >= 0, finite]
-        y : array-like [shape=(n_samples,)]
-            Who is on them.
-        mask : array-like of bool [shape=(n_samples, n_pixels)], optional
-            As for :meth:`distances`.
+        people, because the model does not know what they have in common. The parameters are those of :meth:`fit`.
 
         Returns
         -------
@@ -364,14 +356,7 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         return self
 
     def replaced(self, people: ArrayLike, X: ArrayLike, y: ArrayLike) -> FaceRecognizer:
-        """Return a copy in whose gallery new images take the place of all images of some people.
-
-        Parameters
-        ----------
-        people : array-like
-            Labels of the people who are left out.
-        X, y : array-like
-            New images and who is on them; see :meth:`add`.
+        """Return a copy in whose gallery new images `X` of people `y` take the place of all images of `people`.
 
         Returns
         -------
@@ -403,34 +388,9 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         return self._distances(data, missing, self._decompose(data, missing) if cleans else None)
 
     def predict(self, X: ArrayLike) -> Array:
-        """Return the label of the nearest person on each image, at any distance.
-
-        Parameters
-        ----------
-        X : array-like [shape=(n_samples, n_pixels), >= 0, finite]
-
-        Returns
-        -------
-        ndarray [shape=(n_samples,)]
-        """
+        """Return the label of the nearest person on each image, at any distance."""
         nearest = self.distances(X).argmin(axis=1)
         return np.asarray(self.classes_[nearest])
-
-    def predict_proba(self, X: ArrayLike) -> Array:
-        """Return inverse distances that sum to 1: an order of preference, not calibrated probabilities.
-
-        Parameters
-        ----------
-        X : array-like [shape=(n_samples, n_pixels), >= 0, finite]
-
-        Returns
-        -------
-        ndarray [shape=(n_samples, n_people), in [0, 1]]
-        """
-        distances = self.distances(X)
-        least = np.maximum(distances.min(axis=1, keepdims=True), np.finfo(distances.dtype).tiny)
-        closeness = least / np.maximum(distances, least)
-        return np.asarray(closeness / closeness.sum(axis=1, keepdims=True))
 
     def identify(
         self, X: ArrayLike, mask: ArrayLike | None = None, *, threshold: float | None = None, top: int = 1
@@ -439,8 +399,7 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like [shape=(n_samples, n_pixels), >= 0, finite]
-        mask : array-like of bool [shape=(n_samples, n_pixels)], optional
+        X, mask : array-like [shape=(n_samples, n_pixels)]
             As for :meth:`distances`.
         threshold : float or None, default=None, >= 0
             Replaces `threshold_`; the reported error rates do not hold then.
@@ -476,22 +435,14 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
     def explain(self, X: ArrayLike, mask: ArrayLike | None = None) -> Decomposition:
         """Return what the recognizer makes of images before it compares them with the gallery.
 
-        Each image is reconstructed by the model. Cleaning pulls pixels far from the reconstruction towards it, and
-        replaces missing pixels by it. Missing pixels and those that visibly differ from it are reported as corrupted.
-
-        Parameters
-        ----------
-        X : array-like [shape=(n_samples, n_pixels), >= 0, finite]
-        mask : array-like of bool [shape=(n_samples, n_pixels)], optional
-            As for :meth:`distances`.
+        The parameters are those of :meth:`distances`. Missing pixels and those that visibly differ from the model are
+        reported as corrupted.
 
         Returns
         -------
         Decomposition
-            The reconstructions, the cleaned images, and the mask of corrupted pixels, each of the shape of `X`.
         """
-        found = self._decompose(*self._check_new(X, mask))
-        return Decomposition(found.reconstructions, found.cleaned, found.corrupted)
+        return self._decompose(*self._check_new(X, mask))
 
     def _check_new(self, X: ArrayLike, mask: ArrayLike | None) -> tuple[Array, Mask]:
         """Return new images and the mask of their missing pixels."""
@@ -519,7 +470,7 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
     def _as_images(self, data: Array) -> Array:
         return data.reshape(-1, *check_image_shape(self.image_shape, n_pixels=data.shape[1]))
 
-    def _decompose(self, data: Array, missing: Mask) -> Cleaned:
+    def _decompose(self, data: Array, missing: Mask) -> Decomposition:
         """Reconstruct new images, clean them, find corrupted pixels, and measure the noise of each image."""
         codes = self.model_.transform(data, weights=~missing) if missing.any() else self.model_.transform(data)
         reconstructions = (codes @ self.model_.components_).astype(data.dtype, copy=False)
@@ -534,13 +485,13 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         noise = [own[:, 0] / self.white_, outlying, np.maximum(missing.mean(axis=1), FEW_MISSING)]
         if self.image_shape is not None and min(self.image_shape) > 2:
             noise.append(cleaning.grain(self._as_images(np.where(missing, reconstructions, data))) / self.white_)
-        return Cleaned(reconstructions, cleaned, corrupted, np.column_stack(noise))
+        return Decomposition(reconstructions, cleaned, corrupted, np.column_stack(noise))
 
     def _judged(self, scale: Any) -> Any:
         """Return the residual beyond which a pixel is called corrupted: it is an outlier, and it can be seen."""
         return np.maximum(JUDGED * scale, VISIBLE * self.white_)
 
-    def _distances(self, data: Array, missing: Mask, parts: Cleaned | None) -> Array:
+    def _distances(self, data: Array, missing: Mask, parts: Decomposition | None) -> Array:
         """Return the distances of new images from all people; without `parts` they are not cleaned."""
         if parts is not None:
             data = parts.cleaned if self.rule in CLEANING else np.where(missing, parts.reconstructions, data)

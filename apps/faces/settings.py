@@ -76,9 +76,6 @@ class FaceClustering:
     n_clusters: Annotated[
         int | None, Option("Number of groups.", flag="--clusters", metavar="K", low=1, high=1_000_000)
     ] = None
-    by: Annotated[
-        str, Option("Group by k-means on the codes, or by the largest code.", choices=choices.FACE_CLUSTERINGS)
-    ] = choices.FACE_CLUSTERING_DEFAULT
     missing: Annotated[str, Option("Pixels that count as missing.", choices=choices.FACE_MISSING)] = (
         choices.FACE_MISSING_DEFAULT
     )

@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
 from visionnmf import NMF, choices
+from visionnmf.apps.drawing import grey_pictures, tiled
 from visionnmf.apps.report import Report
 from visionnmf.datasets import Faces
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_outputs, check_outside, output_folder, write_image
 
-from .pictures import shadows_picture
 from .reading import open_faces
 from .settings import FaceReading, ShadowRemoval
 
@@ -49,13 +49,7 @@ class ShadowRemovalReport(Report):
     dark: int
 
     def _figures(self) -> dict[str, Any]:
-        return {
-            "images": self.images,
-            "people": self.people,
-            "changed": round(self.changed, 4),
-            "dark": self.dark,
-            "files": self.outputs,
-        }
+        return super()._figures() | {"changed": round(self.changed, 4), "files": self.outputs}
 
     def summary(self) -> str:
         """Return how many images were changed, and by how much.
@@ -100,11 +94,6 @@ def remove_shadows(
     shadows : ndarray [shape=(n_images, n_pixels)]
         ``X - W H``: negative in shadows, positive in highlights.
 
-    Raises
-    ------
-    ValueError
-        If `X` is not a matrix of finite, non-negative numbers.
-
     Examples
     --------
     >>> import numpy as np
@@ -132,7 +121,7 @@ def unshadow(
     Parameters
     ----------
     source : str or Path
-        See :func:`~visionnmf.apps.faces.open_faces`. Images without names are taken for images of one person.
+        As for :func:`~visionnmf.apps.faces.train`. Images without names are taken for images of one person.
     out : str or Path
         Folder for ``NAME_unshadowed.png`` (in sub-folders like those of `source`, or numbered if it is not a folder)
         and for ``shadows.png``, which shows ten of the images, the same without shadows, and what was removed. It must
@@ -167,8 +156,8 @@ def unshadow(
     people = _enough_images(faces, removal.n_components, source, skipped)
     kept = np.flatnonzero(np.isin(faces.labels, people))
     X, labels = faces.images[kept].reshape(len(kept), -1).astype(np.float32), faces.labels[kept]
-    images, sheet = _outputs(Path(out), faces, kept, Path(source).is_dir()), Path(out) / "shadows.png"
-    inputs = [Path(source) / name for name in faces.files] if Path(source).is_dir() else ()
+    images, sheet = _outputs(Path(out), faces, kept), Path(out) / "shadows.png"
+    inputs = [Path(source) / name for name in faces.files]
     check_outputs([*images, sheet], force, inputs=inputs)
     for folder in {path.parent for path in (*images, sheet)}:
         output_folder(folder)
@@ -180,7 +169,8 @@ def unshadow(
     for path, image in zip(images, np.clip(np.rint(found), 0, 255).astype(np.uint8).reshape(-1, *shape), strict=True):
         write_image(path, image, force=force)
     shown = np.linspace(0, len(X) - 1, min(MOST_SHOWN, len(X))).astype(int)
-    write_image(sheet, shadows_picture(X[shown], found[shown], X[shown] - found[shown], shape), force=force)
+    panels = (X[shown], found[shown], 127.5 + (X[shown] - found[shown]) / 2)  # shadows are darker than middle grey
+    write_image(sheet, tiled([list(grey_pictures(panel, shape)) for panel in panels]), force=force)
     before, after = np.quantile(X, BRIGHT, axis=1), np.quantile(found, BRIGHT, axis=1)
     return ShadowRemovalReport(
         images=len(X),
@@ -209,10 +199,9 @@ def _enough_images(faces: Faces, n_components: int, source: str | Path, skipped:
     return people[counts > n_components]
 
 
-def _outputs(out: Path, faces: Faces, rows: NDArray[np.intp], is_folder: bool) -> list[Path]:
+def _outputs(out: Path, faces: Faces, rows: NDArray[np.intp]) -> list[Path]:
     """Return a PNG file for each image. Names keep their suffix if two would be equal otherwise."""
-    # names in an archive come from somebody else, and could lead anywhere
-    names = [faces.files[row] if is_folder else f"{row:04d}" for row in rows]
+    names = [faces.files[row] if faces.files else f"{row:04d}" for row in rows]
     stems = [Path(name).with_suffix("") for name in names]
     if len(set(stems)) < len(stems):
         stems = [Path(name) for name in names]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from visionnmf import NMF, choices
-from visionnmf.exceptions import ParameterError, TooLargeError
+from visionnmf.exceptions import ParameterError
 from visionnmf.io.model_file import ModelFile
 from visionnmf.io.model_state import Array, Estimator, Flag, List, Maybe, Number, Record, Text
 from visionnmf.models.model_files import PARAMETERS, estimator_of
@@ -45,13 +45,9 @@ class FaceModel:
         return shape
 
 
-def _size_of(names: list[str]) -> int:
-    """Return the bytes of an array of names: as many for each as for the longest."""
-    return 4 * len(names) * max(map(len, names))
-
-
 def _names(names: list[str]) -> Any:
-    if _size_of(names) > MAX_NAMES:
+    """Return names as an array, whose items are as long as the longest name."""
+    if 4 * len(names) * max(map(len, names)) > MAX_NAMES:
         raise ValueError("names must not be that long")
     return np.array(names)
 
@@ -81,7 +77,7 @@ FILE = ModelFile(
 
 
 def save(model: FaceModel | FaceRecognizer, path: str | Path, *, force: bool = False) -> None:
-    """Write a recogniser.
+    """Write a recogniser that was fitted with names as labels, the default model, and an image shape.
 
     Parameters
     ----------
@@ -94,9 +90,7 @@ def save(model: FaceModel | FaceRecognizer, path: str | Path, *, force: bool = F
     Raises
     ------
     ParameterError
-        If the model is not an NMF, labels are not strings, or the image shape is not known.
-    TooLargeError
-        If there are many names and one of them is very long.
+        If the model cannot be saved.
     OutputExistsError
         If `path` exists and `force` is false.
     MediaError
@@ -119,18 +113,15 @@ def save(model: FaceModel | FaceRecognizer, path: str | Path, *, force: bool = F
             "recognizer must have named people, an image_shape and an NMF as its model to be saved; got "
             f"{type(nmf).__name__}, image_shape={recognizer.image_shape!r}, labels such as {names[0]!r:.40}"
         )
-    if _size_of(names) > MAX_NAMES:
-        raise TooLargeError(f"{path}: {len(names)} names, of which the longest has {max(map(len, names))} characters")
     FILE.save(model, path, force=force)
 
 
 def load(path: str | Path) -> FaceModel:
-    """Read a recogniser. Untrusted files are safe to read.
+    """Read a recogniser that :func:`save` wrote. Untrusted files are safe to read.
 
     Parameters
     ----------
     path : str or Path
-        A file that :func:`save` wrote.
 
     Returns
     -------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +123,8 @@ def train(
     Parameters
     ----------
     source : str or Path
-        See :func:`open_faces`.
+        A folder with one sub-folder per person, a ``.npz`` or ``.mat`` file, or the name of a data set to fetch:
+        ``orl``, ``yale`` or ``yaleb``.
     model : str or Path
         The file to write.
     training : FaceTraining
@@ -165,14 +166,7 @@ def train(
         raise ParameterError(f"source must have known people; got {source} without; make one sub-folder per person")
     shape = (faces.images.shape[1], faces.images.shape[2])
     names = np.array(faces.names)[faces.labels - 1] if faces.names else faces.labels.astype(str)
-    recognizer = FaceRecognizer(
-        n_components=training.n_components,
-        rule=training.rule,
-        missing=training.missing,
-        image_shape=shape,
-        unknown_rate=training.unknown_rate,
-        random_state=training.random_state,
-    ).fit(as_rows(faces.images), names)
+    recognizer = FaceRecognizer(image_shape=shape, **asdict(training)).fit(as_rows(faces.images), names)
     trained = FaceModel(recognizer, reading.detect)
     with transaction():
         if pictures is not None:

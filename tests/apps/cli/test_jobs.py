@@ -19,7 +19,8 @@ from helpers import all_commands, run_command as run
 from PIL import Image
 
 from visionnmf.apps import masquerade, runner
-from visionnmf.apps.faces import Identifier, load
+from visionnmf.apps.faces import load
+from visionnmf.apps.faces.identification import Identifier
 from visionnmf.apps.masquerade import scoring, training
 from visionnmf.datasets import make_mosaic
 from visionnmf.exceptions import ParameterError

@@ -14,13 +14,13 @@ from visionnmf.apps.faces import (
     FaceIdentification,
     FaceModel,
     FaceRecognizer,
-    Identifier,
     evaluation,
     load,
     reading,
     save,
     training,
 )
+from visionnmf.apps.faces.identification import Identifier
 from visionnmf.exceptions import MediaError
 from visionnmf.io import read_image
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from visionnmf.apps.faces import FaceReading, find_faces, open_faces
-from visionnmf.apps.faces.reading import read_face
+from visionnmf.apps.faces import FaceReading
+from visionnmf.apps.faces.reading import find_faces, open_faces, read_face
 from visionnmf.exceptions import ParameterError, UnreadableError
 from visionnmf.io import read_image
 
