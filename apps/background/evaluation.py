@@ -20,7 +20,7 @@ from visionnmf.apps.report import Report
 from visionnmf.apps.runner import RESULTS, run_jobs, settings_key
 from visionnmf.datasets.local import MASKED_VIDEOS, load_video_with_masks
 from visionnmf.exceptions import MediaError, UnreadableError, UnsupportedError
-from visionnmf.io import output_folder, read_image, to_grey8, write_image
+from visionnmf.io import read_image, to_grey8
 
 from .baselines import make_separator
 from .frame_arrays import FrameArray
@@ -93,7 +93,6 @@ def evaluate(
     *,
     methods: Sequence[str] = ("ours",),
     out: str | Path | None = None,
-    masks: bool = False,
     jobs: int = 1,
     force: bool = False,
     progress: Callable[[int, int], None] | None = None,
@@ -109,9 +108,6 @@ def evaluate(
         Of `choices.BACKGROUND_METHODS`; the baselines "median", "mog2" and "knn" are always compared with them.
     out : str or Path, optional
         Folder for the table ``results.csv``, a row for each clip and method. An interrupted run resumes.
-    masks : bool, default=False
-        Also write the masks of all frames to ``METHOD/CATEGORY/CLIP/bin000001.png`` in `out`, as the tools of CDnet
-        expect them.
     jobs : int, default=1
         Number of processes; several disturb each other's frames per second.
     force : bool, default=False
@@ -150,16 +146,13 @@ def evaluate(
     for name in names:
         check_choice(name, "methods", choices.BACKGROUND_METHODS)
     found = list(dict.fromkeys(clip for argument in clips for clip in find_clips(argument)))
-    folder = str(out) if masks and out is not None else None
     work = {
-        f"{number:03d}_{Path(clip).name}_{method}": (clip, method, folder)
+        f"{number:03d}_{Path(clip).name}_{method}": (clip, method)
         for number, clip in enumerate(found, start=1)
         for method in names
     }
-    key = settings_key({"clips": found, "masks": masks})
-    rows = run_jobs(
-        work, _work, (*COLUMNS, "problem"), key=key, out=out, processes=jobs, force=force, progress=progress
-    )
+    key, columns = settings_key({"clips": found}), (*COLUMNS, "problem")
+    rows = run_jobs(work, _work, columns, key=key, out=out, processes=jobs, force=force, progress=progress)
     scored = [row for row in rows if row["problem"] is None]
     return BackgroundScoresReport(
         clips=[{name: row[name] for name in COLUMNS} for row in scored],
@@ -170,12 +163,12 @@ def evaluate(
     )
 
 
-def _work(source: str, method: str, folder: str | None) -> Rows:
+def _work(source: str, method: str) -> Rows:
     """Return the row of one clip and method, or one that says why there are no scores."""
     empty = dict.fromkeys((*COLUMNS, "problem"))
     try:
         clip = read_clip(source)
-        return [empty | score_clip(clip, method, folder)]
+        return [empty | score_clip(clip, method)]
     except MediaError as error:
         return [empty | {"clip": source, "method": method, "problem": str(error)}]
 
@@ -197,21 +190,17 @@ def _mean(rows: Rows, name: str) -> float | None:
 # --- Scores of one clip ----------------------------------------------------------------------------------------------
 
 
-def score_clip(clip: TrueClip, method: str, folder: str | None = None) -> dict[str, Any]:
-    """Run a method over a clip and return the values that `COLUMNS` names; `folder` also gets the masks."""
+def score_clip(clip: TrueClip, method: str) -> dict[str, Any]:
+    """Run a method over a clip and return the values that `COLUMNS` names."""
     aside = _Stopwatch()
     began = time.perf_counter()
     separator = make_separator(method).fit(aside.around(clip.frames()))
     counts = Confusion()
     with closing(separator.apply(aside.around(clip.frames()))) as parts:
         for part in parts:
-            with aside:
-                if part.index in clip.scored:
+            if part.index in clip.scored:
+                with aside:
                     counts.add(part.mask, clip.mask(part.index))
-                if folder is not None:
-                    there = Path(folder) / method / clip.category / clip.name
-                    output_folder(there)
-                    write_image(there / f"bin{clip.numbers[part.index]:06d}.png", part.mask, force=True)
     elapsed = time.perf_counter() - began - aside.elapsed
     errors: dict[str, float | None] = dict.fromkeys(BACKGROUND_ERRORS)
     if clip.background is not None:
@@ -221,12 +210,12 @@ def score_clip(clip: TrueClip, method: str, folder: str | None = None) -> dict[s
         "clip": clip.name,
         "category": clip.category,
         "method": method,
-        "frames": len(clip.numbers),
+        "frames": clip.n_frames,
         "masks": counts.masks,
         **{name: getattr(counts, name) for name in COUNTS},
         **counts.metrics(),
         **errors,
-        "frames_per_second": len(clip.numbers) / elapsed,
+        "frames_per_second": clip.n_frames / elapsed,
     }
 
 
@@ -312,7 +301,7 @@ class TrueClip:
 
     name: str
     category: str
-    numbers: list[int]  # of the frames, in the names of their files
+    n_frames: int
     frame: Callable[[int], FrameArray]  # returns a frame by its position
     scored: Collection[int]  # positions of the frames that have a true mask
     mask: Callable[[int], FrameArray]  # returns the true mask of the frame at a position
@@ -320,7 +309,7 @@ class TrueClip:
 
     def frames(self) -> Iterator[FrameArray]:
         """Yield all frames."""
-        return (self.frame(index) for index in range(len(self.numbers)))
+        return (self.frame(index) for index in range(self.n_frames))
 
 
 def find_clips(argument: str) -> list[str]:
@@ -346,9 +335,8 @@ def read_clip(source: str) -> TrueClip:
         return _of_folder(Path(source))
     video = load_video_with_masks(source)
     masks = dict(zip(video.gt_index.tolist(), video.gt_masks, strict=True))
-    numbers = list(range(1, len(video.frames) + 1))
     frame, category = video.frames.__getitem__, source.split("_")[0]
-    return TrueClip(source, category, numbers, frame, masks, masks.__getitem__, video.background)
+    return TrueClip(source, category, len(video.frames), frame, masks, masks.__getitem__, video.background)
 
 
 def _of_folder(folder: Path) -> TrueClip:
@@ -374,7 +362,7 @@ def _of_folder(folder: Path) -> TrueClip:
         return truth
 
     background = next((_eight_bits(folder / name) for name in BACKGROUNDS if (folder / name).is_file()), None)
-    return TrueClip(folder.name, folder.resolve().parent.name, numbers, frame, scored, mask, background)
+    return TrueClip(folder.name, folder.resolve().parent.name, len(numbers), frame, scored, mask, background)
 
 
 def _numbered(folder: Path) -> dict[int, Path]:

@@ -20,7 +20,7 @@ from visionnmf.io.video.cutting import CUT_FORMATS
 from .frame_arrays import FrameArray, Separated
 from .settings import EventSettings
 
-__all__ = ["Box", "Event", "EventFinder", "EventTable", "coco_file", "find_boxes", "frame_row", "frame_table"]
+__all__ = ["Box", "Event", "EventFinder", "EventTable", "find_boxes", "frame_row", "frame_table"]
 
 Box = tuple[int, int, int, int]  # x, y, width, height, in pixels
 
@@ -35,7 +35,6 @@ EVENT_COLUMNS = (
     "clip", "clip_start",
 )  # fmt: skip
 MATROSKA = ".mkv"
-CATEGORY = {"id": 1, "name": "foreground", "supercategory": ""}
 
 
 def find_boxes(mask: FrameArray, min_area: float) -> list[Box]:
@@ -44,16 +43,11 @@ def find_boxes(mask: FrameArray, min_area: float) -> list[Box]:
     `mask` (height, width) is 255 where there is foreground; `min_area` is the share of the picture, from 0 to 1, that a
     part must cover.
     """
-    return [box for box, _ in _find_parts(mask, min_area)]
-
-
-def _find_parts(mask: FrameArray, min_area: float) -> list[tuple[Box, int]]:
-    """Return the box and the number of pixels of each connected part of a mask; see :func:`find_boxes`."""
     parts = cv2.connectedComponentsWithStats(mask, connectivity=8)[2][1:]  # the first is the background
     areas = parts[:, cv2.CC_STAT_AREA]
     order = np.argsort(-areas, kind="stable")[:MOST_BOXES]
     kept = order[areas[order] >= max(1, min_area * mask.size)]
-    return [((x, y, width, height), area) for x, y, width, height, area in parts[kept, :5].tolist()]
+    return [(x, y, width, height) for x, y, width, height in parts[kept, :4].tolist()]
 
 
 def frame_row(part: Separated, time: float, min_area: float) -> dict[str, Any]:
@@ -78,35 +72,6 @@ def frame_table(path: Path, force: bool) -> Iterator[Callable[[dict[str, Any]], 
                 file.write(json.dumps(row) + "\n")
 
         yield add
-
-
-@contextmanager
-def coco_file(path: Path, min_area: float, force: bool) -> Iterator[Callable[[Separated, float], None]]:
-    """Open a file of COCO annotations; yield what writes the boxes of a frame that is shown at a time in seconds.
-
-    The file has an image for each frame and an annotation for each connected part of its mask. Annotations are written
-    as they come, and the memory holds a row for each frame.
-    """
-    images: list[dict[str, Any]] = []
-    count = 0
-    with output_file(path, force=force) as temporary, temporary.open("w", encoding="utf-8") as file:
-        file.write('{"annotations": [')
-
-        def add(part: Separated, time: float) -> None:
-            nonlocal count
-            height, width = part.mask.shape
-            number = len(images) + 1
-            image = {"id": number, "file_name": f"{part.index:06d}.png", "width": width, "height": height}
-            images.append(image | {"frame": part.index, "time": round(time, 6)})
-            for box, area in _find_parts(part.mask, min_area):
-                count += 1
-                found = {"id": count, "image_id": number, "category_id": CATEGORY["id"]}
-                found |= {"bbox": list(box), "area": area, "iscrowd": 0}
-                file.write(f"{', ' if count > 1 else ''}{json.dumps(found)}")
-
-        yield add
-        rest = json.dumps({"images": images, "categories": [CATEGORY]})
-        file.write(f"], {rest[1:]}\n")
 
 
 @dataclass

@@ -82,10 +82,12 @@ def follow_source(
 
     Parameters
     ----------
-    source, out, video, region, outputs, events : optional
+    source, out, video, region : optional
         See :func:`.process_video`.
     model : ModelSettings, optional
         The threshold, the seed, and a model of :meth:`.BackgroundModel.save` that replaces the warm-up.
+    outputs, events : optional
+        See :func:`.process_video`.
     live : LiveSettings, optional
         How the stream is followed.
     callbacks : LiveCallbacks, optional

@@ -91,7 +91,7 @@ def process_video(
       if `outputs.masks` says so;
     - ``NAME_preview.mp4``: frame, background and mask side by side, each at most 640 pixels wide;
     - ``NAME_overlay.mp4``, ``NAME_events.csv``, ``NAME_event_001.png``, ``NAME_event_001.mp4``, ``NAME_frames.csv`` or
-      ``.jsonl``, ``NAME_coco.json`` and ``NAME_model.npz`` where they are asked for.
+      ``.jsonl``, and ``NAME_model.npz`` where they are asked for.
 
     Each frame keeps its time, counted from the first frame.
 

@@ -69,7 +69,6 @@ class ResultFiles:
         if masks == "png":
             self.masks = MaskFolder(out / f"{name}_masks", force=self._replaces_background)
         self.frame_table = self._named(f"frames.{outputs.frame_table}") if outputs.frame_table else None
-        self.coco = self._named("coco.json") if outputs.coco else None
 
     def _named(self, ending: str) -> Path:
         return self.stem.with_name(f"{self.stem.name}_{ending}")
@@ -81,7 +80,7 @@ class ResultFiles:
         """
         tables = written
         if tables is None:
-            tables = [path for path in (self.frame_table, self.coco) if path is not None]
+            tables = [] if self.frame_table is None else [self.frame_table]
             if self._outputs.finds_events:
                 from .event_tables import EventTable
 
@@ -264,7 +263,7 @@ class ResultWriter:
         with ExitStack() as stack:
             encoders = VideoEncoders(files.videos, self._video, force=outputs.force, alpha=outputs.alpha)
             self._videos = stack.enter_context(encoders)
-            if self._has_rows or files.coco is not None:
+            if self._has_rows:
                 self._open_tables(stack)
             self._stack = stack.pop_all()
         return self
@@ -277,9 +276,6 @@ class ResultWriter:
         self._frame_row = tables.frame_row
         if files.frame_table is not None:
             self._add_row = stack.enter_context(tables.frame_table(files.frame_table, outputs.force))
-        if files.coco is not None:
-            opened = tables.coco_file(files.coco, self._settings.min_area, outputs.force)
-            self._add_annotations = stack.enter_context(opened)
         if outputs.finds_events:
             self._finder = tables.EventFinder(self._settings, self._step)
             self._event_table = tables.EventTable(files.stem, outputs.force)
@@ -293,8 +289,6 @@ class ResultWriter:
         self._videos.write(part, time)
         if self._files.masks is not None:
             self._files.masks.write(part)
-        if self._files.coco is not None:
-            self._add_annotations(part, time)
         if not self._has_rows:
             return None
         row = self._frame_row(part, time, self._settings.min_area)
@@ -308,7 +302,7 @@ class ResultWriter:
 
         Returns the files beside videos and masks, and a sentence if the video could not be cut.
         """
-        tables = [path for path in (self._files.frame_table, self._files.coco) if path is not None]
+        tables = [] if self._files.frame_table is None else [self._files.frame_table]
         if self.events is None:
             return tables, []
         last = self._finder.end()

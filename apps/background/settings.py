@@ -117,7 +117,6 @@ class OutputSettings:
     events: Annotated[bool, Option("Also list when something moves, with thumbnails.")] = False
     clips: Annotated[bool, Option("Also cut the events out of the video, without encoding them again.")] = False
     frame_table: Annotated[str | None, Option("Also list all frames as a table.", choices=choices.FRAME_TABLES)] = None
-    coco: Annotated[bool, Option("Also write all boxes as COCO annotations.")] = False
     masks: Annotated[
         str | None,
         Option(

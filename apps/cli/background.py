@@ -100,8 +100,8 @@ def separate_videos(
     given = given_on_command_line(context)
     _refuse_without(given, ("alpha",), "--overlay", outputs.overlay)
     _refuse_without(given, OF_EVENTS, "--events", outputs.finds_events)
-    boxes = outputs.finds_events or outputs.coco or outputs.frame_table or (work.live and work.json_)
-    _refuse_without(given, ("min_area",), "--events, --coco or --frame-table", boxes)
+    boxes = outputs.finds_events or outputs.frame_table or (work.live and work.json_)
+    _refuse_without(given, ("min_area",), "--events or --frame-table", boxes)
     _refuse_without(given, OF_LIVE, "--live", work.live)
     options = {"video": video, "region": region, "model": model, "outputs": outputs, "events": events}
     if work.live:
@@ -175,9 +175,6 @@ def evaluate_methods(
     methods: Annotated[
         str, typer.Option("--methods", help=f"Comma-separated: {one_of(choices.BACKGROUND_METHODS)}")
     ] = choices.BACKGROUND_METHODS[0],
-    masks: Annotated[
-        bool, typer.Option("--masks", help="Also write the masks, as the tools of CDnet expect them.")
-    ] = False,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="Folder for results.csv; made if missing.")
     ] = None,
@@ -188,16 +185,14 @@ def evaluate_methods(
 ) -> None:
     """Compare methods on clips with true masks; an interrupted run resumes.
 
-    Prints CDnet's seven metrics, errors of the background where the true one is known, processor time, frames per
-    second and memory, for each method and for the temporal median, MOG2 and KNN.
+    Prints CDnet's seven metrics, errors of the background where the true one is known, and frames per second, for each
+    method and for the temporal median, MOG2 and KNN.
 
     \b
     Examples:
       visionnmf background evaluate dataset2014/dataset --out scores
-      visionnmf background evaluate clip/ --methods ours,rpca --masks --out scores
+      visionnmf background evaluate clip/ --methods ours,rpca --out scores
     """
-    if masks and out is None:
-        raise typer.BadParameter("--masks needs --out, the folder to write them to")
     with running(json_, debug) as run:
         if out is not None:
             make_folder(out)
@@ -209,6 +204,6 @@ def evaluate_methods(
                 if bar is not None:
                     bar("clips and methods", done, total)
 
-            options: dict[str, Any] = {"out": out, "masks": masks, "jobs": jobs, "force": force}
+            options: dict[str, Any] = {"out": out, "jobs": jobs, "force": force}
             report = evaluate(clips, methods=methods.split(","), progress=progress, **options)
         run.report(report)

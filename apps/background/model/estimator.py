@@ -115,23 +115,10 @@ class BackgroundModel(Saveable, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, frames: Iterable[FrameArray]) -> BackgroundModel:
-        """Learn the background.
+        """Learn the background from frames of uint8 (height, width) or (height, width, 3), all of one shape.
 
-        Parameters
-        ----------
-        frames : iterable of ndarray of uint8 [shape=(height, width) or (height, width, 3)]
-            An array of frames, a :class:`~visionnmf.io.VideoReader` or any other iterable, which is gone through once.
-
-        Returns
-        -------
-        BackgroundModel
-            The same object.
-
-        Raises
-        ------
-        ParameterError
-            If a parameter is out of its range, there is no frame, or a frame is of another kind or another shape than
-            the first.
+        `frames` is an array of frames, a :class:`~visionnmf.io.VideoReader` or any other iterable, which is gone
+        through once. Raises ParameterError if it holds no frame or anything else.
         """
         self._check_parameters()
         rng = check_generator(self.random_state)
@@ -185,19 +172,12 @@ class BackgroundModel(Saveable, BaseEstimator):
         Parameters
         ----------
         frames : iterable of ndarray of uint8
-            Frames of the shape that `fit` has seen.
+            Frames of the shape that `fit` has seen; others raise ParameterError.
 
         Yields
         ------
         Separated
             In the order of `frames`.
-
-        Raises
-        ------
-        ParameterError
-            If a frame has another shape or dtype, or `threshold` is out of its range.
-        sklearn.exceptions.NotFittedError
-            Before `fit`.
         """
         check_is_fitted(self)
         check_number(self.threshold, "threshold", without_low=True)

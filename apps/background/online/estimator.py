@@ -33,13 +33,7 @@ from sklearn.base import BaseEstimator
 from visionnmf import choices
 from visionnmf._checks import RandomState, check_generator, check_number, shown
 from visionnmf.apps.background import tuning
-from visionnmf.apps.background.frame_arrays import (
-    Floats,
-    FrameArray,
-    FrameSample,
-    Separated,
-    as_frames,
-)
+from visionnmf.apps.background.frame_arrays import Floats, FrameArray, FrameSample, Separated, as_frames
 from visionnmf.apps.background.kernels import update_rows
 from visionnmf.apps.background.model.learning import learn_background
 from visionnmf.apps.background.model.mask import MaskDecision
@@ -119,24 +113,11 @@ class OnlineBackgroundModel(Saveable, BaseEstimator):
         return self
 
     def partial_fit(self, frame: FrameArray, time: float | None = None) -> OnlineBackgroundModel:
-        """Mask the next frame, then learn from it.
+        """Mask the next frame, then learn from it; afterwards `mask_` and `background_` are those of this frame.
 
-        Parameters
-        ----------
-        frame : ndarray of uint8 [shape=(height, width) or (height, width, 3)]
-            A frame of the shape of the first.
-        time : float, optional
-            When it is shown, in seconds, later than the previous one. By default ``1 / frame_rate`` later.
-
-        Returns
-        -------
-        OnlineBackgroundModel
-            The same object, with the frame's `mask_` and `background_`.
-
-        Raises
-        ------
-        ParameterError
-            If a parameter is out of its range, or the frame is of another kind or shape, or not later.
+        The frame is an array of uint8 (height, width) or (height, width, 3), of the shape of the first. `time` is when
+        it is shown, in seconds, by default ``1 / frame_rate`` after the previous one. Raises ParameterError for another
+        kind or shape, and for a time that is not later.
         """
         for _ in self._take(frame, time):
             pass
@@ -160,33 +141,25 @@ class OnlineBackgroundModel(Saveable, BaseEstimator):
         ------
         Separated
             In the order of `frames`, for each of them.
-
-        Raises
-        ------
-        ParameterError
-            See :meth:`partial_fit`.
         """
         for frame in as_frames(frames, getattr(self, "frame_shape_", None)):
             yield from self._take(frame, None if time is None else time())
         if getattr(self, "_held", None):
             yield from self._end_warm_up()
 
-    def start_from(self, scene: NDArray[Any], noise: NDArray[Any], weight: float) -> OnlineBackgroundModel:
+    def start_from(self, scene: NDArray[Any], noise: NDArray[Any], weight: float | Floats) -> OnlineBackgroundModel:
         """Start from a known scene instead of learning the first seconds.
 
         Parameters
         ----------
-        scene : ndarray [shape=(height, width) or (height, width, 3), >= 0]
-            The scene in grey levels.
-        noise : ndarray [shape=(height, width)]
-            Standard deviation of each pixel's noise in grey levels.
-        weight : float
+        scene, noise : ndarray [shape=(height, width[, 3])], ndarray [shape=(height, width)]
+            The scene and the standard deviation of each pixel's noise, both in grey levels.
+        weight : float or ndarray [shape=(height, width)]
             How many frames the scene stands for.
 
         Returns
         -------
         OnlineBackgroundModel
-            The same object.
         """
         self._check_parameters()
         self.frame_shape_ = scene.shape
@@ -272,8 +245,7 @@ class OnlineBackgroundModel(Saveable, BaseEstimator):
         for frame in sample.taken()[0]:
             explained = (np.abs(frame - scene) < near).all(axis=1)
             support += np.float32(tuning.TUNING.online.start_weight) * explained
-        self.start_from(scene.reshape(self.frame_shape_), learnt.noise_scale, 0.0)
-        self._support[:] = support.reshape(self._support.shape)
+        self.start_from(scene.reshape(self.frame_shape_), learnt.noise_scale, support.reshape(self.frame_shape_[:2]))
         held, self._held = self._held, []
         first = self.n_frames_seen_ - len(held)
         for index, (frame, seconds) in enumerate(held, first):
@@ -288,8 +260,9 @@ class OnlineBackgroundModel(Saveable, BaseEstimator):
             change = cv2.cvtColor(change, cv2.COLOR_RGB2GRAY)
         moved = np.asarray(cv2.blur(change, (5, 5)), np.uint8)
         self.gain_, explained = self._find_gain(frame)
-        part = self._separate(index, frame, self.gain_)
-        self.background_, self.mask_ = part.background, part.mask
+        self.background_ = np.asarray(cv2.convertScaleAbs(self._scene, alpha=self.gain_)).reshape(frame.shape)
+        decision = MaskDecision(self._bounded_noise(self._noise))
+        self.mask_ = decision.mask(frame, self.background_, float(self.threshold))
         self._notice_new_scene(moved, explained, seconds)
         update_rows(
             frame.reshape(self._scene.shape),
@@ -309,15 +282,10 @@ class OnlineBackgroundModel(Saveable, BaseEstimator):
             online.rows,
         )
         self._before = frame
-        return part
+        return Separated(index, frame, self.background_, self.mask_)
 
     def _bounded_noise(self, noise: Floats) -> Floats:
         return np.clip(noise, tuning.TUNING.noise.floor, tuning.TUNING.noise.ceiling)
-
-    def _separate(self, index: int, frame: FrameArray, gain: float) -> Separated:
-        background = np.asarray(cv2.convertScaleAbs(self._scene, alpha=gain), np.uint8).reshape(frame.shape)
-        decision = MaskDecision(self._bounded_noise(self._noise))
-        return Separated(index, frame, background, decision.mask(frame, background, float(self.threshold)))
 
     def _find_gain(self, frame: FrameArray) -> tuple[float, float]:
         """Return the gain of a frame, its brightness relative to the scene, and the share of pixels that it explains.

@@ -13,7 +13,7 @@ from visionnmf.apps.background import evaluate, evaluation, make_separator
 from visionnmf.apps.background.evaluation import Confusion, find_clips, read_clip
 from visionnmf.datasets import make_surveillance
 from visionnmf.exceptions import OutputExistsError, ParameterError, UnreadableError
-from visionnmf.io import read_image, write_image
+from visionnmf.io import write_image
 
 pytestmark = pytest.mark.slow
 
@@ -78,16 +78,14 @@ def data(tmp_path_factory):
 
 def test_a_data_set_is_scored(data, tmp_path):
     folder, made = data
-    report = evaluate([str(folder)], methods=("godec",), out=tmp_path, masks=True)
+    report = evaluate([str(folder)], methods=("godec",), out=tmp_path)
     rows = {(row["clip"], row["method"]): row for row in report.clips}
     assert set(rows) == set(itertools.product(("one", "two"), ("godec", "median", "mog2", "knn")))
     assert [sentence.split(": ")[1] for sentence in report.skipped] == [
         "input or groundtruth holds no numbered picture"
     ]
     for (clip, method), row in rows.items():
-        numbers = range(1, N + 1) if clip == "one" else range(101, 101 + N)
-        files = [tmp_path / method / "street" / clip / f"bin{number:06d}.png" for number in numbers]
-        masks = np.stack([read_image(file)[..., 0] for file in files]) > 0
+        masks = np.stack([part.mask for part in make_separator(method).fit(made.frames).apply(made.frames)]) > 0
         scored = slice(None) if clip == "one" else slice(10, 20)
         truth = made.masks[scored]
         assert (row["frames"], row["masks"]) == (N, len(truth))
@@ -137,7 +135,7 @@ def test_an_interrupted_run_goes_on(data, tmp_path, monkeypatch):
     report = evaluate(clip, methods=("median",), out=tmp_path)
     assert done == ["knn"] and [row["method"] for row in report.clips] == ["median", "mog2", "knn"]
     with pytest.raises(OutputExistsError, match="belongs to other settings"):
-        evaluate(clip, methods=("median",), out=tmp_path, masks=True)
+        evaluate([str(data[0])], methods=("median",), out=tmp_path)
 
 
 def test_the_command(data, tmp_path):
@@ -147,7 +145,6 @@ def test_the_command(data, tmp_path):
     assert result.exit_code == 0 and [row["method"] for row in document["methods"]] == ["median", "mog2", "knn"]
     assert run_command("background", "evaluate", data[0], "--methods", "median").exit_code == 1  # one was left out
     assert run_command("background", "evaluate", tmp_path / "none").exit_code == 2
-    assert run_command("background", "evaluate", one, "--masks").exit_code == 2
 
 
 def test_what_cannot_be_evaluated(data, tmp_path):
