@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any, Self
 
 import cv2
 import numpy as np
@@ -45,15 +45,9 @@ from .model.mask import median_mask
 
 __all__ = ["Baseline", "Separator", "make_separator"]
 
-Self = TypeVar("Self", bound="Baseline")
-
 
 def make_separator(
-    method: str,
-    *,
-    n_components: int = choices.BACKGROUND_COMPONENTS,
-    threshold: float | None = None,
-    random_state: int = choices.RANDOM_STATE,
+    method: str, *, threshold: float | None = None, random_state: int = choices.RANDOM_STATE
 ) -> Separator:
     """Return a method that separates frames.
 
@@ -61,10 +55,8 @@ def make_separator(
     ----------
     method : str
         One of `choices.BACKGROUND_METHODS`; see the table above.
-    n_components : int, default=2
-        Of "ours"; the others have those of the literature.
     threshold : float, optional
-        Of "ours", None being its default; the others have those of the literature.
+        Of "ours"; the others have those of the literature.
     random_state : int, default=0
 
     Returns
@@ -72,11 +64,6 @@ def make_separator(
     BackgroundModel or Baseline
         An object with `fit`, `apply`, and the attributes `background_`, `temporal_median_`, `n_frames_seen_` and
         `learnt_frames_`.
-
-    Raises
-    ------
-    ParameterError
-        If there is no such method, or `threshold` is not for it.
 
     Examples
     --------
@@ -90,7 +77,7 @@ def make_separator(
     check_choice(method, "method", choices.BACKGROUND_METHODS)
     if method == "ours":
         options: dict[str, Any] = {} if threshold is None else {"threshold": threshold}
-        return BackgroundModel(n_components, random_state=random_state, **options)
+        return BackgroundModel(random_state=random_state, **options)
     if threshold is not None:
         raise ParameterError(f"threshold must be None for method={method!r}; got {threshold}")
     if method in LEARNERS:
@@ -101,13 +88,9 @@ def make_separator(
 class Baseline(ABC):
     """A method that learns from evenly spaced frames, under the contract of :class:`.BackgroundModel`."""
 
-    def fit(self: Self, frames: Iterable[FrameArray]) -> Self:
+    def fit(self, frames: Iterable[FrameArray]) -> Self:
         """Learn from frames that :class:`.BackgroundModel` takes; raises TooLargeError where they exceed the memory."""
-        sample = FrameSample(tuning.TUNING.baselines.n_frames)
-        for frame in as_frames(frames):
-            sample.add(frame)
-        if sample.seen == 0:
-            raise ParameterError("frames must hold at least one frame; got none")
+        sample = FrameSample.of(frames, tuning.TUNING.baselines.n_frames)
         self._shape = sample.frame_shape
         self.n_frames_seen_ = sample.seen
         learnt, self.learnt_frames_ = sample.taken()

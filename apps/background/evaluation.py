@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 
 from visionnmf import choices
@@ -32,15 +30,9 @@ Rows = list[dict[str, Any]]
 BASELINES = ("median", "mog2", "knn")  # compared with every other method
 COUNTS = ("tp", "fp", "fn", "tn")
 CDNET_METRICS = ("recall", "specificity", "fpr", "fnr", "pwc", "precision", "f_measure")
-BACKGROUND_ERRORS = ("age", "peps")
-COLUMNS = (
-    *("clip", "category", "method", "frames", "masks", *COUNTS, *CDNET_METRICS, *BACKGROUND_ERRORS),
-    "frames_per_second",
-)
+COLUMNS = ("clip", "category", "method", "frames", "masks", *COUNTS, *CDNET_METRICS)
 
 FOREGROUND, LAST_BACKGROUND = 255, 50  # values of true masks; 50 is shadow, 85 and 170 are not scored
-ERROR_PIXEL = 20  # grey levels
-BACKGROUNDS = ("background_gt.png", "GT_background.png", "GT_background1.png")
 
 
 @dataclass(frozen=True)
@@ -52,20 +44,14 @@ class BackgroundScoresReport(Report):
     clips : list of dict
         For each clip and method the values that `COLUMNS` names.
     methods : list of dict
-        For each method the means over clips and, as ``f_measure_of_categories``, the mean over categories of the means
-        of their clips, as CDnet has it. Clips for which a value is not defined do not count for it.
+        For each method the means over clips. Clips for which a value is not defined do not count for it.
     """
 
     clips: Rows
     methods: Rows
 
     def summary(self) -> str:
-        """Return two tables: F of each clip with a column for each method, and the means of each method.
-
-        Returns
-        -------
-        str
-        """
+        """Return two tables: F of each clip with a column for each method, and the means of each method."""
         names = [row["method"] for row in self.methods]
         by_clip: dict[str, dict[str, Any]] = {}
         for row in self.clips:
@@ -75,12 +61,11 @@ class BackgroundScoresReport(Report):
         lines += [
             f"{clip:{width}} " + " ".join(_cell(row.get(name)) for name in names) for clip, row in by_clip.items()
         ]
-        head = ("F", "precis.", "recall", "spec.", "PWC", "AGE", "pEPs", "fr./s")
-        keys = ("f_measure", "precision", "recall", "specificity", "pwc", *BACKGROUND_ERRORS)
+        head = ("F", "precis.", "recall", "spec.", "PWC")
+        keys = ("f_measure", "precision", "recall", "specificity", "pwc")
         lines += ["", f"{'means':{width}} " + " ".join(f"{word:>7}" for word in head)]
         for row in self.methods:
-            cells = [*(_cell(row[key]) for key in keys), f"{row['frames_per_second']:7.0f}"]
-            lines.append(f"{row['method']:{width}} " + " ".join(cells))
+            lines.append(f"{row['method']:{width}} " + " ".join(_cell(row[key]) for key in keys))
         return "\n".join([*lines, *self._ending()])
 
 
@@ -109,7 +94,7 @@ def evaluate(
     out : str or Path, optional
         Folder for the table ``results.csv``, a row for each clip and method. An interrupted run resumes.
     jobs : int, default=1
-        Number of processes; several disturb each other's frames per second.
+        Number of processes.
     force : bool, default=False
         Whether other results in `out` may be replaced.
     progress : callable, optional
@@ -175,11 +160,7 @@ def _work(source: str, method: str) -> Rows:
 
 def _means(method: str, rows: Rows) -> dict[str, Any]:
     """Return the means of a method over clips."""
-    names = (*CDNET_METRICS, *BACKGROUND_ERRORS, "frames_per_second")
-    means: dict[str, Any] = {"method": method, "clips": len(rows)} | {name: _mean(rows, name) for name in names}
-    categories = dict.fromkeys(row["category"] for row in rows)
-    of_each = [{"f": _mean([row for row in rows if row["category"] == one], "f_measure")} for one in categories]
-    return means | {"f_measure_of_categories": _mean(of_each, "f")}
+    return {"method": method, "clips": len(rows)} | {name: _mean(rows, name) for name in CDNET_METRICS}
 
 
 def _mean(rows: Rows, name: str) -> float | None:
@@ -192,20 +173,12 @@ def _mean(rows: Rows, name: str) -> float | None:
 
 def score_clip(clip: TrueClip, method: str) -> dict[str, Any]:
     """Run a method over a clip and return the values that `COLUMNS` names."""
-    aside = _Stopwatch()
-    began = time.perf_counter()
-    separator = make_separator(method).fit(aside.around(clip.frames()))
+    separator = make_separator(method).fit(clip.frames())
     counts = Confusion()
-    with closing(separator.apply(aside.around(clip.frames()))) as parts:
+    with closing(separator.apply(clip.frames())) as parts:
         for part in parts:
             if part.index in clip.scored:
-                with aside:
-                    counts.add(part.mask, clip.mask(part.index))
-    elapsed = time.perf_counter() - began - aside.elapsed
-    errors: dict[str, float | None] = dict.fromkeys(BACKGROUND_ERRORS)
-    if clip.background is not None:
-        difference = np.abs(_grey(separator.background_) - _grey(clip.background))
-        errors = {"age": float(difference.mean()), "peps": float((difference > ERROR_PIXEL).mean())}
+                counts.add(part.mask, clip.mask(part.index))
     return {
         "clip": clip.name,
         "category": clip.category,
@@ -214,31 +187,7 @@ def score_clip(clip: TrueClip, method: str) -> dict[str, Any]:
         "masks": counts.masks,
         **{name: getattr(counts, name) for name in COUNTS},
         **counts.metrics(),
-        **errors,
-        "frames_per_second": clip.n_frames / elapsed,
     }
-
-
-class _Stopwatch:
-    """Seconds that do not belong to the method: those of reading frames and of scoring masks."""
-
-    def __init__(self) -> None:
-        self.elapsed = 0.0
-
-    def __enter__(self) -> None:
-        self._began = time.perf_counter()
-
-    def __exit__(self, *error: object) -> None:
-        self.elapsed += time.perf_counter() - self._began
-
-    def around(self, frames: Iterator[FrameArray]) -> Iterator[FrameArray]:
-        """Pass frames on, and measure how long reading them takes."""
-        while True:
-            with self:
-                frame = next(frames, None)
-            if frame is None:
-                return
-            yield frame
 
 
 @dataclass
@@ -287,17 +236,12 @@ def _ratio(part: float, whole: float) -> float | None:
     return part / whole if whole else None
 
 
-def _grey(picture: FrameArray) -> np.ndarray[Any, np.dtype[np.float64]]:
-    grey = picture if picture.ndim == 2 else cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY)
-    return grey.astype(np.float64)
-
-
 # --- Clips with true masks -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class TrueClip:
-    """A clip, its true masks and its true background."""
+    """A clip and its true masks."""
 
     name: str
     category: str
@@ -305,7 +249,6 @@ class TrueClip:
     frame: Callable[[int], FrameArray]  # returns a frame by its position
     scored: Collection[int]  # positions of the frames that have a true mask
     mask: Callable[[int], FrameArray]  # returns the true mask of the frame at a position
-    background: FrameArray | None
 
     def frames(self) -> Iterator[FrameArray]:
         """Yield all frames."""
@@ -336,7 +279,7 @@ def read_clip(source: str) -> TrueClip:
     video = load_video_with_masks(source)
     masks = dict(zip(video.gt_index.tolist(), video.gt_masks, strict=True))
     frame, category = video.frames.__getitem__, source.split("_")[0]
-    return TrueClip(source, category, len(video.frames), frame, masks, masks.__getitem__, video.background)
+    return TrueClip(source, category, len(video.frames), frame, masks, masks.__getitem__)
 
 
 def _of_folder(folder: Path) -> TrueClip:
@@ -361,8 +304,7 @@ def _of_folder(folder: Path) -> TrueClip:
             raise UnsupportedError(f"{path}: has another size, {truth.shape}, than its frame, {shape}")
         return truth
 
-    background = next((_eight_bits(folder / name) for name in BACKGROUNDS if (folder / name).is_file()), None)
-    return TrueClip(folder.name, folder.resolve().parent.name, len(numbers), frame, scored, mask, background)
+    return TrueClip(folder.name, folder.resolve().parent.name, len(numbers), frame, scored, mask)
 
 
 def _numbered(folder: Path) -> dict[int, Path]:

@@ -6,16 +6,14 @@ import glob
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import cv2
 import numpy as np
 
-from visionnmf.exceptions import MediaError, OutputExistsError, UnsupportedError
-from visionnmf.io import Cut, cut_video, output_file, write_csv, write_image
-from visionnmf.io.video.cutting import CUT_FORMATS
+from visionnmf.io import output_file, write_csv, write_image
 
 from .frame_arrays import FrameArray, Separated
 from .settings import EventSettings
@@ -30,11 +28,7 @@ ROUNDING = 1e-6  # seconds
 NEIGHBOURS = 1.0  # seconds: between frames that are further apart something may have stopped
 
 FRAME_COLUMNS = ("frame", "time", "foreground_share", "boxes")
-EVENT_COLUMNS = (
-    "event", "start", "end", "peak_time", "peak_area", "x", "y", "width", "height", "frames", "thumbnail",
-    "clip", "clip_start",
-)  # fmt: skip
-MATROSKA = ".mkv"
+EVENT_COLUMNS = ("event", "start", "end", "peak_time", "peak_area", "x", "y", "width", "height", "frames", "thumbnail")
 
 
 def find_boxes(mask: FrameArray, min_area: float) -> list[Box]:
@@ -79,14 +73,14 @@ class Event:
     """Something that moves for a while; all times are in seconds from the beginning of the video."""
 
     start: float  # padding included, as is `end`
-    end: float
     first: float  # of the first frame with foreground
     last: float  # of the last frame with foreground
-    peak_time: float  # of the frame with the most foreground
-    peak_area: float  # the share of the picture that is foreground there
     box: Box  # holds all boxes, in pixels of the results
-    frames: int  # with foreground
-    thumbnail: FrameArray = field(repr=False)  # the frame at the peak, small, with its boxes
+    thumbnail: FrameArray  # the frame at the peak, small, with its boxes
+    end: float = 0.0
+    peak_time: float = 0.0  # of the frame with the most foreground
+    peak_area: float = 0.0  # the share of the picture that is foreground there
+    frames: int = 0  # with foreground
 
 
 class EventFinder:
@@ -122,16 +116,14 @@ class EventFinder:
 
     def _extend(self, time: float, frame: FrameArray, mask: FrameArray, boxes: list[Box]) -> None:
         """Add a frame to the open event, or open one; the frame with the largest area is its thumbnail."""
-        area = cv2.countNonZero(mask) / mask.size
-        event = self._open
-        if event is None:
+        if self._open is None:
             start = max(self._begin or 0.0, time - self._settings.padding)
-            around = _around(boxes)
-            self._open = Event(start, time, time, time, time, area, around, 1, _thumbnail(frame, boxes))
-            return
+            self._open = Event(start, first=time, last=time, box=boxes[0], thumbnail=frame)
+        event = self._open
         event.last = time
         event.box = _around([event.box, *boxes])
         event.frames += 1
+        area = cv2.countNonZero(mask) / mask.size
         if area > event.peak_area:
             event.peak_time, event.peak_area, event.thumbnail = time, area, _thumbnail(frame, boxes)
 
@@ -174,34 +166,9 @@ class EventTable:
         thumbnail = self._stem.with_name(f"{self._stem.name}_event_{number:03d}.png")
         write_image(thumbnail, event.thumbnail, force=self._force)
         times = (round(value, 6) for value in (event.start, event.end, event.peak_time, event.peak_area))
-        values = (number, *times, *event.box, event.frames, thumbnail.name, None, None)
+        values = (number, *times, *event.box, event.frames, thumbnail.name)
         self.rows.append(dict(zip(EVENT_COLUMNS, values, strict=True)))
         return self.rows[-1]
-
-    def cut(self, source: str | Path) -> tuple[list[Path], list[str]]:
-        """Cut the events out of the video, into its own container or, where that is not possible, Matroska.
-
-        Returns the files, and a sentence if the video could not be cut.
-        """
-        own, problem = Path(source).suffix.lower(), ""
-        for suffix in dict.fromkeys([own if own in CUT_FORMATS else MATROSKA, MATROSKA]):
-            try:
-                return self._cut(source, suffix), []
-            except OutputExistsError:
-                raise
-            except MediaError as error:
-                problem = str(error)
-                if not isinstance(error, UnsupportedError):
-                    break
-        return [], [problem]
-
-    def _cut(self, source: str | Path, suffix: str) -> list[Path]:
-        parts = [self._stem.with_name(row["thumbnail"]).with_suffix(suffix) for row in self.rows]
-        cuts = [Cut(part, row["start"], row["end"]) for part, row in zip(parts, self.rows, strict=True)]
-        starts = cut_video(source, cuts, force=self._force)
-        for row, part, start in zip(self.rows, parts, starts, strict=True):
-            row |= {"clip": part.name, "clip_start": round(start, 6)}
-        return parts
 
     def write(self) -> list[Path]:
         """Write the table; return all files, the thumbnails included."""

@@ -102,10 +102,8 @@ def frame_difference(frame: FrameArray, before: FrameArray) -> FrameArray:
 def check_model_size(name: object, model: tuple[int, ...], source: tuple[int, ...]) -> None:
     """Refuse the file `name` of a model whose frames have another shape than those of the source."""
     if model != source:
-        colour = ["colour" if len(shape) > 2 else "grey" for shape in (model, source)]
         raise UnsupportedError(
-            f"{name}: the model has {colour[0]} frames of {model[1]} x {model[0]} pixels, and the source has "
-            f"{colour[1]} frames of {source[1]} x {source[0]}; name another file"
+            f"{name}: the model has frames of shape {model}, and those of the source have {source}; name another file"
         )
 
 
@@ -127,6 +125,16 @@ class FrameSample:
         self._before: FrameArray | None = None
         self._due = True  # whether the next frame is kept
         self.seen = 0
+
+    @classmethod
+    def of(cls, frames: Iterable[FrameArray], room: int) -> FrameSample:
+        """Return a sample of frames that users gave; raises ParameterError if there is none, or one is not a frame."""
+        sample = cls(room)
+        for frame in as_frames(frames):
+            sample.add(frame)
+        if sample.seen == 0:
+            raise ParameterError("frames must hold at least one frame; got none")
+        return sample
 
     def add(self, frame: FrameArray) -> None:
         """Take the next frame of the stream, and keep it if its position is due."""

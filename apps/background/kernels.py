@@ -110,14 +110,9 @@ def score_pixels(frame, background, scale, darkest, shadow_weight, score):  # ty
     colour, the part of the residual that a shadow explains (``x = a b`` with ``darkest < a < 1``) counts
     `shadow_weight` times.
     """
-    n_channels = frame.shape[1]
-    if n_channels != 3:
+    if frame.shape[1] == 1:
         for pixel in range(len(score)):
-            total = np.float32(0)
-            for channel in range(n_channels):
-                miss = np.float32(frame[pixel, channel]) - np.float32(background[pixel, channel])
-                total += miss * miss
-            score[pixel] = np.sqrt(total / n_channels) / scale[pixel]
+            score[pixel] = abs(np.float32(frame[pixel, 0]) - np.float32(background[pixel, 0])) / scale[pixel]
         return
     # unrolled, and without branches: so the compiler takes several pixels at a time
     one, third = np.float32(1), np.float32(1 / 3)
@@ -199,16 +194,24 @@ def measure_residuals(  # type: ignore[no-untyped-def]
     """
     n, n_pixels, n_channels = frames.shape
     m = size.shape[1]
-    first = start * n_channels
+    first, last = start * n_channels, (start + m) * n_channels
     values = frames.reshape(n, n_pixels * n_channels)
     components = H.reshape(H.shape[0], n_pixels * n_channels)
-    most, channels = np.float32(cap * cap), np.float32(n_channels)
+    most, channels, white = np.float32(cap * cap), np.float32(n_channels), np.float32(255)
     mean, square, total = size[0], size[1], energy[start : start + m]
     bound, count = limit[start : start + m], above[start : start + m]
     for i in range(len(picks)):
         t = picks[i]
         shown = means[i, start : start + m]
-        _subtract_background(values, components, codes, t, first, residual)
+        row = values[t, first:last]
+        for v in range(len(row)):
+            residual[v] = 0
+        for component in range(codes.shape[0]):
+            h, code = components[component, first:last], codes[component, t]
+            for v in range(len(row)):
+                residual[v] += code * h[v]
+        for v in range(len(row)):
+            residual[v] = np.float32(row[v]) - min(residual[v], white)
         for p in range(m):
             mean[p] = square[p] = 0
         for c in range(n_channels):
@@ -382,21 +385,6 @@ def _is_far(sample, away, apart):  # type: ignore[no-untyped-def]
     for c in range(len(sample)):
         far = far or abs(sample[c] - away[c]) > apart
     return far
-
-
-@kernel(part=True)
-def _subtract_background(values, components, codes, t, first, residual):  # type: ignore[no-untyped-def]
-    """Write the residual of frame `t` to `residual`, from value `first` of the flattened frame on."""
-    last = first + len(residual)
-    row, white = values[t, first:last], np.float32(255)
-    for v in range(len(residual)):
-        residual[v] = 0
-    for component in range(codes.shape[0]):
-        h, code = components[component, first:last], codes[component, t]
-        for v in range(len(residual)):
-            residual[v] += code * h[v]
-    for v in range(len(residual)):
-        residual[v] = np.float32(row[v]) - min(residual[v], white)
 
 
 # --- Online model ----------------------------------------------------------------------------------------------------

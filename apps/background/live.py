@@ -28,7 +28,7 @@ from .pipeline import Job
 from .reports import LiveReport
 from .results import ResultFiles, ResultWriter
 from .settings import EventSettings, LiveSettings, ModelSettings, OutputSettings, RegionSettings, VideoSettings
-from .sources import Progress
+from .sources import Progress, counted, expected_frames, open_clip
 
 if TYPE_CHECKING:
     from .sources import Clip
@@ -40,14 +40,8 @@ __all__ = ["LiveCallbacks", "follow_source"]
 class LiveCallbacks:
     """What is called while a source is followed.
 
-    Parameters
-    ----------
-    on_frame : callable, optional
-        Called with each :class:`.Separated` and its time in seconds.
-    on_event : callable, optional
-        Called with the row of an event that has ended.
-    until : callable, optional
-        Called before each frame, and while a lost source is looked for; a true result ends the run.
+    `on_frame` is called with each :class:`.Separated` and its time in seconds, `on_event` with the row of an event that
+    has ended, and `until` before each frame and while a lost source is looked for; a true result ends the run.
     """
 
     on_frame: Callable[[Separated, float], Any] | None = None
@@ -70,15 +64,13 @@ def follow_source(
 ) -> LiveReport:
     """Mask each frame of a source as it comes.
 
-    ``NAME_background.png`` is the background at the end, and every `live.background_every` seconds before. Memory does
-    not grow with the length of the stream. The other results are those of :func:`.process_video`, except that there is
-    no preview, masks are written only if `outputs.masks` says so, and no clips are cut out.
+    Memory does not grow with the length of the stream. The results are those of :func:`.process_video`, except that
+    there is no preview, and masks are written only if `outputs.masks` says so.
 
     A run that was killed resumes from its `live.state` and gives the same masks as one that was not. Of a source that
-    starts again from its beginning, such as a file, the frames that are done are skipped; of others the run continues
-    with what comes. The names of its masks as video, its events and its tables then have ``_from`` and the number of
-    its first frame. Where a source fails after its first mask, or a file cannot be written, the run ends as if it had
-    been asked to, and the report has the failure in `skipped`.
+    starts again from its beginning, such as a file, the frames that are done are skipped. The names of its masks as
+    video, its events and its tables then have ``_from`` and the number of its first frame. Where a source fails after
+    its first mask, or a file cannot be written, the run ends as if it had been asked to, and `skipped` has the failure.
 
     Parameters
     ----------
@@ -123,15 +115,14 @@ def follow_source(
     job = Job(source, Path(out), video, region, model, outputs, events)
     if model.method != choices.BACKGROUND_METHODS[0]:
         raise ParameterError(f"method must be 'ours' for a stream; got {model.method!r}")
-    for name, value in (("keep_model", model.keep_model), ("clips", outputs.clips)):
-        if value:
-            raise ParameterError(f"{name} must be False for a stream; got True")
+    if model.keep_model:
+        raise ParameterError("keep_model must be False for a stream; got True")
     run = _Run(job, live, callbacks)
     with job.writer(run.files, run.clip) as writer:
         run.follow(writer, progress)
         if run.frames == 0:
             raise run.failure()
-        written, _ = writer.finish()
+        written = writer.finish()
     run.save()
     clip, seconds = run.clip, time.perf_counter() - began
     return LiveReport(
@@ -160,7 +151,7 @@ class _Run:
 
     def __init__(self, job: Job, live: LiveSettings, callbacks: LiveCallbacks) -> None:
         self._job, self._live, self._callbacks = job, live, callbacks
-        self.clip = job.open(callbacks.until)
+        self.clip = open_clip(job.source, job.video, callbacks.until)
         self._model = _prepared_model(job, live, self.clip)
         _adopt_source(self._model, job, self.clip, live.state)
         self.first = getattr(self._model, "n_frames_seen_", 0)
@@ -172,7 +163,7 @@ class _Run:
             _check_writable(live.state)
         if self.files.masks is not None:
             self.files.masks.clear(self.first)
-        self._state_due = self._background_due = -math.inf
+        self._state_due = -math.inf
         self.frames = self.marked = 0
         self.failures: list[VisionNMFError] = []
 
@@ -182,7 +173,8 @@ class _Run:
         # A source that does not start again from its beginning continues one frame after the last one of the state.
         offset = self._model.time_ + 1 / self._model.frame_rate if self.first and not clip.begins_anew else 0.0
         times: deque[float] = deque()
-        frames = self._job.counted(self._wanted(lambda: times.append(clip.time + offset)), clip, "following", progress)
+        wanted = self._wanted(lambda: times.append(clip.time + offset))
+        frames = counted(wanted, "following", expected_frames(clip, self._job.video), progress)
         with closing(self._model.follow(frames, time=lambda: times[-1])) as parts, self._keep_failure():
             for whole in parts:
                 at = times.popleft()
@@ -211,14 +203,10 @@ class _Run:
             yield frame
 
     def _save_when_due(self, at: float) -> None:
-        """Save the state and the background where their time has come; failures end the run."""
-        every = self._live.background_every
+        """Save the state where its time has come; a failure ends the run."""
         if self._live.state is not None and at - self._state_due >= choices.LIVE_STATE_SECONDS:
             self._state_due = at
             self._model.save(self._live.state, force=True)
-        if every is not None and at - self._background_due >= every:
-            self._background_due = at
-            write_image(self.files.background, self._model.background_, force=True)
 
     def save(self) -> None:
         """Save the background and the state at the end; failures are kept."""

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from visionnmf import choices
 from visionnmf._text import without_password
-from visionnmf.exceptions import ParameterError
 from visionnmf.io import is_live, output_folder, transaction, write_image
 
 from .frame_arrays import FrameArray, check_model_size, within
@@ -47,10 +45,6 @@ class Job:
     outputs: OutputSettings
     events: EventSettings
 
-    def open(self, until: Callable[[], bool] | None = None) -> Clip:
-        """Open the source; `until` ends the wait of a live one."""
-        return open_clip(self.source, self.video, until)
-
     def read_region(self, clip: Clip) -> FrameArray | None:
         """Return where foreground counts, as a mask (height, width), or None where it counts everywhere."""
         if not self.region.roi and not self.region.ignore:
@@ -64,10 +58,6 @@ class Job:
         rate = clip.frame_rate / self.video.every if timeline is None else timeline.frame_rate
         video = VideoFormat(clip.width, clip.height, rate, timeline is None or timeline.varies)
         return ResultWriter(files, video, self.outputs, self.events, float(1 / rate))
-
-    def counted(self, frames: Iterable[FrameArray], clip: Clip, stage: str, progress: Progress | None) -> Iterator[Any]:
-        """Pass the frames of a clip on, and report how many have been passed on."""
-        return counted(frames, stage, expected_frames(clip, self.video), progress)
 
 
 def process_video(
@@ -83,17 +73,10 @@ def process_video(
 ) -> BackgroundReport:
     """Separate a video into background and foreground, and write both.
 
-    The video is read twice, once to learn and once to separate, and memory does not grow with its length. All files
-    appear together when the work is done; after an error or Ctrl-C there is none of them. They are
-
-    - ``NAME_background.png``, the median of the modelled background, and ``NAME_background.mp4``, its course;
-    - ``NAME_foreground.mkv``, masks of 0 and 255, lossless (FFV1); ``NAME_foreground.mp4`` or ``NAME_masks/000000.png``
-      if `outputs.masks` says so;
-    - ``NAME_preview.mp4``: frame, background and mask side by side, each at most 640 pixels wide;
-    - ``NAME_overlay.mp4``, ``NAME_events.csv``, ``NAME_event_001.png``, ``NAME_event_001.mp4``, ``NAME_frames.csv`` or
-      ``.jsonl``, and ``NAME_model.npz`` where they are asked for.
-
-    Each frame keeps its time, counted from the first frame.
+    The video is read twice, once to learn and once to separate, and memory does not grow with its length. The names of
+    all files begin with that of the source: the background as a picture and as a video, the masks, a preview with
+    frame, background and mask side by side, and what `outputs` asks for. They appear together when the work is done;
+    after an error or Ctrl-C there is none of them. Each frame keeps its time, counted from the first frame.
 
     Parameters
     ----------
@@ -151,11 +134,9 @@ def _separate(job: Job, progress: Progress | None) -> BackgroundReport:
     """Separate a source that can be read twice."""
     began = time.perf_counter()
     model = _prepared_model(job.model)
-    clip = job.open()
+    clip = open_clip(job.source, job.video)
     if job.model.reuse is not None:
         check_model_size(job.model.reuse, model.background_.shape, (clip.height, clip.width, 3))
-    if job.outputs.clips and str(job.source).startswith("sample:"):
-        raise ParameterError(f"clips must be False for {job.source}, which is no file; got True")
     region = job.read_region(clip)
     files = ResultFiles(job.source, job.out, job.outputs, keep_model=job.model.keep_model)
     files.check()
@@ -176,14 +157,13 @@ def _separate(job: Job, progress: Progress | None) -> BackgroundReport:
                     inside = within(part, region)
                     counts.add(inside, baseline if region is None else baseline & region)
                     writer.write(inside, times.popleft())
-        written, uncut = writer.finish(job.source if job.outputs.clips else None)
-        files.check(written)  # again, because the work took long
+        written = writer.finish()
     if files.masks is not None:
         files.masks.clear(counts.frames)
     done = time.perf_counter()
     seconds = {"learning": learnt - began, "masking": done - learnt, "total": done - began}
     report = _report(job, model, clip, counts, timeline, seconds)
-    return replace(report, events=writer.events, outputs=files.listed(written), skipped=uncut)
+    return replace(report, events=writer.events, outputs=files.listed(written))
 
 
 def _prepared_model(settings: ModelSettings) -> Separator:
@@ -203,7 +183,7 @@ def _learn(job: Job, model: Separator, clip: Clip, progress: Progress | None) ->
     """Learn the background unless a model is used again; return the times of the frames in either case."""
     timeline = Timeline(clip.frame_rate / job.video.every)
     stage = "learning" if job.model.reuse is None else "reading"
-    frames = job.counted(timed(clip, timeline.add), clip, stage, progress)
+    frames = counted(timed(clip, timeline.add), stage, expected_frames(clip, job.video), progress)
     if job.model.reuse is None:
         model.fit(frames)
     else:

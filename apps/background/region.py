@@ -39,11 +39,7 @@ def read_region(region: RegionSettings, shape: tuple[int, int], scale: float = 1
 
 
 def _drawn(region: str, shape: tuple[int, int], scale: float) -> FrameArray:
-    """Return a region as a mask of `shape`: 255 inside, 0 outside.
-
-    `region` is ``x,y,width,height``, three or more corners ``x,y``, or the path of a picture. Its numbers are in pixels
-    of the source, and `scale` converts them to pixels of the mask.
-    """
+    """Return a region as a mask of `shape`: 255 inside, 0 outside."""
     points = [corner.split(",") for corner in region.split()]
     try:
         numbers = [[float(number) for number in corner] for corner in points]

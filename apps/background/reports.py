@@ -41,24 +41,18 @@ class BackgroundReport(Report):
     ----------
     width, height : int
         Size of the results, in pixels.
-    frames, frames_read : int
-        How many frames were separated, and how many were decoded, those that `every` skips included.
-    declared_frames : int or None
-        Number of frames in the file according to its header.
+    frames, frames_read, declared_frames : int, int, int or None
+        How many frames were separated, were decoded (those that `every` skips included), and stand in the header.
     truncated, problem : bool, str or None
         Whether the file is cut off or damaged, and what is wrong with it; the results cover what could be read.
     method, random_state : str, int
         The method, one of `choices.BACKGROUND_METHODS`, and the seed.
     n_components, most_components : int or None
         Components of the model, and the maximum that was asked for; None for a method that has none.
-    learnt_frames : int
-        Number of frames that the model was learnt from.
-    noise : float or None
-        Median over pixels of the noise scale, in grey levels; None for a method that has none.
-    masks : MaskStatistics
-        The result.
-    temporal_median : MaskStatistics
-        The baseline on the same frames: difference from the temporal median above 25, and the same cleaning.
+    learnt_frames, noise : int, float or None
+        Number of frames that the model was learnt from, and the median over pixels of its noise in grey levels.
+    masks, temporal_median : MaskStatistics
+        The result, and the baseline on the same frames: a difference from the temporal median above 25.
     agreement : float, 0 to 1
         F-measure between the two: 1 where they mark the same pixels, 0 where they have none in common.
     frame_rate, variable_frame_rate : float, bool
@@ -66,10 +60,8 @@ class BackgroundReport(Report):
     events : list of dict or None
         A row for each event, as in the table of events; None where none were asked for. Times are in seconds from the
         beginning of the video, and `peak_area` is a share of the picture.
-    frames_per_second : float
-        Frames separated in a second, the learning included.
-    seconds : dict of str to float
-        ``learning``, ``masking`` (encoding included) and ``total``.
+    frames_per_second, seconds : float, dict of str to float
+        The speed, and the time of ``learning``, ``masking`` (encoding included) and both together, ``total``.
     """
 
     width: int
@@ -102,12 +94,7 @@ class BackgroundReport(Report):
         return {"input": self.inputs[0]} | figures | renamed
 
     def summary(self) -> str:
-        """Return the report as a few lines of text to print.
-
-        Returns
-        -------
-        str
-        """
+        """Return the report as a few lines of text to print."""
         frames = "frame" if self.frames == 1 else "frames"
         lines = [
             f"{printable(self.inputs[0])}: {self.frames} {frames} of {self.width}x{self.height} in "
@@ -166,12 +153,7 @@ class LiveReport(Report):
     events: list[dict[str, Any]] | None
 
     def summary(self) -> str:
-        """Return the report as a few lines of text to print.
-
-        Returns
-        -------
-        str
-        """
+        """Return the report as a few lines of text to print."""
         resumed = f", from frame {self.first_frame} on" if self.first_frame else ""
         lines = [
             f"{printable(self.inputs[0])}: {self.frames} frames of {self.width}x{self.height} in {self.seconds:.1f} s "

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -73,22 +73,16 @@ class ResultFiles:
     def _named(self, ending: str) -> Path:
         return self.stem.with_name(f"{self.stem.name}_{ending}")
 
-    def check(self, written: Sequence[Path] | None = None) -> None:
-        """Refuse to overwrite the input or, unless that is allowed, other files.
+    def check(self) -> None:
+        """Refuse to overwrite the input or, unless that is allowed, other files."""
+        tables = [path for path in (self.model, self.frame_table) if path is not None]
+        if self._outputs.events:
+            from .event_tables import EventTable
 
-        `written` replaces the names of tables and events by what was written, when the check is repeated.
-        """
-        tables = written
-        if tables is None:
-            tables = [] if self.frame_table is None else [self.frame_table]
-            if self._outputs.finds_events:
-                from .event_tables import EventTable
-
-                tables += EventTable.paths(self.stem)
+            tables += EventTable.paths(self.stem)
         inputs = _input_files(self._source, self._out)
         check_outputs([self.background], self._replaces_background, inputs=inputs)
-        models = [] if self.model is None else [self.model]
-        check_outputs([*models, *self.videos.values(), *tables], self._outputs.force, inputs=inputs)
+        check_outputs([*self.videos.values(), *tables], self._outputs.force, inputs=inputs)
 
     def listed(self, written: Sequence[Path]) -> list[str]:
         """Return all results as a report lists them; `written` are the tables and events."""
@@ -143,12 +137,24 @@ class VideoFormat(NamedTuple):
     varies: bool
 
 
-class _Encoder(NamedTuple):
-    """One video, its thread, and the frames that wait."""
+@contextmanager
+def _encoder(writer: VideoWriter, room: int) -> Iterator[Callable[[FrameArray, float | None], None]]:
+    """Encode a video in a thread of its own; yield what queues a frame and its time.
 
-    writer: VideoWriter
-    pool: ThreadPoolExecutor
-    waiting: deque[Future[None]]
+    If more than `room` frames are queued it waits until the oldest is encoded, which bounds the memory and raises the
+    encoder's error. At the end it waits for all of them, unless there was an error.
+    """
+    waiting: deque[Future[None]] = deque()
+
+    def give(frame: FrameArray, time: float | None) -> None:
+        waiting.append(pool.submit(writer.write, frame, time))
+        if len(waiting) > room:
+            waiting.popleft().result()
+
+    with writer, ThreadPoolExecutor(1) as pool:  # the thread ends first, so that nothing is written to a closed writer
+        yield give
+        while waiting:
+            waiting.popleft().result()
 
 
 class VideoEncoders:
@@ -166,10 +172,10 @@ class VideoEncoders:
         if video.width > PREVIEW_WIDTH:
             # even, so that H.264 accepts it
             self._panel = (PREVIEW_WIDTH, max(2, 2 * round(video.height * PREVIEW_WIDTH / video.width / 2)))
-        self._encoders: dict[str, _Encoder] = {}
+        self._writers: dict[str, VideoWriter] = {}
         for kind, path in paths.items():
             preview = kind == "preview"
-            writer = VideoWriter(
+            self._writers[kind] = VideoWriter(
                 path,
                 width=3 * self._panel[0] if preview else video.width,
                 height=self._panel[1] + CAPTION_HEIGHT if preview else video.height,
@@ -179,14 +185,11 @@ class VideoEncoders:
                 timed=video.varies,
                 force=force,
             )
-            self._encoders[kind] = _Encoder(writer, ThreadPoolExecutor(1), deque())
 
     def __enter__(self) -> VideoEncoders:
         with ExitStack() as stack:
-            for encoder in self._encoders.values():
-                stack.enter_context(encoder.writer)
-                stack.enter_context(encoder.pool)  # left first, so that nothing is written to a closed writer
-            stack.push(self._flush)
+            writers = self._writers.items()
+            self._give = {kind: stack.enter_context(_encoder(writer, self._room)) for kind, writer in writers}
             self._stack = stack.pop_all()
         return self
 
@@ -196,36 +199,21 @@ class VideoEncoders:
     def write(self, part: Separated, time: float) -> None:
         """Hand one frame, shown at `time` seconds, to the encoders; wait while they are too far behind."""
         self._start = time if self._start is None else self._start
-        self._time = time - self._start if self._varies else None
-        self._give("background", part.background)
-        self._give("foreground", part.mask)
-        if "preview" in self._encoders:
-            panels = [part.frame, part.background, cv2.cvtColor(part.mask, cv2.COLOR_GRAY2RGB)]
-            if panels[0].shape[1::-1] != self._panel:
-                panels = [cv2.resize(panel, self._panel, interpolation=cv2.INTER_AREA) for panel in panels]
-            words = (f"frame {part.index}, {time_code(time)}", "background", "foreground")
-            shown = [captioned(np.asarray(panel), text) for panel, text in zip(panels, words, strict=True)]
-            self._give("preview", np.hstack(shown))
-        if "overlay" in self._encoders:
-            self._give("overlay", tinted(part.frame, part.mask, self._alpha))
+        shown_at = time - self._start if self._varies else None
+        for kind, give in self._give.items():
+            give(self._picture(kind, part, time), shown_at)
 
-    def _give(self, kind: str, frame: FrameArray) -> None:
-        """Queue a frame for the encoder of one kind of video, or do nothing if this kind is not written.
-
-        If too many frames are queued, wait until the oldest is encoded, which bounds the memory and raises its error.
-        """
-        if kind not in self._encoders:
-            return
-        encoder = self._encoders[kind]
-        encoder.waiting.append(encoder.pool.submit(encoder.writer.write, frame, self._time))
-        if len(encoder.waiting) > self._room:
-            encoder.waiting.popleft().result()
-
-    def _flush(self, kind: type[BaseException] | None, *_: Any) -> None:
-        """Wait for all queued frames and raise an encoder's error; after an earlier error (`kind`) do not wait."""
-        for encoder in self._encoders.values():
-            while encoder.waiting and kind is None:
-                encoder.waiting.popleft().result()
+    def _picture(self, kind: str, part: Separated, time: float) -> FrameArray:
+        """Return what one kind of video shows of a frame."""
+        if kind == "overlay":
+            return tinted(part.frame, part.mask, self._alpha)
+        if kind != "preview":
+            return part.background if kind == "background" else part.mask
+        panels = [part.frame, part.background, cv2.cvtColor(part.mask, cv2.COLOR_GRAY2RGB)]
+        if panels[0].shape[1::-1] != self._panel:
+            panels = [cv2.resize(panel, self._panel, interpolation=cv2.INTER_AREA) for panel in panels]
+        words = (f"frame {part.index}, {time_code(time)}", "background", "foreground")
+        return np.hstack([captioned(np.asarray(panel), text) for panel, text in zip(panels, words, strict=True)])
 
 
 def tinted(frame: FrameArray, mask: FrameArray, alpha: float) -> FrameArray:
@@ -259,7 +247,7 @@ class ResultWriter:
 
     def __enter__(self) -> ResultWriter:
         files, outputs = self._files, self._outputs
-        self._has_rows = outputs.finds_events or files.frame_table is not None
+        self._has_rows = outputs.events or files.frame_table is not None
         with ExitStack() as stack:
             encoders = VideoEncoders(files.videos, self._video, force=outputs.force, alpha=outputs.alpha)
             self._videos = stack.enter_context(encoders)
@@ -276,7 +264,7 @@ class ResultWriter:
         self._frame_row = tables.frame_row
         if files.frame_table is not None:
             self._add_row = stack.enter_context(tables.frame_table(files.frame_table, outputs.force))
-        if outputs.finds_events:
+        if outputs.events:
             self._finder = tables.EventFinder(self._settings, self._step)
             self._event_table = tables.EventTable(files.stem, outputs.force)
             self.events = self._event_table.rows
@@ -297,16 +285,12 @@ class ResultWriter:
         event = None if self.events is None else self._finder.add(time, part.frame, part.mask, row["boxes"])
         return None if event is None else self._event_table.add(event)
 
-    def finish(self, cut_from: str | Path | None = None) -> tuple[list[Path], list[str]]:
-        """Write the tables of events, and cut the events out of the video `cut_from` unless it is None.
-
-        Returns the files beside videos and masks, and a sentence if the video could not be cut.
-        """
+    def finish(self) -> list[Path]:
+        """Write the table of events; return the files beside videos and masks."""
         tables = [] if self._files.frame_table is None else [self._files.frame_table]
         if self.events is None:
-            return tables, []
+            return tables
         last = self._finder.end()
         if last is not None:
             self._event_table.add(last)
-        cut, problems = self._event_table.cut(cut_from) if cut_from is not None and self.events else ([], [])
-        return [*tables, *cut, *self._event_table.write()], problems
+        return [*tables, *self._event_table.write()]

@@ -28,9 +28,6 @@ from .work import Work
 
 __all__ = ["command"]
 
-OF_LIVE = ("state", "background_every", "forgetting", "warm_up")
-OF_EVENTS = ("min_length", "padding")
-
 
 @settings
 class WorkSettings:
@@ -98,16 +95,20 @@ def separate_videos(
       visionnmf background evaluate --help
     """
     given = given_on_command_line(context)
-    _refuse_without(given, ("alpha",), "--overlay", outputs.overlay)
-    _refuse_without(given, OF_EVENTS, "--events", outputs.finds_events)
-    boxes = outputs.finds_events or outputs.frame_table or (work.live and work.json_)
-    _refuse_without(given, ("min_area",), "--events or --frame-table", boxes)
-    _refuse_without(given, OF_LIVE, "--live", work.live)
+    boxes = outputs.events or outputs.frame_table or (work.live and work.json_)
+    for names, needed, wanted in (
+        (("alpha",), "--overlay", outputs.overlay),
+        (("min_length", "padding"), "--events", outputs.events),
+        (("min_area",), "--events or --frame-table", boxes),
+        (("state", "forgetting", "warm_up"), "--live", work.live),
+    ):
+        for name in names:
+            if name in given and not wanted:
+                raise typer.BadParameter(f"{flag_of(name)} needs {needed}; give that, too")
     options = {"video": video, "region": region, "model": model, "outputs": outputs, "events": events}
     if work.live:
         excluded = {"n_components": "n_components" in given, "method": model.method != choices.BACKGROUND_METHODS[0]}
-        excluded |= {"clips": outputs.clips, "keep_model": model.keep_model}
-        excluded |= {"recursive": work.recursive, "jobs": work.jobs > 1}
+        excluded |= {"keep_model": model.keep_model, "recursive": work.recursive, "jobs": work.jobs > 1}
         refused = [flag_of(name) for name, wanted in excluded.items() if wanted]
         if refused or len(videos) != 1:
             reason = f"and {refused[0]} exclude each other" if refused else f"takes one source; got {len(videos)}"
@@ -120,13 +121,6 @@ def separate_videos(
         process = Work("visionnmf.apps.background", "process_video", options, takes_progress=True)
         inputs = _inputs(run, videos, work.recursive, work.out)
         run.batch("videos", inputs, process, out=work.out, jobs=work.jobs)
-
-
-def _refuse_without(given: set[str], names: tuple[str, ...], needed: str, wanted: Any) -> None:
-    """Refuse options that stand on the command line without the one that they belong to."""
-    for name in names:
-        if name in given and not wanted:
-            raise typer.BadParameter(f"{flag_of(name)} needs {needed}; give that, too")
 
 
 def _inputs(run: Run, arguments: list[str], recursive: bool, out: Path) -> list[Input]:
@@ -185,8 +179,7 @@ def evaluate_methods(
 ) -> None:
     """Compare methods on clips with true masks; an interrupted run resumes.
 
-    Prints CDnet's seven metrics, errors of the background where the true one is known, and frames per second, for each
-    method and for the temporal median, MOG2 and KNN.
+    Prints CDnet's metrics for each method and for the temporal median, MOG2 and KNN.
 
     \b
     Examples:

@@ -40,7 +40,6 @@ from visionnmf.apps.background.frame_arrays import (
 from visionnmf.apps.background.kernels import show_background
 from visionnmf.apps.saving import Saveable
 from visionnmf.engine.blocks import blocks, map_blocks, n_threads, one_blas_thread
-from visionnmf.exceptions import ParameterError
 
 from .difficult_scenes import shifted
 from .learning import find_codes, learn_background, with_median
@@ -122,11 +121,7 @@ class BackgroundModel(Saveable, BaseEstimator):
         """
         self._check_parameters()
         rng = check_generator(self.random_state)
-        sample = FrameSample(self.n_frames)
-        for frame in as_frames(frames):
-            sample.add(frame)
-        if sample.seen == 0:
-            raise ParameterError("frames must hold at least one frame; got none")
+        sample = FrameSample.of(frames, self.n_frames)
         with one_blas_thread():
             learnt = learn_background(sample, n_components=int(self.n_components), rng=rng)
         self.frame_shape_, self.n_frames_seen_ = sample.frame_shape, sample.seen

@@ -175,7 +175,7 @@ def test_the_command(clip, tmp_path):
     ("arguments", "message"),
     [
         (["a.mp4", "b.mp4", "--live"], "takes one source; got 2"),
-        (["a.mp4", "--live", "--clips"], "--clips exclude each other"),
+        (["a.mp4", "--live", "--keep-model"], "--keep-model exclude each other"),
         (["a.mp4", "--live", "--rank", "2"], "--rank exclude each other"),
         (["a.mp4", "--state", "x.npz"], "--state needs --live"),
         (["a.mp4", "--forget", "60"], "--forget needs --live"),
