@@ -308,10 +308,7 @@ class Illumination:
 
     def components_of(self, scene: Floats) -> Floats:
         """Return the components (n_components, n_pixels, channels) of a scene (n_pixels, channels)."""
-        components = np.empty((len(self._cells), *scene.shape), np.float32)
-        for component, field in zip(components, self._fields(), strict=True):
-            np.multiply(scene, field.reshape(-1, 1), out=component)
-        return components
+        return scene * self._fields().reshape(len(self._cells), -1, 1)
 
 
 def _courses(residual: Floats, pixels: CodePixels, count: int) -> Floats:

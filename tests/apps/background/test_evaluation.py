@@ -121,7 +121,7 @@ def test_an_interrupted_run_goes_on(data, tmp_path, monkeypatch):
     monkeypatch.setattr(evaluation, "score_clip", lambda *a: done.append(a[1]) or original(*a))
     report = evaluate(clip, methods=("median",), out=tmp_path)
     assert done == ["knn"] and [row["method"] for row in report.clips] == ["median", "mog2", "knn"]
-    with pytest.raises(OutputExistsError, match="belongs to other settings"):
+    with pytest.raises(OutputExistsError, match="exists already"):
         evaluate([str(data[0])], methods=("median",), out=tmp_path)
 
 

@@ -150,7 +150,7 @@ def test_what_is_refused(clip, tmp_path, made):
         follow(tmp_path / "none.mp4", out=tmp_path)
     small = OnlineBackgroundModel(frame_rate=10).fit(made.frames[:30, :20, :20])
     small.save(tmp_path / "small.npz")
-    with pytest.raises(UnsupportedError, match=r"small.npz: the model has colour frames of 20 x 20 pixels"):
+    with pytest.raises(UnsupportedError, match=r"small.npz: the model has frames of shape \(20, 20, 3\)"):
         follow(clip, out=tmp_path, state=tmp_path / "small.npz")
     assert {path.name for path in tmp_path.iterdir()} == {"small.npz"}
 

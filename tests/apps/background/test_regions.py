@@ -139,7 +139,9 @@ def test_a_model_is_kept_and_reused(clip, tmp_path, monkeypatch):
         assert report.masks == before.masks
         expected = masks_of(tmp_path / ("a" if threshold is None else "b") / "two_foreground.mkv")
         np.testing.assert_array_equal(masks_of(tmp_path / folder / "two_foreground.mkv"), expected)
-    with pytest.raises(UnsupportedError, match=r"two_model.npz: the model has colour frames of .* and the source has"):
+    with pytest.raises(
+        UnsupportedError, match=r"two_model.npz: the model has frames of shape .* and those of the source have"
+    ):
         separate(clip, out=tmp_path / "e", reuse=model, scale=0.5)
     with pytest.raises(ParameterError, match="method must be 'ours' where a model is kept or reused; got 'knn'"):
         separate(clip, out=tmp_path / "e", method="knn", reuse=model)
