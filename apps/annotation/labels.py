@@ -19,9 +19,8 @@ from visionnmf.io import clean_words, regular_file
 from visionnmf.io.keywords import find_keywords
 from visionnmf.io.tables import text_of_cell
 
-__all__ = ["KEYWORDS", "Labels", "files_of_labels", "find_labels", "read_labels"]
+__all__ = ["Labels", "find_labels", "read_labels"]
 
-KEYWORDS = "keywords"  # given in place of a file for the keywords in the photographs
 MAX_BYTES = 256 << 20
 HEADINGS = ("file", "filename", "image", "path")  # of the first column
 SEPARATOR = ";"
@@ -46,20 +45,15 @@ class Labels:
 def find_labels(source: str | Path | None, images: Sequence[str], root: str | Path | None = None) -> Labels:
     """Find the words of images.
 
-    `source` is a CSV file, see :func:`read_labels`, with names relative to the folder `root`. None or
-    "keywords" reads IPTC, XMP and sidecars, except sidecars written by visionnmf, whose words may be a model's guesses.
-    Raises MediaError if the file cannot be read, or no image has a word.
+    `source` is a CSV file, see :func:`read_labels`, with names relative to the folder `root`. None reads IPTC, XMP and
+    sidecars, except sidecars written by visionnmf, whose words may be a model's guesses. Raises MediaError if the file
+    cannot be read, or no image has a word.
     """
     notes: list[str] = []
-    if source is None or str(source) == KEYWORDS:
-        of_images = _keywords(images, notes)
-    else:
-        table = read_labels(source)
-        of_images = _matched(table, images, root, notes)
+    of_images = _keywords(images, notes) if source is None else _matched(read_labels(source), images, root, notes)
     found = [i for i, words in enumerate(of_images) if words]
     if not found:
-        what = "keywords" if source is None or str(source) == KEYWORDS else str(source)
-        raise UnreadableError(f"{what}: none of the {len(images)} images has words there")
+        raise UnreadableError(f"{source or 'keywords'}: none of the {len(images)} images has words there")
     if len(found) < len(images):
         notes.append(f"{len(images) - len(found)} of {len(images)} images have no words and are left out")
     vocabulary = sorted({word for i in found for word in of_images[i]})
@@ -69,11 +63,6 @@ def find_labels(source: str | Path | None, images: Sequence[str], root: str | Pa
     indices = np.array([j for row in rows for j in sorted(row)], np.int64)
     Y = sp.csr_array((np.ones(len(indices), np.float32), indices, starts), shape=(len(found), len(vocabulary)))
     return Labels(Y, vocabulary, np.array(found, np.intp), notes)
-
-
-def files_of_labels(source: str | Path | None) -> list[str]:
-    """Return the files that :func:`find_labels` reads besides the photographs."""
-    return [] if source is None or str(source) == KEYWORDS else [str(source)]
 
 
 def read_labels(path: str | Path) -> dict[str, list[str]]:

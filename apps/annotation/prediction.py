@@ -162,6 +162,7 @@ def _is_foreign(path: Path) -> bool:
 
 
 def _words(model: AnnotationModel, near: Neighbourhood, i: int, outputs: WordOutputs) -> list[Word]:
+    """Return the words of image `i`, each with the nearest training images that have it."""
     known, scores = model.annotator, near.scores[i]
     has = known.Y_[near.neighbours[i]].toarray() > 0
     words = []

@@ -19,7 +19,7 @@ from visionnmf.io import check_outputs
 
 from .annotator import ImageAnnotator
 from .image_features import Described, describe, files_of, names_of, usual_extractors
-from .labels import Labels, files_of_labels, find_labels
+from .labels import Labels, find_labels
 from .store import AnnotationModel, save
 
 __all__ = ["AnnotatorTrained", "train"]
@@ -91,7 +91,7 @@ def train(
     model : str or Path
         The file to write.
     labels : str, Path or None, default=None
-        The words: a CSV file. None or "keywords" reads them from the photographs.
+        The words: a CSV file. None reads them from the photographs.
     kinds : sequence of str or Extractor, optional
         Features of images, see :data:`visionnmf.features.KINDS`; by default those of :func:`usual_extractors`.
     annotator : ImageAnnotator, optional
@@ -123,7 +123,7 @@ def train(
     start = time.perf_counter()
     annotator = ImageAnnotator() if annotator is None else clone(annotator)
     annotator.check_parameters()
-    check_outputs([model], force, inputs=[*files_of(source), *files_of_labels(labels)])
+    check_outputs([model], force, inputs=[*files_of(source), *([] if labels is None else [labels])])
     if not Path(model).parent.is_dir():
         raise MediaError(f"{model}: there is no folder {Path(model).parent}; create it first")
     extraction = FeatureExtraction(usual_extractors() if kinds is None else kinds)

@@ -40,7 +40,10 @@ Images = Annotated[
     list[str], typer.Argument(metavar="IMAGE...", help="Files, patterns, folders; or a table, for a model of a table.")
 ]
 Jobs = Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=1, max=256, help="Processes that read images.")]
-Labels = Annotated[str, typer.Option("--labels", metavar="FILE", help="CSV, or keywords: those in the photographs.")]
+Labels = Annotated[
+    str | None,
+    typer.Option("--labels", metavar="T.csv", help="A table of words; by default the photographs' keywords."),
+]
 
 
 @command.command("train")
@@ -49,7 +52,7 @@ def train(
     source: Annotated[str, typer.Argument(metavar="DIR", help="Folder of images, or a table of features (.npz).")],
     model: Annotated[Path, typer.Option("--model", metavar="M.npz", help="The model file to write.")],
     annotator: AnnotatorSettings,
-    labels: Labels = "keywords",
+    labels: Labels = None,
     kinds: Annotated[
         str | None,
         typer.Option("--kind", help="Features of images, comma-separated; by default the usual eight."),
@@ -122,7 +125,7 @@ def predict(
 def evaluate(
     model: Model,
     source: Annotated[str, typer.Argument(metavar="DIR", help="Images that were not used for training, or a table.")],
-    labels: Labels = "keywords",
+    labels: Labels = None,
     top: Annotated[int, typer.Option("--top", metavar="K", min=1, help="Words that each image gets.")] = (
         choices.ANNOTATION_WORDS
     ),

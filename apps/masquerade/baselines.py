@@ -173,6 +173,7 @@ class MexPereraNMF(_Detector):
         self._iterate(A, self.n_iterations[0])
 
     def _weigh(self, V: Floats) -> Floats:
+        """Return the counts (n_commands, n_sessions) times ``-log(p) / L``, and keep ``-log(p)``."""
         self._information = -np.log(V.sum(axis=1) / V.sum())
         return self._information[:, None] * V / np.maximum(V.sum(axis=0), 1.0)
 
@@ -182,6 +183,7 @@ class MexPereraNMF(_Detector):
             self.basis_ = _multiply_basis(A, self.basis_, self.codes_)
 
     def _code(self, a: Floats) -> Floats:
+        """Return the code (n_components,) of a session's weighted counts (n_commands,), from an even start."""
         h = np.full((self.n_components, 1), max(a.sum(), _FLOOR) / self.n_components)
         for _ in range(self.n_iterations[1]):
             h = _multiply_codes(a[:, None], self.basis_, h)
@@ -195,6 +197,7 @@ class MexPereraNMF(_Detector):
         return float(np.linalg.norm(a - self.basis_ @ self._code(a)) * (unseen + 1))
 
     def _learn_on(self) -> None:
+        # New commands start with an average weight in every component, and the new session with its own code.
         A = self._weigh(self._counts.matrix())
         new = np.full((len(A) - len(self.basis_), self.n_components), self.basis_.mean())
         self.basis_ = np.vstack([self.basis_, new])

@@ -203,6 +203,7 @@ class _Cutter:
         return len(session.commands)
 
     def _origin(self, place: Place) -> Origin:
+        """Return where the reader is, without the text of the line if too many texts wait to be judged."""
         origin = self.origin
         if origin is None or (origin.line, origin.source) != (place.number, place.source):
             text = clean_text(place.text) if self.held < MAX_HELD else ""
@@ -241,6 +242,7 @@ class _Cutter:
         return found
 
     def _session(self, user: str, session: _Growing, *, complete: bool, growing: bool) -> Session:
+        """Return a session for the caller, with times in order even if the lines of the log are not."""
         start, end = session.start, session.end
         if start is not None and end is not None and end < start:
             start, end = end, start

@@ -73,6 +73,7 @@ def _profile(
     second: NDArray[np.int32],
     pair_weights: NDArray[np.float64],
 ) -> Profile:
+    """Return a user's profile; pair `i` is of the commands ``first[i]`` and ``second[i]``."""
     profile = Profile(dict(zip(commands, weights.tolist(), strict=True)))
     if len(profile.commands) != len(commands):
         raise ValueError("commands must be different from each other")

@@ -125,6 +125,7 @@ def _fitted(scorer: ScorerSettings, sessions: list[tuple[str, ...]]) -> SessionS
 
 
 def _row(name: str, n_sessions: int, scorer: SessionScorer) -> dict[str, Any]:
+    """Return what the report says about a user."""
     return {
         "user": name,
         "sessions": n_sessions,
