@@ -12,9 +12,10 @@ __all__ = ["ExtractorFiles"]
 
 @settings
 class ExtractorFiles:
-    """Files that keep what the extractors have learnt."""
+    """Files that keep what the extractors have learnt and computed."""
 
     use: Annotated[
         Path | None, Option("Use the extractors of an earlier run, for comparable features.", metavar="E.npz")
     ] = None
     save: Annotated[Path | None, Option("Write the extractors with what they have learnt.", metavar="E.npz")] = None
+    cache: Annotated[Path | None, Option("Keep features between runs in this file.", metavar="C.sqlite")] = None

@@ -1,4 +1,4 @@
-"""Cases that are made, not mutated: Zarr folders and HDF5 files that were built to do harm."""
+"""Cases that are made, not mutated: Zarr folders, HDF5 files and caches that were built to do harm."""
 
 import bz2
 import gzip
@@ -6,6 +6,7 @@ import json
 import lzma
 import os
 import shutil
+import sqlite3
 import tempfile
 import warnings
 import zlib
@@ -18,6 +19,8 @@ import numcodecs
 import numpy as np
 import zarr
 
+from visionnmf.exceptions import VisionNMFError
+from visionnmf.io import ArrayCache
 from visionnmf.io.chunks import open_chunks
 
 X = np.random.default_rng(0).random((20, 12)).round(2)
@@ -198,4 +201,46 @@ def _hdf5(folder: Path, dice: Random) -> tuple[Path, str | None]:
     return path, name
 
 
-MAKERS = {"trees": trees}
+def caches(dice: Random) -> int:
+    """Use a cache that was made to do harm; return its length."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "c.sqlite"
+        with ArrayCache(path) as cache:
+            cache.put({"a": np.ones(9, np.float32), "b": np.ones(900, np.float32)})
+        for _ in range(dice.randint(0, 3)):
+            statement = dice.choice(
+                (
+                    f"CREATE TRIGGER t{dice.randrange(9)} BEFORE INSERT ON arrays BEGIN {ENDLESS}; END",
+                    f"CREATE VIEW v{dice.randrange(9)} AS {ENDLESS}",
+                    "INSERT INTO sqlite_master SELECT * FROM sqlite_master LIMIT 1",
+                    "INSERT INTO sqlite_master SELECT * FROM sqlite_master WHERE type = 'index'",
+                    "DELETE FROM sqlite_master WHERE type = 'index'",
+                    "UPDATE sqlite_master SET rootpage = 1 + rootpage",
+                    "UPDATE sqlite_master SET sql = replace(sql, 'data BLOB', 'data AS (randomblob(1e9))')",
+                    "UPDATE arrays SET data = zeroblob(20000000)",
+                    "UPDATE arrays SET size = 1e12",
+                    "UPDATE arrays SET data = size",
+                )
+            )
+            file = sqlite3.connect(path)
+            try:
+                with file:
+                    file.execute("PRAGMA writable_schema = ON")
+                    file.execute(statement)
+            except sqlite3.Error:
+                pass
+            finally:
+                file.close()
+        if dice.random() < 0.5:
+            _spoil(path, dice)
+        size = path.stat().st_size
+        try:
+            with ArrayCache(path) as cache:
+                cache.get(["a", "b", "c"], 1000)
+                cache.put({"c": np.ones(9, np.float32)})
+        except VisionNMFError:
+            pass
+        return size
+
+
+MAKERS = {"trees": trees, "caches": caches}

@@ -20,13 +20,12 @@ from visionnmf.exceptions import MediaError, ParameterError, VisionNMFError
 
 from .extractor import MAX_PIXELS, Extractor, Images, PreparedImage, check_images
 from .extractor_kinds import make_extractor
+from .feature_cache import FeatureCache, Parts, Task
 
 __all__ = ["Extracted", "FeatureExtraction"]
 
 Array = NDArray[Any]
 Progress = Callable[[str, int, int | None], None]
-Row = NDArray[np.float32] | MediaError
-"""The features of an image, or the error if it cannot be read."""
 
 BATCH = 16  # images that another process gets at a time
 
@@ -62,6 +61,8 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         The number of processes; -1 takes as many as there are processors. The result is the same.
     max_pixels : int or None, default=98_304
         A larger image is averaged down to so many pixels. This replaces the extractors' own parameter.
+    cache : str, Path or None, default=None
+        A file that keeps features between runs, by the content of the image and everything an extractor depends on.
 
     Attributes
     ----------
@@ -88,10 +89,12 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         *,
         n_jobs: int | None = None,
         max_pixels: int | None = MAX_PIXELS,
+        cache: str | Path | None = None,
     ) -> None:
         self.kinds = kinds
         self.n_jobs = n_jobs
         self.max_pixels = max_pixels
+        self.cache = cache
 
     @classmethod
     def from_fitted(cls, extractors: Sequence[Extractor], *, max_pixels: int | None = MAX_PIXELS) -> Self:
@@ -195,6 +198,8 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
             check_count(self.n_jobs, "n_jobs")
         if self.max_pixels is not None:
             check_count(self.max_pixels, "max_pixels")
+        if self.cache is not None and not isinstance(self.cache, str | Path):
+            raise ParameterError(f"cache must be the name of a file, or None; got {shown(self.cache)}")
         self.extractors_: dict[str, Extractor] = {}
         for kind in self.kinds:
             extractor = clone(kind) if isinstance(kind, Extractor) else make_extractor(kind)
@@ -210,20 +215,20 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         self.groups_ = np.repeat(np.arange(len(sizes)), sizes)
         self.n_features_out_ = int(ends[-1])
 
-    def _rows(self, images: Images) -> Iterator[Row]:
-        """Yield the rows of images in their order."""
+    def _rows(self, images: Images) -> Iterator[NDArray[np.float32] | MediaError]:
+        """Yield the features of each image, or the error if it cannot be read."""
         check_is_fitted(self)
         images = check_images(images)
-        extractors = list(self.extractors_.values())
-        batches = (images[start : start + BATCH] for start in range(0, len(images), BATCH))
-        workers = Parallel(n_jobs=self.n_jobs, return_as="generator")
-        try:
-            for rows in workers(delayed(_describe)(extractors, self.max_pixels, batch) for batch in batches):
-                yield from rows
-        except BrokenProcessPool as error:  # the base class of joblib's TerminatedWorkerError
-            raise VisionNMFError(
-                "a process was ended from outside, perhaps because memory ran out; fewer at a time (n_jobs) may fit"
-            ) from error
+        with FeatureCache(self.cache, list(self.extractors_.values())) as cache:
+            batches = (cache.tasks(images[start : start + BATCH]) for start in range(0, len(images), BATCH))
+            workers = Parallel(n_jobs=self.n_jobs, return_as="generator")
+            try:
+                for parts in workers(delayed(_describe)(cache.extractors, self.max_pixels, batch) for batch in batches):
+                    yield from cache.rows(parts)
+            except BrokenProcessPool as error:  # the base class of joblib's TerminatedWorkerError
+                raise VisionNMFError(
+                    "a process was ended from outside, perhaps because memory ran out; fewer at a time (n_jobs) may fit"
+                ) from error
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -232,17 +237,17 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         return tags
 
 
-def _describe(extractors: list[Extractor], max_pixels: int | None, images: Images) -> list[Row]:
-    """Describe each image by all extractors, side by side."""
-    rows: list[Row] = []
-    for image in images:
+def _describe(extractors: list[Extractor], max_pixels: int | None, tasks: list[Task]) -> list[Parts | MediaError]:
+    """Describe each image by the extractors that its task names."""
+    described: list[Parts | MediaError] = []
+    for image, wanted in tasks:
         try:
-            prepared = PreparedImage(image, max_pixels)
+            prepared = PreparedImage(image, max_pixels) if wanted else None
         except MediaError as error:
-            rows.append(error)
+            described.append(error)
         else:
-            rows.append(np.concatenate([extractor.describe(prepared) for extractor in extractors]))
-    return rows
+            described.append({i: extractors[i].describe(prepared) for i in wanted} if prepared is not None else {})
+    return described
 
 
 def _is_readable(image: ArrayLike | str | Path) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import re
 import struct
@@ -22,7 +23,7 @@ from .inputs import SAMPLE_PREFIX, check_bytes, check_memory, regular_file
 from .outputs import output_file
 from .pixel_conversion import check_scans, check_size, decode_by_opencv, from_float, rgb_on_white, upright
 
-__all__ = ["decode_image", "read_image", "sample_names", "write_image"]
+__all__ = ["decode_image", "image_digest", "read_image", "sample_names", "write_image"]
 
 MAX_IMAGE_PIXELS = 100_000_000
 DECODING = 12  # bytes a pixel while a picture is decoded, as measured with 8 bits; 16 bits take more
@@ -104,6 +105,17 @@ def decode_image(data: bytes, name: str, *, max_pixels: int = MAX_IMAGE_PIXELS) 
     for note in notes:
         warnings.warn(f"{name}: {note}", UserWarning, stacklevel=2)
     return image
+
+
+def image_digest(source: str | Path) -> str:
+    """Return a digest, 40 hexadecimal digits, of the content of a file that :func:`read_image` takes.
+
+    Raises UnreadableError or TooLargeError if the file cannot be read, or has more than 1 GiB.
+    """
+    name = str(source)
+    path = _sample_path(name) if name.startswith(SAMPLE_PREFIX) else regular_file(source, "image")
+    check_bytes(name, path.stat().st_size)
+    return hashlib.blake2b(path.read_bytes(), digest_size=20).hexdigest()
 
 
 def _decoded(data: bytes, name: str, max_pixels: int) -> tuple[NDArray[Any], list[str]]:
