@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from visionnmf import choices
-from visionnmf.apps.segmentation.settings import FORMATS, Cut, Outputs
+from visionnmf.apps.segmentation.settings import Cut, Outputs
 from visionnmf.exceptions import ParameterError
 
 from .input_paths import check_exists, make_folder
@@ -86,19 +86,19 @@ def segment_images(
         else:
             options = {"cut": cut, "outputs": outputs, "force": force}
             work = Work("visionnmf.apps.segmentation", "process_image", options)
-        if len(inputs) < 2 or "coco" not in outputs.names:
+        if len(inputs) < 2 or not outputs.names:
             run.batch("images", inputs, work, out=out, jobs=jobs)
             return
         from visionnmf import io
-        from visionnmf.apps.segmentation.process import join_coco
+        from visionnmf.apps.segmentation.process import join_coco, joined_files
 
-        joined = out / FORMATS["coco"].ending
-        io.check_outputs([joined], force, inputs=[found.source for found in inputs])
+        files = joined_files(outputs.names, out)
+        io.check_outputs(files, force, inputs=[found.source for found in inputs])
         reports = run.batch("images", inputs, work, out=out, jobs=jobs)
-        if len(reports) > 1:
+        for file in files if len(reports) > 1 else ():
             with run.attempt():
-                join_coco(reports, joined, force=force)
-                run.remark(f"wrote {joined}")
+                join_coco(reports, file, force=force)
+                run.remark(f"wrote {file}")
 
 
 @command.command("evaluate")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -18,18 +19,21 @@ from scipy.ndimage import find_objects
 from .overlays import colours, to_eight_bits
 from .segmenter import SegmentationResult
 
-__all__ = ["cut_out", "find_outlines", "to_coco", "to_csv", "to_geojson", "to_svg"]
+__all__ = ["cut_out", "find_outlines", "find_simple_outlines", "json_text", "to_coco", "to_csv", "to_geojson", "to_svg"]
 
 Ring = NDArray[np.int64]
 
 
-def to_coco(pictures: Iterable[tuple[str, SegmentationResult]]) -> dict[str, Any]:
-    """Describe segmentations in COCO's format for object detection, with exact run lengths.
+def to_coco(pictures: Iterable[tuple[str, SegmentationResult]], *, polygons: bool = False) -> dict[str, Any]:
+    """Describe segmentations in COCO's format for object detection.
 
     Parameters
     ----------
     pictures : iterable of (str, SegmentationResult)
         The file name and the segments of each image.
+    polygons : bool, default=False
+        Write polygons in place of run lengths. Both are exact. COCO's polygons have no holes, so a segment around
+        another one is cut vertically into several.
 
     Returns
     -------
@@ -59,10 +63,9 @@ def to_coco(pictures: Iterable[tuple[str, SegmentationResult]]) -> dict[str, Any
                     "id": len(annotations) + 1,
                     "image_id": image_id,
                     "category_id": 1,
-                    "segmentation": {
-                        "size": [height, width],
-                        "counts": _run_lengths(mask, corner, (height, width)),
-                    },
+                    "segmentation": [(ring + corner).ravel().tolist() for ring in find_simple_outlines(mask)]
+                    if polygons
+                    else {"size": [height, width], "counts": _run_lengths(mask, corner, (height, width))},
                     "area": int(result.sizes[label]),
                     "bbox": [int(corner[0]), int(corner[1]), mask.shape[1], mask.shape[0]],
                     "iscrowd": 0,
@@ -176,7 +179,7 @@ def to_csv(result: SegmentationResult) -> str:
     -------
     str
         A header and a row for each segment: ``label``, ``area`` (pixels), ``share`` (of all segments), ``red``,
-        ``green`` and ``blue``, ``row`` and ``column`` of the centre, ``top``, ``left``,
+        ``green`` and ``blue`` (or ``band_1`` and so on), ``row`` and ``column`` of the centre, ``top``, ``left``,
         ``bottom`` and ``right`` of the box, ``neighbours`` (labels with spaces between).
 
     Examples
@@ -198,15 +201,29 @@ def _rows(result: SegmentationResult) -> Iterator[dict[str, Any]]:
     """Yield the row of each segment in a table."""
     total = int(result.sizes.sum())
     for found in result.properties():
+        colour = found["colour"]
+        names = ("red", "green", "blue") if len(colour) == 3 else [f"band_{k}" for k in range(1, len(colour) + 1)]
         yield {
             "label": found["label"],
             "area": found["area"],
             "share": round(found["area"] / total, 6),
-            **{name: round(value, 6) for name, value in zip(("red", "green", "blue"), found["colour"], strict=True)},
+            **{name: round(value, 6) for name, value in zip(names, colour, strict=True)},
             **{name: round(value, 3) for name, value in zip(("row", "column"), found["centre"], strict=True)},
             **dict(zip(("top", "left", "bottom", "right"), found["box"], strict=True)),
             "neighbours": " ".join(map(str, found["neighbours"])),
         }
+
+
+def json_text(name: str, result: SegmentationResult) -> str:
+    """Return the properties of the segments of a picture, and the pairs that touch, as JSON."""
+    table = {
+        "image": name,
+        "shape": list(result.labels.shape),
+        "scale": result.scale,
+        "segments": result.properties(),
+        "adjacency": result.adjacency.tolist(),
+    }
+    return json.dumps(table, indent=1)
 
 
 def cut_out(result: SegmentationResult) -> Iterator[NDArray[Any]]:
@@ -269,6 +286,24 @@ def label_masks(labels: NDArray[Any], count: int) -> Iterator[tuple[NDArray[np.b
 def find_outlines(mask: NDArray[np.bool_]) -> list[Polygon]:
     """Trace a mask: one polygon for each 4-connected piece. Rings touch one another in single points at most (OGC)."""
     return [_trace(piece, corner) for piece, corner in _pieces(mask)]
+
+
+def find_simple_outlines(mask: NDArray[np.bool_]) -> list[Ring]:
+    """Trace a mask as rings without holes that do not overlap: a piece with holes is cut vertically through them."""
+    rings = []
+    waiting = list(_pieces(mask))
+    while waiting:
+        piece, corner = waiting.pop()
+        polygon = _trace(piece, corner)
+        if not polygon.holes:
+            rings.append(polygon.exterior)
+            continue
+        # cutting through the middle one of the holes needs the fewest cuts
+        middles = sorted((int(hole[:, 0].min()) + int(hole[:, 0].max())) // 2 for hole in polygon.holes)
+        column = middles[len(middles) // 2] - int(corner[0])
+        waiting += [(part, corner + place) for part, place in _pieces(piece[:, :column])]
+        waiting += [(part, corner + np.array([column, 0]) + place) for part, place in _pieces(piece[:, column:])]
+    return rings
 
 
 def _pieces(mask: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.bool_], Ring]]:

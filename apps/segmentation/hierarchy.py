@@ -26,7 +26,7 @@ class Hierarchy:
     Attributes
     ----------
     labels : ndarray of int32 [shape=(height, width)]
-        The region of each pixel, 0 to n - 1.
+        The region of each pixel, 0 to n - 1; -1 outside a mask.
     edges : ndarray of int64 [shape=(m, 2)]
         Pairs of regions that touch, the smaller first.
     children : ndarray of int64 [shape=(n - 1, 2)]
@@ -53,14 +53,14 @@ class Hierarchy:
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
         """Pixels of each region: ndarray of int64 [shape=(n,)]."""
-        return np.bincount(self.labels.ravel(), minlength=self.n_regions)
+        return np.bincount(self.labels.ravel() + 1, minlength=self.n_regions + 1)[1:]
 
     @cached_property
     def first_pixels(self) -> NDArray[np.int64]:
         """Where each region begins, in reading order: ndarray of int64 [shape=(n,)]."""
-        first = np.full(self.n_regions, self.labels.size)
+        first = np.full(self.n_regions + 1, self.labels.size)  # -1 is the last one
         first[self.labels.ravel()[::-1]] = np.arange(self.labels.size)[::-1]  # the last one written stays
-        return first
+        return first[:-1]
 
     def cut(self, *, n_segments: int | None = None, scale: float | None = None) -> NDArray[np.int64]:
         """Return the segment of each region.
@@ -122,7 +122,7 @@ class Hierarchy:
         place = place.ravel()
         strengths = np.bincount(place, self.strengths[between], len(edges)) / np.bincount(place, minlength=len(edges))
         return Hierarchy(
-            cut.astype(np.int32)[self.labels],
+            np.append(cut, -1).astype(np.int32)[self.labels],
             edges.reshape(-1, 2),
             name[self.children[done:]],
             self.heights[done:],
@@ -170,7 +170,7 @@ class Hierarchy:
             (self.labels[:, :-1], self.labels[:, 1:], found[:, :-1]),
             (self.labels[:-1], self.labels[1:], found[:-1]),
         ):
-            differ = first != second
+            differ = (first != second) & (np.minimum(first, second) >= 0)
             a, b = first[differ].astype(np.int64), second[differ].astype(np.int64)
             sides.append((out, differ, np.minimum(a, b) * self.n_regions + np.maximum(a, b)))
         # at full size pairs may touch that are not edges, which are those of the reduced picture

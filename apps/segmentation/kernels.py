@@ -238,7 +238,7 @@ def predict(row, trees):  # type: ignore[no-untyped-def]
 
 @kernel(allocates=True)
 def merge(graph, trees, base, exponent, record, pairs):  # type: ignore[no-untyped-def]
-    """Merge regions over the weakest border until one node is left; all regions must be connected over borders.
+    """Merge regions over the weakest border until one node is left, or several that do not touch.
 
     The strength of a border is `base` plus the sum of the trees, limited to [0, 1]. The weakest border is the one with
     the least strength times the smaller region's share of the picture to the power `exponent`. After each merge the
@@ -248,7 +248,7 @@ def merge(graph, trees, base, exponent, record, pairs):  # type: ignore[no-untyp
     judged, in that order, until they are full.
 
     Returns the two nodes that each merge joins (n - 1, 2), the cost of the border at each merge (n - 1,), the number of
-    rows of `record` in use, and the strength of each border at the start (m,).
+    merges, the number of rows of `record` in use, and the strength of each border at the start (m,).
     """
     m, n = len(graph.ends), (len(graph.regions) + 1) // 2
     # The borders of a node are a linked list of half edges: half edge 2 e + s belongs to node ends[e, s].
@@ -265,7 +265,7 @@ def merge(graph, trees, base, exponent, record, pairs):  # type: ignore[no-untyp
     parallel = np.full(2 * n - 1, -1)  # the border that already leads to a neighbour of the new node
     children = np.empty((n - 1, 2), np.int64)
     costs = np.empty(n - 1)
-    n_recorded = 0
+    n_merges, n_recorded = 0, 0
     stale = np.arange(m)  # borders that must be judged
     n_stale = m
     for step in range(n):
@@ -289,10 +289,13 @@ def merge(graph, trees, base, exponent, record, pairs):  # type: ignore[no-untyp
         for e in range(m):
             if alive[e] and (weakest < 0 or cost[e] < cost[weakest]):
                 weakest = e
+        if weakest < 0:
+            break
+        n_merges += 1
         children[step, 0], children[step, 1] = graph.ends[weakest, 0], graph.ends[weakest, 1]
         costs[step] = cost[weakest]
         n_stale = _join(graph, weakest, n + step, alive, first, following, parallel, stale)
-    return children, costs, n_recorded, strengths
+    return children, costs, n_merges, n_recorded, strengths
 
 
 @kernel(part=True)

@@ -41,14 +41,15 @@ class MarkedTree(NamedTuple):
     markers: NDArray[np.int64]
 
 
-def check_markers(markers: ArrayLike, shape: tuple[int, ...]) -> Markers:
-    """Check marked pixels of a picture: whole numbers >= 0, 0 where nothing is marked.
+def check_markers(markers: ArrayLike, mask: NDArray[np.bool_]) -> Markers:
+    """Check marked pixels: whole numbers >= 0 of the shape of `mask`, 0 where nothing is marked.
 
-    Raises ParameterError if the shape or the type is another, or if there are no markers or more than 1000.
+    Pixels outside the mask do not count. Raises ParameterError if the shape or the type is another, if there are no
+    markers or more than 1000, or if one lies wholly outside the mask.
     """
     found = check_numbers(markers, "markers", None)
-    if found.shape != shape:
-        raise ParameterError(f"markers must have the image's shape {shape}; got {found.shape}")
+    if found.shape != mask.shape:
+        raise ParameterError(f"markers must have the image's shape {mask.shape}; got {found.shape}")
     if found.dtype.kind not in "bui" or found.min() < 0:
         raise ParameterError(
             "markers must be whole numbers >= 0, 0 where nothing is marked; got "
@@ -58,7 +59,11 @@ def check_markers(markers: ArrayLike, shape: tuple[int, ...]) -> Markers:
     names, index = np.unique(found.ravel()[places], return_inverse=True)
     if not 1 <= len(names) <= MOST_MARKERS:
         raise ParameterError(f"markers must have from 1 to {MOST_MARKERS} different values beside 0; got {len(names)}")
-    return Markers(places, index)
+    inside = mask.ravel()[places]
+    lost = np.setdiff1d(np.arange(len(names)), index[inside])
+    if len(lost):
+        raise ParameterError(f"markers must lie inside the mask; got {names[lost[0]]} outside alone")
+    return Markers(places[inside], index[inside])
 
 
 def mark_regions(hierarchy: Hierarchy, markers: Markers, image: NDArray[Any]) -> MarkedTree:
@@ -121,7 +126,8 @@ def _tree_of_pieces(hierarchy: Hierarchy, labels: NDArray[np.int32], origins: ND
     for k, (piece, region) in enumerate(zip(range(n, count), origins[n:].tolist(), strict=True)):
         first[k] = node[region], piece
         node[region] = count + k
-    edges = region_adjacency(labels)
+    edges = region_adjacency(labels + 1) - 1
+    edges = edges[edges[:, 0] >= 0]  # -1 lies outside the mask
     ends = np.sort(origins[edges], axis=1)
     codes = hierarchy.edges[:, 0] * n + hierarchy.edges[:, 1]
     wanted = ends[:, 0] * n + ends[:, 1]
@@ -180,7 +186,7 @@ def _borders(hierarchy: Hierarchy) -> list[tuple[int, int, int]]:
     for i, _ in hierarchy.children.tolist():
         first.append(first[i])
     merges, strengths = hierarchy.find_merges(hierarchy.edges), hierarchy.strengths
-    apart = np.setdiff1d(np.arange(n - 1), merges)  # merges of regions that touch in the reduced picture alone
+    apart = np.setdiff1d(np.arange(n - 1), merges)  # merges of islands of a mask, which do not touch
     bridges = np.array(first)[hierarchy.children[apart]].reshape(-1, 2)
     merges, strengths = np.append(merges, apart), np.append(strengths, np.ones(len(apart)))
     edges = np.concatenate([hierarchy.edges, bridges])

@@ -84,7 +84,14 @@ def merge_regions(partition: Partition, model: BorderModel, *, n_recorded: int =
         _describe_picture(partition.regions),
     )
     features, pairs = np.empty((n_recorded, kernels.N_FEATURES)), np.empty((n_recorded, 2), np.int64)
-    children, costs, n_used, strengths = kernels.merge(graph, model.trees, model.base, SIZE_EXPONENT, features, pairs)
+    children, costs, n_merges, n_used, strengths = kernels.merge(
+        graph, model.trees, model.base, SIZE_EXPONENT, features, pairs
+    )
+    # Islands of a mask do not touch. They are joined last, at the largest height there is.
+    waiting = np.setdiff1d(np.arange(n + n_merges), children[:n_merges])
+    for node in range(n + n_merges, 2 * n - 1):
+        children[node - n], costs[node - n] = waiting[:2], 1.0
+        waiting = np.append(waiting[2:], node)
     return MergeSequence(children, np.maximum.accumulate(costs), strengths, features[:n_used], pairs[:n_used])
 
 

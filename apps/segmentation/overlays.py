@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from visionnmf.exceptions import ParameterError
 from visionnmf.features import check_image
 
-__all__ = ["colours", "draw_beside", "overlay", "to_eight_bits"]
+__all__ = ["OUTSIDE", "colours", "draw_beside", "overlay", "to_eight_bits"]
 
+OUTSIDE = 65535  # the label of pixels outside a mask
 PANEL = 480  # the largest width of a picture beside others
 NUMBERED = 20  # the number of segments, from the largest on, that get their number drawn
 
@@ -26,7 +27,7 @@ def overlay(image: ArrayLike, labels: NDArray[Any]) -> NDArray[np.uint8]:
     image : array-like [shape=(height, width) or (height, width, 1, 3 or 4)]
         As :func:`.segment` takes it.
     labels : ndarray of int [shape=(height, width)]
-        The segment of each pixel.
+        The segment of each pixel. Pixels outside a mask (65535) are drawn darker.
 
     Returns
     -------
@@ -53,7 +54,9 @@ def overlay(image: ArrayLike, labels: NDArray[Any]) -> NDArray[np.uint8]:
     names, index = np.unique(labels, return_inverse=True)
     index = index.reshape(labels.shape)
     picture = to_eight_bits(pixels)
-    tinted = np.asarray(cv2.addWeighted(picture, 0.6, colours(len(names))[index], 0.4, 0), np.uint8)
+    tints = colours(len(names))
+    tints[names == OUTSIDE] = 0
+    tinted = np.asarray(cv2.addWeighted(picture, 0.6, tints[index], 0.4, 0), np.uint8)
     border = np.zeros(labels.shape, np.uint8)
     border[:, 1:] |= index[:, 1:] != index[:, :-1]
     border[1:] |= index[1:] != index[:-1]
@@ -61,8 +64,10 @@ def overlay(image: ArrayLike, labels: NDArray[Any]) -> NDArray[np.uint8]:
     thick = max(1, round(np.sqrt(labels.size) / 430))
     for width, colour in ((2 * thick + 1, 0), (thick, 255)):
         tinted[cv2.dilate(border, np.ones((width, width), np.uint8)) > 0] = colour
-    for place in np.argsort(-np.bincount(index.ravel()), kind="stable")[:NUMBERED]:
-        _write_number(tinted, index == place, str(names[place]), thick)
+    counts = np.bincount(index.ravel()) * (names != OUTSIDE)
+    for place in np.argsort(-counts, kind="stable")[:NUMBERED]:
+        if counts[place]:
+            _write_number(tinted, index == place, str(names[place]), thick)
     return tinted
 
 

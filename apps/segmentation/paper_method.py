@@ -99,7 +99,7 @@ def paper_segments(
     n_components = check_count(n_components, "n_components")
     check_choice(method, "method", choices.PAPER_METHODS)
     rng = check_random_state(random_state)
-    pixels = read_picture(image)[0]
+    pixels = read_picture(image).pixels
     thumbnail = reduce_image(pixels, MOST_PIXELS)
     shape = thumbnail.shape[:2]
     brightness = cv2.cvtColor(thumbnail, cv2.COLOR_RGB2GRAY).reshape(-1, 1)

@@ -1,17 +1,22 @@
-"""Preparing what is segmented: pictures of any number type, and pictures with dead pixels."""
+"""Preparing what is segmented: pictures of any number type, bands, masks, and pictures with dead pixels."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from visionnmf._checks import check_flag, check_numbers
+from visionnmf.exceptions import ParameterError
 from visionnmf.features import check_image
 from visionnmf.features.images import full_range
 
-__all__ = ["read_picture", "remove_impulses"]
+__all__ = ["Picture", "false_colours", "fill_outside", "read_picture", "reduce_mask", "remove_impulses"]
+
+SAMPLE = 2**16  # pixels from which principal components are computed
+TAILS = 0.5  # per cent of the pixels that become black, and as many white
 
 # Dead and saturated pixels.
 EXTREME = 0.02  # a value so near to an end of the range, as a share of the range, may be one
@@ -19,17 +24,106 @@ UNLIKE = 0.15  # and must differ so much from the median of the 25 pixels around
 LEAST_SHARE = 0.03  # of all values; of 200 photographs one has more
 
 
-def read_picture(image: ArrayLike) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    """Check an image, and return it as RGB (height, width, 3), uint8, uint16 or float32 in [0, 1].
+class Picture(NamedTuple):
+    """What :func:`read_picture` returns.
 
-    Cameras put 10, 12 or 14 bits into 16. Such a picture is shifted to 16 bits, and then also returned as it was.
+    `shown` is RGB (height, width, 3), uint8, uint16 or float32 in [0, 1]. `pixels` is the same, but outside the mask it
+    has the colours of the nearest pixels inside, so that nothing there makes a border. `values` is what was given: RGB
+    or bands. `inside` is the mask, or None.
     """
-    values = check_image(image)
-    if values.dtype == np.uint16:
-        bits = max(8, int(values.max()).bit_length())
+
+    shown: NDArray[Any]
+    pixels: NDArray[Any]
+    values: NDArray[Any]
+    inside: NDArray[np.bool_] | None
+
+
+def read_picture(image: ArrayLike, mask: ArrayLike | None = None, bands: bool = False) -> Picture:
+    """Check an image and its mask, as :func:`.segment` takes them; raise ParameterError if one is not usable."""
+    values = np.asarray(image)
+    inside = None
+    if mask is not None:
+        inside = _check_mask(mask, values.shape[:2])
+        if values.dtype.kind == "f" and values.ndim in (2, 3):  # outside there may be NaN
+            values = np.where(inside if values.ndim == 2 else inside[..., np.newaxis], values, values.dtype.type(0))
+    values = _check_bands(values) if check_flag(bands, "bands") else check_image(values)
+    shown = false_colours(values, inside) if bands else values
+    pixels = shown if inside is None else fill_outside(shown, inside)
+    if shown.dtype == np.uint16:  # cameras put 10, 12 or 14 bits into 16
+        bits = max(8, int(pixels.max()).bit_length())
         if bits < 16:
-            return values << np.uint16(16 - bits), values
-    return values, None
+            shown, pixels = (np.minimum(part, 2**bits - 1) << np.uint16(16 - bits) for part in (shown, pixels))
+    return Picture(shown, pixels, values, inside)
+
+
+def _check_mask(mask: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Return where a mask is not 0."""
+    found = check_numbers(mask, "mask", None)
+    if found.shape != shape:
+        raise ParameterError(f"mask must have the image's shape {shape}; got {found.shape}")
+    if found.dtype.kind not in "buif" or (found.dtype.kind == "f" and not np.isfinite(found).all()):
+        raise ParameterError(f"mask must hold True and False, or finite numbers; got dtype {found.dtype}")
+    inside: NDArray[np.bool_] = found != 0
+    if not inside.any():
+        raise ParameterError("mask must leave at least one pixel; got only zeros")
+    return inside
+
+
+def _check_bands(values: NDArray[Any]) -> NDArray[Any]:
+    """Return a picture as (height, width, n_bands), or raise ParameterError if it is not a finite numeric array."""
+    if values.ndim == 2:
+        values = values[..., np.newaxis]
+    if values.ndim != 3 or values.size == 0 or values.dtype.kind not in "buif":
+        raise ParameterError(
+            f"image must be numbers of shape (height, width, n_bands); got shape {values.shape}, dtype {values.dtype}"
+        )
+    bad = values.size - np.count_nonzero(np.isfinite(values)) if values.dtype.kind == "f" else 0
+    if bad:
+        raise ParameterError(f"image must be finite; got {bad} NaN or infinite values; leave them out by a mask")
+    return values
+
+
+def false_colours(values: NDArray[Any], inside: NDArray[np.bool_] | None = None) -> NDArray[np.float32]:
+    """Show bands (height, width, n_bands) as a colour picture of their first three principal components, in [0, 1].
+
+    The first component goes from black to white, the second from green to red, the third from blue to yellow, all with
+    one scale. So distances of colours are those of the components, and neither the order of the bands matters nor a
+    gain and an offset that they have in common.
+    """
+    flat = values.reshape(-1, values.shape[2])
+    places = np.arange(len(flat)) if inside is None else np.flatnonzero(inside)
+    sample = flat[places[:: max(1, len(places) // SAMPLE)]].astype(np.float64)
+    mean = sample.mean(axis=0)
+    vectors = np.linalg.eigh((sample - mean).T @ (sample - mean))[1][:, ::-1][:, :3]
+    sums = vectors.sum(axis=0)
+    vectors *= np.where(sums < 0, -1, 1)
+    low, high = np.percentile((sample - mean) @ vectors[:, 0], (TAILS, 100 - TAILS))
+    gain = np.sqrt(3) / (high - low) if high > low else 0.0
+    axes = np.array([[1, 1, 1] / np.sqrt(3), [1, -1, 0] / np.sqrt(2), [1, 1, -2] / np.sqrt(6)])
+    turn = (gain * vectors @ axes[: vectors.shape[1]]).astype(np.float32)
+    middle = np.float32(0.5 - gain * (low + high) / 2 / np.sqrt(3))
+    picture = np.empty((*values.shape[:2], 3), np.float32)
+    for start in range(0, len(values), 256):  # in strips, because a copy of all bands in float may be large
+        rows = slice(start, start + 256)
+        picture[rows] = np.clip((values[rows] - mean).astype(np.float32) @ turn + middle, 0, 1)
+    return picture
+
+
+def fill_outside(pixels: NDArray[Any], inside: NDArray[np.bool_]) -> NDArray[Any]:
+    """Give each pixel outside a mask the value of the nearest one inside."""
+    outside = (~inside).astype(np.uint8)
+    names = cv2.distanceTransformWithLabels(outside, cv2.DIST_L2, 5, labelType=cv2.DIST_LABEL_PIXEL)[1]
+    nearest = np.zeros(int(names.max()) + 1, np.int64)
+    nearest[names[inside]] = np.flatnonzero(inside)
+    return np.asarray(pixels.reshape(-1, *pixels.shape[2:])[nearest[names]])
+
+
+def reduce_mask(inside: NDArray[np.bool_], shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Reduce a mask to a shape; a pixel of the result is inside if any part of it is."""
+    if inside.shape == shape:
+        return inside
+    shares = cv2.resize(inside.astype(np.float32), shape[::-1], interpolation=cv2.INTER_AREA)
+    return np.asarray(shares > 0, bool)
 
 
 def remove_impulses(pixels: NDArray[Any]) -> NDArray[Any]:

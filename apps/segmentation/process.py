@@ -25,6 +25,7 @@ __all__ = [
     "PaperReport",
     "SegmentationReport",
     "join_coco",
+    "joined_files",
     "process_image",
     "process_paper",
     "read_markers",
@@ -259,10 +260,14 @@ def read_markers(file: str | Path) -> NDArray[np.int64]:
     return np.asarray(numbers[index].reshape(picture.shape[:2]), np.int64)
 
 
+def joined_files(formats: Sequence[str], out: Path) -> list[Path]:
+    """Name the files of :func:`join_coco` in a folder, for the formats in which one file may hold many images."""
+    return [out / FORMATS[name].ending for name in ("coco", "coco-polygons") if name in formats]
+
+
 def join_coco(reports: Sequence[SegmentationReport], target: Path, *, force: bool = False) -> None:
-    """Join the COCO files of several images into `target`, because programs take one file for a folder."""
-    ending = f"_{FORMATS['coco'].ending}"
-    names = [Path(file) for report in reports for file in report.outputs if file.endswith(ending)]
+    """Join the COCO files of several images into one of :func:`joined_files`; programs take one file for a folder."""
+    names = [Path(file) for report in reports for file in report.outputs if file.endswith(f"_{target.name}")]
     joined, *documents = (json.loads(name.read_text("utf-8")) for name in names)
     for document in documents:
         n_images, n_annotations = len(joined["images"]), len(joined["annotations"])

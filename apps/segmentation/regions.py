@@ -30,10 +30,10 @@ FLAT = np.float32(1e-3)  # energy below this is rounding
 class Partition:
     """A picture divided into n regions, with m borders between them.
 
-    `labels` (int32, height x width) has the region of each pixel, 0 to n - 1, each one 4-connected piece. `regions`
-    (n, N_SUMS) are sums over the pixels of each region; :mod:`.kernels` names the columns. `edges` (m, 2) are the pairs
-    of regions that touch, the smaller first, in ascending order. `borders` (m, 2 + 13) are sums over the pixel sides of
-    each border: their number, the energy, and the strength of each cue across the border.
+    `labels` (int32, height x width) has the region of each pixel, 0 to n - 1, each one 4-connected piece, and -1
+    outside a mask. `regions` (n, N_SUMS) are sums over the pixels of each region; :mod:`.kernels` names the columns.
+    `edges` (m, 2) are the pairs of regions that touch, the smaller first, in ascending order. `borders` (m, 2 + 13) are
+    sums over the pixel sides of each border: their number, the energy, and the strength of each cue across the border.
     """
 
     labels: NDArray[np.int32]
@@ -42,20 +42,29 @@ class Partition:
     borders: Array
 
 
-def find_regions(energy: NDArray[np.float32]) -> NDArray[np.int32]:
-    """Cut a picture into some hundred regions whose borders follow ridges of the energy (Vincent and Soille 1991)."""
+def find_regions(energy: NDArray[np.float32], inside: NDArray[np.bool_] | None = None) -> NDArray[np.int32]:
+    """Cut a picture into some hundred regions whose borders follow ridges of the energy (Vincent and Soille 1991).
+
+    Returns the region of each pixel, 0 to n - 1, and -1 for the pixels that are not `inside`.
+    """
     energy = np.maximum(energy, FLAT)
     radius = max(1, round(np.sqrt(energy.size / REGIONS) / 2.6))
     coarse = cv2.GaussianBlur(energy, (0, 0), 1.2)
     lowest = coarse <= cv2.erode(coarse, np.ones((2 * radius + 1, 2 * radius + 1), np.uint8))
-    markers = cv2.connectedComponents(lowest.astype(np.uint8), connectivity=4)[1]
-    return watershed(cv2.GaussianBlur(energy, (0, 0), 0.6), markers) - 1
+    if inside is not None:
+        lowest &= inside
+    count, markers = cv2.connectedComponents(lowest.astype(np.uint8), connectivity=4)
+    labels = watershed(cv2.GaussianBlur(energy, (0, 0), 0.6), markers, inside) - 1
+    if inside is not None:  # an island without a minimum of a whole window is a region of its own
+        island = cv2.connectedComponents((inside & (labels < 0)).astype(np.uint8), connectivity=4)[1]
+        labels = np.where(island > 0, island + (count - 2), labels).astype(np.int32)
+    return labels
 
 
 def watershed(
     values: NDArray[Any], markers: NDArray[Any], inside: NDArray[np.bool_] | None = None
 ) -> NDArray[np.int32]:
-    """Flood a picture, >= 0, from markers over the four neighbours of each pixel; the result is 0 outside of `inside`.
+    """Flood a picture, >= 0, from markers over the four neighbours of each pixel; outside the mask the result is 0.
 
     It gives the labels of ``skimage.segmentation.watershed``, whose import takes longer than the flooding.
     """
@@ -70,7 +79,7 @@ def watershed(
 
 
 def measure(cues: Cues, labels: NDArray[np.int32]) -> Partition:
-    """Sum cues over the regions of a label map and over their borders."""
+    """Sum cues over the regions of a label map (-1: no region) and over their borders."""
     count = int(labels.max()) + 1
     first, second, across = _sides(labels)
     flat = labels.ravel()
@@ -106,9 +115,9 @@ def region_adjacency(labels: NDArray[Any]) -> NDArray[np.int64]:
 def _sides(labels: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
     """List the pixel sides between regions: the two pixels, and whether the step between them is along x."""
     width = labels.shape[1]
-    rows, columns = np.nonzero(labels[:, 1:] != labels[:, :-1])
+    rows, columns = np.nonzero((labels[:, 1:] != labels[:, :-1]) & (np.minimum(labels[:, 1:], labels[:, :-1]) >= 0))
     along_x = rows * width + columns
-    rows, columns = np.nonzero(labels[1:] != labels[:-1])
+    rows, columns = np.nonzero((labels[1:] != labels[:-1]) & (np.minimum(labels[1:], labels[:-1]) >= 0))
     along_y = rows * width + columns
     first = np.concatenate([along_x, along_y])
     second = np.concatenate([along_x + 1, along_y + width])
@@ -133,11 +142,13 @@ def _normals(edge: NDArray[np.int64], towards: Array, across: NDArray[np.bool_],
 
 def _sum_regions(cues: Cues, labels: NDArray[np.int32], count: int) -> Array:
     """Sum over the pixels of each region."""
-    flat = labels.ravel()
+    last = count  # the row of the pixels outside a mask, which is left out at the end
+    flat = np.where(labels < 0, last, labels).ravel()
+    count += 1
     sums = np.zeros((count, N_SUMS))
     sums[:, SIZE] = np.bincount(flat, minlength=count)
-    frame = np.concatenate([labels[0], labels[-1], labels[:, 0], labels[:, -1]])
-    sums[:, FRAME] = np.bincount(frame, minlength=count)
+    frame = np.concatenate([labels[0], labels[-1], labels[:, 0], labels[:, -1], _along_mask(labels)])
+    sums[:, FRAME] = np.bincount(frame[frame >= 0], minlength=count)
     sums[:, ENERGY] = np.bincount(flat, cues.energy.ravel(), count)
     place = HISTOGRAMS
     for channel, bins in enumerate((L_BINS, A_BINS, B_BINS)):
@@ -149,7 +160,13 @@ def _sum_regions(cues: Cues, labels: NDArray[np.int32], count: int) -> Array:
     sums[:, place:] = np.bincount(
         flat * np.int64(N_TEXTONS) + cues.textons.ravel(), minlength=count * N_TEXTONS
     ).reshape(count, N_TEXTONS)
-    return sums
+    return sums[:last]
+
+
+def _along_mask(labels: NDArray[np.int32]) -> NDArray[np.int32]:
+    """List the regions along the edge of a mask, once for each pixel side."""
+    ends = ((labels[:, 1:], labels[:, :-1]), (labels[1:], labels[:-1]))
+    return np.concatenate([np.maximum(a, b)[(np.minimum(a, b) < 0) & (np.maximum(a, b) >= 0)] for a, b in ends])
 
 
 def _sum_bins(flat: NDArray[np.int32], values: NDArray[Any], bins: tuple[int, float, float], count: int) -> Array:

@@ -8,6 +8,8 @@ measured, judged and removed one by one (:mod:`.merging`), which gives an ultram
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -16,19 +18,19 @@ import cv2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from visionnmf._checks import RandomState, brief
+from visionnmf._checks import RandomState, brief, check_count
 from visionnmf.features import reduce_image
 
 from .cues import find_cues
 from .hierarchy import Hierarchy
 from .markers import Markers, check_markers, cut_at_markers, mark_regions
 from .merging import load_border_model, merge_regions
-from .overlays import overlay, to_eight_bits
-from .pictures import read_picture, remove_impulses
+from .overlays import OUTSIDE, overlay, to_eight_bits
+from .pictures import fill_outside, read_picture, reduce_mask, remove_impulses
 from .regions import find_regions, measure, region_adjacency
 from .settings import AUTO, Cut
 
-__all__ = ["SegmentationResult", "segment"]
+__all__ = ["SegmentationResult", "segment", "segment_images"]
 
 WORKING_PIXELS = 2**18  # the picture is reduced to so many pixels before regions are sought
 NOTHING = 0.015  # borders up to this height divide flat areas only, and are removed at once
@@ -41,7 +43,8 @@ class SegmentationResult:
     Attributes
     ----------
     labels : ndarray of uint8 or uint16 [shape=(height, width)]
-        The segment of each pixel, 0 to K - 1, from the largest segment to the smallest; uint16 only when K > 256.
+        The segment of each pixel, 0 to K - 1, from the largest segment to the smallest; uint16 only when K > 256, and
+        with a mask, outside of which it is 65535 (so ``labels + 1`` is 0 there).
     sizes : ndarray of int64 [shape=(K,)]
         Pixels of each segment.
     scale : float in [0, 1]
@@ -49,11 +52,11 @@ class SegmentationResult:
     hierarchy : Hierarchy
         The tree, from which other numbers of segments and other scales are read.
     image : ndarray [shape=(height, width, 3)]
-        The picture, as RGB; 10 to 14 bits of a 16-bit picture are shifted to 16.
+        The picture, as RGB.
     seconds : float
         The time that the segmentation took.
-    values : ndarray [shape=(height, width, 3)] or None
-        The picture in its own units, if `image` was shifted.
+    values : ndarray [shape=(height, width, n_channels)] or None
+        What was given, if it is not `image`: bands, or RGB in its own units.
     """
 
     labels: NDArray[Any]
@@ -109,7 +112,7 @@ class SegmentationResult:
         SegmentationResult
             In its tree regions with several markers are divided.
         """
-        numbered = None if markers is None else check_markers(markers, self.labels.shape)
+        numbered = None if markers is None else check_markers(markers, self.hierarchy.labels >= 0)
         labels, sizes, height, hierarchy = _cut(self.hierarchy, self.image, n_segments, scale, numbered)
         return replace(self, labels=labels, sizes=sizes, scale=height, hierarchy=hierarchy)
 
@@ -121,7 +124,8 @@ class SegmentationResult:
     @cached_property
     def adjacency(self) -> NDArray[np.int64]:
         """Pairs of segments that touch, the smaller label first: ndarray of int64 [shape=(m, 2)]."""
-        return region_adjacency(self.labels)
+        pairs = region_adjacency(self.labels)
+        return pairs[pairs[:, 1] < len(self.sizes)]
 
     def properties(self) -> list[dict[str, Any]]:
         """Describe each segment.
@@ -129,9 +133,9 @@ class SegmentationResult:
         Returns
         -------
         list of dict
-            For each segment, in the order of labels: ``label``; ``area`` in pixels; ``colour``, its mean RGB in the
-            image's own units; ``centre`` (row, column); ``box`` (first row, first column, last row + 1, last column +
-            1); ``neighbours``, the labels of the segments that touch it. All are plain numbers and lists.
+            For each segment, in the order of labels: ``label``; ``area`` in pixels; ``colour``, its mean in the image's
+            own units (RGB, or the bands); ``centre`` (row, column); ``box`` (first row, first column, last row + 1,
+            last column + 1); ``neighbours``, the labels of the segments that touch it. All are plain numbers and lists.
         """
         from scipy.ndimage import find_objects  # most runs do not need it
 
@@ -139,7 +143,7 @@ class SegmentationResult:
         rows = self._mean(np.repeat(np.arange(height), width))
         columns = self._mean(np.tile(np.arange(width), height))
         values = self.image if self.values is None else self.values
-        means = [self._mean(values[..., k].ravel()) for k in range(3)]
+        means = [self._mean(values[..., k].ravel()) for k in range(values.shape[2])]
         neighbours: list[list[int]] = [[] for _ in self.sizes]
         for i, j in self.adjacency.tolist():
             neighbours[i].append(j)
@@ -158,7 +162,7 @@ class SegmentationResult:
 
     def _mean(self, values: NDArray[Any]) -> NDArray[np.float64]:
         """Return the mean over the pixels of each segment."""
-        return np.bincount(self.labels.ravel(), values) / self.sizes
+        return np.bincount(self.labels.ravel(), values)[: len(self.sizes)] / self.sizes
 
     def parts(
         self, n_components: int = 5, *, loss: str = "manhattan", random_state: RandomState = 0
@@ -177,12 +181,18 @@ class SegmentationResult:
         Returns
         -------
         ndarray of float32 [shape=(n_components, height, width), in [0, 1]]
-            How far each pixel belongs to each part, the largest part first. They sum to 1 over the parts.
+            How far each pixel belongs to each part, the largest part first. They sum to 1 over the parts, and to 0
+            outside a mask.
+
+        Raises
+        ------
+        ParameterError
+            If an argument is not allowed.
         """
         from .soft_parts import find_soft_parts  # imports the estimators, which most runs do not need
 
         codes = find_soft_parts(self.hierarchy, n_components, loss=loss, random_state=random_state)
-        return codes[:, self.hierarchy.labels]
+        return np.pad(codes, ((0, 0), (0, 1)))[:, self.hierarchy.labels]  # label -1 takes the last column
 
     def overlay(self) -> NDArray[np.uint8]:
         """Draw the segments over the picture.
@@ -200,7 +210,9 @@ def segment(
     n_segments: int | str | None = None,
     *,
     scale: float | None = None,
+    mask: ArrayLike | None = None,
     markers: ArrayLike | None = None,
+    bands: bool = False,
 ) -> SegmentationResult:
     """Divide an image into segments.
 
@@ -213,8 +225,13 @@ def segment(
         the default without `scale` and `markers`, gives those at the scale that was chosen on training photographs.
     scale : float in [0, 1], optional
         How strong a border must be to part two segments: smaller values give more segments.
+    mask : array-like of bool [shape=(height, width)], optional
+        Pixels where it is 0 belong to no segment, whatever they hold, NaN included.
     markers : array-like of int [shape=(height, width), >= 0], optional
         Marked pixels, as in :meth:`SegmentationResult.at`.
+    bands : bool, default=False
+        Whether the last axis of `image` holds any number of measurements, of any number type and range. Cues are then
+        those of a colour picture of their first three principal components (:func:`.pictures.false_colours`).
 
     Returns
     -------
@@ -237,18 +254,62 @@ def segment(
     """
     begin = time.perf_counter()
     wanted = Cut(n_segments=n_segments, scale=scale)
-    shown, values = read_picture(image)
-    numbered = None if markers is None else check_markers(markers, shown.shape[:2])
-    hierarchy = _grow(shown)
+    picture = read_picture(image, mask, bands)
+    inside = np.ones(picture.pixels.shape[:2], bool) if picture.inside is None else picture.inside
+    numbered = None if markers is None else check_markers(markers, inside)
+    hierarchy = _grow(picture.pixels, picture.inside)
     count, scale = wanted.n_segments, wanted.scale
     if count == AUTO or (count is None and scale is None and markers is None):
         count, scale = None, load_border_model().scale
-    cut = _cut(hierarchy, shown, count, scale, numbered)
-    return SegmentationResult(*cut, image=shown, seconds=time.perf_counter() - begin, values=values)
+    cut = _cut(hierarchy, picture.shown, count, scale, numbered)
+    return SegmentationResult(*cut, image=picture.shown, seconds=time.perf_counter() - begin, values=picture.values)
 
 
-def _grow(pixels: NDArray[Any]) -> Hierarchy:
-    """Return the hierarchy of regions of a picture (height, width, 3).
+def segment_images(
+    images: Iterable[ArrayLike],
+    n_segments: int | None = None,
+    *,
+    scale: float | None = None,
+    bands: bool = False,
+    n_jobs: int | None = None,
+) -> list[SegmentationResult]:
+    """Divide several images into segments, each by itself.
+
+    Parameters
+    ----------
+    images : iterable of array-like
+        They may have different shapes.
+    n_segments, scale, bands
+        As in :func:`segment`, for all of them.
+    n_jobs : int, optional
+        The number of threads; -1 takes as many as there are processors. One, when not given.
+
+    Returns
+    -------
+    list of SegmentationResult
+        In the order of `images`.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.segmentation import segment_images
+    >>> from visionnmf.datasets import make_mosaic
+    >>> images = [make_mosaic(32, 48, random_state=seed).image for seed in (0, 1)]
+    >>> [len(result.sizes) for result in segment_images(images, n_segments=2, n_jobs=1)]
+    [2, 2]
+    """
+    from visionnmf.engine.blocks import n_threads
+
+    threads = 1 if n_jobs is None else n_threads() if n_jobs == -1 else check_count(n_jobs, "n_jobs")
+
+    def one(image: ArrayLike) -> SegmentationResult:
+        return segment(image, n_segments, scale=scale, bands=bands)
+
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(one, images))
+
+
+def _grow(pixels: NDArray[Any], inside: NDArray[np.bool_] | None) -> Hierarchy:
+    """Return the hierarchy of regions of a picture (height, width, 3); pixels outside `inside` belong to no region.
 
     Regions are found and merged on a picture reduced to WORKING_PIXELS, and their labels are then enlarged.
     """
@@ -256,11 +317,16 @@ def _grow(pixels: NDArray[Any]) -> Hierarchy:
     clean = remove_impulses(pixels)
     working = reduce_image(clean, WORKING_PIXELS)
     cues = find_cues(working, model.textons)
-    partition = measure(cues, find_regions(cues.energy))
+    working_inside = None if inside is None else reduce_mask(inside, working.shape[:2])
+    partition = measure(cues, find_regions(cues.energy, working_inside))
     merges = merge_regions(partition, model)
     labels = partition.labels
     if labels.shape != pixels.shape[:2]:
+        if working_inside is not None:
+            labels = fill_outside(labels, working_inside)
         labels = _enlarge(labels, clean)
+        if inside is not None:
+            labels = np.where(inside, labels, np.int32(-1))
     tree = Hierarchy(labels, partition.edges, merges.children, merges.heights, merges.strengths)
     return tree.without(NOTHING)
 
@@ -299,9 +365,12 @@ def _number_by_size(
     np.minimum.at(first, cut, hierarchy.first_pixels)
     order = np.lexsort((first, -sizes, np.minimum(np.arange(len(sizes)), n_named)))
     order = order[sizes[order] > 0]  # a region may be lost where the picture is enlarged
-    names = np.zeros(len(sizes), np.uint8 if len(order) <= 256 else np.uint16)
+    masked = int(sizes.sum()) < hierarchy.labels.size
+    names = np.full(len(sizes) + 1, OUTSIDE, np.uint16)  # label -1 takes the last name
     names[order] = np.arange(len(order))
-    return names[cut][hierarchy.labels], sizes[order]
+    if not masked and len(order) <= 256:
+        names = names.astype(np.uint8)
+    return names[np.append(cut, -1)][hierarchy.labels], sizes[order]
 
 
 def _enlarge(labels: NDArray[np.int32], pixels: NDArray[Any]) -> NDArray[np.int32]:

@@ -23,7 +23,7 @@ from visionnmf.apps.segmentation import (
     to_geojson,
     to_svg,
 )
-from visionnmf.apps.segmentation.formats import find_outlines
+from visionnmf.apps.segmentation.formats import find_outlines, find_simple_outlines
 from visionnmf.apps.segmentation.hierarchy import Hierarchy
 from visionnmf.apps.segmentation.overlays import colours
 from visionnmf.datasets import make_mosaic
@@ -85,8 +85,16 @@ def test_outlines_enclose_exactly_the_mask() -> None:
             assert not (np.roll(ring, 1, axis=0) == np.roll(ring, -1, axis=0)).any()
 
 
+def test_outlines_without_holes_cover_the_mask_once() -> None:
+    for mask in masks():
+        rings = find_simple_outlines(mask)
+        np.testing.assert_array_equal(inside(rings, mask.shape), mask)
+        assert -sum(map(signed_area, rings)) == mask.sum()
+
+
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # pycocotools' own
-def test_pycocotools_reads_what_is_written(result: SegmentationResult) -> None:
+@pytest.mark.parametrize("polygons", [False, True])
+def test_pycocotools_reads_what_is_written(result: SegmentationResult, polygons: bool) -> None:
     coco_mask = pytest.importorskip("pycocotools.mask")
     cases = [
         result.labels,
@@ -96,7 +104,9 @@ def test_pycocotools_reads_what_is_written(result: SegmentationResult) -> None:
         np.repeat([[0], [1], [0]], 5, axis=1),
         np.pad(np.zeros((2, 3), int), 2, constant_values=1),
     ]
-    document = json.loads(json.dumps(to_coco([(f"{k}.png", result_of(c)) for k, c in enumerate(cases)])))
+    document = json.loads(
+        json.dumps(to_coco([(f"{k}.png", result_of(c)) for k, c in enumerate(cases)], polygons=polygons))
+    )
     assert [image["file_name"] for image in document["images"]] == [f"{k}.png" for k in range(len(cases))]
     assert [entry["id"] for entry in document["annotations"]] == list(range(1, len(document["annotations"]) + 1))
     for image, labels in zip(document["images"], cases, strict=True):
@@ -105,8 +115,9 @@ def test_pycocotools_reads_what_is_written(result: SegmentationResult) -> None:
         assert [entry["label"] for entry in own] == list(range(labels.max() + 1))
         for entry in own:
             coded = coco_mask.frPyObjects(entry["segmentation"], *labels.shape)
+            coded = coco_mask.merge(coded) if polygons else coded
             np.testing.assert_array_equal(coco_mask.decode(coded), labels == entry["label"])
-            assert coded == coco_mask.encode(np.asfortranarray(labels == entry["label"], np.uint8))
+            assert polygons or coded == coco_mask.encode(np.asfortranarray(labels == entry["label"], np.uint8))
             assert coco_mask.area(coded) == entry["area"]
             assert coco_mask.toBbox(coded).tolist() == entry["bbox"]
 
@@ -192,16 +203,17 @@ def test_all_formats_and_cutouts_of_a_folder(folder: Path, tmp_path: Path) -> No
     assert found.exit_code == 0, found.output
     reports = json.loads(found.stdout)["images"]
     assert [Path(report["input"]).name for report in reports] == ["a.png", "b.PNG"]
-    kinds = ["labels.png", "segments.png", "overlay.png", "boundaries.png", "coco.json"]
-    kinds += ["segments.geojson", "segments.svg", "segments.csv"]
+    kinds = ["labels.png", "segments.png", "overlay.png", "boundaries.png", "coco.json", "coco_polygons.json"]
+    kinds += ["segments.geojson", "segments.svg", "segments.csv", "segments.json"]
     for name, report in zip("ab", reports, strict=True):
         expected = [f"{name}_{kind}" for kind in kinds] + [f"{name}_cutouts/{name}_{k}.png" for k in range(3)]
         assert [str(Path(file).relative_to(out)) for file in report["files"]] == expected
         assert all(Path(file).stat().st_size for file in report["files"])
-    joined = json.loads((out / "coco.json").read_text())
-    assert [(image["id"], image["file_name"]) for image in joined["images"]] == [(1, "a.png"), (2, "b.PNG")]
-    assert [entry["id"] for entry in joined["annotations"]] == [1, 2, 3, 4, 5, 6]
-    assert [entry["image_id"] for entry in joined["annotations"]] == [1, 1, 1, 2, 2, 2]
+    for kind in ("coco.json", "coco_polygons.json"):
+        joined = json.loads((out / kind).read_text())
+        assert [(image["id"], image["file_name"]) for image in joined["images"]] == [(1, "a.png"), (2, "b.PNG")]
+        assert [entry["id"] for entry in joined["annotations"]] == [1, 2, 3, 4, 5, 6]
+        assert [entry["image_id"] for entry in joined["annotations"]] == [1, 1, 1, 2, 2, 2]
     text = run_command("segment", folder, "--formats", "coco", "--out", tmp_path / "coco")
     assert text.stdout.splitlines()[-1] == f"wrote {tmp_path / 'coco' / 'coco.json'}"
     for file in (tmp_path / "coco").glob("[ab]_*"):
@@ -217,6 +229,8 @@ def test_all_formats_and_cutouts_of_a_folder(folder: Path, tmp_path: Path) -> No
     picture = cv2.imread(str(folder / "a.png"))
     rows, columns = np.nonzero(labels == 0)
     np.testing.assert_array_equal(alone[alone[..., 3] > 0][:, :3], picture[rows, columns])
+    document = json.loads((out / "a_segments.json").read_text())
+    assert document["shape"] == [60, 90] and len(document["segments"]) == 3 and document["adjacency"]
 
 
 def test_cutouts_of_before_are_kept_or_replaced(folder: Path, tmp_path: Path) -> None:

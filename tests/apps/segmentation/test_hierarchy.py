@@ -27,9 +27,12 @@ def tree(partition: regions.Partition) -> Hierarchy:
     return Hierarchy(partition.labels, partition.edges, merged.children, merged.heights, merged.strengths)
 
 
-def test_sums_of_all_regions_are_those_of_their_pixels(image: np.ndarray) -> None:
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_mask_is_left_out_of_all_sums(image: np.ndarray, masked: bool) -> None:
     found = cues.find_cues(image, load_border_model().textons)
-    labels = regions.find_regions(found.energy)
+    inside = np.hypot(*(np.indices(image.shape[:2]) - np.array([[[45]], [[60]]]))) < 40 if masked else None
+    labels = regions.find_regions(found.energy, inside)
+    np.testing.assert_array_equal(labels < 0, np.zeros(labels.shape, bool) if inside is None else ~inside)
     partition = regions.measure(found, labels)
     assert len(partition.regions) == labels.max() + 1
     around = np.pad(labels, 1, constant_values=-1)
@@ -49,7 +52,7 @@ def test_sums_of_all_regions_are_those_of_their_pixels(image: np.ndarray) -> Non
         for pair in zip(a.ravel().tolist(), b.ravel().tolist(), strict=True)
         if pair[0] != pair[1]
     }
-    assert sorted(pairs) == [tuple(edge) for edge in partition.edges.tolist()]
+    assert sorted(pair for pair in pairs if pair[0] >= 0) == [tuple(edge) for edge in partition.edges.tolist()]
 
 
 def test_the_tree_is_ultrametric_and_nested(tree: Hierarchy) -> None:

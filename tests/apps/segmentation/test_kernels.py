@@ -76,7 +76,8 @@ def test_a_chain_is_merged_over_its_weakest_borders(rng: np.random.Generator) ->
     record, pairs = np.empty((100, kernels.N_FEATURES)), np.empty((100, 2), np.int64)
     total = regions[:n].sum(axis=0)
     graph = kernels.RegionGraph(regions, perimeters, ends.copy(), borders, picture)
-    children_of, costs, n_used, strengths = kernels.merge(graph, trees, 0.0, 0.0, record, pairs)
+    children_of, costs, n_merges, n_used, strengths = kernels.merge(graph, trees, 0.0, 0.0, record, pairs)
+    assert n_merges == n - 1
     np.testing.assert_allclose(strengths, 0.1 * order * n, atol=1e-6)
     np.testing.assert_allclose(costs, np.sort(strengths))
     group = np.arange(n)

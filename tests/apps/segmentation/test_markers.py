@@ -155,6 +155,17 @@ def test_two_markers_in_one_region_divide_it() -> None:
     np.testing.assert_array_equal(stepped.labels[:, 22:], 1)
 
 
+def test_markers_with_a_mask_and_islands() -> None:
+    mask = np.zeros(MOSAIC.labels.shape, bool)
+    mask[5:50, 5:40] = mask[5:50, 50:85] = True
+    result = segment(MOSAIC.image, mask=mask)
+    found = result.recut(markers=scribbles((10, 10, 1), (40, 35, 2), (0, 0, 1)))
+    assert len(found.sizes) == 2 and found.sizes.sum() == mask.sum()
+    assert len(np.unique(found.labels[5:50, 50:85])) == 1  # no marker in it: it goes where it merges
+    with pytest.raises(ParameterError, match="markers must lie inside the mask; got 3 outside alone"):
+        result.at(markers=scribbles((10, 10, 1), (0, 0, 3)))
+
+
 def test_one_pixel() -> None:
     found = segment(np.zeros((1, 1), np.uint8), markers=[[4]])
     assert found.labels.tolist() == [[0]]

@@ -320,10 +320,3 @@ def test_unreadable_files(tmp_path: Path) -> None:
     with pytest.raises(UnreadableError, match="no such file"):
         process_image(tmp_path / "missing.png", out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-def test_twelve_bits_keep_their_own_units() -> None:
-    twelve = make_mosaic(120, 160, n_segments=5, random_state=3).image.astype(np.uint16) * 16
-    result = segment(twelve, 4)
-    assert result.image.max() > 60000
-    np.testing.assert_allclose(result.properties()[0]["colour"], twelve[result.labels == 0].mean(axis=0))
