@@ -279,7 +279,9 @@ def segment_images(
     ----------
     images : iterable of array-like
         They may have different shapes.
-    n_segments, scale, bands
+    n_segments : int, 1 to 1000, optional
+    scale : float in [0, 1], optional
+    bands : bool, default=False
         As in :func:`segment`, for all of them.
     n_jobs : int, optional
         The number of threads; -1 takes as many as there are processors. One, when not given.
