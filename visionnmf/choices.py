@@ -56,7 +56,7 @@ VIEW_COMPONENTS = 20
 VIEW_SPARSITY = 0.1
 VIEW_OUTLIERS = 3.0  # robust standard deviations
 VIEW_PREPARATIONS = ("auto", "range", "rows", "none")
-VIEW_SCALES = ("energy", "none")
+VIEW_SCALES = ("energy", "noise", "none")
 
 # visionnmf faces
 FACE_SETS = ("orl", "yale", "yaleb")  # that are fetched

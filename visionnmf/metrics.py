@@ -13,7 +13,12 @@ __all__ = ["clustering_accuracy", "clustering_information"]
 def clustering_accuracy(truth: ArrayLike, found: ArrayLike) -> float:
     """Return the share of samples in the cluster of their class, with clusters matched to classes as well as possible.
 
-    The matching is one to one (Hungarian algorithm). `truth` and `found` are the class and the cluster of each sample.
+    The matching is one to one (Hungarian algorithm).
+
+    Parameters
+    ----------
+    truth, found : array-like [shape=(n_samples,)]
+        The class and the cluster of each sample.
 
     Returns
     -------
@@ -33,6 +38,11 @@ def clustering_accuracy(truth: ArrayLike, found: ArrayLike) -> float:
 
 def clustering_information(truth: ArrayLike, found: ArrayLike) -> float:
     """Return the mutual information of classes and clusters over the larger of their entropies (Xu, Liu, Gong 2003).
+
+    Parameters
+    ----------
+    truth, found : array-like [shape=(n_samples,)]
+        The class and the cluster of each sample.
 
     Returns
     -------

@@ -118,9 +118,11 @@ def evaluate_files(
     Parameters
     ----------
     sources : sequence of str or path
-        Views, whose rows `key` matches as in :func:`.read_views`.
+        See :func:`.read_views`.
     comparison : Comparison
     labels : Labels
+    key : str or None, default=None
+        The column by which rows are matched; None matches them by position.
     out : str or Path, default="."
         Folder for ``results.csv``, the rows of each job, and the plot.
     jobs : int, default=1
@@ -190,7 +192,7 @@ def evaluate_views(
     progress: Callable[[int, int], None] | None = None,
     also: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
-    """Compare methods on views in memory; `out` and the following are as for :func:`evaluate_files`.
+    """Compare methods on views in memory; an interrupted run continues where it was.
 
     Parameters
     ----------
@@ -198,6 +200,14 @@ def evaluate_views(
     labels : ndarray [shape=(n_samples,)] or of 0 and 1 [shape=(n_samples, n_words)]
         The class of each sample, or its words.
     comparison : Comparison
+    out : str or Path, optional
+        Folder for ``results.csv`` and the rows of each job.
+    jobs : int, default=1
+        Number of processes.
+    force : bool, default=False
+        Whether results of another comparison in `out` may be replaced.
+    progress : callable, optional
+        Called with the number of finished jobs and of all.
     also : sequence of str, default=()
         Further files of `out` that belong to the run.
 
@@ -205,6 +215,11 @@ def evaluate_views(
     -------
     list of dict
         A row for each condition, test set, method, rank and split.
+
+    Raises
+    ------
+    ParameterError
+        If a class has fewer than two samples.
 
     Examples
     --------
@@ -237,6 +252,11 @@ def summarise(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Return means over splits, with the rank of each split chosen by cross-validation on its training samples.
 
     Labels of words, and classes of one training sample, have no cross-validation: each rank keeps its own row.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+        As :func:`evaluate_views` returns them.
 
     Returns
     -------

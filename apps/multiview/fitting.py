@@ -112,10 +112,12 @@ def fit_views(
     Parameters
     ----------
     sources : sequence of str or path
-        Views, whose rows `key` matches as in :func:`.read_views`.
+        See :func:`.read_views`.
     model : str or Path
         The file to write.
     settings : ViewFit
+    key : str or None, default=None
+        The column by which rows are matched; None matches them by position.
     picture : str or Path or None, default=None
         A PNG file that shows which view uses which component.
     force : bool, default=False
@@ -159,6 +161,7 @@ def fit_views(
         group_l1=settings.group_l1,
         group_bound=settings.group_bound,
         scale=settings.scale,
+        view_weight="cv" if settings.weigh else None,
         nuclear=settings.nuclear,
     ).fit(ready)
     with transaction():
@@ -210,9 +213,13 @@ def transform_views(
     model : str or Path
         A file that :func:`fit_views` has written.
     sources : sequence of str or path
-        All or some of the views that the model was fitted to; `key` matches their rows as in :func:`.read_views`.
+        All or some of the views that the model was fitted to.
     codes : str or Path
-        The file to write: ``.csv``, with the samples' keys, or ``.npy``; an existing one is replaced with `force`.
+        The file to write: ``.csv``, with the samples' keys, or ``.npy``.
+    key : str or None, default=None
+        The column by which rows are matched; None matches them by position.
+    force : bool, default=False
+        Whether an existing file may be replaced.
 
     Returns
     -------
@@ -250,12 +257,20 @@ def transform_views(
 def impute_views(
     model: str | Path, sources: Sequence[str | Path], out: str | Path, *, key: str | None = None, force: bool = False
 ) -> TransformReport:
-    """Fill in missing views and entries of what :func:`transform_views` takes, and write a ``.csv`` file for each view.
+    """Fill in missing views and entries, and write one ``.csv`` file for each view.
 
     Parameters
     ----------
+    model : str or Path
+        A file that :func:`fit_views` has written.
+    sources : sequence of str or path
+        All or some of the views that the model was fitted to.
     out : str or Path
         Folder for the files, which is created if it is missing.
+    key : str or None, default=None
+        The column by which rows are matched; None matches them by position.
+    force : bool, default=False
+        Whether existing files may be replaced.
 
     Returns
     -------

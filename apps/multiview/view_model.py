@@ -171,7 +171,19 @@ FILE = ModelFile(
 
 
 def save(model: ViewModel, path: str | Path, *, force: bool = False) -> None:
-    """Write a fitted model to a file; an existing one is replaced only with `force`.
+    """Write a fitted model.
+
+    Parameters
+    ----------
+    model : ViewModel
+    path : str or Path
+    force : bool, default=False
+        Whether an existing file may be replaced.
+
+    Raises
+    ------
+    MediaError
+        If the file exists and `force` is false, or cannot be written.
 
     Examples
     --------
@@ -183,6 +195,10 @@ def save(model: ViewModel, path: str | Path, *, force: bool = False) -> None:
 
 def load(path: str | Path) -> ViewModel:
     """Read a model that :func:`save` has written. Untrusted files are safe to read.
+
+    Parameters
+    ----------
+    path : str or Path
 
     Returns
     -------

@@ -49,13 +49,19 @@ def test_without_a_penalty_it_is_nmf_of_scaled_views(views):
 
 
 def test_forms_of_views_agree(views, rng):
+    pandas = pytest.importorskip("pandas")
     model = MultiviewNMF(3, loss="frobenius", group_l1=0.1, random_state=0)
     codes = model.fit_transform(views)
     a, b = views.values()
     matrix, labels = np.hstack([a, b]), ["a"] * 12 + ["b"] * 20
-    np.testing.assert_array_equal(model.fit_transform([a, b]), codes)
+    frame = pandas.DataFrame(matrix, columns=pandas.MultiIndex.from_arrays([labels, range(32)]))
+    for form in ([a, b], frame):
+        np.testing.assert_array_equal(model.fit_transform(form), codes)
     model.set_params(groups={"a": slice(0, 12), "b": range(12, 32)})
     np.testing.assert_array_equal(model.fit_transform(matrix), codes)
+    columns = [f"{label}{i}" for i, label in enumerate(labels)]
+    model.set_params(groups={"a": columns[:12], "b": columns[12:]})
+    np.testing.assert_array_equal(model.fit_transform(pandas.DataFrame(matrix, columns=columns)), codes)
     model.set_params(groups=labels)
     np.testing.assert_array_equal(model.fit_transform(matrix), codes)
     assert model.views_.tolist() == ["a", "b"]
@@ -121,7 +127,7 @@ def test_the_order_of_views_and_columns_changes_nothing(views, rng):
 
 
 @NOT_CONVERGED
-@pytest.mark.parametrize("scale", ["energy", "none"])
+@pytest.mark.parametrize("scale", ["energy", "noise", "none"])
 @pytest.mark.parametrize("norm", [2, "inf"])
 def test_odd_views(scale, norm, rng):
     codes = rng.random((30, 2))
@@ -139,6 +145,15 @@ def test_scales_of_views_do_not_matter(views):
     codes = model.fit_transform(views)
     larger = {"sounds": views["sounds"] * 2.0**20, "images": views["images"]}
     np.testing.assert_allclose(model.fit_transform(larger), codes, rtol=1e-6, atol=1e-9)
+
+
+@NOT_CONVERGED
+@pytest.mark.slow
+def test_weights_of_views_by_cross_validation(rng):
+    codes = rng.gamma(1, size=(60, 3))
+    views = {"good": codes @ rng.random((3, 15)), "noise": rng.random((60, 30))}
+    model = MultiviewNMF(3, loss="frobenius", view_weight="cv", max_iter=60, random_state=0).fit(views)
+    assert model.view_weights_[0] > model.view_weights_[1]
 
 
 @NOT_CONVERGED

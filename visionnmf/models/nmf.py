@@ -44,7 +44,7 @@ from .data_checks import (
     fitted_loss,
     with_sample_weight,
 )
-from .linear_model import LinearModel
+from .linear_model import SOLVER_WORDS, WORDS, LinearModel, explains
 from .penalty import Penalty, WithPenalties, given_penalty
 
 __all__ = ["NMF", "check_parameters", "find_codes"]
@@ -176,6 +176,7 @@ class NMF(WithPenalties, LinearModel):
     True
     """
 
+    @explains(WORDS)
     def __init__(
         self,
         n_components: int | None = None,
@@ -513,6 +514,9 @@ def check_parameters(model: NMF) -> None:
     if model.n_components is not None:
         check_count(model.n_components, "n_components")
     check_loss(model.loss, model.loss_parameter, np.ones(1))
+    if isinstance(model.solver, str) and model.solver in SOLVER_WORDS:
+        allowed = ["auto", *sorted(SOLVERS)]
+        raise ParameterError(f"solver must be one of {allowed}; got {model.solver!r}; {SOLVER_WORDS[model.solver]}")
     check_solver(model.solver)
     check_choice(model.init, "init", (*choices.STARTS, "custom"))
     check_flag(model.update_components, "update_components")

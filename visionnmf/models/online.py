@@ -39,7 +39,7 @@ from .data_checks import (
     weighted_samples,
     with_sample_weight,
 )
-from .linear_model import LinearModel
+from .linear_model import BATCH_WORDS, LinearModel, explains
 from .penalty import Penalty, WithPenalties, given_penalty
 
 __all__ = ["OnlineNMF"]
@@ -164,6 +164,7 @@ class OnlineNMF(WithPenalties, LinearModel):
     True
     """
 
+    @explains(BATCH_WORDS)
     def __init__(
         self,
         n_components: int | None = None,

@@ -114,6 +114,13 @@ def select_rank(
     -------
     RankSelection
 
+    Raises
+    ------
+    ParameterError
+        If a parameter is not allowed, or the estimator is not an :class:`NMF`.
+    ValueError
+        If `X` holds infinity, negative numbers, or NaN that the estimator does not take.
+
     References
     ----------
     S. Wold, "Cross-validatory estimation of the number of components in factor and principal components models",

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import choices
-from visionnmf._checks import check_choice, check_number
+from visionnmf._checks import check_choice, check_number, check_random_state
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.exceptions import ParameterError
 from visionnmf.models.data_checks import check_missing_values, find_loss, fitted_loss
@@ -26,6 +26,7 @@ from .missing_views import (
     judge_training,
     learn_prior,
 )
+from .view_weights import choose_view_weights, view_noises
 from .views import (
     Views,
     check_view_weight,
@@ -71,11 +72,13 @@ class MultiviewNMF(LinearModel):
     loss : str or float, default="manhattan"
     loss_parameter : float or None, default=None
         As for :class:`NMF`.
-    scale : {"energy", "none"}, default="energy"
+    scale : {"energy", "noise", "none"}, default="energy"
         What each view is divided by. "energy" is the root mean square norm of its samples, so that views of any size
-        and unit count alike.
-    view_weight : None, sequence or dict of float, default=None
-        What each scaled view is multiplied by, > 0.
+        and unit count alike. "noise" is the mean absolute residual of its own NMF, so that views with less noise count
+        more.
+    view_weight : None, "cv", sequence or dict of float, default=None
+        What each scaled view is multiplied by, > 0. "cv" chooses the weights by how well hidden entries of all views
+        are predicted.
     group_norm : {2, "inf"}, default=2
         ``p``: 2 shrinks blocks as a whole, "inf" (the paper's choice) cuts off their peaks.
     group_l1 : float, default=0.1
@@ -103,7 +106,7 @@ class MultiviewNMF(LinearModel):
     tol : float, default=1e-3
         As for :class:`NMF`. The second step has a quarter of the iterations.
     random_state : int, RandomState instance or None, default=None
-        Seed of the start, and of the halves of samples that judge each other's views.
+        Seed of the start, of the hidden entries, and of the halves of samples that judge each other's views.
 
     Attributes
     ----------
@@ -114,7 +117,7 @@ class MultiviewNMF(LinearModel):
     view_groups_ : ndarray of int [shape=(n_features,)]
         The number of the view of each feature.
     view_scales_, view_weights_ : ndarray [shape=(n_views,), > 0]
-        ``s_v``, what each view is multiplied by in all, and the weights in it that were given.
+        ``s_v``, what each view is multiplied by in all, and the weights in it, given or chosen.
     view_usage_ : ndarray [shape=(n_components, n_views), 0 to 1]
         Share of each component's energy in each scaled view, and 0 if the view does not use it because its block is
         zero or has less than 1 %. Rows sum to 1, except those of components that no view uses.
@@ -216,8 +219,8 @@ class MultiviewNMF(LinearModel):
         Parameters
         ----------
         X : list or dict of array-like [shape=(n_samples, n_features of the view), >= 0], or one matrix
-            The views, dense, sparse or data frames, whose rows are matched by position; or one matrix with `groups`.
-            float32 stays float32.
+            The views, dense, sparse or data frames, whose rows are matched by position; a data frame whose columns have
+            the levels view and feature; or one matrix with `groups`. float32 stays float32.
         y : Ignored
         observed : array-like of bool [shape=(n_samples, n_views)], optional
             False where a sample's view is missing, whatever `X` holds there.
@@ -331,14 +334,25 @@ class MultiviewNMF(LinearModel):
         self._check_parameters()
         model = self._plain_model()
         given = check_views(self, join_training(X, self.groups), observed, reset=True, missing=self.missing_values)
+        # The weights are None here if cross-validation chooses them below.
         views, weights = given, check_view_weight(self.view_weight, given.names)
         if self.view_outliers is not None:
-            self.outlying_views_, self.view_residuals_ = judge_training(given, weights, model, self.view_outliers)
+            known = np.ones(given.n_views) if weights is None else weights  # the outlier test needs some weights
+            self.outlying_views_, self.view_residuals_ = judge_training(given, known, model, self.view_outliers)
             views = given.keep(~self.outlying_views_)
-        scales = weights if self.scale == "none" else weights / view_energies(views)
+        sizes = np.ones(views.n_views)  # what each view is divided by
+        if self.scale != "none":
+            sizes = view_energies(views) if self.scale == "energy" else view_noises(views, model)
         sparsity = GroupSparsity(self.group_norm, self.group_l1, self.group_bound, self.codes_l2)
-        complete = complete_views(model, views, given, scales)
-        self._keep(*fit_components(model, complete, scales, sparsity), given, weights)
+        if weights is None:
+            # Each call fits the weights that are `tried` to `shown`, which are the views without the hidden entries.
+            weights = choose_view_weights(
+                views,
+                lambda tried, shown: fit_components(self._plain_model(), shown, tried / sizes, sparsity)[0],
+                check_random_state(self.random_state),
+            )
+        complete = complete_views(model, views, given, weights / sizes)
+        self._keep(*fit_components(model, complete, weights / sizes, sparsity), given, weights)
         codes, outlying = self._judge(given)  # training samples are treated here exactly as new samples would be
         self.view_errors_ = view_errors(views, codes, self.components_)
         prior = learn_prior(views, codes, self.components_)
@@ -393,5 +407,6 @@ class MultiviewNMF(LinearModel):
         lowest = np.linalg.eigvalsh(covariance).min()
         if np.abs(covariance - covariance.T).max() > 1e-8 or lowest < -1e-8 * len(covariance):
             raise ValueError("codes_covariance_ is not a covariance")
+        # The first column holds medians. The second, deviations, may be infinite for views that are never outlying.
         if self.view_outliers is not None and not np.isfinite(self.view_residuals_[:, 0]).all():
             raise ValueError("view_residuals_ must be finite")

@@ -20,7 +20,7 @@ from visionnmf.models.data_checks import find_loss
 from visionnmf.models.nmf import NMF
 
 from .fitting import Components, find_view_codes, fit_components
-from .views import Views, dense, row_blocks
+from .views import Views, dense, row_slices
 
 __all__ = [
     "CodesPrior",
@@ -173,7 +173,7 @@ def judge_new(
     """
     codes = np.empty((len(views), len(components.H)), views.data.dtype)
     outlying = np.zeros((len(views), views.n_views), bool)
-    for rows in row_blocks(views.data.shape):
+    for rows in row_slices(views.data.shape):
         block = views.rows(rows)
         if usual is None or threshold is None:
             codes[rows] = find_view_codes(block, components)
@@ -297,7 +297,7 @@ def fill_entries(views: Views, codes: Array, H: Array) -> Array:
     if views.entries is None:
         return dense(views.data) if sp.issparse(views.data) else views.data.copy()
     data = views.data.copy()
-    for rows in row_blocks(data.shape):
+    for rows in row_slices(data.shape):
         np.copyto(data[rows], codes[rows] @ H, where=~views.entries[rows], casting="same_kind")
     return data
 
@@ -333,12 +333,13 @@ def complete_codes(
 ) -> Array:
     """Find the codes of samples with missing or outlying views again, after these views have been predicted.
 
-    `codes`, found from the views that count, are changed in place and returned; rows of complete samples stay as they
-    are. `outlying` marks views that are there but do not belong to their sample. `loss` is the estimator's parameter.
+    `codes` (n_samples, n_components), found from the views that count, are changed in place and returned; rows of
+    complete samples stay as they are. `outlying`, bool (n_samples, n_views), marks views that are there but do not
+    belong to their sample. `loss` is the estimator's parameter; for some losses predictions must be above 0.
     """
     kept = views.observed() & ~outlying
     gaps = np.flatnonzero(~kept.all(axis=1))
-    for block in row_blocks((len(gaps), components.H.shape[1])):
+    for block in row_slices((len(gaps), components.H.shape[1])):
         rows = gaps[block]
         part = views.rows(rows)
         part = replace(part, data=dense(part.data))

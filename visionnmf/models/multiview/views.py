@@ -23,7 +23,7 @@ __all__ = [
     "join_new",
     "join_training",
     "plot_usage",
-    "row_blocks",
+    "row_slices",
     "sparseness",
     "usage",
     "view_energies",
@@ -122,7 +122,7 @@ def dense(data: Any) -> Array:
     return data.toarray() if sp.issparse(data) else data
 
 
-def row_blocks(shape: tuple[int, int]) -> Iterator[slice]:
+def row_slices(shape: tuple[int, int]) -> Iterator[slice]:
     """Yield slices of the rows of new samples, few enough for copies of them to take little memory."""
     step = max(FEWEST_ROWS, BLOCK // shape[1])
     for start in range(0, shape[0], step):
@@ -152,7 +152,7 @@ def join_training(X: Any, groups: Any) -> JoinedViews:
         shape = matrix.shape
         if len(shape) != 2:  # scikit-learn's check of the data will say so
             return JoinedViews(matrix, ("0",), np.zeros(shape[-1] if shape else 0, int), "matrix")
-        names, labels = _named_groups(groups, shape[1])
+        names, labels = _named_groups(groups, shape[1], list(getattr(matrix, "columns", ())))
         return JoinedViews(matrix, tuple(names), labels, "matrix")
     if groups is not None:
         raise ParameterError("groups must be None if the views are given separately; got some; leave them out")
@@ -237,8 +237,11 @@ def check_views(
     return views
 
 
-def _named_groups(groups: Any, n_features: int) -> tuple[list[str], Array]:
-    """Return the names of the views of a single matrix, and the number of the view of each feature."""
+def _named_groups(groups: Any, n_features: int, columns: list[Any]) -> tuple[list[str], Array]:
+    """Return the names of the views of a single matrix, and the number of the view of each feature.
+
+    `columns` are the names of the features of a data frame, by which `groups` may name them.
+    """
     if groups is None:
         return ["0"], np.zeros(n_features, int)
     if not isinstance(groups, Mapping):
@@ -251,6 +254,12 @@ def _named_groups(groups: Any, n_features: int) -> tuple[list[str], Array]:
         return [str(name) for name in found], labels
     labels = np.full(n_features, -1)
     for v, (name, given) in enumerate(groups.items()):
+        if (
+            columns
+            and not isinstance(given, slice)
+            and all(isinstance(item, str) and item in columns for item in given)
+        ):
+            given = [columns.index(item) for item in given]
         chosen = np.arange(n_features)[given] if isinstance(given, slice) else np.asarray(given)
         if chosen.dtype.kind not in "iu" or chosen.ndim != 1 or (chosen < 0).any() or (chosen >= n_features).any():
             raise ParameterError(f"groups must hold indices from 0 to {n_features - 1}; got {name}: {shown(given)}")
@@ -268,11 +277,13 @@ def _parts(X: Any) -> tuple[str, dict[str, Any]] | None:
         return None
     if isinstance(X, Mapping):
         form, views = "dict", {str(name): view for name, view in X.items()}
+    elif getattr(getattr(X, "columns", None), "nlevels", 1) > 1:  # columns with the levels view and feature
+        form, views = "dict", {str(name): X[name] for name in dict.fromkeys(X.columns.get_level_values(0))}
     elif isinstance(X, list | tuple) and X and (any(map(_is_view, X)) or all(item is None for item in X)):
         form, views = "list", {str(i): view for i, view in enumerate(X)}
     else:
         return None
-    if len(views) < len(X):
+    if len(views) < len(X.columns.unique(0) if hasattr(X, "columns") else X):
         raise ParameterError(f"X must name each view differently, also as text; got {shown([*X])}")
     for name, view in views.items():
         if view is not None and (len(np.shape(view)) != 2 or not np.shape(view)[1]):
@@ -326,17 +337,21 @@ def _array(view: Any) -> Array:
 # --- what is measured on views ---------------------------------------------------------------------------------------
 
 
-def check_view_weight(given: Any, names: Sequence[str]) -> Array:
-    """Return the weights of the views `names` for the parameter `view_weight`."""
+def check_view_weight(given: Any, names: Sequence[str]) -> Array | None:
+    """Return the weights of the views `names` for the parameter `view_weight`; None if they are to be chosen."""
     if given is None:
         return np.ones(len(names))
+    if isinstance(given, str):
+        if given != "cv":
+            raise ParameterError(f"view_weight must be None, 'cv', or a number for each view; got {given!r}")
+        return None
     if isinstance(given, Mapping):
         unknown = [str(name) for name in given if str(name) not in names]
         if unknown:
             raise ParameterError(f"view_weight must name views of {list(names)}; got {unknown[0]!r:.60}")
         weights = {str(name): value for name, value in given.items()}
         given = [weights.get(name, 1.0) for name in names]
-    if isinstance(given, str) or np.ndim(given) != 1 or len(given) != len(names):
+    if np.ndim(given) != 1 or len(given) != len(names):
         raise ParameterError(f"view_weight must be a number for each of {len(names)} views; got {shown(given)}")
     return np.array([check_number(value, "view_weight", without_low=True) for value in given])
 

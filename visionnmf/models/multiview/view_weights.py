@@ -1,0 +1,97 @@
+"""Scales and weights of views that are chosen by fits: the noise of each view, and cross-validated weights."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from visionnmf.engine.blocks import one_blas_thread
+from visionnmf.models.nmf import NMF
+
+from .fitting import Components, find_view_codes
+from .views import Views, dense
+
+__all__ = ["choose_view_weights", "view_noises"]
+
+Array = NDArray[Any]
+
+LEAST_NOISE = 0.01  # of a view's mean; less is rounding, or the view's own model fits it exactly
+STEPS = (0.5, 2.0)  # factors by which a weight is changed to see whether it should be another
+ROUNDS = 2  # how often all views are gone through
+HIDDEN = 0.1  # share of the entries that is hidden from the fits and then predicted
+
+
+@one_blas_thread()
+def view_noises(views: Views, model: NMF) -> Array:
+    """Estimate the noise of each view, as the mean absolute residual of an NMF of this view alone; shape (n_views,).
+
+    `model` supplies the settings of these fits. Dividing the views by their noise makes those with less noise count
+    more. The estimate is never below 1 % of the view's mean, and is 1 for a view of zeros.
+    """
+    weights, noises = views.weights(), np.ones(views.n_views)
+    for v, own in enumerate(views.columns()):
+        view = np.ascontiguousarray(dense(views.data[:, own]))
+        there = None if weights is None else np.ascontiguousarray(weights[:, own])
+        # With more components than a third of its shorter side, a view would be fitted too well to show its noise.
+        n_components = max(1, min(model.n_components or min(view.shape), min(view.shape) // 3))
+        alone = clone(model).set_params(n_components=n_components)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the fit is good enough for a scale
+            residual = np.abs(view - alone.fit_transform(view, weights=there) @ alone.components_)
+        if there is not None:
+            residual *= there
+        count = view.size if there is None else np.count_nonzero(there)
+        least = LEAST_NOISE * float(view.sum(dtype=np.float64))
+        noises[v] = max(float(residual.sum(dtype=np.float64)), least) / count or 1.0
+    return noises
+
+
+def choose_view_weights(views: Views, fit: Callable[[Array, Views], Components], rng: np.random.RandomState) -> Array:
+    """Choose the weights of views, powers of 2, by how well a fit predicts entries that were hidden from it.
+
+    Each view in turn gets half and twice its weight, and what lowers the error is kept. The error is the sum of the
+    absolute residuals at the hidden entries as a share of the sum of these entries, averaged over the views. It does
+    not contain the weights, so no weight lowers it by itself. ``fit(weights, views)`` returns the components of views
+    multiplied by weights.
+    """
+    X = dense(views.data)
+    hidden = rng.random_sample(X.shape) < HIDDEN
+    if views.entries is not None:
+        hidden &= views.entries
+    rest = ~hidden if views.entries is None else views.entries & ~hidden
+    shown_views, groups, n_views = replace(views, data=X, entries=rest), views.groups, views.n_views
+    total = np.bincount(groups, (X * hidden).sum(axis=0, dtype=np.float64), n_views)
+
+    @one_blas_thread()
+    def error(weights: Array) -> float:
+        """Return the mean relative error at the hidden entries of a fit with these weights."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the fits are good enough for a comparison
+            found = fit(weights, shown_views)
+        codes = find_view_codes(shown_views, found)
+        residual = np.abs(X - codes @ found.H) * hidden
+        left = np.bincount(groups, residual.sum(axis=0, dtype=np.float64), n_views)
+        return float((left / np.where(total > 0, total, 1)).mean())
+
+    weights = np.ones(n_views)
+    least = error(weights)
+    for _ in range(ROUNDS):
+        before = weights
+        for v in range(n_views):
+            for step in STEPS:
+                tried = weights.copy()
+                tried[v] *= step
+                found = error(tried)
+                if found < least:
+                    weights, least = tried, found
+                    break
+        if weights is before:  # a whole round changed nothing
+            break
+    return weights
