@@ -18,8 +18,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf.exceptions import PASS_FORCE, OutputExistsError, UnreadableError
+from visionnmf.exceptions import PASS_FORCE, MediaError, OutputExistsError, UnreadableError
 from visionnmf.io import check_outputs, output_file, output_folder, write_csv
+from visionnmf.io.inputs import read_text
 
 from .pool import open_pool
 
@@ -93,7 +94,7 @@ def run_jobs(
         found[name] = rows
         if folder is not None:
             with output_file(folder / f"{name}.json", force=True) as temporary:
-                temporary.write_text(json.dumps({"key": key, "rows": rows}))
+                temporary.write_text(json.dumps({"key": key, "rows": rows}), "utf-8")
         if progress is not None:
             progress(len(found), len(jobs))
 
@@ -123,10 +124,10 @@ def _kept(path: Path, key: str, columns: tuple[str, ...], force: bool) -> Rows |
     if not path.is_file():
         return None
     try:
-        content = json.loads(path.read_text())
+        content = json.loads(read_text(path, "file of rows"))
         if content["key"] == key:
             return [{column: row[column] for column in columns} for row in content["rows"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (MediaError, ValueError, KeyError, TypeError, RecursionError) as error:
         if not force:
             raise UnreadableError(f"{path}: damaged; remove it to run this job again ({error})") from error
     if not force:

@@ -188,7 +188,8 @@ def main() -> None:
             return
         learnt = learn(photographs, textons)
         learnt = BorderModel(learnt.textons, learnt.trees, learnt.base, float(SCALES[best].round(4)))
-        learnt.save(FILE)
+        numbers = {"textons": learnt.textons, "base": learnt.base, "scale": learnt.scale}
+        np.savez_compressed(FILE, **numbers, **learnt.trees._asdict())
         print(f"{len(learnt.trees[1])} nodes in {len(learnt.trees[0])} trees; wrote {FILE.name}")
 
 

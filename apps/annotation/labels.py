@@ -14,14 +14,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from visionnmf._checks import brief
-from visionnmf.exceptions import TooLargeError, UnreadableError
-from visionnmf.io import clean_words, regular_file
+from visionnmf.exceptions import UnreadableError
+from visionnmf.io import clean_words
+from visionnmf.io.inputs import read_text
 from visionnmf.io.keywords import find_keywords
 from visionnmf.io.tables import text_of_cell
 
 __all__ = ["Labels", "find_labels", "read_labels"]
 
-MAX_BYTES = 256 << 20
 HEADINGS = ("file", "filename", "image", "path")  # of the first column
 SEPARATOR = ";"
 
@@ -71,13 +71,7 @@ def read_labels(path: str | Path) -> dict[str, list[str]]:
     The table is CSV in UTF-8: on each line a file, then its words in further columns or separated by semicolons. A file
     that occurs twice has the words of both lines. Raises MediaError for unreadable tables.
     """
-    path = regular_file(path, "table of words")
-    if path.stat().st_size > MAX_BYTES:
-        raise TooLargeError(f"{path}: more than {MAX_BYTES >> 20} MiB")
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UnreadableError(f"{path}: not UTF-8 ({error.reason} at byte {error.start})") from error
+    text = read_text(path, "table of words", "utf-8-sig")
     found: dict[str, list[str]] = {}
     try:
         for number, row in enumerate(csv.reader(io.StringIO(text)), 1):

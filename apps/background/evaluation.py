@@ -19,6 +19,7 @@ from visionnmf.apps.runner import RESULTS, run_jobs, settings_key
 from visionnmf.datasets.local import MASKED_VIDEOS, load_video_with_masks
 from visionnmf.exceptions import MediaError, UnreadableError, UnsupportedError
 from visionnmf.io import read_image, to_grey8
+from visionnmf.io.inputs import read_text
 
 from .baselines import make_separator
 from .frame_arrays import FrameArray
@@ -319,7 +320,7 @@ def _temporal_roi(folder: Path) -> tuple[float, float]:
     path = folder / "temporalROI.txt"
     if not path.is_file():
         return 0, float("inf")
-    words = path.read_text(errors="replace").split()[:2]
+    words = read_text(path, "text file", "latin-1").split(maxsplit=2)[:2]
     if len(words) < 2 or not all(word.isdecimal() for word in words):
         raise UnreadableError(f"{path}: must hold the first and the last frame, as in 570 2050")
     return int(words[0]), int(words[1])

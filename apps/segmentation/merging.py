@@ -11,10 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from visionnmf.io import read_arrays
 
 from . import kernels
 from .kernels import ENERGY, LAB, LAB_SQUARED, SIZE, BorderTrees, RegionGraph
@@ -42,18 +43,14 @@ class BorderModel:
     base: float
     scale: float
 
-    def save(self, path: Path) -> None:
-        """Write the numbers as plain arrays."""
-        arrays: dict[str, Any] = self.trees._asdict()
-        np.savez_compressed(path, textons=self.textons, base=self.base, scale=self.scale, **arrays)
-
 
 @cache
 def load_border_model(path: Path = FILE) -> BorderModel:
-    """Read what :meth:`BorderModel.save` has written; by default the model that comes with the package."""
-    with np.load(path, allow_pickle=False) as found:
-        trees = BorderTrees(*(found[name] for name in ("roots", "features", "thresholds", "children", "values")))
-        return BorderModel(found["textons"], trees, float(found["base"]), float(found["scale"]))
+    """Read the model that comes with the package, or another file of the same arrays."""
+    parts = ("roots", "features", "thresholds", "children", "values")
+    arrays = read_arrays(path, ("textons", "base", "scale", *parts))
+    trees = BorderTrees(*(arrays[name] for name in parts))
+    return BorderModel(arrays["textons"], trees, float(arrays["base"]), float(arrays["scale"]))
 
 
 @dataclass(frozen=True)

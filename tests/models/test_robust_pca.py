@@ -98,6 +98,14 @@ def test_codes_are_of_least_absolute_deviations(rng):
         assert np.abs(x - x @ H.T @ H).sum() > 1.01 * best or best < 1e-12  # least squares would not do
 
 
+def test_codes_of_float32_come_to_an_end(rng):
+    """The tolerance lay below the precision of float32, so codes of long rows took all iterations."""
+    _, _, X = made(rng, 20, 2000, 3, 0.1)
+    X = X.astype(np.float32)
+    H = GoDec(3, random_state=0).fit(X).components_
+    np.testing.assert_array_equal(robust_pca.lad(X, H, max_iter=1000), robust_pca.lad(X, H, max_iter=1500))
+
+
 @pytest.mark.parametrize("factor", [1e-30, 1e30])
 @pytest.mark.parametrize("model", [RPCA(), GoDec(2, sparse_share=0.1, random_state=0)], ids=["RPCA", "GoDec"])
 def test_scale_changes_nothing(rng, model, factor):

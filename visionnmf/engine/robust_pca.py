@@ -28,6 +28,7 @@ FIRST_PENALTY, GROWTH = 1.25, 1.5  # as in the authors' code
 # optimum where recovery is hard, and smaller values take twice as long.
 STILL = 0.01
 GRAM_COLUMNS = 8192
+CODE_PRECISION = 8  # units of the dtype's precision
 POWER = 1  # additional power iterations in each low-rank step of GoDec
 
 
@@ -104,8 +105,9 @@ def lad(X: Array, components: Array, *, max_iter: int, tol: float = 1e-7) -> Arr
     """Return the codes c (n_samples, n_components) of least absolute deviations, ``min |x - c H|_1`` for each row x.
 
     `components` (n_components, n_features) has orthonormal rows. A row is finished when no code moves by more than the
-    share `tol` of its largest code.
+    share `tol` of its largest code, or by a few units of its dtype's precision, which float32 would never fall below.
     """
+    tol = max(tol, CODE_PRECISION * float(np.finfo(X.dtype).eps))
     with one_blas_thread():
         codes = X @ components.T
         rest = X - codes @ components
@@ -113,15 +115,17 @@ def lad(X: Array, components: Array, *, max_iter: int, tol: float = 1e-7) -> Arr
         threshold = np.abs(rest).mean(axis=1, keepdims=True)  # one for each row, from its own scale
         at = np.arange(len(X))  # rows that have not converged; each row stops independently of the others
         for _ in range(max_iter):
-            sparse = _shrunk(rest + dual, threshold)
-            dual = rest + dual - sparse
-            found = (X[at] - sparse + dual) @ components.T
+            rest += dual
+            np.clip(rest, -threshold, threshold, out=dual)
+            rest -= dual  # the sparse part: soft-thresholding leaves what lies beyond the threshold
+            found = (X - rest + dual) @ components.T
             moves = np.abs(found - codes[at]).max(axis=1, initial=0) > tol * np.abs(found).max(axis=1, initial=0)
             codes[at] = found
-            at, dual, threshold = at[moves], dual[moves], threshold[moves]
-            if not len(at):
+            if not moves.any():
                 break
-            rest = X[at] - codes[at] @ components
+            if not moves.all():
+                at, X, dual, threshold, found = at[moves], X[moves], dual[moves], threshold[moves], found[moves]
+            rest = X - found @ components
     return codes
 
 

@@ -27,6 +27,7 @@ __all__ = [
     "is_live",
     "pictures_of",
     "place_results",
+    "read_text",
     "regular_file",
     "stem_of",
 ]
@@ -39,6 +40,7 @@ CGROUPS = (
     ("memory.max", "memory.current", "memory.stat", "inactive_file"),
     ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_inactive_file"),
 )
+MOST_TEXT = 256 << 20  # bytes of a text that is read whole
 MAX_BYTES = 1 << 30  # of a file that is read whole; videos are streams, and models have their own limits
 
 
@@ -222,6 +224,17 @@ def regular_file(path: str | Path, kind: str) -> Path:
         raise UnreadableError(f"{path}: permission to read the file is denied") from error
     except (OSError, ValueError) as error:  # ValueError: a null character in the name
         raise UnreadableError(f"{str(path)!r}: cannot be opened ({error})") from error
+
+
+def read_text(path: str | Path, kind: str, encoding: str = "utf-8") -> str:
+    """Return the text of a file of at most 256 MiB; raise UnreadableError, also if it is not in its encoding."""
+    path = regular_file(path, kind)
+    if path.stat().st_size > MOST_TEXT:
+        raise TooLargeError(f"{path}: more than {MOST_TEXT >> 20} MiB")
+    try:
+        return path.read_bytes().decode(encoding)
+    except UnicodeDecodeError as error:
+        raise UnreadableError(f"{path}: not UTF-8 ({error.reason} at byte {error.start})") from error
 
 
 def check_is_path(path: str | Path, kind: str) -> None:
