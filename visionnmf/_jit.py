@@ -15,8 +15,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
-__all__ = ["REASSOCIATE", "kernel", "on_first_compile"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 # Lets LLVM vectorise sums. NaN and infinity keep their meaning, because "nnan" and "ninf" are not included.

@@ -9,9 +9,7 @@ from numpy.typing import NDArray
 
 from .problem import Problem
 from .solvers import SOLVERS
-from .stopping import Stopping, exact_objective, warn_not_converged
-
-__all__ = ["Callback", "Fit", "fit", "warn_not_converged"]
+from .stopping import Stopping, exact_objective
 
 Array = NDArray[Any]
 Callback = Callable[[int, float], Any]

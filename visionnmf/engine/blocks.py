@@ -22,8 +22,6 @@ import numpy as np
 import scipy.sparse as sp
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
-__all__ = ["BLOCK_ELEMENTS", "blocks", "map_blocks", "n_threads", "one_blas_thread", "row_blocks", "rows_per_block"]
-
 T = TypeVar("T")
 Block = tuple[int, int]
 _Work = tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]

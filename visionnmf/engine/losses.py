@@ -21,6 +21,8 @@ from .kernels import admm as _admm_kernels
 from .kernels.sparse import model_entries
 from .products import floors
 
+__all__ = ["Loss", "Parameter", "Proximal", "Record", "SparseForm"]
+
 Array = NDArray[Any]
 
 ZERO = 1e-3  # smaller residuals count as 0 at a kink, in units of the data's mean (or of a row's norm)

@@ -35,8 +35,6 @@ from .penalties import Box, Penalty
 from .problem import Problem
 from .products import floors
 
-__all__ = ["optimality"]
-
 Array = NDArray[Any]
 
 ENOUGH = 1e-5  # accuracy of the balancing, relative to the size of a row's derivative
@@ -152,10 +150,11 @@ def _kinked_gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Arr
         squares += _sum_squares(derivative(part, part, 1.0 if M is None else M[first:last], parameter, tiny)[1])
 
     def half(F: Array, A: Array, X: Array, M: Array | None, penalty: Penalty) -> Array:
-        """Return the gradient of the loss with respect to `F` for the model ``F.T @ A`` of `X` with weights `M`.
+        """Return the gradient of the loss with respect to `F` (r, n_rows) for the model ``F.T @ A`` of `X`.
 
-        An entry whose residual is at most `tiny` counts as zero. There the derivative may take any value between
-        ``-kink * m`` and ``kink * m``, and `_Balance` picks the values that make the gradient of the row smallest.
+        `A` is (r, n), `X` and the weights `M` (n_rows, n). An entry whose residual is at most `tiny` counts as zero.
+        There the derivative may take any value between ``-kink * m`` and ``kink * m``, and `_Balance` picks the values
+        that make the gradient of the row smallest, to an accuracy relative to a row's mean squared derivative.
         """
         G = np.empty_like(F)
         balance = _Balance(F, A, penalty, squares / len(X))
@@ -168,9 +167,9 @@ def _kinked_gradients(problem: Problem, Wt: Array, H: Array) -> tuple[Array, Arr
             D = derivative(X[part].astype(np.float64), P, 1.0 if M is None else M[part], parameter, tiny)[0]
             if M is not None:
                 zero &= M[part] > 0
-            entries, columns = np.nonzero(zero)
+            row_of, columns = np.nonzero(zero)
             bounds = np.ones(len(columns)) if M is None else M[part][zero].astype(np.float64)
-            starts = np.searchsorted(entries, np.arange(len(P) + 1))
+            starts = np.searchsorted(row_of, np.arange(len(P) + 1))
             G[:, part] = balance(part, A @ D.T, starts, columns, kink * bounds)
 
         map_blocks(rows, row_blocks(X), parallel=X.size > BLOCK_ELEMENTS)

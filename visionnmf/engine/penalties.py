@@ -19,6 +19,8 @@ from visionnmf.exceptions import ParameterError
 
 from . import projections
 
+__all__ = ["L1", "L2", "Box", "Graph", "Groups", "Linear", "Proximal", "Simplex", "Smooth", "Term"]
+
 Array = NDArray[Any]
 
 
@@ -51,16 +53,30 @@ class Term(ABC):
 
     @abstractmethod
     def value(self, F: Array) -> float:
-        """Evaluate the penalty in double precision; 0 for a constraint."""
+        """Evaluate the penalty of `F` (n_components, n_points) in double precision; 0 for a constraint.
+
+        Returns
+        -------
+        float
+        """
 
     def component(self, k: int) -> Term:
-        """Return the term for component k alone, a factor of one row, if components are not coupled."""
+        """Return the term for component k alone, a factor of one row, if components are not coupled.
+
+        Returns
+        -------
+        Term
+        """
         return self
 
     def rescaled(self, scale: Array) -> Term:
         """Return the equivalent term for a factor whose component k is multiplied by ``scale[k]`` > 0.
 
-        If the term is not a cone, `scale` is all 1.
+        `scale` has the shape (n_components,); if the term is not a cone, it is all 1.
+
+        Returns
+        -------
+        Term
         """
         return self
 
@@ -70,7 +86,13 @@ class Linear(Term):
 
     @abstractmethod
     def slope(self, n_components: int) -> Array:
-        """Return the derivative, >= 0, which broadcasts to the shape of the factor."""
+        """Return the derivative.
+
+        Returns
+        -------
+        ndarray, >= 0
+            Broadcasts to the shape of the factor.
+        """
 
 
 class Smooth(Term):
@@ -78,11 +100,16 @@ class Smooth(Term):
 
     @abstractmethod
     def add_gradient(self, F: Array, out: Array) -> None:
-        """Add the gradient at `F` to `out`; both have the same shape and dtype."""
+        """Add the gradient at `F` to `out`; both have the shape (n_components, n_points) and the same dtype."""
 
     @abstractmethod
     def lipschitz(self) -> float:
-        """Return a Lipschitz constant of the gradient."""
+        """Return a Lipschitz constant of the gradient.
+
+        Returns
+        -------
+        float
+        """
 
 
 class Proximal(Term):
@@ -200,10 +227,7 @@ class Graph(Smooth):
         out -= (self.affinity.astype(F.dtype, copy=False) @ np.ascontiguousarray(F.T)).T
 
     def lipschitz(self) -> float:
-        """Return a bound of the largest eigenvalue: the largest sum of two neighbours' degrees.
-
-        See Anderson & Morley (1985).
-        """
+        # the largest sum of the degrees of two neighbours bounds the largest eigenvalue (Anderson & Morley 1985)
         i, j, _ = self._edges
         return float((self.degrees[i] + self.degrees[j]).max(initial=0))
 

@@ -35,8 +35,6 @@ from .blocks import BLOCK_ELEMENTS, blocks, map_blocks, n_threads, one_blas_thre
 from .losses import Loss, loss_value
 from .stopping import Stopping
 
-__all__ = ["SOLVERS", "fit", "optimality"]
-
 Array = NDArray[Any]
 
 MEMORY = 10  # number of vector pairs that L-BFGS stores
@@ -164,9 +162,9 @@ class _Log:
         return self.stopping.history
 
     def add(self, objective: float) -> bool:
-        """Record the objective after an iteration; return whether to stop."""
-        # exact is 0 if the data are 0: there is nothing to fit
-        self.converged = self.stopping.add(objective) or not self.stopping.exact
+        """Append the objective of the start or after an iteration to the history; return whether to stop."""
+        no_data = not self.stopping.exact  # the scale of the loss is 0, so there is nothing to fit
+        self.converged = self.stopping.add(objective) or no_data
         n_iter = len(self.history) - 1
         if n_iter and self.callback is not None and self.callback(n_iter, objective):
             self.converged = True

@@ -18,8 +18,6 @@ from .kernels import least_squares as _exact_kernels, penalties as _penalty_kern
 from .kernels.hals import TILE, hals_columns
 from .penalties import SEPARABLE, Graph, Penalty
 
-__all__ = ["accelerate", "improve", "largest_eigenvalue", "solve"]
-
 Array = NDArray[Any]
 
 RIDGE = 1e-12  # relative to the largest diagonal entry: picks one of many solutions if components are alike

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from .blocks import one_blas_thread
 from .stopping import EXACT, Stopping
 
-__all__ = ["Split", "godec", "lad", "rpca"]
-
 Array = NDArray[Any]
 
 FIRST_PENALTY, GROWTH = 1.25, 1.5  # as in the authors' code

@@ -23,8 +23,6 @@ from numpy.random import RandomState
 from numpy.typing import NDArray
 from sklearn.utils.extmath import randomized_svd
 
-__all__ = ["STARTS", "nndsvd", "nndsvda", "nndsvdar", "random", "random_symmetric", "spread_symmetric"]
-
 Array = NDArray[Any]
 
 

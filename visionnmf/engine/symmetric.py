@@ -26,8 +26,6 @@ from .optimality import optimality
 from .problem import Problem
 from .stopping import EXACT, Stopping
 
-__all__ = ["LOSSES", "fit_starts", "fit_symmetric", "scale_to_fit", "symmetric_optimality"]
-
 Array = NDArray[Any]
 
 PASSES = 4  # over the codes of a node for the Frobenius loss; the right-hand side is the expensive part

@@ -22,7 +22,7 @@ from visionnmf._checks import (
     check_number,
     check_random_state,
 )
-from visionnmf.engine.alternate import Callback, Fit, fit, warn_not_converged
+from visionnmf.engine.alternate import Callback, Fit, fit
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.codes import check_codes, solve_codes
 from visionnmf.engine.losses import LOSSES, check_zero_weight
@@ -30,6 +30,7 @@ from visionnmf.engine.optimality import optimality
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS, check_solver, choose
 from visionnmf.engine.starts import STARTS
+from visionnmf.engine.stopping import warn_not_converged
 from visionnmf.exceptions import ParameterError
 
 from .data_checks import (

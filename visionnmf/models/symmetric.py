@@ -17,8 +17,8 @@ from visionnmf._checks import (
     check_random_state,
     check_sample_weight,
 )
-from visionnmf.engine.alternate import warn_not_converged
 from visionnmf.engine.starts import random_symmetric, spread_symmetric
+from visionnmf.engine.stopping import warn_not_converged
 from visionnmf.engine.symmetric import LOSSES, fit_starts, scale_to_fit, symmetric_optimality
 from visionnmf.exceptions import ParameterError
 

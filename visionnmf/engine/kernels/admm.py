@@ -40,29 +40,17 @@ def _manhattan(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
     """Manhattan loss: the prox soft-thresholds, so ``U+ = clip(a, -m b, m b)``."""
     loss = x.dtype.type(0)
     primal = x.dtype.type(0)
-    if m is None:
-        for i in range(x.shape[0]):
-            old = u[i] * decay
-            difference = x[i] - p[i]
-            new = difference + old
-            new = bound if new > bound else new
-            new = -bound if new < -bound else new
-            loss += abs(difference)
-            primal += abs(new - old)
-            u[i] = new
-            p[i] = p[i] + new + new - old
-    else:
-        for i in range(x.shape[0]):
-            old = u[i] * decay
-            difference = x[i] - p[i]
-            limit = m[i] * bound
-            new = difference + old
-            new = limit if new > limit else new
-            new = -limit if new < -limit else new
-            loss += m[i] * abs(difference)
-            primal += abs(new - old)
-            u[i] = new
-            p[i] = p[i] + new + new - old
+    for i in range(x.shape[0]):
+        old = u[i] * decay
+        difference = x[i] - p[i]
+        limit = bound if m is None else m[i] * bound
+        new = difference + old
+        new = limit if new > limit else new
+        new = -limit if new < -limit else new
+        loss += abs(difference) if m is None else m[i] * abs(difference)
+        primal += abs(new - old)
+        u[i] = new
+        p[i] = p[i] + new + new - old
     return loss, primal
 
 
@@ -91,7 +79,12 @@ def _elastic_net(x, p, u, m, alpha, bound, decay):  # type: ignore[no-untyped-de
 
 @kernel(reassociate=True, part=True)
 def _huber(x, p, u, m, delta, bound, decay):  # type: ignore[no-untyped-def]
-    """Huber loss: ``U+ = clip(a m b / (1 + m b), -delta m b, delta m b)``."""
+    """Huber loss: ``U+ = clip(a m b / (1 + m b), -delta m b, delta m b)`` with ``a = x - p + u``, b = `bound`.
+
+    `x` are data, `p` the model, overwritten by ``p + 2 U+ - u``, the target of the next least-squares step, `u` the
+    scaled dual, first multiplied by `decay` and then overwritten, and `m` weights or None; all (n,). Return the loss
+    and ``sum |U+ - u|``, the primal residual.
+    """
     one = x.dtype.type(1)
     half = x.dtype.type(0.5)
     loss = x.dtype.type(0)

@@ -8,8 +8,6 @@ from visionnmf._jit import kernel
 
 from .arithmetic import clipped
 
-__all__ = ["TILE", "hals_columns"]
-
 TILE = 128  # columns per tile, so that a tile of both factors stays in the L1 cache
 LINE = 16  # a 64-byte cache line holds at most this many numbers
 FEW = 24  # up to this many components, blocks of two are at least as fast as blocks of four

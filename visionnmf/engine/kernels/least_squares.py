@@ -153,13 +153,13 @@ def exact_rows(F, B, G, low, high, ones, sweeps, tolerance, integers, reals, set
             state[k] = LOW if F[j, k] <= low else (HIGH if F[j, k] >= high else FREE)
             slack = abs(b[k]) if abs(b[k]) > slack else slack
             if ones is not None:
-                slack = g[k, k] if g[k, k] > slack else slack
+                slack = g[k, k] if g[k, k] > slack else slack  # on the simplex b may be 0
         slack *= tolerance
         settled[j] = False
         fewest = r + 1
         exchanges = FULL_EXCHANGES
-        for _ in range(5 * r + 20):
-            if ones is not None:
+        for _ in range(5 * r + 20):  # far more exchanges than are usually needed, about r
+            if ones is not None:  # without a free variable the sum could not be met
                 _free_one(g, b, state)
             for k in range(r):
                 f[k] = 0.0 if state[k] == FREE else (low if state[k] == LOW else high)

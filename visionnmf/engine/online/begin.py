@@ -20,8 +20,6 @@ from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import choose
 from visionnmf.engine.starts import STARTS
 
-__all__ = ["ITERATIONS", "SAMPLES_A_COMPONENT", "components"]
-
 Array = NDArray[Any]
 
 ITERATIONS = 100

@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from visionnmf.engine.blocks import blocks, rows_per_block
 from visionnmf.engine.kernels.online import conservative_pass
 
-__all__ = ["encode", "learn", "start"]
-
 Array = NDArray[Any]
 
 

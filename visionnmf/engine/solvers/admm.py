@@ -32,8 +32,6 @@ from visionnmf.engine.stopping import Progress
 
 from . import hals, rri, sparse_descent
 
-__all__ = ["codes", "iterate"]
-
 Array = NDArray[Any]
 
 # Chosen on synthetic low-rank data and the L1 problems of benchmarks/; docs/decisions/manhattan.md has the table.
@@ -257,7 +255,7 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
 
 
 class _Codes:
-    """ADMM in consensus form for the codes of a block of rows, here of shape (n_rows, n_components).
+    """ADMM in consensus form for the codes of a block of rows, here of shape (n_rows, r).
 
     The codes of a row must not depend on the other rows, not even in the last bit. The rounding of a BLAS product
     depends on its shape and on the position of a row, so every product has exactly :data:`ROWS` rows, and the last ones
@@ -267,30 +265,32 @@ class _Codes:
     def __init__(self, problem: Problem, H: Array) -> None:
         self.problem, self.H = problem, H
         norms = np.linalg.norm(H, axis=1)
-        self.tie = CODES_TIE
+        self.tie = CODES_TIE  # weight of the difference between the codes and their feasible copy
         if "simplex" in problem.penalty_W.kinds:
             norms[:] = norms.mean()  # the sum of scaled codes is then the scale
             self.tie = SIMPLEX_TIE
-        self.scale = np.where(norms > 0, norms, H.dtype.type(1))
-        self.unit = H / self.scale[:, None]
+        self.scale = np.where(norms > 0, norms, H.dtype.type(1))  # (r,)
+        self.unit = H / self.scale[:, None]  # (r, n), components of norm 1
         self.gram = self.unit @ self.unit.T
         l1, l2 = problem.penalty_W.weights(len(H), np.float64)
-        self.lean = (l1 / self.scale).astype(H.dtype)
+        self.lean = (l1 / self.scale).astype(H.dtype)  # the l1 weights in these units
         ridge = l2 / self.scale.astype(np.float64) ** 2
         system = self.gram.astype(np.float64) + self.tie * np.eye(len(H))
-        # with V.T S V = 1 and V.T diag(ridge) V = diag(values) the inverse of S + b ridge is V / (1 + b values) V.T
+        # The matrices S = gram + tie and diag(ridge) are diagonalised together: with V.T S V = 1 and
+        # V.T diag(ridge) V = diag(values), the inverse of S + b diag(ridge) is V / (1 + b values) V.T for any bound b.
+        # Without a ridge it is the inverse of S.
         values, vectors = eigh(np.diag(ridge), system)
         self.values, self.vectors = values.astype(H.dtype), vectors.astype(H.dtype)
         self.inverse = np.linalg.inv(system).astype(H.dtype) if not ridge.any() else None
 
     def __call__(self, block: tuple[int, int], Wt: Array) -> None:
-        """Overwrite the codes of rows ``block[0]:block[1]``."""
+        """Overwrite the codes `Wt` (r, n_samples) of rows ``block[0]:block[1]``, padded to whole products."""
         problem, rows = self.problem, slice(*block)
         X = _padded(problem.X[rows])
         M = None if problem.weights is None else _padded(problem.weights[rows])
         found = np.ascontiguousarray((self._iterate(X, M) / self.scale).T)
         penalty, dtype = problem.penalty_W, X.dtype
-        if "simplex" not in penalty.kinds:
+        if "simplex" not in penalty.kinds:  # clipping or polishing would change the sum of codes on the simplex
             np.clip(found, *penalty.box(dtype), out=found)
             if problem.loss.name in rri.LOSSES:
                 rri.polish(replace(problem, X=X, weights=M), found, self.H, sweeps=CODES_POLISH)

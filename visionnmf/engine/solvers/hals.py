@@ -10,13 +10,13 @@ never rises. The kind of sweep depends on the data:
 - with weights, entries of small weight are replaced by the model,
   ``V = P + m / max(m) (X - P)``, which majorises the loss, and the sweeps are those of ``V`` (:class:`_Filled`);
 - if the largest weight is many times the mean weight, those steps would be tiny, and coordinate descent on the weighted
-  residuals is used instead (:class:`_Residual`);
-- for sparse data whose unstored entries are missing, on the residuals of the stored entries (:class:`_Stored`).
+  residuals is used instead (:class:`_Residual`), as for sparse data whose unstored entries are missing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,8 +33,6 @@ from visionnmf.engine.stopping import Progress
 
 from . import sparse_descent, sparse_hals
 from .momentum import Momentum, balance, extrapolated
-
-__all__ = ["codes", "iterate", "polish_clipped", "value_from_products"]
 
 Array = NDArray[Any]
 
@@ -114,15 +112,18 @@ def _separable(problem: Problem) -> bool:
     return not problem.penalty_W.beyond(SEPARABLE) and not problem.penalty_H.beyond(SEPARABLE)
 
 
-def _halves(problem: Problem) -> _Gram | _Residual | _Stored:
+def _halves(problem: Problem) -> _Gram | _Residual:
     """Return the updates that suit the weights and the sparsity of the data."""
     weights = problem.weights
     if problem.is_sparse and problem.zero_weight == 0:
-        return _Stored(problem)
+        sparse_descent.refuse_coupled(problem)
+        return _Residual(problem, partial(sparse_descent.residual_half, sweeps=RESIDUAL_SWEEPS))
     if weights is None or not weights.any():
         return _Gram(problem)
     skew = float(weights.max()) / float(weights.mean(dtype=np.float64))
-    return _Residual(problem) if skew > SKEW and _separable(problem) else _Filled(problem, weights)
+    if skew > SKEW and _separable(problem):
+        return _Residual(problem, _descend_weighted)
+    return _Filled(problem, weights)
 
 
 class _Gram:
@@ -131,10 +132,10 @@ class _Gram:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.data, self.transposed = problem.X, problem.features
-        self.square = squares(problem.X)
-        self.scale = 1.0  # factor of the penalties
-        self.separable = _separable(problem)
-        self.products: tuple[Array, Array]
+        self.square = squares(problem.X)  # sum of all squares
+        self.scale = 1.0  # factor of the penalties; below 1 where the loss is divided by the largest weight
+        self.separable = _separable(problem)  # whether penalties act on each entry alone
+        self.products: tuple[Array, Array]  # Gram matrix of the codes, and their product with the data
 
     def improve_codes(self, Wt: Array, H: Array) -> None:
         gram, right = product(H, H.T), right_sides(self.data, H)
@@ -211,41 +212,27 @@ class _Clipped(_Filled):
 
 
 class _Residual:
-    """Updates by coordinate descent on the weighted residuals, row by row, or on the transposed data for components."""
+    """Updates by coordinate descent on the residuals of weighted entries, or of the stored entries of sparse data.
 
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
+    ``descend(problem, Ft, A)`` updates the codes `Ft` for the fixed factor `A`; for the components, it gets the
+    transposed problem.
+    """
+
+    def __init__(self, problem: Problem, descend: Callable[[Problem, Array, Array], Any]) -> None:
+        self.problem, self.descend = problem, descend
 
     def improve_codes(self, Wt: Array, H: Array) -> None:
-        _descend(self.problem, Wt, H)
+        self.descend(self.problem, Wt, H)
 
     def improve_components(self, H: Array, Wt: Array) -> None:
-        _descend(self.problem.transposed, H, Wt)
+        self.descend(self.problem.transposed, H, Wt)
 
     def objective(self, Wt: Array, H: Array) -> float:
         with one_blas_thread():
             return self.problem.objective(Wt, H)
 
 
-class _Stored:
-    """Updates by coordinate descent on the residuals of the stored entries; the other entries are missing."""
-
-    def __init__(self, problem: Problem) -> None:
-        sparse_descent.refuse_coupled(problem)
-        self.problem = problem
-
-    def improve_codes(self, Wt: Array, H: Array) -> None:
-        sparse_descent.residual_half(self.problem, Wt, H, sweeps=RESIDUAL_SWEEPS)
-
-    def improve_components(self, H: Array, Wt: Array) -> None:
-        sparse_descent.residual_half(self.problem.transposed, H, Wt, sweeps=RESIDUAL_SWEEPS)
-
-    def objective(self, Wt: Array, H: Array) -> float:
-        with one_blas_thread():
-            return self.problem.objective(Wt, H)
-
-
-def _descend(problem: Problem, Ft: Array, A: Array) -> None:
+def _descend_weighted(problem: Problem, Ft: Array, A: Array) -> None:
     """Run coordinate descent on the weighted residuals for the codes `Ft`, in place."""
     X, penalty = problem.X, problem.penalty_W
     low, high = penalty.box(X.dtype)

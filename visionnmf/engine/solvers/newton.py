@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from visionnmf.engine.divergence import curvatures, floor_of, powers_of, row_means, values
 from visionnmf.engine.kernels import divergence_descent as _kernels
 
-__all__ = ["improve"]
-
 Array = NDArray[Any]
 
 STEPS = 100  # maximum number of Newton steps

@@ -29,8 +29,6 @@ from visionnmf.engine.problem import Problem
 from visionnmf.engine.quadratic import largest_eigenvalue
 from visionnmf.engine.stopping import Progress
 
-__all__ = ["LOSSES", "OURS", "Options", "follow", "half", "iterate"]
-
 Array = NDArray[Any]
 
 LOSSES = frozenset({"manhattan", "elastic-net"})  # |e| + alpha / 2 e^2

@@ -21,8 +21,6 @@ from visionnmf.engine.stopping import Progress
 
 from . import sparse_descent
 
-__all__ = ["LOSSES", "half", "iterate", "polish", "weighted_half"]
-
 Array = NDArray[Any]
 
 LOSSES = frozenset({"manhattan", "elastic-net"})  # |e| + alpha / 2 e^2

@@ -25,8 +25,6 @@ from visionnmf.engine.stopping import Progress, Stopping
 from . import hals, newton, sbcd_rows, sparse_descent
 from .momentum import Momentum, balance, extrapolated
 
-__all__ = ["codes", "improve", "iterate"]
-
 Array = NDArray[Any]
 
 SWEEPS = 2  # of coordinate descent on each model
@@ -227,14 +225,14 @@ def _start_on_sample(problem: Problem, Wt: Array, H: Array, objective: float) ->
 
 
 def codes(problem: Problem, Wt: Array, H: Array) -> None:
-    """Solve for the codes of fixed components row by row, in double precision, overwriting `Wt`.
+    """Solve for the codes `Wt` (r, n_samples) of fixed components under a beta-divergence, row by row, overwriting it.
 
-    Newton's method starts from a few rounds of sBCD. The problem is convex for ``1 <= beta <= 2``; for other beta the
-    codes are a stationary point.
+    Newton's method in double precision starts from a few rounds of :func:`improve`. The problem is convex for
+    ``1 <= beta <= 2``; for other beta the codes are a stationary point.
     """
     sums = H.sum(axis=1, dtype=np.float64)
     live = sums > 0
-    shares = np.where(live, sums, 1)[:, None] * max(1, int(live.sum()))
+    shares = np.where(live, sums, 1)[:, None] * max(1, int(live.sum()))  # (r, 1)
     for start, stop in blocks(problem.X.shape[0], max(CODES_ROWS, rows_per_block(problem.X.shape[1]))):
         rows = slice(start, stop)
         weights = None if problem.weights is None else problem.weights[rows]
@@ -243,6 +241,7 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
         F = np.clip(part.X.sum(axis=1, dtype=np.float64) / shares, *problem.penalty_W.box(np.float64))
         F[~live] = problem.penalty_W.low
         F = F.astype(problem.X.dtype, order="C")
+        # the codes of a row must not depend on the rows beside it in a block, hence `alone`
         improve(part, F, H, rounds=START_ROUNDS, sweeps=START_SWEEPS, tol=START_TOLERANCE, alone=True)
         Wt[:, rows] = _newton(part, F, H)
 

@@ -15,8 +15,6 @@ from visionnmf.engine.divergence import EMPTY_FLOOR, curvatures, floor_of, power
 from visionnmf.engine.kernels import divergence_descent as _kernels
 from visionnmf.engine.penalties import Penalty
 
-__all__ = ["Fixed", "improve"]
-
 Array = NDArray[Any]
 
 ALIGNMENT = 64  # bytes: a SIMD register, a cache line
@@ -146,9 +144,10 @@ def improve(X: Array, M: Array | None, Ft: Array, fixed: Fixed) -> Array:
 
 
 def _step(rows: _Rows, fixed: Fixed) -> None:
-    """Build and minimise one model of each row; no objective rises, except by rounding.
+    """Build and minimise one quadratic model of the divergence of each row; no objective rises, except by rounding.
 
-    If further rounds follow, `rows.P` holds the new model of the data.
+    `rows.Y` are the data, `rows.P` the product of codes and components, `rows.V` its curvatures ``P^(beta - 2)`` and
+    `rows.M` the entry weights. If further rounds follow, `rows.P` is that of the new codes afterwards.
     """
     if fixed.exact:
         _polish(rows, fixed)
@@ -157,7 +156,7 @@ def _step(rows: _Rows, fixed: Fixed) -> None:
         return
     new, reached, model = _solve(rows, rows.Y, rows.V, rows.M, fixed.convex, fixed)
     risen = ~_fallen(rows, new, reached, fixed)
-    if risen.any():
+    if risen.any():  # the minimum of the quadratic model was too far: exact coordinate steps, or larger curvatures
         part = rows.take(risen)
         if fixed.beta == 1.0:
             _polish(part, fixed)

@@ -159,24 +159,24 @@ def median_codes(problem: Problem, Wt: Array, H: Array) -> None:
     refuse_coupled(replace(problem, penalty_H=NONNEGATIVE))
     X = problem.X
     points = np.ascontiguousarray(H.T)
-    decay = CODES_GROWTH ** (-1 / CODES_ITERATIONS)
+    decay = CODES_GROWTH ** (-1 / CODES_ITERATIONS)  # of 1 / rho: rho grows by CODES_GROWTH over all iterations
 
     def solve(block: tuple[int, int]) -> None:
         """Run ADMM for rows ``block[0]:block[1]`` and write their codes."""
         start, stop = block
         terms = _terms(problem, points, start, stop)
-        codes, scales = np.empty((stop - start, len(H))), terms[:, 4]
+        codes, (low, scales) = np.empty((stop - start, len(H))), (terms[:, 0], terms[:, 4])
         r, longest = len(H), _longest_row(X.indptr, start, stop)
         _sparse_kernels.manhattan_codes_rows(
             X.data, X.indices, X.indptr, codes, points, terms,
             CODES_START_SWEEPS, CODES_COUPLING, decay, CODES_ITERATIONS, start, stop,
-            np.empty((r + 1, longest)), np.empty((2, longest)), np.empty((r + 1, r + 1)), np.empty((3, r)),
+            np.empty((r + 1, longest)), np.empty((2, longest)), np.empty((r + 1, r + 1)), np.empty((3, r)),  # scratch
         )  # fmt: skip
-        empty = np.diff(X.indptr[start : stop + 1]) == 0
-        codes[empty] = terms[empty, 0]
+        empty = np.diff(X.indptr[start : stop + 1]) == 0  # without data, only costs pull at the codes
+        codes[empty] = low[empty]
         Wt[:, start:stop] = (codes / scales).T
 
-    work = row_blocks(X, BLOCK_ELEMENTS // 16)
+    work = row_blocks(X, BLOCK_ELEMENTS // 16)  # small blocks, because each entry takes many iterations
     with one_blas_thread():
         map_blocks(solve, work, parallel=len(work) > 1)
     np.clip(Wt, *problem.penalty_W.box(X.dtype), out=Wt)

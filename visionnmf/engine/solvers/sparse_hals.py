@@ -31,8 +31,6 @@ from visionnmf.engine.stopping import Progress
 
 from .momentum import Momentum
 
-__all__ = ["iterate"]
-
 Array = NDArray[Any]
 
 # Chosen on made topics and counts of other seeds than the benchmark's; docs/decisions/least_squares.md.

@@ -33,8 +33,6 @@ from visionnmf.engine.stopping import Progress
 
 from . import sbcd
 
-__all__ = ["codes", "iterate"]
-
 Array = NDArray[Any]
 
 STEPS = 4  # for each factor in one iteration
