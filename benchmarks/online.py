@@ -25,11 +25,11 @@ from sklearn.neighbors import KNeighborsClassifier
 from threadpoolctl import threadpool_limits
 
 from visionnmf import NMF, OnlineNMF
-from visionnmf.engine.codes import solve_codes
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.online import METHODS, Batch, Options
 from visionnmf.engine.penalties import Penalty
 from visionnmf.engine.problem import Problem
+from visionnmf.engine.solving import solve_codes
 from visionnmf.io import read_arrays
 
 Array = NDArray[Any]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from visionnmf.engine.codes import CODES
 from visionnmf.engine.losses import LOSSES
 from visionnmf.engine.penalties import TERMS
 from visionnmf.engine.solvers import SOLVERS
+from visionnmf.engine.solving import CODES
 
 GUIDE = Path(__file__).parent / "penalties.md"
 

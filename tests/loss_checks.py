@@ -5,9 +5,9 @@ import pytest
 import scipy.sparse as sp
 from naive import LOSSES as NAIVE
 
-from visionnmf.engine.codes import CODES, solve_codes
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
+from visionnmf.engine.solving import CODES, solve_codes
 
 BETAS = (-1.0, 0.5, 1.5, 3.0)
 M, N = 4, 7

@@ -8,13 +8,12 @@ from loss_checks import CHECKS, values
 from sklearn.base import clone
 
 from visionnmf import NMF, Penalty
-from visionnmf.engine.alternate import fit
-from visionnmf.engine.codes import solve_codes
 from visionnmf.engine.losses import LOSSES, Loss, Parameter, Proximal as ProximalForm, Record
 from visionnmf.engine.optimality import optimality
 from visionnmf.engine.penalties import Linear, Penalty as Resolved, Proximal, Smooth, Term
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS, choose
+from visionnmf.engine.solving import fit, solve_codes
 from visionnmf.exceptions import ParameterError
 
 

@@ -9,7 +9,7 @@ from naive import least_absolute_deviations
 from scipy.optimize import linprog, nnls
 from sklearn.neighbors import kneighbors_graph
 
-from visionnmf.engine import alternate
+from visionnmf.engine import solving
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.optimality import optimality
 from visionnmf.engine.penalties import Penalty
@@ -223,7 +223,7 @@ def test_it_falls_along_a_fit(loss, solver, end, rng):
     W, H = rng.random(Wt.shape), rng.random(H.shape)
     found = [optimality(problem, W, H)]
     for _ in range(3):
-        alternate.fit(problem, W, H, solver=solver, max_iter=150, tol=0)
+        solving.fit(problem, W, H, solver=solver, max_iter=150, tol=0)
         found.append(optimality(problem, W, H))
     assert found[0] > 0.1 and found[1] < 0.1 * found[0] and found[3] < end
 

@@ -11,11 +11,11 @@ from scipy.optimize import linprog
 
 from visionnmf.engine import losses, products
 from visionnmf.engine.blocks import n_threads, row_blocks
-from visionnmf.engine.codes import solve_codes
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import NONNEGATIVE, Penalty
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS, choose, sparse_hals
+from visionnmf.engine.solving import solve_codes
 from visionnmf.engine.starts import STARTS
 from visionnmf.exceptions import ParameterError
 

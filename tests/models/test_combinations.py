@@ -11,11 +11,11 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf import NMF, Penalty
-from visionnmf.engine.codes import solve_codes
 from visionnmf.engine.losses import LOSSES as REGISTERED, Loss
 from visionnmf.engine.penalties import Penalty as Resolved
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS
+from visionnmf.engine.solving import solve_codes
 from visionnmf.exceptions import ParameterError
 
 LOSSES = ["manhattan", "frobenius", "kullback-leibler", "itakura-saito", 1.5, "elastic-net", "l21", "huber"]

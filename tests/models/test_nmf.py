@@ -10,12 +10,12 @@ from sklearn.decomposition import NMF as SklearnNMF
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from visionnmf import NMF, Penalty
-from visionnmf.engine import alternate, penalties
-from visionnmf.engine.codes import solve_codes
+from visionnmf.engine import penalties, solving
 from visionnmf.engine.losses import LOSSES, Loss, loss_value
 from visionnmf.engine.penalties import Box
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS, choose
+from visionnmf.engine.solving import solve_codes
 from visionnmf.engine.starts import STARTS
 from visionnmf.exceptions import ParameterError
 
@@ -440,7 +440,7 @@ def test_the_input_is_not_changed(X):
 
 def test_fit_reports_a_stop_by_the_caller_as_converged(X):
     Wt, H = STARTS["random"](X, 3, np.random.RandomState(0))
-    result = alternate.fit(
+    result = solving.fit(
         Problem(X, Loss("manhattan")), Wt, H, solver="rri", max_iter=10, tol=0, callback=lambda *_: True
     )
     assert result.converged and result.n_iter == 1 and len(result.history) == 2

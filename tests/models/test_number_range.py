@@ -7,10 +7,10 @@ import pytest
 import scipy.sparse as sp
 
 from visionnmf import NMF, RPCA, ConservativeNMF, GoDec, MultiviewNMF, OnlineNMF, ProjectiveNMF, SymmetricNMF
-from visionnmf.engine.codes import solve_codes
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import Penalty
 from visionnmf.engine.problem import Problem
+from visionnmf.engine.solving import solve_codes
 from visionnmf.exceptions import ParameterError
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

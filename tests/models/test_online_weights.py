@@ -6,10 +6,10 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from visionnmf import NMF, OnlineNMF
-from visionnmf.engine.codes import solve_codes
 from visionnmf.engine.losses import Loss, loss_value
 from visionnmf.engine.online import METHODS, Batch, Options, record, rivals
 from visionnmf.engine.problem import Problem
+from visionnmf.engine.solving import solve_codes
 from visionnmf.exceptions import ParameterError
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands

@@ -121,7 +121,7 @@ class Record:
     sparse : SparseForm or None
         None if sparse data would have to be made dense.
     codes : str
-        The method that finds codes for fixed components: a key of :data:`.codes.CODES`.
+        The method that finds codes for fixed components: a key of :data:`.solving.CODES`.
     codes_as : str or None
         A loss with the same optimal codes, row by row, if the codes have no l1 or l2 penalty.
     """

@@ -30,9 +30,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import Bounds, minimize
 
-from .alternate import Callback, Fit
 from .blocks import BLOCK_ELEMENTS, blocks, map_blocks, n_threads, one_blas_thread, rows_per_block
 from .losses import Loss, loss_value
+from .solving import Callback, Fit
 from .stopping import Stopping
 
 Array = NDArray[Any]
@@ -136,7 +136,7 @@ def fit(
 
     `X` (n_samples, n_features) is non-negative, `H` has the shape (n_components, n_features). `loss` is "frobenius" or
     "kullback-leibler", `solver` a key of :data:`SOLVERS`. `tol` is explained in :mod:`.stopping`; 0 runs all
-    iterations. `callback` is that of :func:`.alternate.fit`, but it receives the objective after the iteration.
+    iterations. `callback` is that of :func:`.solving.fit`, but it receives the objective after the iteration.
     """
     with one_blas_thread():
         slope = SLOPES[loss](X)

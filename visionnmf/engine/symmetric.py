@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .alternate import Fit
 from .blocks import blocks, map_blocks, one_blas_thread, rows_per_block
 from .kernels import least_squares as _symmetric_kernels, manhattan as _kernels
 from .losses import Loss
 from .optimality import optimality
 from .problem import Problem
+from .solving import Fit
 from .stopping import EXACT, Stopping
 
 Array = NDArray[Any]

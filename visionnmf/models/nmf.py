@@ -22,13 +22,12 @@ from visionnmf._checks import (
     check_number,
     check_random_state,
 )
-from visionnmf.engine.alternate import Callback, Fit, fit
 from visionnmf.engine.blocks import one_blas_thread
-from visionnmf.engine.codes import check_codes, solve_codes
 from visionnmf.engine.losses import LOSSES, check_zero_weight
 from visionnmf.engine.optimality import optimality
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS, check_solver, choose
+from visionnmf.engine.solving import Callback, Fit, check_codes, fit, solve_codes
 from visionnmf.engine.starts import STARTS
 from visionnmf.engine.stopping import warn_not_converged
 from visionnmf.exceptions import ParameterError

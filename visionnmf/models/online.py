@@ -20,13 +20,12 @@ from visionnmf._checks import (
     check_number,
     check_seed,
 )
-from visionnmf.engine.alternate import Callback
 from visionnmf.engine.blocks import blocks, one_blas_thread
-from visionnmf.engine.codes import solve_codes
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.online import METHODS, Batch, Method, Options, State, begin
 from visionnmf.engine.penalties import NONNEGATIVE
 from visionnmf.engine.problem import Problem
+from visionnmf.engine.solving import Callback, solve_codes
 from visionnmf.exceptions import ParameterError
 
 from .data_checks import (

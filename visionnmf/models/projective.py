@@ -10,8 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from visionnmf._checks import check_callable, check_choice, check_count, check_number, check_random_state
 from visionnmf.engine import projective
-from visionnmf.engine.alternate import Callback
 from visionnmf.engine.blocks import n_threads, one_blas_thread
+from visionnmf.engine.solving import Callback
 from visionnmf.engine.starts import STARTS
 from visionnmf.engine.stopping import warn_not_converged
 

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 from numpy.random import RandomState
 
-from visionnmf.engine.codes import solve_codes
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.online import METHODS, Batch, Options, manhattan, rivals, surrogate
 from visionnmf.engine.penalties import Penalty
 from visionnmf.engine.problem import Problem
+from visionnmf.engine.solving import solve_codes
 
 OPTIONS = Options(batch_size=4, forget_factor=0.8, buffer=None, horizon=12, volume=0.1)
 SIMPLEX = Penalty(simplex="rows")

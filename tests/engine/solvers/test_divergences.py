@@ -9,13 +9,12 @@ import scipy.sparse as sp
 from sklearn.decomposition import NMF as SklearnNMF
 from sklearn.exceptions import ConvergenceWarning
 
-from visionnmf.engine.alternate import fit
-from visionnmf.engine.codes import solve_codes
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import Penalty
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS, sbcd
 from visionnmf.engine.solvers.baselines.divergences import exponent
+from visionnmf.engine.solving import fit, solve_codes
 
 KL, IS = Loss("kullback-leibler"), Loss("itakura-saito")
 LOSSES = [KL, IS, Loss("beta", 0.5), Loss("beta", 1.5), Loss("frobenius"), Loss("beta", 3.0)]

@@ -8,11 +8,11 @@ import scipy.sparse as sp
 from scipy.optimize import nnls
 from sklearn.neighbors import kneighbors_graph
 
-from visionnmf.engine.alternate import fit
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import Penalty
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS
+from visionnmf.engine.solving import fit
 from visionnmf.engine.starts import STARTS
 
 FROBENIUS = Loss("frobenius")

@@ -9,13 +9,13 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import linprog, minimize
 
-from visionnmf.engine import alternate, starts
+from visionnmf.engine import solving, starts
 from visionnmf.engine.blocks import one_blas_thread
-from visionnmf.engine.codes import CODES, solve_codes
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import Penalty
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import SOLVERS, ogm, rri
+from visionnmf.engine.solving import CODES, solve_codes
 
 MANHATTAN = Loss("manhattan")
 LOSSES = [MANHATTAN, Loss("elastic-net", 0.5), Loss("huber", 0.1), Loss("l21"), Loss("kullback-leibler")]
@@ -53,7 +53,7 @@ def feasible(penalty, F):
 def solve(problem, r, *, solver="admm", max_iter=400, tol=1e-4, seed=0, factors=None):
     Wt, H = start(problem, r, seed) if factors is None else (factors[0].copy(), factors[1].copy())
     with one_blas_thread():
-        result = alternate.fit(problem, Wt, H, solver=solver, max_iter=max_iter, tol=tol)
+        result = solving.fit(problem, Wt, H, solver=solver, max_iter=max_iter, tol=tol)
     return Wt, H, result
 
 
@@ -271,7 +271,7 @@ def test_degenerate_data(solver, loss, name, dtype):
         Wt, H = start(problem, 8)  # more components than rows or columns
         with warnings.catch_warnings(), one_blas_thread():
             warnings.simplefilter("error")
-            result = alternate.fit(problem, Wt, H, solver=solver, max_iter=20, tol=1e-4)
+            result = solving.fit(problem, Wt, H, solver=solver, max_iter=20, tol=1e-4)
         assert np.isfinite(Wt).all() and np.isfinite(H).all() and np.isfinite(result.history).all()
         assert Wt.dtype == H.dtype == dtype and (Wt >= 0).all() and (H >= 0).all()
 

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.random import RandomState
 from numpy.typing import NDArray
 
-from visionnmf.engine.alternate import fit
 from visionnmf.engine.penalties import NONNEGATIVE
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import choose
+from visionnmf.engine.solving import fit
 from visionnmf.engine.starts import STARTS
 
 Array = NDArray[Any]

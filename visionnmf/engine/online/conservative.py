@@ -27,10 +27,6 @@ def start(n_components: int, n_features: int, rng: np.random.RandomState, dtype:
     """Return the encoder and components before the first sample, both of shape (n_components, n_features).
 
     The encoder is uniform in [-1, 1], which sets the scale of the codes. The components are zero.
-
-    Returns
-    -------
-    tuple of (ndarray, ndarray)
     """
     shape = (n_components, n_features)
     return rng.uniform(-1, 1, shape).astype(dtype), np.zeros(shape, dtype)
@@ -42,10 +38,6 @@ def learn(X: Any, encoder: Array, components: Array, weight: float) -> Array:
     The samples `X` (n_samples, n_features) are dense or CSR. They are scaled to unit norm, and a sample of zeros
     changes nothing. `weight` is the w of the notes. Return the norm of ``x - D y`` of each scaled sample before it was
     learnt, (n_samples,).
-
-    Returns
-    -------
-    ndarray [shape=(n_samples,), >= 0]
     """
     dtype, w = encoder.dtype, encoder.dtype.type(weight)
     (n_components, n_features), errors = encoder.shape, np.empty(X.shape[0])
@@ -62,10 +54,6 @@ def encode(X: Any, encoder: Array) -> Array:
     """Return the codes ``max(0, X E^T)`` of `X` (n_samples, n_features), with shape (n_samples, n_components).
 
     The samples are not scaled, so the codes grow with them.
-
-    Returns
-    -------
-    ndarray [shape=(n_samples, n_components), >= 0]
     """
     codes: Array = np.asarray(X @ encoder.T)
     return np.maximum(codes, 0, out=codes)

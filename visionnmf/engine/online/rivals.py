@@ -63,13 +63,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf.engine.alternate import fit
-from visionnmf.engine.codes import solve_codes
 from visionnmf.engine.kernels.online import robust_approximation
 from visionnmf.engine.penalties import L2, SEPARABLE, Box, Penalty, Simplex
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import product, squares
 from visionnmf.engine.projections import project_simplex
+from visionnmf.engine.solving import fit, solve_codes
 
 from .record import Batch, Method, State, add_to_sums, check_array, check_sums, no_sums, normalise
 

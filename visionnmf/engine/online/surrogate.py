@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf.engine.codes import solve_codes
 from visionnmf.engine.penalties import ANY, SEPARABLE, Penalty, Simplex
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import product, right_sides, squares
 from visionnmf.engine.quadratic import improve
+from visionnmf.engine.solving import solve_codes
 
 from .record import Batch, Method, State, add_to_sums, check_sums, filled, no_sums, normalise
 

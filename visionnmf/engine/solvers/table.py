@@ -6,7 +6,7 @@ that updates the codes of a problem also updates its components, when it is give
 `half` returns the loss *before* the update, because that is a by-product of the residuals.
 
 Finding the codes of fixed components is a separate problem, whichever solver found the components. The record of the
-loss names the function of :mod:`..codes` for it.
+loss names the function of :mod:`..solving` for it.
 
 ==========  ================  ==========================================================  ==============================
 name        loss              algorithm                                                   source
