@@ -1,5 +1,4 @@
-from .baselines import METHODS as METHODS
-from .evaluation import SegmentationScoresReport as SegmentationScoresReport, evaluate as evaluate
+from .evaluation import METHODS as METHODS, SegmentationScoresReport as SegmentationScoresReport, evaluate as evaluate
 from .formats import (
     cut_out as cut_out,
     to_coco as to_coco,

@@ -131,7 +131,13 @@ class DenseHue(OnGrid, HueWords):
 class HarrisHue(AtCorners, HueWords):
     """Hue histograms of patches at Harris-Laplace points, as a bag of words; an image without corners has only zeros.
 
-    Parameters and attributes are those of :class:`DenseHue` without `scales` and `step`.
+    Parameters
+    ----------
+    n_words, n_bins, grey, layout, n_samples, max_pixels, random_state : as for :class:`DenseHue`
+
+    Attributes
+    ----------
+    dictionary_ : ndarray of float32 [shape=(n_words, n_bins), >= 0]
 
     Examples
     --------

@@ -111,7 +111,13 @@ class DenseSift(OnGrid, SiftWords):
 class HarrisSift(AtCorners, SiftWords):
     """Upright SIFT descriptors at Harris-Laplace points, as a bag of words; an image without corners has only zeros.
 
-    Parameters and attributes are those of :class:`DenseSift` without `scales` and `step`.
+    Parameters
+    ----------
+    n_words, layout, n_samples, max_pixels, random_state : as for :class:`DenseSift`
+
+    Attributes
+    ----------
+    dictionary_ : ndarray of float32 [shape=(n_words, 128), >= 0]
 
     Examples
     --------
@@ -145,17 +151,17 @@ def sift_descriptors(grey: NDArray[np.uint8], points: NDArray[Any]) -> NDArray[n
 def keypoints(points: NDArray[Any]) -> list[cv2.KeyPoint]:
     """Return points (row, column, scale) as OpenCV's, upright, with the octave and layer nearest to the scale.
 
-    OpenCV computes descriptors in the layer that a keypoint's ``octave`` names; 0 would mean the finest for all.
+    OpenCV computes descriptors in the layer that a keypoint's ``octave`` names; 0 would mean the finest for all. The
+    octave is in its lowest byte, where -1, the image at twice its size, is 255; the layer is in the next byte.
     """
-    # OpenCV keeps the octave in the lowest byte and the layer in the next one.
     packed = [(level // LAYERS & 255) | (level % LAYERS << 8) for level in _levels(points)]
     return [
-        cv2.KeyPoint(column, row, 2 * scale, 0.0, 0.0, octave)
+        cv2.KeyPoint(column, row, size=2 * scale, angle=0.0, response=0.0, octave=octave)  # the size is a diameter
         for (row, column, scale), octave in zip(points.tolist(), packed, strict=True)
     ]
 
 
 def _levels(points: NDArray[Any]) -> list[int]:
-    """Return the layer of each point, counted from the first layer of octave 0."""
+    """Return the layer of each point, counted from the first layer of octave 0; negative in finer octaves."""
     levels: list[int] = np.rint(LAYERS * np.log2(points[:, 2] / FIRST_SCALE)).astype(int).tolist()
     return levels
