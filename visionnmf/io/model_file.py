@@ -2,9 +2,7 @@
 
 A model file is an ``.npz`` archive that NumPy can read as well. Its member ``header`` is JSON: the kind of model, its
 version, the version of visionnmf that wrote it, and the state. The other members are the arrays of the state, named by
-their place in it. Nothing in a file is ever executed.
-
-A store declares the state as a tree of fields and names the dimensions of the arrays::
+their place in it. A store declares the state as a tree of fields and names the dimensions of the arrays::
 
     FILE = ModelFile(
         "visionnmf-scene", version=1, title="a scene", origin="make one with Scene.save", smaller="take smaller frames",
@@ -12,19 +10,17 @@ A store declares the state as a tree of fields and names the dimensions of the a
             "threshold": Number(low=0),
             "scene": Array("float32", "height width", low=0, high=255),
             "places": Array("int64", "places", low=0, below="height*width", increasing=True),
-            "sway": Maybe(Record({"share": Array("float32", "height width", low=0, high=1)}, Sway)),
         }, Scene),
     )
     FILE.save(scene, path)
     scene = FILE.load(path)
 
 The name of a dimension stands for one number in the whole file. In an item of a `List` new names stand for a number of
-that item, and an `Estimator` has names of its own. The same checks run when a file is written and when it is read, so
-no file is written that could not be read.
+that item, and an `Estimator` has names of its own. The same checks run when a file is written and when it is read.
 
-Files may come from untrusted sources. Members are stored without compression and the sizes in the archive's directory
-are checked before anything is read, so a file cannot ask for more memory than it is long. What the JSON would take when
-it is decoded is bounded. A file holds exactly the members that its state needs.
+Files may come from untrusted sources, and nothing in them is ever executed. Members are stored without compression and
+the sizes in the archive's directory are checked first, so a file cannot ask for more memory than it is long. What the
+JSON would take when it is decoded is bounded. A file holds exactly the members that its state needs.
 """
 
 from __future__ import annotations

@@ -73,17 +73,13 @@ class VideoReader:
     has_sound : bool
         Whether the file has sound, which is not delivered.
     time : float
-        During a loop: when the last delivered frame is shown, in seconds from the beginning of the file. It grows with
-        every frame: if the time in the file is missing, in the past or a day away, a frame comes ``1 / frame_rate``
-        after the one before it.
+        When the last delivered frame is shown, in seconds from the beginning of the file. If the time in the file is
+        missing, in the past or a day away, a frame comes ``1 / frame_rate`` after the one before it.
     frames_read : int
         Frames that the current or last loop decoded, including those that `every` skips.
-    truncated : bool
-        After a loop: whether the file is cut off or damaged; see Notes.
-    problem, notes : str or None, list of str
-        After a loop: what is wrong with the file, in one line, and the same as a list.
-    damaged : int
-        After a loop: the number of damaged packets and frames.
+    truncated, damaged, problem, notes : bool, int, str or None, list of str
+        After a loop: whether the file is cut off or damaged (see Notes), the number of damaged packets and frames, and
+        what is wrong in one line.
     begins_anew, reconnections : bool, int
         True and 0 for a file; see :class:`.LiveReader`.
 
