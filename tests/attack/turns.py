@@ -6,6 +6,7 @@ from pathlib import Path
 
 from .kills import Kills
 from .reading import Reading
+from .terminals import Terminals
 from .worker import Worker
 
 # Cases that twenty minutes must reach:
@@ -21,6 +22,7 @@ BARS = {
     "logs": 1000,
     "keywords": 1000,
     "kills": 200,
+    "terminals": 40,
 }
 
 TURNS = BARS | {"kills": 300}  # commands that run: others meet a full disk, or have ended
@@ -33,9 +35,10 @@ def attack(kinds: list[str], seed: int, seconds: float, files: Files, folder: Pa
     end = time.monotonic() + seconds
     folder.mkdir()
     worker = Worker()
-    attacks: dict[str, Reading | Kills] = {
-        kind: Kills(seed, folder / kind)
-        if kind == "kills"
+    commands: dict[str, type[Kills] | type[Terminals]] = {"kills": Kills, "terminals": Terminals}
+    attacks: dict[str, Reading | Kills | Terminals] = {
+        kind: commands[kind](seed, folder / kind)
+        if kind in commands
         else Reading(worker, kind, seed, files.get(kind, {}), folder / kind)
         for kind in kinds
     }
