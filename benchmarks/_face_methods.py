@@ -307,7 +307,7 @@ def recognizer_distances(split: FaceSplit, **parameters: Any) -> Callable[[Array
 
 
 def _of_application(name: str, split: FaceSplit) -> Callable[[Array], Array]:
-    return application.METHODS[name](split, 0)
+    return application.METHODS[name](split, 0).distances
 
 
 _PENALISED = Factorisation(partial(make_nmf, "manhattan", 1.0))

@@ -2,8 +2,7 @@
 
     python benchmarks/faces.py bars ORL [SPLITS]       the 12 conditions, clean and corrupted test images
     python benchmarks/faces.py table1 [SPLITS]         relative errors on Extended Yale B, as Table 1 of MahNMF
-    python benchmarks/faces.py figure ORL [SPLITS]     accuracy against rank, as its Figures 5 and 7;
-                                                       with OUT=FOLDER also drawn, with bases as its Figures 6, 8, 9
+    python benchmarks/faces.py figure ORL [SPLITS]     accuracy against rank, as its Figures 5 and 7
     python benchmarks/faces.py table ORL [SPLITS]      all rules, with clean and corrupted test images (one hour)
     python benchmarks/faces.py rules ORL [SPLITS]      MahNMF's Algorithm 4 as printed, and "mixed", at rank 100
     python benchmarks/faces.py plain ORL [SPLITS]      the same of the paper's model without a penalty, rank 100
@@ -142,15 +141,10 @@ def figure(name: str = "ORL", splits: int = 0) -> None:
         corruptions=FIGURE, methods=methods, ranks=RANKS, rules=("mixed",), splits=splits or SPLITS,
         random_state=FIRST, most_test=most, iterations=ITERATIONS,
     )  # fmt: skip
-    faces, out = load(name), os.environ.get("OUT")
-    means = run(faces, plan, out)
+    means = run(load(name), plan, os.environ.get("OUT"))
     for method, rank in dict.fromkeys((key[2], key[3]) for key in means):
         found = [means.get((*condition, method, rank, "mixed", "clean")) for condition in FIGURE]
         print(line(f"{method} {rank}", found))
-    if out is not None:
-        from _face_pictures import draw_figures  # needs matplotlib
-
-        draw_figures(faces, plan, means, out)
     print(f"{(time.perf_counter() - start) / 60:.1f} minutes")
 
 

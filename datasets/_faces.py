@@ -264,5 +264,6 @@ def _faces(
             f"got {labels.dtype} of shape {labels.shape} for {count} images."
         )
     unique, positions = np.unique(labels, return_inverse=True)
-    named = names is not None and names.dtype.kind == "U" and names.shape == unique.shape
-    return Faces(images, positions.reshape(-1) + 1, tuple(map(str, names if named else unique)))
+    if names is not None and names.dtype.kind == "U" and names.shape == unique.shape:
+        unique = names
+    return Faces(images, positions.reshape(-1) + 1, tuple(map(str, unique)))

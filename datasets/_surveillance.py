@@ -159,7 +159,7 @@ def _to_uint8(image: Image) -> NDArray[np.uint8]:
 
 
 def _grid(height: int, width: int) -> tuple[Image, Image]:
-    """Return the pixel centres as shares of the height (a column) and of the width (a row)."""
+    """Return the pixel centres, from 0 at the upper left to 1: shares of the height (a column), of the width (a row)."""
     y = ((np.arange(height) + 0.5) / height).astype(np.float32)
     x = ((np.arange(width) + 0.5) / width).astype(np.float32)
     return y[:, None], x[None, :]
@@ -181,26 +181,29 @@ def _light_pattern(height: int, width: int, rng: np.random.Generator) -> Image:
 
 
 def _street(height: int, width: int, rng: np.random.Generator) -> Image:
-    """Return the background (height, width, 3) within [0, 0.85]: sky, houses, a tree, pavements and a road."""
+    """Return the background (height, width, 3) within [0, 0.85]: sky, houses, a tree, pavements and a road.
+
+    Places are shares of the height (`y`, from the top) and of the width (`x`).
+    """
     y, x = _grid(height, width)
     low, high = np.array([0.74, 0.76, 0.77], np.float32), np.array([0.45, 0.57, 0.72], np.float32)
     scene = (high + (low - high) * np.clip(y / 0.4, 0, 1)[..., None]) * np.ones((height, width, 1), np.float32)
 
-    left = -rng.uniform(0, 0.2)
+    left = -rng.uniform(0, 0.2)  # the first house begins outside the picture
     while left < 1:
         right = left + rng.uniform(0.2, 0.4)
         _house(scene, y, x, left, right, rng)
         left = right
 
     paint = np.array([1, 1, 0.96], np.float32)
-    slabs = ((x * 14 + (y - 0.52) * 4) % 1 < 0.06) | ((y > 0.563) & (y < 0.57))
-    _fill(scene, (y >= 0.52) & (y < 0.62) & (x >= 0), 0.56 * paint)
-    _fill(scene, (y >= 0.52) & (y < 0.62) & slabs, 0.47 * paint)
-    _fill(scene, (y >= 0.62) & (x >= 0), 0.30 * paint)
-    _fill(scene, (y >= 0.615) & (y < 0.63) & (x >= 0), 0.66 * paint)
-    _fill(scene, (y >= 0.765) & (y < 0.78) & ((x * 7 + rng.uniform()) % 1 < 0.5), 0.78 * paint)
-    _fill(scene, (y >= 0.935) & (x >= 0), 0.52 * paint)
-    _fill(scene, (y >= 0.93) & (y < 0.945) & (x >= 0), 0.66 * paint)
+    joints = ((x * 14 + (y - 0.52) * 4) % 1 < 0.06) | ((y > 0.563) & (y < 0.57))
+    _fill(scene, (y >= 0.52) & (y < 0.62), 0.56 * paint)  # the far pavement
+    _fill(scene, (y >= 0.52) & (y < 0.62) & joints, 0.47 * paint)  # the joints of its slabs
+    _fill(scene, y >= 0.62, 0.30 * paint)  # the road
+    _fill(scene, (y >= 0.615) & (y < 0.63), 0.66 * paint)  # the far kerb
+    _fill(scene, (y >= 0.765) & (y < 0.78) & ((x * 7 + rng.uniform()) % 1 < 0.5), 0.78 * paint)  # lane marks
+    _fill(scene, y >= 0.935, 0.52 * paint)  # the near pavement
+    _fill(scene, (y >= 0.93) & (y < 0.945), 0.66 * paint)  # the near kerb
     _tree(scene, y, x, rng)
 
     fine, coarse = _grain(height, width, 0.6, rng), _grain(height, width, max(height, width) / 14, rng)

@@ -241,6 +241,10 @@ def evaluate(
     source: Faces,
     evaluation: FaceEvaluation,
     reading: FaceReading,
+    plots: Annotated[
+        bool,
+        typer.Option("--plots", help="Draw accuracy against rank, components, reconstructions (needs matplotlib)."),
+    ] = False,
     jobs: Processes = 1,
     out: Out = Path("."),
     json_: Json = False,
@@ -255,13 +259,16 @@ def evaluate(
 
     \b
     Example:
-      visionnmf faces evaluate people/ --corruption occlusion:12 --corruption laplace --both --out results
+      visionnmf faces evaluate people/ --corruption occlusion:12 --ranks 10-150/10 --plots --out results
     """
     with running(json_, debug) as run:
         check_exists(source, known=choices.FACE_SETS)
         from visionnmf.apps import faces
 
-        make_folder(out)
+        if plots:
+            _make_folder_outside(out, source, "--out")
+        else:
+            make_folder(out)
         with run.progress(source, rate_of="") as bar:
             report = faces.evaluate(
                 source,
@@ -269,6 +276,7 @@ def evaluate(
                 reading=reading,
                 out=out,
                 jobs=jobs,
+                plots=plots,
                 force=force,
                 progress=None if bar is None else lambda done, total: bar("splits", done, total),
             )

@@ -16,8 +16,9 @@ Array = NDArray[Any]
 Labels = NDArray[np.intp]
 
 # Chosen on splits 0 and 1 of ORL and split 0 of Extended Yale B; docs/decisions/faces.md has the tables.
+RIDGE_IMAGES = 700  # the ridge is given for so many images, and grows in proportion to their number
 SPARED = 10.0  # ridges that the evidence also asks for on clean images, which are better off with one
-GRID = 2.0 ** np.arange(0, 16, 0.5)  # of ridges, in units of the smallest
+GRID = 2.0 ** np.arange(0, 16, 0.5)  # (n_grid,) candidate ridges, in units of the smallest
 SPAN = 1e-9  # of the largest power; directions with less are rounding errors
 BATCH = 512  # new images at a time; each needs a row of coefficients of all training images
 
@@ -72,12 +73,18 @@ class ClassResidual(BaseEstimator):
             yield clone(self)._fit(images[rest], numbers, remaining, of_pixels), present
 
     def _fit(self, images: Array, y: Labels, products: Array, of_pixels: bool) -> ClassResidual:
-        """Learn people from images of unit norm and the products of all pairs of images or of pixels."""
+        """Learn people from images of unit norm and the products of all pairs of images or of pixels.
+
+        With fewer pixels than images (`of_pixels`), ``directions_`` are the eigenvectors (n_pixels, n_pixels) of the
+        products of pixels, and ``gram_`` is None. Otherwise they are the eigenvectors (n_images, n_images) of
+        ``gram_``, the products of images.
+        """
         powers, directions = np.linalg.eigh(products)
-        self.powers_ = np.maximum(powers, 0)
+        self.powers_ = np.maximum(powers, 0)  # the eigenvalues
         order = np.argsort(y, kind="stable")
         dtype = images.dtype
-        self.images_, self.starts_ = images[order], np.searchsorted(y[order], np.arange(y.max() + 2))
+        self.images_ = images[order]  # (n_images, n_pixels), person by person
+        self.starts_ = np.searchsorted(y[order], np.arange(y.max() + 2))  # each person's first row, and the end
         self.gram_: Array | None = None
         if of_pixels:
             self.directions_ = directions.astype(dtype)
@@ -98,10 +105,11 @@ class ClassResidual(BaseEstimator):
         """Return the distances (n_new, n_people) of images of unit norm from all people.
 
         Ridge regression explains each image by all images of the gallery. A person's distance is the residual of that
-        person's part alone, divided by the norm of its coefficients.
+        person's part alone, divided by the norm of its coefficients. The two cases are those of :meth:`_fit`.
         """
-        products = new @ self.images_.T
-        # the new images along the principal directions, times the root of the powers unless directions are of pixels
+        products = new @ self.images_.T  # (n_new, n_images)
+        # With A the gallery, the coefficients are new A' (A A' + ridge)^-1 = new (A' A + ridge)^-1 A'. Of both inverses
+        # only the eigenvalues depend on the ridge, so the new images are rotated to the eigenvectors first.
         rotated = new @ self.directions_ if self.gram_ is None else products @ self.directions_
         shrunk = rotated / (self.powers_ + self._ridges(rotated)).astype(new.dtype)
         coefficients = shrunk @ self.directions_.T
@@ -121,8 +129,13 @@ class ClassResidual(BaseEstimator):
         return result
 
     def _ridges(self, rotated: Array) -> Array:
-        """Return the ridges of new images, given along the principal directions, as a column."""
-        least = self.ridge * len(self.images_) / 700
+        """Return a ridge for each new image as a column (n_new, 1).
+
+        If `adaptive`, it is the candidate with the highest marginal likelihood (see the class) less what clean images
+        are better off without. `rotated` (n_new, n_directions) are the new images along the eigenvectors of
+        :meth:`_fit`.
+        """
+        least = self.ridge * len(self.images_) / RIDGE_IMAGES
         if not self.adaptive:
             return np.full((len(rotated), 1), least)
         features = self.images_.shape[1]

@@ -11,13 +11,15 @@
 "lda"                 PCA to 200 dimensions, linear discriminants with shrinkage (Ledoit and Wolf)
 "crc"                 collaborative representation of the images as they are (Zhang, Yang, Feng 2011)
 ====================  ==================================================================================================
+
+The factorisations "manhattan", "frobenius", "kullback-leibler" and "pca" are compared at several ranks.
 """
 
 from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import product
@@ -36,8 +38,10 @@ from visionnmf.apps.report import Report
 from visionnmf.apps.runner import RESULTS, run_jobs, settings_key
 from visionnmf.datasets import Faces, corrupt
 from visionnmf.exceptions import ParameterError
+from visionnmf.io import check_outside
 
 from .classifiers import ClassResidual, Nearest
+from .figures import check_matplotlib, draw_curves, draw_rows
 from .reading import open_faces
 from .recognizer import FaceRecognizer
 from .settings import FaceEvaluation, FaceReading, check_some_of, parse_corruption
@@ -45,10 +49,13 @@ from .settings import FaceEvaluation, FaceReading, check_some_of, parse_corrupti
 __all__ = ["METHODS", "FaceComparisonReport", "FaceSplit", "compare", "evaluate", "make_split", "run_split"]
 
 Array = NDArray[Any]
-Distances = Callable[[Array], Array]  # from images (n_images, n_pixels) to distances (n_images, n_people)
-Means = dict[tuple[str, str, str], tuple[float, float]]
+Means = dict[tuple[str, str, int | None, str], tuple[float, float]]
 
-COLUMNS = ("corruption", "split", "method", "test", "accuracy", "seconds")
+COLUMNS = ("corruption", "split", "method", "rank", "test", "accuracy", "seconds")
+GROUP = ("corruption", "method", "rank", "test")  # columns whose splits are averaged
+RANKED = ("manhattan", "frobenius", "kullback-leibler", "pca")
+CURVES = "accuracy.png"
+MOST_SHOWN = 10  # images in a row of a figure
 LDA_DIMENSIONS = 200
 
 
@@ -59,7 +66,7 @@ class FaceComparisonReport(Report):
     Attributes
     ----------
     rows : list of dict
-        One for each corruption, split, method and test set, with the columns of the CSV file.
+        One for each corruption, split, method, rank and test set, with the columns of the CSV file.
     """
 
     rows: list[dict[str, Any]]
@@ -70,41 +77,40 @@ class FaceComparisonReport(Report):
         Returns
         -------
         dict
-            From (corruption, method, test) to mean and standard deviation in %, in the order of the rows.
+            From (corruption, method, rank, test) to mean and standard deviation in %, in the order of the rows.
         """
-        groups: dict[tuple[str, str, str], list[float]] = {}
+        groups: dict[Any, list[float]] = {}
         for row in self.rows:
-            groups.setdefault((row["corruption"], row["method"], row["test"]), []).append(row["accuracy"])
+            groups.setdefault(tuple(row[name] for name in GROUP), []).append(row["accuracy"])
         return {key: (float(np.mean(values)), float(np.std(values))) for key, values in groups.items()}
 
     def _figures(self) -> dict[str, Any]:
         table = [
-            {"corruption": corruption, "method": method, "test": test}
-            | {"accuracy": round(mean, 2), "deviation": round(deviation, 2)}
-            for (corruption, method, test), (mean, deviation) in self.means().items()
+            dict(zip(GROUP, key, strict=True)) | {"accuracy": round(mean, 2), "deviation": round(deviation, 2)}
+            for key, (mean, deviation) in self.means().items()
         ]
         return {"results": table, "files": self.outputs}
 
     def summary(self) -> str:
-        """Return a table of accuracies with a line for each method, and the files.
+        """Return a table of accuracies with a line for each method and rank, and the files.
 
         Returns
         -------
         str
         """
         means = self.means()
-        columns = list(dict.fromkeys((corruption, test) for corruption, _, test in means))
+        columns = list(dict.fromkeys((corruption, test) for corruption, _, _, test in means))
         heads = [corruption + ("" if test == "clean" else ", both") for corruption, test in columns]
         widths = [max(12, len(head)) for head in heads]
-        methods = list(dict.fromkeys(method for _, method, _ in means))
-        left = max(map(len, methods))
+        lines = {
+            (method, rank): method if rank is None else f"{method} {rank}" for _, method, rank, _ in means
+        }  # their names
+        left = max(map(len, lines.values()))
         text = [" " * left + "".join(f"  {head:>{width}}" for head, width in zip(heads, widths, strict=True))]
-        for method in methods:
-            found = [means[corruption, method, test] for corruption, test in columns]
+        for line, name in lines.items():
+            found = [means[corruption, *line, test] for corruption, test in columns]
             cells = [f"{mean:.1f} ± {deviation:.1f}" for mean, deviation in found]
-            text.append(
-                f"{method:<{left}}" + "".join(f"  {cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
-            )
+            text.append(f"{name:<{left}}" + "".join(f"  {cell:>{w}}" for cell, w in zip(cells, widths, strict=True)))
         return "\n".join([*text, *self._ending()])
 
 
@@ -166,54 +172,65 @@ def _as_shares(images: Array) -> NDArray[np.float32]:
     return images.reshape(len(images), -1).astype(np.float32) / np.float32(255)
 
 
-# --- methods: each learns the training images and returns a function from test images to distances from the people ----
+# --- methods ----------------------------------------------------------------------------------------------------------
 
 
-def _recognizer(split: FaceSplit, n_components: int) -> Distances:
+class Learnt(NamedTuple):
+    """What a method has learnt: `distances`, and the `model` of a factorisation and its `codes` of the training images.
+
+    `distances` takes test images (n_images, n_pixels) and returns their distances (n_images, n_people).
+    """
+
+    distances: Callable[[Array], Array]
+    model: Any = None
+    codes: Array | None = None
+
+
+def _recognizer(split: FaceSplit, rank: int) -> Learnt:
     recognizer = FaceRecognizer(image_shape=split.image_shape, random_state=split.seed)
-    return recognizer.fit(split.train, split.people).distances
+    return Learnt(recognizer.fit(split.train, split.people).distances)
 
 
-def _codes(loss: str, nuclear: float, split: FaceSplit, n_components: int) -> Distances:
-    """Return cosines of the codes of an NMF, scaled as if its components had unit norm."""
-    rank = min(n_components, *split.train.shape)
+def _nmf(loss: str, nuclear: float, split: FaceSplit, rank: int) -> Learnt:
+    """Compare the codes of an NMF, scaled as if its components had unit norm, by their cosine."""
     model = NMF(rank, loss=loss, nuclear=nuclear, max_iter=100, tol=0, random_state=split.seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         codes = model.fit_transform(split.train)
     norms = np.linalg.norm(model.components_, axis=1)
     nearest = Nearest(cosine=True).fit(codes * norms, split.people)
-    return lambda images: nearest.distances(model.transform(images) * norms)
+    return Learnt(lambda images: nearest.distances(model.transform(images) * norms), model, codes)
 
 
-def _pca(split: FaceSplit, n_components: int) -> Distances:
-    pca = PCA(min(n_components, *split.train.shape), random_state=split.seed)
-    nearest = Nearest().fit(pca.fit_transform(split.train), split.people)
-    return lambda images: nearest.distances(pca.transform(images))
+def _pca(split: FaceSplit, rank: int) -> Learnt:
+    pca = PCA(rank, random_state=split.seed)
+    codes = pca.fit_transform(split.train)
+    nearest = Nearest().fit(codes, split.people)
+    return Learnt(lambda images: nearest.distances(pca.transform(images)), pca, codes)
 
 
-def _raw(split: FaceSplit, n_components: int) -> Distances:
-    return Nearest().fit(split.train, split.people).distances
+def _raw(split: FaceSplit, rank: int) -> Learnt:
+    return Learnt(Nearest().fit(split.train, split.people).distances)
 
 
-def _lda(split: FaceSplit, n_components: int) -> Distances:
+def _lda(split: FaceSplit, rank: int) -> Learnt:
     dimensions = min(LDA_DIMENSIONS, len(split.train) - 1, split.train.shape[1])
     discriminants = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
     lda = make_pipeline(PCA(dimensions, random_state=split.seed), discriminants).fit(split.train, split.people)
     if split.people.max() == 1:  # the decision function has a single column for two people
-        return lambda images: -lda.predict_proba(images)
-    return lambda images: -lda.decision_function(images)
+        return Learnt(lambda images: -lda.predict_proba(images))
+    return Learnt(lambda images: -lda.decision_function(images))
 
 
-def _crc(split: FaceSplit, n_components: int) -> Distances:
-    return ClassResidual().fit(split.train, split.people).distances
+def _crc(split: FaceSplit, rank: int) -> Learnt:
+    return Learnt(ClassResidual().fit(split.train, split.people).distances)
 
 
-METHODS: dict[str, Callable[[FaceSplit, int], Distances]] = {
+METHODS: dict[str, Callable[[FaceSplit, int], Learnt]] = {
     "recognizer": _recognizer,
-    "manhattan": partial(_codes, "manhattan", 1.0),
-    "frobenius": partial(_codes, "frobenius", 0.0),
-    "kullback-leibler": partial(_codes, "kullback-leibler", 0.0),
+    "manhattan": partial(_nmf, "manhattan", 1.0),
+    "frobenius": partial(_nmf, "frobenius", 0.0),
+    "kullback-leibler": partial(_nmf, "kullback-leibler", 0.0),
     "pca": _pca,
     "raw": _raw,
     "lda": _lda,
@@ -229,12 +246,14 @@ def run_split(faces: Faces, evaluation: FaceEvaluation, corruption: str, number:
     split = make_split(faces, corruption, number, evaluation)
     rows: list[dict[str, Any]] = []
     for name in dict.fromkeys(evaluation.methods):
-        start = time.perf_counter()
-        distances = METHODS[name](split, evaluation.n_components)
-        found = {test: split.accuracy(distances(images)) for test, images in split.tests.items()}
-        common = {"corruption": corruption, "split": number, "method": name}
-        common["seconds"] = round(time.perf_counter() - start, 3)
-        rows += [common | {"test": test, "accuracy": accuracy} for test, accuracy in found.items()]
+        ranks = dict.fromkeys(min(rank, *split.train.shape) for rank in evaluation.ranks)
+        for rank in ranks if name in RANKED else (None,):
+            start = time.perf_counter()
+            distances = METHODS[name](split, rank or 0).distances
+            found = {test: split.accuracy(distances(images)) for test, images in split.tests.items()}
+            common = {"corruption": corruption, "split": number, "method": name, "rank": rank}
+            common["seconds"] = round(time.perf_counter() - start, 3)
+            rows += [common | {"test": test, "accuracy": accuracy} for test, accuracy in found.items()]
     return rows
 
 
@@ -246,8 +265,12 @@ def compare(
     jobs: int = 1,
     force: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    also: Sequence[str] = (),
 ) -> FaceComparisonReport:
-    """Compare methods over corruptions and splits; see :func:`evaluate`."""
+    """Compare methods over corruptions and splits; see :func:`evaluate`.
+
+    `also` names other files that the caller will write to `out`; they are protected as ``results.csv`` is.
+    """
     check_some_of(evaluation.methods, "methods", list(METHODS))
     people = np.unique(faces.labels)
     if not people.any():
@@ -260,7 +283,7 @@ def compare(
     settings = {name: value for name, value in asdict(evaluation).items() if name not in ("splits", "corruptions")}
     rows = run_jobs(
         {
-            f"{corruption.replace(':', '-')}-split{number}": (corruption, number)
+            f"{_file_name(corruption)}-split{number}": (corruption, number)
             for corruption, number in product(evaluation.corruptions, range(evaluation.splits))
         },
         partial(run_split, faces, evaluation),
@@ -270,6 +293,7 @@ def compare(
         processes=jobs,
         force=force,
         progress=progress,
+        also=also,
     )
     return FaceComparisonReport(rows, outputs=[] if out is None else [str(Path(out) / RESULTS)])
 
@@ -281,6 +305,7 @@ def evaluate(
     reading: FaceReading = FaceReading(),
     out: str | Path | None = None,
     jobs: int = 1,
+    plots: bool = False,
     force: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> FaceComparisonReport:
@@ -299,8 +324,12 @@ def evaluate(
         settings and data reuses.
     jobs : int, default=1
         Number of processes.
+    plots : bool, default=False
+        Whether to draw ``accuracy.png``, accuracy against rank, and for each corruption the ``components`` and
+        ``reconstructions`` of the factorisations with the largest rank, on the first split. It needs matplotlib and
+        `out`.
     force : bool, default=False
-        Whether results of other settings or data may be replaced.
+        Whether results of other settings or data, and pictures of a folder without results, may be replaced.
     progress : callable, optional
         Called as ``progress(done, total)`` after each split.
 
@@ -311,9 +340,9 @@ def evaluate(
     Raises
     ------
     ParameterError
-        If the settings do not fit the data.
+        If the settings do not fit the data, plots would be written among the faces, or matplotlib is missing.
     OutputExistsError
-        If `out` holds other results, and `force` is false.
+        If `out` holds other results, or pictures of these names without results, and `force` is false.
 
     Examples
     --------
@@ -322,6 +351,48 @@ def evaluate(
     >>> len(evaluate("people", evaluation).rows) > 0
     True
     """
+    if plots:
+        check_matplotlib()
+        if out is None:
+            raise ParameterError("out must be given with plots; got None")
+        check_outside(out, source)
     faces, skipped = open_faces(source, reading=reading)
-    found = compare(faces, evaluation, out=out, jobs=jobs, force=force, progress=progress)
-    return replace(found, inputs=[str(source)], skipped=skipped)
+    pictures = [CURVES, *sum(map(_sheets, evaluation.corruptions), ())] if plots else []
+    found = compare(faces, evaluation, out=out, jobs=jobs, force=force, progress=progress, also=pictures)
+    if plots and out is not None:
+        draw_curves(found.means(), Path(out) / CURVES)
+        for corruption in evaluation.corruptions:
+            _draw_models(faces, evaluation, corruption, Path(out))
+        pictures = [str(Path(out) / name) for name in pictures if (Path(out) / name).exists()]
+    return replace(found, inputs=[str(source)], outputs=[*found.outputs, *pictures], skipped=skipped)
+
+
+def _file_name(corruption: str) -> str:
+    """Return a corruption as part of a file name."""
+    return corruption.replace(":", "-")
+
+
+def _sheets(corruption: str) -> tuple[str, str]:
+    """Return the file names of the components and reconstructions for a corruption."""
+    return f"components-{_file_name(corruption)}.png", f"reconstructions-{_file_name(corruption)}.png"
+
+
+def _draw_models(faces: Faces, evaluation: FaceEvaluation, corruption: str, out: Path) -> None:
+    """Draw components of the factorisations with the largest rank, and their reconstructions of training images."""
+    split, clean = (make_split(faces, kind, 0, evaluation) for kind in (corruption, "none"))
+    shown = np.linspace(0, len(split.train) - 1, min(MOST_SHOWN, len(split.train))).astype(int)
+    rank = min(max(evaluation.ranks), *split.train.shape)
+    components, reconstructions = {}, {"clean": clean.train[shown], "as trained on": split.train[shown]}
+    for name in RANKED:
+        if name in evaluation.methods:
+            _, model, codes = METHODS[name](split, rank)
+            assert codes is not None
+            H = model.components_
+            rows = H[np.argsort(-H.std(axis=1), kind="stable")[:MOST_SHOWN]]  # those that vary most
+            low = np.minimum(rows.min(axis=1, keepdims=True), 0)  # eigenfaces are partly negative
+            peaks = (rows - low).max(axis=1, keepdims=True)
+            components[name] = (rows - low) / np.where(peaks > 0, peaks, 1)
+            reconstructions[name] = model.inverse_transform(codes[shown])
+    if components:
+        for sheet, name in zip((components, reconstructions), _sheets(corruption), strict=True):
+            draw_rows(sheet, split.image_shape, out / name)

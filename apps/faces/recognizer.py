@@ -212,6 +212,11 @@ class FaceRecognizer(Saveable, ClassifierMixin, BaseEstimator):
         y : array-like [shape=(n_samples,)]
         mask : array-like of bool [shape=(n_samples, n_pixels)], optional
             Pixels to count as missing, besides those that `missing` finds.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is not allowed, or `X`, `y` and `mask` do not fit together.
         """
         self._check_parameters()
         data, labels = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C")

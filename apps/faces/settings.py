@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -17,6 +18,7 @@ __all__ = [
     "FaceTraining",
     "ShadowRemoval",
     "parse_corruption",
+    "parse_ranks",
 ]
 
 Seed = Annotated[int, Option("Seed: the same seed, the same result.", flag="--seed", low=0, high=2**32 - 1)]
@@ -92,6 +94,9 @@ class ShadowRemoval:
     random_state: Seed = choices.RANDOM_STATE
 
 
+MOST_RANKS = 1000
+
+
 def check_some_of(values: Sequence[str], name: str, known: Sequence[str]) -> None:
     """Raise ParameterError unless there are values and all of them are known."""
     wrong = [value for value in values if value not in known]
@@ -112,6 +117,18 @@ def parse_corruption(text: str) -> tuple[str, float | None]:
     return kind, whole if whole == number else number  # the side of a block must be an int
 
 
+def parse_ranks(text: str) -> tuple[int, ...]:
+    """Read ``100``, ``10,50,100`` or ``10-150/10`` (from, to, step)."""
+    ranks: list[int] = []
+    for part in text.split(","):
+        found = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6})(?:/(\d{1,6}))?)?", part.strip())
+        if found is None or (found[3] is not None and int(found[3]) == 0):
+            raise ParameterError(f"ranks must be like 100, 10,50,100 or 10-150/10; got {text!r}")
+        first = int(found[1])
+        ranks += range(first, int(found[2] or first) + 1, int(found[3] or 1))
+    return tuple(dict.fromkeys(ranks))
+
+
 def _parse_names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(","))
 
@@ -120,8 +137,8 @@ def _parse_names(text: str) -> tuple[str, ...]:
 class FaceEvaluation:
     """Which methods are compared, and on what.
 
-    `most_test`, the maximum number of test images per person, is not an option. The methods are explained in
-    :mod:`visionnmf.apps.faces.evaluation`.
+    `most_test`, the maximum number of test images per person, is not an option. Ranks above the number of training
+    images or pixels are lowered to it. The methods are explained in :mod:`visionnmf.apps.faces.evaluation`.
     """
 
     corruptions: Annotated[
@@ -131,9 +148,9 @@ class FaceEvaluation:
     methods: Annotated[tuple[str, ...], Option("Comma-separated.", parse=_parse_names)] = (
         "recognizer", "manhattan", "frobenius", "kullback-leibler", "pca", "raw", "lda", "crc",
     )  # fmt: skip
-    n_components: Annotated[int, Option("Components of the factorisations.", flag="--rank", low=1, high=1000)] = (
-        choices.FACE_COMPONENTS
-    )
+    ranks: Annotated[
+        tuple[int, ...], Option("Ranks of the factorisations: 100 or 10,50,100 or 10-150/10.", parse=parse_ranks)
+    ] = (choices.FACE_COMPONENTS,)
     both: Annotated[bool, Option("Also test on corrupted images, besides the clean ones.")] = False
     splits: Annotated[int, Option("Random splits.", low=1, high=1000)] = choices.FACE_SPLITS
     per_person: Annotated[int, Option("Training images per person.", flag="--train", metavar="N", low=1)] = (
@@ -143,7 +160,9 @@ class FaceEvaluation:
     random_state: Seed = choices.RANDOM_STATE
 
     def check(self) -> None:
-        """Raise ParameterError if a corruption is not known."""
+        """Raise ParameterError if a value is not allowed."""
+        if not 1 <= len(self.ranks) <= MOST_RANKS or min(self.ranks) < 1:
+            raise ParameterError(f"ranks must be 1 to {MOST_RANKS} whole numbers from 1; got {self.ranks!s:.40}")
         kinds = [parse_corruption(text)[0] for text in self.corruptions]
         if kinds != ["none"]:
             from visionnmf.datasets import CORRUPTIONS  # loads NumPy

@@ -94,6 +94,11 @@ def remove_shadows(
     shadows : ndarray [shape=(n_images, n_pixels)]
         ``X - W H``: negative in shadows, positive in highlights.
 
+    Raises
+    ------
+    ValueError
+        If `X` is not a matrix of finite, non-negative numbers.
+
     Examples
     --------
     >>> import numpy as np

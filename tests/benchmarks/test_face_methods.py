@@ -123,16 +123,3 @@ def test_a_rule_has_one_name(ours, faces, outliers, rule):
     recognizer = FaceRecognizer(model, rule="pseudo-inverse", outliers=outliers, missing="none")
     recognizer.fit(task.train, task.people)
     assert 100 * recognizer.score(task.tests["clean"], task.answers) == pytest.approx(row["accuracy"])
-
-
-def test_figures_are_drawn(ours, faces, tmp_path):
-    pytest.importorskip("matplotlib")
-    import _face_pictures
-
-    plan = ours.FacePlan(
-        corruptions=(("none", None), ("laplace", 20)), methods=("pca", "raw"), ranks=(2, 3), rules=("codes",), splits=1,
-        per_person=3,
-    )  # fmt: skip
-    _face_pictures.draw_figures(faces, plan, ours.means_of(ours.compare(faces, plan)), tmp_path)
-    drawn = {f"{what}-{kind}.png" for what in ("components", "reconstructions") for kind in ("none", "laplace-20")}
-    assert {path.name for path in tmp_path.iterdir()} == drawn | {"accuracy.png"}

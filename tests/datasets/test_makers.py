@@ -110,7 +110,7 @@ def test_importing_the_package_loads_no_numerical_library():
 
 def test_every_public_name_is_there():
     assert all(hasattr(datasets, name) for name in datasets.__all__)
-    with pytest.raises(AttributeError, match="no attribute 'make_nothing'"):
+    with pytest.raises(AttributeError, match="make_nothing"):
         _ = datasets.make_nothing
 
 

@@ -252,20 +252,36 @@ def test_images_mostly_in_shadow_are_counted(rng, tmp_path):
 
 
 def test_pictures_are_not_written_among_the_faces(folder, tmp_path):
-    refused = run("faces", "train", folder, "--model", tmp_path / "m.npz", "--pictures", folder / "p")
-    assert refused.exit_code == 2 and "would be taken for faces" in refused.stderr, refused.output
-    assert not (folder / "p").exists()
+    for command in (
+        ("train", folder, "--model", tmp_path / "m.npz", "--pictures", folder / "p"),
+        ("evaluate", folder, "--plots", "--methods", "raw", "--splits", 1, "--train", 3, "--out", folder / "p"),
+    ):
+        refused = run("faces", *command)
+        assert refused.exit_code == 2 and "would be taken for faces" in refused.stderr, refused.output
+        assert not (folder / "p").exists()
 
 
 def test_evaluate(folder, tmp_path):
-    options = ("--methods", "raw,pca", "--rank", 3, "--splits", 2, "--train", 3, "--both", "--out", tmp_path / "out")
+    pytest.importorskip("matplotlib")
+    options = ("--methods", "raw,pca", "--ranks", "2,3", "--splits", 2, "--train", 3, "--plots", "--both")
     corruptions = ("--corruption", "occlusion:6", "--corruption", "none")
-    result = run("faces", "evaluate", folder, *corruptions, *options)
-    assert result.exit_code == 0 and "occlusion:6, both" in result.stdout and "none, both" in result.stdout
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"results.csv", "jobs"}
-    assert run("faces", "evaluate", folder, *corruptions, *options).exit_code == 0  # its own results
+    result = run("faces", "evaluate", folder, *corruptions, *options, "--out", tmp_path / "out")
+    assert result.exit_code == 0 and "occlusion:6, both" in result.stdout and "pca 3" in result.stdout
+    sheets = {f"{what}-{kind}.png" for what in ("components", "reconstructions") for kind in ("none", "occlusion-6")}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == sheets | {"results.csv", "jobs", "accuracy.png"}
+    again = run("faces", "evaluate", folder, *corruptions, *options, "--out", tmp_path / "out")
+    assert again.exit_code == 0  # its own pictures
     bad = run("faces", "evaluate", folder, "--corruption", "rain")
     assert bad.exit_code == 2 and "--corruption must be some of" in " ".join(bad.stderr.split())
+
+
+def test_pictures_of_others_are_kept(folder, tmp_path):
+    pytest.importorskip("matplotlib")
+    (tmp_path / "components-none.png").write_text("mine")
+    options = ("--methods", "pca", "--ranks", "2", "--splits", 1, "--train", 3, "--plots", "--out", tmp_path)
+    refused = run("faces", "evaluate", folder, *options)
+    assert refused.exit_code == 2 and "components-none.png: exists already" in refused.stderr
+    assert (tmp_path / "components-none.png").read_text() == "mine" and not (tmp_path / "accuracy.png").exists()
 
 
 def test_the_next_nearest_and_another_threshold(model, folder):

@@ -6,7 +6,7 @@ import pytest
 
 from visionnmf.apps.faces import FaceEvaluation, evaluation
 from visionnmf.apps.faces.evaluation import METHODS, compare, make_split
-from visionnmf.apps.faces.settings import parse_corruption
+from visionnmf.apps.faces.settings import parse_corruption, parse_ranks
 from visionnmf.datasets import Faces
 from visionnmf.exceptions import OutputExistsError, ParameterError
 
@@ -14,15 +14,17 @@ pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
 
 
 def test_every_method_recognises_made_people(faces):
-    plan = FaceEvaluation(methods=tuple(METHODS), n_components=8, splits=1, per_person=4)
+    plan = FaceEvaluation(methods=tuple(METHODS), ranks=(8,), splits=1, per_person=4)
     means = compare(faces, plan).means()
-    assert {method for _, method, _ in means} == set(METHODS)
+    assert {method for _, method, _, _ in means} == set(METHODS)
     assert min(mean for mean, _ in means.values()) > 60
-    assert means["none", "recognizer", "clean"][0] == 100
+    assert means["none", "recognizer", None, "clean"][0] == 100
 
 
 def test_an_interrupted_comparison_goes_on(faces, tmp_path, monkeypatch):
-    plan = FaceEvaluation(corruptions=("none", "laplace:20"), methods=("raw", "pca"), splits=2, per_person=3)
+    plan = FaceEvaluation(
+        corruptions=("none", "laplace:20"), methods=("raw", "pca"), ranks=(2, 3), splits=2, per_person=3
+    )
     whole = compare(faces, plan, out=tmp_path / "whole")
     job, done = evaluation.run_split, []
 
@@ -41,7 +43,7 @@ def test_an_interrupted_comparison_goes_on(faces, tmp_path, monkeypatch):
     timeless = [[{**row, "seconds": None} for row in found.rows] for found in (whole, parts)]
     assert timeless[0] == timeless[1]
     with (tmp_path / "parts" / "results.csv").open(newline="") as file:
-        assert len(list(csv.DictReader(file))) == len(parts.rows) == 2 * 2 * 2
+        assert len(list(csv.DictReader(file))) == len(parts.rows) == 2 * 2 * 3
 
 
 def test_another_plan_or_data_set_is_run_anew(faces, tmp_path):
@@ -93,7 +95,7 @@ def test_corrupted_tests_are_corrupted(faces):
             "severity must be a number from 0 to 1; got 3",
         ),
         ({"splits": 0}, "splits must be a whole number from 1 to 1000; got 0"),
-        ({"n_components": 0}, "n_components must be a whole number from 1 to 1000; got 0"),
+        ({"ranks": ()}, "ranks must be 1 to 1000 whole numbers from 1"),
     ],
 )
 def test_plans_that_make_no_sense(faces, values, sentence):
@@ -101,7 +103,16 @@ def test_plans_that_make_no_sense(faces, values, sentence):
         compare(faces, FaceEvaluation(**values))
 
 
-def test_corruptions_are_read():
+def test_ranks_are_taken_down_to_what_there_is(faces):
+    found = compare(faces, FaceEvaluation(methods=("pca",), ranks=(2, 500, 900), splits=1, per_person=3))
+    assert {row["rank"] for row in found.rows} == {2, 12}
+
+
+def test_ranks_and_corruptions_are_read():
+    assert parse_ranks("5,10-30/10,5") == (5, 10, 20, 30)
+    for text in ("", "a", "1-9/0"):
+        with pytest.raises(ParameterError, match="ranks must be like"):
+            parse_ranks(text)
     assert parse_corruption("laplace:20") == ("laplace", 20) and parse_corruption("none") == ("none", None)
     assert repr(parse_corruption("occlusion:12")) == "('occlusion', 12)"  # an int: the side of a block
     for text in ("laplace:nan", "laplace:inf", "laplace:many"):
