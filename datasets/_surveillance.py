@@ -159,7 +159,7 @@ def _to_uint8(image: Image) -> NDArray[np.uint8]:
 
 
 def _grid(height: int, width: int) -> tuple[Image, Image]:
-    """Return the pixel centres, from 0 at the upper left to 1: shares of the height (a column), of the width (a row)."""
+    """Return the pixel centres as shares, from the upper left: of the height (a column) and of the width (a row)."""
     y = ((np.arange(height) + 0.5) / height).astype(np.float32)
     x = ((np.arange(width) + 0.5) / width).astype(np.float32)
     return y[:, None], x[None, :]
