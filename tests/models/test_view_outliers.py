@@ -7,7 +7,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from visionnmf import MultiviewNMF, load_model
 from visionnmf.exceptions import ParameterError
-from visionnmf.models.multiview.missing_views import block_residuals, find_outlying, usual_residuals
+from visionnmf.models.multiview.fitting import block_residuals, find_outlying, usual_residuals
 from visionnmf.models.multiview.views import Views
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands

@@ -16,12 +16,14 @@ from visionnmf.models.data_checks import check_missing_values, find_loss, fitted
 from visionnmf.models.linear_model import LinearModel, check_code_matrix
 from visionnmf.models.nmf import NMF, check_parameters
 
-from .fitting import Components, GroupSparsity, fit_components
-from .missing_views import (
+from .fitting import (
     CodesPrior,
+    Components,
+    GroupSparsity,
     complete_codes,
     complete_views,
     fill_entries,
+    fit_components,
     judge_new,
     judge_training,
     learn_prior,

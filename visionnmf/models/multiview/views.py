@@ -253,18 +253,17 @@ def _named_groups(groups: Any, n_features: int, columns: list[Any]) -> tuple[lis
         found, labels = np.unique(given, return_inverse=True)
         return [str(name) for name in found], labels
     labels = np.full(n_features, -1)
-    for v, (name, given) in enumerate(groups.items()):
-        if (
-            columns
-            and not isinstance(given, slice)
-            and all(isinstance(item, str) and item in columns for item in given)
-        ):
-            given = [columns.index(item) for item in given]
-        chosen = np.arange(n_features)[given] if isinstance(given, slice) else np.asarray(given)
+    for v, (name, members) in enumerate(groups.items()):
+        if isinstance(members, slice):
+            chosen = np.arange(n_features)[members]
+        elif columns and all(isinstance(member, str) and member in columns for member in members):
+            chosen = np.array([columns.index(member) for member in members])
+        else:
+            chosen = np.asarray(members)
         if chosen.dtype.kind not in "iu" or chosen.ndim != 1 or (chosen < 0).any() or (chosen >= n_features).any():
-            raise ParameterError(f"groups must hold indices from 0 to {n_features - 1}; got {name}: {shown(given)}")
+            raise ParameterError(f"groups must hold indices from 0 to {n_features - 1}; got {name}: {shown(members)}")
         if not len(chosen) or len(set(chosen)) < len(chosen) or (labels[chosen] >= 0).any():
-            raise ParameterError(f"groups must put each feature into one view; got {name}: {shown(given)}")
+            raise ParameterError(f"groups must put each feature into one view; got {name}: {shown(members)}")
         labels[chosen] = v
     if (labels < 0).any():
         raise ParameterError(f"groups must put each feature into one view; got feature {int(labels.argmin())} in none")
