@@ -66,8 +66,8 @@ def read_image(source: str | Path, *, max_pixels: int = MAX_IMAGE_PIXELS) -> NDA
     UnreadableError
         If the file is missing, a folder, empty, cut off, damaged, or not a picture.
     UnsupportedError
-        If its values are not finite, floats outside [0, 1], or of a type without an obvious meaning as colours, or if
-        it is HEIC or AVIF and no decoder is installed.
+        If its values are not finite, floats outside [0, 1], or of a type that means no colours, or if a decoder for
+        HEIC or AVIF is missing.
     TooLargeError
         If it declares more than `max_pixels`, or has more than 1 GiB.
 
@@ -92,10 +92,15 @@ def read_image(source: str | Path, *, max_pixels: int = MAX_IMAGE_PIXELS) -> NDA
 
 def read_with_notes(source: str | Path, *, max_pixels: int = MAX_IMAGE_PIXELS) -> tuple[NDArray[Any], list[str]]:
     """Read one picture, and return the warnings of :func:`read_image` as a list, for callers that read thousands."""
+    return _decoded(_bytes_of(source), str(source), max_pixels)
+
+
+def _bytes_of(source: str | Path) -> bytes:
+    """Return the content of a file of at most 1 GiB, or of a sample."""
     name = str(source)
     path = _sample_path(name) if name.startswith(SAMPLE_PREFIX) else regular_file(source, "image")
     check_bytes(name, path.stat().st_size)
-    return _decoded(path.read_bytes(), name, max_pixels)
+    return path.read_bytes()
 
 
 def decode_image(data: bytes, name: str, *, max_pixels: int = MAX_IMAGE_PIXELS) -> NDArray[Any]:
@@ -112,10 +117,7 @@ def image_digest(source: str | Path) -> str:
 
     Raises UnreadableError or TooLargeError if the file cannot be read, or has more than 1 GiB.
     """
-    name = str(source)
-    path = _sample_path(name) if name.startswith(SAMPLE_PREFIX) else regular_file(source, "image")
-    check_bytes(name, path.stat().st_size)
-    return hashlib.blake2b(path.read_bytes(), digest_size=20).hexdigest()
+    return hashlib.blake2b(_bytes_of(source), digest_size=20).hexdigest()
 
 
 def _decoded(data: bytes, name: str, max_pixels: int) -> tuple[NDArray[Any], list[str]]:

@@ -22,9 +22,8 @@ from .npz_files import check_names
 
 __all__ = ["read_mat"]
 
-_HEADER = 128
-_MATRIX = 14
-_COMPRESSED = 15
+_HEADER = 128  # bytes
+_MATRIX, _COMPRESSED = 14, 15  # types of elements
 _STORED = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
 _CELL, _STRUCTURE = 1, 2
 _NUMERIC_CLASSES = range(6, 16)  # double to uint64; below are cells, structures, texts and sparse matrices
@@ -50,10 +49,8 @@ def read_mat(path: Path, names: list[str], *, nested: bool = False) -> dict[str,
 
     Raises
     ------
-    UnreadableError
-        If the file is damaged, or a name is missing.
-    UnsupportedError
-        If it is not a file of MATLAB 5 to 7, or a name is not that of a matrix of real numbers.
+    UnreadableError, UnsupportedError
+        If the file is damaged or not of MATLAB 5 to 7, or a name is missing or not that of a matrix of real numbers.
     TooLargeError
         If the file has more than 1 GiB, compressed or not.
 

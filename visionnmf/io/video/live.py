@@ -66,19 +66,16 @@ class LiveReader:
 
     Attributes
     ----------
-    begins_anew : bool
-        False: what has been read is gone.
-    reconnections : int
-        How often a lost source was found again.
+    begins_anew, reconnections : bool, int
+        False, because what has been read is gone, and how often a lost source was found again.
     notes : list of str
         What was lost, in words, and how the source ended.
 
     Raises
     ------
-    UnreadableError
-        If nothing answers, the answer is not a video, or there is no such camera.
-    TooLargeError
-        If frames have more than 50 million pixels.
+    UnreadableError, TooLargeError
+        If nothing answers, the answer is not a video, there is no such camera, or frames have more than 50 million
+        pixels.
     UnsupportedError
         While iterating, if the frame size changes.
     ParameterError
