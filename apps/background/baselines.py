@@ -145,16 +145,18 @@ class LowRank(Baseline):
         rng = check_random_state(self.random_state)
         pixels = np.sort(rng.permutation(frames.shape[1])[: tuning.TUNING.baselines.code_pixels])
         channels = frames.shape[2]
-        self._at = (pixels[:, None] * channels + np.arange(channels)).ravel()
-        self._few = np.ascontiguousarray(self.components_[:, self._at])
-        # orthonormal at these pixels, for least absolute deviations
-        self._basis, self._turn = np.linalg.qr(self._few.T)
-        few = np.ascontiguousarray(X[:, self._at])
-        codes = np.stack([self._codes(x[None]) for x in few])
-        self._typical = np.median(codes, axis=0)
-        return self._shown(self._typical)
+        self._at = (pixels[:, None] * channels + np.arange(channels)).ravel()  # (k,) positions of values in a frame
+        self._few = np.ascontiguousarray(self.components_[:, self._at])  # (r, k) components at these values
+        self._basis, self._turn = np.linalg.qr(self._few.T)  # (k, r) orthonormal, and (r, r): their product is few.T
+        codes = np.stack([self._codes(x[None]) for x in np.ascontiguousarray(X[:, self._at])])
+        return self._shown(np.median(codes, axis=0))
 
     def _codes(self, x: Floats) -> Floats:
+        """Return the codes (r,) of a frame from its values `x` (1, k), by least absolute deviations.
+
+        Those of "mahnmf" are not negative: a least-squares solution is improved by rank-one sweeps. The others are
+        found for the orthonormal basis and turned into codes of the components.
+        """
         if self.method == "mahnmf":
             Wt = np.linalg.lstsq(self._few.T, x[0], rcond=None)[0].clip(0)[:, None].astype(np.float32)
             rri.half(Problem(x, Loss("manhattan")), Wt, self._few, sweeps=tuning.TUNING.baselines.code_iterations)

@@ -24,7 +24,7 @@ Box = tuple[int, int, int, int]  # x, y, width, height, in pixels
 
 MOST_BOXES = 1000  # of a frame
 THUMBNAIL_WIDTH = 160
-ROUNDING = 1e-6  # seconds
+ROUNDING = 1e-6  # seconds by which sums of times may be off
 NEIGHBOURS = 1.0  # seconds: between frames that are further apart something may have stopped
 
 FRAME_COLUMNS = ("frame", "time", "foreground_share", "boxes")
@@ -88,19 +88,24 @@ class EventFinder:
 
     def __init__(self, settings: EventSettings, step: float) -> None:
         self._settings, self._step = settings, step
-        self._open: Event | None = None
-        self._begin: float | None = None
-        self._before = -1.0
+        self._open: Event | None = None  # the event that goes on
+        self._begin: float | None = None  # time of the first frame of the video
+        self._before = -1.0  # time of the previous frame
 
     def add(self, time: float, frame: FrameArray, mask: FrameArray, boxes: list[Box]) -> Event | None:
-        """Take the next frame and the boxes of its mask; return an event that has ended by `time`, in seconds."""
+        """Take the next frame and the boxes of its mask; return an event that has ended by `time`, in seconds.
+
+        An event ends when the pause since its last box is longer than two paddings and a frame, so that it would not
+        touch the next event. Two frames in a row that both have boxes belong to one event even if the frame rate varies
+        and they are further apart, up to `NEIGHBOURS` seconds.
+        """
         before, self._before = self._before, time
         self._begin = time if self._begin is None else self._begin
         done = None
         if self._open is not None:
             longest = 2 * self._settings.padding + self._step + ROUNDING
-            goes_on = bool(boxes) and self._open.last == before  # neighbouring frames, even if the rate varies
-            if time - self._open.last > (max(longest, NEIGHBOURS) if goes_on else longest):
+            in_a_row = bool(boxes) and self._open.last == before
+            if time - self._open.last > (max(longest, NEIGHBOURS) if in_a_row else longest):
                 done = self.end()
         if boxes:
             self._extend(time, frame, mask, boxes)

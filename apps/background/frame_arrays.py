@@ -119,12 +119,12 @@ class FrameSample:
 
     def __init__(self, room: int) -> None:
         self._room = room
-        self._step = 1
-        self._held = 0
-        self._positions: list[int] = []
-        self._before: FrameArray | None = None
+        self._step = 1  # one of so many frames is kept
+        self._held = 0  # how many are kept at present
+        self._positions: list[int] = []  # of the kept frames in the stream
+        self._before: FrameArray | None = None  # the frame before the next one, if that is kept
         self._due = True  # whether the next frame is kept
-        self.seen = 0
+        self.seen = 0  # frames so far
 
     @classmethod
     def of(cls, frames: Iterable[FrameArray], room: int) -> FrameSample:
@@ -169,7 +169,7 @@ class FrameSample:
         self._room = max(2, min(self._room, tuning.TUNING.sample.max_bytes // (frame.size + pixels)))
         # The operating system provides memory when it is first written to, so a short clip takes little.
         self._frames = np.empty((self._room, *frame.shape), np.uint8)
-        self._changes = np.empty((self._room, *frame.shape[:2]), np.uint8)
+        self._changes = np.empty((self._room, *frame.shape[:2]), np.uint8)  # larger difference from the neighbours
 
     def _halve(self) -> None:
         """Double the step, and move the frames that are still due to the front of the sample."""

@@ -163,9 +163,9 @@ class _Run:
             _check_writable(live.state)
         if self.files.masks is not None:
             self.files.masks.clear(self.first)
-        self._state_due = -math.inf
+        self._saved_at = -math.inf  # when the state was saved last, in seconds of the stream
         self.frames = self.marked = 0
-        self.failures: list[VisionNMFError] = []
+        self.failures: list[VisionNMFError] = []  # kept for the report
 
     def follow(self, writer: ResultWriter, progress: Progress | None) -> None:
         """Mask and write frames until the source ends or fails, or the end is asked for."""
@@ -204,8 +204,8 @@ class _Run:
 
     def _save_when_due(self, at: float) -> None:
         """Save the state where its time has come; a failure ends the run."""
-        if self._live.state is not None and at - self._state_due >= choices.LIVE_STATE_SECONDS:
-            self._state_due = at
+        if self._live.state is not None and at - self._saved_at >= choices.LIVE_STATE_SECONDS:
+            self._saved_at = at
             self._model.save(self._live.state, force=True)
 
     def save(self) -> None:

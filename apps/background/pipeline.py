@@ -193,12 +193,7 @@ def _learn(job: Job, model: Separator, clip: Clip, progress: Progress | None) ->
 
 
 def _report(
-    job: Job,
-    model: Separator,
-    clip: Clip,
-    counts: MaskCounts,
-    timeline: Timeline,
-    seconds: dict[str, float],
+    job: Job, model: Separator, clip: Clip, counts: MaskCounts, timeline: Timeline, seconds: dict[str, float]
 ) -> BackgroundReport:
     """Return the report of a batch, without its files and events."""
     masks = counts.statistics("masks")

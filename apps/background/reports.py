@@ -187,9 +187,9 @@ class MaskCounts:
     def __init__(self, truth: list[FrameArray] | None) -> None:
         self._truth = truth
         self.frames = 0
-        self._pixels = self._true = self._shared = 0
-        self._found = {"masks": 0, "temporal_median": 0}
-        self._hits = {"masks": 0, "temporal_median": 0}
+        self._pixels = self._true = self._shared = 0  # of all frames, of the truth, and where both find foreground
+        self._found = {"masks": 0, "temporal_median": 0}  # foreground of each
+        self._hits = {"masks": 0, "temporal_median": 0}  # of it, what is true
 
     def add(self, part: Separated, baseline: FrameArray) -> None:
         """Count one frame and the mask of the temporal median."""

@@ -168,7 +168,7 @@ class VideoEncoders:
         self._start: float | None = None  # time of the first frame, in seconds, so that the videos begin at 0
         self._room = min(QUEUED_FRAMES, max(1, QUEUED_PIXELS // (video.width * video.height)))
         self._stack = ExitStack()
-        self._panel = (video.width, video.height)
+        self._panel = (video.width, video.height)  # width and height of each of the three pictures of the preview
         if video.width > PREVIEW_WIDTH:
             # even, so that H.264 accepts it
             self._panel = (PREVIEW_WIDTH, max(2, 2 * round(video.height * PREVIEW_WIDTH / video.width / 2)))

@@ -72,16 +72,18 @@ def recorded(source: str, video: VideoSettings, **options: Any) -> Iterator[tupl
 
     A stream from an address that ends without an error is at its end. After an error the address is asked again only
     where `end` or `max_frames` bounds what is written: a file would start from its beginning each time. `options` are
-    passed to the reader. Raises ParameterError for a source without an end where none is given.
+    passed to the reader. Raises ParameterError for a source that has no end of its own where none is given.
     """
     from visionnmf.io import LiveReader, VideoWriter
 
     raw = _raw_options(source, video)
+    # `max_frames` counts from `start` on; how many frames come before that is not known, so it bounds nothing then.
     max_frames = None if video.max_frames is None or video.start > 0 else video.every * video.max_frames
     endless = video.end is None and max_frames is None
-    if endless and not source.lower().startswith(("-", "http")):
+    if endless and not source.lower().startswith(("-", "http")):  # standard input and HTTP may end by themselves
         raise ParameterError(
-            f"end or max_frames must be given for {without_password(source)}, which has no end of its own; got None"
+            f"end must be given for {without_password(source)}, which has no end of its own, or max_frames without "
+            "start; got None"
         )
     patience = 0.0 if endless else choices.LIVE_PATIENCE
     limits: dict[str, Any] = {"end": video.end, "max_frames": max_frames}
@@ -135,7 +137,7 @@ class Timeline:
         self._declared = frame_rate
         self._step = float(1 / frame_rate)
         self.count = 0
-        self._first = self._last = 0.0
+        self._first = self._last = 0.0  # times of the first and the latest frame
         self.varies = False
 
     def add(self, time: float) -> None:

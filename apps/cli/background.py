@@ -87,7 +87,6 @@ def separate_videos(
     Examples:
       visionnmf background video.mp4
       visionnmf background video.mp4 --scale 0.5 --every 2 --out results
-      visionnmf background video.mp4 --method rpca
       visionnmf background video.mp4 --roi 0,120,640,360 --ignore clock.png --start 1:30 --end 2:00
       visionnmf background video.mp4 --events --min-area 0.002 --frame-table csv
       visionnmf background rtsp://camera.local/1 --live --events --state yard.npz

@@ -507,15 +507,20 @@ def _pictures(pixels: Pixels, levels: _Levels) -> tuple[Flags, Flags, int]:
 
 
 def _contour(within: Flags) -> tuple[tuple[Pixels, ...], tuple[Pixels, ...]]:
-    """Return the pixels on either side of a region's contour, pair by pair; none near the border of the picture."""
+    """Return (rows, columns) inside and (rows, columns) outside of a region's contour, pair by pair.
+
+    Both pixels of a pair are `contour` pixels away from the contour, along its normal. Pairs with a pixel outside the
+    picture are left out.
+    """
     height, width = within.shape
     if not within.any() or within.all():
         nothing = np.empty(0, np.intp)
         return (nothing, nothing), (nothing, nothing)
     inside = within.astype(np.uint8)
     depth = cv2.distanceTransform(inside, cv2.DIST_L2, 5)
+    # The smoothed signed distance in pixels, positive inside: its gradient (down, right) is the inward normal.
     signed = cv2.GaussianBlur(depth - cv2.distanceTransform(1 - inside, cv2.DIST_L2, 5), (0, 0), 2)
-    rows, columns = np.nonzero((depth > 0) & (depth <= 1.5))
+    rows, columns = np.nonzero((depth > 0) & (depth <= 1.5))  # inside, with a neighbour outside
     above, below = np.maximum(rows - 1, 0), np.minimum(rows + 1, height - 1)
     before, after = np.maximum(columns - 1, 0), np.minimum(columns + 1, width - 1)
     down = (signed[below, columns] - signed[above, columns]) / np.maximum(below - above, 1)

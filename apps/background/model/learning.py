@@ -204,11 +204,11 @@ class CodePixels:
 
     def __init__(self, frames: FrameArray, weights: FrameArray, scale: Floats) -> None:
         n, _, self.channels = frames.shape
-        self.X = frames.reshape(n, -1).astype(np.float32)
-        self.near = 2 * np.repeat(scale, self.channels)
+        self.X = frames.reshape(n, -1).astype(np.float32)  # (n, n_values): pixels times channels
+        self.near = 2 * np.repeat(scale, self.channels)  # (n_values,): smaller residuals count as explained
         self.weights = np.repeat(weights, self.channels, axis=1).astype(np.float32)  # in the shape of X
-        self._rows = np.ascontiguousarray(frames.transpose(1, 2, 0))
-        self._row_weights = np.ascontiguousarray(weights.T)
+        self._rows = np.ascontiguousarray(frames.transpose(1, 2, 0))  # (n_chosen, channels, n)
+        self._row_weights = np.ascontiguousarray(weights.T)  # (n_chosen, n)
 
     def components(self, H: Floats, Wt: Floats, sweeps: int) -> Floats:
         """Improve components (r, n_chosen, channels)."""
@@ -245,9 +245,10 @@ class Illumination:
     ) -> None:
         height, width = self._shape = shape[0], shape[1]
         cell = max(height, width) / tuning.TUNING.illumination.grid
-        self._grid = max(1, round(height / cell)), max(1, round(width / cell))
-        self._at = np.divmod(chosen, width)
+        self._grid = max(1, round(height / cell)), max(1, round(width / cell))  # rows and columns of cells
+        self._at = np.divmod(chosen, width)  # rows and columns of the chosen pixels
         rows, columns = self._at
+        # (n_chosen,): the cell of each pixel
         self._cell = (rows * self._grid[0] // height) * self._grid[1] + columns * self._grid[1] // width
         self._scene = scene
         self.Wt = Wt

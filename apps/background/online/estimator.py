@@ -165,15 +165,15 @@ class OnlineBackgroundModel(Saveable, BaseEstimator):
         self.frame_shape_ = scene.shape
         height, width = scene.shape[:2]
         self._scene = np.array(scene, np.float32).reshape(height, width, -1)
-        self._rival = np.zeros_like(self._scene)
-        self._support = np.full((height, width), weight, np.float32)
-        self._rivalry = np.zeros((height, width), np.float32)
+        self._rival = np.zeros_like(self._scene)  # the one other value of each pixel
+        self._support = np.full((height, width), weight, np.float32)  # weight of the frames that show the scene
+        self._rivalry = np.zeros((height, width), np.float32)  # weight of those that show the rival
         self._noise = np.array(noise, np.float32)
         rng = check_generator(self.random_state)
         count = min(height * width, tuning.TUNING.online.gain_pixels)
         self._chosen = np.sort(rng.choice(height * width, count, replace=False))
-        self._before: FrameArray | None = None
-        self.gain_, self._unexplained = 1.0, 0.0
+        self._before: FrameArray | None = None  # the previous frame
+        self.gain_, self._unexplained = 1.0, 0.0  # the second: for how many seconds no gain has explained most pixels
         self.source_ = getattr(self, "source_", None)
         if not hasattr(self, "n_frames_seen_"):
             self.n_frames_seen_, self.time_ = 0, -math.inf
