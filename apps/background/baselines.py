@@ -65,6 +65,11 @@ def make_separator(
         An object with `fit`, `apply`, and the attributes `background_`, `temporal_median_`, `n_frames_seen_` and
         `learnt_frames_`.
 
+    Raises
+    ------
+    ParameterError
+        If there is no such method, or `threshold` is not for it.
+
     Examples
     --------
     >>> from visionnmf.datasets import make_surveillance

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 
 from visionnmf import choices
@@ -18,7 +20,7 @@ from visionnmf.apps.report import Report
 from visionnmf.apps.runner import RESULTS, run_jobs, settings_key
 from visionnmf.datasets.local import MASKED_VIDEOS, load_video_with_masks
 from visionnmf.exceptions import MediaError, UnreadableError, UnsupportedError
-from visionnmf.io import read_image, to_grey8
+from visionnmf.io import output_folder, read_image, to_grey8, write_image
 from visionnmf.io.inputs import read_text
 
 from .baselines import make_separator
@@ -31,9 +33,16 @@ Rows = list[dict[str, Any]]
 BASELINES = ("median", "mog2", "knn")  # compared with every other method
 COUNTS = ("tp", "fp", "fn", "tn")
 CDNET_METRICS = ("recall", "specificity", "fpr", "fnr", "pwc", "precision", "f_measure")
-COLUMNS = ("clip", "category", "method", "frames", "masks", *COUNTS, *CDNET_METRICS)
+BACKGROUND_ERRORS = ("age", "peps")
+COSTS = ("seconds_a_frame", "frames_per_second", "peak_mib")
+COLUMNS = (
+    *("clip", "category", "method", "frames", "masks"),
+    *(*COUNTS, *CDNET_METRICS, *BACKGROUND_ERRORS, *COSTS),
+)
 
 FOREGROUND, LAST_BACKGROUND = 255, 50  # values of true masks; 50 is shadow, 85 and 170 are not scored
+ERROR_PIXEL = 20  # grey levels
+BACKGROUNDS = ("background_gt.png", "GT_background.png", "GT_background1.png")
 
 
 @dataclass(frozen=True)
@@ -45,7 +54,8 @@ class BackgroundScoresReport(Report):
     clips : list of dict
         For each clip and method the values that `COLUMNS` names.
     methods : list of dict
-        For each method the means over clips. Clips for which a value is not defined do not count for it.
+        For each method the means over clips and, as ``f_measure_of_categories``, the mean over categories of the means
+        of their clips, as CDnet has it. Clips for which a value is not defined do not count for it.
     """
 
     clips: Rows
@@ -62,11 +72,14 @@ class BackgroundScoresReport(Report):
         lines += [
             f"{clip:{width}} " + " ".join(_cell(row.get(name)) for name in names) for clip, row in by_clip.items()
         ]
-        head = ("F", "precis.", "recall", "spec.", "PWC")
-        keys = ("f_measure", "precision", "recall", "specificity", "pwc")
+        head = ("F", "precis.", "recall", "spec.", "PWC", "AGE", "pEPs", "ms/fr.", "fr./s", "MiB")
+        keys = ("f_measure", "precision", "recall", "specificity", "pwc", *BACKGROUND_ERRORS)
         lines += ["", f"{'means':{width}} " + " ".join(f"{word:>7}" for word in head)]
         for row in self.methods:
-            lines.append(f"{row['method']:{width}} " + " ".join(_cell(row[key]) for key in keys))
+            memory = "      -" if row["peak_mib"] is None else f"{row['peak_mib']:7.0f}"
+            costs = f"{1000 * row['seconds_a_frame']:7.2f}", f"{row['frames_per_second']:7.0f}", memory
+            cells = [*(_cell(row[key]) for key in keys), *costs]
+            lines.append(f"{row['method']:{width}} " + " ".join(cells))
         return "\n".join([*lines, *self._ending()])
 
 
@@ -79,6 +92,7 @@ def evaluate(
     *,
     methods: Sequence[str] = ("ours",),
     out: str | Path | None = None,
+    masks: bool = False,
     jobs: int = 1,
     force: bool = False,
     progress: Callable[[int, int], None] | None = None,
@@ -94,8 +108,11 @@ def evaluate(
         Of `choices.BACKGROUND_METHODS`; the baselines "median", "mog2" and "knn" are always compared with them.
     out : str or Path, optional
         Folder for the table ``results.csv``, a row for each clip and method. An interrupted run resumes.
+    masks : bool, default=False
+        Also write the masks of all frames to ``METHOD/CATEGORY/CLIP/bin000001.png`` in `out`, as the tools of CDnet
+        expect them.
     jobs : int, default=1
-        Number of processes.
+        Number of processes; several disturb each other's frames per second.
     force : bool, default=False
         Whether other results in `out` may be replaced.
     progress : callable, optional
@@ -132,13 +149,16 @@ def evaluate(
     for name in names:
         check_choice(name, "methods", choices.BACKGROUND_METHODS)
     found = list(dict.fromkeys(clip for argument in clips for clip in find_clips(argument)))
+    folder = str(out) if masks and out is not None else None
     work = {
-        f"{number:03d}_{Path(clip).name}_{method}": (clip, method)
+        f"{number:03d}_{Path(clip).name}_{method}": (clip, method, folder)
         for number, clip in enumerate(found, start=1)
         for method in names
     }
-    key, columns = settings_key({"clips": found}), (*COLUMNS, "problem")
-    rows = run_jobs(work, _work, columns, key=key, out=out, processes=jobs, force=force, progress=progress)
+    key = settings_key({"clips": found, "masks": masks})
+    rows = run_jobs(
+        work, _work, (*COLUMNS, "problem"), key=key, out=out, processes=jobs, force=force, progress=progress
+    )
     scored = [row for row in rows if row["problem"] is None]
     return BackgroundScoresReport(
         clips=[{name: row[name] for name in COLUMNS} for row in scored],
@@ -149,19 +169,23 @@ def evaluate(
     )
 
 
-def _work(source: str, method: str) -> Rows:
+def _work(source: str, method: str, folder: str | None) -> Rows:
     """Return the row of one clip and method, or one that says why there are no scores."""
     empty = dict.fromkeys((*COLUMNS, "problem"))
     try:
         clip = read_clip(source)
-        return [empty | score_clip(clip, method)]
+        return [empty | score_clip(clip, method, folder)]
     except MediaError as error:
         return [empty | {"clip": source, "method": method, "problem": str(error)}]
 
 
 def _means(method: str, rows: Rows) -> dict[str, Any]:
     """Return the means of a method over clips."""
-    return {"method": method, "clips": len(rows)} | {name: _mean(rows, name) for name in CDNET_METRICS}
+    names = (*CDNET_METRICS, *BACKGROUND_ERRORS, *COSTS)
+    means: dict[str, Any] = {"method": method, "clips": len(rows)} | {name: _mean(rows, name) for name in names}
+    categories = dict.fromkeys(row["category"] for row in rows)
+    of_each = [{"f": _mean([row for row in rows if row["category"] == one], "f_measure")} for one in categories]
+    return means | {"f_measure_of_categories": _mean(of_each, "f")}
 
 
 def _mean(rows: Rows, name: str) -> float | None:
@@ -172,23 +196,85 @@ def _mean(rows: Rows, name: str) -> float | None:
 # --- Scores of one clip ----------------------------------------------------------------------------------------------
 
 
-def score_clip(clip: TrueClip, method: str) -> dict[str, Any]:
-    """Run a method over a clip and return the values that `COLUMNS` names."""
-    separator = make_separator(method).fit(clip.frames())
+def score_clip(clip: TrueClip, method: str, folder: str | None = None) -> dict[str, Any]:
+    """Run a method over a clip and return the values that `COLUMNS` names; `folder` also gets the masks.
+
+    The seconds are those of the processor without reading the frames. The memory is what the work took beyond what the
+    process held before, None where the system does not say.
+    """
+    aside = _Stopwatch()
+    held = _reset_peak()
+    start, began = time.process_time(), time.perf_counter()
+    separator = make_separator(method).fit(aside.around(clip.frames()))
     counts = Confusion()
-    with closing(separator.apply(clip.frames())) as parts:
+    with closing(separator.apply(aside.around(clip.frames()))) as parts:
         for part in parts:
-            if part.index in clip.scored:
-                counts.add(part.mask, clip.mask(part.index))
+            with aside:
+                if part.index in clip.scored:
+                    counts.add(part.mask, clip.mask(part.index))
+                if folder is not None:
+                    there = Path(folder) / method / clip.category / clip.name
+                    output_folder(there)
+                    write_image(there / f"bin{clip.numbers[part.index]:06d}.png", part.mask, force=True)
+    used = time.process_time() - start - aside.seconds
+    elapsed = time.perf_counter() - began - aside.elapsed
+    peak = _status("VmHWM")
+    errors: dict[str, float | None] = dict.fromkeys(BACKGROUND_ERRORS)
+    if clip.background is not None:
+        difference = np.abs(_grey(separator.background_) - _grey(clip.background))
+        errors = {"age": float(difference.mean()), "peps": float((difference > ERROR_PIXEL).mean())}
     return {
         "clip": clip.name,
         "category": clip.category,
         "method": method,
-        "frames": clip.n_frames,
+        "frames": len(clip.numbers),
         "masks": counts.masks,
         **{name: getattr(counts, name) for name in COUNTS},
         **counts.metrics(),
+        **errors,
+        "seconds_a_frame": used / len(clip.numbers),
+        "frames_per_second": len(clip.numbers) / elapsed,
+        "peak_mib": None if held is None or peak is None else (peak - held) / 1024,
     }
+
+
+class _Stopwatch:
+    """Time of this thread that does not belong to the method: that of reading frames and of scoring masks."""
+
+    def __init__(self) -> None:
+        self.seconds = self.elapsed = 0.0  # of the processor, and on the clock
+
+    def __enter__(self) -> None:
+        self._start, self._began = time.thread_time(), time.perf_counter()
+
+    def __exit__(self, *error: object) -> None:
+        self.seconds += time.thread_time() - self._start
+        self.elapsed += time.perf_counter() - self._began
+
+    def around(self, frames: Iterator[FrameArray]) -> Iterator[FrameArray]:
+        """Pass frames on, and measure how long reading them takes."""
+        while True:
+            with self:
+                frame = next(frames, None)
+            if frame is None:
+                return
+            yield frame
+
+
+def _reset_peak() -> int | None:
+    """Reset the peak of memory; return what is held now, in KiB, or None where the system does not say."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+    return _status("VmRSS")
+
+
+def _status(name: str) -> int | None:
+    """Return a figure of this process in KiB, or None where the system does not say."""
+    with suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith(f"{name}:"):
+                return int(line.split()[1])
+    return None
 
 
 @dataclass
@@ -237,23 +323,29 @@ def _ratio(part: float, whole: float) -> float | None:
     return part / whole if whole else None
 
 
+def _grey(picture: FrameArray) -> np.ndarray[Any, np.dtype[np.float64]]:
+    grey = picture if picture.ndim == 2 else cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY)
+    return grey.astype(np.float64)
+
+
 # --- Clips with true masks -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class TrueClip:
-    """A clip and its true masks."""
+    """A clip, its true masks and its true background."""
 
     name: str
     category: str
-    n_frames: int
+    numbers: list[int]  # of the frames, in the names of their files
     frame: Callable[[int], FrameArray]  # returns a frame by its position
     scored: Collection[int]  # positions of the frames that have a true mask
     mask: Callable[[int], FrameArray]  # returns the true mask of the frame at a position
+    background: FrameArray | None
 
     def frames(self) -> Iterator[FrameArray]:
         """Yield all frames."""
-        return (self.frame(index) for index in range(self.n_frames))
+        return (self.frame(index) for index in range(len(self.numbers)))
 
 
 def find_clips(argument: str) -> list[str]:
@@ -279,8 +371,9 @@ def read_clip(source: str) -> TrueClip:
         return _of_folder(Path(source))
     video = load_video_with_masks(source)
     masks = dict(zip(video.gt_index.tolist(), video.gt_masks, strict=True))
+    numbers = list(range(1, len(video.frames) + 1))
     frame, category = video.frames.__getitem__, source.split("_")[0]
-    return TrueClip(source, category, len(video.frames), frame, masks, masks.__getitem__)
+    return TrueClip(source, category, numbers, frame, masks, masks.__getitem__, video.background)
 
 
 def _of_folder(folder: Path) -> TrueClip:
@@ -305,7 +398,8 @@ def _of_folder(folder: Path) -> TrueClip:
             raise UnsupportedError(f"{path}: has another size, {truth.shape}, than its frame, {shape}")
         return truth
 
-    return TrueClip(folder.name, folder.resolve().parent.name, len(numbers), frame, scored, mask)
+    background = next((_eight_bits(folder / name) for name in BACKGROUNDS if (folder / name).is_file()), None)
+    return TrueClip(folder.name, folder.resolve().parent.name, numbers, frame, scored, mask, background)
 
 
 def _numbered(folder: Path) -> dict[int, Path]:

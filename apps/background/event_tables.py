@@ -13,12 +13,16 @@ from typing import Any
 import cv2
 import numpy as np
 
-from visionnmf.io import output_file, write_csv, write_image
+from visionnmf.apps.drawing import tiled
+from visionnmf.exceptions import MediaError, OutputExistsError, UnsupportedError
+from visionnmf.io import Cut, cut_video, output_file, write_csv, write_image
+from visionnmf.io.video.cutting import CUT_FORMATS
 
 from .frame_arrays import FrameArray, Separated
+from .reports import time_code
 from .settings import EventSettings
 
-__all__ = ["Box", "Event", "EventFinder", "EventTable", "find_boxes", "frame_row", "frame_table"]
+__all__ = ["Box", "Event", "EventFinder", "EventTable", "coco_file", "find_boxes", "frame_row", "frame_table"]
 
 Box = tuple[int, int, int, int]  # x, y, width, height, in pixels
 
@@ -28,7 +32,15 @@ ROUNDING = 1e-6  # seconds by which sums of times may be off
 NEIGHBOURS = 1.0  # seconds: between frames that are further apart something may have stopped
 
 FRAME_COLUMNS = ("frame", "time", "foreground_share", "boxes")
-EVENT_COLUMNS = ("event", "start", "end", "peak_time", "peak_area", "x", "y", "width", "height", "frames", "thumbnail")
+EVENT_COLUMNS = (
+    *("event", "start", "end", "peak_time", "peak_area", "x", "y", "width", "height", "frames", "thumbnail"),
+    *("clip", "clip_start"),
+)
+MATROSKA = ".mkv"
+SHEET_COLUMNS = 5
+SHEET_EVENTS = 100  # on the sheet, at most
+CAPTION_HEIGHT = 34  # pixels of two lines
+CATEGORY = {"id": 1, "name": "foreground", "supercategory": ""}
 
 
 def find_boxes(mask: FrameArray, min_area: float) -> list[Box]:
@@ -37,11 +49,16 @@ def find_boxes(mask: FrameArray, min_area: float) -> list[Box]:
     `mask` (height, width) is 255 where there is foreground; `min_area` is the share of the picture, from 0 to 1, that a
     part must cover.
     """
+    return [box for box, _ in _find_parts(mask, min_area)]
+
+
+def _find_parts(mask: FrameArray, min_area: float) -> list[tuple[Box, int]]:
+    """Return the box and the number of pixels of each connected part of a mask; see :func:`find_boxes`."""
     parts = cv2.connectedComponentsWithStats(mask, connectivity=8)[2][1:]  # the first is the background
     areas = parts[:, cv2.CC_STAT_AREA]
     order = np.argsort(-areas, kind="stable")[:MOST_BOXES]
     kept = order[areas[order] >= max(1, min_area * mask.size)]
-    return [(x, y, width, height) for x, y, width, height in parts[kept, :4].tolist()]
+    return [((x, y, width, height), area) for x, y, width, height, area in parts[kept, :5].tolist()]
 
 
 def frame_row(part: Separated, time: float, min_area: float) -> dict[str, Any]:
@@ -66,6 +83,35 @@ def frame_table(path: Path, force: bool) -> Iterator[Callable[[dict[str, Any]], 
                 file.write(json.dumps(row) + "\n")
 
         yield add
+
+
+@contextmanager
+def coco_file(path: Path, min_area: float, force: bool) -> Iterator[Callable[[Separated, float], None]]:
+    """Open a file of COCO annotations; yield what writes the boxes of a frame that is shown at a time in seconds.
+
+    The file has an image for each frame and an annotation for each connected part of its mask. Annotations are written
+    as they come, and the memory holds a row for each frame.
+    """
+    images: list[dict[str, Any]] = []
+    count = 0
+    with output_file(path, force=force) as temporary, temporary.open("w", encoding="utf-8") as file:
+        file.write('{"annotations": [')
+
+        def add(part: Separated, time: float) -> None:
+            nonlocal count
+            height, width = part.mask.shape
+            number = len(images) + 1
+            image = {"id": number, "file_name": f"{part.index:06d}.png", "width": width, "height": height}
+            images.append(image | {"frame": part.index, "time": round(time, 6)})
+            for box, area in _find_parts(part.mask, min_area):
+                count += 1
+                found = {"id": count, "image_id": number, "category_id": CATEGORY["id"]}
+                found |= {"bbox": list(box), "area": area, "iscrowd": 0}
+                file.write(f"{', ' if count > 1 else ''}{json.dumps(found)}")
+
+        yield add
+        rest = json.dumps({"images": images, "categories": [CATEGORY]})
+        file.write(f"], {rest[1:]}\n")
 
 
 @dataclass
@@ -152,18 +198,27 @@ def _thumbnail(frame: FrameArray, boxes: list[Box]) -> FrameArray:
     return np.asarray(small, np.uint8)
 
 
+def _captioned(picture: FrameArray, lines: tuple[str, str]) -> FrameArray:
+    """Return a picture with two lines of text below it."""
+    below = np.full((CAPTION_HEIGHT, picture.shape[1], 3), 255, np.uint8)
+    for row, line in enumerate(lines):
+        cv2.putText(below, line, (2, 13 + 16 * row), cv2.FONT_HERSHEY_SIMPLEX, 0.38, (0, 0, 0), 1, cv2.LINE_AA)
+    return np.vstack([picture, below])
+
+
 class EventTable:
-    """Writes ``STEM_events.csv`` and ``STEM_event_001.png``; `rows` has what the table has."""
+    """Writes ``STEM_events.csv``, ``STEM_events.png`` and ``STEM_event_001.png``; `rows` has what the table has."""
 
     def __init__(self, stem: Path, force: bool) -> None:
         self._stem, self._force = stem, force
         self.rows: list[dict[str, Any]] = []
+        self._sheet: list[FrameArray] = []  # thumbnails with captions, of one size
 
     @staticmethod
     def paths(stem: Path) -> list[Path]:
-        """Return the table, and the thumbnails of an earlier run, which may be in the way."""
+        """Return the table, the sheet, and the thumbnails of an earlier run, which may be in the way."""
         before = sorted(stem.parent.glob(f"{glob.escape(stem.name)}_event_[0-9]*.png"))
-        return [stem.with_name(f"{stem.name}_events.csv"), *before]
+        return [stem.with_name(f"{stem.name}_events{suffix}") for suffix in (".csv", ".png")] + before
 
     def add(self, event: Event) -> dict[str, Any]:
         """Take an event that has ended, write its thumbnail and return its row."""
@@ -171,12 +226,45 @@ class EventTable:
         thumbnail = self._stem.with_name(f"{self._stem.name}_event_{number:03d}.png")
         write_image(thumbnail, event.thumbnail, force=self._force)
         times = (round(value, 6) for value in (event.start, event.end, event.peak_time, event.peak_area))
-        values = (number, *times, *event.box, event.frames, thumbnail.name)
+        values = (number, *times, *event.box, event.frames, thumbnail.name, None, None)
         self.rows.append(dict(zip(EVENT_COLUMNS, values, strict=True)))
+        if number <= SHEET_EVENTS:
+            caption = (f"{number}: {time_code(event.start)}", f"{event.end - event.start:.1f} s, {event.peak_area:.1%}")
+            self._sheet.append(_captioned(event.thumbnail, caption))
         return self.rows[-1]
 
+    def cut(self, source: str | Path) -> tuple[list[Path], list[str]]:
+        """Cut the events out of the video, into its own container or, where that is not possible, Matroska.
+
+        Returns the files, and a sentence if the video could not be cut.
+        """
+        own, problem = Path(source).suffix.lower(), ""
+        for suffix in dict.fromkeys([own if own in CUT_FORMATS else MATROSKA, MATROSKA]):
+            try:
+                return self._cut(source, suffix), []
+            except OutputExistsError:
+                raise
+            except MediaError as error:
+                problem = str(error)
+                if not isinstance(error, UnsupportedError):
+                    break
+        return [], [problem]
+
+    def _cut(self, source: str | Path, suffix: str) -> list[Path]:
+        """Cut the events into files with this suffix, complete the rows and return the files."""
+        parts = [self._stem.with_name(row["thumbnail"]).with_suffix(suffix) for row in self.rows]
+        cuts = [Cut(part, row["start"], row["end"]) for part, row in zip(parts, self.rows, strict=True)]
+        starts = cut_video(source, cuts, force=self._force)
+        for row, part, start in zip(self.rows, parts, starts, strict=True):
+            row |= {"clip": part.name, "clip_start": round(start, 6)}
+        return parts
+
     def write(self) -> list[Path]:
-        """Write the table; return all files, the thumbnails included."""
-        table = self.paths(self._stem)[0]
+        """Write the table and the sheet; return all files, the thumbnails included."""
+        table, sheet = self.paths(self._stem)[:2]
         write_csv(table, [EVENT_COLUMNS, *(row.values() for row in self.rows)], force=self._force)
-        return [table, *(self._stem.with_name(row["thumbnail"]) for row in self.rows)]
+        if not self._sheet:
+            return [table]
+        rows = [self._sheet[start : start + SHEET_COLUMNS] for start in range(0, len(self._sheet), SHEET_COLUMNS)]
+        write_image(sheet, tiled([list(row) for row in rows]), force=self._force)
+        return [table, sheet, *(self._stem.with_name(row["thumbnail"]) for row in self.rows)]

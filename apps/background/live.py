@@ -65,7 +65,7 @@ def follow_source(
     """Mask each frame of a source as it comes.
 
     Memory does not grow with the length of the stream. The results are those of :func:`.process_video`, except that
-    there is no preview, and masks are written only if `outputs.masks` says so.
+    there is no preview, masks are written only if `outputs.masks` says so, and no clips are cut out.
 
     A run that was killed resumes from its `live.state` and gives the same masks as one that was not. Of a source that
     starts again from its beginning, such as a file, the frames that are done are skipped. The names of its masks as
@@ -115,14 +115,15 @@ def follow_source(
     job = Job(source, Path(out), video, region, model, outputs, events)
     if model.method != choices.BACKGROUND_METHODS[0]:
         raise ParameterError(f"method must be 'ours' for a stream; got {model.method!r}")
-    if model.keep_model:
-        raise ParameterError("keep_model must be False for a stream; got True")
+    for name, value in (("keep_model", model.keep_model), ("clips", outputs.clips)):
+        if value:
+            raise ParameterError(f"{name} must be False for a stream; got True")
     run = _Run(job, live, callbacks)
     with job.writer(run.files, run.clip) as writer:
         run.follow(writer, progress)
         if run.frames == 0:
             raise run.failure()
-        written = writer.finish()
+        written, _ = writer.finish()
     run.save()
     clip, seconds = run.clip, time.perf_counter() - began
     return LiveReport(
@@ -163,7 +164,7 @@ class _Run:
             _check_writable(live.state)
         if self.files.masks is not None:
             self.files.masks.clear(self.first)
-        self._saved_at = -math.inf  # when the state was saved last, in seconds of the stream
+        self._saved_at = self._drawn_at = -math.inf  # when state and background were written last, in stream seconds
         self.frames = self.marked = 0
         self.failures: list[VisionNMFError] = []  # kept for the report
 
@@ -203,10 +204,14 @@ class _Run:
             yield frame
 
     def _save_when_due(self, at: float) -> None:
-        """Save the state where its time has come; a failure ends the run."""
+        """Save the state and the background where their time has come; failures end the run."""
+        every = self._live.background_every
         if self._live.state is not None and at - self._saved_at >= choices.LIVE_STATE_SECONDS:
             self._saved_at = at
             self._model.save(self._live.state, force=True)
+        if every is not None and at - self._drawn_at >= every:
+            self._drawn_at = at
+            write_image(self.files.background, self._model.background_, force=True)
 
     def save(self) -> None:
         """Save the background and the state at the end; failures are kept."""

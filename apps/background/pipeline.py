@@ -13,6 +13,7 @@ import numpy as np
 
 from visionnmf import choices
 from visionnmf._text import without_password
+from visionnmf.exceptions import ParameterError
 from visionnmf.io import is_live, output_folder, transaction, write_image
 
 from .frame_arrays import FrameArray, check_model_size, within
@@ -137,6 +138,8 @@ def _separate(job: Job, progress: Progress | None) -> BackgroundReport:
     clip = open_clip(job.source, job.video)
     if job.model.reuse is not None:
         check_model_size(job.model.reuse, model.background_.shape, (clip.height, clip.width, 3))
+    if job.outputs.clips and str(job.source).startswith("sample:"):
+        raise ParameterError(f"clips must be False for {job.source}, which is no file; got True")
     region = job.read_region(clip)
     files = ResultFiles(job.source, job.out, job.outputs, keep_model=job.model.keep_model)
     files.check()
@@ -157,13 +160,13 @@ def _separate(job: Job, progress: Progress | None) -> BackgroundReport:
                     inside = within(part, region)
                     counts.add(inside, baseline if region is None else baseline & region)
                     writer.write(inside, times.popleft())
-        written = writer.finish()
+        written, uncut = writer.finish(job.source if job.outputs.clips else None)
     if files.masks is not None:
         files.masks.clear(counts.frames)
     done = time.perf_counter()
     seconds = {"learning": learnt - began, "masking": done - learnt, "total": done - began}
     report = _report(job, model, clip, counts, timeline, seconds)
-    return replace(report, events=writer.events, outputs=files.listed(written))
+    return replace(report, events=writer.events, outputs=files.listed(written), skipped=uncut)
 
 
 def _prepared_model(settings: ModelSettings) -> Separator:

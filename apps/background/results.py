@@ -69,14 +69,15 @@ class ResultFiles:
         if masks == "png":
             self.masks = MaskFolder(out / f"{name}_masks", force=self._replaces_background)
         self.frame_table = self._named(f"frames.{outputs.frame_table}") if outputs.frame_table else None
+        self.coco = self._named("coco.json") if outputs.coco else None
 
     def _named(self, ending: str) -> Path:
         return self.stem.with_name(f"{self.stem.name}_{ending}")
 
     def check(self) -> None:
         """Refuse to overwrite the input or, unless that is allowed, other files."""
-        tables = [path for path in (self.model, self.frame_table) if path is not None]
-        if self._outputs.events:
+        tables = [path for path in (self.model, self.frame_table, self.coco) if path is not None]
+        if self._outputs.finds_events:
             from .event_tables import EventTable
 
             tables += EventTable.paths(self.stem)
@@ -247,11 +248,11 @@ class ResultWriter:
 
     def __enter__(self) -> ResultWriter:
         files, outputs = self._files, self._outputs
-        self._has_rows = outputs.events or files.frame_table is not None
+        self._has_rows = outputs.finds_events or files.frame_table is not None
         with ExitStack() as stack:
             encoders = VideoEncoders(files.videos, self._video, force=outputs.force, alpha=outputs.alpha)
             self._videos = stack.enter_context(encoders)
-            if self._has_rows:
+            if self._has_rows or files.coco is not None:
                 self._open_tables(stack)
             self._stack = stack.pop_all()
         return self
@@ -264,7 +265,10 @@ class ResultWriter:
         self._frame_row = tables.frame_row
         if files.frame_table is not None:
             self._add_row = stack.enter_context(tables.frame_table(files.frame_table, outputs.force))
-        if outputs.events:
+        if files.coco is not None:
+            opened = tables.coco_file(files.coco, self._settings.min_area, outputs.force)
+            self._add_annotations = stack.enter_context(opened)
+        if outputs.finds_events:
             self._finder = tables.EventFinder(self._settings, self._step)
             self._event_table = tables.EventTable(files.stem, outputs.force)
             self.events = self._event_table.rows
@@ -277,6 +281,8 @@ class ResultWriter:
         self._videos.write(part, time)
         if self._files.masks is not None:
             self._files.masks.write(part)
+        if self._files.coco is not None:
+            self._add_annotations(part, time)
         if not self._has_rows:
             return None
         row = self._frame_row(part, time, self._settings.min_area)
@@ -285,12 +291,16 @@ class ResultWriter:
         event = None if self.events is None else self._finder.add(time, part.frame, part.mask, row["boxes"])
         return None if event is None else self._event_table.add(event)
 
-    def finish(self) -> list[Path]:
-        """Write the table of events; return the files beside videos and masks."""
-        tables = [] if self._files.frame_table is None else [self._files.frame_table]
+    def finish(self, cut_from: str | Path | None = None) -> tuple[list[Path], list[str]]:
+        """Write the tables of events, and cut the events out of the video `cut_from` unless it is None.
+
+        Returns the files beside videos and masks, and a sentence if the video could not be cut.
+        """
+        tables = [path for path in (self._files.frame_table, self._files.coco) if path is not None]
         if self.events is None:
-            return tables
+            return tables, []
         last = self._finder.end()
         if last is not None:
             self._event_table.add(last)
-        return [*tables, *self._event_table.write()]
+        cut, problems = self._event_table.cut(cut_from) if cut_from is not None and self.events else ([], [])
+        return [*tables, *cut, *self._event_table.write()], problems

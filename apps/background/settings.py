@@ -115,7 +115,9 @@ class OutputSettings:
     """Which results are written."""
 
     events: Annotated[bool, Option("Also list when something moves, with thumbnails.")] = False
+    clips: Annotated[bool, Option("Also cut the events out of the video, without encoding them again.")] = False
     frame_table: Annotated[str | None, Option("Also list all frames as a table.", choices=choices.FRAME_TABLES)] = None
+    coco: Annotated[bool, Option("Also write all boxes as COCO annotations.")] = False
     masks: Annotated[
         str | None,
         Option(
@@ -128,6 +130,11 @@ class OutputSettings:
     alpha: Annotated[float, Option("Share of colour in --overlay.", metavar="F", low=0, high=1)] = choices.OVERLAY_ALPHA
     force: Annotated[bool, Option("Overwrite results that exist already.")] = False
     videos: bool = True  # False writes no video of background, masks and preview; not an option of the command
+
+    @property
+    def finds_events(self) -> bool:
+        """Whether events are looked for."""
+        return self.events or self.clips
 
 
 @settings
@@ -157,3 +164,6 @@ class LiveSettings:
     warm_up: Annotated[
         float, Option("With --live: seconds that are learnt before the first mask.", metavar="S", low=0)
     ] = choices.LIVE_WARM_UP
+    background_every: Annotated[
+        float | None, Option("With --live: write the background every S seconds.", metavar="S", low=0, above=True)
+    ] = None

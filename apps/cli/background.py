@@ -94,12 +94,12 @@ def separate_videos(
       visionnmf background evaluate --help
     """
     given = given_on_command_line(context)
-    boxes = outputs.events or outputs.frame_table or (work.live and work.json_)
+    boxes = outputs.finds_events or outputs.coco or outputs.frame_table or (work.live and work.json_)
     for names, needed, wanted in (
         (("alpha",), "--overlay", outputs.overlay),
-        (("min_length", "padding"), "--events", outputs.events),
-        (("min_area",), "--events or --frame-table", boxes),
-        (("state", "forgetting", "warm_up"), "--live", work.live),
+        (("min_length", "padding"), "--events", outputs.finds_events),
+        (("min_area",), "--events, --coco or --frame-table", boxes),
+        (("state", "background_every", "forgetting", "warm_up"), "--live", work.live),
     ):
         for name in names:
             if name in given and not wanted:
@@ -107,7 +107,12 @@ def separate_videos(
     options = {"video": video, "region": region, "model": model, "outputs": outputs, "events": events}
     if work.live:
         excluded = {"n_components": "n_components" in given, "method": model.method != choices.BACKGROUND_METHODS[0]}
-        excluded |= {"keep_model": model.keep_model, "recursive": work.recursive, "jobs": work.jobs > 1}
+        excluded |= {
+            "clips": outputs.clips,
+            "keep_model": model.keep_model,
+            "recursive": work.recursive,
+            "jobs": work.jobs > 1,
+        }
         refused = [flag_of(name) for name, wanted in excluded.items() if wanted]
         if refused or len(videos) != 1:
             reason = f"and {refused[0]} exclude each other" if refused else f"takes one source; got {len(videos)}"
@@ -168,6 +173,9 @@ def evaluate_methods(
     methods: Annotated[
         str, typer.Option("--methods", help=f"Comma-separated: {one_of(choices.BACKGROUND_METHODS)}")
     ] = choices.BACKGROUND_METHODS[0],
+    masks: Annotated[
+        bool, typer.Option("--masks", help="Also write the masks, as the tools of CDnet expect them.")
+    ] = False,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="Folder for results.csv; made if missing.")
     ] = None,
@@ -178,13 +186,16 @@ def evaluate_methods(
 ) -> None:
     """Compare methods on clips with true masks; an interrupted run resumes.
 
-    Prints CDnet's metrics for each method and for the temporal median, MOG2 and KNN.
+    Prints CDnet's seven metrics, errors of the background where the true one is known, processor time, frames per
+    second and memory, for each method and for the temporal median, MOG2 and KNN.
 
     \b
     Examples:
       visionnmf background evaluate dataset2014/dataset --out scores
-      visionnmf background evaluate clip/ --methods ours,rpca --out scores
+      visionnmf background evaluate clip/ --methods ours,rpca --masks --out scores
     """
+    if masks and out is None:
+        raise typer.BadParameter("--masks needs --out, the folder to write them to")
     with running(json_, debug) as run:
         if out is not None:
             make_folder(out)
@@ -196,6 +207,6 @@ def evaluate_methods(
                 if bar is not None:
                     bar("clips and methods", done, total)
 
-            options: dict[str, Any] = {"out": out, "jobs": jobs, "force": force}
+            options: dict[str, Any] = {"out": out, "masks": masks, "jobs": jobs, "force": force}
             report = evaluate(clips, methods=methods.split(","), progress=progress, **options)
         run.report(report)

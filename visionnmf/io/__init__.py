@@ -9,6 +9,7 @@
 :class:`LiveReader`          frames from standard input, a URL or a camera, which can be read once
 :func:`open_video`           the one of these three readers that suits a source
 :class:`VideoWriter`         write frames as H.264 or lossless
+:func:`cut_video`            copy parts of a video without encoding again
 :func:`read_mat`             matrices, cells and structures by name from a MATLAB file of versions 5 to 7
 :func:`write_csv`            write a table that spreadsheets can open without running formulas
 :func:`read_keywords`        the keywords of a photograph from IPTC, XMP and sidecars

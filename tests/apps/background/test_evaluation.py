@@ -4,6 +4,7 @@ import csv
 import itertools
 import json
 
+import cv2
 import numpy as np
 import pytest
 from helpers import needs_data, run_command
@@ -12,7 +13,7 @@ from visionnmf.apps.background import evaluate, evaluation, make_separator
 from visionnmf.apps.background.evaluation import Confusion, find_clips, read_clip
 from visionnmf.datasets import make_surveillance
 from visionnmf.exceptions import OutputExistsError, ParameterError, UnreadableError
-from visionnmf.io import write_image
+from visionnmf.io import read_image, write_image
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +49,11 @@ def test_metrics_that_are_not_defined_are_none():
     assert set(Confusion().metrics().values()) == {None}
 
 
-def write_clip(folder, made, *, first=1, roi=None):
+def grey(picture):
+    return cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY).astype(float)
+
+
+def write_clip(folder, made, *, first=1, roi=None, background=True):
     for number, (frame, mask) in enumerate(zip(made.frames, made.masks, strict=True), start=first):
         for name in ("input", "groundtruth"):
             (folder / name).mkdir(parents=True, exist_ok=True)
@@ -56,6 +61,8 @@ def write_clip(folder, made, *, first=1, roi=None):
         write_image(folder / "groundtruth" / f"gt{number:06d}.png", mask.astype(np.uint8) * 255)
     if roi:
         (folder / "temporalROI.txt").write_text(roi)
+    if background:
+        write_image(folder / "background_gt.png", made.background)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +70,7 @@ def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("dataset")
     made = make_surveillance(N, 48, 64, random_state=1)
     write_clip(folder / "street" / "one", made)
-    write_clip(folder / "street" / "two", made, first=101, roi="111 120")
+    write_clip(folder / "street" / "two", made, first=101, roi="111 120", background=False)
     (folder / "street" / "empty" / "input").mkdir(parents=True)
     (folder / "street" / "empty" / "groundtruth").mkdir()
     return folder, made
@@ -71,21 +78,29 @@ def data(tmp_path_factory):
 
 def test_a_data_set_is_scored(data, tmp_path):
     folder, made = data
-    report = evaluate([str(folder)], methods=("godec",), out=tmp_path)
+    report = evaluate([str(folder)], methods=("godec",), out=tmp_path, masks=True)
     rows = {(row["clip"], row["method"]): row for row in report.clips}
     assert set(rows) == set(itertools.product(("one", "two"), ("godec", "median", "mog2", "knn")))
     assert [sentence.split(": ")[1] for sentence in report.skipped] == [
         "input or groundtruth holds no numbered picture"
     ]
     for (clip, method), row in rows.items():
-        masks = np.stack([part.mask for part in make_separator(method).fit(made.frames).apply(made.frames)]) > 0
+        numbers = range(1, N + 1) if clip == "one" else range(101, 101 + N)
+        files = [tmp_path / method / "street" / clip / f"bin{number:06d}.png" for number in numbers]
+        masks = np.stack([read_image(file)[..., 0] for file in files]) > 0
         scored = slice(None) if clip == "one" else slice(10, 20)
         truth = made.masks[scored]
         assert (row["frames"], row["masks"]) == (N, len(truth))
         assert row["tp"] == (masks[scored] & truth).sum() and row["fp"] == (masks[scored] & ~truth).sum()
+        assert (row["age"] is None) == (clip == "two")
+        assert row["seconds_a_frame"] > 0 and row["frames_per_second"] > 0
     means = {row["method"]: row for row in report.methods}
     two = [rows[clip, "median"]["f_measure"] for clip in ("one", "two")]
-    assert means["median"]["f_measure"] == pytest.approx(np.mean(two))
+    assert means["median"]["f_measure"] == pytest.approx(np.mean(two)) == means["median"]["f_measure_of_categories"]
+    difference = np.abs(grey(make_separator("median").fit(made.frames).background_) - grey(made.background))
+    expected = {"age": difference.mean(), "peps": (difference > 20).mean()}
+    assert {name: means["median"][name] for name in expected} == pytest.approx(expected)
+    assert expected["age"] < 3
     with (tmp_path / "results.csv").open() as file:
         assert len(list(csv.DictReader(file))) == len(report.clips) + 4  # and what could not be scored
     summary = report.summary()
@@ -121,8 +136,8 @@ def test_an_interrupted_run_goes_on(data, tmp_path, monkeypatch):
     monkeypatch.setattr(evaluation, "score_clip", lambda *a: done.append(a[1]) or original(*a))
     report = evaluate(clip, methods=("median",), out=tmp_path)
     assert done == ["knn"] and [row["method"] for row in report.clips] == ["median", "mog2", "knn"]
-    with pytest.raises(OutputExistsError, match="exists already"):
-        evaluate([str(data[0])], methods=("median",), out=tmp_path)
+    with pytest.raises(OutputExistsError, match="belongs to other settings"):
+        evaluate(clip, methods=("median",), out=tmp_path, masks=True)
 
 
 def test_the_command(data, tmp_path):
@@ -132,6 +147,7 @@ def test_the_command(data, tmp_path):
     assert result.exit_code == 0 and [row["method"] for row in document["methods"]] == ["median", "mog2", "knn"]
     assert run_command("background", "evaluate", data[0], "--methods", "median").exit_code == 1  # one was left out
     assert run_command("background", "evaluate", tmp_path / "none").exit_code == 2
+    assert run_command("background", "evaluate", one, "--masks").exit_code == 2
 
 
 def test_what_cannot_be_evaluated(data, tmp_path):

@@ -166,10 +166,12 @@ def test_tables_say_what_the_masks_show(clip, tmp_path):
     assert [int(event["frames"]) for event in events] == [10, 12]
     assert json.loads(json.dumps(report.as_dict()))["events"][1]["thumbnail"] == "yard_event_002.png"
     assert "  events: 2\n    1: 00:00:00.500 to " in report.summary()
-    assert {"yard_events.csv", "yard_event_001.png", "yard_event_002.png", "yard_frames.csv"} <= {
+    assert {"yard_events.csv", "yard_events.png", "yard_event_001.png", "yard_event_002.png", "yard_frames.csv"} <= {
         path.split("/")[-1] for path in report.outputs
     }
     assert read_image(tmp_path / "yard_event_001.png").shape == (HEIGHT, WIDTH, 3)
+    sheet = read_image(tmp_path / "yard_events.png")  # two thumbnails with two lines each
+    assert sheet.shape[0] > HEIGHT and sheet.shape[1] > 2 * WIDTH and sheet[:, WIDTH].min() == 255
 
 
 def test_json_lines_and_a_clip_without_events(clip, tmp_path):
@@ -178,10 +180,41 @@ def test_json_lines_and_a_clip_without_events(clip, tmp_path):
     assert rows[3] == {"frame": 3, "time": 0.3, "foreground_share": 0.0, "boxes": []}
     assert report.events == [] and "  events: 0" in report.summary()
     assert (tmp_path / "yard_events.csv").read_text().startswith("event,start,end,peak_time")
+    assert not (tmp_path / "yard_events.png").exists()
     with pytest.raises(OutputExistsError):
         separate(clip, out=tmp_path, max_frames=8, frame_table="jsonl", videos=False, force=False)
     with pytest.raises(ParameterError, match=r"frame_table must be one of .*; got 'xml'"):
         separate(clip, out=tmp_path, frame_table="xml")
+
+
+def test_clips_hold_the_events(clip, tmp_path):
+    report = separate(clip, out=tmp_path, events=True, padding=0.2, min_area=0.01, clips=True, videos=False)
+    assert report.skipped == [] and [event["clip"] for event in report.events] == [
+        "yard_event_001.mp4",
+        "yard_event_002.mp4",
+    ]
+    given = VideoReader(clip)
+    frames = {round(given.time, 3): frame for frame in given}
+    for event in report.events:
+        part = VideoReader(tmp_path / event["clip"])
+        for frame in part:
+            np.testing.assert_array_equal(frame, frames[round(part.time + event["clip_start"], 3)])
+        assert event["clip_start"] <= event["start"] and part.time + event["clip_start"] >= event["end"] - 0.2
+    with pytest.raises(ParameterError, match="clips must be False for sample:surveillance, which is no file; got True"):
+        separate("sample:surveillance", out=tmp_path, clips=True)
+
+
+def test_what_cannot_be_cut_is_said(tmp_path):
+    frames = [np.full((HEIGHT, WIDTH, 3), 90, np.uint8) for _ in range(30)]
+    for frame in frames[10:20]:
+        frame[16:30, 10:24] = (230, 60, 40)
+    source = encode(tmp_path / "raw.avi", "rawvideo", "bgr24", frames=frames)
+    for suffix, said in ((".avi", 0), (".nut", 1)):
+        named = source.rename(tmp_path / f"raw{suffix}")
+        report = separate(named, out=tmp_path / suffix, events=True, min_length=0, clips=True, videos=False)
+        source = named
+        assert len(report.skipped) == said and len(report.events) == 1
+        assert (report.events[0]["clip"] is None) == bool(said)
 
 
 def test_the_command(clip, tmp_path):

@@ -175,7 +175,7 @@ def test_the_command(clip, tmp_path):
     ("arguments", "message"),
     [
         (["a.mp4", "b.mp4", "--live"], "takes one source; got 2"),
-        (["a.mp4", "--live", "--keep-model"], "--keep-model exclude each other"),
+        (["a.mp4", "--live", "--clips"], "--clips exclude each other"),
         (["a.mp4", "--live", "--rank", "2"], "--rank exclude each other"),
         (["a.mp4", "--state", "x.npz"], "--state needs --live"),
         (["a.mp4", "--forget", "60"], "--forget needs --live"),
@@ -183,7 +183,7 @@ def test_the_command(clip, tmp_path):
         (["a.mp4", "--alpha", "0.5"], "--alpha needs --overlay"),
         (["a.mp4", "--min-event", "2"], "--min-event needs --events"),
         (["a.mp4", "--live", "--padding", "1"], "--padding needs --events"),
-        (["a.mp4", "--min-area", "0.1"], "--min-area needs --events or --frame-table"),
+        (["a.mp4", "--min-area", "0.1"], "--min-area needs --events, --coco or --frame-table"),
         (["-", "--fps", "5"], "--fps must be None for -, without"),
         (["-", "--live", "--fps", "5"], "--fps must be None for -, without"),
         (["-", "--pixel-format", "gray"], "--pixel-format must be None for -, without"),

@@ -1,5 +1,8 @@
 """Forms of results: masks as pictures and as video that browsers play, overlays, COCO's boxes, captions."""
 
+import contextlib
+import io
+import json
 import threading
 from concurrent.futures import Future
 from fractions import Fraction
@@ -8,6 +11,7 @@ import av
 import numpy as np
 import pytest
 from background_settings import separate
+from pycocotools.coco import COCO
 from typer.testing import CliRunner
 
 from visionnmf.apps.background import Separated
@@ -82,6 +86,32 @@ def test_a_tint_and_its_outline():
     assert frame.max() == 100
 
 
+def test_boxes_as_coco_has_them(clip, lossless, tmp_path):
+    separate(clip, out=tmp_path, coco=True, videos=False, frame_table="jsonl")
+    path = tmp_path / "yard_coco.json"
+    with contextlib.redirect_stdout(io.StringIO()):
+        coco = COCO(str(path))
+    rows = [json.loads(line) for line in (tmp_path / "yard_frames.jsonl").read_text().splitlines()]
+    assert len(coco.getImgIds()) == N and coco.loadCats(1)[0]["name"] == "foreground"
+    for row, image in zip(rows, coco.loadImgs(coco.getImgIds()), strict=True):
+        assert (image["frame"], image["time"], image["width"], image["height"]) == (row["frame"], row["time"], 160, 120)
+        found = coco.loadAnns(coco.getAnnIds(imgIds=image["id"]))
+        assert [each["bbox"] for each in found] == row["boxes"]
+        for each in found:
+            x, y, width, height = each["bbox"]
+            assert 0 < each["area"] <= (lossless[row["frame"], y : y + height, x : x + width] > 0).sum()
+
+
+def test_a_clip_without_foreground_is_coco_too(tmp_path):
+    path = tmp_path / "grey.mkv"
+    with VideoWriter(path, width=32, height=32, frame_rate=5, codec="ffv1") as writer:
+        for _ in range(4):
+            writer.write(np.full((32, 32, 3), 90, np.uint8))
+    separate(path, out=tmp_path, coco=True, videos=False)
+    found = json.loads((tmp_path / "grey_coco.json").read_text())
+    assert found["annotations"] == [] and len(found["images"]) == 4
+
+
 def test_the_preview_says_which_picture_is_what(clip, tmp_path):
     separate(clip, out=tmp_path)
     (frame, *_) = VideoReader(tmp_path / "yard_preview.mp4")
@@ -130,15 +160,16 @@ def test_fewer_large_frames_wait_for_an_encoder(tmp_path, monkeypatch):
 def test_what_is_refused(clip, tmp_path):
     with pytest.raises(ParameterError, match="masks must be one of"):
         separate(clip, out=tmp_path, masks="gif")
-    with pytest.raises(ParameterError, match="overlay must be"):
-        separate(clip, out=tmp_path, overlay=3)
+    with pytest.raises(ParameterError, match="coco must be"):
+        separate(clip, out=tmp_path, coco=3)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_boxes_of_a_least_area_without_events(clip, tmp_path):
     for area, out in (("0.0005", "all"), ("0.9", "none")):
-        given = "--min-area", area, "--frame-table", "csv", "--out", str(tmp_path / out)
+        given = "--min-area", area, "--coco", "--frame-table", "csv", "--out", str(tmp_path / out)
         assert CliRunner().invoke(app, ["background", str(clip), *given]).exit_code == 0
-    some, none = ((tmp_path / out / "yard_frames.csv").read_text().splitlines()[1:] for out in ("all", "none"))
-    assert len(some) == len(none) == N
-    assert not all(row.endswith(",") for row in some) and all(row.endswith(",") for row in none)
+    found = [json.loads((tmp_path / out / "yard_coco.json").read_text())["annotations"] for out in ("all", "none")]
+    assert found[0] and not found[1]
+    rows = (tmp_path / "none" / "yard_frames.csv").read_text().splitlines()[1:]
+    assert len(rows) == N and all(row.endswith(",") for row in rows)

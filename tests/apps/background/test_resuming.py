@@ -40,14 +40,14 @@ def broken(monkeypatch):
     monkeypatch.setattr(PictureSequence, "__iter__", twelve)
 
 
-WANTED = {"warm_up": 0.2, "masks": "ffv1", "overlay": True, "frame_table": "csv"}
+WANTED = {"warm_up": 0.2, "masks": "ffv1", "overlay": True, "frame_table": "csv", "coco": True}
 
 
 def test_a_source_that_fails_on_the_way(frames, tmp_path, broken):
     out = tmp_path / "out"
     report = follow(frames, out=out, state=out / "at.npz", events=True, **WANTED)
     assert report.frames == 12 and report.skipped == ["yard: the size changes"]
-    names = ["background.png", "foreground.mkv", "overlay.mp4", "events.csv", "frames.csv"]
+    names = ["background.png", "foreground.mkv", "overlay.mp4", "events.csv", "frames.csv", "coco.json"]
     assert all((out / f"frames_{name}").exists() for name in names)
     assert OnlineBackgroundModel.load(out / "at.npz").n_frames_seen_ == 12
     assert len(list(VideoReader(out / "frames_foreground.mkv"))) == 12
