@@ -145,6 +145,8 @@ def find_shift(frame, scene, rows, columns, down, right, shift, steps, outlier, 
     height, width = frame.shape
     mean = 0.0
     for step in range(steps + 1):
+        # (a b; b c) is the Gauss-Newton matrix and (e, f) its right side; `everything` sums all gradients, `total`
+        # those of pixels that the frame shows.
         a = b = c = e = f = total = everything = mean = 0.0
         for i in range(len(rows)):
             everything += np.sqrt(right[i] * right[i] + down[i] * down[i])
@@ -186,11 +188,13 @@ def find_shift(frame, scene, rows, columns, down, right, shift, steps, outlier, 
 def measure_residuals(  # type: ignore[no-untyped-def]
     frames, picks, H, codes, cap, limit, residual, size, means, energy, above, start
 ):
-    """Measure the residuals of `frames[picks]` at a block of pixels that begins at `start`.
+    """Measure the residuals of `frames[picks]` at a block of m pixels that begins at `start`.
 
-    `means` (k, n_pixels) gets the mean over channels in eighths of a grey level. The sum over frames of mean squares,
-    each at most ``cap ** 2``, is added to `energy` (n_pixels,), and the number of frames whose mean square is above
-    `limit` (n_pixels,) to `above` (n_pixels,). `residual` (m * n_channels,) and `size` (2, m) are scratch.
+    The residual is the frame (n, n_pixels, n_channels) less the background of the components `H` (r, n_pixels,
+    n_channels) and the codes (r, n). `means` (k, n_pixels) gets its mean over channels in eighths of a grey level. The
+    sum over frames of mean squares, each at most ``cap ** 2``, is added to `energy` (n_pixels,), and the number of
+    frames whose mean square is above `limit` (n_pixels,) to `above` (n_pixels,). `residual` (m * n_channels,) and
+    `size` (2, m) are scratch.
     """
     n, n_pixels, n_channels = frames.shape
     m = size.shape[1]
@@ -227,9 +231,10 @@ def measure_residuals(  # type: ignore[no-untyped-def]
 
 @kernel(allocates=True)
 def rank_residuals(frames, picks, H, codes, rank, pixels, usual):  # type: ignore[no-untyped-def]
-    """Write to `usual` the `rank`-th smallest residual over `frames[picks]`, at some pixels.
+    """Write to `usual` (n_pixels,) the `rank`-th smallest residual over `frames[picks]`, at some pixels.
 
-    The residual is the root mean square over channels.
+    The residual is the root mean square over channels of the frame (n, n_pixels, n_channels) less the background of the
+    components `H` (r, n_pixels, n_channels) and the codes (r, n).
     """
     k, n_channels = len(picks), frames.shape[2]
     size = np.empty(k, np.float32)
@@ -244,7 +249,7 @@ def rank_residuals(frames, picks, H, codes, rank, pixels, usual):  # type: ignor
                 y = np.float32(frames[t, pixel, c]) - min(b, np.float32(255))
                 square += y * y
             square /= np.float32(n_channels)
-            j = i
+            j = i  # insertion sort: the frames are few
             while j > 0 and size[j - 1] > square:
                 size[j] = size[j - 1]
                 j -= 1
@@ -259,22 +264,23 @@ def rank_residuals(frames, picks, H, codes, rank, pixels, usual):  # type: ignor
 def find_levels(  # type: ignore[no-untyped-def]
     frames, weights, picks, H, codes, near, apart, held, stronger, second, first, other, share, start
 ):
-    """Find the levels of the pixels from `start` on, as differences from the modelled background.
+    """Find the levels of the m pixels from `start` on, as differences from the modelled background.
 
-    `first` (m, n_channels) gets the level that replaces the present one, 0 where none does. `other` gets a second
-    level, 0 where there is none, and `share` (m,) its share of the support. `weights` (k, m) belong to the frames
-    `picks`; the constants are those of `AlternatingModesTuning`.
+    That is the background of the components `H` (r, n_pixels, n_channels) and the codes (r, n) of the frames (n,
+    n_pixels, n_channels). `first` (m, n_channels) gets the level that replaces the present one, 0 where none does.
+    `other` gets a second level, 0 where there is none, and `share` (m,) its share of the support. `weights` (k, m)
+    belong to the frames `picks`; the constants are those of `AlternatingModesTuning`.
     """
     k, n_channels = len(picks), frames.shape[2]
-    y = np.empty((k, n_channels), np.float32)
-    grey = np.empty(k, np.float32)
+    y = np.empty((k, n_channels), np.float32)  # residuals of one pixel
+    grey = np.empty(k, np.float32)  # their means over channels
     w = np.empty(k, np.float32)
-    order = np.empty(k, np.int64)
+    order = np.empty(k, np.int64)  # sorts `grey`
     level = np.empty(n_channels, np.float32)
     for at in range(len(share)):
         pixel = start + at
-        total = np.float32(0)
-        present = np.float32(0)
+        total = np.float32(0)  # weight of all samples
+        present = np.float32(0)  # weight of those near the modelled background
         for i in range(k):
             t = picks[i]
             inside = True
@@ -419,12 +425,12 @@ def update_rows(  # type: ignore[no-untyped-def]
             near = scale + scale
             ratio = np.float32(moved[y, x]) / scale
             weight = sure / (one + ratio * ratio)
-            off = other = zero
+            off = other = zero  # largest difference over channels from the scene, and from the rival
             for c in range(n_channels):
                 value = np.float32(frame[y, x, c])
                 off = max(off, abs(value - gain * scene[y, x, c]))
                 other = max(other, abs(value - gain * rival[y, x, c]))
-            held, against = support[y, x] * keep, rivalry[y, x] * keep
+            held, against = support[y, x] * keep, rivalry[y, x] * keep  # weights of scene and rival
             length = np.float32(MEDIAN_STEP) * weight * scale
             if off < near:
                 length /= min(held, longest) + one

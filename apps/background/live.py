@@ -40,8 +40,14 @@ __all__ = ["LiveCallbacks", "follow_source"]
 class LiveCallbacks:
     """What is called while a source is followed.
 
-    `on_frame` is called with each :class:`.Separated` and its time in seconds, `on_event` with the row of an event that
-    has ended, and `until` before each frame and while a lost source is looked for; a true result ends the run.
+    Parameters
+    ----------
+    on_frame : callable, optional
+        Called with each :class:`.Separated` and its time in seconds.
+    on_event : callable, optional
+        Called with the row of an event that has ended.
+    until : callable, optional
+        Called before each frame, and while a lost source is looked for; a true result ends the run.
     """
 
     on_frame: Callable[[Separated, float], Any] | None = None

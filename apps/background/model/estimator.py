@@ -167,12 +167,19 @@ class BackgroundModel(Saveable, BaseEstimator):
         Parameters
         ----------
         frames : iterable of ndarray of uint8
-            Frames of the shape that `fit` has seen; others raise ParameterError.
+            Frames of the shape that `fit` has seen.
 
         Yields
         ------
         Separated
             In the order of `frames`.
+
+        Raises
+        ------
+        ParameterError
+            If a frame has another shape or dtype, or `threshold` is out of its range.
+        sklearn.exceptions.NotFittedError
+            Before `fit`.
         """
         check_is_fitted(self)
         check_number(self.threshold, "threshold", without_low=True)

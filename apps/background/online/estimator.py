@@ -141,6 +141,12 @@ class OnlineBackgroundModel(Saveable, BaseEstimator):
         ------
         Separated
             In the order of `frames`, for each of them.
+
+        Raises
+        ------
+        ParameterError
+            If a parameter is out of its range, a frame is of another kind or shape, or a time is not later than the one
+            before.
         """
         for frame in as_frames(frames, getattr(self, "frame_shape_", None)):
             yield from self._take(frame, None if time is None else time())
