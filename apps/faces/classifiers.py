@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.preprocessing import normalize
 
+from visionnmf._checks import check_flag, check_number
+
 __all__ = ["ClassResidual", "Nearest", "relative_distance", "whitening"]
 
 Array = NDArray[Any]
@@ -52,6 +54,8 @@ class ClassResidual(BaseEstimator):
 
     def fit(self, X: Array, y: Labels) -> ClassResidual:
         """Learn people `y`, numbered from 0 without gaps, from images as rows."""
+        check_number(self.ridge, "ridge", without_low=True)
+        check_flag(self.adaptive, "adaptive")
         images = normalize(X)
         return self._fit(images, y, *_products(images))
 
@@ -178,7 +182,8 @@ class Nearest(BaseEstimator):
 
     def fit(self, X: Array, y: Labels) -> Nearest:
         """Learn people `y`, numbered from 0 without gaps, from images as rows."""
-        self.transform_ = None if self.whiten is None else whitening(X, self.whiten)
+        check_flag(self.cosine, "cosine")
+        self.transform_ = None if self.whiten is None else whitening(X, check_number(self.whiten, "whiten"))
         order = np.argsort(y, kind="stable")
         self.images_ = self._prepared(X)[order]
         self.starts_ = np.searchsorted(y[order], np.arange(y.max() + 1))
